@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types that pass between the modules of the IP-NUMA engine. Wire, register and table layouts are in wire_pkg.
+
+package ipnuma_pkg;
+  import wire_pkg::*;
+
+  // PCI Express fmt/type bytes.
+  localparam logic [7:0] TLP_MRD32 = 8'h00;
+  localparam logic [7:0] TLP_MRD64 = 8'h20;
+  localparam logic [7:0] TLP_MWR32 = 8'h40;
+  localparam logic [7:0] TLP_MWR64 = 8'h60;
+  localparam logic [7:0] TLP_CPL = 8'h0A;
+  localparam logic [7:0] TLP_CPLD = 8'h4A;
+
+  localparam logic [2:0] CPL_SC = 3'b000;
+  localparam logic [2:0] CPL_UR = 3'b001;
+  localparam logic [2:0] CPL_CA = 3'b100;
+
+  // BAR number beside a request TLP (tuser of the stream from the root complex).
+  localparam logic [2:0] BAR_REGISTERS = 3'd0;
+  localparam logic [2:0] BAR_PAGES = 3'd2;
+  localparam logic [2:0] BAR_NONE = 3'd7;
+
+  // A decoded TLP header, both 3 and 4 DW; numbers in host order (MSB first), not wire order.
+  typedef struct packed {
+    logic [7:0]  fmt_type;
+    logic [2:0]  tc;
+    logic        td;
+    logic        ep;
+    logic [9:0]  length;        // DW; 0 means 1024
+    logic [15:0] requester_id;  // requests; completer ID in completions
+    logic [7:0]  tag;           // requests; the tag of a completion is in `cpl`
+    logic [3:0]  last_be;
+    logic [3:0]  first_be;
+    logic [2:0]  bar;
+  } tlp_head_t;
+
+  // Everything the frame builder needs to build one frame in the network clock domain.
+  typedef struct packed {
+    logic         compact;
+    logic [3:0]   kind;        // tlp format: KIND_TLP or KIND_ERROR
+    logic         sequenced;
+    logic [15:0]  pc_id;       // whose sequence counter, when sequenced
+    logic [47:0]  dst_mac;     // [47:40] is the first byte on the wire
+    logic [31:0]  dst_ip;
+    logic [15:0]  src_port;
+    logic [11:0]  tag;         // folded into the end code
+    logic [127:0] head;        // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
+    logic [39:0]  address;     // compact
+    logic [1:0]   trail;       // compact
+    logic [6:0]   data_dw;     // 0..64
+    logic         zero_data;   // the data are zeros (refused load); no payload is read
+  } tx_frame_t;
+
+  // Where a reply goes: taken from the request's frame.
+  typedef struct packed {
+    logic [47:0] mac;
+    logic [31:0] ip;
+  } reply_to_t;
+
+  typedef enum logic [1:0] {
+    RX_STORE,
+    RX_LOAD,
+    RX_COMPLETION
+  } rx_kind_e;
+
+  // One accepted operation from the network, for the PCIe side. Payload is in the slot's memory.
+  typedef struct packed {
+    rx_kind_e    kind;
+    logic [63:0] address;       // store, load: local byte address, DW aligned
+    logic [6:0]  data_dw;       // data carried: store, completion with data
+    logic [9:0]  length;        // TLP length field
+    logic [3:0]  first_be;
+    logic [3:0]  last_be;
+    logic [7:0]  net_tag;       // load: the requester's tag; completion: our tag
+    logic [2:0]  status;        // completion
+    logic [11:0] byte_count;    // completion
+    logic [6:0]  lower_address; // completion
+    reply_to_t   peer;          // source of the frame
+  } rx_op_t;
+
+  // A refused operation, to be reported to its sender.
+  typedef struct packed {
+    logic [7:0]  code;
+    logic        is_load;
+    logic [15:0] sequence_number;
+    logic [63:0] address;
+    logic [9:0]  length;
+    logic [7:0]  net_tag;
+    reply_to_t   peer;
+  } deny_t;
+
+  // Request to complete a non-posted request of the CPU without data.
+  typedef struct packed {
+    logic [15:0] requester_id;
+    logic [7:0]  tag;
+    logic [2:0]  tc;
+    logic [2:0]  status;
+    logic [11:0] byte_count;
+    logic [6:0]  lower_address;
+  } cpl_error_t;
+
+  // A CPU load that waits for its completion from the network.
+  typedef struct packed {
+    logic [15:0] requester_id;
+    logic [7:0]  tag;
+    logic [2:0]  tc;
+    logic [11:0] byte_count;
+    logic [6:0]  lower_address;
+    logic [31:0] peer_ip;
+  } load_t;
+
+  // Bytes that a read of `length` DW with these byte enables asks for (PCI Express base specification, table of byte counts).
+  function automatic logic [11:0] read_byte_count(logic [9:0] length, logic [3:0] first_be,
+                                                  logic [3:0] last_be);
+    logic [2:0] skip_front;
+    logic [2:0] skip_back;
+    logic [3:0] end_be;
+    end_be = (length == 10'd1) ? first_be : last_be;
+    skip_front = first_be[0] ? 3'd0 : first_be[1] ? 3'd1 : first_be[2] ? 3'd2 : first_be[3] ? 3'd3 : 3'd0;
+    skip_back = end_be[3] ? 3'd0 : end_be[2] ? 3'd1 : end_be[1] ? 3'd2 : end_be[0] ? 3'd3 : 3'd0;
+    if (length == 10'd1 && first_be == 4'd0) return 12'd1;
+    return {length, 2'b00} - 12'(skip_front) - 12'(skip_back);
+  endfunction
+
+  // Address bits 1:0 of the first enabled byte, for a completion's lower address.
+  function automatic logic [1:0] first_byte(logic [3:0] first_be);
+    return first_be[0] ? 2'd0 : first_be[1] ? 2'd1 : first_be[2] ? 2'd2 : first_be[3] ? 2'd3 : 2'd0;
+  endfunction
+
+endpackage
