@@ -1,0 +1,12 @@
+rtl/lib/crc_pkg.sv
+rtl/lib/axis_if.sv
+rtl/lib/sync_ff.sv
+rtl/lib/reset_sync.sv
+rtl/lib/sync_fifo.sv
+rtl/lib/skid_buffer.sv
+rtl/lib/async_fifo.sv
+rtl/lib/arb_rr.sv
+rtl/lib/ram_1r1w.sv
+rtl/lib/ram_2clk.sv
+rtl/lib/pulse_cdc.sv
+rtl/lib/req_ack_cdc.sv
