@@ -3,8 +3,8 @@
 //
 // Latency   : grant is combinational from req_i; the turn passes at the edge with ack_i.
 // Clock     : clk_i.
-// Handshake : gnt_o is one-hot or zero. ack_i says that the grant is used at this edge; with lock_i as well
-//             the winner keeps the grant until an ack_i without lock_i (one frame, say).
+// Handshake : gnt_o is one-hot or zero. ack_i says that the grant is used at this edge; with lock_i
+//             as well the winner keeps the grant until an ack_i without lock_i (one frame, say).
 // Source    : common practice.
 module arb_rr #(
   /// Requesters; 1 or more.

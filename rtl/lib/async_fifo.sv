@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // FIFO across two unrelated clocks; the first word falls through.
 //
-// Latency   : a word written at a writer edge is usable, combinationally, right after the second reader edge
-//             that follows (SyncStages edges in general): rvalid_o compares the synchronised write pointer.
+// Latency   : a word written at a writer edge is usable, combinationally, right after the second
+//             reader edge that follows (SyncStages edges in general): rvalid_o compares the
+//             synchronised write pointer.
 // Clock     : wclk_i (wrst_i), rclk_i (rrst_i); both resets must overlap.
 // Handshake : valid/ready on both sides. A slot freed is writable after SyncStages writer edges.
 // Drops     : never.

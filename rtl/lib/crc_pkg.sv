@@ -3,11 +3,11 @@
 //
 // CRC updates, checks and zero-byte undo as XORs of constants.
 //
-// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the raw register:
-// start with *_INIT; the Ethernet and Castagnoli values on the wire are the complement of the register,
-// low byte first; the CRC-16 on the wire is the register itself, high byte first.
-// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit update, compare
-// with *_RESIDUE[8 - n]. To generate: the same update, then *_rewind(state, 8 - n).
+// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the raw
+// register: start with *_INIT; the Ethernet and Castagnoli values on the wire are the complement
+// of the register, low byte first; the CRC-16 on the wire is the register, high byte first.
+// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit update,
+// compare with *_RESIDUE[8 - n]. To generate: the same update, then *_rewind(state, 8 - n).
 //
 // Latency : none, combinational.
 // Source  : IEEE 802.3 clause 3.2.9; RFC 3720 appendix B.4; ITU-T V.41.
@@ -39,8 +39,8 @@ package crc_pkg;
   };
 
   /// Register after 8 more bytes.
-  function automatic logic [31:0] crc32_eth_next64(logic [31:0] state,
-                                                  logic [63:0] data);
+  function automatic logic [31:0] crc32_eth_next64(
+      logic [31:0] state, logic [63:0] data);
     logic [63:0] x;
     x = data ^ {32'd0, state};
     for (int unsigned i = 0; i < 32; i++) begin
@@ -57,8 +57,8 @@ package crc_pkg;
   };
 
   /// Register after 1 more byte.
-  function automatic logic [31:0] crc32_eth_next8(logic [31:0] state,
-                                                  logic [7:0] data);
+  function automatic logic [31:0] crc32_eth_next8(
+      logic [31:0] state, logic [7:0] data);
     logic [7:0] x;
     x = data ^ state[7:0];
     for (int unsigned i = 0; i < 32; i++) begin
@@ -98,7 +98,8 @@ package crc_pkg;
   };
 
   /// Register before k zero bytes, from the register after them; k = 0..7.
-  function automatic logic [31:0] crc32_eth_rewind(logic [31:0] state, logic [2:0] k);
+  function automatic logic [31:0] crc32_eth_rewind(
+      logic [31:0] state, logic [2:0] k);
     logic [31:0] four, two;
     for (int unsigned i = 0; i < 32; i++) begin
       four[i] = k[2] ? ^(state & CRC32_ETH_BACK4[i]) : state[i];
@@ -112,10 +113,10 @@ package crc_pkg;
   endfunction
 
   /// Register after the first n bytes of data; n = 1..8, the bytes beyond must be zero.
-  /// The bytes are moved to the end of the word: zeros in front of them, fed to a zero register,
-  /// leave it zero, so one XOR network serves every n.
-  function automatic logic [31:0] crc32_eth_nextn(logic [31:0] state, logic [63:0] data,
-                                                  logic [3:0] n);
+  /// The bytes move to the end of the word: zeros in front of them, fed to a zero register, leave
+  /// it zero, so one XOR network serves every n.
+  function automatic logic [31:0] crc32_eth_nextn(
+      logic [31:0] state, logic [63:0] data, logic [3:0] n);
     logic [63:0] x, mask;
     logic [31:0] rest;
     // Register bytes that no data byte reaches stay as they are, shifted down.
@@ -149,8 +150,8 @@ package crc_pkg;
   };
 
   /// Register after 8 more bytes.
-  function automatic logic [31:0] crc32c_next64(logic [31:0] state,
-                                               logic [63:0] data);
+  function automatic logic [31:0] crc32c_next64(
+      logic [31:0] state, logic [63:0] data);
     logic [63:0] x;
     x = data ^ {32'd0, state};
     for (int unsigned i = 0; i < 32; i++) begin
@@ -189,7 +190,8 @@ package crc_pkg;
   };
 
   /// Register before k zero bytes, from the register after them; k = 0..7.
-  function automatic logic [31:0] crc32c_rewind(logic [31:0] state, logic [2:0] k);
+  function automatic logic [31:0] crc32c_rewind(
+      logic [31:0] state, logic [2:0] k);
     logic [31:0] four, two;
     for (int unsigned i = 0; i < 32; i++) begin
       four[i] = k[2] ? ^(state & CRC32C_BACK4[i]) : state[i];
@@ -221,8 +223,8 @@ package crc_pkg;
   };
 
   /// Register after 8 more bytes.
-  function automatic logic [15:0] crc16_next64(logic [15:0] state,
-                                              logic [63:0] data);
+  function automatic logic [15:0] crc16_next64(
+      logic [15:0] state, logic [63:0] data);
     logic [63:0] x;
     x = data ^ {48'd0, state[7:0], state[15:8]};
     for (int unsigned i = 0; i < 16; i++) begin
@@ -249,7 +251,8 @@ package crc_pkg;
   };
 
   /// Register before k zero bytes, from the register after them; k = 0..7.
-  function automatic logic [15:0] crc16_rewind(logic [15:0] state, logic [2:0] k);
+  function automatic logic [15:0] crc16_rewind(
+      logic [15:0] state, logic [2:0] k);
     logic [15:0] four, two;
     for (int unsigned i = 0; i < 16; i++) begin
       four[i] = k[2] ? ^(state & CRC16_BACK4[i]) : state[i];

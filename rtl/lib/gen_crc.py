@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generate crc_pkg.sv: CRC updates as constant XOR masks.
 
-The masks are computed here, once, because simulators and synthesis tools are slow at deriving them from a
-bit-serial loop. Usage: gen_crc.py [OUTPUT]; without an argument the text goes to standard output.
+The masks are computed here, once, because simulators and synthesis tools are slow at deriving them
+from a bit-serial loop. Usage: gen_crc.py [OUTPUT]; without it the text goes to standard output.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CRCS = (
 
 
 def rows_of(columns: list[int], width: int) -> list[int]:
-    """Transpose: columns[j] is the output for input bit j; row i says which inputs feed output i."""
+    """Transpose: columns[j] is the output for input j; row i says which inputs feed output i."""
     return [sum(((col >> i) & 1) << j for j, col in enumerate(columns)) for i in range(width)]
 
 
@@ -128,8 +128,8 @@ def emit(crc: Crc) -> list[str]:
         out += [
             "",
             f"  /// Register after {bits // 8} more byte{'s' if bits > 8 else ''}.",
-            f"  function automatic logic [{w - 1}:0] {crc.name}_next{bits}(logic [{w - 1}:0] state,",
-            f"                                         {' ' * len(crc.name)}logic [{bits - 1}:0] data);",
+            f"  function automatic logic [{w - 1}:0] {crc.name}_next{bits}(",
+            f"      logic [{w - 1}:0] state, logic [{bits - 1}:0] data);",
             f"    logic [{bits - 1}:0] x;",
             f"    x = {fold(crc, bits)};",
             f"    for (int unsigned i = 0; i < {w}; i++) begin",
@@ -144,7 +144,8 @@ def emit(crc: Crc) -> list[str]:
     out += [
         "",
         "  /// Register before k zero bytes, from the register after them; k = 0..7.",
-        f"  function automatic logic [{w - 1}:0] {crc.name}_rewind(logic [{w - 1}:0] state, logic [2:0] k);",
+        f"  function automatic logic [{w - 1}:0] {crc.name}_rewind(",
+        f"      logic [{w - 1}:0] state, logic [2:0] k);",
         f"    logic [{w - 1}:0] four, two;",
         f"    for (int unsigned i = 0; i < {w}; i++) begin",
         f"      four[i] = k[2] ? ^(state & {crc.const}_BACK4[i]) : state[i];",
@@ -165,10 +166,10 @@ def emit_nextn() -> list[str]:
     return [
         "",
         "  /// Register after the first n bytes of data; n = 1..8, the bytes beyond must be zero.",
-        "  /// The bytes are moved to the end of the word: zeros in front of them, fed to a zero register,",
-        "  /// leave it zero, so one XOR network serves every n.",
-        "  function automatic logic [31:0] crc32_eth_nextn(logic [31:0] state, logic [63:0] data,",
-        "                                                  logic [3:0] n);",
+        "  /// The bytes move to the end of the word: zeros in front of them, fed to a zero register, leave",
+        "  /// it zero, so one XOR network serves every n.",
+        "  function automatic logic [31:0] crc32_eth_nextn(",
+        "      logic [31:0] state, logic [63:0] data, logic [3:0] n);",
         "    logic [63:0] x, mask;",
         "    logic [31:0] rest;",
         "    // Register bytes that no data byte reaches stay as they are, shifted down.",
@@ -188,11 +189,11 @@ def generate() -> str:
         "//",
         "// CRC updates, checks and zero-byte undo as XORs of constants.",
         "//",
-        "// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the raw register:",
-        "// start with *_INIT; the Ethernet and Castagnoli values on the wire are the complement of the register,",
-        "// low byte first; the CRC-16 on the wire is the register itself, high byte first.",
-        "// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit update, compare",
-        "// with *_RESIDUE[8 - n]. To generate: the same update, then *_rewind(state, 8 - n).",
+        "// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the raw",
+        "// register: start with *_INIT; the Ethernet and Castagnoli values on the wire are the complement",
+        "// of the register, low byte first; the CRC-16 on the wire is the register, high byte first.",
+        "// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit update,",
+        "// compare with *_RESIDUE[8 - n]. To generate: the same update, then *_rewind(state, 8 - n).",
         "//",
         "// Latency : none, combinational.",
         "// Source  : IEEE 802.3 clause 3.2.9; RFC 3720 appendix B.4; ITU-T V.41.",

@@ -4,7 +4,8 @@
 // Latency : the pulse comes out right after the second dst_clk_i edge that follows the source edge
 //           (SyncStages edges in general), and lasts one cycle.
 // Clock   : src_clk_i (src_rst_i), dst_clk_i (dst_rst_i); both resets must overlap.
-// Drops   : pulses closer together than one dst_clk_i period are lost: keep them apart, or use a FIFO.
+// Drops   : pulses closer together than one dst_clk_i period are lost: keep them apart, or use a
+//           FIFO.
 // Source  : common practice, toggle and edge detector.
 module pulse_cdc #(
   /// Flip-flops in series.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory with one write port and one read port, each on its own clock; infers block RAM.
 //
-// Latency : ReadLatency edges of rclk_i from raddr_i with re_i to rdata_o. A word being written while it is
-//           read may come out mixed: the user keeps the two apart (pointer or valid bit across clocks).
+// Latency : ReadLatency edges of rclk_i from raddr_i with re_i to rdata_o. A word being written
+//           while it is read may come out mixed: the user keeps the two apart (pointer or valid bit
+//           across clocks).
 // Clock   : wclk_i writes, rclk_i reads.
 // Source  : common practice.
 module ram_2clk #(

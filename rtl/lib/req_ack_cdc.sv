@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries one word at a time from one clock to another, with an acknowledgement; for registers, not for data.
+// Carries one word at a time from one clock to another, with an acknowledgement; for registers, not
+// for data.
 //
-// Latency   : taken at a source edge, offered right after the second dst_clk_i edge that follows; the source
-//             is ready again two source edges after the destination took it.
+// Latency   : taken at a source edge, offered right after the second dst_clk_i edge that follows;
+//             the source is ready again two source edges after the destination took it.
 // Clock     : src_clk_i (src_rst_i), dst_clk_i (dst_rst_i); both resets must overlap.
 // Handshake : valid/ready on both sides.
 // Drops     : never.

@@ -3,7 +3,8 @@
 //
 // Latency   : a word written at an edge is readable right after that edge.
 // Clock     : clk_i.
-// Handshake : valid/ready on both sides; wready_o does not depend on rready_i, rvalid_o not on wvalid_i.
+// Handshake : valid/ready on both sides; wready_o does not depend on rready_i, rvalid_o not on
+//             wvalid_i.
 // Drops     : never.
 // Source    : common practice; storage is registers or distributed RAM (asynchronous read).
 module sync_fifo #(

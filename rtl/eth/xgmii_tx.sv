@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// 10G Ethernet transmitter, MAC layer: frames in without FCS, XGMII out, nothing buffered.
+//
+// Adds the preamble, pads to 60 bytes, appends the FCS and keeps the inter-frame gap: 12 bytes on
+// average with the deficit idle count (9 to 15 each), so that frames start in lane 0 and lane 4 and
+// back-to-back frames run at line rate. tuser[0] with tlast spoils the frame: FCS inverted, its
+// last byte replaced by /E/.
+//
+// Latency   : start_i to /S/ in the output register: 1 edge. First beat to XGMII: 1 edge, the one
+//             after. (In lane 4 that edge brings out the first half of the word.)
+// Clock     : clk_i, 156.25 MHz.
+// Handshake : start_i with ready_start_o promises the first beat in the next cycle and each further
+//             beat in each next cycle: tready is then high until tlast, and the source never
+//             stalls. start_i without ready_start_o is ignored; ready_start_o is a register's
+//             decode and may wait for nothing.
+// Drops     : a frame whose source stalls is ended with /E/, counted, and its remaining beats are
+//             discarded.
+// Source    : IEEE 802.3 clauses 3, 4 and 46 (deficit idle count: 46.3.1.4).
+module xgmii_tx #(
+  /// Deficit idle count; without it every gap is 12 to 15 bytes.
+  parameter bit EnableDic = 1'b1
+) (
+  input  logic              clk_i,
+  input  logic              rst_i,
+  /// A frame will be offered: its first beat in the next cycle.
+  input  logic              start_i,
+  output logic              ready_start_o,
+         axis_if.snk        s_axis,
+  output logic       [63:0] xgmii_txd_o,
+  output logic       [ 7:0] xgmii_txc_o,
+  /// Pulses, one per frame that started.
+  output eth_pkg::tx_stat_t stat_o,
+  /// Work left even if no frame is offered.
+  output logic              busy_o
+);
+  import crc_pkg::*;
+  import eth_pkg::*;
+
+  // Beat in which a frame padded to 60 bytes ends, and its bytes there.
+  localparam logic [3:0] PadIdx = 4'd7;
+  localparam logic [3:0] PadBytes = 4'd4;
+
+  typedef enum logic [2:0] {
+    Idle,      // gap, or ready to start
+    Data,      // a beat is taken in every cycle
+    Pad,       // the source's frame ended before 60 bytes
+    Tail,      // FCS bytes that found no room in the last beat, terminate
+    Drain      // the source stalled: wait for the end of its frame
+  } state_e;
+
+  state_e       state_q, state_d;
+  logic         lane4_q, lane4_d;    // the frame under way, or the last one, started in lane 4
+  logic         next4_q, next4_d;    // a start right now would be in lane 4
+  logic  [ 1:0] gap_q, gap_d;        // Idle: cycles until a start is allowed
+  logic  [ 1:0] deficit_q, deficit_d;
+  logic  [ 3:0] idx_q, idx_d;        // beat of the frame, stays at 8
+  logic         spoil_q, spoil_d;
+  logic  [31:0] crc_q, crc_next;
+  logic  [31:0] fcs_q;
+  logic  [ 3:0] bytes_q;
+  tx_stat_t     stat_q, stat_d;
+
+  // Last beat.
+  logic  [ 3:0] bytes;               // valid bytes of this beat, padding included
+  logic         fin;                 // this beat ends the padded frame
+  logic         spoil;
+  logic  [63:0] data;
+  logic  [31:0] fcs;
+  logic  [95:0] data_fcs;
+  logic  [ 3:0] term_at;             // byte of the beat and the tail that is the terminate: 5..12
+
+  // Word of the frame-aligned stream, and its terminate.
+  logic  [63:0] word_d;
+  logic  [ 7:0] word_c;
+  logic         term;
+  logic  [ 2:0] term_lane;
+
+  logic  [31:0] hold_q;
+  logic  [ 3:0] hold_c_q;
+  logic  [63:0] txd_q;
+  logic  [ 7:0] txc_q;
+
+  assign ready_start_o = state_q == Idle && gap_q == '0;
+  assign s_axis.tready = state_q == Data || state_q == Drain;
+
+  // What this beat holds; valid in Data and Pad.
+  always_comb begin
+    logic in_last;
+    in_last = state_q == Pad || s_axis.tlast;
+    data    = state_q == Pad ? '0 : s_axis.tdata & keep_mask(s_axis.tkeep);
+    spoil   = state_q == Pad ? spoil_q : s_axis.tuser[0];
+    bytes   = state_q == Pad ? 4'd0 : keep_bytes(s_axis.tkeep);
+    if (!in_last || idx_q < PadIdx) bytes = 4'd8;
+    else if (idx_q == PadIdx && bytes < PadBytes) bytes = PadBytes;
+    fin = in_last && idx_q >= PadIdx;
+  end
+
+  assign crc_next = crc32_eth_nextn(crc_q, data, bytes);
+  assign fcs      = spoil ? crc_next : ~crc_next;
+  assign data_fcs = {32'd0, data} | ({64'd0, fcs} << {bytes, 3'd0});
+  assign term_at  = bytes + 4'd4;
+
+  always_comb begin
+    word_d    = XgmiiIdleWord;
+    word_c    = 8'hff;
+    term      = 1'b0;
+    term_lane = '0;
+    state_d   = state_q;
+    idx_d     = idx_q;
+    spoil_d   = spoil_q;
+    stat_d    = '0;
+
+    unique case (state_q)
+      Idle: begin
+        idx_d = '0;
+        if (start_i && ready_start_o) begin
+          word_d  = XgmiiPreambleWord;
+          word_c  = 8'h01;
+          state_d = Data;
+        end
+      end
+
+      Data, Pad: begin
+        if (idx_q != 4'd8) idx_d = idx_q + 1'b1;
+        if (state_q == Data && !s_axis.tvalid) begin
+          word_d[15:0]    = {XgmiiTerm, XgmiiError};
+          term            = 1'b1;
+          term_lane       = 3'd1;
+          stat_d.underrun = 1'b1;
+          state_d         = Drain;
+        end else begin
+          spoil_d = spoil;
+          if (fin) begin
+            stat_d.spoiled = spoil;
+            stat_d.good    = !spoil;
+            for (int unsigned i = 0; i < 8; i++) begin
+              if (4'(i) < term_at) begin
+                word_d[8*i+:8] = data_fcs[8*i+:8];
+                word_c[i]      = 1'b0;
+              end
+              if (spoil && 4'(i) + 4'd1 == term_at) begin
+                word_d[8*i+:8] = XgmiiError;
+                word_c[i]      = 1'b1;
+              end
+              if (4'(i) == term_at) word_d[8*i+:8] = XgmiiTerm;
+            end
+            term      = bytes < 4'd4;
+            term_lane = bytes[2:0] + 3'd4;
+            state_d   = bytes < 4'd4 ? Idle : Tail;
+          end else begin
+            word_d = data;
+            word_c = 8'h00;
+            if (state_q == Data && s_axis.tlast) state_d = Pad;
+          end
+        end
+      end
+
+      Tail: begin
+        // bytes_q is 4..8: bytes_q - 4 bytes of FCS are left.
+        for (int unsigned i = 0; i < 4; i++) begin
+          if (4'(i) + 4'd4 < bytes_q) begin
+            word_d[8*i+:8] = fcs_q[8*i+:8];
+            word_c[i]      = 1'b0;
+          end
+          if (spoil_q && 4'(i) + 4'd5 == bytes_q) begin
+            word_d[8*i+:8] = XgmiiError;
+            word_c[i]      = 1'b1;
+          end
+        end
+        for (int unsigned i = 0; i < 5; i++) begin
+          if (4'(i) + 4'd4 == bytes_q) word_d[8*i+:8] = XgmiiTerm;
+        end
+        term      = 1'b1;
+        term_lane = 3'(bytes_q - 4'd4);
+        state_d   = Idle;
+      end
+
+      Drain:   if (s_axis.tvalid && s_axis.tlast) state_d = Idle;
+      default: state_d = Idle;
+    endcase
+  end
+
+  // Gap. Slots are half words, counted from the word that is made in this cycle. The earliest start
+  // is three slots after the terminate's, if the deficit allows to round down, or else four.
+  always_comb begin
+    logic [2:0] slot, down;
+    next4_d   = next4_q;
+    gap_d     = gap_q;
+    deficit_d = deficit_q;
+    down      = 3'(deficit_q) + 3'(term_lane[1:0]);
+    slot      = 3'(term_lane[2]) + 3'(lane4_q) + 3'd3;
+    if (term) begin
+      if (term_lane[1:0] == '0 || (EnableDic && !down[2])) begin
+        deficit_d = down[1:0];
+      end else begin
+        slot     += 3'd1;
+        // Rounding up is only needed with more deficit and remainder than 3.
+        deficit_d = EnableDic ? down[1:0] : '0;
+      end
+      // slot is 3..6: the start is one to three cycles from now.
+      gap_d   = slot[2:1] - 2'd1;
+      next4_d = slot[0];
+    end else if (state_q == Drain) begin
+      // The gap runs from the end of the drain: longer than needed, and simple.
+      gap_d     = 2'd2;
+      next4_d   = 1'b0;
+      deficit_d = '0;
+    end else if (state_q == Idle) begin
+      if (gap_q != '0) begin
+        gap_d = gap_q - 1'b1;
+      end else if (!start_i) begin
+        // A later start has at least four bytes of gap more: no deficit is left.
+        next4_d   = 1'b0;
+        deficit_d = '0;
+      end
+    end
+  end
+
+  // The shift switches with the preamble; the gap has flushed the held half by then.
+  assign lane4_d = start_i && ready_start_o ? next4_q : lane4_q;
+
+  always_ff @(posedge clk_i) begin
+    crc_q   <= state_q == Idle ? CRC32_ETH_INIT : crc_next;
+    // The bytes of the FCS that spill, moved down.
+    fcs_q   <= data_fcs[95:64];
+    bytes_q <= bytes;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_i) begin
+      state_q   <= Idle;
+      lane4_q   <= 1'b0;
+      next4_q   <= 1'b0;
+      gap_q     <= '0;
+      deficit_q <= '0;
+      idx_q     <= '0;
+      spoil_q   <= 1'b0;
+      stat_q    <= '0;
+      hold_q    <= XgmiiIdleWord[31:0];
+      hold_c_q  <= '1;
+      txd_q     <= XgmiiIdleWord;
+      txc_q     <= '1;
+    end else begin
+      state_q   <= state_d;
+      lane4_q   <= lane4_d;
+      next4_q   <= next4_d;
+      gap_q     <= gap_d;
+      deficit_q <= deficit_d;
+      idx_q     <= idx_d;
+      spoil_q   <= spoil_d;
+      stat_q    <= stat_d;
+      hold_q    <= word_d[63:32];
+      hold_c_q  <= word_c[7:4];
+      txd_q     <= lane4_d ? {word_d[31:0], hold_q} : word_d;
+      txc_q     <= lane4_d ? {word_c[3:0], hold_c_q} : word_c;
+    end
+  end
+
+  assign xgmii_txd_o = txd_q;
+  assign xgmii_txc_o = txc_q;
+  assign stat_o      = stat_q;
+  assign busy_o      = state_q != Idle || gap_q != '0 || next4_q || deficit_q != '0 || |stat_q ||
+      txc_q != '1 || txd_q != XgmiiIdleWord;
+
+`ifndef SYNTHESIS
+  initial begin
+    assert (s_axis.DataW == 64 && s_axis.UserW == 1)
+      else $fatal(1, "xgmii_tx: stream is not 64 + 1");
+  end
+  always_ff @(posedge clk_i) begin
+    if (!rst_i && state_q == Data && s_axis.tvalid) begin
+      a_keep : assert (s_axis.tkeep[0] && (s_axis.tkeep & (s_axis.tkeep + 8'd1)) == '0)
+        else $error("tkeep has a hole or no byte");
+      a_full : assert (s_axis.tlast || s_axis.tkeep == '1) else $error("short beat inside a frame");
+    end
+  end
+`endif
+endmodule
