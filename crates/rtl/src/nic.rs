@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The IP-NUMA NIC as its users see it: TLP beats on one side, MAC words on the other, two clocks.
+
+use std::path::Path;
+
+use crate::Error;
+
+/// Line rate, which chooses the top: `ipnuma_nic_10g` or `ipnuma_nic_1g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NetSpeed {
+    /// XGMII, 64 bits at 156.25 MHz.
+    TenGig,
+    /// GMII, 8 bits at 125 MHz.
+    OneGig,
+}
+
+impl NetSpeed {
+    /// Period of `clk_net_i` in picoseconds.
+    pub const fn net_period_ps(self) -> u64 {
+        match self {
+            Self::TenGig => 6_400,
+            Self::OneGig => 8_000,
+        }
+    }
+
+    /// What the wire carries between frames.
+    pub const fn idle(self) -> NetWord {
+        match self {
+            Self::TenGig => NetWord::Xgmii {
+                data: 0x0707_0707_0707_0707,
+                control: 0xFF,
+            },
+            Self::OneGig => NetWord::Gmii {
+                data: 0,
+                enable: false,
+                error: false,
+            },
+        }
+    }
+}
+
+/// Eight bytes of a TLP stream at most; byte 0 is in the low bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TlpBeat {
+    /// `tdata`.
+    pub data: u64,
+    /// `tkeep`: 0xFF, or 0x0F on a last beat with one DW.
+    pub keep: u8,
+    /// `tlast`.
+    pub last: bool,
+    /// `tuser`: the BAR hit of a TLP from the root complex (0, 2, or 7 for none); 0 towards it.
+    pub user: u8,
+}
+
+/// What crosses the boundary to the PHY in one cycle of `clk_net_i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NetWord {
+    /// 10G.
+    Xgmii {
+        /// Lane 0 in the low byte.
+        data: u64,
+        /// One bit a lane, 1 for a control character.
+        control: u8,
+    },
+    /// 1G.
+    Gmii {
+        /// One byte.
+        data: u8,
+        /// `tx_en` or `rx_dv`.
+        enable: bool,
+        /// `tx_er` or `rx_er`.
+        error: bool,
+    },
+}
+
+/// Inputs of the NIC other than its clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicInputs {
+    /// Reset of the PCIe side.
+    pub rst_pcie: bool,
+    /// Reset of the network side.
+    pub rst_net: bool,
+    /// The NIC's own bus, device and function number.
+    pub completer_id: u16,
+    /// Microseconds, free to jump while the NIC is idle.
+    pub now_us: u32,
+    /// Beat offered by the root complex; it is taken at a PCIe edge with `s_tlp_ready`.
+    pub s_tlp: Option<TlpBeat>,
+    /// The root complex takes the offered `m_tlp` at the next PCIe edge.
+    pub m_tlp_ready: bool,
+    /// Word from the PHY, of the kind that the NIC's speed asks for.
+    pub net: NetWord,
+}
+
+/// Outputs of the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicOutputs {
+    /// The offered `s_tlp` is taken at the next PCIe edge.
+    pub s_tlp_ready: bool,
+    /// Beat offered to the root complex.
+    pub m_tlp: Option<TlpBeat>,
+    /// Word to the PHY.
+    pub net: NetWord,
+    /// The PCIe side has something to do.
+    pub busy_pcie: bool,
+    /// The network side has something to do.
+    pub busy_net: bool,
+}
+
+/// The Verilated NIC.
+///
+/// One edge of either clock, or of both at once, takes three steps: write [`Nic::inputs`], call
+/// [`Nic::settle`], which shows the outputs as they stand before the edge (which beats are offered,
+/// and what is ready for them), and call [`Nic::edge`]. Inputs written between the two count at
+/// the next `settle`. Each of the two evaluates the model once.
+///
+/// ```no_run
+/// use ipnuma_rtl::{NetSpeed, Nic};
+/// # fn main() -> Result<(), ipnuma_rtl::Error> {
+/// let mut nic = Nic::new(NetSpeed::TenGig)?;
+/// nic.reset()?;
+/// nic.inputs.m_tlp_ready = true;
+/// let word = nic.settle()?.net;
+/// nic.edge(true, false)?;
+/// # let _ = word; Ok(())
+/// # }
+/// ```
+pub struct Nic {
+    /// Taken by the next [`Nic::settle`].
+    pub inputs: NicInputs,
+    outputs: NicOutputs,
+    speed: NetSpeed,
+    top: Box<dyn Top>,
+    settled: bool,
+    time_ps: u64,
+    dumped_ps: u64,
+    tracing: bool,
+}
+
+/// The two tops alike. Methods are coarse, so that a call through the table costs little.
+trait Top: Send {
+    fn apply(&mut self, inputs: &NicInputs);
+    fn clocks(&mut self, pcie: bool, net: bool);
+    fn outputs(&self) -> NicOutputs;
+    fn model(&mut self) -> &mut dyn crate::Model;
+}
+
+impl Nic {
+    /// Creates a NIC held in reset, with both clocks low.
+    pub fn new(speed: NetSpeed) -> Result<Self, Error> {
+        let top = new_top(speed)?;
+        Ok(Self {
+            inputs: NicInputs {
+                rst_pcie: true,
+                rst_net: true,
+                completer_id: 0,
+                now_us: 0,
+                s_tlp: None,
+                m_tlp_ready: false,
+                net: speed.idle(),
+            },
+            outputs: NicOutputs {
+                s_tlp_ready: false,
+                m_tlp: None,
+                net: speed.idle(),
+                busy_pcie: false,
+                busy_net: false,
+            },
+            speed,
+            top,
+            settled: false,
+            time_ps: 0,
+            dumped_ps: 0,
+            tracing: false,
+        })
+    }
+
+    /// Line rate of this NIC.
+    pub fn speed(&self) -> NetSpeed {
+        self.speed
+    }
+
+    /// Applies reset for eight edges of both clocks and releases it.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        const EDGES: usize = 8;
+        (self.inputs.rst_pcie, self.inputs.rst_net) = (true, true);
+        for _ in 0..EDGES {
+            self.settle()?;
+            self.edge(true, true)?;
+        }
+        (self.inputs.rst_pcie, self.inputs.rst_net) = (false, false);
+        self.settle()?;
+        Ok(())
+    }
+
+    /// Sets the time of the coming edge in picoseconds, for waves and messages.
+    #[inline]
+    pub fn set_time(&mut self, ps: u64) {
+        self.time_ps = ps;
+        self.top.model().set_time(ps);
+    }
+
+    /// Lowers both clocks, applies the inputs, and returns the outputs before the coming edge.
+    pub fn settle(&mut self) -> Result<&NicOutputs, Error> {
+        self.top.clocks(false, false);
+        self.top.apply(&self.inputs);
+        self.top.model().eval()?;
+        self.settled = true;
+        if self.tracing {
+            // Half way to the coming edge, so that waves show clocks and not needles.
+            self.dump(self.dumped_ps.midpoint(self.time_ps));
+        }
+        self.outputs = self.top.outputs();
+        Ok(&self.outputs)
+    }
+
+    /// Raises one clock or both, and returns the outputs after the edge.
+    ///
+    /// What the NIC offers and takes at this edge is what [`Nic::settle`] returned.
+    pub fn edge(&mut self, pcie: bool, net: bool) -> Result<&NicOutputs, Error> {
+        if !self.settled {
+            self.settle()?;
+        }
+        self.settled = false;
+        self.top.clocks(pcie, net);
+        self.top.model().eval()?;
+        if self.tracing {
+            self.dump(self.time_ps);
+        }
+        self.outputs = self.top.outputs();
+        Ok(&self.outputs)
+    }
+
+    /// Outputs as of the last evaluation.
+    #[inline]
+    pub fn outputs(&self) -> &NicOutputs {
+        &self.outputs
+    }
+
+    /// Begins to write FST waves; the times are those of [`Nic::set_time`].
+    pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
+        self.top.model().trace(path)?;
+        self.tracing = true;
+        self.dumped_ps = self.time_ps;
+        Ok(())
+    }
+
+    /// Ends the waves and completes their file.
+    pub fn trace_close(&mut self) {
+        self.tracing = false;
+        self.top.model().trace_close();
+    }
+
+    fn dump(&mut self, ps: u64) {
+        self.dumped_ps = ps;
+        self.top.model().dump(ps);
+    }
+}
+
+// Not every arm is there in a build without the tops.
+#[allow(unreachable_patterns)]
+fn new_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
+    match speed {
+        #[cfg(has_ipnuma_nic_10g)]
+        NetSpeed::TenGig => Ok(Box::new(crate::IpnumaNic10g::new())),
+        #[cfg(has_ipnuma_nic_1g)]
+        NetSpeed::OneGig => Ok(Box::new(crate::IpnumaNic1g::new())),
+        NetSpeed::TenGig => Err(Error::NotBuilt {
+            model: "ipnuma_nic_10g",
+        }),
+        NetSpeed::OneGig => Err(Error::NotBuilt {
+            model: "ipnuma_nic_1g",
+        }),
+    }
+}
+
+/// Implements [`Top`] for a generated model; the two blocks set and read the network port.
+#[allow(unused_macros)]
+macro_rules! impl_top {
+    ($model:ty, |$set:ident, $word:ident| $set_net:block, |$get:ident| $get_net:block) => {
+        impl Top for $model {
+            #[inline]
+            fn apply(&mut self, inputs: &NicInputs) {
+                self.set_rst_pcie_i(inputs.rst_pcie);
+                self.set_rst_net_i(inputs.rst_net);
+                self.set_completer_id_i(u64::from(inputs.completer_id));
+                self.set_now_us_i(u64::from(inputs.now_us));
+                let beat = inputs.s_tlp.unwrap_or_default();
+                self.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
+                self.set_s_tlp_tdata_i(beat.data);
+                self.set_s_tlp_tkeep_i(u64::from(beat.keep));
+                self.set_s_tlp_tlast_i(beat.last);
+                self.set_s_tlp_tuser_i(u64::from(beat.user));
+                self.set_m_tlp_tready_i(inputs.m_tlp_ready);
+                let ($set, $word) = (self, inputs.net);
+                $set_net
+            }
+
+            #[inline]
+            fn clocks(&mut self, pcie: bool, net: bool) {
+                self.set_clk_pcie_i(pcie);
+                self.set_clk_net_i(net);
+            }
+
+            #[inline]
+            fn outputs(&self) -> NicOutputs {
+                let $get = self;
+                NicOutputs {
+                    s_tlp_ready: self.s_tlp_tready_o(),
+                    m_tlp: self.m_tlp_tvalid_o().then(|| TlpBeat {
+                        data: self.m_tlp_tdata_o(),
+                        keep: self.m_tlp_tkeep_o() as u8,
+                        last: self.m_tlp_tlast_o(),
+                        user: 0,
+                    }),
+                    net: $get_net,
+                    busy_pcie: self.busy_pcie_o(),
+                    busy_net: self.busy_net_o(),
+                }
+            }
+
+            fn model(&mut self) -> &mut dyn crate::Model {
+                self
+            }
+        }
+    };
+}
+
+#[cfg(has_ipnuma_nic_10g)]
+impl_top!(
+    crate::IpnumaNic10g,
+    |top, word| {
+        let NetWord::Xgmii { data, control } = word else {
+            panic!("a 10G NIC takes XGMII words, not {word:?}")
+        };
+        top.set_xgmii_rxd_i(data);
+        top.set_xgmii_rxc_i(u64::from(control));
+    },
+    |top| {
+        NetWord::Xgmii {
+            data: top.xgmii_txd_o(),
+            control: top.xgmii_txc_o() as u8,
+        }
+    }
+);
+
+#[cfg(has_ipnuma_nic_1g)]
+impl_top!(
+    crate::IpnumaNic1g,
+    |top, word| {
+        let NetWord::Gmii {
+            data,
+            enable,
+            error,
+        } = word
+        else {
+            panic!("a 1G NIC takes GMII words, not {word:?}")
+        };
+        top.set_gmii_rxd_i(u64::from(data));
+        top.set_gmii_rx_dv_i(enable);
+        top.set_gmii_rx_er_i(error);
+    },
+    |top| {
+        NetWord::Gmii {
+            data: top.gmii_txd_o() as u8,
+            enable: top.gmii_tx_en_o(),
+            error: top.gmii_tx_er_o(),
+        }
+    }
+);
