@@ -251,9 +251,12 @@ impl Nic {
         self.top.model().trace_close();
     }
 
+    /// Wave files hold one set of values for a time; edges without a time of their own are left out.
     fn dump(&mut self, ps: u64) {
-        self.dumped_ps = ps;
-        self.top.model().dump(ps);
+        if ps > self.dumped_ps {
+            self.dumped_ps = ps;
+            self.top.model().dump(ps);
+        }
     }
 }
 

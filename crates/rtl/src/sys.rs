@@ -135,7 +135,7 @@ impl Handle {
         const LEVELS: c_int = 99;
         let refused = |reason: String| Error::Trace {
             path: path.to_owned(),
-            reason: reason.to_lowercase(),
+            reason,
         };
         // The simulator does not notice that a file cannot be written.
         std::fs::File::create(path).map_err(|error| refused(error.kind().to_string()))?;
