@@ -1,3 +1,4 @@
+-f rtl/lib/lib.f
 rtl/eth/eth_pkg.sv
 rtl/eth/xgmii_rx.sv
 rtl/eth/xgmii_tx.sv

@@ -53,7 +53,7 @@ module xgmii_rx #(
   // Aligned word.
   logic       [63:0] al_d;
   logic       [ 7:0] al_c, al_keep, first_c;
-  logic              start0, start4, at_end, first_is_term, take;
+  logic              start0, start4, pre0_ok, pre4_ok, at_end, first_is_term, take;
 
   // First register.
   logic       [63:0] word_q;
@@ -70,6 +70,8 @@ module xgmii_rx #(
   assign al_d = shift_q ? {xgmii_rxd_i[31:0], hold_q} : xgmii_rxd_i;
   assign al_c = shift_q ? {xgmii_rxc_i[3:0], hold_c_q} : xgmii_rxc_i;
   assign start0 = xgmii_rxc_i[0] && xgmii_rxd_i[7:0] == XgmiiStart;
+  assign pre0_ok = xgmii_rxd_i == XgmiiPreambleWord && xgmii_rxc_i == 8'h01;
+  assign pre4_ok = al_d == XgmiiPreambleWord && al_c == 8'h01;
   assign start4 = xgmii_rxc_i[4] && xgmii_rxd_i[39:32] == XgmiiStart;
 
   always_comb begin
@@ -90,16 +92,16 @@ module xgmii_rx #(
     state_d = state_q;
     shift_d = shift_q;
     unique case (state_q)
-      Pre4:    state_d = al_d == XgmiiPreambleWord && al_c == 8'h01 ? Data : Idle;
+      Pre4:    state_d = pre4_ok ? Data : Idle;
       Data:    if (at_end || (valid_q && giant)) state_d = Idle;
       default: ;
     endcase
-    if (start0) begin
-      state_d = xgmii_rxd_i == XgmiiPreambleWord && xgmii_rxc_i == 8'h01 ? Data : Idle;
-      shift_d = 1'b0;
-    end else if (start4) begin
+    if (start4) begin
       state_d = Pre4;
       shift_d = 1'b1;
+    end else if (start0) begin
+      state_d = pre0_ok ? Data : Idle;
+      shift_d = 1'b0;
     end
   end
 
@@ -151,9 +153,8 @@ module xgmii_rx #(
       if (first_is_term) stat_d.runt = 1'b1;
       else stat_d.error = 1'b1;
     end
-    // A new start right behind a start leaves the first without its preamble.
-    stat_d.bad_preamble = (start0 && state_d != Data) ||
-        (state_q == Pre4 && (state_d == Idle || start0 || start4));
+    // A new start right behind the preamble counts as one, too.
+    stat_d.bad_preamble = (start0 && !pre0_ok) || (state_q == Pre4 && (!pre4_ok || start4));
   end
 
   assign m_axis.tdata    = word_q;

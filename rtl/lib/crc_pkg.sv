@@ -3,11 +3,12 @@
 //
 // CRC updates, checks and zero-byte undo as XORs of constants.
 //
-// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the raw
-// register: start with *_INIT; the Ethernet and Castagnoli values on the wire are the complement
-// of the register, low byte first; the CRC-16 on the wire is the register, high byte first.
-// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit update,
-// compare with *_RESIDUE[8 - n]. To generate: the same update, then *_rewind(state, 8 - n).
+// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the
+// raw register: start with *_INIT. The Ethernet and Castagnoli values on the wire are its
+// complement, low byte first; the CRC-16 is the register itself, high byte first.
+// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit
+// update, compare with *_RESIDUE[8 - n]. To generate: the same update, then
+// *_rewind(state, 8 - n).
 //
 // Latency : none, combinational.
 // Source  : IEEE 802.3 clause 3.2.9; RFC 3720 appendix B.4; ITU-T V.41.
@@ -113,8 +114,8 @@ package crc_pkg;
   endfunction
 
   /// Register after the first n bytes of data; n = 1..8, the bytes beyond must be zero.
-  /// The bytes move to the end of the word: zeros in front of them, fed to a zero register, leave
-  /// it zero, so one XOR network serves every n.
+  /// The bytes move to the end of the word: zeros in front of them leave a zero register zero,
+  /// so one XOR network serves every n.
   function automatic logic [31:0] crc32_eth_nextn(
       logic [31:0] state, logic [63:0] data, logic [3:0] n);
     logic [63:0] x, mask;
