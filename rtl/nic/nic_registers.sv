@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// BAR 0 on the PCIe side: registers, PCIe-side counters, windows onto the page map and the PC ID
+// table; everything else that exists goes to the network side (net_registers).
+//
+// MAC, IP and EPOCH are held on both sides: a write goes to the network side first and is answered
+// when both have it.
+//
+// Latency   : registers and counters answer in 1 cycle, tables as table_window says.
+// Clock     : clk_i (PCIe).
+// Handshake : register bus.
+// Drops     : unknown addresses, writes to read-only registers and indices beyond a table are
+//             refused.
+// Source    : own; addresses from wire_pkg.
+module nic_registers
+  import wire_pkg::*;
+  import reg_bus_pkg::*;
+#(
+  /// Entries of the page map.
+  parameter int unsigned Pages = 262144,
+  /// Entries of the PC ID table.
+  parameter int unsigned PcIds = 256,
+  /// Entries of the shared-region table (for REG_FEATURES; the table is on the network side).
+  parameter int unsigned Regions = 256,
+  localparam int unsigned PageW = $clog2(Pages),
+  localparam int unsigned PcIdW = $clog2(PcIds)
+) (
+  input  logic                                clk_i,
+  input  logic                                rst_i,
+  input  reg_req_t                            req_i,
+  output reg_rsp_t                            rsp_o,
+  output reg_req_t                            net_req_o,
+  input  reg_rsp_t                            net_rsp_i,
+  /// One bit a counter, indexed by pcie_counter_e.
+  input  logic            [PCIE_COUNTERS-1:0] event_i,
+  output logic                                page_write_o,
+  output logic                                page_read_o,
+  output logic            [        PageW-1:0] page_index_o,
+  output page_map_entry_t                     page_entry_o,
+  input  page_map_entry_t                     page_entry_i,
+  input  logic                                page_read_done_i,
+  output logic                                pc_id_write_o,
+  output logic                                pc_id_read_o,
+  output logic            [        PcIdW-1:0] pc_id_index_o,
+  output pc_id_entry_t                        pc_id_entry_o,
+  input  pc_id_entry_t                        pc_id_entry_i,
+  input  logic                                pc_id_read_done_i,
+  /// First byte on the wire in the most significant bits, here and below.
+  output logic            [             47:0] mac_o,
+  output logic            [             31:0] ip_o,
+  output logic            [             31:0] netmask_o,
+  output logic            [             47:0] gateway_mac_o,
+  output logic            [              7:0] epoch_o,
+  output logic            [             31:0] read_timeout_us_o
+);
+  localparam logic [31:0] Features = {
+    7'd0, 1'b1, 3'd0, 5'($clog2(Regions)), 3'd0, 5'($clog2(PcIds)), 3'd0, 5'($clog2(Pages))
+  };
+
+  // Windows, in address bits.
+  localparam int unsigned CounterWindowW = 12;
+  localparam int unsigned PcIdWindowW = 20;
+  localparam int unsigned PageWindowW = 22;
+
+  typedef enum logic [1:0] {
+    ToLocal,
+    ToPage,
+    ToPcId,
+    ToNet
+  } target_e;
+
+  target_e target;
+  reg_req_t page_req, pc_id_req;
+  reg_rsp_t page_rsp, pc_id_rsp;
+
+  logic [47:0] mac_q, gateway_mac_q;
+  logic [31:0] ip_q, netmask_q, gateway_ip_q, read_timeout_us_q;
+  logic [7:0] epoch_q;
+
+  logic local_start, local_done_q, local_ok_q, local_ok;
+  logic [31:0] local_rdata_q, local_rdata, counter_value;
+  logic is_counter;
+  logic net_write_done;
+
+  // The enclosing aligned block of an address decides; each window is a power of two in size and
+  // aligned.
+  always_comb begin
+    unique casez (req_i.addr)
+      {PAGE_MAP_BASE[22], 22'b?} : target = ToPage;
+      {REGION_BASE[22:21], 21'b?} : target = ToNet;
+      {PC_ID_BASE[22:20], 20'b?} : target = ToPcId;
+      {NET_COUNTER_BASE[22:12], 12'b?} : target = ToNet;
+      REG_LAST_ERROR, REG_LAST_ERROR_ADDR_LO, REG_LAST_ERROR_ADDR_HI, REG_LAST_ERROR_IP:
+      target = ToNet;
+      REG_MAC_LO, REG_MAC_HI, REG_IP, REG_EPOCH: target = req_i.write ? ToNet : ToLocal;
+      default: target = ToLocal;
+    endcase
+  end
+
+  // ---- Local registers and counters
+  // --------------------------------------------------------------
+  assign is_counter  = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
+  assign local_start = req_i.valid && target == ToLocal && !local_done_q;
+
+  localparam int unsigned CounterW = $clog2(PCIE_COUNTERS);
+
+  counters #(
+    .Count(PCIE_COUNTERS)
+  ) u_counters (
+    .clk_i,
+    .rst_i,
+    .event_i,
+    .index_i(req_i.addr[2+:CounterW]),
+    .value_o(counter_value)
+  );
+
+  always_comb begin
+    local_ok    = 1'b1;
+    local_rdata = '0;
+    if (is_counter) begin
+      local_rdata = counter_value;
+      local_ok    = !req_i.write && 32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
+    end else begin
+      unique case (req_i.addr)
+        REG_ID: begin
+          local_rdata = ID_VALUE;
+          local_ok    = !req_i.write;
+        end
+        REG_VERSION: begin
+          local_rdata = VERSION_VALUE;
+          local_ok    = !req_i.write;
+        end
+        REG_FEATURES: begin
+          local_rdata = Features;
+          local_ok    = !req_i.write;
+        end
+        REG_MAC_LO:          local_rdata = mac_q[31:0];
+        REG_MAC_HI:          local_rdata = {16'd0, mac_q[47:32]};
+        REG_IP:              local_rdata = ip_q;
+        REG_NETMASK:         local_rdata = netmask_q;
+        REG_GATEWAY_IP:      local_rdata = gateway_ip_q;
+        REG_GATEWAY_MAC_LO:  local_rdata = gateway_mac_q[31:0];
+        REG_GATEWAY_MAC_HI:  local_rdata = {16'd0, gateway_mac_q[47:32]};
+        REG_READ_TIMEOUT_US: local_rdata = read_timeout_us_q;
+        REG_EPOCH:           local_rdata = {24'd0, epoch_q};
+        default:             local_ok = 1'b0;
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (local_start) begin
+      local_ok_q    <= local_ok;
+      local_rdata_q <= local_ok && !req_i.write ? local_rdata : '0;
+    end
+    local_done_q <= local_start && !rst_i;
+  end
+
+  assign net_write_done = target == ToNet && net_rsp_i.done && net_rsp_i.ok && req_i.write;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_i) begin
+      mac_q             <= '0;
+      ip_q              <= '0;
+      netmask_q         <= '0;
+      gateway_ip_q      <= '0;
+      gateway_mac_q     <= '0;
+      read_timeout_us_q <= READ_TIMEOUT_US_RESET;
+      epoch_q           <= '0;
+    end else begin
+      if (net_write_done) begin
+        unique case (req_i.addr)
+          REG_MAC_LO: mac_q[31:0] <= req_i.wdata;
+          REG_MAC_HI: mac_q[47:32] <= req_i.wdata[15:0];
+          REG_IP:     ip_q <= req_i.wdata;
+          REG_EPOCH:  epoch_q <= req_i.wdata[7:0];
+          default:    ;
+        endcase
+      end
+      if (local_start && req_i.write) begin
+        unique case (req_i.addr)
+          REG_NETMASK:         netmask_q <= req_i.wdata;
+          REG_GATEWAY_IP:      gateway_ip_q <= req_i.wdata;
+          REG_GATEWAY_MAC_LO:  gateway_mac_q[31:0] <= req_i.wdata;
+          REG_GATEWAY_MAC_HI:  gateway_mac_q[47:32] <= req_i.wdata[15:0];
+          REG_READ_TIMEOUT_US: read_timeout_us_q <= req_i.wdata;
+          default:             ;
+        endcase
+      end
+    end
+  end
+
+  assign mac_o             = mac_q;
+  assign ip_o              = ip_q;
+  assign netmask_o         = netmask_q;
+  assign gateway_mac_o     = gateway_mac_q;
+  assign epoch_o           = epoch_q;
+  assign read_timeout_us_o = read_timeout_us_q;
+
+  // ---- Tables -----------------------------------------------------------------------------------
+  always_comb begin
+    page_req        = req_i;
+    page_req.valid  = req_i.valid && target == ToPage;
+    pc_id_req       = req_i;
+    pc_id_req.valid = req_i.valid && target == ToPcId;
+    net_req_o       = req_i;
+    net_req_o.valid = req_i.valid && target == ToNet;
+  end
+
+  table_window #(
+    .entry_t(page_map_entry_t),
+    .Entries(Pages),
+    .WindowW(PageWindowW)
+  ) u_page_window (
+    .clk_i,
+    .rst_i,
+    .addr_i         (req_i.addr[PageWindowW-1:0]),
+    .req_i          (page_req),
+    .rsp_o          (page_rsp),
+    .cfg_write_o    (page_write_o),
+    .cfg_read_o     (page_read_o),
+    .cfg_index_o    (page_index_o),
+    .cfg_entry_o    (page_entry_o),
+    .cfg_entry_i    (page_entry_i),
+    .cfg_read_done_i(page_read_done_i)
+  );
+
+  table_window #(
+    .entry_t(pc_id_entry_t),
+    .Entries(PcIds),
+    .WindowW(PcIdWindowW)
+  ) u_pc_id_window (
+    .clk_i,
+    .rst_i,
+    .addr_i         (req_i.addr[PcIdWindowW-1:0]),
+    .req_i          (pc_id_req),
+    .rsp_o          (pc_id_rsp),
+    .cfg_write_o    (pc_id_write_o),
+    .cfg_read_o     (pc_id_read_o),
+    .cfg_index_o    (pc_id_index_o),
+    .cfg_entry_o    (pc_id_entry_o),
+    .cfg_entry_i    (pc_id_entry_i),
+    .cfg_read_done_i(pc_id_read_done_i)
+  );
+
+  always_comb begin
+    unique case (target)
+      ToPage:  rsp_o = page_rsp;
+      ToPcId:  rsp_o = pc_id_rsp;
+      ToNet:   rsp_o = net_rsp_i;
+      default: rsp_o = '{done: local_done_q, ok: local_ok_q, rdata: local_rdata_q};
+    endcase
+  end
+endmodule

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries register accesses to another clock, and their answers back.
+//
+// Latency   : two synchronisers there and two back; for registers, not for data.
+// Clock     : src_clk_i (src_rst_i) asks, dst_clk_i (dst_rst_i) answers; both resets must overlap.
+// Handshake : register bus on both sides, one access at a time. With the far clock stopped an
+//             access waits.
+// Drops     : never.
+// Source    : own.
+module reg_cdc
+  import reg_bus_pkg::*;
+(
+  input  logic     src_clk_i,
+  input  logic     src_rst_i,
+  input  reg_req_t src_req_i,
+  output reg_rsp_t src_rsp_o,
+  input  logic     dst_clk_i,
+  input  logic     dst_rst_i,
+  output reg_req_t dst_req_o,
+  input  reg_rsp_t dst_rsp_i,
+  /// High, in the far clock, while an answer is on its way back.
+  output logic     dst_busy_o
+);
+  logic sent_q;
+  logic src_ready, src_take;
+  logic rsp_valid, rsp_ready;
+  reg_req_t req_word;
+  reg_rsp_t rsp_word;
+  logic     req_valid;
+
+  // One crossing for each access: the request stays offered until the answer is back.
+  assign src_take = src_req_i.valid && !sent_q && src_ready;
+
+  always_ff @(posedge src_clk_i) begin
+    if (src_rst_i) sent_q <= 1'b0;
+    else if (src_take) sent_q <= 1'b1;
+    else if (rsp_valid) sent_q <= 1'b0;
+  end
+
+  always_comb begin
+    src_rsp_o      = rsp_word;
+    src_rsp_o.done = rsp_valid;
+  end
+
+  req_ack_cdc #(
+    .data_t(reg_req_t)
+  ) u_request (
+    .src_clk_i,
+    .src_rst_i,
+    .src_data_i (src_req_i),
+    .src_valid_i(src_req_i.valid && !sent_q),
+    .src_ready_o(src_ready),
+    .dst_clk_i,
+    .dst_rst_i,
+    .dst_data_o (req_word),
+    .dst_valid_o(req_valid),
+    .dst_ready_i(dst_rsp_i.done)
+  );
+
+  always_comb begin
+    dst_req_o       = req_word;
+    dst_req_o.valid = req_valid;
+  end
+
+  req_ack_cdc #(
+    .data_t(reg_rsp_t)
+  ) u_response (
+    .src_clk_i  (dst_clk_i),
+    .src_rst_i  (dst_rst_i),
+    .src_data_i (dst_rsp_i),
+    .src_valid_i(dst_rsp_i.done),
+    .src_ready_o(rsp_ready),
+    .dst_clk_i  (src_clk_i),
+    .dst_rst_i  (src_rst_i),
+    .dst_data_o (rsp_word),
+    .dst_valid_o(rsp_valid),
+    .dst_ready_i(1'b1)
+  );
+
+  assign dst_busy_o = req_valid || !rsp_ready;
+
+`ifndef SYNTHESIS
+  always_ff @(posedge dst_clk_i) begin
+    // An answer can't meet an answer: the next request comes only after the last answer arrived.
+    assert (dst_rst_i || !dst_rsp_i.done || rsp_ready)
+    else $error("answer while one is on its way");
+  end
+`endif
+endmodule
