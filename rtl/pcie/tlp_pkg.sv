@@ -51,6 +51,8 @@ package tlp_pkg;
   } tlp_start_t;
 
   /// Header fields of a TLP's first beat (byte 0 in bits 7:0).
+  // Attributes, address type and reserved bits mean nothing here.
+  // verilator lint_off UNUSEDSIGNAL
   function automatic tlp_start_t parse_start(logic [63:0] data);
     parse_start.fmt_type = data[7:0];
     parse_start.tc       = data[14:12];
@@ -60,6 +62,7 @@ package tlp_pkg;
     parse_start.id       = {data[39:32], data[47:40]};
     parse_start.low      = {data[55:48], data[63:56]};
   endfunction
+  // verilator lint_on UNUSEDSIGNAL
 
   /// A DW as a number: byte 0 is the most significant.
   function automatic logic [31:0] big_endian(logic [31:0] dw);
