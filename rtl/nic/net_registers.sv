@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BAR 0 on the network side: window onto the shared-region table, network counters, the last error
-// report, and
-// this side's copies of MAC, IP and EPOCH.
+// report, and this side's copies of MAC, IP and EPOCH.
 //
 // Latency   : registers and counters answer in 1 cycle, the table as table_window says.
 // Clock     : clk_i (network).

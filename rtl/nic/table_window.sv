@@ -3,10 +3,8 @@
 // once.
 //
 // An entry has 2^n DWs. Writing any but the last one stages it (one staging register for the whole
-// table,
-// whatever the index); writing the last one writes the entry, staged DWs included. Reading gives
-// DWs of the
-// entry as the table holds it, not as staged.
+// table, whatever the index); writing the last one writes the entry, staged DWs included. Reading
+// gives DWs of the entry as the table holds it, not as staged.
 //
 // Latency : a write is done 1 cycle after it is offered, a read 1 cycle after the table's answer.
 // Clock   : clk_i, the table's.

@@ -2,15 +2,13 @@
 // Register operations of the CPU: one or two accesses on the register bus, and a CplD for a read.
 //
 // A DW that is written with byte enables other than 0xF is refused here; any DW may be refused by
-// the bus.
-// A refused DW reads as 0, a refused write changes nothing.
+// the bus. A refused DW reads as 0, a refused write changes nothing.
 //
 // Latency   : operation to bus 1 cycle; last answer to the CplD's first beat 1 cycle.
 // Clock     : clk_i.
 // Handshake : op_ready_o is high when idle and low from the edge that takes an operation until it
-//             has taken
-//             effect (write) or its CplD has left (read), so that whoever waits for it sees the
-//             change.
+//             has taken effect (write) or its CplD has left (read), so that whoever waits for it
+//             sees the change.
 // Drops     : never; refused DWs are counted.
 // Source    : PCI Express base specification, completion rules.
 module completer

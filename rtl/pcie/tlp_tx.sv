@@ -4,9 +4,8 @@
 // Latency   : 0 cycles, a combinational path from each input to the output.
 // Clock     : clk_i.
 // Handshake : input 0 goes first whenever a new TLP may start, then 1, then 2 (completions thus
-//             never overtake
-//             the DMA writes that are ready before them); a TLP that was offered keeps the output
-//             to its end.
+//             never overtake the DMA writes that are ready before them); a TLP that was offered
+//             keeps the output to its end.
 // Drops     : never.
 // Source    : own; the network can't fill this bus, so a fixed order starves nobody.
 module tlp_tx (
