@@ -4,8 +4,8 @@
 // CRC updates, checks and zero-byte undo as XORs of constants.
 //
 // Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the
-// raw register: start with *_INIT. The Ethernet and Castagnoli values on the wire are its
-// complement, low byte first; the CRC-16 is the register itself, high byte first.
+// raw register: start with *_INIT. The Ethernet and Castagnoli values on the wire are
+// its complement, low byte first; the CRC-16 is the register itself, high byte first.
 // To check a message whose last word has n bytes: zero the other bytes, do the 64-bit
 // update, compare with *_RESIDUE[8 - n]. To generate: the same update, then
 // *_rewind(state, 8 - n).
@@ -114,7 +114,7 @@ package crc_pkg;
   endfunction
 
   /// Register after the first n bytes of data; n = 1..8, the bytes beyond must be zero.
-  /// The bytes move to the end of the word: zeros in front of them leave a zero register zero,
+  /// The bytes move to the end of the word: zeros in front leave a zero register zero,
   /// so one XOR network serves every n.
   function automatic logic [31:0] crc32_eth_nextn(
       logic [31:0] state, logic [63:0] data, logic [3:0] n);

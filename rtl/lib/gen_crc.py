@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 Step = Callable[[int, int], int]
 
@@ -166,7 +167,7 @@ def emit_nextn() -> list[str]:
     return [
         "",
         "  /// Register after the first n bytes of data; n = 1..8, the bytes beyond must be zero.",
-        "  /// The bytes move to the end of the word: zeros in front of them leave a zero register zero,",
+        "  /// The bytes move to the end of the word: zeros in front leave a zero register zero,",
         "  /// so one XOR network serves every n.",
         "  function automatic logic [31:0] crc32_eth_nextn(",
         "      logic [31:0] state, logic [63:0] data, logic [3:0] n);",
@@ -190,8 +191,8 @@ def generate() -> str:
         "// CRC updates, checks and zero-byte undo as XORs of constants.",
         "//",
         "// Byte 0 of data is in bits 7:0 and is the first on the wire. The functions work on the",
-        "// raw register: start with *_INIT. The Ethernet and Castagnoli values on the wire are its",
-        "// complement, low byte first; the CRC-16 is the register itself, high byte first.",
+        "// raw register: start with *_INIT. The Ethernet and Castagnoli values on the wire are",
+        "// its complement, low byte first; the CRC-16 is the register itself, high byte first.",
         "// To check a message whose last word has n bytes: zero the other bytes, do the 64-bit",
         "// update, compare with *_RESIDUE[8 - n]. To generate: the same update, then",
         "// *_rewind(state, 8 - n).",
@@ -214,8 +215,7 @@ def main() -> None:
     """Write the package."""
     text = generate()
     if len(sys.argv) > 1:
-        with open(sys.argv[1], "w", encoding="ascii") as out:
-            out.write(text)
+        Path(sys.argv[1]).write_text(text, encoding="ascii")
     else:
         sys.stdout.write(text)
 

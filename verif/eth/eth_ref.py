@@ -48,7 +48,7 @@ def xgmii_frame(frame: bytes) -> list[Symbol]:
 
 
 def xgmii_line(frames: list[list[Symbol]], gaps: list[int]) -> list[Symbol]:
-    """Frames behind each other; at least gaps[i] bytes from terminate on, then up to a start lane."""
+    """Frames behind each other; gaps[i] bytes from terminate on, or up to 3 more."""
     line: list[Symbol] = [(IDLE, 1)] * 16
     for frame, gap in zip(frames, gaps, strict=True):
         line += frame
@@ -88,15 +88,11 @@ def xgmii_rx_model(line: list[Symbol], max_frame: int) -> Expected:
         end = next(q for q in range(p + 8, len(line)) if line[q][1])
         frame = bytes(b for b, _ in line[p + 8 : end])
         kind = classify(frame, line[end][0] != TERM, max_frame)
-        if len(frame) // 8 > max_frame // 8 or (
-            len(frame) // 8 == max_frame // 8 and len(frame) > max_frame
-        ):
-            # Cut at the beat that exceeds the limit.
+        if len(frame) > max_frame:
+            # Cut at the beat that exceeds the limit: what comes behind it goes unseen.
             cut = frame[: 8 * (max_frame // 8 + 1)]
-            if len(cut) < len(frame) and kind == "error":
+            if len(cut) < len(frame):
                 kind = "giant"
-            if len(cut) == len(frame) and len(frame) % 8 == 0 and kind == "error":
-                kind = "error"
             frame = cut
         out.stats[kind] += 1
         for k in range(0, len(frame), 8):

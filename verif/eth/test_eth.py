@@ -162,7 +162,7 @@ def random_frame(rand: random.Random, limit: int) -> bytes:
 
 @cocotb.test()
 async def xgmii_rx_frames(dut) -> None:
-    """Random frames, both start lanes, gaps from 5 bytes: cycle-exact beats, verdicts and counts."""
+    """Random frames, both lanes, gaps from 5 bytes: cycle-exact beats, verdicts and counts."""
     await start(dut)
     rand = rng()
     limit = max_frame(dut)
@@ -328,7 +328,11 @@ class Sender:
             self.line += [(b, ctrl >> i & 1) for i, b in enumerate(data)]
         else:
             self.line.append(
-                (int(dut.gmii_txd_o.value), int(dut.gmii_tx_en_o.value), int(dut.gmii_tx_er_o.value))
+                (
+                    int(dut.gmii_txd_o.value),
+                    int(dut.gmii_tx_en_o.value),
+                    int(dut.gmii_tx_er_o.value),
+                )
             )
         count_stats(self.stats, TX_STATS, int(dut[f"{self.prefix}_stat_o"].value))
         self.quiet = 0 if dut[f"{self.prefix}_busy_o"].value else self.quiet + 1
@@ -349,7 +353,7 @@ class Sender:
         return ready, taken
 
     async def send(self, frame: bytes, spoil: bool = False, stall_at: int | None = None) -> None:
-        """Send a frame without FCS; with stall_at the source breaks its promise before that beat."""
+        """Send a frame without FCS; with stall_at the source stalls before that beat."""
         dut, p = self.dut, self.prefix
         dut[f"{p}_start_i"].value = 1
         while not (await self._cycle())[0]:
@@ -661,7 +665,7 @@ async def arp_replies(dut) -> None:
 
     ready = 0.9
     expected, frames, gaps = [], [], []
-    for i in range(200):
+    for _ in range(200):
         frame, answer = request()
         wire = add_fcs(frame)
         if rand.random() < 0.1:
@@ -675,7 +679,6 @@ async def arp_replies(dut) -> None:
         frames.append(xgmii_frame(wire))
         # Long enough for a reply to leave.
         gaps.append(200)
-        assert i < 200
     line = xgmii_line(frames, gaps)
     replies, current, pulses = [], b"", 0
     last_request = None
