@@ -3,23 +3,23 @@
 //
 // Latency   : 0 cycles, a combinational path from each input to the output.
 // Clock     : clk_i.
-// Handshake : input 0 goes first whenever a new TLP may start, then 1, then 2 (completions thus
-//             never overtake the DMA writes that are ready before them); a TLP that was offered
-//             keeps the output to its end.
+// Handshake : s_first goes first whenever a new TLP may start, then s_second, then s_third; so
+//             with DMA first, completions never overtake the DMA writes that are ready before
+//             them. A TLP that was offered keeps the output to its end.
 // Drops     : never.
 // Source    : own; the network can't fill this bus, so a fixed order starves nobody.
 module tlp_tx (
   input logic       clk_i,
   input logic       rst_i,
-        axis_if.snk s_dma,
-        axis_if.snk s_completer,
-        axis_if.snk s_error,
+        axis_if.snk s_first,
+        axis_if.snk s_second,
+        axis_if.snk s_third,
         axis_if.src m_axis
 );
   typedef enum logic [1:0] {
-    FromDma,
-    FromCompleter,
-    FromError
+    FromFirst,
+    FromSecond,
+    FromThird
   } source_e;
 
   source_e choice, owner_q;
@@ -27,39 +27,39 @@ module tlp_tx (
 
   always_comb begin
     if (locked_q) choice = owner_q;
-    else if (s_dma.tvalid) choice = FromDma;
-    else if (s_completer.tvalid) choice = FromCompleter;
-    else choice = FromError;
+    else if (s_first.tvalid) choice = FromFirst;
+    else if (s_second.tvalid) choice = FromSecond;
+    else choice = FromThird;
   end
 
   always_comb begin
     unique case (choice)
-      FromDma: begin
-        m_axis.tdata  = s_dma.tdata;
-        m_axis.tkeep  = s_dma.tkeep;
-        m_axis.tvalid = s_dma.tvalid;
-        m_axis.tlast  = s_dma.tlast;
+      FromFirst: begin
+        m_axis.tdata  = s_first.tdata;
+        m_axis.tkeep  = s_first.tkeep;
+        m_axis.tvalid = s_first.tvalid;
+        m_axis.tlast  = s_first.tlast;
       end
-      FromCompleter: begin
-        m_axis.tdata  = s_completer.tdata;
-        m_axis.tkeep  = s_completer.tkeep;
-        m_axis.tvalid = s_completer.tvalid;
-        m_axis.tlast  = s_completer.tlast;
+      FromSecond: begin
+        m_axis.tdata  = s_second.tdata;
+        m_axis.tkeep  = s_second.tkeep;
+        m_axis.tvalid = s_second.tvalid;
+        m_axis.tlast  = s_second.tlast;
       end
       default: begin
-        m_axis.tdata  = s_error.tdata;
-        m_axis.tkeep  = s_error.tkeep;
-        m_axis.tvalid = s_error.tvalid;
-        m_axis.tlast  = s_error.tlast;
+        m_axis.tdata  = s_third.tdata;
+        m_axis.tkeep  = s_third.tkeep;
+        m_axis.tvalid = s_third.tvalid;
+        m_axis.tlast  = s_third.tlast;
       end
     endcase
   end
 
-  assign m_axis.tuser       = '0;
+  assign m_axis.tuser    = '0;
 
-  assign s_dma.tready       = choice == FromDma && m_axis.tready;
-  assign s_completer.tready = choice == FromCompleter && m_axis.tready;
-  assign s_error.tready     = choice == FromError && m_axis.tready;
+  assign s_first.tready  = choice == FromFirst && m_axis.tready;
+  assign s_second.tready = choice == FromSecond && m_axis.tready;
+  assign s_third.tready  = choice == FromThird && m_axis.tready;
 
   always_ff @(posedge clk_i) begin
     if (m_axis.tvalid) owner_q <= choice;
@@ -68,5 +68,5 @@ module tlp_tx (
   end
 
   logic unused;
-  assign unused = ^{s_dma.tuser, s_completer.tuser, s_error.tuser};
+  assign unused = ^{s_first.tuser, s_second.tuser, s_third.tuser};
 endmodule
