@@ -81,7 +81,7 @@ module tlp_rx
 
   logic        fire, four_dw, has_data, good_end, bad_end;
   logic        is_mrd, is_mwr, is_cpl, to_pages, to_regs;
-  logic [31:0] address_c;
+  logic [29:2] address_c;
   logic [4:0]  lower, lower_q;  // address[6:2]
   logic        crosses, unsupported_c, unsupported_q, unsupported;
   logic        beyond_c, beyond_q, beyond;
@@ -109,7 +109,7 @@ module tlp_rx
   assign is_cpl    = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
   assign to_pages  = (is_mrd || is_mwr) && bar_q == BAR_PAGES;
   assign to_regs   = (is_mrd || is_mwr) && bar_q == BAR_REGISTERS;
-  assign address_c = big_endian(four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0]);
+  assign address_c = 28'(big_endian(four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0]) >> 2);
   assign crosses   = 11'(address_c[11:2]) + 11'(start_q.length) > 11'd1024;
 
   always_comb begin
