@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tags of outstanding reads: a small index that is reused and a generation that tells uses apart.
+
+/// A pool of at most 32 tags, each with what is remembered about its read.
+///
+/// The lowest free index is taken first. The generation of an index grows by one when it is freed,
+/// so that a late answer to an earlier read does not match.
+#[derive(Clone, Debug)]
+pub struct TagPool<T> {
+    slots: Vec<Slot<T>>,
+    index_bits: u32,
+    generation_mask: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<T> {
+    generation: u8,
+    started_us: u32,
+    entry: Option<T>,
+}
+
+impl<T> TagPool<T> {
+    /// A pool of `count` tags, whose tag bytes carry `generation_bits` above the index.
+    ///
+    /// # Panics
+    /// When the index and the generation do not fit a byte.
+    pub fn new(count: usize, generation_bits: u32) -> Self {
+        let index_bits = count.next_power_of_two().trailing_zeros();
+        assert!(
+            count > 0 && index_bits + generation_bits <= 8,
+            "{count} tags and {generation_bits} bits of generation do not fit a tag byte"
+        );
+        let slot = || Slot {
+            generation: 0,
+            started_us: 0,
+            entry: None,
+        };
+        Self {
+            slots: (0..count).map(|_| slot()).collect(),
+            index_bits,
+            generation_mask: ((1_u16 << generation_bits) - 1) as u8,
+        }
+    }
+
+    fn tag(&self, index: usize) -> u8 {
+        // At eight index bits there is no generation, and the shift is done in a wider type.
+        ((u16::from(self.slots[index].generation) << self.index_bits) as u8) | index as u8
+    }
+
+    fn index(&self, tag: u8) -> Option<usize> {
+        let index = usize::from(tag) & ((1 << self.index_bits) - 1);
+        let live =
+            index < self.slots.len() && self.slots[index].entry.is_some() && self.tag(index) == tag;
+        live.then_some(index)
+    }
+
+    /// Whether a tag is free.
+    pub fn has_free(&self) -> bool {
+        self.slots.iter().any(|slot| slot.entry.is_none())
+    }
+
+    /// Number of outstanding tags.
+    pub fn outstanding(&self) -> usize {
+        self.slots.iter().filter(|s| s.entry.is_some()).count()
+    }
+
+    /// Takes the lowest free tag at the time `now_us`; gives the entry back when there is none.
+    pub fn take(&mut self, entry: T, now_us: u32) -> Result<u8, T> {
+        let Some(index) = self.slots.iter().position(|slot| slot.entry.is_none()) else {
+            return Err(entry);
+        };
+        let slot = &mut self.slots[index];
+        slot.entry = Some(entry);
+        slot.started_us = now_us;
+        Ok(self.tag(index))
+    }
+
+    /// The entry of an outstanding tag.
+    pub fn get(&self, tag: u8) -> Option<&T> {
+        self.index(tag)
+            .and_then(|index| self.slots[index].entry.as_ref())
+    }
+
+    /// Frees an outstanding tag.
+    pub fn free(&mut self, tag: u8) -> Option<T> {
+        let index = self.index(tag)?;
+        self.free_index(index)
+    }
+
+    fn free_index(&mut self, index: usize) -> Option<T> {
+        let slot = &mut self.slots[index];
+        let entry = slot.entry.take()?;
+        slot.generation = slot.generation.wrapping_add(1) & self.generation_mask;
+        Some(entry)
+    }
+
+    /// Frees the lowest tag that is at least `timeout_us` old at `now_us`; the clock may wrap.
+    pub fn expire(&mut self, now_us: u32, timeout_us: u32) -> Option<T> {
+        let index = self.slots.iter().position(|slot| {
+            slot.entry.is_some() && now_us.wrapping_sub(slot.started_us) >= timeout_us
+        })?;
+        self.free_index(index)
+    }
+
+    /// Outstanding tags with their entries and the time they were taken, lowest index first.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, u32, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let entry = slot.entry.as_ref()?;
+            Some((self.tag(index), slot.started_us, entry))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_lowest_and_tells_uses_apart() {
+        let mut pool = TagPool::new(4, 3);
+        for expected in 0..4 {
+            assert_eq!(pool.take(expected, 0), Ok(expected));
+        }
+        assert_eq!(pool.take(9, 0), Err(9));
+        assert_eq!(pool.free(2), Some(2));
+        assert_eq!(pool.free(2), None, "freed twice");
+        assert_eq!(pool.take(7, 0), Ok(0b001_10));
+        assert_eq!(pool.get(2), None, "the earlier generation still matches");
+        assert_eq!(pool.get(0b001_10), Some(&7));
+    }
+
+    #[test]
+    fn generations_wrap() {
+        let mut pool = TagPool::new(8, 2);
+        for use_ in 0..9 {
+            let tag = pool.take((), 0).expect("one of eight is free");
+            assert_eq!(tag, (use_ % 4) << 3);
+            assert_eq!(pool.free(tag), Some(()));
+        }
+    }
+
+    #[test]
+    fn expires_across_the_wrap_of_the_clock() {
+        let mut pool = TagPool::new(2, 3);
+        let start = u32::MAX - 3;
+        assert_eq!(pool.take('a', start), Ok(0));
+        assert_eq!(pool.expire(start.wrapping_add(9), 10), None);
+        assert_eq!(pool.expire(start.wrapping_add(10), 10), Some('a'));
+        assert!(pool.has_free() && pool.outstanding() == 0);
+    }
+}
