@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IP-NUMA NIC without its MAC: TLP streams on one side, Ethernet streams on the other.
+//
+// Latency   : figures in docs/architecture.md, "Latency budget".
+// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other; NetPeriodPs and PciePeriodPs are
+//             the shortest periods they may have.
+// Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the
+//             transmitters ask for it.
+// Drops     : every TLP and frame that is dropped is counted (wire_pkg has the counters).
+// Source    : dissertation chapter 3; docs/architecture.md.
+module ipnuma_nic
+  import ipnuma_pkg::*;
+  import reg_bus_pkg::*;
+  import tlp_pkg::*;
+  import wire_pkg::*;
+#(
+  /// Pages in BAR 2; a power of two.
+  parameter int unsigned Pages = 262144,
+  /// PC ID table entries; a power of two.
+  parameter int unsigned PcIds = 256,
+  /// Shared-region table entries; a power of two.
+  parameter int unsigned Regions = 256,
+  /// Stores and loads that can wait for the network side.
+  parameter int unsigned TxSlots = 16,
+  /// Operations from the network that can wait for the PCIe side.
+  parameter int unsigned RxSlots = 32,
+  /// Loads that can wait for their completion.
+  parameter int unsigned LoadTags = 32,
+  /// DMA reads that can wait for their completion.
+  parameter int unsigned DmaTags = 8,
+  /// Cycles of a page map look-up.
+  parameter int unsigned PageMapLatency = 2,
+  /// Cycles of a PC ID table look-up.
+  parameter int unsigned PcIdLatency = 1,
+  /// Shortest period of clk_pcie_i.
+  parameter int unsigned PciePeriodPs = 4000,
+  /// Shortest period of clk_net_i.
+  parameter int unsigned NetPeriodPs = 6400
+) (
+  input  logic                     clk_pcie_i,
+  input  logic                     rst_pcie_i,
+  input  logic                     clk_net_i,
+  input  logic                     rst_net_i,
+  input  logic              [15:0] completer_id_i,
+  /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
+  input  logic              [31:0] now_us_i,
+  /// From the root complex; tuser is the BAR hit.
+         axis_if.snk               s_tlp,
+  /// To the root complex.
+         axis_if.src               m_tlp,
+  /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
+         axis_if.snk               s_eth,
+  input  eth_pkg::rx_stat_t        rx_stat_i,
+  /// To the transmitter, without FCS.
+  output logic                     start_o,
+  input  logic                     ready_start_i,
+         axis_if.src               m_eth,
+  input  eth_pkg::tx_stat_t        tx_stat_i,
+  output logic                     busy_pcie_o,
+  output logic                     busy_net_o
+);
+  localparam int unsigned PageW = $clog2(Pages);
+  localparam int unsigned PcIdW = $clog2(PcIds);
+  localparam int unsigned RegionW = $clog2(Regions);
+
+  // ---- Registers ---------------------------------------------------------------------------------
+  reg_req_t req, net_req, far_req;
+  reg_rsp_t rsp, net_rsp, far_rsp;
+  logic                     far_busy;
+
+  logic [PCIE_COUNTERS-1:0] pcie_event;
+  logic [ NET_COUNTERS-1:0] net_event;
+
+  logic [47:0] gateway_mac, mac_net;
+  logic [31:0] ip_pcie, ip_net, netmask, read_timeout_us;
+  logic [7:0] epoch_net;
+
+  logic page_write, page_read, page_read_done;
+  logic [PageW-1:0] page_index;
+  page_map_entry_t page_wentry, page_rentry;
+  logic pc_id_write, pc_id_read, pc_id_read_done;
+  logic [PcIdW-1:0] pc_id_index;
+  pc_id_entry_t pc_id_wentry, pc_id_rentry;
+  logic region_write, region_read, region_read_done;
+  logic [RegionW-1:0] region_index;
+  region_entry_t region_wentry, region_rentry;
+
+  logic error_valid;
+  logic [7:0] error_code, error_op;
+  logic [15:0] error_sequence;
+  logic [63:0] error_address;
+  logic [31:0] error_ip;
+
+  nic_registers #(
+    .Pages  (Pages),
+    .PcIds  (PcIds),
+    .Regions(Regions)
+  ) u_registers (
+    .clk_i            (clk_pcie_i),
+    .rst_i            (rst_pcie_i),
+    .req_i            (req),
+    .rsp_o            (rsp),
+    .net_req_o        (net_req),
+    .net_rsp_i        (net_rsp),
+    .event_i          (pcie_event),
+    .page_write_o     (page_write),
+    .page_read_o      (page_read),
+    .page_index_o     (page_index),
+    .page_entry_o     (page_wentry),
+    .page_entry_i     (page_rentry),
+    .page_read_done_i (page_read_done),
+    .pc_id_write_o    (pc_id_write),
+    .pc_id_read_o     (pc_id_read),
+    .pc_id_index_o    (pc_id_index),
+    .pc_id_entry_o    (pc_id_wentry),
+    .pc_id_entry_i    (pc_id_rentry),
+    .pc_id_read_done_i(pc_id_read_done),
+    .mac_o            (),
+    .ip_o             (ip_pcie),
+    .netmask_o        (netmask),
+    .gateway_mac_o    (gateway_mac),
+    .epoch_o          (),
+    .read_timeout_us_o(read_timeout_us)
+  );
+
+  reg_cdc u_reg_cdc (
+    .src_clk_i (clk_pcie_i),
+    .src_rst_i (rst_pcie_i),
+    .src_req_i (net_req),
+    .src_rsp_o (net_rsp),
+    .dst_clk_i (clk_net_i),
+    .dst_rst_i (rst_net_i),
+    .dst_req_o (far_req),
+    .dst_rsp_i (far_rsp),
+    .dst_busy_o(far_busy)
+  );
+
+  net_registers #(
+    .Regions(Regions)
+  ) u_net_registers (
+    .clk_i             (clk_net_i),
+    .rst_i             (rst_net_i),
+    .req_i             (far_req),
+    .rsp_o             (far_rsp),
+    .event_i           (net_event),
+    .region_write_o    (region_write),
+    .region_read_o     (region_read),
+    .region_index_o    (region_index),
+    .region_entry_o    (region_wentry),
+    .region_entry_i    (region_rentry),
+    .region_read_done_i(region_read_done),
+    .error_valid_i     (error_valid),
+    .error_code_i      (error_code),
+    .error_op_i        (error_op),
+    .error_sequence_i  (error_sequence),
+    .error_address_i   (error_address),
+    .error_ip_i        (error_ip),
+    .mac_o             (mac_net),
+    .ip_o              (ip_net),
+    .epoch_o           (epoch_net)
+  );
+
+  // ---- From the root complex ---------------------------------------------------------------------
+  reg_op_t reg_op;
+  logic reg_op_valid, reg_op_ready;
+
+  logic page_look, page_first, page_end, page_store_ready, page_load_ready;
+  page_op_t page_op;
+  logic page_pay_even_we, page_pay_odd_we, cpl_pay_even_we, cpl_pay_odd_we;
+  logic [4:0] pay_even_idx, pay_odd_idx;
+  logic [31:0] pay_even_data, pay_odd_data;
+  logic cpl_valid, cpl_ready, cpl_active;
+  cpl_head_t  cpl_head;
+  cpl_error_t rx_error;
+  logic       rx_error_valid;
+
+  // Port 0 is the requester (with the receiver's), port 1 the load tags'.
+  cpl_error_t cpl_error      [2];
+  logic [1:0] cpl_error_valid, cpl_error_ready;
+
+  logic busy_tlp_rx, busy_requester_pcie, busy_requester_net, busy_completer, busy_cpl_error;
+
+  tlp_rx #(
+    .Pages(Pages)
+  ) u_tlp_rx (
+    .clk_i                (clk_pcie_i),
+    .rst_i                (rst_pcie_i),
+    .s_axis               (s_tlp),
+    .reg_op_o             (reg_op),
+    .reg_op_valid_o       (reg_op_valid),
+    .reg_op_ready_i       (reg_op_ready),
+    .page_look_o          (page_look),
+    .page_op_o            (page_op),
+    .page_first_o         (page_first),
+    .page_end_o           (page_end),
+    .page_store_ready_i   (page_store_ready),
+    .page_load_ready_i    (page_load_ready),
+    .page_pay_even_we_o   (page_pay_even_we),
+    .page_pay_odd_we_o    (page_pay_odd_we),
+    .pay_even_idx_o       (pay_even_idx),
+    .pay_even_data_o      (pay_even_data),
+    .pay_odd_idx_o        (pay_odd_idx),
+    .pay_odd_data_o       (pay_odd_data),
+    .cpl_pay_even_we_o    (cpl_pay_even_we),
+    .cpl_pay_odd_we_o     (cpl_pay_odd_we),
+    .cpl_valid_o          (cpl_valid),
+    .cpl_head_o           (cpl_head),
+    .cpl_ready_i          (cpl_ready),
+    .cpl_active_o         (cpl_active),
+    .rx_error_o           (rx_error),
+    .rx_error_valid_o     (rx_error_valid),
+    .cnt_tlp_page_beyond_o(pcie_event[CNT_TLP_PAGE_BEYOND]),
+    .cnt_tlp_unsupported_o(pcie_event[CNT_TLP_UNSUPPORTED]),
+    .cnt_tlp_poisoned_o   (pcie_event[CNT_TLP_POISONED]),
+    .cnt_tlp_malformed_o  (pcie_event[CNT_TLP_MALFORMED]),
+    .busy_o               (busy_tlp_rx)
+  );
+
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) completer_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) error_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) dma_tlp ();
+
+  completer u_completer (
+    .clk_i                   (clk_pcie_i),
+    .rst_i                   (rst_pcie_i),
+    .completer_id_i,
+    .op_i                    (reg_op),
+    .op_valid_i              (reg_op_valid),
+    .op_ready_o              (reg_op_ready),
+    .req_o                   (req),
+    .rsp_i                   (rsp),
+    .m_axis                  (completer_tlp),
+    .cnt_tlp_register_write_o(pcie_event[CNT_TLP_REGISTER_WRITE]),
+    .cnt_tlp_register_read_o (pcie_event[CNT_TLP_REGISTER_READ]),
+    .cnt_register_refused_o  (pcie_event[CNT_REGISTER_REFUSED]),
+    .busy_o                  (busy_completer)
+  );
+
+  cpl_error u_cpl_error (
+    .clk_i        (clk_pcie_i),
+    .rst_i        (rst_pcie_i),
+    .completer_id_i,
+    .error_i      (cpl_error),
+    .error_valid_i(cpl_error_valid),
+    .error_ready_o(cpl_error_ready),
+    .m_axis       (error_tlp),
+    .busy_o       (busy_cpl_error)
+  );
+
+  tlp_tx u_tlp_tx (
+    .clk_i   (clk_pcie_i),
+    .rst_i   (rst_pcie_i),
+    .s_first (dma_tlp),
+    .s_second(completer_tlp),
+    .s_third (error_tlp),
+    .m_axis  (m_tlp)
+  );
+
+  // ---- Stores and loads to frames ----------------------------------------------------------------
+  logic alloc, alloc_ok;
+  load_t       alloc_load;
+  logic  [7:0] alloc_tag;
+
+  // Sources of frames: 0 stores and loads, 1 completions, 2 refusals.
+  logic [2:0] frame_valid, frame_permitted, frame_pop;
+  tx_frame_t [2:0]       frame;
+  logic      [4:0]       frame_pay_idx;
+  logic      [2:0][63:0] frame_pay_word;
+
+  requester #(
+    .Pages         (Pages),
+    .PcIds         (PcIds),
+    .Slots         (TxSlots),
+    .PageMapLatency(PageMapLatency),
+    .PcIdLatency   (PcIdLatency),
+    .PciePeriodPs  (PciePeriodPs),
+    .NetPeriodPs   (NetPeriodPs)
+  ) u_requester (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .ip_i                    (ip_pcie),
+    .netmask_i               (netmask),
+    .gateway_mac_i           (gateway_mac),
+    .page_look_i             (page_look),
+    .page_op_i               (page_op),
+    .page_first_i            (page_first),
+    .page_end_i              (page_end),
+    .page_store_ready_o      (page_store_ready),
+    .page_load_ready_o       (page_load_ready),
+    .page_pay_even_we_i      (page_pay_even_we),
+    .page_pay_odd_we_i       (page_pay_odd_we),
+    .pay_even_idx_i          (pay_even_idx),
+    .pay_even_data_i         (pay_even_data),
+    .pay_odd_idx_i           (pay_odd_idx),
+    .pay_odd_data_i          (pay_odd_data),
+    .rx_error_i              (rx_error),
+    .rx_error_valid_i        (rx_error_valid),
+    .page_cfg_write_i        (page_write),
+    .page_cfg_index_i        (page_index),
+    .page_cfg_entry_i        (page_wentry),
+    .page_cfg_read_i         (page_read),
+    .page_cfg_entry_o        (page_rentry),
+    .page_cfg_read_done_o    (page_read_done),
+    .pcid_cfg_write_i        (pc_id_write),
+    .pcid_cfg_index_i        (pc_id_index),
+    .pcid_cfg_entry_i        (pc_id_wentry),
+    .pcid_cfg_read_i         (pc_id_read),
+    .pcid_cfg_entry_o        (pc_id_rentry),
+    .pcid_cfg_read_done_o    (pc_id_read_done),
+    .alloc_o                 (alloc),
+    .alloc_load_o            (alloc_load),
+    .alloc_ok_i              (alloc_ok),
+    .alloc_tag_i             (alloc_tag),
+    .cpl_error_o             (cpl_error[0]),
+    .cpl_error_valid_o       (cpl_error_valid[0]),
+    .cpl_error_ready_i       (cpl_error_ready[0]),
+    .cnt_tlp_store_o         (pcie_event[CNT_TLP_STORE]),
+    .cnt_tlp_load_o          (pcie_event[CNT_TLP_LOAD]),
+    .cnt_tlp_store_unmapped_o(pcie_event[CNT_TLP_STORE_UNMAPPED]),
+    .cnt_tlp_load_unmapped_o (pcie_event[CNT_TLP_LOAD_UNMAPPED]),
+    .cnt_load_no_tag_o       (pcie_event[CNT_LOAD_NO_TAG]),
+    .busy_pcie_o             (busy_requester_pcie),
+    .busy_net_o              (busy_requester_net),
+    .valid_o                 (frame_valid[0]),
+    .permitted_o             (frame_permitted[0]),
+    .frame_o                 (frame[0]),
+    .pay_idx_i               (frame_pay_idx),
+    .pay_word_o              (frame_pay_word[0]),
+    .pop_i                   (frame_pop[0])
+  );
+
+  logic frame_start, frame_ready_start, busy_builder, busy_mux, busy_arp;
+
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) frames ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) arp ();
+
+  frame_builder #(
+    .PcIds  (PcIds),
+    .Sources(3)
+  ) u_frame_builder (
+    .clk_i              (clk_net_i),
+    .rst_i              (rst_net_i),
+    .mac_i              (mac_net),
+    .ip_i               (ip_net),
+    .epoch_i            (epoch_net),
+    .src_valid_i        (frame_valid),
+    .src_permitted_i    (frame_permitted),
+    .src_frame_i        (frame),
+    .src_pay_idx_o      (frame_pay_idx),
+    .src_pay_word_i     (frame_pay_word),
+    .src_pop_o          (frame_pop),
+    .start_o            (frame_start),
+    .ready_start_i      (frame_ready_start),
+    .m_axis             (frames),
+    .cnt_tx_store_o     (net_event[CNT_TX_STORE]),
+    .cnt_tx_load_o      (net_event[CNT_TX_LOAD]),
+    .cnt_tx_completion_o(net_event[CNT_TX_COMPLETION]),
+    .cnt_tx_error_o     (net_event[CNT_TX_ERROR]),
+    .busy_o             (busy_builder)
+  );
+
+  tx_mux u_tx_mux (
+    .clk_i           (clk_net_i),
+    .rst_i           (rst_net_i),
+    .fb_start_i      (frame_start),
+    .fb_ready_start_o(frame_ready_start),
+    .s_frames        (frames),
+    .s_arp           (arp),
+    .start_o,
+    .ready_start_i,
+    .m_axis          (m_eth),
+    .cnt_tx_arp_o    (net_event[CNT_TX_ARP]),
+    .busy_o          (busy_mux)
+  );
+
+  // ---- Frames to operations ----------------------------------------------------------------------
+  logic busy_server_pcie, busy_server_net;
+
+  // The same stream for two watchers.
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) received ();
+
+  assign received.tdata  = s_eth.tdata;
+  assign received.tkeep  = s_eth.tkeep;
+  assign received.tvalid = s_eth.tvalid;
+  assign received.tlast  = s_eth.tlast;
+  assign received.tuser  = s_eth.tuser;
+  assign received.tready = 1'b1;
+  assign s_eth.tready    = 1'b1;
+
+  arp_responder u_arp_responder (
+    .clk_i  (clk_net_i),
+    .rst_i  (rst_net_i),
+    .ip_i   (ip_net),
+    .mac_i  (mac_net),
+    .s_axis (received),
+    .m_axis (arp),
+    .reply_o(),
+    .drop_o (net_event[CNT_ARP_DROPPED]),
+    .busy_o (busy_arp)
+  );
+
+  server #(
+    .Regions (Regions),
+    .RxSlots (RxSlots),
+    .LoadTags(LoadTags),
+    .DmaTags (DmaTags)
+  ) u_server (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .s_frames                        (received),
+    .mac_i                           (mac_net),
+    .ip_i                            (ip_net),
+    .region_cfg_write_i              (region_write),
+    .region_cfg_index_i              (region_index),
+    .region_cfg_entry_i              (region_wentry),
+    .region_cfg_read_i               (region_read),
+    .region_cfg_entry_o              (region_rentry),
+    .region_cfg_read_done_o          (region_read_done),
+    .deny_valid_o                    (frame_valid[2]),
+    .deny_frame_o                    (frame[2]),
+    .deny_pop_i                      (frame_pop[2]),
+    .cpl_frame_valid_o               (frame_valid[1]),
+    .cpl_frame_o                     (frame[1]),
+    .cpl_frame_permitted_o           (frame_permitted[1]),
+    .cpl_frame_pay_idx_i             (frame_pay_idx),
+    .cpl_frame_pay_word_o            (frame_pay_word[1]),
+    .cpl_frame_pop_i                 (frame_pop[1]),
+    .err_valid_o                     (error_valid),
+    .err_code_o                      (error_code),
+    .err_op_o                        (error_op),
+    .err_sequence_o                  (error_sequence),
+    .err_address_o                   (error_address),
+    .err_ip_o                        (error_ip),
+    .cnt_rx_not_mine_o               (net_event[CNT_RX_NOT_MINE]),
+    .cnt_rx_arp_o                    (net_event[CNT_RX_ARP]),
+    .cnt_rx_not_ipnuma_o             (net_event[CNT_RX_NOT_IPNUMA]),
+    .cnt_rx_bad_ip_checksum_o        (net_event[CNT_RX_BAD_IP_CHECKSUM]),
+    .cnt_rx_bad_magic_o              (net_event[CNT_RX_BAD_MAGIC]),
+    .cnt_rx_bad_tlp_o                (net_event[CNT_RX_BAD_TLP]),
+    .cnt_rx_bad_length_o             (net_event[CNT_RX_BAD_LENGTH]),
+    .cnt_rx_bad_key_o                (net_event[CNT_RX_BAD_KEY]),
+    .cnt_rx_bad_end_code_o           (net_event[CNT_RX_BAD_END_CODE]),
+    .cnt_rx_bad_source_o             (net_event[CNT_RX_BAD_SOURCE]),
+    .cnt_rx_bad_rights_o             (net_event[CNT_RX_BAD_RIGHTS]),
+    .cnt_rx_bad_bounds_o             (net_event[CNT_RX_BAD_BOUNDS]),
+    .cnt_rx_store_o                  (net_event[CNT_RX_STORE]),
+    .cnt_rx_load_o                   (net_event[CNT_RX_LOAD]),
+    .cnt_rx_completion_o             (net_event[CNT_RX_COMPLETION]),
+    .cnt_rx_error_report_o           (net_event[CNT_RX_ERROR_REPORT]),
+    .cnt_rx_overflow_o               (net_event[CNT_RX_OVERFLOW]),
+    .cnt_deny_dropped_o              (net_event[CNT_DENY_DROPPED]),
+    .busy_net_o                      (busy_server_net),
+    .completer_id_i,
+    .read_timeout_us_i               (read_timeout_us),
+    .now_us_i,
+    .alloc_i                         (alloc),
+    .alloc_load_i                    (alloc_load),
+    .alloc_ok_o                      (alloc_ok),
+    .alloc_tag_o                     (alloc_tag),
+    .cpl_error_o                     (cpl_error[1]),
+    .cpl_error_valid_o               (cpl_error_valid[1]),
+    .cpl_error_ready_i               (cpl_error_ready[1]),
+    .m_tlp                           (dma_tlp),
+    .cpl_pay_even_we_i               (cpl_pay_even_we),
+    .cpl_pay_odd_we_i                (cpl_pay_odd_we),
+    .pay_even_idx_i                  (pay_even_idx),
+    .pay_even_data_i                 (pay_even_data),
+    .pay_odd_idx_i                   (pay_odd_idx),
+    .pay_odd_data_i                  (pay_odd_data),
+    .cpl_valid_i                     (cpl_valid),
+    .cpl_head_i                      (cpl_head),
+    .cpl_ready_o                     (cpl_ready),
+    .cpl_active_i                    (cpl_active),
+    .cnt_tlp_completion_o            (pcie_event[CNT_TLP_COMPLETION]),
+    .cnt_tlp_completion_unexpected_o (pcie_event[CNT_TLP_COMPLETION_UNEXPECTED]),
+    .cnt_load_timeout_o              (pcie_event[CNT_LOAD_TIMEOUT]),
+    .cnt_load_completed_o            (pcie_event[CNT_LOAD_COMPLETED]),
+    .cnt_load_completion_unexpected_o(pcie_event[CNT_LOAD_COMPLETION_UNEXPECTED]),
+    .cnt_dma_write_o                 (pcie_event[CNT_DMA_WRITE]),
+    .cnt_dma_read_o                  (pcie_event[CNT_DMA_READ]),
+    .cnt_dma_read_timeout_o          (pcie_event[CNT_DMA_READ_TIMEOUT]),
+    .busy_pcie_o                     (busy_server_pcie)
+  );
+
+  // Refusals need no permission and carry no payload but zeros.
+  assign frame_permitted[2] = 1'b1;
+  assign frame_pay_word[2] = '0;
+
+  // ---- The MAC's counters ------------------------------------------------------------------------
+  assign net_event[CNT_RX_FRAMES] = rx_stat_i.good;
+  assign net_event[CNT_RX_BAD_FCS] = rx_stat_i.bad_fcs;
+  assign net_event[CNT_RX_RUNT] = rx_stat_i.runt;
+  assign net_event[CNT_RX_GIANT] = rx_stat_i.giant;
+  assign net_event[CNT_RX_PHY_ERROR] = rx_stat_i.error;
+  assign net_event[CNT_RX_BAD_PREAMBLE] = rx_stat_i.bad_preamble;
+  assign net_event[CNT_TX_UNDERRUN] = tx_stat_i.underrun;
+
+  assign busy_pcie_o = busy_tlp_rx || busy_requester_pcie || busy_completer || busy_cpl_error
+                       || busy_server_pcie || m_tlp.tvalid;
+  assign busy_net_o = busy_requester_net || busy_builder || busy_mux || busy_arp || busy_server_net
+                      || far_busy;
+
+  logic unused;
+  assign unused = tx_stat_i.good ^ tx_stat_i.spoiled;
+endmodule
