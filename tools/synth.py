@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesise tops for ECP5, print the area of each module, compare it with the locked numbers.
+
+The hierarchy is kept, so that the numbers belong to modules; a flattened build for a board comes
+out somewhat smaller. Results and logs are in .build/synth/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import filelist
+
+ROOT = filelist.ROOT
+OUT = ROOT / ".build" / "synth"
+LOCKED = ROOT / "rtl" / "locked.toml"
+COLUMNS = ("lut", "ff", "bram", "dram", "dsp")
+# What a cell counts for. A carry cell holds two LUTs.
+CELLS = {
+    "LUT4": {"lut": 1},
+    "CCU2C": {"lut": 2},
+    "TRELLIS_FF": {"ff": 1},
+    "DP16KD": {"bram": 1},
+    "PDPW16KD": {"bram": 1},
+    "TRELLIS_DPR16X4": {"dram": 1},
+    "MULT18X18D": {"dsp": 1},
+}
+# ABC's default script takes half a minute on the exclusive-ors of one CRC-32 over 64 bits and
+# makes them larger; this one takes a second. Its own equivalence check is as slow, hence off.
+ABC_SCRIPT = "+&sweep;&syn3;&syn3;&if,-W,300"
+TOLERANCE_PERCENT = 5
+TOLERANCE_CELLS = 16
+
+Area = dict[str, int]
+
+
+def worker(job: dict) -> None:
+    """Synthesise one top in this process; its output is the log."""
+    from pyosys import libyosys
+
+    design = libyosys.Design()
+
+    def run(command: str) -> None:
+        libyosys.run_pass(command, design)
+
+    top = job["top"]
+    parameters = " ".join(f"-G {k}={v}" for k, v in job["parameters"].items())
+    includes = " ".join(f"-I {d}" for d in job["incdirs"])
+    run("scratchpad -set abc9.verify 0")
+    run(f'scratchpad -set abc9.script "{ABC_SCRIPT}"')
+    run(
+        f"read_slang --top {top} {parameters} {includes} --best-effort-hierarchy "
+        + " ".join(job["sources"])
+    )
+    run(f"synth_ecp5 -noflatten -top {top}")
+    run(f"tee -q -o {job['stat']} stat -json")
+
+
+def digest(job: dict) -> str:
+    """Hash everything that can change the result."""
+    hasher = hashlib.sha256(json.dumps(job, sort_keys=True).encode())
+    for name in (*job["sources"], "tools/synth.py", "tools/requirements.lock"):
+        hasher.update((ROOT / name).read_bytes())
+    return hasher.hexdigest()
+
+
+def areas(stat: dict) -> dict[str, Area]:
+    """Sum the cells by module; instances of one module are added up."""
+    result: dict[str, Area] = {}
+    for name, module in stat["modules"].items():
+        base = name.removeprefix("\\").split("$")[0]
+        area = result.setdefault(base, {"instances": 0} | dict.fromkeys(COLUMNS, 0))
+        area["instances"] += 1
+        for cell, count in module["num_cells_by_type"].items():
+            for column, weight in CELLS.get(cell, {}).items():
+                area[column] += weight * count
+    return result
+
+
+def synthesise(top: str, job: dict, force: bool) -> dict[str, Area]:
+    """Synthesise one top, or take the result of the last time if nothing changed."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    result = OUT / f"{top}.json"
+    log = OUT / f"{top}.log"
+    want = digest(job)
+    if not force and result.is_file():
+        old = json.loads(result.read_text())
+        if old["digest"] == want:
+            print(f"synth: {top}: unchanged")
+            return old["modules"]
+    started = time.monotonic()
+    with log.open("w") as stream:
+        run = subprocess.run(
+            [sys.executable, __file__, "--worker", json.dumps(job)],
+            cwd=ROOT,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    if run.returncode != 0:
+        text = log.read_text(errors="replace").splitlines()
+        complaints = [line for line in text if "error:" in line.lower()] or text[-30:]
+        raise SystemExit("\n".join([*complaints[:30], f"synth: {top} failed, see {log}"]))
+    modules = areas(json.loads(Path(job["stat"]).read_text()))
+    result.write_text(json.dumps({"digest": want, "modules": modules}, indent=1))
+    print(f"synth: {top}: {time.monotonic() - started:.0f} s")
+    return modules
+
+
+def table(top: str, modules: dict[str, Area]) -> None:
+    """Print the area of a top by module."""
+    width = max(len(name) for name in (*modules, top))
+    print(f"  {'module':<{width}}    n" + "".join(f"{c:>8}" for c in COLUMNS))
+    for name, area in sorted(modules.items(), key=lambda item: -item[1]["lut"]):
+        row = "".join(f"{area[c]:>8}" for c in COLUMNS)
+        print(f"  {name:<{width}} {area['instances']:>4}{row}")
+    total = {c: sum(area[c] for area in modules.values()) for c in COLUMNS}
+    print(f"  {'all of ' + top:<{width}}     " + "".join(f"{total[c]:>8}" for c in COLUMNS))
+
+
+def compare(top: str, modules: dict[str, Area], locked: dict[str, Area]) -> list[str]:
+    """Say where the sizes left the locked numbers, in either direction."""
+    complaints = []
+    for name in sorted(modules.keys() | locked.keys()):
+        if name not in locked:
+            complaints.append(f"{top}: {name} is not locked")
+        elif name not in modules:
+            complaints.append(f"{top}: {name} is locked but gone")
+        else:
+            for column in COLUMNS:
+                now, then = modules[name][column], locked[name].get(column, 0)
+                # Block RAMs and multipliers are few and do not depend on the mapper's luck.
+                slack = 0
+                if column in ("lut", "ff"):
+                    slack = max(then * TOLERANCE_PERCENT // 100, TOLERANCE_CELLS)
+                if abs(now - then) > slack:
+                    complaints.append(f"{top}: {name}: {column} {then} -> {now}")
+    return complaints
+
+
+def write_locked(all_modules: dict[str, dict[str, Area]]) -> None:
+    """Write the locked numbers."""
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# Size of every module in every top on ECP5, by tools/synth --update; tools/synth fails when",
+        f"# one leaves its number by more than {TOLERANCE_PERCENT} % and {TOLERANCE_CELLS} LUTs or"
+        " flip-flops, or by any block RAM,",
+        "# distributed RAM or multiplier. All instances of a module in the top are added up.",
+    ]
+    for top in sorted(all_modules):
+        lines += ["", f"[{top}]"]
+        for name in sorted(all_modules[top]):
+            area = all_modules[top][name]
+            values = ", ".join(f"{k} = {area[k]}" for k in ("instances", *COLUMNS) if area[k])
+            lines.append(f"{name} = {{ {values} }}")
+    LOCKED.write_text("\n".join(lines) + "\n")
+
+
+def main() -> int:
+    """Synthesise the tops asked for; return 0 if their sizes are the locked ones."""
+    parser = argparse.ArgumentParser(description="Synthesise and compare with the locked sizes.")
+    parser.add_argument("top", nargs="*", help="tops of tools/tops.toml; default: all")
+    parser.add_argument("--update", action="store_true", help="lock the sizes of this run")
+    parser.add_argument("--force", action="store_true", help="synthesise unchanged tops as well")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        worker(json.loads(args.worker))
+        return 0
+
+    tops = tomllib.loads((ROOT / "tools" / "tops.toml").read_text())
+    for top in args.top:
+        if top not in tops:
+            parser.error(f"{top} is not in tools/tops.toml")
+    locked = tomllib.loads(LOCKED.read_text()) if LOCKED.is_file() else {}
+    complaints: list[str] = []
+    done: dict[str, dict[str, Area]] = {}
+    for top in args.top or tops:
+        entry = tops[top]
+        try:
+            merged = filelist.merge(entry["files"])
+        except filelist.FileListError as error:
+            complaints.append(f"{top}: {error}")
+            continue
+        job = {
+            "top": top,
+            "parameters": entry.get("parameters", {}),
+            "sources": merged.sources,
+            "incdirs": merged.incdirs,
+            "stat": str(OUT / f"{top}.stat.json"),
+        }
+        done[top] = synthesise(top, job, args.force)
+        table(top, done[top])
+        if not args.update:
+            complaints += compare(top, done[top], locked.get(top, {}))
+    if args.update:
+        write_locked({**locked, **done})
+        print(f"synth: wrote {LOCKED.relative_to(ROOT)}")
+    for complaint in complaints:
+        print(f"synth: {complaint}")
+    if complaints and done and not args.update:
+        print("synth: if the change is meant, lock it: tools/synth --update")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
