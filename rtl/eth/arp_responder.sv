@@ -8,19 +8,19 @@
 //             group or zero address are not answered.
 // Source    : RFC 826, RFC 5227.
 module arp_responder (
-  input  logic               clk_i,
-  input  logic               rst_i,
+  input  logic              clk_i,
+  input  logic              rst_i,
   /// Own address, first byte on the wire in bits 31:24; 0.0.0.0 answers nobody.
-  input  logic        [31:0] ip_i,
+  input  logic       [31:0] ip_i,
   /// Own station address, first byte on the wire in bits 47:40.
-  input  logic        [47:0] mac_i,
-         axis_if.mon         s_axis,
-         axis_if.src         m_axis,
+  input  logic       [47:0] mac_i,
+         axis_if.mon        s_axis,
+         axis_if.src        m_axis,
   /// Pulse: a reply was made.
-  output logic               reply_o,
+  output logic              reply_o,
   /// Pulse: a request was dropped because a reply was pending.
-  output logic               drop_o,
-  output logic               busy_o
+  output logic              drop_o,
+  output logic              busy_o
 );
   localparam logic [15:0] TypeArp = 16'h0806;
   localparam logic [15:0] HwEthernet = 16'h0001;
@@ -35,7 +35,7 @@ module arp_responder (
   logic [63:0] word;
   logic        beat;
   logic [ 2:0] idx_q;
-  logic        match_q, match;
+  logic match_q, match;
   logic [47:0] req_mac_q;
   logic [31:0] req_ip_q;
 
@@ -44,7 +44,7 @@ module arp_responder (
   logic [47:0] to_mac_q, own_mac_q;
   logic [31:0] to_ip_q, own_ip_q;
   logic [63:0] out_word;
-  logic        hit, accept, reply_q, drop_q;
+  logic hit, accept, reply_q, drop_q;
 
   assign word = {<<8{s_axis.tdata}};
   assign beat = s_axis.tvalid && s_axis.tready;
@@ -116,7 +116,7 @@ module arp_responder (
   assign m_axis.tlast  = out_q == EndIdx;
   assign m_axis.tuser  = '0;
 
-  assign reply_o = reply_q;
-  assign drop_o  = drop_q;
-  assign busy_o  = pending_q || reply_q || drop_q;
+  assign reply_o       = reply_q;
+  assign drop_o        = drop_q;
+  assign busy_o        = pending_q || reply_q || drop_q;
 endmodule

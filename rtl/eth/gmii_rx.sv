@@ -18,16 +18,16 @@ module gmii_rx #(
   /// Longest good frame with FCS, bytes.
   parameter int unsigned MaxFrame = 1518
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  logic       [ 7:0] gmii_rxd_i,
-  input  logic              gmii_rx_dv_i,
-  input  logic              gmii_rx_er_i,
-         axis_if.src        m_axis,
+  input  logic                    clk_i,
+  input  logic                    rst_i,
+  input  logic              [7:0] gmii_rxd_i,
+  input  logic                    gmii_rx_dv_i,
+  input  logic                    gmii_rx_er_i,
+         axis_if.src              m_axis,
   /// Pulses, one per frame that started.
-  output eth_pkg::rx_stat_t stat_o,
+  output eth_pkg::rx_stat_t       stat_o,
   /// Work left even if the pins stay idle.
-  output logic              busy_o
+  output logic                    busy_o
 );
   import crc_pkg::*;
   import eth_pkg::*;
@@ -36,19 +36,19 @@ module gmii_rx #(
 
   typedef enum logic [1:0] {
     Idle,
-    Preface,   // preamble seen, no start frame delimiter yet
+    Preface,  // preamble seen, no start frame delimiter yet
     Data,
-    Skip       // rest of a frame that was cut or never entered
+    Skip      // rest of a frame that was cut or never entered
   } state_e;
 
-  state_e          state_q, state_d;
-  logic     [63:0] word_q;
-  logic     [ 3:0] count_q;   // bytes of word_q
-  logic [LenW-1:0] len_q;     // bytes of the frame
-  logic            err_q;     // RX_ER seen in the frame
-  logic     [31:0] crc_q;
-  logic            take, valid, last, giant, runt, fcs_ok;
-  rx_stat_t        stat_q, stat_d;
+  state_e state_q, state_d;
+  logic [    63:0] word_q;
+  logic [     3:0] count_q;  // bytes of word_q
+  logic [LenW-1:0] len_q;  // bytes of the frame
+  logic            err_q;  // RX_ER seen in the frame
+  logic [    31:0] crc_q;
+  logic take, valid, last, giant, runt, fcs_ok;
+  rx_stat_t stat_q, stat_d;
 
   assign giant  = len_q == LenW'(MaxFrame + 1);
   assign runt   = len_q < LenW'(MinFrame);
@@ -120,18 +120,21 @@ module gmii_rx #(
   assign m_axis.tlast    = last;
   assign m_axis.tuser[0] = err_q || giant || runt || !fcs_ok;
 
-  assign stat_o = stat_q;
-  assign busy_o = state_q != Idle || |stat_q;
+  assign stat_o          = stat_q;
+  assign busy_o          = state_q != Idle || |stat_q;
 
 `ifndef SYNTHESIS
   initial begin
     assert (m_axis.DataW == 64 && m_axis.UserW == 1)
-      else $fatal(1, "gmii_rx: stream is not 64 + 1");
-    assert (MaxFrame >= 64) else $fatal(1, "gmii_rx: MaxFrame below 64");
+    else $fatal(1, "gmii_rx: stream is not 64 + 1");
+    assert (MaxFrame >= 64)
+    else $fatal(1, "gmii_rx: MaxFrame below 64");
   end
   always_ff @(posedge clk_i) begin
     if (!rst_i && valid) begin
-      a_ready : assert (m_axis.tready) else $error("the receive stream can't wait");
+      a_ready :
+      assert (m_axis.tready)
+      else $error("the receive stream can't wait");
     end
   end
 `endif

@@ -16,19 +16,19 @@
 //             discarded.
 // Source    : IEEE 802.3 clauses 3, 4 and 35.
 module gmii_tx (
-  input  logic              clk_i,
-  input  logic              rst_i,
+  input  logic                    clk_i,
+  input  logic                    rst_i,
   /// A frame will be offered: its first beat in the next cycle.
-  input  logic              start_i,
-  output logic              ready_start_o,
-         axis_if.snk        s_axis,
-  output logic       [ 7:0] gmii_txd_o,
-  output logic              gmii_tx_en_o,
-  output logic              gmii_tx_er_o,
+  input  logic                    start_i,
+  output logic                    ready_start_o,
+         axis_if.snk              s_axis,
+  output logic              [7:0] gmii_txd_o,
+  output logic                    gmii_tx_en_o,
+  output logic                    gmii_tx_er_o,
   /// Pulses, one per frame that started.
-  output eth_pkg::tx_stat_t stat_o,
+  output eth_pkg::tx_stat_t       stat_o,
   /// Work left even if no frame is offered.
-  output logic              busy_o
+  output logic                    busy_o
 );
   import crc_pkg::*;
   import eth_pkg::*;
@@ -47,19 +47,19 @@ module gmii_tx (
     Drain      // the source stalled: wait for the end of its frame
   } state_e;
 
-  state_e       state_q, state_d;
-  logic  [ 3:0] count_q, count_d;    // cycles in this state; byte of the word in Data
-  logic  [ 5:0] len_q, len_d;        // bytes sent before the FCS, stays at MinBytes
-  logic  [55:0] rest_q;              // bytes of the word to come, low byte first
-  logic  [ 3:0] bytes_q;             // bytes of the word
-  logic         last_q, spoil_q;
-  logic  [ 3:0] bytes;
-  logic         last, first_byte, short_frame;
-  logic  [31:0] crc_q;
-  logic  [ 7:0] fcs_byte;
-  logic  [ 7:0] txd_q, txd_d;
-  logic         tx_en_q, tx_en_d, tx_er_q, tx_er_d;
-  tx_stat_t     stat_q, stat_d;
+  state_e state_q, state_d;
+  logic [3:0] count_q, count_d;  // cycles in this state; byte of the word in Data
+  logic [5:0] len_q, len_d;  // bytes sent before the FCS, stays at MinBytes
+  logic [55:0] rest_q;  // bytes of the word to come, low byte first
+  logic [ 3:0] bytes_q;  // bytes of the word
+  logic last_q, spoil_q;
+  logic [3:0] bytes;
+  logic last, first_byte, short_frame;
+  logic [31:0] crc_q;
+  logic [ 7:0] fcs_byte;
+  logic [7:0] txd_q, txd_d;
+  logic tx_en_q, tx_en_d, tx_er_q, tx_er_d;
+  tx_stat_t stat_q, stat_d;
 
   assign ready_start_o = state_q == Idle;
   assign first_byte    = state_q == Data && count_q == '0;
@@ -186,13 +186,16 @@ module gmii_tx (
 `ifndef SYNTHESIS
   initial begin
     assert (s_axis.DataW == 64 && s_axis.UserW == 1)
-      else $fatal(1, "gmii_tx: stream is not 64 + 1");
+    else $fatal(1, "gmii_tx: stream is not 64 + 1");
   end
   always_ff @(posedge clk_i) begin
     if (!rst_i && first_byte && s_axis.tvalid) begin
-      a_keep : assert (s_axis.tkeep[0] && (s_axis.tkeep & (s_axis.tkeep + 8'd1)) == '0)
-        else $error("tkeep has a hole or no byte");
-      a_full : assert (s_axis.tlast || s_axis.tkeep == '1) else $error("short beat inside a frame");
+      a_keep :
+      assert (s_axis.tkeep[0] && (s_axis.tkeep & (s_axis.tkeep + 8'd1)) == '0)
+      else $error("tkeep has a hole or no byte");
+      a_full :
+      assert (s_axis.tlast || s_axis.tkeep == '1)
+      else $error("short beat inside a frame");
     end
   end
 `endif

@@ -20,15 +20,15 @@ module xgmii_rx #(
   /// Longest good frame with FCS, bytes.
   parameter int unsigned MaxFrame = 1518
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  logic       [63:0] xgmii_rxd_i,
-  input  logic       [ 7:0] xgmii_rxc_i,
-         axis_if.src        m_axis,
+  input  logic                     clk_i,
+  input  logic                     rst_i,
+  input  logic              [63:0] xgmii_rxd_i,
+  input  logic              [ 7:0] xgmii_rxc_i,
+         axis_if.src               m_axis,
   /// Pulses, one per frame that started.
-  output eth_pkg::rx_stat_t stat_o,
+  output eth_pkg::rx_stat_t        stat_o,
   /// Work left even if the pins stay idle.
-  output logic              busy_o
+  output logic                     busy_o
 );
   import crc_pkg::*;
   import eth_pkg::*;
@@ -40,39 +40,39 @@ module xgmii_rx #(
   localparam logic [IdxW-1:0] LastMinIdx = IdxW'(MinFrame / 8 - 1);
 
   typedef enum logic [1:0] {
-    Idle,      // between frames, or the rest of one that was cut
-    Pre4,      // lane 4 start seen; the aligned preamble is on the pins now
+    Idle,  // between frames, or the rest of one that was cut
+    Pre4,  // lane 4 start seen; the aligned preamble is on the pins now
     Data
   } state_e;
 
-  state_e            state_q, state_d;
-  logic              shift_q, shift_d;
-  logic       [31:0] hold_q;
-  logic       [ 3:0] hold_c_q;
+  state_e state_q, state_d;
+  logic shift_q, shift_d;
+  logic [31:0] hold_q;
+  logic [ 3:0] hold_c_q;
 
   // Aligned word.
-  logic       [63:0] al_d;
-  logic       [ 7:0] al_c, al_keep, first_c;
-  logic              start0, start4, pre0_ok, pre4_ok, at_end, first_is_term, take;
+  logic [63:0] al_d;
+  logic [7:0] al_c, al_keep, first_c;
+  logic start0, start4, pre0_ok, pre4_ok, at_end, first_is_term, take;
 
   // First register.
-  logic       [63:0] word_q;
-  logic       [ 7:0] keep_q;
-  logic              valid_q, end_q, err_q;
-  logic   [IdxW-1:0] idx_q;
-  logic       [31:0] crc_q, crc_next;
+  logic [63:0] word_q;
+  logic [ 7:0] keep_q;
+  logic valid_q, end_q, err_q;
+  logic [IdxW-1:0] idx_q;
+  logic [31:0] crc_q, crc_next;
 
   // Verdict.
-  logic       [ 3:0] bytes;
-  logic              last, err, giant, runt, fcs_ok;
-  rx_stat_t          stat_q, stat_d;
+  logic [3:0] bytes;
+  logic last, err, giant, runt, fcs_ok;
+  rx_stat_t stat_q, stat_d;
 
-  assign al_d = shift_q ? {xgmii_rxd_i[31:0], hold_q} : xgmii_rxd_i;
-  assign al_c = shift_q ? {xgmii_rxc_i[3:0], hold_c_q} : xgmii_rxc_i;
-  assign start0 = xgmii_rxc_i[0] && xgmii_rxd_i[7:0] == XgmiiStart;
+  assign al_d    = shift_q ? {xgmii_rxd_i[31:0], hold_q} : xgmii_rxd_i;
+  assign al_c    = shift_q ? {xgmii_rxc_i[3:0], hold_c_q} : xgmii_rxc_i;
+  assign start0  = xgmii_rxc_i[0] && xgmii_rxd_i[7:0] == XgmiiStart;
   assign pre0_ok = xgmii_rxd_i == XgmiiPreambleWord && xgmii_rxc_i == 8'h01;
   assign pre4_ok = al_d == XgmiiPreambleWord && al_c == 8'h01;
-  assign start4 = xgmii_rxc_i[4] && xgmii_rxd_i[39:32] == XgmiiStart;
+  assign start4  = xgmii_rxc_i[4] && xgmii_rxd_i[39:32] == XgmiiStart;
 
   always_comb begin
     // Bytes before the first control character.
@@ -163,19 +163,24 @@ module xgmii_rx #(
   assign m_axis.tlast    = last;
   assign m_axis.tuser[0] = err || giant || runt || !fcs_ok;
 
-  assign stat_o = stat_q;
-  assign busy_o = state_q != Idle || valid_q || |stat_q;
+  assign stat_o          = stat_q;
+  assign busy_o          = state_q != Idle || valid_q || |stat_q;
 
 `ifndef SYNTHESIS
   initial begin
     assert (m_axis.DataW == 64 && m_axis.UserW == 1)
-      else $fatal(1, "xgmii_rx: stream is not 64 + 1");
-    assert (MaxFrame >= 64) else $fatal(1, "xgmii_rx: MaxFrame below 64");
+    else $fatal(1, "xgmii_rx: stream is not 64 + 1");
+    assert (MaxFrame >= 64)
+    else $fatal(1, "xgmii_rx: MaxFrame below 64");
   end
   always_ff @(posedge clk_i) begin
     if (!rst_i && valid_q) begin
-      a_ready : assert (m_axis.tready) else $error("the receive stream can't wait");
-      a_state : assert (end_q || state_q == Data) else $error("an open frame left its state");
+      a_ready :
+      assert (m_axis.tready)
+      else $error("the receive stream can't wait");
+      a_state :
+      assert (end_q || state_q == Data)
+      else $error("an open frame left its state");
     end
   end
 `endif

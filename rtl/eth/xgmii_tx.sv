@@ -20,18 +20,18 @@ module xgmii_tx #(
   /// Deficit idle count; without it every gap is 12 to 15 bytes.
   parameter bit EnableDic = 1'b1
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
+  input  logic                     clk_i,
+  input  logic                     rst_i,
   /// A frame will be offered: its first beat in the next cycle.
-  input  logic              start_i,
-  output logic              ready_start_o,
-         axis_if.snk        s_axis,
-  output logic       [63:0] xgmii_txd_o,
-  output logic       [ 7:0] xgmii_txc_o,
+  input  logic                     start_i,
+  output logic                     ready_start_o,
+         axis_if.snk               s_axis,
+  output logic              [63:0] xgmii_txd_o,
+  output logic              [ 7:0] xgmii_txc_o,
   /// Pulses, one per frame that started.
-  output eth_pkg::tx_stat_t stat_o,
+  output eth_pkg::tx_stat_t        stat_o,
   /// Work left even if no frame is offered.
-  output logic              busy_o
+  output logic                     busy_o
 );
   import crc_pkg::*;
   import eth_pkg::*;
@@ -41,44 +41,44 @@ module xgmii_tx #(
   localparam logic [3:0] PadBytes = 4'd4;
 
   typedef enum logic [2:0] {
-    Idle,      // gap, or ready to start
-    Data,      // a beat is taken in every cycle
-    Pad,       // the source's frame ended before 60 bytes
-    Tail,      // FCS bytes that found no room in the last beat, terminate
-    Drain      // the source stalled: wait for the end of its frame
+    Idle,  // gap, or ready to start
+    Data,  // a beat is taken in every cycle
+    Pad,   // the source's frame ended before 60 bytes
+    Tail,  // FCS bytes that found no room in the last beat, terminate
+    Drain  // the source stalled: wait for the end of its frame
   } state_e;
 
-  state_e       state_q, state_d;
-  logic         lane4_q, lane4_d;    // the frame under way, or the last one, started in lane 4
-  logic         next4_q, next4_d;    // a start right now would be in lane 4
-  logic  [ 1:0] gap_q, gap_d;        // Idle: cycles until a start is allowed
-  logic  [ 1:0] deficit_q, deficit_d;
-  logic  [ 3:0] idx_q, idx_d;        // beat of the frame, stays at 8
-  logic         spoil_q, spoil_d;
-  logic  [31:0] crc_q, crc_next;
-  logic  [31:0] fcs_q;
-  logic  [ 3:0] bytes_q;
-  tx_stat_t     stat_q, stat_d;
+  state_e state_q, state_d;
+  logic lane4_q, lane4_d;  // the frame under way, or the last one, started in lane 4
+  logic next4_q, next4_d;  // a start right now would be in lane 4
+  logic [1:0] gap_q, gap_d;  // Idle: cycles until a start is allowed
+  logic [1:0] deficit_q, deficit_d;
+  logic [3:0] idx_q, idx_d;  // beat of the frame, stays at 8
+  logic spoil_q, spoil_d;
+  logic [31:0] crc_q, crc_next;
+  logic [31:0] fcs_q;
+  logic [ 3:0] bytes_q;
+  tx_stat_t stat_q, stat_d;
 
   // Last beat.
-  logic  [ 3:0] bytes;               // valid bytes of this beat, padding included
-  logic         fin;                 // this beat ends the padded frame
-  logic         spoil;
-  logic  [63:0] data;
-  logic  [31:0] fcs;
-  logic  [95:0] data_fcs;
-  logic  [ 3:0] term_at;             // byte of the beat and the tail that is the terminate: 5..12
+  logic [ 3:0] bytes;  // valid bytes of this beat, padding included
+  logic        fin;  // this beat ends the padded frame
+  logic        spoil;
+  logic [63:0] data;
+  logic [31:0] fcs;
+  logic [95:0] data_fcs;
+  logic [ 3:0] term_at;  // byte of the beat and the tail that is the terminate: 5..12
 
   // Word of the frame-aligned stream, and its terminate.
-  logic  [63:0] word_d;
-  logic  [ 7:0] word_c;
-  logic         term;
-  logic  [ 2:0] term_lane;
+  logic [63:0] word_d;
+  logic [ 7:0] word_c;
+  logic        term;
+  logic [ 2:0] term_lane;
 
-  logic  [31:0] hold_q;
-  logic  [ 3:0] hold_c_q;
-  logic  [63:0] txd_q;
-  logic  [ 7:0] txc_q;
+  logic [31:0] hold_q;
+  logic [ 3:0] hold_c_q;
+  logic [63:0] txd_q;
+  logic [ 7:0] txc_q;
 
   assign ready_start_o = state_q == Idle && gap_q == '0;
   assign s_axis.tready = state_q == Data || state_q == Drain;
@@ -193,7 +193,7 @@ module xgmii_tx #(
       if (term_lane[1:0] == '0 || (EnableDic && !down[2])) begin
         deficit_d = down[1:0];
       end else begin
-        slot     += 3'd1;
+        slot += 3'd1;
         // Rounding up is only needed with more deficit and remainder than 3.
         deficit_d = EnableDic ? down[1:0] : '0;
       end
@@ -258,20 +258,23 @@ module xgmii_tx #(
 
   assign xgmii_txd_o = txd_q;
   assign xgmii_txc_o = txc_q;
-  assign stat_o      = stat_q;
+  assign stat_o = stat_q;
   assign busy_o      = state_q != Idle || gap_q != '0 || next4_q || deficit_q != '0 || |stat_q ||
       txc_q != '1 || txd_q != XgmiiIdleWord;
 
 `ifndef SYNTHESIS
   initial begin
     assert (s_axis.DataW == 64 && s_axis.UserW == 1)
-      else $fatal(1, "xgmii_tx: stream is not 64 + 1");
+    else $fatal(1, "xgmii_tx: stream is not 64 + 1");
   end
   always_ff @(posedge clk_i) begin
     if (!rst_i && state_q == Data && s_axis.tvalid) begin
-      a_keep : assert (s_axis.tkeep[0] && (s_axis.tkeep & (s_axis.tkeep + 8'd1)) == '0)
-        else $error("tkeep has a hole or no byte");
-      a_full : assert (s_axis.tlast || s_axis.tkeep == '1) else $error("short beat inside a frame");
+      a_keep :
+      assert (s_axis.tkeep[0] && (s_axis.tkeep & (s_axis.tkeep + 8'd1)) == '0)
+      else $error("tkeep has a hole or no byte");
+      a_full :
+      assert (s_axis.tlast || s_axis.tkeep == '1)
+      else $error("short beat inside a frame");
     end
   end
 `endif

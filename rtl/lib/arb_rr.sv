@@ -13,21 +13,21 @@ module arb_rr #(
 ) (
   input  logic            clk_i,
   input  logic            rst_i,
-  input  logic [N-1:0]    req_i,
+  input  logic [   N-1:0] req_i,
   input  logic            ack_i,
   input  logic            lock_i,
-  output logic [N-1:0]    gnt_o,
+  output logic [   N-1:0] gnt_o,
   output logic [IdxW-1:0] gnt_idx_o,
   output logic            gnt_valid_o
 );
   // Requesters behind the last winner go first: those whose bit is set in after_q.
   logic [N-1:0] after_q, after_d, owner_q;
-  logic         locked_q;
+  logic locked_q;
   logic [N-1:0] first, any, lowest;
 
-  assign first  = req_i & after_q;
-  assign any    = |first ? first : req_i;
-  assign lowest = any & (~any + 1'b1);
+  assign first       = req_i & after_q;
+  assign any         = |first ? first : req_i;
+  assign lowest      = any & (~any + 1'b1);
 
   assign gnt_o       = locked_q ? owner_q & req_i : lowest;
   assign gnt_valid_o = |gnt_o;

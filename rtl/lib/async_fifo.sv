@@ -18,18 +18,18 @@ module async_fifo #(
   parameter int unsigned SyncStages = 2,
   localparam int unsigned AddrW = $clog2(Depth)
 ) (
-  input  logic           wclk_i,
-  input  logic           wrst_i,
-  input  data_t          wdata_i,
-  input  logic           wvalid_i,
-  output logic           wready_o,
+  input  logic            wclk_i,
+  input  logic            wrst_i,
+  input  data_t           wdata_i,
+  input  logic            wvalid_i,
+  output logic            wready_o,
   /// Words held as the writer knows it: never less than the truth.
-  output logic [AddrW:0] wcount_o,
-  input  logic           rclk_i,
-  input  logic           rrst_i,
-  output data_t          rdata_o,
-  output logic           rvalid_o,
-  input  logic           rready_i
+  output logic  [AddrW:0] wcount_o,
+  input  logic            rclk_i,
+  input  logic            rrst_i,
+  output data_t           rdata_o,
+  output logic            rvalid_o,
+  input  logic            rready_i
 );
   function automatic logic [AddrW:0] to_gray(logic [AddrW:0] bin);
     return bin ^ (bin >> 1);
@@ -39,11 +39,11 @@ module async_fifo #(
     for (int unsigned i = 0; i <= AddrW; i++) from_gray[i] = ^(gray >> i);
   endfunction
 
-  data_t          mem_q[Depth];
+  data_t mem_q[Depth];
   logic [AddrW:0] wptr_q, wgray_q, wgray_sync;
   logic [AddrW:0] rptr_q, rgray_q, rgray_sync;
   logic [AddrW:0] wptr_d, rptr_d;
-  logic           push, pop;
+  logic push, pop;
 
   assign wcount_o = wptr_q - from_gray(rgray_sync);
   // Full: the Gray codes differ in the two top bits only.
@@ -99,7 +99,8 @@ module async_fifo #(
   );
 
 `ifndef SYNTHESIS
-  initial assert (Depth >= 4 && (Depth & (Depth - 1)) == 0)
+  initial
+    assert (Depth >= 4 && (Depth & (Depth - 1)) == 0)
     else $fatal(1, "async_fifo needs a power of two of words, four or more");
 `endif
 endmodule

@@ -15,12 +15,12 @@ interface axis_if #(
   // Not every user looks at every signal.
   // verilator lint_off UNUSEDSIGNAL
   // verilator lint_off UNDRIVEN
-  logic [DataW-1:0]   tdata;
+  logic [  DataW-1:0] tdata;
   logic [DataW/8-1:0] tkeep;
   logic               tvalid;
   logic               tready;
   logic               tlast;
-  logic [UserW-1:0]   tuser;
+  logic [  UserW-1:0] tuser;
   // verilator lint_on UNDRIVEN
   // verilator lint_on UNUSEDSIGNAL
 

@@ -12,6 +12,7 @@
 //
 // Latency : none, combinational.
 // Source  : IEEE 802.3 clause 3.2.9; RFC 3720 appendix B.4; ITU-T V.41.
+// verilog_format: off
 package crc_pkg;
   // A package is used in part.
   // verilator lint_off UNUSEDPARAM
@@ -267,3 +268,4 @@ package crc_pkg;
   endfunction
   // verilator lint_on UNUSEDPARAM
 endpackage
+// verilog_format: on

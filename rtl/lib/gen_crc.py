@@ -199,6 +199,7 @@ def generate() -> str:
         "//",
         "// Latency : none, combinational.",
         "// Source  : IEEE 802.3 clause 3.2.9; RFC 3720 appendix B.4; ITU-T V.41.",
+        "// verilog_format: off",
         "package crc_pkg;",
         "  // A package is used in part.",
         "  // verilator lint_off UNUSEDPARAM",
@@ -207,7 +208,7 @@ def generate() -> str:
         out += emit(crc)
         if crc.name == "crc32_eth":
             out += emit_nextn()
-    out += ["  // verilator lint_on UNUSEDPARAM", "endpackage", ""]
+    out += ["  // verilator lint_on UNUSEDPARAM", "endpackage", "// verilog_format: on", ""]
     return "\n".join(out)
 
 

@@ -16,21 +16,22 @@ module ram_1r1w #(
   parameter bit InitZero = 1'b1,
   localparam int unsigned AddrW = Depth > 1 ? $clog2(Depth) : 1
 ) (
-  input  logic             clk_i,
-  input  logic             we_i,
-  input  logic [AddrW-1:0] waddr_i,
-  input  data_t            wdata_i,
-  input  logic             re_i,
-  input  logic [AddrW-1:0] raddr_i,
-  output data_t            rdata_o
+  input  logic              clk_i,
+  input  logic              we_i,
+  input  logic  [AddrW-1:0] waddr_i,
+  input  data_t             wdata_i,
+  input  logic              re_i,
+  input  logic  [AddrW-1:0] raddr_i,
+  output data_t             rdata_o
 );
-  data_t mem_q [Depth];
-  data_t read_q[ReadLatency];
+  localparam int unsigned Width = $bits(data_t);
+
+  data_t                              mem_q  [Depth];
+  // Packed: tools take an array of words for a second memory, and then find no block RAM.
+  logic  [ReadLatency-1:0][Width-1:0] read_q;
 
   if (InitZero) begin : gen_init
-    initial begin
-      for (int unsigned i = 0; i < Depth; i++) mem_q[i] = '0;
-    end
+    initial mem_q = '{default: '0};
   end
 
   always_ff @(posedge clk_i) begin
@@ -42,5 +43,5 @@ module ram_1r1w #(
     always_ff @(posedge clk_i) read_q[i] <= read_q[i-1];
   end
 
-  assign rdata_o = read_q[ReadLatency-1];
+  assign rdata_o = data_t'(read_q[ReadLatency-1]);
 endmodule

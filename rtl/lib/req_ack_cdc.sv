@@ -26,7 +26,7 @@ module req_ack_cdc #(
   input  logic  dst_ready_i
 );
   data_t data_q;
-  logic  req_q, req_sync, ack_q, ack_sync;
+  logic req_q, req_sync, ack_q, ack_sync;
 
   assign src_ready_o = req_q == ack_sync;
 

@@ -20,8 +20,8 @@ module skid_buffer #(
   input  logic  out_ready_i
 );
   data_t out_q, skid_q;
-  logic  out_valid_q, ready_q;
-  logic  out_free;
+  logic out_valid_q, ready_q;
+  logic out_free;
 
   assign out_free    = out_ready_i || !out_valid_q;
   assign in_ready_o  = ready_q;

@@ -21,6 +21,8 @@ module sync_ff #(
   assign q_o = stage_q[Stages-1];
 
 `ifndef SYNTHESIS
-  initial assert (Stages >= 2) else $fatal(1, "sync_ff needs two stages or more");
+  initial
+    assert (Stages >= 2)
+    else $fatal(1, "sync_ff needs two stages or more");
 `endif
 endmodule

@@ -15,23 +15,23 @@ module sync_fifo #(
   localparam int unsigned AddrW = $clog2(Depth),
   localparam int unsigned CountW = $clog2(Depth + 1)
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  data_t             wdata_i,
-  input  logic              wvalid_i,
-  output logic              wready_o,
-  output data_t             rdata_o,
-  output logic              rvalid_o,
-  input  logic              rready_i,
+  input  logic               clk_i,
+  input  logic               rst_i,
+  input  data_t              wdata_i,
+  input  logic               wvalid_i,
+  output logic               wready_o,
+  output data_t              rdata_o,
+  output logic               rvalid_o,
+  input  logic               rready_i,
   /// Words held now.
-  output logic [CountW-1:0] count_o
+  output logic  [CountW-1:0] count_o
 );
   localparam logic [AddrW-1:0] LastAddr = AddrW'(Depth - 1);
 
-  data_t             mem_q[Depth];
-  logic [AddrW-1:0]  waddr_q, raddr_q;
+  data_t mem_q[Depth];
+  logic [AddrW-1:0] waddr_q, raddr_q;
   logic [CountW-1:0] count_q;
-  logic              push, pop;
+  logic push, pop;
 
   assign wready_o = count_q != CountW'(Depth);
   assign rvalid_o = count_q != '0;
@@ -58,6 +58,8 @@ module sync_fifo #(
   end
 
 `ifndef SYNTHESIS
-  initial assert (Depth >= 2) else $fatal(1, "sync_fifo needs two words or more");
+  initial
+    assert (Depth >= 2)
+    else $fatal(1, "sync_fifo needs two words or more");
 `endif
 endmodule

@@ -8,8 +8,8 @@ module tb_eth #(
   parameter int unsigned MaxFrame = 1518,
   parameter bit EnableDic = 1'b1
 ) (
-  input  logic        clk_i,
-  input  logic        rst_i,
+  input logic clk_i,
+  input logic rst_i,
 
   input  logic [63:0] xgmii_rxd_i,
   input  logic [ 7:0] xgmii_rxc_i,
@@ -140,26 +140,26 @@ module tb_eth #(
   ) u_xgmii_tx (
     .clk_i,
     .rst_i,
-    .start_i(xtx_start_i),
+    .start_i      (xtx_start_i),
     .ready_start_o(xtx_ready_start_o),
-    .s_axis(xtx),
+    .s_axis       (xtx),
     .xgmii_txd_o,
     .xgmii_txc_o,
-    .stat_o(xtx_stat_o),
-    .busy_o(xtx_busy_o)
+    .stat_o       (xtx_stat_o),
+    .busy_o       (xtx_busy_o)
   );
 
   gmii_tx u_gmii_tx (
     .clk_i,
     .rst_i,
-    .start_i(gtx_start_i),
+    .start_i      (gtx_start_i),
     .ready_start_o(gtx_ready_start_o),
-    .s_axis(gtx),
+    .s_axis       (gtx),
     .gmii_txd_o,
     .gmii_tx_en_o,
     .gmii_tx_er_o,
-    .stat_o(gtx_stat_o),
-    .busy_o(gtx_busy_o)
+    .stat_o       (gtx_stat_o),
+    .busy_o       (gtx_busy_o)
   );
 
   arp_responder u_arp (
@@ -167,10 +167,10 @@ module tb_eth #(
     .rst_i,
     .ip_i,
     .mac_i,
-    .s_axis(xrx),
-    .m_axis(arp),
+    .s_axis (xrx),
+    .m_axis (arp),
     .reply_o(arp_reply_o),
-    .drop_o(arp_drop_o),
-    .busy_o(arp_busy_o)
+    .drop_o (arp_drop_o),
+    .busy_o (arp_busy_o)
   );
 endmodule

@@ -11,10 +11,10 @@ module tb_lib #(
   parameter int unsigned ReadLatency = 1,
   localparam int unsigned RamDepth = 20
 ) (
-  input  logic        clk_i,
-  input  logic        rst_i,
-  input  logic        clk_b_i,
-  input  logic        rst_b_i,
+  input logic clk_i,
+  input logic rst_i,
+  input logic clk_b_i,
+  input logic rst_b_i,
 
   // CRC functions, combinational.
   input  logic [63:0] crc_data_i,
@@ -64,16 +64,16 @@ module tb_lib #(
   output logic        req_rvalid_o,
   input  logic        req_rready_i,
 
-  input  logic        pulse_i,
-  output logic        pulse_o,
-  output logic        rst_sync_o,
-  input  logic        arst_i,
+  input  logic pulse_i,
+  output logic pulse_o,
+  output logic rst_sync_o,
+  input  logic arst_i,
 
   input  logic [N-1:0] arb_req_i,
   input  logic         arb_ack_i,
   input  logic         arb_lock_i,
   output logic [N-1:0] arb_gnt_o,
-  output logic [ 7:0]  arb_idx_o,
+  output logic [  7:0] arb_idx_o,
   output logic         arb_valid_o,
 
   input  logic        ram_we_i,
@@ -100,8 +100,8 @@ module tb_lib #(
   assign crc16_rewind_o   = crc16_rewind(crc_state_i[15:0], crc_k_i);
   assign crc16_residue_o  = CRC16_RESIDUE[crc_k_i];
 
-  logic [$clog2(FifoDepth+1)-1:0] fifo_count;
-  logic [$clog2(AsyncDepth):0]    async_count;
+  logic [    $clog2(FifoDepth+1)-1:0] fifo_count;
+  logic [       $clog2(AsyncDepth):0] async_count;
   logic [(N > 1 ? $clog2(N) : 1)-1:0] arb_idx;
 
   assign fifo_count_o  = 16'(fifo_count);
