@@ -45,10 +45,25 @@ const MODELS: &[Model] = &[
         parameters: &[],
         optional: true,
     },
+    // As the two above with a page map that a test can overrun.
+    Model {
+        name: "ipnuma_nic_10g_small",
+        top: "ipnuma_nic_10g",
+        files: &["rtl/nic/nic.f"],
+        parameters: &[("Pages", "1024")],
+        optional: true,
+    },
+    Model {
+        name: "ipnuma_nic_1g_small",
+        top: "ipnuma_nic_1g",
+        files: &["rtl/nic/nic.f"],
+        parameters: &[("Pages", "1024")],
+        optional: true,
+    },
     Model {
         name: "bus_meter",
         top: "bus_meter_top",
-        files: &["rtl/pcie/bus_meter.f"],
+        files: &["rtl/pcie/pcie.f"],
         parameters: &[],
         optional: true,
     },

@@ -148,8 +148,24 @@ trait Top: Send {
 impl Nic {
     /// Creates a NIC held in reset, with both clocks low.
     pub fn new(speed: NetSpeed) -> Result<Self, Error> {
-        let top = new_top(speed)?;
-        Ok(Self {
+        Ok(Self::with_top(speed, new_top(speed)?))
+    }
+
+    /// Creates a NIC whose page map has only 1,024 pages, so that a test can reach beyond it.
+    pub fn new_small(speed: NetSpeed) -> Result<Self, Error> {
+        Ok(Self::with_top(speed, new_small_top(speed)?))
+    }
+
+    /// Creates the bus meter in the place of a NIC.
+    ///
+    /// It has the PCIe side only: [`NicInputs::net`], `now_us` and the network's clock and reset are
+    /// not looked at, and [`NicOutputs::net`] is idle for ever.
+    pub fn bus_meter() -> Result<Self, Error> {
+        Ok(Self::with_top(NetSpeed::TenGig, new_bus_meter()?))
+    }
+
+    fn with_top(speed: NetSpeed, top: Box<dyn Top>) -> Self {
+        Self {
             inputs: NicInputs {
                 rst_pcie: true,
                 rst_net: true,
@@ -172,7 +188,7 @@ impl Nic {
             time_ps: 0,
             dumped_ps: 0,
             tracing: false,
-        })
+        }
     }
 
     /// Line rate of this NIC.
@@ -260,7 +276,7 @@ impl Nic {
     }
 }
 
-// Not every arm is there in a build without the tops.
+// What these return as errors is unreachable in a build that has all tops.
 #[allow(unreachable_patterns)]
 fn new_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
     match speed {
@@ -275,6 +291,32 @@ fn new_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
             model: "ipnuma_nic_1g",
         }),
     }
+}
+
+#[allow(unreachable_patterns)]
+fn new_small_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
+    match speed {
+        #[cfg(has_ipnuma_nic_10g_small)]
+        NetSpeed::TenGig => Ok(Box::new(crate::IpnumaNic10gSmall::new())),
+        #[cfg(has_ipnuma_nic_1g_small)]
+        NetSpeed::OneGig => Ok(Box::new(crate::IpnumaNic1gSmall::new())),
+        NetSpeed::TenGig => Err(Error::NotBuilt {
+            model: "ipnuma_nic_10g_small",
+        }),
+        NetSpeed::OneGig => Err(Error::NotBuilt {
+            model: "ipnuma_nic_1g_small",
+        }),
+    }
+}
+
+#[cfg(has_bus_meter)]
+fn new_bus_meter() -> Result<Box<dyn Top>, Error> {
+    Ok(Box::new(crate::BusMeter::new()))
+}
+
+#[cfg(not(has_bus_meter))]
+fn new_bus_meter() -> Result<Box<dyn Top>, Error> {
+    Err(Error::NotBuilt { model: "bus_meter" })
 }
 
 /// Implements [`Top`] for a generated model; the two blocks set and read the network port.
@@ -329,45 +371,100 @@ macro_rules! impl_top {
     };
 }
 
-#[cfg(has_ipnuma_nic_10g)]
-impl_top!(
-    crate::IpnumaNic10g,
-    |top, word| {
-        let NetWord::Xgmii { data, control } = word else {
-            panic!("a 10G NIC takes XGMII words, not {word:?}")
-        };
-        top.set_xgmii_rxd_i(data);
-        top.set_xgmii_rxc_i(u64::from(control));
-    },
-    |top| {
-        NetWord::Xgmii {
-            data: top.xgmii_txd_o(),
-            control: top.xgmii_txc_o() as u8,
-        }
-    }
-);
+#[allow(unused_macros)]
+macro_rules! impl_10g {
+    ($model:ty) => {
+        impl_top!(
+            $model,
+            |top, word| {
+                let NetWord::Xgmii { data, control } = word else {
+                    panic!("a 10G NIC takes XGMII words, not {word:?}")
+                };
+                top.set_xgmii_rxd_i(data);
+                top.set_xgmii_rxc_i(u64::from(control));
+            },
+            |top| {
+                NetWord::Xgmii {
+                    data: top.xgmii_txd_o(),
+                    control: top.xgmii_txc_o() as u8,
+                }
+            }
+        );
+    };
+}
 
+#[allow(unused_macros)]
+macro_rules! impl_1g {
+    ($model:ty) => {
+        impl_top!(
+            $model,
+            |top, word| {
+                let NetWord::Gmii {
+                    data,
+                    enable,
+                    error,
+                } = word
+                else {
+                    panic!("a 1G NIC takes GMII words, not {word:?}")
+                };
+                top.set_gmii_rxd_i(u64::from(data));
+                top.set_gmii_rx_dv_i(enable);
+                top.set_gmii_rx_er_i(error);
+            },
+            |top| {
+                NetWord::Gmii {
+                    data: top.gmii_txd_o() as u8,
+                    enable: top.gmii_tx_en_o(),
+                    error: top.gmii_tx_er_o(),
+                }
+            }
+        );
+    };
+}
+
+#[cfg(has_ipnuma_nic_10g)]
+impl_10g!(crate::IpnumaNic10g);
+#[cfg(has_ipnuma_nic_10g_small)]
+impl_10g!(crate::IpnumaNic10gSmall);
 #[cfg(has_ipnuma_nic_1g)]
-impl_top!(
-    crate::IpnumaNic1g,
-    |top, word| {
-        let NetWord::Gmii {
-            data,
-            enable,
-            error,
-        } = word
-        else {
-            panic!("a 1G NIC takes GMII words, not {word:?}")
-        };
-        top.set_gmii_rxd_i(u64::from(data));
-        top.set_gmii_rx_dv_i(enable);
-        top.set_gmii_rx_er_i(error);
-    },
-    |top| {
-        NetWord::Gmii {
-            data: top.gmii_txd_o() as u8,
-            enable: top.gmii_tx_en_o(),
-            error: top.gmii_tx_er_o(),
+impl_1g!(crate::IpnumaNic1g);
+#[cfg(has_ipnuma_nic_1g_small)]
+impl_1g!(crate::IpnumaNic1gSmall);
+
+#[cfg(has_bus_meter)]
+impl Top for crate::BusMeter {
+    fn apply(&mut self, inputs: &NicInputs) {
+        self.set_rst_pcie_i(inputs.rst_pcie);
+        self.set_completer_id_i(u64::from(inputs.completer_id));
+        let beat = inputs.s_tlp.unwrap_or_default();
+        self.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
+        self.set_s_tlp_tdata_i(beat.data);
+        self.set_s_tlp_tkeep_i(u64::from(beat.keep));
+        self.set_s_tlp_tlast_i(beat.last);
+        self.set_s_tlp_tuser_i(u64::from(beat.user));
+        self.set_m_tlp_tready_i(inputs.m_tlp_ready);
+    }
+
+    fn clocks(&mut self, pcie: bool, _net: bool) {
+        self.set_clk_pcie_i(pcie);
+    }
+
+    fn outputs(&self) -> NicOutputs {
+        NicOutputs {
+            s_tlp_ready: self.s_tlp_tready_o(),
+            m_tlp: self.m_tlp_tvalid_o().then(|| TlpBeat {
+                data: self.m_tlp_tdata_o(),
+                keep: self.m_tlp_tkeep_o() as u8,
+                last: self.m_tlp_tlast_o(),
+                user: 0,
+            }),
+            net: NetSpeed::TenGig.idle(),
+            busy_pcie: self.busy_o(),
+            busy_net: false,
         }
     }
-);
+
+    fn model(&mut self) -> &mut dyn crate::Model {
+        self
+    }
+}
