@@ -46,14 +46,15 @@ impl Nic {
         let is_completion = matches!(kind, FMT_CPL | FMT_CPLD);
         let is_read = is_request && !view.has_data();
         let address = if is_request { view.address_field() } else { 0 };
-        let in_page = address as usize % PAGE & !3;
+        let in_page = address as usize & (PAGE - 1) & !3;
         let dws = usize::from(view.length());
         let right_place = match bar {
             BAR_REGISTERS => dws <= 2,
             BAR_PAGES => dws <= MAX_PAGE_DWS && in_page + 4 * dws <= PAGE,
             _ => false,
         };
-        if view.td() || !is_completion && !(is_request && right_place) {
+        let supported = is_completion || is_request && right_place;
+        if view.td() || !supported {
             self.counters.count_pcie(PcieCounter::TlpUnsupported);
             if is_read {
                 self.refuse(&view, STATUS_UR, out);
@@ -273,7 +274,10 @@ impl Nic {
             has_data: tlp[0] == FMT_CPLD,
             length: (data.len() / 4) as u16,
         };
-        let Some(&read) = self.dma_tags.get(completion.tag) else {
+        // More data than any load asks for can't be sent; a CplD of length 0 has 1024 DWs.
+        let fits = data.len() / 4 <= MAX_PAGE_DWS;
+        let read = self.dma_tags.get(completion.tag).filter(|_| fits);
+        let Some(&read) = read else {
             self.counters
                 .count_pcie(PcieCounter::TlpCompletionUnexpected);
             return;

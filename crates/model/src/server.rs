@@ -51,6 +51,20 @@ impl Nic {
         end
     }
 
+    /// The counter that a frame would end in, were it to come now.
+    pub fn verdict(&self, frame: &[u8], fault: LineFault) -> NetCounter {
+        self.mac_verdict(frame, fault).unwrap_or_else(|| {
+            let body = &frame[..frame.len() - FCS_BYTES];
+            match judge(body, self.identity(), &self.regions) {
+                Verdict::Drop(counter) | Verdict::Deny(counter, ..) => counter,
+                Verdict::Error(..) => NetCounter::RxErrorReport,
+                _ if self.slots_full() => NetCounter::RxOverflow,
+                Verdict::Request(_, request, ..) => request.accepted_as(),
+                Verdict::Completion(..) => NetCounter::RxCompletion,
+            }
+        })
+    }
+
     fn mac_verdict(&self, frame: &[u8], fault: LineFault) -> Option<NetCounter> {
         let fcs_wrong = || {
             let (body, sent) = frame.split_at(frame.len() - FCS_BYTES);
@@ -92,11 +106,7 @@ impl Nic {
                     let waiting = Waiting::Request(peer, request.clone(), address, data.to_vec());
                     self.waiting.push_back(waiting);
                 }
-                if request.fmt_type == FMT_MWR64 {
-                    NetCounter::RxStore
-                } else {
-                    NetCounter::RxLoad
-                }
+                request.accepted_as()
             }
             Verdict::Completion(peer, completion, data) => {
                 let data = &frame[data];

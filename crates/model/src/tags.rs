@@ -124,9 +124,9 @@ mod tests {
         assert_eq!(pool.take(9, 0), Err(9));
         assert_eq!(pool.free(2), Some(2));
         assert_eq!(pool.free(2), None, "freed twice");
-        assert_eq!(pool.take(7, 0), Ok(0b001_10));
+        assert_eq!(pool.take(7, 0), Ok(1 << 2 | 2));
         assert_eq!(pool.get(2), None, "the earlier generation still matches");
-        assert_eq!(pool.get(0b001_10), Some(&7));
+        assert_eq!(pool.get(1 << 2 | 2), Some(&7));
     }
 
     #[test]

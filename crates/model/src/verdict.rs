@@ -54,6 +54,17 @@ pub struct Request {
     pub sequence: u16,
 }
 
+impl Request {
+    /// Where it is counted when it is accepted.
+    pub fn accepted_as(&self) -> NetCounter {
+        if self.fmt_type == FMT_MWR64 {
+            NetCounter::RxStore
+        } else {
+            NetCounter::RxLoad
+        }
+    }
+}
+
 /// A completion as it stands in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
