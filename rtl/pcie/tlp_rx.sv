@@ -92,7 +92,7 @@ module tlp_rx
   logic        reg_valid_q;
   reg_op_t     reg_q;
   logic [31:0] even_data, odd_data;
-  logic        even_here, odd_here;
+  logic        data_beat, even_here, odd_here;
 
   // Beat 0: how long the TLP will be.
   assign start = parse_start(s_axis.tdata);
@@ -183,8 +183,9 @@ module tlp_rx
   // Payload: behind a 3-DW header DW 0 is in the upper half of beat 1.
   assign even_data       = four_dw ? s_axis.tdata[31:0] : s_axis.tdata[63:32];
   assign odd_data        = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
-  assign even_here       = fire && !first_q && !bad_q && has_data && !(four_dw && beat1_q);
-  assign odd_here        = fire && !first_q && !bad_q && has_data && !beat1_q;
+  assign data_beat       = fire && !first_q && !bad_q && has_data;
+  assign even_here       = data_beat && (four_dw ? !beat1_q : s_axis.tkeep[4]);
+  assign odd_here        = data_beat && !beat1_q && (!four_dw || s_axis.tkeep[4]);
   assign pay_even_data_o = even_data;
   assign pay_odd_data_o  = odd_data;
   assign pay_even_idx_o  = four_dw ? idx_q - 1'b1 : idx_q;
