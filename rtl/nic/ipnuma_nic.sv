@@ -509,7 +509,7 @@ module ipnuma_nic
   assign frame_pay_word[2] = '0;
 
   // ---- The MAC's counters ------------------------------------------------------------------------
-  assign net_event[CNT_RX_FRAMES] = rx_stat_i.good;
+  assign net_event[CNT_RX_FRAMES] = |rx_stat_i;
   assign net_event[CNT_RX_BAD_FCS] = rx_stat_i.bad_fcs;
   assign net_event[CNT_RX_RUNT] = rx_stat_i.runt;
   assign net_event[CNT_RX_GIANT] = rx_stat_i.giant;
