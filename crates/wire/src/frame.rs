@@ -711,7 +711,7 @@ impl<'a> CompactView<'a> {
                 });
             }
         }
-        if data_bytes == 0 || data_bytes % 4 != 0 || data_bytes > 4 * MAX_DATA_DW {
+        if data_bytes == 0 || !data_bytes.is_multiple_of(4) || data_bytes > 4 * MAX_DATA_DW {
             return Err(WireError::BadPayloadLength(bytes.len()));
         }
         Ok(view)
