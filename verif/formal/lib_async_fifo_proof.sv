@@ -45,8 +45,8 @@ module lib_async_fifo_proof #(
   assign r = u_dut.rptr_q;
   assign r1 = from_gray(u_dut.u_sync_rptr.stage_q[0]);
   assign r2 = from_gray(u_dut.u_sync_rptr.stage_q[1]);
-  assign span = 6'(ptr_t'(r1 - r2)) + 6'(ptr_t'(r - r1)) + 6'(ptr_t'(w2 - r)) + 6'(ptr_t'(w1 - w2)) +
-      6'(ptr_t'(w - w1));
+  assign span = 6'(ptr_t'(r1 - r2)) + 6'(ptr_t'(r - r1)) + 6'(ptr_t'(w2 - r)) +
+      6'(ptr_t'(w1 - w2)) + 6'(ptr_t'(w - w1));
 
   function automatic logic one_bit(ptr_t a, ptr_t b);
     return ((a ^ b) & ((a ^ b) - 3'd1)) == '0;
