@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes received frames apart as their words pass, in both formats: lines 1 to 9 and the end code of the
+// verdict table, the operation's fields, the key for the region table, and the data as pairs of DWs.
+//
+// Words are W0, W1, .. from the destination MAC. The UDP payload begins in W5, lane 2; the body (header
+// fields of tlp, data of compact) in W6, lane 2. All fields are in registers when the last word is held;
+// only the end code and the count of bytes may depend on that word.
+//
+// Latency : none from the last word: verdict_o, end_ok_o and op_o hold in the cycle of last_o.
+//           Data pairs leave in the cycle of the word that ends them.
+// Clock   : clk_i (network).
+// Drops   : none; whoever takes a verdict counts.
+// Source  : docs/wire-format.md.
+module frame_parser
+  import ipnuma_pkg::*;
+  import rx_pkg::*;
+  import wire_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_i,
+  /// The MAC's receive stream: no back-pressure; tuser[0] with tlast says the frame is bad.
+  axis_if.mon           s_frames,
+  input  logic [47:0]   mac_i,
+  input  logic [31:0]   ip_i,
+
+  /// Key of a store or load.
+  output logic          lookup_o,
+  output logic [15:0]   lookup_key_o,
+  /// The operation is whole; at least 1 cycle after lookup_o.
+  output logic          check_o,
+  output region_op_t    check_op_o,
+  /// Tag of the region that was looked up.
+  input  logic [11:0]   tag_i,
+
+  /// First word of a frame.
+  output logic          first_o,
+  /// A whole pair of data DWs {odd, even}; pairs may continue beyond the data.
+  output logic          pair_valid_o,
+  output logic [4:0]    pair_idx_o,
+  output logic [63:0]   pair_o,
+  /// The slot for this frame's data must be chosen now; no pair came before.
+  output logic          claim_o,
+
+  /// Last word of a frame.
+  output logic          last_o,
+  /// With last_o: the MAC found it good.
+  output logic          good_o,
+  /// With last_o: Open, or the first of lines 1 to 9 that applies.
+  output verdict_e      verdict_o,
+  output logic          end_ok_o,
+  output rx_head_t      op_o,
+  output error_report_t report_o,
+  output logic          busy_o
+);
+  import crc_pkg::*;
+
+  // Registers as they are two zero bytes before the payload: the CRCs run over whole words from W5 on.
+  localparam logic [15:0] Crc16Start = crc16_rewind(CRC16_INIT, 3'd2);
+  localparam logic [31:0] Crc32Start = crc32c_rewind(CRC32C_INIT, 3'd2);
+  localparam logic [47:0] Broadcast = '1;
+  localparam int unsigned CountW = 14;  // words of 64 KB, the longest IP datagram, and some
+
+  function automatic logic [15:0] be16(logic [15:0] bytes);
+    return {bytes[7:0], bytes[15:8]};
+  endfunction
+
+  function automatic logic [31:0] be32(logic [31:0] bytes);
+    return {bytes[7:0], bytes[15:8], bytes[23:16], bytes[31:24]};
+  endfunction
+
+  function automatic logic [47:0] be48(logic [47:0] bytes);
+    return {be16(bytes[15:0]), be32(bytes[47:16])};
+  endfunction
+
+  logic              valid, last;
+  logic [63:0]       word;
+  logic [47:0]       prev_q;           // upper six bytes of the word before
+  logic [CountW-1:0] idx_q;            // number of the word held
+  logic [8:0]        at;
+
+  assign valid = s_frames.tvalid;
+  assign last  = valid && s_frames.tlast;
+  assign word  = s_frames.tdata;
+
+  always_comb begin
+    for (int unsigned i = 0; i < 9; i++) at[i] = valid && idx_q == CountW'(i);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_i) begin
+      idx_q <= '0;
+    end else if (valid) begin
+      if (last) idx_q <= '0;
+      else if (idx_q != '1) idx_q <= idx_q + 1'b1;
+    end
+  end
+
+  // ---- Ethernet, IP, UDP ----------------------------------------------------------------------
+  logic        mine_q, broadcast_q, arp_q, ipv4_q, ip_fields_q, udp_q, to_me_q;
+  logic [47:0] src_mac_q, dst_mac;
+  logic [31:0] src_ip_q;
+  logic [15:0] ip_length_q, udp_length_q;
+  logic [19:0] sum_q, sum_d;           // of the IP header's 16-bit words
+  logic [16:0] sum_folded;
+
+  assign dst_mac = be48(word[47:0]);
+
+  always_comb begin
+    sum_d = '0;
+    if (at[2] || at[3]) begin
+      for (int unsigned i = 0; i < 4; i++) sum_d += 20'(be16(word[16*i+:16]));
+    end else if (at[1]) begin
+      sum_d = 20'(be16(word[63:48]));
+    end else begin
+      sum_d = 20'(be16(word[15:0]));
+    end
+    if (!at[1]) sum_d += sum_q;
+  end
+  // At most nine carries: folding once is enough.
+  assign sum_folded = 17'(sum_q[15:0]) + 17'(sum_q[19:16]);
+
+  always_ff @(posedge clk_i) begin
+    if (valid) prev_q <= word[63:16];
+    if (at[0]) begin
+      mine_q           <= dst_mac == mac_i || dst_mac == Broadcast;
+      broadcast_q      <= dst_mac == Broadcast;
+      src_mac_q[47:32] <= be16(word[63:48]);
+    end
+    if (at[1]) begin
+      src_mac_q[31:0] <= be32(word[31:0]);
+      arp_q           <= be16(word[47:32]) == 16'h0806;
+      ipv4_q          <= be16(word[47:32]) == 16'h0800 && word[55:48] == 8'h45;
+    end
+    if (at[2]) begin
+      ip_length_q <= be16(word[15:0]);
+      // Neither more fragments nor an offset; don't fragment and the reserved bit may be anything.
+      ip_fields_q <= {word[37:32], word[47:40]} == '0 && word[63:56] == 8'd17;
+    end
+    if (at[3]) begin
+      src_ip_q <= be32(word[47:16]);
+      to_me_q  <= be16(word[63:48]) == ip_i[31:16];
+    end
+    if (at[4]) begin
+      if (be16(word[15:0]) != ip_i[15:0]) to_me_q <= 1'b0;
+      udp_q        <= be16(word[47:32]) == UDP_PORT;
+      udp_length_q <= be16(word[63:48]);
+    end
+    if (|at[4:1]) sum_q <= sum_d;
+  end
+
+  // ---- Lengths --------------------------------------------------------------------------------
+  // Positions in the frame follow from the UDP length; they are taken while W5 is held.
+  logic              sum_ok_q, lengths_bad_q;
+  logic [CountW-1:0] need_idx_q, end_idx_q, tag_idx_q;
+  logic [2:0]        need_lane_q, end_lane_q;
+  logic [1:0]        tag_pair_q;
+  logic [16:0]       need_at, end_at, tag_at, udp_length, overhead;
+  logic              compact_q, compact, magic_ok_q, is_error_q, has_ack;
+  logic [16:0]       data_q;           // data bytes, negative if the payload is too short
+
+  assign compact    = word[23:20] == COMPACT_NIBBLE && !word[18];
+  assign has_ack    = word[19];
+  assign udp_length = {1'b0, udp_length_q};
+  assign need_at    = udp_length + 17'd37;  // last byte with the FCS
+  assign end_at     = udp_length + 17'd33;  // last byte of the payload
+  // First byte of the end code that the tag changes.
+  assign tag_at     = udp_length + (compact ? 17'd32 : 17'd30);
+  // UDP header, payload header, TLP header, acknowledgement, end code.
+  assign overhead   = compact ? (has_ack ? 17'd20 : 17'd18) : 17'd36;
+
+  always_ff @(posedge clk_i) begin
+    if (at[5]) begin
+      sum_ok_q      <= sum_folded == 17'h0FFFF;
+      lengths_bad_q <= udp_length + 17'd20 != {1'b0, ip_length_q} || udp_length < 17'd18;
+      need_idx_q    <= need_at[16:3];
+      need_lane_q   <= need_at[2:0];
+      end_idx_q     <= end_at[16:3];
+      end_lane_q    <= end_at[2:0];
+      tag_idx_q     <= tag_at[16:3];
+      tag_pair_q    <= tag_at[2:1];
+      data_q        <= udp_length - overhead;
+    end
+  end
+
+  // ---- Payload header -------------------------------------------------------------------------
+  logic [15:0]  sequence_q;
+  logic [11:0]  c_key_q;               // compact
+  logic [27:0]  c_offset_q;
+  logic [1:0]   c_skip_q, c_trail_q;
+  logic [127:0] head_q;                // tlp: TLP header or error body, first byte in [7:0]
+
+  always_ff @(posedge clk_i) begin
+    if (at[5]) begin
+      compact_q  <= compact;
+      magic_ok_q <= compact || (be16(word[31:16]) == TLP_MAGIC && word[35:34] == '0 &&
+                                word[39:36] inside {KIND_TLP, KIND_ERROR});
+      is_error_q <= !compact && word[39:36] == KIND_ERROR;
+      sequence_q <= compact ? be16(word[39:24]) : be16(word[63:48]);
+      c_trail_q  <= word[17:16];
+      c_key_q    <= {word[47:40], word[55:52]};
+      c_offset_q[27:16] <= {word[51:48], word[63:56]};
+    end
+    if (at[6]) begin
+      c_skip_q         <= word[9:8];
+      c_offset_q[15:0] <= {word[7:0], word[15:10], 2'b00};
+      head_q[47:0]     <= word[63:16];
+    end
+    if (at[7]) head_q[111:48] <= word;
+    if (at[8]) head_q[127:112] <= word[15:0];
+  end
+
+  // ---- The operation --------------------------------------------------------------------------
+  logic [7:0]  fmt_type;
+  logic [9:0]  length;
+  logic [3:0]  first_be, last_be, c_first, c_last;
+  logic        is_mwr, is_mrd, is_cpl, is_cpld, is_request, one_dw;
+  logic        bad_tlp, bad_data;
+
+  assign fmt_type   = head_q[7:0];
+  assign length     = {head_q[17:16], head_q[31:24]};
+  assign is_mwr     = !is_error_q && fmt_type == TLP_MWR64;
+  assign is_mrd     = !is_error_q && fmt_type == TLP_MRD64;
+  assign is_cpl     = !is_error_q && fmt_type == TLP_CPL;
+  assign is_cpld    = !is_error_q && fmt_type == TLP_CPLD;
+  assign is_request = compact_q || is_mwr || is_mrd;
+
+  assign one_dw     = data_q == 17'd4;
+  assign c_first    = 4'(4'hF << c_skip_q);
+  assign c_last     = 4'hF >> c_trail_q;
+  assign first_be   = !compact_q ? head_q[59:56] : one_dw ? c_first & c_last : c_first;
+  assign last_be    = !compact_q ? head_q[63:60] : one_dw ? '0 : c_last;
+
+  // Line 8.
+  always_comb begin
+    if (compact_q) begin
+      bad_tlp = one_dw && first_be == '0;
+    end else if (is_error_q) begin
+      bad_tlp = 1'b0;
+    end else begin
+      bad_tlp = !(is_mwr || is_mrd || is_cpl || is_cpld) || head_q[23:22] != '0;
+      if (is_mwr || is_mrd) begin
+        if (head_q[79:64] != '0 || head_q[121:120] != '0) bad_tlp = 1'b1;
+        if (length == 10'd1 ? last_be != '0 : first_be == '0 || last_be == '0) bad_tlp = 1'b1;
+      end
+    end
+  end
+
+  // Line 9.
+  always_comb begin
+    if (compact_q) begin
+      bad_data = data_q[1:0] != '0 || data_q[16:2] == '0 || data_q[16:2] > 15'(MAX_DATA_DW);
+    end else begin
+      bad_data = data_q != ((is_mwr || is_cpld) ? {5'd0, length, 2'b00} : 17'd0);
+      if ((is_mwr || is_mrd || is_cpld) && (length == '0 || length > 10'(MAX_DATA_DW))) begin
+        bad_data = 1'b1;
+      end
+    end
+  end
+
+  assign op_o = '{
+      is_store: compact_q || is_mwr,
+      is_load: !compact_q && is_mrd,
+      is_completion: !compact_q && (is_cpl || is_cpld),
+      sequence_number: sequence_q,
+      key: compact_q ? 16'(c_key_q) : be16(head_q[95:80]),
+      offset: compact_q ? 32'(c_offset_q) : be32(head_q[127:96]),
+      length: compact_q ? data_q[11:2] : length,
+      data_dw: data_q[8:2],
+      first_be: first_be,
+      last_be: last_be,
+      tag: is_mrd ? head_q[55:48] : head_q[87:80],
+      status: head_q[55:53],
+      byte_count: {head_q[51:48], head_q[63:56]},
+      lower_address: head_q[94:88],
+      peer: '{mac: src_mac_q, ip: src_ip_q}
+  };
+
+  assign report_o = '{
+      code: head_q[7:0],
+      op: head_q[15:8],
+      sequence_number: be16(head_q[31:16]),
+      address: {be32(head_q[95:64]), be32(head_q[127:96])},
+      ip: src_ip_q
+  };
+
+  // ---- Region ---------------------------------------------------------------------------------
+  logic c_check, t_check;
+
+  assign lookup_o     = !last && ((at[5] && compact) || (at[7] && !compact_q));
+  assign lookup_key_o = at[5] ? 16'({word[47:40], word[55:52]}) : be16(word[47:32]);
+  assign c_check      = at[6] && compact_q;
+  assign t_check      = at[8] && !compact_q;
+  assign check_o      = c_check || t_check;
+  assign check_op_o = '{
+      is_load: !compact_q && is_mrd,
+      offset: compact_q ? {4'd0, c_offset_q[27:16], word[7:0], word[15:10], 2'b00}
+                        : {be16(head_q[111:96]), be16(word[15:0])},
+      length: compact_q ? data_q[8:2] : length[6:0],
+      source_ip: src_ip_q
+  };
+
+  // ---- End code -------------------------------------------------------------------------------
+  logic [63:0] crc_word, tag_word;
+  logic [15:0] tag_bytes, crc16_q, crc16;
+  logic [31:0] crc32_q, crc32;
+  logic        end_here, end_now, end_ok_q;
+
+  assign end_here  = idx_q == end_idx_q;
+  assign tag_bytes = !is_request ? '0
+                   : compact_q ? {tag_i[7:0], 4'd0, tag_i[11:8]} : {4'd0, tag_i};
+
+  always_comb begin
+    tag_word = '0;
+    for (int unsigned i = 0; i < 4; i++) begin
+      if (tag_pair_q == 2'(i)) tag_word[16*i+:16] = tag_bytes;
+    end
+    // While W5 is held the positions are those of the last frame.
+    crc_word = word;
+    if (at[5]) begin
+      crc_word[15:0] = '0;
+    end else begin
+      if (idx_q == tag_idx_q) crc_word ^= tag_word;
+      for (int unsigned i = 0; i < 8; i++) begin
+        if (end_here && 3'(i) > end_lane_q) crc_word[8*i+:8] = '0;
+      end
+    end
+  end
+
+  assign crc16 = crc16_next64(crc16_q, crc_word);
+  assign crc32 = crc32c_next64(crc32_q, crc_word);
+  // The bytes beyond the end were zeros: 7 - end_lane_q is its complement.
+  assign end_now = compact_q ? crc16 == CRC16_RESIDUE[~end_lane_q]
+                             : crc32 == CRC32C_RESIDUE[~end_lane_q];
+
+  always_ff @(posedge clk_i) begin
+    if (valid) begin
+      crc16_q <= idx_q < CountW'(5) ? Crc16Start : crc16;
+      crc32_q <= idx_q < CountW'(5) ? Crc32Start : crc32;
+      if (at[0]) end_ok_q <= 1'b0;
+      else if (end_here && idx_q > CountW'(5)) end_ok_q <= end_now;
+    end
+  end
+
+  // ---- Data -----------------------------------------------------------------------------------
+  logic [CountW-1:0] pair;
+
+  assign pair         = idx_q - (compact_q ? CountW'(7) : CountW'(9));
+  assign pair_valid_o = valid && idx_q > CountW'(6) && pair < CountW'(MAX_DATA_DW / 2);
+  assign pair_idx_o   = pair[4:0];
+  assign pair_o       = {word[15:0], prev_q};
+  assign claim_o      = at[6];
+
+  // ---- Verdict --------------------------------------------------------------------------------
+  logic short_frame;
+
+  assign short_frame = idx_q < need_idx_q ||
+                       (idx_q == need_idx_q && !s_frames.tkeep[need_lane_q]);
+
+  always_comb begin
+    if (!mine_q) verdict_o = NotMine;
+    else if (arp_q) verdict_o = Arp;
+    else if (!ipv4_q || broadcast_q || !ip_fields_q || !to_me_q || !udp_q) verdict_o = NotIpnuma;
+    else if (!sum_ok_q) verdict_o = BadIpChecksum;
+    else if (lengths_bad_q || short_frame) verdict_o = BadLength;
+    else if (!magic_ok_q) verdict_o = BadMagic;
+    else if (!compact_q && data_q[16]) verdict_o = BadLength;
+    else if (bad_tlp) verdict_o = BadTlp;
+    else if (bad_data) verdict_o = BadLength;
+    else verdict_o = Open;
+  end
+
+  assign first_o  = at[0];
+  assign last_o   = last;
+  assign good_o   = !s_frames.tuser[0];
+  assign end_ok_o = end_here ? end_now : end_ok_q;
+  assign busy_o   = idx_q != '0;
+
+
+  // Receivers ignore the requester or completer ID.
+  logic unused;
+  assign unused = ^{s_frames.tready, head_q[47:32], tag_at[0]};
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i) begin
+    if (!rst_i && last && good_o) begin
+      a_long_enough : assert (idx_q >= CountW'(7)) else $error("a good frame of less than 64 bytes");
+    end
+  end
+`endif
+endmodule

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+-f rtl/lib/lib.f
+rtl/nic/wire_pkg.sv
+rtl/ipnuma/ipnuma_pkg.sv
+rtl/pcie/tlp_pkg.sv
+rtl/pcie/cpl_pkg.sv
+rtl/ipnuma/rx_pkg.sv
+rtl/ipnuma/slot_pointer.sv
+rtl/ipnuma/slot_payload.sv
+rtl/ipnuma/tx_slots.sv
+rtl/ipnuma/frame_parser.sv
+rtl/ipnuma/region_check.sv
+rtl/ipnuma/shared_region.sv
+rtl/ipnuma/rx_verdict.sv
+rtl/ipnuma/rx_slots.sv
+rtl/ipnuma/deny_queue.sv
+rtl/ipnuma/tag_pool.sv
+rtl/ipnuma/load_tags.sv
+rtl/ipnuma/dma_completion.sv
+rtl/ipnuma/server_dma.sv
+rtl/ipnuma/server.sv
