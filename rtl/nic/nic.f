@@ -1,5 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0
-# Everything for the NIC tops: ipnuma_nic_10g, ipnuma_nic_1g.
+// SPDX-License-Identifier: Apache-2.0
+// Everything for the NIC tops: ipnuma_nic_10g, ipnuma_nic_1g.
 -f rtl/pcie/pcie.f
 -f rtl/eth/eth.f
 -f rtl/ipnuma/ipnuma_tx.f

@@ -460,6 +460,7 @@ module bus_meter
   logic cpl_mine, cpl_done, cpl_failed;
   logic cpl_done_q, cpl_failed_q, end_now, fail_now, cpl_beat1;
   logic [12:0] cpl_bytes, cpl_left;
+  logic [31:0] writes_sent_q;  // of this experiment
   logic [63:0] head;
   logic [31:0] address_dw;
 
@@ -520,8 +521,6 @@ module bus_meter
   // A read ends with the last beat of its last completion.
   assign end_now    = last && (cpl_done || cpl_done_q);
   assign fail_now   = last && (cpl_failed || cpl_failed_q);
-
-  logic [31:0] writes_sent_q;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 -f rtl/lib/lib.f
 rtl/nic/wire_pkg.sv
 rtl/ipnuma/ipnuma_pkg.sv
