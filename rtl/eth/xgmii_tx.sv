@@ -36,9 +36,8 @@ module xgmii_tx #(
   import crc_pkg::*;
   import eth_pkg::*;
 
-  // Beat in which a frame padded to 60 bytes ends, and its bytes there.
+  // Beat in which a frame padded to 60 bytes ends; it has 4 bytes there.
   localparam logic [3:0] PadIdx = 4'd7;
-  localparam logic [3:0] PadBytes = 4'd4;
 
   typedef enum logic [2:0] {
     Idle,  // gap, or ready to start
@@ -57,17 +56,16 @@ module xgmii_tx #(
   logic spoil_q, spoil_d;
   logic [31:0] crc_q, crc_next;
   logic [31:0] fcs_q;
-  logic [ 3:0] bytes_q;
+  logic [ 8:4] size_q;
   tx_stat_t stat_q, stat_d;
 
-  // Last beat.
-  logic [ 3:0] bytes;  // valid bytes of this beat, padding included
-  logic        fin;  // this beat ends the padded frame
-  logic        spoil;
-  logic [63:0] data;
-  logic [31:0] fcs;
-  logic [95:0] data_fcs;
-  logic [ 3:0] term_at;  // byte of the beat and the tail that is the terminate: 5..12
+  // This beat. Sizes are one-hot, from 1 to 8 bytes: everything behind them, FCS included, happens
+  // in one cycle, and a decoder in front would be in its way.
+  logic [8:1] size;  // bytes of this beat, padding included
+  logic       fin;  // this beat ends the padded frame
+  logic       spoil;
+  logic [63:0] data, moved;
+  logic [31:0] rest, fcs;
 
   // Word of the frame-aligned stream, and its terminate.
   logic [63:0] word_d;
@@ -85,20 +83,36 @@ module xgmii_tx #(
 
   // What this beat holds; valid in Data and Pad.
   always_comb begin
-    logic in_last;
+    logic in_last, full, at_pad;
+    logic [8:0] keep;
     in_last = state_q == Pad || s_axis.tlast;
-    data    = state_q == Pad ? '0 : s_axis.tdata & keep_mask(s_axis.tkeep);
+    full    = !in_last || idx_q < PadIdx;
+    at_pad  = idx_q == PadIdx;
+    keep    = state_q == Pad ? 9'd0 : {1'b0, s_axis.tkeep};
+    data    = s_axis.tdata & keep_mask(keep[7:0]);
     spoil   = state_q == Pad ? spoil_q : s_axis.tuser[0];
-    bytes   = state_q == Pad ? 4'd0 : keep_bytes(s_axis.tkeep);
-    if (!in_last || idx_q < PadIdx) bytes = 4'd8;
-    else if (idx_q == PadIdx && bytes < PadBytes) bytes = PadBytes;
-    fin = in_last && idx_q >= PadIdx;
+    fin     = in_last && idx_q >= PadIdx;
+    for (int unsigned n = 1; n <= 8; n++) begin
+      size[n] = !full && keep[n-1] && !keep[n] && !(at_pad && n < 4);
+    end
+    if (full) size[8] = 1'b1;
+    if (!full && at_pad && !keep[3]) size[4] = 1'b1;
   end
 
-  assign crc_next = crc32_eth_nextn(crc_q, data, bytes);
-  assign fcs      = spoil ? crc_next : ~crc_next;
-  assign data_fcs = {32'd0, data} | ({64'd0, fcs} << {bytes, 3'd0});
-  assign term_at  = bytes + 4'd4;
+  // FCS. The bytes move to the end of the word: zeros in front leave a zero register zero, so one
+  // XOR network serves every size. Register bytes that no byte reaches stay, shifted down.
+  always_comb begin
+    logic [63:0] joined;
+    joined = data ^ {32'd0, crc_q};
+    moved  = '0;
+    rest   = '0;
+    for (int unsigned n = 1; n <= 8; n++) begin
+      moved |= joined << (8 * (8 - n)) & {64{size[n]}};
+      if (n < 4) rest |= crc_q >> (8 * n) & {32{size[n]}};
+    end
+    crc_next = crc32_eth_next64(32'd0, moved) ^ rest;
+    fcs      = spoil ? crc_next : ~crc_next;
+  end
 
   always_comb begin
     word_d    = XgmiiIdleWord;
@@ -133,20 +147,21 @@ module xgmii_tx #(
           if (fin) begin
             stat_d.spoiled = spoil;
             stat_d.good    = !spoil;
+            // Lane i holds data up to the size n, FCS up to n + 4, the terminate, idle.
             for (int unsigned i = 0; i < 8; i++) begin
-              if (4'(i) < term_at) begin
-                word_d[8*i+:8] = data_fcs[8*i+:8];
-                word_c[i]      = 1'b0;
+              word_d[8*i+:8] = data[8*i+:8];
+              word_c[i]      = 1'b0;
+              for (int unsigned n = 1; n <= i; n++) begin
+                if (size[n] && i < n + 4) word_d[8*i+:8] = fcs[8*(i-n)+:8];
+                if (size[n] && i >= n + 4) word_d[8*i+:8] = i == n + 4 ? XgmiiTerm : XgmiiIdle;
+                if (size[n] && i >= n + 4) word_c[i] = 1'b1;
+                if (size[n] && i == n + 3 && spoil) word_d[8*i+:8] = XgmiiError;
+                if (size[n] && i == n + 3 && spoil) word_c[i] = 1'b1;
               end
-              if (spoil && 4'(i) + 4'd1 == term_at) begin
-                word_d[8*i+:8] = XgmiiError;
-                word_c[i]      = 1'b1;
-              end
-              if (4'(i) == term_at) word_d[8*i+:8] = XgmiiTerm;
             end
-            term      = bytes < 4'd4;
-            term_lane = bytes[2:0] + 3'd4;
-            state_d   = bytes < 4'd4 ? Idle : Tail;
+            term      = |size[3:1];
+            term_lane = size[1] ? 3'd5 : size[2] ? 3'd6 : 3'd7;
+            state_d   = |size[3:1] ? Idle : Tail;
           end else begin
             word_d = data;
             word_c = 8'h00;
@@ -156,23 +171,19 @@ module xgmii_tx #(
       end
 
       Tail: begin
-        // bytes_q is 4..8: bytes_q - 4 bytes of FCS are left.
-        for (int unsigned i = 0; i < 4; i++) begin
-          if (4'(i) + 4'd4 < bytes_q) begin
-            word_d[8*i+:8] = fcs_q[8*i+:8];
-            word_c[i]      = 1'b0;
-          end
-          if (spoil_q && 4'(i) + 4'd5 == bytes_q) begin
-            word_d[8*i+:8] = XgmiiError;
-            word_c[i]      = 1'b1;
+        // The beat had n bytes, 4 to 8: the last n - 4 bytes of the FCS are left.
+        for (int unsigned n = 4; n <= 8; n++) begin
+          if (size_q[n]) begin
+            for (int unsigned i = 0; i < n - 4; i++) begin
+              word_d[8*i+:8] = spoil_q && i == n - 5 ? XgmiiError : fcs_q[8*(i+8-n)+:8];
+              word_c[i]      = spoil_q && i == n - 5;
+            end
+            word_d[8*(n-4)+:8] = XgmiiTerm;
+            term_lane          = 3'(n - 4);
           end
         end
-        for (int unsigned i = 0; i < 5; i++) begin
-          if (4'(i) + 4'd4 == bytes_q) word_d[8*i+:8] = XgmiiTerm;
-        end
-        term      = 1'b1;
-        term_lane = 3'(bytes_q - 4'd4);
-        state_d   = Idle;
+        term    = 1'b1;
+        state_d = Idle;
       end
 
       Drain:   if (s_axis.tvalid && s_axis.tlast) state_d = Idle;
@@ -220,10 +231,9 @@ module xgmii_tx #(
   assign lane4_d = start_i && ready_start_o ? next4_q : lane4_q;
 
   always_ff @(posedge clk_i) begin
-    crc_q   <= state_q == Idle ? CRC32_ETH_INIT : crc_next;
-    // The bytes of the FCS that spill, moved down.
-    fcs_q   <= data_fcs[95:64];
-    bytes_q <= bytes;
+    crc_q  <= state_q == Idle ? CRC32_ETH_INIT : crc_next;
+    fcs_q  <= fcs;
+    size_q <= size[8:4];
   end
 
   always_ff @(posedge clk_i) begin
