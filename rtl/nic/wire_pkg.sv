@@ -33,14 +33,14 @@ package wire_pkg;
   localparam logic [7:0] ERR_BAD_BOUNDS = 8'd4;
 
   // ---- Tables ---------------------------------------------------------------------------------
-  // where one 4 KB page of BAR 2 goes.
+  // What an entry says: where one 4 KB page of BAR 2 goes.
   typedef struct packed {
     logic [15:0] pc_id;        // PC ID of the peer; 0: unmapped
     logic [35:0] remote_page;  // wire address bits 47:12 = key (16), offset bits 31:12 (20)
     logic [11:0] tag;          // folded into the end code
   } page_map_entry_t;
 
-  // how a peer is reached.
+  // What an entry says: how a peer is reached.
   typedef struct packed {
     logic [29:0] reserved;
     logic        compact;      // stores that have a compact form are sent in it
@@ -50,7 +50,7 @@ package wire_pkg;
     logic [31:0] ip;           // the peer's IPv4 address
   } pc_id_entry_t;
 
-  // local memory that others may use.
+  // What an entry says: which local memory others may use.
   typedef struct packed {
     logic [28:0] reserved1;
     logic        read;       // loads are permitted
@@ -94,62 +94,62 @@ package wire_pkg;
 
   // ---- Counters: index in their window, PCIe side ---------------------------------------------
   typedef enum int unsigned {
-    CNT_TLP_STORE = 0,
-    CNT_TLP_LOAD = 1,
-    CNT_TLP_STORE_UNMAPPED = 2,
-    CNT_TLP_LOAD_UNMAPPED = 3,
-    CNT_TLP_PAGE_BEYOND = 4,
-    CNT_TLP_REGISTER_WRITE = 5,
-    CNT_TLP_REGISTER_READ = 6,
-    CNT_TLP_COMPLETION = 7,
-    CNT_TLP_COMPLETION_UNEXPECTED = 8,
-    CNT_TLP_UNSUPPORTED = 9,
-    CNT_TLP_POISONED = 10,
-    CNT_TLP_MALFORMED = 11,
-    CNT_LOAD_NO_TAG = 12,
-    CNT_LOAD_TIMEOUT = 13,
-    CNT_LOAD_COMPLETED = 14,
+    CNT_TLP_STORE                  = 0,
+    CNT_TLP_LOAD                   = 1,
+    CNT_TLP_STORE_UNMAPPED         = 2,
+    CNT_TLP_LOAD_UNMAPPED          = 3,
+    CNT_TLP_PAGE_BEYOND            = 4,
+    CNT_TLP_REGISTER_WRITE         = 5,
+    CNT_TLP_REGISTER_READ          = 6,
+    CNT_TLP_COMPLETION             = 7,
+    CNT_TLP_COMPLETION_UNEXPECTED  = 8,
+    CNT_TLP_UNSUPPORTED            = 9,
+    CNT_TLP_POISONED               = 10,
+    CNT_TLP_MALFORMED              = 11,
+    CNT_LOAD_NO_TAG                = 12,
+    CNT_LOAD_TIMEOUT               = 13,
+    CNT_LOAD_COMPLETED             = 14,
     CNT_LOAD_COMPLETION_UNEXPECTED = 15,
-    CNT_DMA_WRITE = 16,
-    CNT_DMA_READ = 17,
-    CNT_DMA_READ_TIMEOUT = 18,
-    CNT_REGISTER_REFUSED = 19
+    CNT_DMA_WRITE                  = 16,
+    CNT_DMA_READ                   = 17,
+    CNT_DMA_READ_TIMEOUT           = 18,
+    CNT_REGISTER_REFUSED           = 19
   } pcie_counter_e;
   localparam int unsigned PCIE_COUNTERS = 20;
 
   // ---- Counters, network side -----------------------------------------------------------------
   typedef enum int unsigned {
-    CNT_TX_STORE = 0,
-    CNT_TX_LOAD = 1,
-    CNT_TX_COMPLETION = 2,
-    CNT_TX_ERROR = 3,
-    CNT_TX_ARP = 4,
-    CNT_RX_FRAMES = 5,
-    CNT_RX_BAD_FCS = 6,
-    CNT_RX_RUNT = 7,
-    CNT_RX_GIANT = 8,
-    CNT_RX_PHY_ERROR = 9,
-    CNT_RX_BAD_PREAMBLE = 10,
-    CNT_RX_NOT_MINE = 11,
-    CNT_RX_ARP = 12,
-    CNT_RX_NOT_IPNUMA = 13,
+    CNT_TX_STORE           = 0,
+    CNT_TX_LOAD            = 1,
+    CNT_TX_COMPLETION      = 2,
+    CNT_TX_ERROR           = 3,
+    CNT_TX_ARP             = 4,
+    CNT_RX_FRAMES          = 5,
+    CNT_RX_BAD_FCS         = 6,
+    CNT_RX_RUNT            = 7,
+    CNT_RX_GIANT           = 8,
+    CNT_RX_PHY_ERROR       = 9,
+    CNT_RX_BAD_PREAMBLE    = 10,
+    CNT_RX_NOT_MINE        = 11,
+    CNT_RX_ARP             = 12,
+    CNT_RX_NOT_IPNUMA      = 13,
     CNT_RX_BAD_IP_CHECKSUM = 14,
-    CNT_RX_BAD_MAGIC = 15,
-    CNT_RX_BAD_TLP = 16,
-    CNT_RX_BAD_LENGTH = 17,
-    CNT_RX_BAD_KEY = 18,
-    CNT_RX_BAD_END_CODE = 19,
-    CNT_RX_BAD_SOURCE = 20,
-    CNT_RX_BAD_RIGHTS = 21,
-    CNT_RX_BAD_BOUNDS = 22,
-    CNT_RX_STORE = 23,
-    CNT_RX_LOAD = 24,
-    CNT_RX_COMPLETION = 25,
-    CNT_RX_ERROR_REPORT = 26,
-    CNT_RX_OVERFLOW = 27,
-    CNT_DENY_DROPPED = 28,
-    CNT_ARP_DROPPED = 29,
-    CNT_TX_UNDERRUN = 30
+    CNT_RX_BAD_MAGIC       = 15,
+    CNT_RX_BAD_TLP         = 16,
+    CNT_RX_BAD_LENGTH      = 17,
+    CNT_RX_BAD_KEY         = 18,
+    CNT_RX_BAD_END_CODE    = 19,
+    CNT_RX_BAD_SOURCE      = 20,
+    CNT_RX_BAD_RIGHTS      = 21,
+    CNT_RX_BAD_BOUNDS      = 22,
+    CNT_RX_STORE           = 23,
+    CNT_RX_LOAD            = 24,
+    CNT_RX_COMPLETION      = 25,
+    CNT_RX_ERROR_REPORT    = 26,
+    CNT_RX_OVERFLOW        = 27,
+    CNT_DENY_DROPPED       = 28,
+    CNT_ARP_DROPPED        = 29,
+    CNT_TX_UNDERRUN        = 30
   } net_counter_e;
   localparam int unsigned NET_COUNTERS = 31;
 

@@ -491,6 +491,10 @@ end
 function ipnuma_tlp.dissector(tvb, pinfo, parent)
   pinfo.cols.protocol = "TLP"
   local root = parent:add(ipnuma_tlp, tvb())
+  if tvb:len() < tvb:reported_len() then
+    root:append_text(" (cut off by the capture)")
+    return
+  end
   local range = tvb()
   local function is_set(value, weight)
     return integer(value / weight) % 2 == 1

@@ -166,7 +166,7 @@ entry! {
 
 entry! {
     /// A window of local memory that others may use.
-    RegionEntry[8] REGION_ENTRY = "region_entry_t", "local memory that others may use" {
+    RegionEntry[8] REGION_ENTRY = "region_entry_t", "which local memory others may use" {
         reserved1: _ = 29, Show::Zero, "write 0";
         read: bool = 1, Show::Flag, "loads are permitted";
         write: bool = 1, Show::Flag, "stores are permitted";

@@ -40,7 +40,7 @@ fn packed(out: &mut String, layout: &Layout) {
         .map(|f| f.name.len())
         .max()
         .unwrap_or(0);
-    let _ = writeln!(out, "  // {}.", layout.doc);
+    let _ = writeln!(out, "  // What an entry says: {}.", layout.doc);
     let _ = writeln!(out, "  typedef struct packed {{");
     for field in layout.fields {
         let declaration = format!("{};", field.name);
@@ -64,16 +64,16 @@ fn packed(out: &mut String, layout: &Layout) {
     let _ = writeln!(out, "  }} {};\n", layout.name);
 }
 
-fn counters<'a>(
-    out: &mut String,
-    enumeration: &str,
-    names: impl ExactSizeIterator<Item = &'a str>,
-) {
-    let count = names.len();
+fn counters<'a>(out: &mut String, enumeration: &str, names: impl Iterator<Item = &'a str>) {
+    let names: Vec<String> = names.map(str::to_uppercase).collect();
+    let (count, width) = (
+        names.len(),
+        names.iter().map(String::len).max().unwrap_or(0),
+    );
     let _ = writeln!(out, "  typedef enum int unsigned {{");
-    for (index, name) in names.enumerate() {
+    for (index, name) in names.iter().enumerate() {
         let comma = if index + 1 < count { "," } else { "" };
-        let _ = writeln!(out, "    CNT_{} = {index}{comma}", name.to_uppercase());
+        let _ = writeln!(out, "    CNT_{name:<width$} = {index}{comma}");
     }
     let _ = writeln!(out, "  }} {enumeration}_counter_e;");
     integer(
