@@ -12,8 +12,8 @@ use crate::crc::{crc16, crc32c};
 use crate::format::{
     ACKNOWLEDGEMENT_BYTES, COMPACT_END_BYTES, COMPACT_HEADER, COMPACT_NIBBLE, ERROR_BODY, FMT_CPL,
     FMT_CPLD, FMT_MRD64, FMT_MWR64, HEADER_BYTES, KIND_ERROR, KIND_TLP, MAX_DATA_DW,
-    MIN_FRAME_BYTES, PAYLOAD_OFFSET, TLP_END_BYTES, TLP_FORMAT_HEADER, TLP_HEADER_BYTES, TLP_MAGIC,
-    UDP_PORT, WIRE_ADDRESS,
+    MIN_FRAME_BYTES, PAYLOAD_OFFSET, TLP_DW0, TLP_END_BYTES, TLP_FORMAT_HEADER, TLP_HEADER_BYTES,
+    TLP_MAGIC, UDP_PORT, WIRE_ADDRESS,
 };
 use crate::layout::Span;
 use crate::tlp::{TlpError, TlpHeader, TlpView, byte_enables, byte_enables_valid};
@@ -813,6 +813,12 @@ impl<'a> TlpPayloadView<'a> {
     #[must_use]
     pub fn header(&self) -> &TlpHeader {
         &self.header
+    }
+
+    /// The length field as it came. A Cpl has no data whatever stands there, so [`TlpHeader`] does not keep it.
+    #[must_use]
+    pub fn length_field(&self) -> u16 {
+        TLP_DW0.span("length").get(&self.bytes[HEADER_BYTES..]) as u16
     }
 
     /// The TLP's data in memory order.
