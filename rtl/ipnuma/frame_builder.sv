@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the frames of the NIC: Ethernet, IPv4 and UDP headers, the operation in either wire format, end code.
+// Builds the frames of the NIC: Ethernet, IPv4 and UDP headers, the operation in either wire
+// format, end code.
 //
-// Payload words PW are what follows the UDP header: PW0 is the packet header, then the body, then the end code in
-// the DW behind the last one. They lie 42 bytes into the frame, so frame word 5+k is {PWk[47:0], PW(k-1)[63:48]}.
-// While word w is on the stream: PW(w-3) gets its end code, PW(w-4) becomes part of word w+1. Word 0, the MACs,
-// comes straight from the slot, whose last part may have arrived just now; all others come from a register.
+// Payload words PW are what follows the UDP header: PW0 is the packet header, then the body, then
+// the end code in the DW behind the last one. They lie 42 bytes into the frame, so frame word 5+k
+// is {PWk[47:0], PW(k-1)[63:48]}. While word w is on the stream: PW(w-3) gets its end code, PW(w-4)
+// becomes part of word w+1. Word 0, the MACs, comes straight from the slot, whose last part may
+// have arrived just now; all others come from a register.
 //
-// Latency   : start_o is combinational from src_valid_i and src_permitted_i; word 0 in the cycle after
-//             start_o with ready_start_i, one word more in each cycle with tready. The next start may be in the
-//             cycle after a frame's last beat.
+// Latency   : start_o is combinational from src_valid_i and src_permitted_i; word 0 in the cycle
+//             after start_o with ready_start_i, one word more in each cycle with tready. The next
+//             start may be in the cycle after a frame's last beat.
 // Clock     : clk_i (network).
-// Handshake : src_pop_o in the cycle of the frame's last beat; the source holds its frame until then. Source
-//             i's src_pay_word_i follows src_pay_idx_o by one cycle. m_axis never stalls within a frame.
-// Drops     : frames without permission are popped, one a cycle, while no frame is under way; who refused them has
-//             counted them.
+// Handshake : src_pop_o in the cycle of the frame's last beat; the source holds its frame until
+//             then. Source i's src_pay_word_i follows src_pay_idx_o by one cycle. m_axis never
+//             stalls within a frame.
+// Drops     : frames without permission are popped, one a cycle, while no frame is under way; who
+//             refused them has counted them.
 // Source    : dissertation section 3.3.2; docs/wire-format.md.
 module frame_builder
   import crc_pkg::*;
@@ -25,29 +28,29 @@ module frame_builder
   /// Where frames come from, served round robin.
   parameter int unsigned Sources = 3
 ) (
-  input  logic                     clk_i,
-  input  logic                     rst_i,
-  input  logic [47:0]              mac_i,
-  input  logic [31:0]              ip_i,
-  input  logic [7:0]               epoch_i,
+  input logic        clk_i,
+  input logic        rst_i,
+  input logic [47:0] mac_i,
+  input logic [31:0] ip_i,
+  input logic [ 7:0] epoch_i,
 
-  input  logic [Sources-1:0]       src_valid_i,
-  input  logic [Sources-1:0]       src_permitted_i,
-  input  tx_frame_t [Sources-1:0]  src_frame_i,
-  output logic [4:0]               src_pay_idx_o,
-  input  logic [Sources-1:0][63:0] src_pay_word_i,
-  output logic [Sources-1:0]       src_pop_o,
+  input  logic      [Sources-1:0]       src_valid_i,
+  input  logic      [Sources-1:0]       src_permitted_i,
+  input  tx_frame_t [Sources-1:0]       src_frame_i,
+  output logic      [        4:0]       src_pay_idx_o,
+  input  logic      [Sources-1:0][63:0] src_pay_word_i,
+  output logic      [Sources-1:0]       src_pop_o,
 
   /// A frame is ready to be sent; its first beat follows the cycle with ready_start_i.
-  output logic                     start_o,
-  input  logic                     ready_start_i,
-  axis_if.src                      m_axis,
+  output logic       start_o,
+  input  logic       ready_start_i,
+         axis_if.src m_axis,
 
-  output logic                     cnt_tx_store_o,
-  output logic                     cnt_tx_load_o,
-  output logic                     cnt_tx_completion_o,
-  output logic                     cnt_tx_error_o,
-  output logic                     busy_o
+  output logic cnt_tx_store_o,
+  output logic cnt_tx_load_o,
+  output logic cnt_tx_completion_o,
+  output logic cnt_tx_error_o,
+  output logic busy_o
 );
   localparam int unsigned PcIdW = $clog2(PcIds);
   localparam int unsigned SourceW = Sources > 1 ? $clog2(Sources) : 1;
@@ -58,14 +61,14 @@ module frame_builder
   // Sum of the IP header's constant parts: version, flags, TTL and protocol.
   localparam logic [18:0] SumConstant = 19'h4500 + 19'h4000 + 19'h4011;
 
-  logic               active_q;
-  logic [5:0]         word_q, word_d;      // index of the word on the stream
+  logic active_q;
+  logic [5:0] word_q, word_d;  // index of the word on the stream
   logic [SourceW-1:0] select_q;
   logic [Sources-1:0] eligible;
   logic [SourceW-1:0] grant;
-  logic               grant_valid, fire, step, last_word;
-  tx_frame_t          frame;
-  logic [63:0]        pay_word;
+  logic grant_valid, fire, step, last_word;
+  tx_frame_t        frame;
+  logic      [63:0] pay_word;
 
   // ---- Choice and start ----
   assign eligible = src_valid_i & src_permitted_i;
@@ -78,9 +81,7 @@ module frame_builder
     .req_i      (eligible),
     .ack_i      (fire),
     .lock_i     (1'b0),
-    // verilator lint_off PINCONNECTEMPTY
-    .gnt_o      (),                      // the index is enough
-    // verilator lint_on PINCONNECTEMPTY
+    .gnt_o      (),
     .gnt_idx_o  (grant),
     .gnt_valid_o(grant_valid)
   );
@@ -119,11 +120,11 @@ module frame_builder
   end
 
   // ---- Lengths, settled while word 0 is on the stream ----
-  logic [9:0]  payload_bytes;
+  logic [9:0] payload_bytes;
   logic [15:0] ip_bytes, ip_bytes_q, udp_bytes_q;
-  logic [5:0]  last_q, end_q;             // last frame word; payload word with the end code
-  logic [7:0]  keep_q;
-  logic        odd_q, compact_q;
+  logic [5:0] last_q, end_q;  // last frame word; payload word with the end code
+  logic [7:0] keep_q;
+  logic odd_q, compact_q;
   always_comb begin
     payload_bytes = {1'b0, frame.data_dw, 2'b00} +
         (frame.compact ? 10'(HEADER_BYTES + COMPACT_END_BYTES) :
@@ -182,14 +183,24 @@ module frame_builder
   always_comb begin
     if (frame.compact) begin
       header = {
-        frame.address[7:0], frame.address[15:8], frame.address[23:16], frame.address[31:24],
-        frame.address[39:32], sequence_number[7:0], sequence_number[15:8],
+        frame.address[7:0],
+        frame.address[15:8],
+        frame.address[23:16],
+        frame.address[31:24],
+        frame.address[39:32],
+        sequence_number[7:0],
+        sequence_number[15:8],
         {COMPACT_NIBBLE, 2'b00, frame.trail}
       };
     end else begin
       header = {
-        16'd0, sequence_number[7:0], sequence_number[15:8], epoch_i,
-        {frame.kind, 3'b000, frame.sequenced}, TLP_MAGIC[7:0], TLP_MAGIC[15:8]
+        16'd0,
+        sequence_number[7:0],
+        sequence_number[15:8],
+        epoch_i,
+        {frame.kind, 3'b000, frame.sequenced},
+        TLP_MAGIC[7:0],
+        TLP_MAGIC[15:8]
       };
     end
     raw = data;
@@ -198,9 +209,8 @@ module frame_builder
     else if (!compact_q && word_q == 6'd5) raw = frame.head[127:64];
   end
 
-  // ---- End code ----
-  // After half a word: its four bytes, moved to the end of a word that begins with zeros, leave a register that is
-  // zero at its beginning as they would leave the true one.
+  // ---- End code ---- After half a word: its four bytes, moved to the end of a word that begins
+  // with zeros, leave a register that is zero at its beginning as they would leave the true one.
   logic [31:0] crc32_q, crc32_half, end_tlp;
   logic [15:0] crc16_q, crc16_half, end_compact;
   logic [31:0] end_code;
@@ -231,24 +241,34 @@ module frame_builder
 
   // ---- Frame words ----
   logic [63:0] out_q, out_d;
-  logic [15:0] carry_q;                    // end of the payload word before pw_q; the UDP checksum before PW0
+  logic [15:0] carry_q;  // end of the payload word before pw_q; the UDP checksum before PW0
   always_comb begin
     unique case (word_q)
       6'd0:
-        out_d = {
-          8'h00, 8'h45, 8'h00, 8'h08, mac_i[7:0], mac_i[15:8], mac_i[23:16], mac_i[31:24]
-        };
+      out_d = {8'h00, 8'h45, 8'h00, 8'h08, mac_i[7:0], mac_i[15:8], mac_i[23:16], mac_i[31:24]};
       6'd1: out_d = {8'd17, 8'd64, 8'h00, 8'h40, 16'd0, ip_bytes_q[7:0], ip_bytes_q[15:8]};
       6'd2:
-        out_d = {
-          frame.dst_ip[23:16], frame.dst_ip[31:24], ip_i[7:0], ip_i[15:8], ip_i[23:16], ip_i[31:24],
-          checksum[7:0], checksum[15:8]
-        };
+      out_d = {
+        frame.dst_ip[23:16],
+        frame.dst_ip[31:24],
+        ip_i[7:0],
+        ip_i[15:8],
+        ip_i[23:16],
+        ip_i[31:24],
+        checksum[7:0],
+        checksum[15:8]
+      };
       6'd3:
-        out_d = {
-          udp_bytes_q[7:0], udp_bytes_q[15:8], UDP_PORT[7:0], UDP_PORT[15:8],
-          frame.src_port[7:0], frame.src_port[15:8], frame.dst_ip[7:0], frame.dst_ip[15:8]
-        };
+      out_d = {
+        udp_bytes_q[7:0],
+        udp_bytes_q[15:8],
+        UDP_PORT[7:0],
+        UDP_PORT[15:8],
+        frame.src_port[7:0],
+        frame.src_port[15:8],
+        frame.dst_ip[7:0],
+        frame.dst_ip[15:8]
+      };
       default: out_d = {pw_q[47:0], carry_q};
     endcase
   end
@@ -264,8 +284,14 @@ module frame_builder
     m_axis.tdata = out_q;
     if (word_q == 6'd0) begin
       m_axis.tdata = {
-        mac_i[39:32], mac_i[47:40], frame.dst_mac[7:0], frame.dst_mac[15:8], frame.dst_mac[23:16],
-        frame.dst_mac[31:24], frame.dst_mac[39:32], frame.dst_mac[47:40]
+        mac_i[39:32],
+        mac_i[47:40],
+        frame.dst_mac[7:0],
+        frame.dst_mac[15:8],
+        frame.dst_mac[23:16],
+        frame.dst_mac[31:24],
+        frame.dst_mac[39:32],
+        frame.dst_mac[47:40]
       };
     end
   end
@@ -276,8 +302,8 @@ module frame_builder
 
   // ---- Counters ----
   logic ended;
-  assign ended               = step && last_word;
-  assign cnt_tx_error_o      = ended && !frame.compact && frame.kind == KIND_ERROR;
+  assign ended = step && last_word;
+  assign cnt_tx_error_o = ended && !frame.compact && frame.kind == KIND_ERROR;
   assign cnt_tx_store_o      = ended && (frame.compact ||
       (frame.kind == KIND_TLP && frame.head[7:0] == TLP_MWR64));
   assign cnt_tx_load_o       = ended && !frame.compact && frame.kind == KIND_TLP &&

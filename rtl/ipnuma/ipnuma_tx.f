@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 -f rtl/lib/lib.f
 rtl/lib/ram_1r1rw.sv
 rtl/nic/wire_pkg.sv

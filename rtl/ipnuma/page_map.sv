@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Page map: for each 4 KB page of BAR 2, who it belongs to and which page there.
 //
-// Latency : ReadLatency cycles of clk_i from look_i to entry_o (a look-up may start in every cycle); the
-//           same from cfg_read_i to cfg_read_done_o. A write holds for look-ups from the next cycle on.
+// Latency : ReadLatency cycles of clk_i from look_i to entry_o (a look-up may start in every
+//           cycle); the same from cfg_read_i to cfg_read_done_o. A write holds for look-ups from
+//           the next cycle on.
 // Clock   : clk_i (PCIe).
 // Drops   : never.
 // Source  : dissertation section 3.3.1.
@@ -15,18 +16,18 @@ module page_map
   parameter int unsigned ReadLatency = 2,
   localparam int unsigned IndexW = $clog2(Pages)
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  logic              look_i,
-  input  logic [IndexW-1:0] page_i,
-  output page_map_entry_t   entry_o,
+  input  logic                         clk_i,
+  input  logic                         rst_i,
+  input  logic                         look_i,
+  input  logic            [IndexW-1:0] page_i,
+  output page_map_entry_t              entry_o,
 
-  input  logic              cfg_write_i,
-  input  logic [IndexW-1:0] cfg_index_i,
-  input  page_map_entry_t   cfg_entry_i,
-  input  logic              cfg_read_i,
-  output page_map_entry_t   cfg_entry_o,
-  output logic              cfg_read_done_o
+  input  logic                         cfg_write_i,
+  input  logic            [IndexW-1:0] cfg_index_i,
+  input  page_map_entry_t              cfg_entry_i,
+  input  logic                         cfg_read_i,
+  output page_map_entry_t              cfg_entry_o,
+  output logic                         cfg_read_done_o
 );
   logic [ReadLatency-1:0] reading_q;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// PC ID table: address of each peer. The valid bits stand beside it in registers, so that permission is
-// known with the page map entry, before the table answers.
+// PC ID table: address of each peer. The valid bits stand beside it in registers, so that
+// permission is known with the page map entry, before the table answers.
 //
-// Latency : ReadLatency cycles of clk_i from look_i to entry_o (a look-up may start in every cycle);
-//           permitted_o is combinational from pc_id_i; ReadLatency cycles from cfg_read_i to cfg_read_done_o.
+// Latency : ReadLatency cycles of clk_i from look_i to entry_o (a look-up may start in every
+//           cycle); permitted_o is combinational from pc_id_i; ReadLatency cycles from cfg_read_i
+//           to cfg_read_done_o.
 // Clock   : clk_i (PCIe).
 // Drops   : never.
 // Source  : dissertation section 3.3.1.
@@ -16,24 +17,24 @@ module pc_id_table
   parameter int unsigned ReadLatency = 1,
   localparam int unsigned IndexW = $clog2(PcIds)
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  logic              look_i,
-  input  logic [15:0]       pc_id_i,
+  input  logic                clk_i,
+  input  logic                rst_i,
+  input  logic                look_i,
+  input  logic         [15:0] pc_id_i,
   /// The PC ID is not 0, within the table and valid.
-  output logic              permitted_o,
-  output pc_id_entry_t      entry_o,
+  output logic                permitted_o,
+  output pc_id_entry_t        entry_o,
 
-  input  logic              cfg_write_i,
-  input  logic [IndexW-1:0] cfg_index_i,
-  input  pc_id_entry_t      cfg_entry_i,
-  input  logic              cfg_read_i,
-  output pc_id_entry_t      cfg_entry_o,
-  output logic              cfg_read_done_o
+  input  logic                      cfg_write_i,
+  input  logic         [IndexW-1:0] cfg_index_i,
+  input  pc_id_entry_t              cfg_entry_i,
+  input  logic                      cfg_read_i,
+  output pc_id_entry_t              cfg_entry_o,
+  output logic                      cfg_read_done_o
 );
-  logic [PcIds-1:0]       valid_q;
-  logic [ReadLatency-1:0] reading_q;
-  pc_id_entry_t           cfg_entry;
+  logic         [      PcIds-1:0] valid_q;
+  logic         [ReadLatency-1:0] reading_q;
+  pc_id_entry_t                   cfg_entry;
 
   ram_1r1rw #(
     .data_t     (pc_id_entry_t),
@@ -72,7 +73,9 @@ module pc_id_table
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
-      cfg_read_i || (|reading_q && !cfg_read_done_o) |=> $stable(cfg_index_i))
+      cfg_read_i || (|reading_q && !cfg_read_done_o) |=> $stable(
+      cfg_index_i
+  ))
   else $error("pc_id_table: the index changed during a read");
 `endif
 endmodule

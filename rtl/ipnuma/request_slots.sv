@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of the requester. A slot is written in parts as they become known: the operation at the TLP's beats,
-// the page part and the permission with the page map's answer, the peer part with the PC ID table's. The token
-// may be ahead of the look-ups; the last look-up is done before the reader can have use for its part.
+// Slots of the requester. A slot is written in parts as they become known: the operation at the
+// TLP's beats, the page part and the permission with the page map's answer, the peer part with the
+// PC ID table's. The token may be ahead of the look-ups; the last look-up is done before the reader
+// can have use for its part.
 //
-// Latency   : from take_i's edge to valid_o right after the second clk_net_i edge that follows (TokenDelay more
-//             edges of clk_pcie_i in front); 1 cycle of clk_net_i from pay_idx_i to pay_word_o.
+// Latency   : from take_i's edge to valid_o right after the second clk_net_i edge that follows
+//             (TokenDelay more edges of clk_pcie_i in front); 1 cycle of clk_net_i from pay_idx_i
+//             to pay_word_o.
 // Clock     : clk_pcie_i writes, clk_net_i reads.
-// Handshake : parts of slot w_slot_o are written while slot_free_o; take_i finishes it. permitted_o is settled
-//             when valid_o is first sampled, the rest of frame_o's peer part one clk_net_i cycle later.
-//             pop_i only with valid_o.
+// Handshake : parts of slot w_slot_o are written while slot_free_o; take_i finishes it. permitted_o
+//             is settled when valid_o is first sampled, the rest of frame_o's peer part one
+//             clk_net_i cycle later. pop_i only with valid_o.
 // Drops     : never.
-// Source    : ours; staged slots make the pointer's trip through the synchroniser hide the look-ups.
+// Source    : ours; staged slots make the pointer's trip through the synchroniser hide the
+//             look-ups.
 module request_slots
   import ipnuma_pkg::*;
   import wire_pkg::*;
@@ -21,59 +24,60 @@ module request_slots
   parameter int unsigned TokenDelay = 0,
   localparam int unsigned SlotW = $clog2(Slots)
 ) (
-  input  logic                        clk_pcie_i,
-  input  logic                        rst_pcie_i,
-  output logic                        slot_free_o,
-  output logic            [SlotW-1:0] w_slot_o,
-  input  logic                        take_i,
+  input  logic                          clk_pcie_i,
+  input  logic                          rst_pcie_i,
+  output logic                          slot_free_o,
+  output logic              [SlotW-1:0] w_slot_o,
+  input  logic                          take_i,
   /// Operation part, into slot w_slot_o.
-  input  logic                        op_we_i,
+  input  logic                          op_we_i,
   // The page goes to the page map, what a completion needs to the load tags.
   // verilator lint_off UNUSEDSIGNAL
-  input  tlp_pkg::page_op_t           op_i,
+  input  tlp_pkg::page_op_t             op_i,
   // verilator lint_on UNUSEDSIGNAL
   /// Network tag of a load, into slot w_slot_o.
-  input  logic                        tag_we_i,
-  input  logic            [7:0]       tag_i,
+  input  logic                          tag_we_i,
+  input  logic              [      7:0] tag_i,
   /// Page part.
-  input  logic                        page_we_i,
-  input  logic            [SlotW-1:0] page_slot_i,
-  input  page_map_entry_t             page_i,
-  input  logic                        permitted_i,
+  input  logic                          page_we_i,
+  input  logic              [SlotW-1:0] page_slot_i,
+  input  page_map_entry_t               page_i,
+  input  logic                          permitted_i,
   /// Peer part.
-  input  logic                        peer_we_i,
-  input  logic            [SlotW-1:0] peer_slot_i,
-  input  logic            [47:0]      peer_mac_i,
-  input  logic            [31:0]      peer_ip_i,
-  input  logic            [15:0]      peer_port_i,
-  input  logic                        peer_compact_i,
+  input  logic                          peer_we_i,
+  input  logic              [SlotW-1:0] peer_slot_i,
+  input  logic              [     47:0] peer_mac_i,
+  input  logic              [     31:0] peer_ip_i,
+  input  logic              [     15:0] peer_port_i,
+  input  logic                          peer_compact_i,
   /// Permission of a slot whose look-up is done.
-  input  logic            [SlotW-1:0] ask_slot_i,
-  output logic                        ask_permitted_o,
-  input  logic                        pay_even_we_i,
-  input  logic            [4:0]       pay_even_idx_i,
-  input  logic            [31:0]      pay_even_data_i,
-  input  logic                        pay_odd_we_i,
-  input  logic            [4:0]       pay_odd_idx_i,
-  input  logic            [31:0]      pay_odd_data_i,
-  output logic                        busy_pcie_o,
+  input  logic              [SlotW-1:0] ask_slot_i,
+  output logic                          ask_permitted_o,
+  input  logic                          pay_even_we_i,
+  input  logic              [      4:0] pay_even_idx_i,
+  input  logic              [     31:0] pay_even_data_i,
+  input  logic                          pay_odd_we_i,
+  input  logic              [      4:0] pay_odd_idx_i,
+  input  logic              [     31:0] pay_odd_data_i,
+  output logic                          busy_pcie_o,
 
-  input  logic                        clk_net_i,
-  input  logic                        rst_net_i,
-  output logic                        valid_o,
-  output logic                        permitted_o,
-  output tx_frame_t                   frame_o,
-  input  logic            [4:0]       pay_idx_i,
-  output logic            [63:0]      pay_word_o,
-  input  logic                        pop_i,
-  output logic                        busy_net_o
+  input  logic             clk_net_i,
+  input  logic             rst_net_i,
+  output logic             valid_o,
+  output logic             permitted_o,
+  output tx_frame_t        frame_o,
+  input  logic      [ 4:0] pay_idx_i,
+  output logic      [63:0] pay_word_o,
+  input  logic             pop_i,
+  output logic             busy_net_o
 );
-  // What the frame needs of the TLP, with the question of a compact form answered as far as the TLP decides.
+  // What the frame needs of the TLP, with the question of a compact form answered as far as the TLP
+  // decides.
   typedef struct packed {
     logic        is_load;
     logic        compactable;
-    logic [1:0]  skip;      // bytes not written at the start of the first DW
-    logic [1:0]  trail;     // and at the end of the last
+    logic [1:0]  skip;         // bytes not written at the start of the first DW
+    logic [1:0]  trail;        // and at the end of the last
     logic [11:0] offset;
     logic [6:0]  length;
     logic [3:0]  first_be;
@@ -87,13 +91,13 @@ module request_slots
     logic        compact;
   } peer_part_t;
 
-  op_part_t        op_q       [Slots];
-  page_map_entry_t page_q     [Slots];
-  peer_part_t      peer_q     [Slots];
-  logic [7:0]      tag_q      [Slots];
-  logic [Slots-1:0] permitted_q;
+  op_part_t                    op_q        [Slots];
+  page_map_entry_t             page_q      [Slots];
+  peer_part_t                  peer_q      [Slots];
+  logic            [      7:0] tag_q       [Slots];
+  logic            [Slots-1:0] permitted_q;
 
-  logic [SlotW-1:0] r_slot;
+  logic            [SlotW-1:0] r_slot;
 
   slot_pointer #(
     .Slots     (Slots),
@@ -133,14 +137,13 @@ module request_slots
   // Byte enables of a compact store are a run: they are a number of bytes left out at either end.
   logic [1:0] skip, trail;
   logic [3:0] end_be, lead_run, tail_run;
-  logic       contiguous;
+  logic contiguous;
   always_comb begin
-    skip       = first_byte(op_i.first_be);
-    end_be     = op_i.length == 7'd1 ? op_i.first_be : op_i.last_be;
-    trail      = end_be[3] ? 2'd0 : end_be[2] ? 2'd1 : end_be[1] ? 2'd2 :
-        end_be[0] ? 2'd3 : 2'd0;
-    lead_run   = 4'hF << skip;
-    tail_run   = 4'hF >> trail;
+    skip = first_byte(op_i.first_be);
+    end_be = op_i.length == 7'd1 ? op_i.first_be : op_i.last_be;
+    trail = end_be[3] ? 2'd0 : end_be[2] ? 2'd1 : end_be[1] ? 2'd2 : end_be[0] ? 2'd3 : 2'd0;
+    lead_run = 4'hF << skip;
+    tail_run = 4'hF >> trail;
     contiguous = op_i.length == 7'd1 ?
         op_i.first_be != '0 && op_i.first_be == (lead_run & tail_run) && op_i.last_be == '0 :
         op_i.first_be == lead_run && op_i.last_be == tail_run;
@@ -176,47 +179,55 @@ module request_slots
   assign ask_permitted_o = permitted_q[ask_slot_i];
 
   // The slot at the read pointer as a frame.
-  op_part_t        op;
-  page_map_entry_t page;
-  peer_part_t      peer;
-  logic [15:0]     key;
-  logic [31:0]     offset;
-  assign op     = op_q[r_slot];
-  assign page   = page_q[r_slot];
-  assign peer   = peer_q[r_slot];
-  assign key    = page.remote_page[35:20];
+  op_part_t               op;
+  page_map_entry_t        page;
+  peer_part_t             peer;
+  logic            [15:0] key;
+  logic            [31:0] offset;
+  assign op = op_q[r_slot];
+  assign page = page_q[r_slot];
+  assign peer = peer_q[r_slot];
+  assign key = page.remote_page[35:20];
   assign offset = {page.remote_page[19:0], op.offset};
 
-  assign permitted_o     = permitted_q[r_slot];
+  assign permitted_o = permitted_q[r_slot];
   assign frame_o.compact = peer.compact && op.compactable &&
       key[15:COMPACT_KEY_W] == '0 && offset[31:COMPACT_OFFSET_W] == '0;
-  assign frame_o.kind      = KIND_TLP;
+  assign frame_o.kind = KIND_TLP;
   assign frame_o.sequenced = 1'b1;
-  assign frame_o.pc_id     = page.pc_id;
-  assign frame_o.dst_mac   = peer.mac;
-  assign frame_o.dst_ip    = peer.ip;
-  assign frame_o.src_port  = peer.port;
-  assign frame_o.tag       = page.tag;
-  assign frame_o.address   = {
-    key[COMPACT_KEY_W-1:0], offset[COMPACT_OFFSET_W-1:2], op.skip
-  };
-  assign frame_o.trail     = op.trail;
-  assign frame_o.data_dw   = op.is_load ? '0 : op.length;
+  assign frame_o.pc_id = page.pc_id;
+  assign frame_o.dst_mac = peer.mac;
+  assign frame_o.dst_ip = peer.ip;
+  assign frame_o.src_port = peer.port;
+  assign frame_o.tag = page.tag;
+  assign frame_o.address = {key[COMPACT_KEY_W-1:0], offset[COMPACT_OFFSET_W-1:2], op.skip};
+  assign frame_o.trail = op.trail;
+  assign frame_o.data_dw = op.is_load ? '0 : op.length;
   assign frame_o.zero_data = 1'b0;
   // TLP header of four DWs, byte 0 in the low lane.
   assign frame_o.head = {
-    offset[7:0], offset[15:8], offset[23:16], offset[31:24],
-    key[7:0], key[15:8], 16'd0,
-    {op.last_be, op.first_be}, (op.is_load ? tag_q[r_slot] : 8'd0), 16'd0,
-    {1'b0, op.length}, 16'd0, (op.is_load ? TLP_MRD64 : TLP_MWR64)
+    offset[7:0],
+    offset[15:8],
+    offset[23:16],
+    offset[31:24],
+    key[7:0],
+    key[15:8],
+    16'd0,
+    {op.last_be, op.first_be},
+    (op.is_load ? tag_q[r_slot] : 8'd0),
+    16'd0,
+    {1'b0, op.length},
+    16'd0,
+    (op.is_load ? TLP_MRD64 : TLP_MWR64)
   };
 
   assign busy_net_o = valid_o;
 
 `ifndef SYNTHESIS
-  // Each part must have been in place for a whole clk_pcie_i cycle when clk_net_i samples what depends on it.
+  // Each part must have been in place for a whole clk_pcie_i cycle when clk_net_i samples what
+  // depends on it.
   logic [Slots-1:0] page_here_q, page_settled_q, peer_here_q, peer_settled_q;
-  logic             seen_q;
+  logic seen_q;
   always_ff @(posedge clk_pcie_i) begin
     page_settled_q <= page_here_q;
     peer_settled_q <= peer_here_q;
@@ -240,7 +251,9 @@ module request_slots
       op_we_i || tag_we_i || pay_even_we_i || pay_odd_we_i |-> slot_free_o)
   else $error("request_slots: a slot was written that is not free");
   assert property (@(posedge clk_net_i) disable iff (rst_net_i)
-      valid_o && seen_q && !pop_i |=> $stable({frame_o, permitted_o}))
+      valid_o && seen_q && !pop_i |=> $stable(
+      {frame_o, permitted_o}
+  ))
   else $error("request_slots: a frame changed while it was used");
 `endif
 endmodule

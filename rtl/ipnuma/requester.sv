@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending side of IP-NUMA: loads and stores to the page window become frames to build, in TLP order.
+// Sending side of IP-NUMA: loads and stores to the page window become frames to build, in TLP
+// order.
 //
-// A store's slot is handed over (its token moves) at its TLP's last beat, ahead of the look-ups in page map and
-// PC ID table; a load's when its tag is allocated, and later page TLPs wait for that. Stores without permission
-// are taken out of the slots on the network side without a frame; loads without permission never get there.
+// A store's slot is handed over (its token moves) at its TLP's last beat, ahead of the look-ups in
+// page map and PC ID table; a load's when its tag is allocated, and later page TLPs wait for that.
+// Stores without permission are taken out of the slots on the network side without a frame; loads
+// without permission never get there.
 //
-// Latency   : 0 cycles of clk_pcie_i from a store's last beat to its token, or TokenDelay; PageMapLatency +
-//             PcIdLatency for a load. Token to valid_o: right after the second clk_net_i edge.
+// Latency   : 0 cycles of clk_pcie_i from a store's last beat to its token, or TokenDelay;
+//             PageMapLatency + PcIdLatency for a load. Token to valid_o: right after the second
+//             clk_net_i edge.
 // Clock     : clk_pcie_i, clk_net_i.
-// Handshake : page_first_i and page_end_i only while page_store_ready_o or page_load_ready_o stood at beat 1.
-// Drops     : stores and loads to unmapped pages, loads without a free tag: counted, loads completed in error.
+// Handshake : page_first_i and page_end_i only while page_store_ready_o or page_load_ready_o stood
+//             at beat 1.
+// Drops     : stores and loads to unmapped pages, loads without a free tag: counted, loads
+//             completed in error.
 // Source    : dissertation section 3.3.1; the early token is ours.
 module requester
   import ipnuma_pkg::*;
@@ -32,80 +37,81 @@ module requester
   localparam int unsigned PageW = $clog2(Pages),
   localparam int unsigned PcIdW = $clog2(PcIds)
 ) (
-  input  logic              clk_pcie_i,
-  input  logic              rst_pcie_i,
-  input  logic              clk_net_i,
-  input  logic              rst_net_i,
+  input logic clk_pcie_i,
+  input logic rst_pcie_i,
+  input logic clk_net_i,
+  input logic rst_net_i,
 
-  input  logic [31:0]       ip_i,
-  input  logic [31:0]       netmask_i,
-  input  logic [47:0]       gateway_mac_i,
+  input logic [31:0] ip_i,
+  input logic [31:0] netmask_i,
+  input logic [47:0] gateway_mac_i,
 
   // From tlp_rx.
-  input  logic              page_look_i,
-  input  tlp_pkg::page_op_t page_op_i,
-  input  logic              page_first_i,
-  input  logic              page_end_i,
-  output logic              page_store_ready_o,
-  output logic              page_load_ready_o,
-  input  logic              page_pay_even_we_i,
-  input  logic              page_pay_odd_we_i,
-  input  logic [4:0]        pay_even_idx_i,
-  input  logic [31:0]       pay_even_data_i,
-  input  logic [4:0]        pay_odd_idx_i,
-  input  logic [31:0]       pay_odd_data_i,
-  input  cpl_error_t        rx_error_i,
-  input  logic              rx_error_valid_i,
+  input  logic                     page_look_i,
+  input  tlp_pkg::page_op_t        page_op_i,
+  input  logic                     page_first_i,
+  input  logic                     page_end_i,
+  output logic                     page_store_ready_o,
+  output logic                     page_load_ready_o,
+  input  logic                     page_pay_even_we_i,
+  input  logic                     page_pay_odd_we_i,
+  input  logic              [ 4:0] pay_even_idx_i,
+  input  logic              [31:0] pay_even_data_i,
+  input  logic              [ 4:0] pay_odd_idx_i,
+  input  logic              [31:0] pay_odd_data_i,
+  input  cpl_error_t               rx_error_i,
+  input  logic                     rx_error_valid_i,
 
   // Table windows.
-  input  logic              page_cfg_write_i,
-  input  logic [PageW-1:0]  page_cfg_index_i,
-  input  page_map_entry_t   page_cfg_entry_i,
-  input  logic              page_cfg_read_i,
-  output page_map_entry_t   page_cfg_entry_o,
-  output logic              page_cfg_read_done_o,
-  input  logic              pcid_cfg_write_i,
-  input  logic [PcIdW-1:0]  pcid_cfg_index_i,
-  input  pc_id_entry_t      pcid_cfg_entry_i,
-  input  logic              pcid_cfg_read_i,
-  output pc_id_entry_t      pcid_cfg_entry_o,
-  output logic              pcid_cfg_read_done_o,
+  input  logic                        page_cfg_write_i,
+  input  logic            [PageW-1:0] page_cfg_index_i,
+  input  page_map_entry_t             page_cfg_entry_i,
+  input  logic                        page_cfg_read_i,
+  output page_map_entry_t             page_cfg_entry_o,
+  output logic                        page_cfg_read_done_o,
+  input  logic                        pcid_cfg_write_i,
+  input  logic            [PcIdW-1:0] pcid_cfg_index_i,
+  input  pc_id_entry_t                pcid_cfg_entry_i,
+  input  logic                        pcid_cfg_read_i,
+  output pc_id_entry_t                pcid_cfg_entry_o,
+  output logic                        pcid_cfg_read_done_o,
 
   // Load tags.
-  output logic              alloc_o,
-  output load_t             alloc_load_o,
-  input  logic              alloc_ok_i,
-  input  logic [7:0]        alloc_tag_i,
+  output logic        alloc_o,
+  output load_t       alloc_load_o,
+  input  logic        alloc_ok_i,
+  input  logic  [7:0] alloc_tag_i,
 
   /// Completion of a refused load or read.
-  output cpl_error_t        cpl_error_o,
-  output logic              cpl_error_valid_o,
-  input  logic              cpl_error_ready_i,
+  output cpl_error_t cpl_error_o,
+  output logic       cpl_error_valid_o,
+  input  logic       cpl_error_ready_i,
 
-  output logic              cnt_tlp_store_o,
-  output logic              cnt_tlp_load_o,
-  output logic              cnt_tlp_store_unmapped_o,
-  output logic              cnt_tlp_load_unmapped_o,
-  output logic              cnt_load_no_tag_o,
-  output logic              busy_pcie_o,
+  output logic cnt_tlp_store_o,
+  output logic cnt_tlp_load_o,
+  output logic cnt_tlp_store_unmapped_o,
+  output logic cnt_tlp_load_unmapped_o,
+  output logic cnt_load_no_tag_o,
+  output logic busy_pcie_o,
 
   // To the frame builder, on clk_net_i.
-  output logic              valid_o,
-  output logic              permitted_o,
-  output tx_frame_t         frame_o,
-  input  logic [4:0]        pay_idx_i,
-  output logic [63:0]       pay_word_o,
-  input  logic              pop_i,
-  output logic              busy_net_o
+  output logic             valid_o,
+  output logic             permitted_o,
+  output tx_frame_t        frame_o,
+  input  logic      [ 4:0] pay_idx_i,
+  output logic      [63:0] pay_word_o,
+  input  logic             pop_i,
+  output logic             busy_net_o
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
-  // The token's way takes two whole clk_net_i periods at least until the start of the frame is sampled, three
-  // until its first word is. Permission must have been stable for one clk_pcie_i period before the former, the
-  // peer's address before the latter.
+  // The token's way takes two whole clk_net_i periods at least until the start of the frame is
+  // sampled, three until its first word is. Permission must have been stable for one clk_pcie_i
+  // period before the former, the peer's address before the latter.
   localparam int unsigned PageMapPs = (PageMapLatency + 1) * PciePeriodPs;
   localparam int unsigned PeerPs = (PageMapLatency + PcIdLatency + 1) * PciePeriodPs;
-  localparam int unsigned PageLatePs = PageMapPs > 2 * NetPeriodPs ? PageMapPs - 2 * NetPeriodPs : 0;
+  localparam int unsigned PagePs = 2 * NetPeriodPs;
+  localparam int unsigned PageLatePs = PageMapPs > PagePs ? PageMapPs - PagePs : 0;
   localparam int unsigned PeerLatePs = PeerPs > 3 * NetPeriodPs ? PeerPs - 3 * NetPeriodPs : 0;
   localparam int unsigned LatePs = PageLatePs > PeerLatePs ? PageLatePs : PeerLatePs;
   localparam int unsigned TokenDelay = (LatePs + PciePeriodPs - 1) / PciePeriodPs;
@@ -118,30 +124,30 @@ module requester
     logic             permitted;  // from stage PageMapLatency on
   } look_t;
 
-  logic [Stages-1:0]  look_valid_q;
-  look_t              look_q[Stages];
+  logic  [Stages-1:0] look_valid_q;
+  look_t              look_q       [Stages];
   look_t              peer_stage;
-  logic               page_here, peer_here, permitted;
-  logic               slot_free, take, take_load;
-  logic [SlotW-1:0]   slot;
-  page_map_entry_t    page;
+  logic page_here, peer_here, permitted;
+  logic slot_free, take, take_load;
+  logic [SlotW-1:0] slot;
+  page_map_entry_t page;
   // Reserved bits mean nothing, the valid bit is in `permitted`.
   // verilator lint_off UNUSEDSIGNAL
-  pc_id_entry_t       peer;
+  pc_id_entry_t peer;
   // verilator lint_on UNUSEDSIGNAL
-  logic [47:0]        peer_mac;
-  logic               slots_busy;
+  logic [47:0] peer_mac;
+  logic slots_busy;
 
-  logic [PageMapLatency:0] end_q;      // stores that ended, until they are counted
-  logic [SlotW-1:0]   end_slot_q[PageMapLatency+1];
-  logic               end_permitted, counting;
+  logic [PageMapLatency:0] end_q;  // stores that ended, until they are counted
+  logic [SlotW-1:0] end_slot_q[PageMapLatency+1];
+  logic end_permitted, counting;
 
-  logic               page_op_is_load; // the TLP that ends now is a load
-  logic               load_q;          // a load waits for its look-ups
-  load_t              load_info_q;
-  logic               load_done, load_denied, load_no_tag;
-  logic               error_valid_q;
-  cpl_error_t         error_q;
+  logic  page_op_is_load;  // it is a load that ends now
+  logic  load_q;  // a load waits for its look-ups
+  load_t load_info_q;
+  logic load_done, load_denied, load_no_tag;
+  logic       error_valid_q;
+  cpl_error_t error_q;
 
   // Look-ups.
   page_map #(
@@ -205,7 +211,7 @@ module requester
   end
 
   // Gateway rule.
-  assign peer_mac = ((peer.ip ^ ip_i) & netmask_i) != '0 ? gateway_mac_i : peer.mac;
+  assign peer_mac    = ((peer.ip ^ ip_i) & netmask_i) != '0 ? gateway_mac_i : peer.mac;
 
   // Loads: their end is their beat 1, so the look-up that says is_load is theirs.
   assign load_done   = peer_here && peer_stage.is_load;
@@ -240,7 +246,11 @@ module requester
           requester_id: page_op_i.requester_id,
           tag: page_op_i.tag,
           tc: page_op_i.tc,
-          byte_count: read_byte_count({3'd0, page_op_i.length}, page_op_i.first_be, page_op_i.last_be),
+          byte_count:
+          read_byte_count
+          (
+              {3'd0, page_op_i.length}, page_op_i.first_be, page_op_i.last_be
+          ),
           lower_address: {page_op_i.offset[6:2], first_byte(page_op_i.first_be)},
           peer_ip: '0
       };
@@ -318,22 +328,22 @@ module requester
     end
   end
 
-  assign counting                 = end_q[PageMapLatency];
-  assign cnt_tlp_store_o          = counting && end_permitted;
+  assign counting = end_q[PageMapLatency];
+  assign cnt_tlp_store_o = counting && end_permitted;
   assign cnt_tlp_store_unmapped_o = counting && !end_permitted;
-  assign cnt_tlp_load_o           = take_load;
-  assign cnt_tlp_load_unmapped_o  = load_denied;
-  assign cnt_load_no_tag_o        = load_no_tag;
+  assign cnt_tlp_load_o = take_load;
+  assign cnt_tlp_load_unmapped_o = load_denied;
+  assign cnt_load_no_tag_o = load_no_tag;
 
   assign busy_pcie_o = |look_valid_q || |end_q || load_q || error_valid_q || slots_busy;
 
 `ifndef SYNTHESIS
   initial begin
     assert (PageMapLatency >= 1 && PageMapLatency <= 4 && PcIdLatency >= 1 && PcIdLatency <= 4)
-      else $fatal(1, "requester: look-ups take 1 to 4 cycles");
+    else $fatal(1, "requester: look-ups take 1 to 4 cycles");
     assert (PageMapPs <= 2 * NetPeriodPs + TokenDelay * PciePeriodPs &&
             PeerPs <= 3 * NetPeriodPs + TokenDelay * PciePeriodPs)
-      else $fatal(1, "requester: the token would be ahead of the look-ups");
+    else $fatal(1, "requester: the token would be ahead of the look-ups");
   end
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       rx_error_valid_i |-> !error_valid_q && !load_q)
@@ -342,7 +352,9 @@ module requester
       load_q |-> !(page_first_i || page_end_i))
   else $error("requester: a page TLP overtook a load");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
-      cpl_error_valid_o && !cpl_error_ready_i |=> cpl_error_valid_o && $stable(cpl_error_o))
+      cpl_error_valid_o && !cpl_error_ready_i |=> cpl_error_valid_o && $stable(
+      cpl_error_o
+  ))
   else $error("requester: a refusal was withdrawn");
 `endif
 endmodule

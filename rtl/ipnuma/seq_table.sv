@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence counters of the sender, one per PC ID: 16 bits, from 0, one more for each sequenced frame.
+// Sequence counters of the sender, one per PC ID: 16 bits, from 0, one more for each sequenced
+// frame.
 //
 // Latency : 1 cycle of clk_i from look_i to sequence_o, which then stays.
 // Clock   : clk_i (network).
 // Drops   : never.
-// Source  : ours; a bit per counter says that it was used since reset, so that the memory needs none.
+// Source  : ours; a bit per counter says that it was used since reset, so that the memory needs
+//           none.
 module seq_table #(
   /// Counters; a power of two.
   parameter int unsigned PcIds = 256,
@@ -15,12 +17,12 @@ module seq_table #(
   input  logic              look_i,
   /// Held from look_i to next_i.
   input  logic [IndexW-1:0] pc_id_i,
-  output logic [15:0]       sequence_o,
+  output logic [      15:0] sequence_o,
   /// The counter that was looked up grows by one.
   input  logic              next_i
 );
   logic [PcIds-1:0] used_q;
-  logic [15:0]      stored;
+  logic [     15:0] stored;
 
   ram_1r1w #(
     .data_t(logic [15:0]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payload of a ring of slots: 64 DWs a slot in two banks, so that two DWs of any alignment are written
-// at once and a pair is read at once.
+// Payload of a ring of slots: 64 DWs a slot in two banks, so that two DWs of any alignment are
+// written at once and a pair is read at once.
 //
 // Latency : 1 cycle of r_clk_i from r_idx_i to r_word_o.
 // Clock   : w_clk_i writes, r_clk_i reads; the slot's token keeps the two apart.
@@ -11,23 +11,23 @@ module slot_payload #(
   parameter int unsigned Slots = 16,
   localparam int unsigned SlotW = $clog2(Slots)
 ) (
-  input  logic             w_clk_i,
-  input  logic [SlotW-1:0] w_slot_i,
+  input logic             w_clk_i,
+  input logic [SlotW-1:0] w_slot_i,
   /// DW 2i.
-  input  logic             w_even_we_i,
-  input  logic [4:0]       w_even_idx_i,
-  input  logic [31:0]      w_even_data_i,
+  input logic             w_even_we_i,
+  input logic [      4:0] w_even_idx_i,
+  input logic [     31:0] w_even_data_i,
   /// DW 2i + 1.
-  input  logic             w_odd_we_i,
-  input  logic [4:0]       w_odd_idx_i,
-  input  logic [31:0]      w_odd_data_i,
+  input logic             w_odd_we_i,
+  input logic [      4:0] w_odd_idx_i,
+  input logic [     31:0] w_odd_data_i,
 
   input  logic             r_clk_i,
   input  logic             r_re_i,
   input  logic [SlotW-1:0] r_slot_i,
-  input  logic [4:0]       r_idx_i,
+  input  logic [      4:0] r_idx_i,
   /// {DW 2i+1, DW 2i}
-  output logic [63:0]      r_word_o
+  output logic [     63:0] r_word_o
 );
   ram_2clk #(
     .data_t(logic [31:0]),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointers of a ring of slots that is filled in one clock domain and emptied in another; no storage.
+// Pointers of a ring of slots that is filled in one clock domain and emptied in another; no
+// storage.
 //
-// The filler writes into slot w_slot_o at leisure; w_take_i finishes it, and the pointer that the reader sees
-// (the token) moves at that very edge, or TokenDelay edges later when a slot's last parts come late.
+// The filler writes into slot w_slot_o at leisure; w_take_i finishes it, and the pointer that the
+// reader sees (the token) moves at that very edge, or TokenDelay edges later when a slot's last
+// parts come late.
 //
-// Latency   : the token is usable, combinationally (r_valid_o), right after the second r_clk_i edge that
-//             follows its own edge. A popped slot is free after the second w_clk_i edge.
+// Latency   : the token is usable, combinationally (r_valid_o), right after the second r_clk_i edge
+//             that follows its own edge. A popped slot is free after the second w_clk_i edge.
 // Clock     : w_clk_i fills, r_clk_i empties; both resets must overlap.
 // Handshake : w_take_i only with w_free_o, r_pop_i only with r_valid_o.
 // Drops     : never.
@@ -41,7 +43,7 @@ module slot_pointer #(
     for (int unsigned i = 0; i <= SlotW; i++) from_gray[i] = ^(gray >> i);
   endfunction
 
-  logic [SlotW:0] fill_q;                        // slots taken
+  logic [SlotW:0] fill_q;  // slots taken
   logic [SlotW:0] token_q, token_d, token_gray_q, token_sync;
   logic [SlotW:0] read_q, read_d, read_gray_q, read_sync;
   logic [SlotW:0] used;
@@ -107,7 +109,8 @@ module slot_pointer #(
   );
 
 `ifndef SYNTHESIS
-  initial assert (Slots >= 2 && (Slots & (Slots - 1)) == 0)
+  initial
+    assert (Slots >= 2 && (Slots & (Slots - 1)) == 0)
     else $fatal(1, "slot_pointer needs a power of two of slots, two or more");
   assert property (@(posedge w_clk_i) disable iff (w_rst_i) w_take_i |-> w_free_o)
   else $error("slot_pointer: a slot was taken that is not free");

@@ -5,22 +5,23 @@
 //
 // Latency   : none, combinational.
 // Clock     : clk_i (network).
-// Handshake : start and ready_start as the transmitters have it: the first beat is in the next cycle, and the
-//             source never stalls within the frame. s_arp holds its first beat until it is taken.
+// Handshake : start and ready_start as the transmitters have it: the first beat is in the next
+//             cycle, and the source never stalls within the frame. s_arp holds its first beat until
+//             it is taken.
 // Drops     : never.
 // Source    : ours.
 module tx_mux (
-  input  logic clk_i,
-  input  logic rst_i,
-  input  logic fb_start_i,
-  output logic fb_ready_start_o,
-  axis_if.snk  s_frames,
-  axis_if.snk  s_arp,
-  output logic start_o,
-  input  logic ready_start_i,
-  axis_if.src  m_axis,
-  output logic cnt_tx_arp_o,
-  output logic busy_o
+  input  logic       clk_i,
+  input  logic       rst_i,
+  input  logic       fb_start_i,
+  output logic       fb_ready_start_o,
+         axis_if.snk s_frames,
+         axis_if.snk s_arp,
+  output logic       start_o,
+  input  logic       ready_start_i,
+         axis_if.src m_axis,
+  output logic       cnt_tx_arp_o,
+  output logic       busy_o
 );
   typedef enum logic [1:0] {
     Idle,
@@ -29,8 +30,8 @@ module tx_mux (
   } state_e;
 
   state_e state_q;
-  logic   arp_turn_q;   // the frame builder had the last turn
-  logic   idle, take_arp, ended;
+  logic   arp_turn_q;  // the frame builder had the last turn
+  logic idle, take_arp, ended;
 
   assign idle             = state_q == Idle;
   assign take_arp         = s_arp.tvalid && (arp_turn_q || !fb_start_i);
@@ -67,8 +68,8 @@ module tx_mux (
   assign s_frames.tready = state_q == Frame && m_axis.tready;
   assign s_arp.tready    = state_q == Arp && m_axis.tready;
 
-  assign cnt_tx_arp_o = ended && state_q == Arp;
-  assign busy_o       = !idle || s_arp.tvalid;
+  assign cnt_tx_arp_o    = ended && state_q == Arp;
+  assign busy_o          = !idle || s_arp.tvalid;
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i) !idle |-> m_axis.tvalid)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames on their way from the PCIe clock to the network clock, each whole when it is committed.
 //
-// Latency   : from commit_i's edge to valid_o right after the second clk_net_i edge that follows; 1 cycle of
-//             clk_net_i from pay_idx_i to pay_word_o.
+// Latency   : from commit_i's edge to valid_o right after the second clk_net_i edge that follows; 1
+//             cycle of clk_net_i from pay_idx_i to pay_word_o.
 // Clock     : clk_pcie_i writes, clk_net_i reads.
-// Handshake : payload may be written and a frame committed while slot_free_o; payload goes to the slot that
-//             the next commit_i finishes. pop_i only with valid_o.
+// Handshake : payload may be written and a frame committed while slot_free_o; payload goes to the
+//             slot that the next commit_i finishes. pop_i only with valid_o.
 // Drops     : never.
 // Source    : ours.
 module tx_slots #(
@@ -14,34 +14,34 @@ module tx_slots #(
   /// What is said of a frame.
   parameter type frame_t = ipnuma_pkg::tx_frame_t
 ) (
-  input  logic        clk_pcie_i,
-  input  logic        rst_pcie_i,
-  output logic        slot_free_o,
-  input  frame_t      frame_i,
-  input  logic        commit_i,
-  input  logic        pay_even_we_i,
-  input  logic [4:0]  pay_even_idx_i,
-  input  logic [31:0] pay_even_data_i,
-  input  logic        pay_odd_we_i,
-  input  logic [4:0]  pay_odd_idx_i,
-  input  logic [31:0] pay_odd_data_i,
-  output logic        busy_pcie_o,
+  input  logic          clk_pcie_i,
+  input  logic          rst_pcie_i,
+  output logic          slot_free_o,
+  input  frame_t        frame_i,
+  input  logic          commit_i,
+  input  logic          pay_even_we_i,
+  input  logic   [ 4:0] pay_even_idx_i,
+  input  logic   [31:0] pay_even_data_i,
+  input  logic          pay_odd_we_i,
+  input  logic   [ 4:0] pay_odd_idx_i,
+  input  logic   [31:0] pay_odd_data_i,
+  output logic          busy_pcie_o,
 
-  input  logic        clk_net_i,
-  input  logic        rst_net_i,
-  output logic        valid_o,
-  output frame_t      frame_o,
+  input  logic          clk_net_i,
+  input  logic          rst_net_i,
+  output logic          valid_o,
+  output frame_t        frame_o,
   /// Always 1: what was committed may be sent.
-  output logic        permitted_o,
-  input  logic [4:0]  pay_idx_i,
-  output logic [63:0] pay_word_o,
-  input  logic        pop_i,
-  output logic        busy_net_o
+  output logic          permitted_o,
+  input  logic   [ 4:0] pay_idx_i,
+  output logic   [63:0] pay_word_o,
+  input  logic          pop_i,
+  output logic          busy_net_o
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
   logic [SlotW-1:0] w_slot, r_slot;
-  frame_t           frame_q[Slots];
+  frame_t frame_q[Slots];
 
   slot_pointer #(
     .Slots(Slots)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory with a read port and a read-write port on one clock; infers true dual-port block RAM.
 //
-// Latency : ReadLatency edges from a_addr_i with a_re_i to a_rdata_o; the same from b_re_i to b_rdata_o.
-//           A new address may come every edge. A read of the word written at the same edge gives the old one.
+// Latency : ReadLatency edges from a_addr_i with a_re_i to a_rdata_o; the same from b_re_i to
+//           b_rdata_o. A new address may come every edge. A read of the word written at the same
+//           edge gives the old one.
 // Clock   : clk_i.
 // Source  : common practice.
 module ram_1r1rw #(
@@ -14,23 +15,21 @@ module ram_1r1rw #(
   parameter int unsigned ReadLatency = 1,
   localparam int unsigned AddrW = Depth > 1 ? $clog2(Depth) : 1
 ) (
-  input  logic             clk_i,
-  input  logic             a_re_i,
-  input  logic [AddrW-1:0] a_addr_i,
-  output data_t            a_rdata_o,
-  input  logic             b_we_i,
-  input  logic             b_re_i,
-  input  logic [AddrW-1:0] b_addr_i,
-  input  data_t            b_wdata_i,
-  output data_t            b_rdata_o
+  input  logic              clk_i,
+  input  logic              a_re_i,
+  input  logic  [AddrW-1:0] a_addr_i,
+  output data_t             a_rdata_o,
+  input  logic              b_we_i,
+  input  logic              b_re_i,
+  input  logic  [AddrW-1:0] b_addr_i,
+  input  data_t             b_wdata_i,
+  output data_t             b_rdata_o
 );
-  data_t mem_q[Depth];
+  data_t mem_q[      Depth];
   data_t a_q  [ReadLatency];
   data_t b_q  [ReadLatency];
 
-  initial begin
-    for (int unsigned i = 0; i < Depth; i++) mem_q[i] = '0;
-  end
+  initial mem_q = '{default: '0};
 
   always_ff @(posedge clk_i) begin
     if (a_re_i) a_q[0] <= mem_q[a_addr_i];

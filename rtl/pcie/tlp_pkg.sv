@@ -3,7 +3,8 @@
 package tlp_pkg;
   import ipnuma_pkg::*;
 
-  // A read or write of one or two registers; `wdata[31:0]` belongs to the DW at `addr`, byte 0 of a DW in [7:0].
+  // A read or write of one or two registers; `wdata[31:0]` belongs to the DW at `addr`, byte 0 of a
+  // DW in [7:0].
   typedef struct packed {
     logic        write;
     logic [22:0] addr;
@@ -47,7 +48,7 @@ package tlp_pkg;
     logic        ep;
     logic [9:0]  length;
     logic [15:0] id;
-    logic [15:0] low;           // requests: tag, last and first byte enables; completions: status, byte count
+    logic [15:0] low;       // tag, byte enables; or status, byte count
   } tlp_start_t;
 
   /// Header fields of a TLP's first beat (byte 0 in bits 7:0).

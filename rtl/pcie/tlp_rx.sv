@@ -2,14 +2,15 @@
 // Takes TLPs from the root complex apart: loads and stores for the requester, register operations
 // for the completer, completions for the DMA tags; everything else is counted and refused.
 //
-// A TLP counts only once it has ended as its header says; until then users hold what they were given
-// (payload in a slot that is not taken yet, a look-up whose result nobody uses).
+// A TLP counts only once it has ended as its header says; until then users hold what they were
+// given (payload in a slot that is not taken yet, a look-up whose result nobody uses).
 //
-// Latency   : none for page operations and completions, which see the beats combinationally;
-//             1 cycle of clk_i from the last beat to reg_op_valid_o and the counters.
+// Latency   : none for page operations and completions, which see the beats combinationally; 1
+//             cycle of clk_i from the last beat to reg_op_valid_o and the counters.
 // Clock     : clk_i (PCIe).
-// Handshake : beat 0 is always taken; a TLP waits at beat 1 until its user is ready. Page TLPs also wait
-//             while a register write is under way, so that a table change holds for the next TLP.
+// Handshake : beat 0 is always taken; a TLP waits at beat 1 until its user is ready. Page TLPs also
+//             wait while a register write is under way, so that a table change holds for the next
+//             TLP.
 // Drops     : malformed, poisoned and unsupported TLPs, each counted once.
 // Source    : PCI Express Base 2.0, 2.2 (header formats) and 2.3 (request handling).
 module tlp_rx
@@ -19,80 +20,83 @@ module tlp_rx
   /// Pages in BAR 2.
   parameter int unsigned Pages = 262144
 ) (
-  input  logic        clk_i,
-  input  logic        rst_i,
+  input logic       clk_i,
+  input logic       rst_i,
   /// TLPs; tuser is the BAR hit, valid with the first beat.
-  axis_if.snk         s_axis,
+        axis_if.snk s_axis,
 
-  /// Register operation, held until ready. Ready stays low from the edge that takes an operation until
-  /// the operation has taken effect.
-  output reg_op_t     reg_op_o,
-  output logic        reg_op_valid_o,
-  input  logic        reg_op_ready_i,
+  /// Register operation, held until ready. Ready stays low from the edge that takes an operation
+  /// until the operation has taken effect.
+  output reg_op_t reg_op_o,
+  output logic    reg_op_valid_o,
+  input  logic    reg_op_ready_i,
 
   /// Beat 1 of a page TLP is on the stream: its look-up may start (no handshake implied).
-  output logic        page_look_o,
+  output logic     page_look_o,
   /// Page operation; valid with page_look_o.
-  output page_op_t    page_op_o,
+  output page_op_t page_op_o,
   /// Beat 1 of an acceptable page TLP is taken.
-  output logic        page_first_o,
-  /// The last beat of an acceptable, well-formed page TLP is taken (may coincide with page_first_o).
-  output logic        page_end_o,
+  output logic     page_first_o,
+  /// The last beat of an acceptable, well-formed page TLP is taken (may coincide with
+  /// page_first_o).
+  output logic     page_end_o,
   /// A store, or a load or refused read, may begin.
-  input  logic        page_store_ready_i,
-  input  logic        page_load_ready_i,
-  output logic        page_pay_even_we_o,
-  output logic        page_pay_odd_we_o,
+  input  logic     page_store_ready_i,
+  input  logic     page_load_ready_i,
+  output logic     page_pay_even_we_o,
+  output logic     page_pay_odd_we_o,
 
   /// Payload DWs 2i (even) and 2i+1 (odd), of page stores and completions alike.
-  output logic [4:0]  pay_even_idx_o,
+  output logic [ 4:0] pay_even_idx_o,
   output logic [31:0] pay_even_data_o,
-  output logic [4:0]  pay_odd_idx_o,
+  output logic [ 4:0] pay_odd_idx_o,
   output logic [31:0] pay_odd_data_o,
 
-  output logic        cpl_pay_even_we_o,
-  output logic        cpl_pay_odd_we_o,
+  output logic      cpl_pay_even_we_o,
+  output logic      cpl_pay_odd_we_o,
+  /// A completion is under way, its beat 1 gone.
+  output logic      cpl_active_o,
   /// A completion has ended well.
-  output logic        cpl_valid_o,
-  output cpl_head_t   cpl_head_o,
+  output logic      cpl_valid_o,
+  output cpl_head_t cpl_head_o,
   /// Room for a completion with payload.
-  input  logic        cpl_ready_i,
+  input  logic      cpl_ready_i,
 
   /// A read to be refused (pulse); page_load_ready_i was high.
-  output cpl_error_t  rx_error_o,
-  output logic        rx_error_valid_o,
+  output cpl_error_t rx_error_o,
+  output logic       rx_error_valid_o,
 
-  output logic        cnt_tlp_page_beyond_o,
-  output logic        cnt_tlp_unsupported_o,
-  output logic        cnt_tlp_poisoned_o,
-  output logic        cnt_tlp_malformed_o,
-  output logic        busy_o
+  output logic cnt_tlp_page_beyond_o,
+  output logic cnt_tlp_unsupported_o,
+  output logic cnt_tlp_poisoned_o,
+  output logic cnt_tlp_malformed_o,
+  output logic busy_o
 );
   localparam logic [9:0] MaxLength = 10'd64;
 
   // Where the stream is in its TLP.
-  logic       first_q;   // the next beat is beat 0
-  logic       beat1_q;   // the next beat is beat 1
-  logic       bad_q;     // longer than its header says: wait for its end
-  logic [10:0] left_q;   // DWs from the next beat on
-  logic [4:0] idx_q;     // beats since beat 1
+  logic        first_q;  // the next beat is beat 0
+  logic        beat1_q;  // the next beat is beat 1
+  logic        bad_q;  // longer than its header says: wait for its end
+  logic [10:0] left_q;  // DWs from the next beat on
+  logic [ 4:0] idx_q;  // beats since beat 1
   tlp_start_t start_q, start;
   logic [2:0] bar_q;
 
-  logic        fire, four_dw, has_data, good_end, bad_end;
-  logic        is_mrd, is_mwr, is_cpl, to_pages, to_regs;
+  logic fire, four_dw, has_data, good_end, bad_end;
+  logic is_mrd, is_mwr, is_cpl, to_pages, to_regs;
   logic [29:2] address_c;
-  logic [4:0]  lower, lower_q;  // address[6:2]
-  logic        crosses, unsupported_c, unsupported_q, unsupported;
-  logic        beyond_c, beyond_q, beyond;
-  logic        accept;
-  logic [10:0] total;
-  logic        ready;
-  logic        write_busy_q;
-  logic        reg_valid_q;
-  reg_op_t     reg_q;
+  logic [4:0] lower, lower_q;  // address[6:2]
+  logic crosses, unsupported_c, unsupported_q, unsupported;
+  logic beyond_c, beyond_q, beyond;
+  logic           accept;
+  logic    [10:0] total;
+  logic           ready;
+  logic           write_busy_q;
+  logic           reg_valid_q;
+  reg_op_t        reg_q;
   logic [31:0] even_data, odd_data;
-  logic        data_beat, even_here, odd_here;
+  logic data_beat, even_here, odd_here;
 
   // Beat 0: how long the TLP will be.
   assign start = parse_start(s_axis.tdata);
@@ -117,16 +121,15 @@ module tlp_rx
     if (is_mrd || is_mwr) begin
       unique case (bar_q)
         BAR_PAGES:
-          if (start_q.length == '0 || start_q.length > MaxLength || crosses) unsupported_c = 1'b1;
-        BAR_REGISTERS:
-          if (!(start_q.length inside {10'd1, 10'd2})) unsupported_c = 1'b1;
+        if (start_q.length == '0 || start_q.length > MaxLength || crosses) unsupported_c = 1'b1;
+        BAR_REGISTERS: if (!(start_q.length inside {10'd1, 10'd2})) unsupported_c = 1'b1;
         default: unsupported_c = 1'b1;
       endcase
     end else if (!is_cpl) begin
       unsupported_c = 1'b1;
     end
   end
-  assign beyond_c = to_pages && 32'(address_c[29:12]) >= Pages;
+  assign beyond_c    = to_pages && 32'(address_c[29:12]) >= Pages;
 
   assign lower       = beat1_q ? address_c[6:2] : lower_q;
   assign unsupported = beat1_q ? unsupported_c : unsupported_q;
@@ -145,11 +148,11 @@ module tlp_rx
     end
   end
   assign s_axis.tready = ready;
-  assign fire          = s_axis.tvalid && ready;
+  assign fire = s_axis.tvalid && ready;
 
   assign good_end = fire && s_axis.tlast && !first_q && !bad_q &&
       left_q == (s_axis.tkeep[4] ? 11'd2 : 11'd1);
-  assign bad_end  = fire && s_axis.tlast && !good_end;
+  assign bad_end = fire && s_axis.tlast && !good_end;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
@@ -166,7 +169,7 @@ module tlp_rx
   always_ff @(posedge clk_i) begin
     if (fire && first_q) begin
       start_q <= start;
-      bar_q   <= s_axis.tuser;
+      bar_q   <= 3'(s_axis.tuser);
       left_q  <= total - 11'd2;
       idx_q   <= '0;
     end else if (fire) begin
@@ -181,36 +184,36 @@ module tlp_rx
   end
 
   // Payload: behind a 3-DW header DW 0 is in the upper half of beat 1.
-  assign even_data       = four_dw ? s_axis.tdata[31:0] : s_axis.tdata[63:32];
-  assign odd_data        = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
-  assign data_beat       = fire && !first_q && !bad_q && has_data;
-  assign even_here       = data_beat && (four_dw ? !beat1_q : s_axis.tkeep[4]);
-  assign odd_here        = data_beat && !beat1_q && (!four_dw || s_axis.tkeep[4]);
+  assign even_data = four_dw ? s_axis.tdata[31:0] : s_axis.tdata[63:32];
+  assign odd_data = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
+  assign data_beat = fire && !first_q && !bad_q && has_data;
+  assign even_here = data_beat && (four_dw ? !beat1_q : s_axis.tkeep[4]);
+  assign odd_here = data_beat && !beat1_q && (!four_dw || s_axis.tkeep[4]);
   assign pay_even_data_o = even_data;
-  assign pay_odd_data_o  = odd_data;
-  assign pay_even_idx_o  = four_dw ? idx_q - 1'b1 : idx_q;
-  assign pay_odd_idx_o   = idx_q - 1'b1;
+  assign pay_odd_data_o = odd_data;
+  assign pay_even_idx_o = four_dw ? idx_q - 1'b1 : idx_q;
+  assign pay_odd_idx_o = idx_q - 1'b1;
 
   assign page_pay_even_we_o = even_here && to_pages;
-  assign page_pay_odd_we_o  = odd_here && to_pages;
-  assign cpl_pay_even_we_o  = even_here && is_cpl;
-  assign cpl_pay_odd_we_o   = odd_here && is_cpl;
+  assign page_pay_odd_we_o = odd_here && to_pages;
+  assign cpl_pay_even_we_o = even_here && is_cpl;
+  assign cpl_pay_odd_we_o = odd_here && is_cpl;
 
   // Page operations.
-  assign page_look_o  = s_axis.tvalid && beat1_q && to_pages;
+  assign page_look_o = s_axis.tvalid && beat1_q && to_pages;
   assign page_first_o = fire && beat1_q && to_pages && accept;
-  assign page_end_o   = good_end && to_pages && accept;
-  assign page_op_o    = '{
-      is_load: is_mrd,
-      page: address_c[29:12],
-      offset: {address_c[11:2], 2'b00},
-      length: start_q.length[6:0],
-      first_be: start_q.low[3:0],
-      last_be: start_q.low[7:4],
-      requester_id: start_q.id,
-      tag: start_q.low[15:8],
-      tc: start_q.tc
-  };
+  assign page_end_o = good_end && to_pages && accept;
+  assign page_op_o = '{
+          is_load: is_mrd,
+          page: address_c[29:12],
+          offset: {address_c[11:2], 2'b00},
+          length: start_q.length[6:0],
+          first_be: start_q.low[3:0],
+          last_be: start_q.low[7:4],
+          requester_id: start_q.id,
+          tag: start_q.low[15:8],
+          tc: start_q.tc
+      };
 
   // Completions. Their header's third DW is in beat 1, which may be long gone.
   logic [7:0] cpl_tag_q, cpl_tag_c;
@@ -223,15 +226,16 @@ module tlp_rx
       cpl_lower_q <= cpl_lower_c;
     end
   end
+  assign cpl_active_o = !first_q && !beat1_q && is_cpl;
   assign cpl_valid_o = good_end && is_cpl && accept;
-  assign cpl_head_o  = '{
-      has_data: has_data,
-      status: start_q.low[15:13],
-      byte_count: start_q.low[11:0],
-      lower_address: beat1_q ? cpl_lower_c : cpl_lower_q,
-      length: start_q.length,
-      tag: beat1_q ? cpl_tag_c : cpl_tag_q
-  };
+  assign cpl_head_o = '{
+          has_data: has_data,
+          status: start_q.low[15:13],
+          byte_count: start_q.low[11:0],
+          lower_address: beat1_q ? cpl_lower_c : cpl_lower_q,
+          length: start_q.length,
+          tag: beat1_q ? cpl_tag_c : cpl_tag_q
+      };
 
   // Register operations: collected in the output register, valid once the TLP has ended well.
   always_ff @(posedge clk_i) begin
@@ -263,19 +267,19 @@ module tlp_rx
     if (even_here && to_regs && pay_even_idx_o == '0) reg_q.wdata[31:0] <= even_data;
     if (odd_here && to_regs && pay_odd_idx_o == '0) reg_q.wdata[63:32] <= odd_data;
   end
-  assign reg_op_o       = reg_q;
+  assign reg_op_o = reg_q;
   assign reg_op_valid_o = reg_valid_q;
 
   // Refusals.
   assign rx_error_valid_o = good_end && is_mrd && !accept;
-  assign rx_error_o       = '{
-      requester_id: start_q.id,
-      tag: start_q.low[15:8],
-      tc: start_q.tc,
-      status: CPL_UR,
-      byte_count: read_byte_count(start_q.length, start_q.low[3:0], start_q.low[7:4]),
-      lower_address: {lower, first_byte(start_q.low[3:0])}
-  };
+  assign rx_error_o = '{
+          requester_id: start_q.id,
+          tag: start_q.low[15:8],
+          tc: start_q.tc,
+          status: CPL_UR,
+          byte_count: read_byte_count(start_q.length, start_q.low[3:0], start_q.low[7:4]),
+          lower_address: {lower, first_byte(start_q.low[3:0])}
+      };
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
@@ -296,7 +300,9 @@ module tlp_rx
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
-      reg_op_valid_o && !reg_op_ready_i |=> reg_op_valid_o && $stable(reg_op_o))
+      reg_op_valid_o && !reg_op_ready_i |=> reg_op_valid_o && $stable(
+      reg_op_o
+  ))
   else $error("tlp_rx: a register operation was withdrawn");
   assert property (@(posedge clk_i) disable iff (rst_i)
       s_axis.tvalid |-> s_axis.tkeep == 8'hFF || (s_axis.tlast && s_axis.tkeep == 8'h0F))

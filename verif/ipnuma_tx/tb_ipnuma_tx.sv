@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench top of the sending chain: TLPs in, tables and load tags at hand, XGMII out; completions of DMA reads
-// and refusals come in as frames.
+// Bench top of the sending chain: TLPs in, tables and load tags at hand, XGMII out; completions of
+// DMA reads and refusals come in as frames.
 //
 // Latency   : that of the chain.
 // Clock     : clk_pcie_i, clk_net_i.
@@ -17,82 +17,94 @@ module tb_ipnuma_tx
   parameter int unsigned PageMapLatency = 2,
   parameter int unsigned PcIdLatency = 1
 ) (
-  input  logic         clk_pcie_i,
-  input  logic         rst_pcie_i,
-  input  logic         clk_net_i,
-  input  logic         rst_net_i,
-  input  logic [47:0]  mac_i,
-  input  logic [31:0]  ip_i,
-  input  logic [31:0]  netmask_i,
-  input  logic [47:0]  gateway_mac_i,
-  input  logic [7:0]   epoch_i,
-  input  logic [63:0]  s_tlp_tdata_i,
-  input  logic [7:0]   s_tlp_tkeep_i,
-  input  logic         s_tlp_tvalid_i,
-  input  logic         s_tlp_tlast_i,
-  input  logic [2:0]   s_tlp_tuser_i,
-  output logic         s_tlp_tready_o,
-  output logic [$bits(reg_op_t)-1:0] reg_op_o,
-  output logic         reg_op_valid_o,
-  input  logic         reg_op_ready_i,
-  output logic         cpl_pay_even_we_o,
-  output logic         cpl_pay_odd_we_o,
-  output logic [4:0]   pay_even_idx_o,
-  output logic [31:0]  pay_even_data_o,
-  output logic [4:0]   pay_odd_idx_o,
-  output logic [31:0]  pay_odd_data_o,
-  output logic         cpl_valid_o,
-  output logic [$bits(cpl_head_t)-1:0] cpl_head_o,
-  input  logic         cpl_ready_i,
-  input  logic         page_cfg_write_i,
-  input  logic [$clog2(Pages)-1:0] page_cfg_index_i,
-  input  logic [63:0]  page_cfg_entry_i,
-  input  logic         page_cfg_read_i,
-  output logic [63:0]  page_cfg_entry_o,
-  output logic         page_cfg_read_done_o,
-  input  logic         pcid_cfg_write_i,
-  input  logic [$clog2(PcIds)-1:0] pcid_cfg_index_i,
-  input  logic [127:0] pcid_cfg_entry_i,
-  input  logic         pcid_cfg_read_i,
-  output logic [127:0] pcid_cfg_entry_o,
-  output logic         pcid_cfg_read_done_o,
-  output logic         alloc_o,
-  output logic [$bits(load_t)-1:0] alloc_load_o,
-  input  logic         alloc_ok_i,
-  input  logic [7:0]   alloc_tag_i,
+  input  logic                          clk_pcie_i,
+  input  logic                          rst_pcie_i,
+  input  logic                          clk_net_i,
+  input  logic                          rst_net_i,
+  input  logic [                  47:0] mac_i,
+  input  logic [                  31:0] ip_i,
+  input  logic [                  31:0] netmask_i,
+  input  logic [                  47:0] gateway_mac_i,
+  input  logic [                   7:0] epoch_i,
+  input  logic [                  63:0] s_tlp_tdata_i,
+  input  logic [                   7:0] s_tlp_tkeep_i,
+  input  logic                          s_tlp_tvalid_i,
+  input  logic                          s_tlp_tlast_i,
+  input  logic [                   2:0] s_tlp_tuser_i,
+  output logic                          s_tlp_tready_o,
+  output logic [   $bits(reg_op_t)-1:0] reg_op_o,
+  output logic                          reg_op_valid_o,
+  input  logic                          reg_op_ready_i,
+  output logic                          cpl_pay_even_we_o,
+  output logic                          cpl_pay_odd_we_o,
+  output logic [                   4:0] pay_even_idx_o,
+  output logic [                  31:0] pay_even_data_o,
+  output logic [                   4:0] pay_odd_idx_o,
+  output logic [                  31:0] pay_odd_data_o,
+  output logic                          cpl_valid_o,
+  output logic [ $bits(cpl_head_t)-1:0] cpl_head_o,
+  input  logic                          cpl_ready_i,
+  input  logic                          page_cfg_write_i,
+  input  logic [     $clog2(Pages)-1:0] page_cfg_index_i,
+  input  logic [                  63:0] page_cfg_entry_i,
+  input  logic                          page_cfg_read_i,
+  output logic [                  63:0] page_cfg_entry_o,
+  output logic                          page_cfg_read_done_o,
+  input  logic                          pcid_cfg_write_i,
+  input  logic [     $clog2(PcIds)-1:0] pcid_cfg_index_i,
+  input  logic [                 127:0] pcid_cfg_entry_i,
+  input  logic                          pcid_cfg_read_i,
+  output logic [                 127:0] pcid_cfg_entry_o,
+  output logic                          pcid_cfg_read_done_o,
+  output logic                          alloc_o,
+  output logic [     $bits(load_t)-1:0] alloc_load_o,
+  input  logic                          alloc_ok_i,
+  input  logic [                   7:0] alloc_tag_i,
   output logic [$bits(cpl_error_t)-1:0] cpl_error_o,
-  output logic         cpl_error_valid_o,
-  input  logic         cpl_error_ready_i,
+  output logic                          cpl_error_valid_o,
+  input  logic                          cpl_error_ready_i,
   /// Pulses on clk_pcie_i: {malformed, poisoned, unsupported, page_beyond, no_tag, load_unmapped,
   /// store_unmapped, load, store}
-  output logic [8:0]   cnt_pcie_o,
+  output logic [                   8:0] cnt_pcie_o,
   /// Pulses on clk_net_i: {arp, error, completion, load, store}
-  output logic [4:0]   cnt_net_o,
-  output logic         slot_free_o,
-  input  logic         slot_commit_i,
-  input  logic [$bits(tx_frame_t)-1:0] slot_frame_i,
-  input  logic         slot_pay_even_we_i,
-  input  logic         slot_pay_odd_we_i,
-  input  logic [4:0]   slot_pay_idx_i,
-  input  logic [31:0]  slot_pay_even_i,
-  input  logic [31:0]  slot_pay_odd_i,
-  input  logic         deny_valid_i,
-  input  logic [$bits(tx_frame_t)-1:0] deny_frame_i,
-  output logic         deny_pop_o,
-  input  logic [63:0]  s_arp_tdata_i,
-  input  logic [7:0]   s_arp_tkeep_i,
-  input  logic         s_arp_tvalid_i,
-  input  logic         s_arp_tlast_i,
-  output logic         s_arp_tready_o,
-  output logic [63:0]  xgmii_txd_o,
-  output logic [7:0]   xgmii_txc_o,
-  output logic         busy_pcie_o,
-  output logic         busy_net_o
+  output logic [                   4:0] cnt_net_o,
+  output logic                          slot_free_o,
+  input  logic                          slot_commit_i,
+  input  logic [ $bits(tx_frame_t)-1:0] slot_frame_i,
+  input  logic                          slot_pay_even_we_i,
+  input  logic                          slot_pay_odd_we_i,
+  input  logic [                   4:0] slot_pay_idx_i,
+  input  logic [                  31:0] slot_pay_even_i,
+  input  logic [                  31:0] slot_pay_odd_i,
+  input  logic                          deny_valid_i,
+  input  logic [ $bits(tx_frame_t)-1:0] deny_frame_i,
+  output logic                          deny_pop_o,
+  input  logic [                  63:0] s_arp_tdata_i,
+  input  logic [                   7:0] s_arp_tkeep_i,
+  input  logic                          s_arp_tvalid_i,
+  input  logic                          s_arp_tlast_i,
+  output logic                          s_arp_tready_o,
+  output logic [                  63:0] xgmii_txd_o,
+  output logic [                   7:0] xgmii_txc_o,
+  output logic                          busy_pcie_o,
+  output logic                          busy_net_o
 );
-  axis_if #(.DataW(64), .UserW(3)) s_tlp ();
-  axis_if #(.DataW(64), .UserW(1)) frames ();
-  axis_if #(.DataW(64), .UserW(1)) arp ();
-  axis_if #(.DataW(64), .UserW(1)) mac ();
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) s_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) frames ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) arp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) mac ();
 
   assign s_tlp.tdata    = s_tlp_tdata_i;
   assign s_tlp.tkeep    = s_tlp_tkeep_i;
@@ -107,11 +119,11 @@ module tb_ipnuma_tx
   assign arp.tuser      = '0;
   assign s_arp_tready_o = arp.tready;
 
-  logic       page_look, page_first, page_end, store_ready, load_ready, even_we, odd_we;
+  logic page_look, page_first, page_end, store_ready, load_ready, even_we, odd_we;
   page_op_t   page_op;
   cpl_error_t rx_error;
   logic       rx_error_valid;
-  logic       busy_rx, busy_req, busy_slots, busy_req_net, busy_slots_net, busy_fb, busy_mux, busy_mac;
+  logic busy_rx, busy_req, busy_slots, busy_req_net, busy_slots_net, busy_fb, busy_mux, busy_mac;
 
   tlp_rx #(
     .Pages(Pages)
@@ -136,6 +148,7 @@ module tb_ipnuma_tx
     .pay_odd_data_o,
     .cpl_pay_even_we_o,
     .cpl_pay_odd_we_o,
+    .cpl_active_o         (),
     .cpl_valid_o,
     .cpl_head_o           (cpl_head_o),
     .cpl_ready_i,
@@ -148,7 +161,7 @@ module tb_ipnuma_tx
     .busy_o               (busy_rx)
   );
 
-  logic      [2:0]       src_valid, src_permitted, src_pop;
+  logic [2:0] src_valid, src_permitted, src_pop;
   tx_frame_t [2:0]       src_frame;
   logic      [2:0][63:0] src_pay_word;
   logic      [4:0]       pay_idx;
