@@ -364,8 +364,8 @@ class Sender:
         for k in range(0, len(frame), 8):
             if k // 8 == stall_at:
                 dut[f"{p}_tvalid_i"].value = 0
-                # Long enough to pass a cycle with tready.
-                for _ in range(20):
+                # Just long enough to meet a cycle with tready.
+                for _ in range(1 if p == "xtx" else 20):
                     await self._cycle()
             beat = frame[k : k + 8]
             dut[f"{p}_tvalid_i"].value = 1
@@ -498,6 +498,9 @@ async def xgmii_tx_spoil_and_underrun(dut) -> None:
         else:
             assert found.frame == frame[: 8 * stall_at] + bytes([ERROR])
     check_gaps(seen, None, 9)
+    for i, (a, b) in enumerate(zip(seen, seen[1:], strict=False)):
+        if plan[i][1] == "stall":
+            assert b.start - a.end >= 12
     kinds = Counter(k for _, k, _ in plan)
     assert sender.stats == {
         "good": kinds["good"],
