@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one calendar, and what may pass between components.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use ipnuma_rtl::NetWord;
+
+use crate::record::PacketId;
+use crate::time::Picoseconds;
+
+/// Index of a component in the rack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComponentId(pub u32);
+
+/// A transaction layer packet on its way, with what the simulator knows about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tlp {
+    /// Header and data, byte 0 first.
+    pub bytes: Vec<u8>,
+    /// BAR hit; meaningful towards the NIC (0 registers, 2 pages, 7 none).
+    pub bar: u8,
+    /// The traced packet that this TLP belongs to.
+    pub packet: Option<PacketId>,
+}
+
+/// The port protocol: everything that one component may tell another.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// PCI Express, either direction: MMIO write and read, DMA, completions.
+    Tlp(Tlp),
+    /// PCI Express flow control: receive buffers of the NIC that are free again.
+    Credits(u32),
+    /// One word of the MAC's interface, on the pins of the receiving PHY side.
+    Word {
+        /// The word.
+        word: NetWord,
+        /// The packet whose frame ends in this word.
+        packet: Option<PacketId>,
+    },
+    /// Of a component to itself: the CPU goes on.
+    Wake,
+    /// Of a component to itself: a clock edge.
+    Edge,
+}
+
+impl Message {
+    /// At one and the same time messages come before wake-ups, and both before clock edges, so that what an edge sees
+    /// does not depend on how events were put in.
+    const fn class(&self) -> u8 {
+        match self {
+            Self::Tlp(_) | Self::Credits(_) | Self::Word { .. } => 0,
+            Self::Wake => 1,
+            Self::Edge => 2,
+        }
+    }
+}
+
+/// One entry of the calendar.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When.
+    pub time: Picoseconds,
+    /// For whom.
+    pub to: ComponentId,
+    /// From whom.
+    pub from: ComponentId,
+    /// What.
+    pub message: Message,
+    class: u8,
+    sequence: u64,
+}
+
+impl Event {
+    fn key(&self) -> (Picoseconds, u8, ComponentId, ComponentId, u64) {
+        (
+            self.time,
+            self.class,
+            self.to,
+            self.from,
+            self.sequence,
+        )
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives its greatest entry first.
+        other.key().cmp(&self.key())
+    }
+}
+
+/// What a component wants to send; the rack takes it after the component has run.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Time, destination, message.
+    pub messages: Vec<(Picoseconds, ComponentId, Message)>,
+}
+
+impl Outbox {
+    /// Sends a message that arrives at `time`.
+    pub fn send(&mut self, time: Picoseconds, to: ComponentId, message: Message) {
+        self.messages.push((time, to, message));
+    }
+}
+
+/// All future events in deterministic order: time, kind, destination, source, order of sending.
+#[derive(Debug, Default)]
+pub struct Calendar {
+    heap: BinaryHeap<Event>,
+    sequences: Vec<u64>,
+    waiting: usize,
+}
+
+impl Calendar {
+    /// Enters what a component wants to send at `now`.
+    pub fn post(&mut self, now: Picoseconds, from: ComponentId, outbox: &mut Outbox) {
+        for (time, to, message) in outbox.messages.drain(..) {
+            assert!(
+                time > now || (time == now && to == from),
+                "a message from component {} to {} at {now} has no lookahead",
+                from.0,
+                to.0
+            );
+            let index = from.0 as usize;
+            if self.sequences.len() <= index {
+                self.sequences.resize(index + 1, 0);
+            }
+            let class = message.class();
+            // Edges have an order of their own: skipping them must not renumber messages.
+            let sequence = if class == 2 {
+                0
+            } else {
+                self.waiting += 1;
+                self.sequences[index] += 1;
+                self.sequences[index]
+            };
+            self.heap.push(Event {
+                time,
+                to,
+                from,
+                message,
+                class,
+                sequence,
+            });
+        }
+    }
+
+    /// Takes the next event.
+    pub fn next(&mut self) -> Option<Event> {
+        let event = self.heap.pop()?;
+        if event.class != 2 {
+            self.waiting -= 1;
+        }
+        Some(event)
+    }
+
+    /// Whether nothing but clock edges is to come.
+    pub fn only_edges(&self) -> bool {
+        self.waiting == 0
+    }
+}

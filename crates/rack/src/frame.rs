@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Puts frames together from the words of a MAC's interface.
+
+use ipnuma_rtl::NetWord;
+
+use crate::time::Picoseconds;
+
+const START: u8 = 0xFB;
+const TERMINATE: u8 = 0xFD;
+/// Preamble and start delimiter that remain after the start character took the first byte's place.
+const PREAMBLE_BYTES: usize = 7;
+
+/// A frame with the times of its first and last word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// From the destination address to the FCS.
+    pub bytes: Vec<u8>,
+    /// When the word with the start was there.
+    pub first: Picoseconds,
+    /// When the word with the last byte of the FCS was there.
+    pub last: Picoseconds,
+}
+
+/// Collects words; see [`Framer::word`].
+#[derive(Clone, Debug, Default)]
+pub struct Framer {
+    bytes: Vec<u8>,
+    first: Picoseconds,
+    last: Picoseconds,
+    inside: bool,
+}
+
+impl Framer {
+    /// Takes the next word; returns the frame that ends in it.
+    pub fn word(&mut self, time: Picoseconds, word: NetWord) -> Option<Frame> {
+        match word {
+            NetWord::Xgmii { data, control } => {
+                let mut done = None;
+                for (lane, byte) in data.to_le_bytes().into_iter().enumerate() {
+                    if control >> lane & 1 == 0 {
+                        self.byte(time, byte);
+                    } else if byte == START {
+                        self.begin(time);
+                    } else if byte == TERMINATE && self.inside {
+                        done = self.end(PREAMBLE_BYTES);
+                    } else {
+                        // Idle or an error character: no whole frame.
+                        self.inside = false;
+                    }
+                }
+                done
+            }
+            NetWord::Gmii { data, enable, .. } => match (self.inside, enable) {
+                (false, true) => {
+                    self.begin(time);
+                    self.byte(time, data);
+                    None
+                }
+                (true, true) => {
+                    self.byte(time, data);
+                    None
+                }
+                (true, false) => self.end(PREAMBLE_BYTES + 1),
+                (false, false) => None,
+            },
+        }
+    }
+
+    fn begin(&mut self, time: Picoseconds) {
+        self.bytes.clear();
+        self.first = time;
+        self.inside = true;
+    }
+
+    fn byte(&mut self, time: Picoseconds, byte: u8) {
+        if self.inside {
+            self.bytes.push(byte);
+            self.last = time;
+        }
+    }
+
+    fn end(&mut self, preamble: usize) -> Option<Frame> {
+        self.inside = false;
+        let bytes = self.bytes.get(preamble..)?.to_vec();
+        Some(Frame {
+            bytes,
+            first: self.first,
+            last: self.last,
+        })
+    }
+}
+
+/// Offset of the UDP payload in the frames that the NIC builds.
+const PAYLOAD: usize = wire::PAYLOAD_OFFSET;
+
+/// Whether the frame carries a store: compact, or tlp with a memory write.
+pub fn is_store(frame: &[u8]) -> bool {
+    let udp = frame.get(12..14) == Some(&[8, 0])
+        && frame.get(36..38) == Some(&wire::UDP_PORT.to_be_bytes());
+    let Some(&[first, second]) = frame.get(PAYLOAD..PAYLOAD + 2) else {
+        return false;
+    };
+    if !udp {
+        return false;
+    }
+    if first >> 4 == wire::COMPACT_NIBBLE {
+        return true;
+    }
+    u16::from_be_bytes([first, second]) == wire::TLP_MAGIC
+        && frame.get(PAYLOAD + wire::HEADER_BYTES) == Some(&wire::FMT_MWR64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xgmii_in_both_start_lanes() {
+        for lead in [0, 4] {
+            let mut stream: Vec<(u8, bool)> = vec![(7, true); lead];
+            stream.push((START, true));
+            stream.extend([(0x55, false); 6]);
+            stream.push((0xD5, false));
+            stream.extend((0..61).map(|byte| (byte, false)));
+            stream.push((TERMINATE, true));
+            stream.resize(stream.len().next_multiple_of(8), (7, true));
+            let mut framer = Framer::default();
+            let mut frames = Vec::new();
+            for (index, lanes) in stream.chunks(8).enumerate() {
+                let data = lanes.iter().rev().fold(0, |d, l| d << 8 | u64::from(l.0));
+                let control = lanes.iter().rev().fold(0, |c, l| c << 1 | u8::from(l.1));
+                let word = NetWord::Xgmii { data, control };
+                frames.extend(framer.word(Picoseconds(index as u64), word));
+            }
+            assert_eq!(frames.len(), 1);
+            assert_eq!(frames[0].bytes, (0..61).collect::<Vec<u8>>());
+            assert_eq!(frames[0].first, Picoseconds(0));
+            assert_eq!(frames[0].last.0 as usize, (lead + 8 + 61 - 1) / 8);
+        }
+    }
+}

@@ -1,0 +1,746 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host: memory, root complex, and a CPU whose program is a coroutine.
+//!
+//! A program is an `async fn` over a [`HostApi`]. It runs in no time until it asks for something that takes time.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use wire::tlp::{Completion, CompletionStatus, MemRequest, TlpHeader, TlpView, byte_enables};
+
+use crate::calendar::{ComponentId, Message, Outbox, Tlp};
+use crate::error::Error;
+use crate::memory::Memory;
+use crate::pcie::{Lanes, RECEIVE_CREDITS};
+use crate::platform::HostTiming;
+use crate::record::{PacketId, Point, Recorder};
+use crate::time::Picoseconds;
+
+/// Where BAR 0 is in every host's address space.
+pub const BAR0: u64 = 0xF000_0000;
+const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
+/// Where BAR 2, the pages, is in every host's address space.
+pub const BAR2: u64 = 0x8000_0000;
+const BAR2_BYTES: u64 = 1 << wire::registers::BAR2_ADDR_W;
+/// Bytes of a write-combining buffer and of a cache line.
+pub const LINE_BYTES: usize = 64;
+/// Stores that the root complex holds back for want of credits before the core stalls.
+const STORE_QUEUE: usize = 16;
+/// Largest completion that the root complex sends.
+const COMPLETION_BYTES: usize = 128;
+/// The root complex's own number.
+const ROOT_ID: u16 = 0;
+
+/// A program: it ends, or gives up with a sentence.
+pub type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+/// What a program may ask of its host.
+#[derive(Debug)]
+enum Request {
+    Store { address: u64, data: Vec<u8> },
+    StoreCombined { address: u64, data: Vec<u8> },
+    Fence,
+    Load { address: u64, bytes: usize },
+    Poll { address: u64, old: Vec<u8> },
+    SleepUntil(Picoseconds),
+    ReadMemory { address: u64, bytes: usize },
+    WriteMemory { address: u64, data: Vec<u8> },
+    Measure(bool),
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    now: Picoseconds,
+    request: Option<Request>,
+    answer: Option<Vec<u8>>,
+}
+
+/// The CPU as a program sees it.
+#[derive(Clone, Debug)]
+pub struct HostApi {
+    port: Rc<RefCell<Port>>,
+}
+
+struct Answer {
+    port: Rc<RefCell<Port>>,
+}
+
+impl Future for Answer {
+    type Output = Vec<u8>;
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Vec<u8>> {
+        match self.port.borrow_mut().answer.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl HostApi {
+    async fn ask(&self, request: Request) -> Vec<u8> {
+        self.port.borrow_mut().request = Some(request);
+        Answer {
+            port: Rc::clone(&self.port),
+        }
+        .await
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Picoseconds {
+        self.port.borrow().now
+    }
+
+    /// An uncached store of whole DWs (4 or 8 bytes): one TLP. Takes no time of its own, but the next one has to keep
+    /// the platform's interval.
+    pub async fn store(&self, address: u64, data: &[u8]) {
+        let data = data.to_vec();
+        self.ask(Request::Store { address, data }).await;
+    }
+
+    /// A store of 4 bytes.
+    pub async fn store4(&self, address: u64, value: u32) {
+        self.store(address, &value.to_le_bytes()).await;
+    }
+
+    /// A store of 8 bytes.
+    pub async fn store8(&self, address: u64, value: u64) {
+        self.store(address, &value.to_le_bytes()).await;
+    }
+
+    /// A copy to write-combining memory: leaves as one TLP when the line is full, another line is begun, or a fence comes.
+    pub async fn store_combined(&self, address: u64, data: &[u8]) {
+        let data = data.to_vec();
+        self.ask(Request::StoreCombined { address, data }).await;
+    }
+
+    /// Sends what the write-combining buffer holds.
+    pub async fn fence(&self) {
+        self.ask(Request::Fence).await;
+    }
+
+    /// Loads whole DWs, at most a line, from the NIC.
+    pub async fn load(&self, address: u64, bytes: usize) -> Vec<u8> {
+        self.ask(Request::Load { address, bytes }).await
+    }
+
+    /// Loads 4 bytes.
+    pub async fn load4(&self, address: u64) -> u32 {
+        let bytes = self.load(address, 4).await;
+        u32::from_le_bytes(bytes.try_into().unwrap_or([0xFF; 4]))
+    }
+
+    /// Polls memory until it differs from `old`; returns what is there then.
+    pub async fn poll(&self, address: u64, old: &[u8]) -> Vec<u8> {
+        let old = old.to_vec();
+        self.ask(Request::Poll { address, old }).await
+    }
+
+    /// Computes for a while.
+    pub async fn compute(&self, time: Picoseconds) {
+        self.sleep_until(self.now() + time).await;
+    }
+
+    /// Does nothing until then; returns at once if it is later already.
+    pub async fn sleep_until(&self, time: Picoseconds) {
+        self.ask(Request::SleepUntil(time)).await;
+    }
+
+    /// Reads the host's memory; no time passes.
+    pub async fn read_memory(&self, address: u64, bytes: usize) -> Vec<u8> {
+        self.ask(Request::ReadMemory { address, bytes }).await
+    }
+
+    /// Writes the host's memory; no time passes.
+    pub async fn write_memory(&self, address: u64, data: &[u8]) {
+        let data = data.to_vec();
+        self.ask(Request::WriteMemory { address, data }).await;
+    }
+
+    /// Begins or ends the part of the run that is reported.
+    pub async fn measure(&self, on: bool) {
+        self.ask(Request::Measure(on)).await;
+    }
+}
+
+/// What the CPU is waiting for.
+#[derive(Debug)]
+enum Waiting {
+    Nothing,
+    /// To issue this request at the time of the wake-up.
+    Retry(Request),
+    /// For credits, to issue this request.
+    Credits(Request),
+    /// For the time of the wake-up, to go on with this answer.
+    Time(Vec<u8>),
+    Completion {
+        tag: u8,
+        bytes: usize,
+        data: Vec<u8>,
+    },
+    Memory {
+        address: u64,
+        old: Vec<u8>,
+        since: Picoseconds,
+        packet: Option<PacketId>,
+    },
+}
+
+/// Completions of a DMA read that the root complex will send.
+#[derive(Debug)]
+struct PendingRead {
+    due: Picoseconds,
+    request: MemRequest,
+}
+
+#[derive(Debug)]
+struct CombiningBuffer {
+    line: u64,
+    data: [u8; LINE_BYTES],
+    mask: u64,
+}
+
+/// The component.
+pub struct Host {
+    id: ComponentId,
+    /// Its name in the topology.
+    pub name: String,
+    nic: ComponentId,
+    timing: HostTiming,
+    memory: Memory,
+    port: Rc<RefCell<Port>>,
+    program: Option<Program>,
+    waiting: Waiting,
+    down: Lanes,
+    credits: u32,
+    queue: VecDeque<Tlp>,
+    buffer: CombiningBuffer,
+    next_store: Picoseconds,
+    next_tag: u8,
+    reads: VecDeque<PendingRead>,
+    /// DMA writes that nobody has polled for yet: the last packet for each line.
+    landed: BTreeMap<u64, PacketId>,
+    /// Why a poll or a completion came to nothing.
+    failure: Option<String>,
+}
+
+impl Host {
+    /// A host without a program.
+    pub fn new(id: ComponentId, name: String, nic: ComponentId, timing: HostTiming) -> Self {
+        Self {
+            id,
+            name,
+            nic,
+            timing,
+            memory: Memory::default(),
+            port: Rc::default(),
+            program: None,
+            waiting: Waiting::Nothing,
+            down: Lanes::new(timing.link, timing.down),
+            credits: RECEIVE_CREDITS,
+            queue: VecDeque::new(),
+            buffer: CombiningBuffer {
+                line: 0,
+                data: [0; LINE_BYTES],
+                mask: 0,
+            },
+            next_store: Picoseconds::ZERO,
+            next_tag: 0,
+            reads: VecDeque::new(),
+            landed: BTreeMap::new(),
+            failure: None,
+        }
+    }
+
+    /// What its programs use.
+    pub fn api(&self) -> HostApi {
+        HostApi {
+            port: Rc::clone(&self.port),
+        }
+    }
+
+    /// Gives the CPU a program, to be started by [`Host::start`].
+    pub fn run(&mut self, program: Program) {
+        self.program = Some(program);
+    }
+
+    /// Whether there is nothing more to do for the CPU.
+    pub fn is_done(&self) -> bool {
+        self.program.is_none()
+    }
+
+    /// What the CPU is waiting for, as part of a sentence.
+    pub fn describe(&self) -> Option<String> {
+        self.program.as_ref()?;
+        let what = match &self.waiting {
+            Waiting::Memory { address, since, .. } => {
+                format!("polls address {address:#x} since {since}")
+            }
+            Waiting::Completion { tag, .. } => format!("waits for the completion of load {tag}"),
+            Waiting::Credits(_) => "waits for PCI Express credits".to_owned(),
+            Waiting::Nothing | Waiting::Retry(_) | Waiting::Time(_) => "computes".to_owned(),
+        };
+        Some(format!("host {} {what}", self.name))
+    }
+
+    /// Starts the program.
+    pub fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
+        out.send(now, self.id, Message::Wake);
+    }
+
+    /// Something arrives.
+    pub fn receive(
+        &mut self,
+        now: Picoseconds,
+        message: Message,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error> {
+        match message {
+            Message::Wake => self.wake(now, out, record),
+            Message::Credits(count) => {
+                self.credits += count;
+                self.drain(now, out);
+                if let Waiting::Credits(_) = self.waiting {
+                    let Waiting::Credits(request) =
+                        std::mem::replace(&mut self.waiting, Waiting::Nothing)
+                    else {
+                        unreachable!("matched above")
+                    };
+                    self.serve(now, request, out, record);
+                    self.step(now, out, record);
+                }
+            }
+            Message::Tlp(tlp) => self.from_nic(now, tlp, out, record),
+            Message::Word { .. } | Message::Edge => {
+                unreachable!("a host is sent TLPs, credits and wake-ups only")
+            }
+        }
+        match self.failure.take() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Program {
+                time: now,
+                host: self.name.clone(),
+                reason,
+            }),
+        }
+    }
+
+    fn wake(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
+        while self.reads.front().is_some_and(|read| read.due <= now) {
+            let read = self.reads.pop_front().expect("looked at above");
+            self.complete(now, &read.request, out, record);
+        }
+        match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
+            Waiting::Nothing => self.step(now, out, record),
+            Waiting::Retry(request) if self.next_store <= now => {
+                self.serve(now, request, out, record);
+                self.step(now, out, record);
+            }
+            Waiting::Time(answer) if self.port.borrow().now <= now => {
+                // The time that was slept for is kept in the port.
+                self.answer(answer);
+                self.step(now, out, record);
+            }
+            Waiting::Memory {
+                address,
+                old,
+                since,
+                packet,
+            } => {
+                self.waiting = Waiting::Memory {
+                    address,
+                    old,
+                    since,
+                    packet,
+                };
+                if self.look(now, out, record) {
+                    self.step(now, out, record);
+                }
+            }
+            // A wake-up for something else.
+            other => self.waiting = other,
+        }
+    }
+
+    fn answer(&self, answer: Vec<u8>) {
+        self.port.borrow_mut().answer = Some(answer);
+    }
+
+    /// Runs the program until it waits.
+    fn step(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
+        while matches!(self.waiting, Waiting::Nothing) && self.failure.is_none() {
+            let Some(program) = &mut self.program else {
+                return;
+            };
+            self.port.borrow_mut().now = now;
+            let mut context = Context::from_waker(Waker::noop());
+            match program.as_mut().poll(&mut context) {
+                Poll::Ready(result) => {
+                    self.program = None;
+                    self.failure = result.err();
+                    return;
+                }
+                Poll::Pending => {
+                    let request = self.port.borrow_mut().request.take();
+                    let request = request.expect("a program waits only for its host");
+                    self.serve(now, request, out, record);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, now: Picoseconds, request: Request, out: &mut Outbox, record: &mut Recorder) {
+        let is_store = matches!(
+            request,
+            Request::Store { .. } | Request::StoreCombined { .. } | Request::Fence
+        );
+        if is_store && self.next_store > now {
+            out.send(self.next_store, self.id, Message::Wake);
+            self.waiting = Waiting::Retry(request);
+            return;
+        }
+        if is_store && self.queue.len() >= STORE_QUEUE {
+            self.waiting = Waiting::Credits(request);
+            return;
+        }
+        match request {
+            Request::Store { address, data } => {
+                self.flush(now, out, record);
+                self.send_store(now, address, &data, out, record);
+                self.next_store = now + self.timing.store_interval;
+                self.answer(Vec::new());
+            }
+            Request::StoreCombined { address, data } => {
+                self.combine(now, address, &data, out, record);
+                self.next_store = now + self.timing.combined_store;
+                self.answer(Vec::new());
+            }
+            Request::Fence => {
+                self.flush(now, out, record);
+                self.answer(Vec::new());
+            }
+            Request::Load { address, bytes } => self.load(now, address, bytes, out, record),
+            Request::Poll { address, old } => {
+                let packet = self.landed.remove(&(address / LINE_BYTES as u64));
+                self.waiting = Waiting::Memory {
+                    address,
+                    old,
+                    since: now,
+                    packet,
+                };
+                self.look(now, out, record);
+            }
+            Request::SleepUntil(time) if time > now => {
+                self.port.borrow_mut().now = time;
+                out.send(time, self.id, Message::Wake);
+                self.waiting = Waiting::Time(Vec::new());
+            }
+            Request::SleepUntil(_) => self.answer(Vec::new()),
+            Request::ReadMemory { address, bytes } => {
+                let mut data = vec![0; bytes];
+                self.memory.read(address, &mut data);
+                self.answer(data);
+            }
+            Request::WriteMemory { address, data } => {
+                self.memory.write(address, &data);
+                self.answer(Vec::new());
+            }
+            Request::Measure(on) => {
+                record.measuring = on;
+                self.answer(Vec::new());
+            }
+        }
+    }
+
+    /// Looks at polled memory, now or at the next look of the polling loop; true if the program may go on.
+    fn look(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) -> bool {
+        let Waiting::Memory {
+            address,
+            old,
+            since,
+            packet,
+        } = &self.waiting
+        else {
+            return false;
+        };
+        let mut data = vec![0; old.len()];
+        self.memory.read(*address, &mut data);
+        if data == *old {
+            return false;
+        }
+        let period = self.timing.poll_period;
+        let look = if period.0 == 0 {
+            now
+        } else {
+            period.next_edge(*since, now)
+        };
+        if look > now {
+            out.send(look, self.id, Message::Wake);
+            return false;
+        }
+        if let Some(id) = *packet {
+            record.seen(id, now, self.id);
+        }
+        self.waiting = Waiting::Nothing;
+        self.answer(data);
+        true
+    }
+
+    fn bar(address: u64) -> Option<u8> {
+        if (BAR0..BAR0 + BAR0_BYTES).contains(&address) {
+            Some(0)
+        } else if (BAR2..BAR2 + BAR2_BYTES).contains(&address) {
+            Some(2)
+        } else {
+            None
+        }
+    }
+
+    fn send_store(
+        &mut self,
+        now: Picoseconds,
+        address: u64,
+        data: &[u8],
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
+        let Some(bar) = Self::bar(address) else {
+            self.failure = Some(format!("a store to {address:#x}, where no BAR is"));
+            return;
+        };
+        let length = (data.len() / 4) as u16;
+        let (first_be, last_be) = byte_enables(length, 0, 0);
+        let header = TlpHeader::MemWrite(MemRequest {
+            length,
+            requester_id: ROOT_ID,
+            first_be,
+            last_be,
+            address,
+            ..MemRequest::default()
+        });
+        match header.emit(data) {
+            Ok(bytes) => {
+                let packet = (bar == 2).then(|| record.issue(now, self.id, data));
+                record.access(self.id, |count| count.cpu_write += 1);
+                self.queue.push_back(Tlp { bytes, bar, packet });
+                self.drain(now, out);
+            }
+            Err(error) => self.failure = Some(format!("a store to {address:#x}: {error}")),
+        }
+    }
+
+    /// Sends what credits permit.
+    fn drain(&mut self, now: Picoseconds, out: &mut Outbox) {
+        while self.credits > 0 {
+            let Some(tlp) = self.queue.pop_front() else {
+                return;
+            };
+            self.credits -= 1;
+            let arrival = self.down.send(now, now, tlp.bytes.len());
+            out.send(arrival, self.nic, Message::Tlp(tlp));
+        }
+    }
+
+    fn combine(
+        &mut self,
+        now: Picoseconds,
+        address: u64,
+        data: &[u8],
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
+        let line = address / LINE_BYTES as u64;
+        let start = (address % LINE_BYTES as u64) as usize;
+        if start + data.len() > LINE_BYTES {
+            self.failure = Some(format!("a combined store to {address:#x} crosses a line"));
+            return;
+        }
+        if line != self.buffer.line {
+            self.flush(now, out, record);
+            self.buffer.line = line;
+        }
+        for (offset, byte) in (start..).zip(data) {
+            self.buffer.data[offset] = *byte;
+            self.buffer.mask |= 1 << offset;
+        }
+        if self.buffer.mask == u64::MAX {
+            self.flush(now, out, record);
+        }
+    }
+
+    /// Sends the write-combining buffer, one TLP for each run of DWs.
+    fn flush(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
+        let mask = std::mem::take(&mut self.buffer.mask);
+        let base = self.buffer.line * LINE_BYTES as u64;
+        let data = self.buffer.data;
+        let mut dw = 0;
+        while dw < LINE_BYTES / 4 {
+            let start = dw;
+            while dw < LINE_BYTES / 4 && mask >> (4 * dw) & 0xF == 0xF {
+                dw += 1;
+            }
+            if dw > start {
+                let address = base + 4 * start as u64;
+                self.send_store(now, address, &data[4 * start..4 * dw], out, record);
+            } else {
+                dw += 1;
+            }
+        }
+    }
+
+    fn load(&mut self, now: Picoseconds, address: u64, bytes: usize, out: &mut Outbox, record: &mut Recorder) {
+        let Some(bar) = Self::bar(address) else {
+            self.failure = Some(format!("a load from {address:#x}, where no BAR is"));
+            return;
+        };
+        if self.timing.load.is_none() {
+            self.failure = Some("a load, but the platform does not publish their latency".to_owned());
+            return;
+        }
+        let length = (bytes / 4) as u16;
+        let (first_be, last_be) = byte_enables(length, 0, 0);
+        let tag = self.next_tag;
+        self.next_tag = self.next_tag.wrapping_add(1);
+        let header = TlpHeader::MemRead(MemRequest {
+            length,
+            requester_id: ROOT_ID,
+            tag,
+            first_be,
+            last_be,
+            address,
+            ..MemRequest::default()
+        });
+        match header.emit(&[]) {
+            Ok(bytes_out) => {
+                record.access(self.id, |count| count.cpu_read += 1);
+                self.queue.push_back(Tlp {
+                    bytes: bytes_out,
+                    bar,
+                    packet: None,
+                });
+                self.drain(now, out);
+                self.waiting = Waiting::Completion {
+                    tag,
+                    bytes,
+                    data: Vec::new(),
+                };
+            }
+            Err(error) => self.failure = Some(format!("a load from {address:#x}: {error}")),
+        }
+    }
+
+    /// A TLP from the NIC is at the root complex, and a write in memory.
+    fn from_nic(&mut self, now: Picoseconds, tlp: Tlp, out: &mut Outbox, record: &mut Recorder) {
+        let header = TlpView::new(&tlp.bytes).and_then(|view| Ok((view.header()?, view.data())));
+        let (header, data) = match header {
+            Ok(parts) => parts,
+            Err(error) => {
+                self.failure = Some(format!("the NIC sent a bad TLP: {error}"));
+                return;
+            }
+        };
+        match header {
+            TlpHeader::MemWrite(request) => {
+                record.access(self.id, |count| count.dma_write += 1);
+                let (first_be, last_be) = (request.first_be, request.last_be);
+                self.memory
+                    .write_enabled(request.address, data, first_be, last_be);
+                if let Some(id) = tlp.packet {
+                    record.pass(id, Point::Visible, now);
+                    self.land(request.address / LINE_BYTES as u64, id, record);
+                }
+                if self.look(now, out, record) {
+                    self.step(now, out, record);
+                }
+            }
+            TlpHeader::MemRead(request) => {
+                record.access(self.id, |count| count.dma_read += 1);
+                let due = now + self.timing.dma_read;
+                self.reads.push_back(PendingRead { due, request });
+                out.send(due, self.id, Message::Wake);
+            }
+            TlpHeader::Completion(completion) => self.completed(now, &completion, data, out),
+        }
+    }
+
+    fn land(&mut self, line: u64, id: PacketId, record: &mut Recorder) {
+        if let Waiting::Memory {
+            address, packet, ..
+        } = &mut self.waiting
+            && *address / LINE_BYTES as u64 == line
+        {
+            packet.replace(id);
+        } else if let Some(older) = self.landed.insert(line, id) {
+            record.forget(older);
+        }
+    }
+
+    fn complete(&mut self, now: Picoseconds, request: &MemRequest, out: &mut Outbox, _: &mut Recorder) {
+        let mut data = vec![0; 4 * usize::from(request.length)];
+        self.memory.read(request.address, &mut data);
+        let mut left = request.byte_count();
+        let mut lower = request.lower_address();
+        for chunk in data.chunks(COMPLETION_BYTES) {
+            let header = TlpHeader::Completion(Completion {
+                tc: request.tc,
+                attr: request.attr,
+                ep: false,
+                length: (chunk.len() / 4) as u16,
+                completer_id: ROOT_ID,
+                status: CompletionStatus::Successful,
+                byte_count: left,
+                requester_id: request.requester_id,
+                tag: request.tag,
+                lower_address: lower,
+            });
+            let carried = chunk.len() as u16 - u16::from(lower & 3);
+            left = left.saturating_sub(carried);
+            lower = 0;
+            let bytes = header
+                .emit(chunk)
+                .expect("a completion of at most 128 bytes has a TLP");
+            self.queue.push_back(Tlp {
+                bytes,
+                bar: 7,
+                packet: None,
+            });
+        }
+        self.drain(now, out);
+    }
+
+    fn completed(&mut self, now: Picoseconds, completion: &Completion, data: &[u8], out: &mut Outbox) {
+        let Waiting::Completion {
+            tag,
+            bytes,
+            data: so_far,
+        } = &mut self.waiting
+        else {
+            self.failure = Some("a completion that nobody waits for".to_owned());
+            return;
+        };
+        if *tag != completion.tag {
+            self.failure = Some(format!(
+                "a completion with tag {} where {tag} was expected",
+                completion.tag
+            ));
+            return;
+        }
+        so_far.extend_from_slice(data);
+        let failed = completion.status != CompletionStatus::Successful;
+        if failed {
+            // What a failed load reads on a PC.
+            so_far.clear();
+            so_far.resize(*bytes, 0xFF);
+        }
+        if so_far.len() >= *bytes {
+            let answer = std::mem::take(so_far);
+            let due = now + self.timing.load.unwrap_or_default();
+            self.port.borrow_mut().now = due;
+            self.waiting = Waiting::Time(answer);
+            out.send(due, self.id, Message::Wake);
+        }
+    }
+}

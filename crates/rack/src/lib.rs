@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The virtual rack: hosts, PCI Express links, NICs in RTL and cables on one calendar in whole picoseconds.
+//!
+//! A [`Topology`] says what there is and what runs, a [`platform::Platform`] has the constants of what is not
+//! simulated, each with its source, and [`run::run`] makes an [`run::Outcome`] of them. Two runs with the same topology
+//! and seed do the same to the picosecond; [`record::Recorder::digest`] is the proof.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use rack::{Topology, run};
+//! # fn main() -> Result<(), rack::Error> {
+//! let topology = Topology::load(Path::new("rack.toml"))?;
+//! let outcome = run::run(&topology, &run::Options::default(), &run::rtl)?;
+//! println!("one way {:.1} ns", outcome.record.one_way.mean_ns());
+//! println!("run hash {}", outcome.record.digest());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: caches, more than one core a host, switches, packet loss on cables.
+
+#![forbid(unsafe_code)]
+
+pub mod calendar;
+pub mod error;
+pub mod frame;
+pub mod host;
+pub mod memory;
+pub mod model;
+pub mod nic;
+pub mod pcie;
+pub mod pingpong;
+pub mod platform;
+pub mod rack;
+pub mod record;
+pub mod run;
+pub mod time;
+pub mod topology;
+
+pub use error::Error;
+pub use ipnuma_rtl::NetSpeed;
+pub use time::Picoseconds;
+pub use topology::Topology;

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Platforms: everything that is assumed and not simulated, each figure with its source.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ipnuma_rtl::NetSpeed;
+use serde::Deserialize;
+
+use crate::error::{Error, located};
+use crate::pcie::LinkKind;
+use crate::time::Picoseconds;
+
+/// Header, data and no framing of a 4-byte memory write: the TLP for which one-way latencies are stated.
+const REFERENCE_TLP_BYTES: usize = 16;
+/// Bytes of a read request with a 3-DW header.
+const READ_TLP_BYTES: usize = 12;
+/// Bytes of a completion with 4 bytes of data.
+const COMPLETION_TLP_BYTES: usize = 16;
+
+/// How a constant came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The source measured it.
+    Measured,
+    /// The source states it as an estimate or a specification.
+    Stated,
+    /// Computed from figures of the source; the note says how.
+    Derived,
+}
+
+/// One constant, or the fact that there is none.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    ns: Option<f64>,
+    /// One value for each PCI Express link that the source has.
+    ns_by_link: Option<BTreeMap<LinkKind, f64>>,
+    /// The link at which `ns` was found, where the figure contains serialisation.
+    reference_link: Option<LinkKind>,
+    /// How it came to be.
+    pub origin: Option<Origin>,
+    /// Where it stands.
+    pub source: Option<String>,
+    /// Its address, if the source is on the net.
+    pub url: Option<String>,
+    /// What else must be known.
+    pub note: Option<String>,
+    /// Whether the figure was read in its source, and not quoted from memory.
+    #[serde(default = "yes")]
+    pub checked: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Constant {
+    /// The value for a link, if there is one.
+    pub fn at(&self, link: LinkKind) -> Option<Picoseconds> {
+        self.ns_by_link
+            .as_ref()
+            .and_then(|map| map.get(&link).copied())
+            .or(self.ns)
+            .map(Picoseconds::from_ns_f64)
+    }
+
+    /// The value, if it does not depend on the link.
+    pub fn value(&self) -> Option<Picoseconds> {
+        self.ns.map(Picoseconds::from_ns_f64)
+    }
+
+    /// The link whose serialisation a latency for `link` contains.
+    fn link_inside(&self, link: LinkKind) -> LinkKind {
+        match &self.ns_by_link {
+            Some(map) if map.contains_key(&link) => link,
+            _ => self.reference_link.unwrap_or(link),
+        }
+    }
+
+    /// The source in a few words, for tables.
+    pub fn cite(&self) -> String {
+        let source = self.source.as_deref().unwrap_or("no source");
+        let origin = match self.origin {
+            Some(Origin::Derived) => "derived: ",
+            Some(Origin::Stated) => "stated: ",
+            Some(Origin::Measured) | None => "",
+        };
+        let unchecked = if self.checked { "" } else { " (unchecked)" };
+        format!("{origin}{source}{unchecked}")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ns.is_none() && self.ns_by_link.is_none()
+    }
+}
+
+/// Constants of the physical layer for one line rate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    /// 10 Gb/s.
+    #[serde(rename = "10g", default)]
+    pub ten: Constant,
+    /// 1 Gb/s.
+    #[serde(rename = "1g", default)]
+    pub one: Constant,
+}
+
+/// PCI Express links for one line rate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultLinks {
+    #[serde(rename = "10g")]
+    ten: LinkKind,
+    #[serde(rename = "1g")]
+    one: LinkKind,
+}
+
+/// A set of published constants.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// Name, as in `--platform`.
+    pub name: String,
+    /// One line for headings.
+    pub title: String,
+    default_link: DefaultLinks,
+    /// From a CPU store to the TLP at the NIC's user side, for a 4-byte write.
+    pub store_latency: Constant,
+    /// Of that, what passes before the TLP leaves for the link.
+    #[serde(default)]
+    pub store_issue: Constant,
+    /// Between two uncached stores of one core.
+    #[serde(default)]
+    pub store_interval: Constant,
+    /// What one write-combining copy costs the core.
+    #[serde(default)]
+    pub combined_store: Constant,
+    /// From the NIC's memory write at its user side until the core can see it, for a 4-byte write.
+    pub dma_write_latency: Constant,
+    /// From the NIC's 4-byte read request to the completion.
+    #[serde(default)]
+    pub dma_read_latency: Constant,
+    /// A 4-byte load by the CPU.
+    #[serde(default)]
+    pub load_latency: Constant,
+    /// Between two looks of a polling core.
+    #[serde(default)]
+    pub poll_period: Constant,
+    /// Both physical layers of a link together.
+    pub phy: Rates,
+    /// Delay of a metre of cable.
+    pub cable_metre: Constant,
+}
+
+/// The platforms that come with the project, as file name and text.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("keio-2016", include_str!("../platforms/keio-2016.toml")),
+    ("modern", include_str!("../platforms/modern.toml")),
+];
+
+impl Platform {
+    /// Finds a built-in platform by its name, or reads the file of that name.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Self::parse(text, Path::new(name));
+        }
+        if !name.ends_with(".toml") {
+            let known: Vec<_> = Self::names().collect();
+            return Err(Error::Config(format!(
+                "there is no platform `{name}`; choose {}, or give the path of a .toml file",
+                known.join(" or ")
+            )));
+        }
+        let text = std::fs::read_to_string(name).map_err(|error| {
+            Error::Config(format!("cannot read the platform {name}: {error}"))
+        })?;
+        Self::parse(&text, Path::new(name))
+    }
+
+    /// Names of the built-in platforms.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let platform: Self = toml::from_str(text).map_err(|error| located(path, text, &error))?;
+        for (key, constant) in platform.constants() {
+            let sourced = constant.source.is_some() && constant.origin.is_some();
+            if !constant.is_empty() && !sourced {
+                return Err(Error::Config(format!(
+                    "{}: {key} has a value but no source and origin; say where it stands",
+                    path.display()
+                )));
+            }
+        }
+        Ok(platform)
+    }
+
+    /// All constants with their keys.
+    pub fn constants(&self) -> [(&'static str, &Constant); 11] {
+        [
+            ("store_latency", &self.store_latency),
+            ("store_issue", &self.store_issue),
+            ("store_interval", &self.store_interval),
+            ("combined_store", &self.combined_store),
+            ("dma_write_latency", &self.dma_write_latency),
+            ("dma_read_latency", &self.dma_read_latency),
+            ("load_latency", &self.load_latency),
+            ("poll_period", &self.poll_period),
+            ("phy.10g", &self.phy.ten),
+            ("phy.1g", &self.phy.one),
+            ("cable_metre", &self.cable_metre),
+        ]
+    }
+
+    /// The link that this platform gives a NIC of this rate.
+    pub const fn default_link(&self, speed: NetSpeed) -> LinkKind {
+        match speed {
+            NetSpeed::TenGig => self.default_link.ten,
+            NetSpeed::OneGig => self.default_link.one,
+        }
+    }
+
+    /// The physical layer's constant for a rate.
+    pub const fn phy(&self, speed: NetSpeed) -> &Constant {
+        match speed {
+            NetSpeed::TenGig => &self.phy.ten,
+            NetSpeed::OneGig => &self.phy.one,
+        }
+    }
+
+    /// What a host with this link needs.
+    pub fn host_timing(&self, link: LinkKind) -> Result<HostTiming, Error> {
+        let need = |constant: &Constant, what: &str| {
+            constant.at(link).ok_or_else(|| {
+                Error::Config(format!(
+                    "the platform {} publishes no {what} for {link}; choose another link",
+                    self.name
+                ))
+            })
+        };
+        // A latency that contains serialisation is split: lanes occupied, and the rest, which is fixed.
+        let fixed = |constant: &Constant, what: &str| -> Result<Picoseconds, Error> {
+            let inside = constant.link_inside(link).serialisation(REFERENCE_TLP_BYTES);
+            Ok(need(constant, what)?.saturating_sub(inside).max(Picoseconds(1)))
+        };
+        let down = fixed(&self.store_latency, "store latency")?;
+        let up = fixed(&self.dma_write_latency, "DMA write latency")?;
+        let request = link.serialisation(READ_TLP_BYTES);
+        let answer = link.serialisation(COMPLETION_TLP_BYTES);
+        let round_trip = up + down + request + answer;
+        let dma_read_link = self.dma_read_latency.ns_by_link.as_ref();
+        let dma_read = match dma_read_link.and_then(|map| map.iter().next_back()) {
+            // Found at one link: what the root complex adds there, it adds at every link.
+            Some((&found_at, &ns)) => {
+                let there = self.host_fixed_at(found_at)?;
+                Picoseconds::from_ns_f64(ns).saturating_sub(there)
+            }
+            None => self
+                .dma_read_latency
+                .at(link)
+                .map_or(Picoseconds::ZERO, |total| total.saturating_sub(round_trip)),
+        };
+        Ok(HostTiming {
+            link,
+            down,
+            up,
+            dma_read,
+            load: self
+                .load_latency
+                .at(link)
+                .map(|total| total.saturating_sub(round_trip)),
+            store_interval: self.store_interval.at(link).unwrap_or_default(),
+            combined_store: self.combined_store.at(link).unwrap_or_default(),
+            poll_period: self.poll_period.value().unwrap_or_default(),
+        })
+    }
+
+    /// Both ways of a DMA read at a link, without what the root complex adds.
+    fn host_fixed_at(&self, link: LinkKind) -> Result<Picoseconds, Error> {
+        let one_way = |constant: &Constant, what: &str| {
+            let total = constant.at(link).ok_or_else(|| {
+                Error::Config(format!("the platform {} has no {what} for {link}", self.name))
+            })?;
+            let inside = constant.link_inside(link).serialisation(REFERENCE_TLP_BYTES);
+            Ok::<_, Error>(total.saturating_sub(inside))
+        };
+        Ok(one_way(&self.store_latency, "store latency")?
+            + one_way(&self.dma_write_latency, "DMA write latency")?
+            + link.serialisation(READ_TLP_BYTES)
+            + link.serialisation(COMPLETION_TLP_BYTES))
+    }
+
+    /// Delay between the two MACs of a cable: both physical layers, and the metres.
+    pub fn cable_delay(&self, speed: NetSpeed, metres: f64) -> Result<(Picoseconds, Picoseconds), Error> {
+        let phy = self.phy(speed).value().ok_or_else(|| {
+            Error::Config(format!(
+                "the platform {} publishes no physical layer for this rate; choose another rate or platform",
+                self.name
+            ))
+        })?;
+        let metre = self.cable_metre.value().unwrap_or_default();
+        let cable = Picoseconds((metre.0 as f64 * metres).round() as u64);
+        Ok((phy, cable))
+    }
+}
+
+/// The constants of a host, made ready for its link.
+#[derive(Clone, Copy, Debug)]
+pub struct HostTiming {
+    /// The link.
+    pub link: LinkKind,
+    /// From the last byte on the lanes to the NIC's user side.
+    pub down: Picoseconds,
+    /// From the last byte on the lanes until the core can see it.
+    pub up: Picoseconds,
+    /// What the root complex adds to a DMA read.
+    pub dma_read: Picoseconds,
+    /// What the CPU adds to a load; none if loads are not published.
+    pub load: Option<Picoseconds>,
+    /// Between two uncached stores.
+    pub store_interval: Picoseconds,
+    /// What a write-combining copy costs the core.
+    pub combined_store: Picoseconds,
+    /// Between two looks of a polling core; 0 if not published.
+    pub poll_period: Picoseconds,
+}
+
+impl HostTiming {
+    /// A host that takes no time, for the NIC alone: the least that the calendar's lookahead permits.
+    pub fn none(link: LinkKind) -> Self {
+        let least = Picoseconds(1);
+        Self {
+            link,
+            down: least,
+            up: least,
+            dma_read: Picoseconds::ZERO,
+            load: Some(Picoseconds::ZERO),
+            store_interval: Picoseconds::ZERO,
+            combined_store: Picoseconds::ZERO,
+            poll_period: Picoseconds::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_platforms_are_sound() {
+        for name in Platform::names() {
+            let platform = Platform::load(name).expect(name);
+            assert_eq!(platform.name, name);
+            for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
+                platform.host_timing(platform.default_link(speed)).expect(name);
+                platform.cable_delay(speed, 1.0).expect(name);
+            }
+        }
+    }
+
+    #[test]
+    fn totals_at_the_paper_s_link() {
+        let platform = Platform::load("keio-2016").expect("built in");
+        let link: LinkKind = "Gen2x8".parse().expect("a link");
+        let host = platform.host_timing(link).expect("in the tables");
+        assert_eq!(host.down + link.serialisation(16), Picoseconds::from_ns(223));
+        assert_eq!(host.up + link.serialisation(16), Picoseconds::from_ns(223));
+        let read = host.up + link.serialisation(12) + host.dma_read + host.down + link.serialisation(16);
+        assert_eq!(read, Picoseconds::from_ns(467));
+    }
+}

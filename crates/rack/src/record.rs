@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is remembered of a run: the hash of everything, the stages of every packet, captures.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use crate::calendar::ComponentId;
+use crate::frame::Frame;
+use crate::time::Picoseconds;
+
+/// Names one store of a CPU on its whole way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketId(pub u64);
+
+/// Points on a store's way, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Point {
+    /// The CPU issues the store.
+    Issued,
+    /// The sending NIC takes the first beat of the TLP.
+    TlpIn,
+    /// The first word of the frame is in the output register of the sending MAC.
+    FirstWordOut,
+    /// The word with the last byte of the FCS is in that register.
+    LastWordOut,
+    /// That word is sampled by the receiving MAC.
+    LastWordIn,
+    /// The root complex takes the first beat of the DMA write.
+    DmaOut,
+    /// The core can see the data.
+    Visible,
+    /// The program has seen them.
+    Seen,
+}
+
+/// Number of points.
+pub const POINTS: usize = Point::Seen as usize + 1;
+/// Number of stages between the points.
+pub const STAGES: usize = POINTS - 1;
+
+/// One store that arrived.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// Which.
+    pub id: PacketId,
+    /// The host that stored.
+    pub from: ComponentId,
+    /// The host that saw it.
+    pub to: ComponentId,
+    /// When each point was passed.
+    pub at: [Picoseconds; POINTS],
+}
+
+impl Packet {
+    /// Length of each stage. They partition the one-way time.
+    pub fn stages(&self) -> [Picoseconds; STAGES] {
+        std::array::from_fn(|index| self.at[index + 1] - self.at[index])
+    }
+
+    /// From the store to the program at the other end.
+    pub fn one_way(&self) -> Picoseconds {
+        self.at[POINTS - 1] - self.at[0]
+    }
+}
+
+/// Least, most and sum of a duration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Sum of all.
+    pub sum: Picoseconds,
+    /// Shortest.
+    pub min: Picoseconds,
+    /// Longest.
+    pub max: Picoseconds,
+}
+
+impl Spread {
+    /// Counts one more.
+    pub fn add(&mut self, value: Picoseconds) {
+        self.min = if self.count == 0 {
+            value
+        } else {
+            self.min.min(value)
+        };
+        self.max = self.max.max(value);
+        self.sum += value;
+        self.count += 1;
+    }
+
+    /// Mean in nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.sum.as_ns() / self.count.max(1) as f64
+    }
+}
+
+/// Accesses over one host's bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BusAccesses {
+    /// Memory writes by the CPU.
+    pub cpu_write: u64,
+    /// Memory reads by the CPU.
+    pub cpu_read: u64,
+    /// Memory writes by the NIC.
+    pub dma_write: u64,
+    /// Memory reads by the NIC.
+    pub dma_read: u64,
+}
+
+/// A frame seen on a cable, at the sending MAC.
+#[derive(Clone, Debug)]
+pub struct CapturedFrame {
+    /// The NIC that sent it.
+    pub from: ComponentId,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// A TLP seen at a NIC.
+#[derive(Clone, Debug)]
+pub struct CapturedTlp {
+    /// The NIC.
+    pub nic: ComponentId,
+    /// Towards the NIC, or from it.
+    pub to_nic: bool,
+    /// First and last beat.
+    pub beats: (Picoseconds, Picoseconds),
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    from: ComponentId,
+    at: [Option<Picoseconds>; POINTS],
+    data: Vec<u8>,
+}
+
+/// Listens to all components.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    sha: Sha256,
+    open: BTreeMap<PacketId, Open>,
+    next: u64,
+    /// Whether finished packets and bus accesses count: off during warm-up.
+    pub measuring: bool,
+    /// Each stage.
+    pub stages: [Spread; STAGES],
+    /// The whole way.
+    pub one_way: Spread,
+    /// Bus accesses by host.
+    pub accesses: BTreeMap<ComponentId, BusAccesses>,
+    /// Keep this many packets, frames and TLPs for the files.
+    pub keep: usize,
+    /// Packets kept.
+    pub packets: Vec<Packet>,
+    /// Frames kept.
+    pub frames: Vec<CapturedFrame>,
+    /// TLPs kept.
+    pub tlps: Vec<CapturedTlp>,
+    /// Frames and TLPs in all.
+    pub counted: (u64, u64),
+}
+
+impl Recorder {
+    fn hash(&mut self, kind: u8, component: ComponentId, times: [Picoseconds; 2], bytes: &[u8]) {
+        let mut head = [0; 29];
+        head[0] = kind;
+        head[1..5].copy_from_slice(&component.0.to_le_bytes());
+        head[5..13].copy_from_slice(&times[0].0.to_le_bytes());
+        head[13..21].copy_from_slice(&times[1].0.to_le_bytes());
+        head[21..29].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        self.sha.update(head);
+        self.sha.update(bytes);
+    }
+
+    /// The hash of all TLPs and frames so far, with their times.
+    pub fn digest(&self) -> String {
+        let hash = self.sha.clone().finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A TLP crossed the boundary of a NIC.
+    pub fn tlp(
+        &mut self,
+        nic: ComponentId,
+        to_nic: bool,
+        beats: (Picoseconds, Picoseconds),
+        bytes: &[u8],
+    ) {
+        self.counted.1 += 1;
+        self.hash(u8::from(to_nic), nic, [beats.0, beats.1], bytes);
+        if self.tlps.len() < self.keep {
+            self.tlps.push(CapturedTlp {
+                nic,
+                to_nic,
+                beats,
+                bytes: bytes.to_vec(),
+            });
+        }
+    }
+
+    /// A frame left a MAC.
+    pub fn frame(&mut self, from: ComponentId, frame: &Frame) {
+        self.counted.0 += 1;
+        self.hash(2, from, [frame.first, frame.last], &frame.bytes);
+        if self.frames.len() < self.keep {
+            self.frames.push(CapturedFrame {
+                from,
+                frame: frame.clone(),
+            });
+        }
+    }
+
+    /// A CPU issues a store.
+    pub fn issue(&mut self, time: Picoseconds, host: ComponentId, data: &[u8]) -> PacketId {
+        let id = PacketId(self.next);
+        self.next += 1;
+        let mut at = [None; POINTS];
+        at[0] = Some(time);
+        self.open.insert(
+            id,
+            Open {
+                from: host,
+                at,
+                data: data.to_vec(),
+            },
+        );
+        id
+    }
+
+    /// The data of a store that is under way.
+    pub fn data(&self, id: PacketId) -> Option<&[u8]> {
+        self.open.get(&id).map(|open| open.data.as_slice())
+    }
+
+    /// A packet passes a point.
+    pub fn pass(&mut self, id: PacketId, point: Point, time: Picoseconds) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.at[point as usize] = Some(time);
+        }
+    }
+
+    /// A program has seen a packet: its way ends.
+    pub fn seen(&mut self, id: PacketId, time: Picoseconds, host: ComponentId) {
+        self.pass(id, Point::Seen, time);
+        let Some(open) = self.open.remove(&id) else {
+            return;
+        };
+        // A store that fell out of the trace (none does in a run without loss) has no whole way.
+        let Some(at) = open.at.into_iter().collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let packet = Packet {
+            id,
+            from: open.from,
+            to: host,
+            at: std::array::from_fn(|index| at[index]),
+        };
+        let total: u64 = packet.stages().iter().map(|stage| stage.0).sum();
+        assert_eq!(
+            total,
+            packet.one_way().0,
+            "the stages of a packet partition its one-way time"
+        );
+        if self.measuring {
+            for (spread, stage) in self.stages.iter_mut().zip(packet.stages()) {
+                spread.add(stage);
+            }
+            self.one_way.add(packet.one_way());
+        }
+        if self.packets.len() < self.keep {
+            self.packets.push(packet);
+        }
+    }
+
+    /// Forgets a packet that will not arrive or that nobody waits for.
+    pub fn forget(&mut self, id: PacketId) {
+        self.open.remove(&id);
+    }
+
+    /// Counts an access over a host's bus.
+    pub fn access(&mut self, host: ComponentId, count: impl FnOnce(&mut BusAccesses)) {
+        if self.measuring {
+            count(self.accesses.entry(host).or_default());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A topology made ready and run.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Instant;
+
+use ipnuma_rtl::NetSpeed;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::error::Error;
+use crate::model::{NicModel, PCIE_PERIOD};
+use crate::nic::Effort;
+use crate::pingpong::{self, NicConfig, PingPong};
+use crate::platform::{HostTiming, Platform};
+use crate::rack::{HostSetup, Rack};
+use crate::record::Recorder;
+use crate::time::Picoseconds;
+use crate::topology::{Format, ProgramSpec, Topology};
+
+/// When the programs begin: every NIC is configured by then, over the slowest link.
+const START: Picoseconds = Picoseconds::from_us(100);
+/// Round trips that waves show.
+const WAVE_ROUND_TRIPS: usize = 2;
+
+/// What makes the hardware of a NIC.
+pub type ModelFactory<'a> = &'a dyn Fn(NetSpeed) -> Result<Box<dyn NicModel>, Error>;
+
+/// The RTL of the project.
+pub fn rtl(speed: NetSpeed) -> Result<Box<dyn NicModel>, Error> {
+    Ok(Box::new(ipnuma_rtl::Nic::new(speed)?))
+}
+
+/// How a topology is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Let idle NICs sleep; the result is the same.
+    pub skip_idle: bool,
+    /// Packets, frames and TLPs to keep for files.
+    pub keep: usize,
+    /// Directory for waves of the first measured round trips.
+    pub waves: Option<PathBuf>,
+    /// Phases of (PCIe, network) clocks by host, in place of drawn ones.
+    pub phases: Option<Vec<(Picoseconds, Picoseconds)>>,
+    /// No host and no physical layer: the NICs alone, back to back.
+    pub bare: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            skip_idle: true,
+            keep: 0,
+            waves: None,
+            phases: None,
+            bare: false,
+        }
+    }
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Round-trip times in the order in which they were measured.
+    pub round_trips: Vec<Picoseconds>,
+    /// When measuring began and ended.
+    pub span: (Picoseconds, Picoseconds),
+    /// Constant delays of the cable: physical layers, metres.
+    pub cable: (Picoseconds, Picoseconds),
+    /// Timing of the two hosts.
+    pub timing: [HostTiming; 2],
+    /// Everything that was seen.
+    pub record: Recorder,
+    /// Names of the hosts by number.
+    pub names: Vec<String>,
+    /// What was simulated.
+    pub effort: Effort,
+    /// Simulated time of the whole run.
+    pub simulated: Picoseconds,
+    /// Seconds that it took.
+    pub wall_seconds: f64,
+}
+
+/// Runs the program of a topology.
+pub fn run(topology: &Topology, options: &Options, factory: ModelFactory<'_>) -> Result<Outcome, Error> {
+    let platform = Platform::load(&topology.platform)?;
+    let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
+    let mut rack = Rack::new(options.skip_idle);
+    rack.record.keep = options.keep;
+    let mut timings = Vec::new();
+    for (number, host) in topology.host.iter().enumerate() {
+        let speed = NetSpeed::from(host.nic.rate);
+        let link = host.link.unwrap_or_else(|| platform.default_link(speed));
+        let timing = if options.bare {
+            HostTiming::none(link)
+        } else {
+            platform.host_timing(link)?
+        };
+        timings.push(timing);
+        let drawn = (
+            Picoseconds(random.random_range(0..PCIE_PERIOD.0)),
+            Picoseconds(random.random_range(0..speed.net_period_ps())),
+        );
+        let given = options.phases.as_ref().and_then(|all| all.get(number));
+        rack.add_host(HostSetup {
+            name: host.name.as_ref().clone(),
+            timing,
+            model: factory(speed)?,
+            phases: given.copied().unwrap_or(drawn),
+        })?;
+    }
+    let ProgramSpec::Pingpong {
+        first,
+        second,
+        bytes,
+        loops,
+        warmup,
+    } = topology.program.as_ref();
+    let number = |name: &str| topology.host_index(name).expect("the topology was checked");
+    let (one, two) = (number(first), number(second));
+    let mut delays = (Picoseconds::ZERO, Picoseconds::ZERO);
+    for cable in &topology.cable {
+        let ends = cable.between.as_ref();
+        let (a, b) = (number(&ends[0]), number(&ends[1]));
+        let speed = NetSpeed::from(topology.host[a].nic.rate);
+        let (phy, metres) = if options.bare {
+            (Picoseconds(1), Picoseconds::ZERO)
+        } else {
+            platform.cable_delay(speed, *cable.metres.as_ref())?
+        };
+        rack.cable(a, b, (phy + metres).max(Picoseconds(1)));
+        if [a, b].contains(&one) && [a, b].contains(&two) {
+            delays = (phy, metres);
+        }
+    }
+
+    let shared = Rc::new(RefCell::new(PingPong {
+        bytes: *bytes,
+        warmup: *warmup,
+        loops: *loops,
+        start: START,
+        ..PingPong::default()
+    }));
+    let config = |own: usize, peer: usize| NicConfig {
+        mac: mac(own),
+        ip: ip(topology, own),
+        peer_mac: mac(peer),
+        peer_ip: ip(topology, peer),
+        compact: topology.host[own].nic.format == Format::Compact,
+    };
+    let api = rack.host(one).api();
+    let program = pingpong::first(api, config(one, two), Rc::clone(&shared));
+    rack.host(one).run(Box::pin(program));
+    let api = rack.host(two).api();
+    let program = pingpong::second(api, config(two, one), Rc::clone(&shared));
+    rack.host(two).run(Box::pin(program));
+
+    let began = Instant::now();
+    rack.start();
+    if let Some(directory) = &options.waves {
+        rack.run_until(|rack| rack.record.measuring)?;
+        rack.trace(directory)?;
+        rack.run_until(|_| shared.borrow().round_trips.len() >= WAVE_ROUND_TRIPS)?;
+        rack.trace_close();
+    }
+    rack.run()?;
+    let wall_seconds = began.elapsed().as_secs_f64();
+    let results = shared.take();
+    let names = topology.host.iter().map(|host| host.name.as_ref().clone());
+    Ok(Outcome {
+        round_trips: results.round_trips,
+        span: results.span,
+        cable: delays,
+        timing: [timings[one], timings[two]],
+        names: names.collect(),
+        effort: rack.effort(),
+        simulated: rack.now(),
+        record: rack.record,
+        wall_seconds,
+    })
+}
+
+/// A locally administered address for each host.
+const fn mac(number: usize) -> u64 {
+    0x0200_0000_0001 + number as u64
+}
+
+fn ip(topology: &Topology, number: usize) -> u32 {
+    let given = topology.host[number].nic.ip.map(u32::from);
+    given.unwrap_or(0x0A00_0001 + number as u32)
+}
