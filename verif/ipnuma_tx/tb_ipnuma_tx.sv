@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench top of the sending chain: TLPs in, tables and load tags at hand, XGMII out; completions of
+// Bench top of the sending chain: TLPs in, tables and load tags at hand, XGMII or GMII out; completions of
 // DMA reads and refusals come in as frames.
 //
 // Latency   : that of the chain.
@@ -15,7 +15,8 @@ module tb_ipnuma_tx
   parameter int unsigned PcIds = 16,
   parameter int unsigned Slots = 16,
   parameter int unsigned PageMapLatency = 2,
-  parameter int unsigned PcIdLatency = 1
+  parameter int unsigned PcIdLatency = 1,
+  parameter bit Gmii = 1'b0
 ) (
   input  logic                          clk_pcie_i,
   input  logic                          rst_pcie_i,
@@ -86,6 +87,9 @@ module tb_ipnuma_tx
   output logic                          s_arp_tready_o,
   output logic [                  63:0] xgmii_txd_o,
   output logic [                   7:0] xgmii_txc_o,
+  output logic [                   7:0] gmii_txd_o,
+  output logic                          gmii_tx_en_o,
+  output logic                          gmii_tx_er_o,
   output logic                          busy_pcie_o,
   output logic                          busy_net_o
 );
@@ -171,7 +175,8 @@ module tb_ipnuma_tx
     .PcIds         (PcIds),
     .Slots         (Slots),
     .PageMapLatency(PageMapLatency),
-    .PcIdLatency   (PcIdLatency)
+    .PcIdLatency   (PcIdLatency),
+    .NetPeriodPs   (Gmii ? 8000 : 6400)
   ) u_requester (
     .clk_pcie_i,
     .rst_pcie_i,
@@ -299,17 +304,37 @@ module tb_ipnuma_tx
     .busy_o          (busy_mux)
   );
 
-  xgmii_tx u_mac (
-    .clk_i        (clk_net_i),
-    .rst_i        (rst_net_i),
-    .start_i      (start),
-    .ready_start_o(ready_start),
-    .s_axis       (mac),
-    .xgmii_txd_o,
-    .xgmii_txc_o,
-    .stat_o       (),
-    .busy_o       (busy_mac)
-  );
+  if (Gmii) begin : gen_1g
+    gmii_tx u_mac (
+      .clk_i        (clk_net_i),
+      .rst_i        (rst_net_i),
+      .start_i      (start),
+      .ready_start_o(ready_start),
+      .s_axis       (mac),
+      .gmii_txd_o,
+      .gmii_tx_en_o,
+      .gmii_tx_er_o,
+      .stat_o       (),
+      .busy_o       (busy_mac)
+    );
+    assign xgmii_txd_o = '0;
+    assign xgmii_txc_o = '0;
+  end else begin : gen_10g
+    xgmii_tx u_mac (
+      .clk_i        (clk_net_i),
+      .rst_i        (rst_net_i),
+      .start_i      (start),
+      .ready_start_o(ready_start),
+      .s_axis       (mac),
+      .xgmii_txd_o,
+      .xgmii_txc_o,
+      .stat_o       (),
+      .busy_o       (busy_mac)
+    );
+    assign gmii_txd_o   = '0;
+    assign gmii_tx_en_o = 1'b0;
+    assign gmii_tx_er_o = 1'b0;
+  end
 
   assign busy_pcie_o = busy_rx || busy_req || busy_slots;
   assign busy_net_o  = busy_req_net || busy_slots_net || busy_fb || busy_mux || busy_mac;
