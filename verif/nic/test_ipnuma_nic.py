@@ -137,8 +137,8 @@ async def stores_become_frames(dut) -> None:
     await b.set_peer(2, PEER, compact=False, port=40002)
     pages = {}
     for page, pc_id, key, offset, tag in (
-        (3, 1, 7, 0x12345000, 0x123),
-        (262143, 1, 4095, 0xFFFF000 & 0xFFFFFFF, 0),
+        (3, 1, 7, 0x2345000, 0x123),
+        (262143, 1, 4095, 0xFFFF000, 0),
         (5, 2, 0xFFFF, 0xFFFFF000, 0xFFF),
         (6, 1, 4096, 0, 1),  # no compact form: key too large
         (7, 1, 1, 0x10000000, 2),  # no compact form: offset too large
