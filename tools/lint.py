@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks all sources without running them; tools/lint calls it with the tools on the path.
 
-Every module of rtl/ is checked as a top of its own, with default parameters, so that a module
-nobody instantiates yet is checked too.
+Modules of rtl/ are checked as tops of their own, with default parameters, so that those that
+nobody instantiates yet are checked too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import filelist
 
@@ -80,8 +81,12 @@ def check_lists() -> int:
     return bad
 
 
-def modules() -> Iterable[tuple[str, filelist.FileList]]:
-    """Yield every module of rtl/ with the smallest list that holds it."""
+def modules() -> list[tuple[str, filelist.FileList]]:
+    """List every module of rtl/ that can be a top, with the smallest list that holds it.
+
+    A module with interface ports that others instantiate is left to them: as a top it would get
+    the interface's default widths.
+    """
     merged = []
     for name in lists():
         try:
@@ -89,17 +94,23 @@ def modules() -> Iterable[tuple[str, filelist.FileList]]:
         except filelist.FileListError:
             continue  # check_lists says so
     merged.sort(key=lambda m: len(m.sources))
+    texts = {s: (ROOT / s).read_text() for m in merged for s in m.sources}
+    found = []
     seen: set[str] = set()
     for entry in merged:
         for source in entry.sources:
             if source in seen:
                 continue
             seen.add(source)
-            found = re.search(
-                r"^\s*module\s+(?:automatic\s+)?(\w+)", (ROOT / source).read_text(), re.M
-            )
-            if found:
-                yield found.group(1), entry
+            module = re.search(r"^\s*module\s+(\w+)(.*?)\)\s*;", texts[source], re.M | re.S)
+            if not module:
+                continue
+            name = module.group(1)
+            instance = re.compile(rf"^\s*{name}\s*(#\s*\(|\w+\s*\()", re.M)
+            used = any(instance.search(t) for s, t in texts.items() if s != source)
+            if not (used and re.search(r"\w_if\.\w", module.group(2))):
+                found.append((name, entry))
+    return found
 
 
 def check_verilator() -> int:
@@ -127,6 +138,47 @@ def check_verilator() -> int:
     for part in complaints:
         print(part)
     return max(bad, len(complaints)) if bad else 0
+
+
+# An error ends the process that loaded the front end, hence a process of its own.
+SLANG = """
+import sys
+from pyosys import libyosys
+for command in sys.argv[1:]:
+    libyosys.run_pass(command, libyosys.Design())
+"""
+
+
+def elaborate(jobs: list[tuple[str, filelist.FileList]]) -> list[str]:
+    """Elaborate modules as synthesis would; return the complaints about the first bad one."""
+    commands = [
+        " ".join(
+            ["read_slang", "--allow-toplevel-iface-ports", "--top", top]
+            + [f"-I {d}" for d in entry.incdirs]
+            + entry.sources
+        )
+        for top, entry in jobs
+    ]
+    run = subprocess.run(
+        [sys.executable, "-c", SLANG, *commands], cwd=ROOT, capture_output=True, text=True
+    )
+    if run.returncode == 0:
+        return []
+    lines = (run.stdout + run.stderr).splitlines()
+    found = [line for line in lines if "error:" in line.lower() and "see full log" not in line]
+    return found or lines[-10:] or ["the front end ended without a word"]
+
+
+def check_slang() -> int:
+    """Elaborate each module with the front end of synthesis, which is stricter than Verilator."""
+    jobs = modules()
+    found: dict[str, None] = {}
+    if elaborate(jobs):
+        with ThreadPoolExecutor(2) as pool:
+            for lines in pool.map(lambda job: elaborate([job]), jobs):
+                found |= dict.fromkeys(lines)
+        found = found or {"the front end fails on all modules together, on none alone": None}
+    return report("\n".join(found))
 
 
 def check_verible() -> int:
@@ -158,6 +210,7 @@ PARTS: dict[str, Callable[[], int]] = {
     "headers": check_headers,
     "lists": check_lists,
     "verilator": check_verilator,
+    "slang": check_slang,
     "verible": check_verible,
     "python": check_python,
 }
