@@ -84,7 +84,7 @@ module tlp_rx
   logic [2:0] bar_q;
 
   logic fire, four_dw, has_data, good_end, bad_end;
-  logic is_mrd, is_mwr, is_cpl, to_pages, to_regs;
+  logic is_mrd, is_mwr, is_cpl, non_posted, to_pages, to_regs;
   logic [29:2] address_c;
   logic [4:0] lower, lower_q;  // address[6:2]
   logic crosses, unsupported_c, unsupported_q, unsupported;
@@ -106,11 +106,19 @@ module tlp_rx
   end
 
   // Beat 1: what it is.
-  assign four_dw   = start_q.fmt_type[5];
-  assign has_data  = start_q.fmt_type[6];
-  assign is_mrd    = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64};
-  assign is_mwr    = start_q.fmt_type inside {TLP_MWR32, TLP_MWR64};
-  assign is_cpl    = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
+  assign four_dw  = start_q.fmt_type[5];
+  assign has_data = start_q.fmt_type[6];
+  assign is_mrd   = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64};
+  assign is_mwr   = start_q.fmt_type inside {TLP_MWR32, TLP_MWR64};
+  assign is_cpl   = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
+  always_comb begin
+    // Memory, locked memory, I/O, configuration, atomic operations; requests that want an answer.
+    unique case (start_q.fmt_type[4:0])
+      5'h00: non_posted = !has_data;
+      5'h01, 5'h02, 5'h04, 5'h05, 5'h0C, 5'h0D, 5'h0E: non_posted = 1'b1;
+      default: non_posted = 1'b0;
+    endcase
+  end
   assign to_pages  = (is_mrd || is_mwr) && bar_q == BAR_PAGES;
   assign to_regs   = (is_mrd || is_mwr) && bar_q == BAR_REGISTERS;
   assign address_c = 28'(big_endian(four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0]) >> 2);
@@ -141,7 +149,7 @@ module tlp_rx
     ready = 1'b1;
     if (!first_q && beat1_q) begin
       if (is_cpl && !cpl_ready_i) ready = 1'b0;
-      if (is_mrd && !page_load_ready_i) ready = 1'b0;
+      if (non_posted && !page_load_ready_i) ready = 1'b0;
       if (is_mwr && to_pages && !page_store_ready_i) ready = 1'b0;
       if (to_pages && write_busy_q) ready = 1'b0;
       if (to_regs && reg_valid_q && !reg_op_ready_i) ready = 1'b0;
@@ -271,7 +279,7 @@ module tlp_rx
   assign reg_op_valid_o = reg_valid_q;
 
   // Refusals.
-  assign rx_error_valid_o = good_end && is_mrd && !accept;
+  assign rx_error_valid_o = good_end && !accept && (start_q.ep ? non_posted : is_mrd);
   assign rx_error_o = '{
           requester_id: start_q.id,
           tag: start_q.low[15:8],

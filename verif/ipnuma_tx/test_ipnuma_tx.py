@@ -398,6 +398,7 @@ def random_tlp(pages: int) -> Tlp:
             tlp.bar, tlp.length = 0, random.choice((3, 4, 64))
         elif what == 7:
             tlp.fmt_type = random.choice((0x01, 0x02, 0x42, 0x04, 0x44, 0x34, 0x74, 0x4C, 0x0B))
+            tlp.ep = random.randrange(2)
     if tlp.fmt_type & 0x40:
         tlp.data = random.randbytes(4 * (tlp.length or 1024))
     if kind == "odd" and what == 8:

@@ -170,6 +170,12 @@ class Tlp:
         return self.fmt_type in (0x00, 0x20)
 
     @property
+    def is_non_posted(self) -> bool:
+        # Locked memory reads, I/O, configuration (two types), atomic operations.
+        others = (0x01, 0x02, 0x04, 0x05, 0x0C, 0x0D, 0x0E)
+        return self.is_load or self.fmt_type & 0x1F in others
+
+    @property
     def is_store(self) -> bool:
         return self.fmt_type in (0x40, 0x60)
 
@@ -270,8 +276,8 @@ class Sender:
     def take(self, tlp: Tlp, out: Expected, tag_of_load) -> None:
         """Apply one TLP. `tag_of_load()` gives the tag that a load got, or None."""
 
-        def refuse(status: int) -> None:
-            if tlp.is_load:
+        def refuse(status: int, wanted: bool = tlp.is_load) -> None:
+            if wanted:
                 out.errors.append(
                     (
                         tlp.requester_id,
@@ -296,7 +302,7 @@ class Sender:
             out.count("malformed")
         elif tlp.ep:
             out.count("poisoned")
-            refuse(UR)
+            refuse(UR, tlp.is_non_posted)
         elif unsupported:
             out.count("unsupported")
             refuse(UR)
