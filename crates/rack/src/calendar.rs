@@ -73,13 +73,7 @@ pub struct Event {
 
 impl Event {
     fn key(&self) -> (Picoseconds, u8, ComponentId, ComponentId, u64) {
-        (
-            self.time,
-            self.class,
-            self.to,
-            self.from,
-            self.sequence,
-        )
+        (self.time, self.class, self.to, self.from, self.sequence)
     }
 }
 

@@ -200,6 +200,8 @@ struct CombiningBuffer {
     line: u64,
     data: [u8; LINE_BYTES],
     mask: u64,
+    /// When the first of the bytes was stored.
+    since: Picoseconds,
 }
 
 /// The component.
@@ -245,6 +247,7 @@ impl Host {
                 line: 0,
                 data: [0; LINE_BYTES],
                 mask: 0,
+                since: Picoseconds::ZERO,
             },
             next_store: Picoseconds::ZERO,
             next_tag: 0,
@@ -302,7 +305,7 @@ impl Host {
             Message::Wake => self.wake(now, out, record),
             Message::Credits(count) => {
                 self.credits += count;
-                self.drain(now, out);
+                self.drain(now, out, record);
                 if let Waiting::Credits(_) = self.waiting {
                     let Waiting::Credits(request) =
                         std::mem::replace(&mut self.waiting, Waiting::Nothing)
@@ -392,7 +395,13 @@ impl Host {
         }
     }
 
-    fn serve(&mut self, now: Picoseconds, request: Request, out: &mut Outbox, record: &mut Recorder) {
+    fn serve(
+        &mut self,
+        now: Picoseconds,
+        request: Request,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
         let is_store = matches!(
             request,
             Request::Store { .. } | Request::StoreCombined { .. } | Request::Fence
@@ -409,7 +418,7 @@ impl Host {
         match request {
             Request::Store { address, data } => {
                 self.flush(now, out, record);
-                self.send_store(now, address, &data, out, record);
+                self.send_store(now, now, address, &data, out, record);
                 self.next_store = now + self.timing.store_interval;
                 self.answer(Vec::new());
             }
@@ -499,9 +508,11 @@ impl Host {
         }
     }
 
+    #[allow(clippy::too_many_arguments)] // the two times differ for combined stores only
     fn send_store(
         &mut self,
         now: Picoseconds,
+        issued: Picoseconds,
         address: u64,
         data: &[u8],
         out: &mut Outbox,
@@ -523,22 +534,25 @@ impl Host {
         });
         match header.emit(data) {
             Ok(bytes) => {
-                let packet = (bar == 2).then(|| record.issue(now, self.id, data));
+                let packet = (bar == 2).then(|| record.issue(issued, self.id, data));
                 record.access(self.id, |count| count.cpu_write += 1);
                 self.queue.push_back(Tlp { bytes, bar, packet });
-                self.drain(now, out);
+                self.drain(now, out, record);
             }
             Err(error) => self.failure = Some(format!("a store to {address:#x}: {error}")),
         }
     }
 
     /// Sends what credits permit.
-    fn drain(&mut self, now: Picoseconds, out: &mut Outbox) {
+    fn drain(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
         while self.credits > 0 {
             let Some(tlp) = self.queue.pop_front() else {
                 return;
             };
             self.credits -= 1;
+            if let Some(id) = tlp.packet {
+                record.pass(id, Point::Left, now);
+            }
             let arrival = self.down.send(now, now, tlp.bytes.len());
             out.send(arrival, self.nic, Message::Tlp(tlp));
         }
@@ -562,6 +576,9 @@ impl Host {
             self.flush(now, out, record);
             self.buffer.line = line;
         }
+        if self.buffer.mask == 0 {
+            self.buffer.since = now;
+        }
         for (offset, byte) in (start..).zip(data) {
             self.buffer.data[offset] = *byte;
             self.buffer.mask |= 1 << offset;
@@ -584,20 +601,29 @@ impl Host {
             }
             if dw > start {
                 let address = base + 4 * start as u64;
-                self.send_store(now, address, &data[4 * start..4 * dw], out, record);
+                let issued = self.buffer.since;
+                self.send_store(now, issued, address, &data[4 * start..4 * dw], out, record);
             } else {
                 dw += 1;
             }
         }
     }
 
-    fn load(&mut self, now: Picoseconds, address: u64, bytes: usize, out: &mut Outbox, record: &mut Recorder) {
+    fn load(
+        &mut self,
+        now: Picoseconds,
+        address: u64,
+        bytes: usize,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
         let Some(bar) = Self::bar(address) else {
             self.failure = Some(format!("a load from {address:#x}, where no BAR is"));
             return;
         };
         if self.timing.load.is_none() {
-            self.failure = Some("a load, but the platform does not publish their latency".to_owned());
+            self.failure =
+                Some("a load, but the platform does not publish their latency".to_owned());
             return;
         }
         let length = (bytes / 4) as u16;
@@ -621,7 +647,7 @@ impl Host {
                     bar,
                     packet: None,
                 });
-                self.drain(now, out);
+                self.drain(now, out, record);
                 self.waiting = Waiting::Completion {
                     tag,
                     bytes,
@@ -678,7 +704,13 @@ impl Host {
         }
     }
 
-    fn complete(&mut self, now: Picoseconds, request: &MemRequest, out: &mut Outbox, _: &mut Recorder) {
+    fn complete(
+        &mut self,
+        now: Picoseconds,
+        request: &MemRequest,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
         let mut data = vec![0; 4 * usize::from(request.length)];
         self.memory.read(request.address, &mut data);
         let mut left = request.byte_count();
@@ -708,10 +740,16 @@ impl Host {
                 packet: None,
             });
         }
-        self.drain(now, out);
+        self.drain(now, out, record);
     }
 
-    fn completed(&mut self, now: Picoseconds, completion: &Completion, data: &[u8], out: &mut Outbox) {
+    fn completed(
+        &mut self,
+        now: Picoseconds,
+        completion: &Completion,
+        data: &[u8],
+        out: &mut Outbox,
+    ) {
         let Waiting::Completion {
             tag,
             bytes,

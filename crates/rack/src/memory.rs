@@ -55,7 +55,12 @@ mod tests {
     fn byte_enables() {
         let mut memory = Memory::default();
         memory.write(0xFFC, &[0xEE; 12]);
-        memory.write_enabled(0xFFC, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], 0b1100, 0b0001);
+        memory.write_enabled(
+            0xFFC,
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+            0b1100,
+            0b0001,
+        );
         let mut bytes = [0; 12];
         memory.read(0xFFC, &mut bytes);
         assert_eq!(bytes, [0xEE, 0xEE, 3, 4, 5, 6, 7, 8, 9, 0xEE, 0xEE, 0xEE]);

@@ -317,7 +317,13 @@ impl NicPort {
         }
     }
 
-    fn give_beat(&mut self, now: Picoseconds, beat: TlpBeat, out: &mut Outbox, record: &mut Recorder) {
+    fn give_beat(
+        &mut self,
+        now: Picoseconds,
+        beat: TlpBeat,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
         if self.outgoing.is_empty() {
             self.outgoing_first = now;
         }
@@ -366,7 +372,13 @@ impl NicPort {
         }
     }
 
-    fn launch_word(&mut self, now: Picoseconds, word: NetWord, out: &mut Outbox, record: &mut Recorder) {
+    fn launch_word(
+        &mut self,
+        now: Picoseconds,
+        word: NetWord,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
         let active = word != self.model.idle();
         if !active && !self.line_active {
             return;

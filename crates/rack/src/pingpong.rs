@@ -39,7 +39,8 @@ const TAG: u16 = 0x3A5;
 
 /// Writes registers and tables: page 0 of BAR 2 becomes the peer's region.
 pub async fn configure(api: &HostApi, config: NicConfig) {
-    let register = async |offset: u32, value: u32| api.store4(BAR0 + u64::from(offset), value).await;
+    let register =
+        async |offset: u32, value: u32| api.store4(BAR0 + u64::from(offset), value).await;
     register(REG_MAC_LO, config.mac as u32).await;
     register(REG_MAC_HI, (config.mac >> 32) as u32).await;
     register(REG_IP, config.ip).await;
@@ -116,7 +117,9 @@ async fn send(api: &HostApi, value: u32, bytes: usize) {
 async fn receive(api: &HostApi, old: &mut Vec<u8>, expected: u32) -> Result<(), String> {
     let data = api.poll(REGION, old).await;
     if data != message(expected, data.len()) {
-        return Err(format!("received {data:02x?} where number {expected} was due"));
+        return Err(format!(
+            "received {data:02x?} where number {expected} was due"
+        ));
     }
     *old = data;
     Ok(())

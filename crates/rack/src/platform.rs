@@ -174,9 +174,8 @@ impl Platform {
                 known.join(" or ")
             )));
         }
-        let text = std::fs::read_to_string(name).map_err(|error| {
-            Error::Config(format!("cannot read the platform {name}: {error}"))
-        })?;
+        let text = std::fs::read_to_string(name)
+            .map_err(|error| Error::Config(format!("cannot read the platform {name}: {error}")))?;
         Self::parse(&text, Path::new(name))
     }
 
@@ -244,8 +243,12 @@ impl Platform {
         };
         // A latency that contains serialisation is split: lanes occupied, and the rest, which is fixed.
         let fixed = |constant: &Constant, what: &str| -> Result<Picoseconds, Error> {
-            let inside = constant.link_inside(link).serialisation(REFERENCE_TLP_BYTES);
-            Ok(need(constant, what)?.saturating_sub(inside).max(Picoseconds(1)))
+            let inside = constant
+                .link_inside(link)
+                .serialisation(REFERENCE_TLP_BYTES);
+            Ok(need(constant, what)?
+                .saturating_sub(inside)
+                .max(Picoseconds(1)))
         };
         let down = fixed(&self.store_latency, "store latency")?;
         let up = fixed(&self.dma_write_latency, "DMA write latency")?;
@@ -283,9 +286,14 @@ impl Platform {
     fn host_fixed_at(&self, link: LinkKind) -> Result<Picoseconds, Error> {
         let one_way = |constant: &Constant, what: &str| {
             let total = constant.at(link).ok_or_else(|| {
-                Error::Config(format!("the platform {} has no {what} for {link}", self.name))
+                Error::Config(format!(
+                    "the platform {} has no {what} for {link}",
+                    self.name
+                ))
             })?;
-            let inside = constant.link_inside(link).serialisation(REFERENCE_TLP_BYTES);
+            let inside = constant
+                .link_inside(link)
+                .serialisation(REFERENCE_TLP_BYTES);
             Ok::<_, Error>(total.saturating_sub(inside))
         };
         Ok(one_way(&self.store_latency, "store latency")?
@@ -295,7 +303,11 @@ impl Platform {
     }
 
     /// Delay between the two MACs of a cable: both physical layers, and the metres.
-    pub fn cable_delay(&self, speed: NetSpeed, metres: f64) -> Result<(Picoseconds, Picoseconds), Error> {
+    pub fn cable_delay(
+        &self,
+        speed: NetSpeed,
+        metres: f64,
+    ) -> Result<(Picoseconds, Picoseconds), Error> {
         let phy = self.phy(speed).value().ok_or_else(|| {
             Error::Config(format!(
                 "the platform {} publishes no physical layer for this rate; choose another rate or platform",
@@ -356,7 +368,9 @@ mod tests {
             let platform = Platform::load(name).expect(name);
             assert_eq!(platform.name, name);
             for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
-                platform.host_timing(platform.default_link(speed)).expect(name);
+                platform
+                    .host_timing(platform.default_link(speed))
+                    .expect(name);
                 platform.cable_delay(speed, 1.0).expect(name);
             }
         }
@@ -367,9 +381,13 @@ mod tests {
         let platform = Platform::load("keio-2016").expect("built in");
         let link: LinkKind = "Gen2x8".parse().expect("a link");
         let host = platform.host_timing(link).expect("in the tables");
-        assert_eq!(host.down + link.serialisation(16), Picoseconds::from_ns(223));
+        assert_eq!(
+            host.down + link.serialisation(16),
+            Picoseconds::from_ns(223)
+        );
         assert_eq!(host.up + link.serialisation(16), Picoseconds::from_ns(223));
-        let read = host.up + link.serialisation(12) + host.dma_read + host.down + link.serialisation(16);
+        let read =
+            host.up + link.serialisation(12) + host.dma_read + host.down + link.serialisation(16);
         assert_eq!(read, Picoseconds::from_ns(467));
     }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::error::Error;
 use crate::host::Host;
+use crate::model::NicModel;
 use crate::nic::{Attachment, Effort, NicPort, NicSetup};
 use crate::pcie::Lanes;
 use crate::platform::HostTiming;
-use crate::model::NicModel;
 use crate::record::Recorder;
 use crate::time::Picoseconds;
 
@@ -64,8 +64,9 @@ impl Rack {
         let number = self.components.len() / 2;
         let (host, nic) = Self::ids(number);
         let timing = setup.timing;
-        self.components
-            .push(Component::Host(Box::new(Host::new(host, setup.name, nic, timing))));
+        self.components.push(Component::Host(Box::new(Host::new(
+            host, setup.name, nic, timing,
+        ))));
         let port = NicPort::new(NicSetup {
             id: nic,
             host,
@@ -82,7 +83,10 @@ impl Rack {
 
     /// Components of a host: itself and its NIC.
     pub const fn ids(number: usize) -> (ComponentId, ComponentId) {
-        (ComponentId(2 * number as u32), ComponentId(2 * number as u32 + 1))
+        (
+            ComponentId(2 * number as u32),
+            ComponentId(2 * number as u32 + 1),
+        )
     }
 
     /// Name of the host that a component belongs to.
@@ -208,7 +212,9 @@ impl Rack {
         }
         let out = &mut self.outbox;
         match &mut self.components[event.to.0 as usize] {
-            Component::Host(host) => host.receive(self.now, event.message, out, &mut self.record)?,
+            Component::Host(host) => {
+                host.receive(self.now, event.message, out, &mut self.record)?
+            }
             Component::Nic(nic) => match event.message {
                 Message::Edge => nic.edge(self.now, out, &mut self.record)?,
                 message => nic.receive(self.now, message, out),

@@ -17,8 +17,10 @@ pub struct PacketId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum Point {
-    /// The CPU issues the store.
+    /// The program stores.
     Issued,
+    /// The TLP leaves the root complex: after the write-combining buffer, and with credits.
+    Left,
     /// The sending NIC takes the first beat of the TLP.
     TlpIn,
     /// The first word of the frame is in the output register of the sending MAC.

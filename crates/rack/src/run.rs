@@ -84,7 +84,11 @@ pub struct Outcome {
 }
 
 /// Runs the program of a topology.
-pub fn run(topology: &Topology, options: &Options, factory: ModelFactory<'_>) -> Result<Outcome, Error> {
+pub fn run(
+    topology: &Topology,
+    options: &Options,
+    factory: ModelFactory<'_>,
+) -> Result<Outcome, Error> {
     let platform = Platform::load(&topology.platform)?;
     let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
     let mut rack = Rack::new(options.skip_idle);

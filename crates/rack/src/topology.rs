@@ -153,20 +153,30 @@ impl Topology {
     }
 
     fn known(&self) -> String {
-        let names: Vec<_> = self.host.iter().map(|host| host.name.as_ref().as_str()).collect();
+        let names: Vec<_> = self
+            .host
+            .iter()
+            .map(|host| host.name.as_ref().as_str())
+            .collect();
         names.join(", ")
     }
 
     /// Everything that the schema does not say; the offset tells the line.
     fn check(&self) -> Result<(), (usize, String)> {
         if self.host.len() < 2 {
-            return Err((0, "host: a rack has at least two hosts; add a [[host]]".to_owned()));
+            return Err((
+                0,
+                "host: a rack has at least two hosts; add a [[host]]".to_owned(),
+            ));
         }
         for (index, host) in self.host.iter().enumerate() {
             if self.host_index(host.name.as_ref()) != Some(index) {
                 return Err((
                     host.name.span().start,
-                    format!("host.name: `{}` is there twice; rename one", host.name.as_ref()),
+                    format!(
+                        "host.name: `{}` is there twice; rename one",
+                        host.name.as_ref()
+                    ),
                 ));
             }
         }
@@ -177,17 +187,25 @@ impl Topology {
             let index_of = |name: &str| {
                 self.host_index(name).ok_or_else(|| {
                     let known = self.known();
-                    (place, format!("cable.between: there is no host `{name}`; the hosts are {known}"))
+                    (
+                        place,
+                        format!("cable.between: there is no host `{name}`; the hosts are {known}"),
+                    )
                 })
             };
             let ends = [index_of(one)?, index_of(two)?];
             if ends[0] == ends[1] {
-                return Err((place, "cable.between: a cable joins two different hosts".to_owned()));
+                return Err((
+                    place,
+                    "cable.between: a cable joins two different hosts".to_owned(),
+                ));
             }
             for end in ends {
                 if std::mem::replace(&mut plugged[end], true) {
                     let name = self.host[end].name.as_ref();
-                    let sentence = format!("cable.between: the NIC of `{name}` has a cable already; it has one port");
+                    let sentence = format!(
+                        "cable.between: the NIC of `{name}` has a cable already; it has one port"
+                    );
                     return Err((place, sentence));
                 }
             }
@@ -221,7 +239,10 @@ impl Topology {
         for (key, name) in [("first", first), ("second", second)] {
             if self.host_index(name).is_none() {
                 let known = self.known();
-                return Err((place, format!("program.{key}: there is no host `{name}`; the hosts are {known}")));
+                return Err((
+                    place,
+                    format!("program.{key}: there is no host `{name}`; the hosts are {known}"),
+                ));
             }
         }
         let joined = self.cable.iter().any(|cable| {
@@ -229,7 +250,8 @@ impl Topology {
             ends.contains(first) && ends.contains(second)
         });
         if !joined {
-            let sentence = format!("program: no cable joins `{first}` and `{second}`; add a [[cable]]");
+            let sentence =
+                format!("program: no cable joins `{first}` and `{second}`; add a [[cable]]");
             return Err((place, sentence));
         }
         check_pingpong(*bytes, *loops).map_err(|sentence| (place, format!("program.{sentence}")))
@@ -239,7 +261,9 @@ impl Topology {
 /// Limits of the ping-pong program, for topologies and command lines.
 pub fn check_pingpong(bytes: usize, loops: u64) -> Result<(), String> {
     if !(4..=64).contains(&bytes) || !bytes.is_multiple_of(4) {
-        return Err(format!("bytes: {bytes} is not a multiple of 4 from 4 to 64"));
+        return Err(format!(
+            "bytes: {bytes} is not a multiple of 4 from 4 to 64"
+        ));
     }
     if !(1..=100_000_000).contains(&loops) {
         return Err(format!("loops: {loops} is not from 1 to 100000000"));

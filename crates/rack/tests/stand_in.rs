@@ -47,7 +47,10 @@ fn go(topology: &Topology, options: &Options) -> Outcome {
 fn every_length_and_rate_arrives() {
     for rate in ["10g", "1g"] {
         for bytes in (4..=64).step_by(4) {
-            let outcome = go(&topology(rate, bytes, 20, bytes as u64), &Options::default());
+            let outcome = go(
+                &topology(rate, bytes, 20, bytes as u64),
+                &Options::default(),
+            );
             assert_eq!(outcome.round_trips.len(), 20);
             assert_eq!(outcome.record.one_way.count, 40, "{rate}, {bytes} bytes");
         }
@@ -96,7 +99,12 @@ fn one_access_a_packet_each_way() {
     for count in outcome.record.accesses.values() {
         assert_eq!((count.cpu_read, count.dma_read), (0, 0));
     }
-    let writes: u64 = outcome.record.accesses.values().map(|count| count.cpu_write).sum();
+    let writes: u64 = outcome
+        .record
+        .accesses
+        .values()
+        .map(|count| count.cpu_write)
+        .sum();
     assert_eq!(writes, 20);
 }
 
@@ -119,9 +127,21 @@ second = "b"
 "#;
     Topology::parse(good, Path::new("t.toml")).expect("good");
     for (from, to, sentence) in [
-        ("rate = \"10g\"", "rate = \"11g\"", "t.toml, line 4: unknown variant `11g`, expected `10g` or `1g`"),
-        ("name = \"b\"", "name = \"a\"", "t.toml, line 6: host.name: `a` is there twice; rename one"),
-        ("metres = 1\n", "metres = -1\n", "t.toml, line 10: cable.metres: -1 is no length; write 0 to 100000"),
+        (
+            "rate = \"10g\"",
+            "rate = \"11g\"",
+            "t.toml, line 4: unknown variant `11g`, expected `10g` or `1g`",
+        ),
+        (
+            "name = \"b\"",
+            "name = \"a\"",
+            "t.toml, line 6: host.name: `a` is there twice; rename one",
+        ),
+        (
+            "metres = 1\n",
+            "metres = -1\n",
+            "t.toml, line 10: cable.metres: -1 is no length; write 0 to 100000",
+        ),
         (
             "\"b\"]",
             "\"c\"]",
@@ -132,7 +152,11 @@ second = "b"
             "second = \"b\"\nbytes = 5",
             "t.toml, line 11: program.bytes: 5 is not a multiple of 4 from 4 to 64",
         ),
-        ("metres = 1", "meters = 1", "t.toml, line 10: unknown field `meters`, expected `between` or `metres`"),
+        (
+            "metres = 1",
+            "meters = 1",
+            "t.toml, line 10: unknown field `meters`, expected `between` or `metres`",
+        ),
         (
             "name = \"a\"",
             "name = \"a\"\nlink = \"Gen2x3\"",

@@ -82,7 +82,11 @@ impl StandIn {
             NetSpeed::OneGig => {
                 let preamble = [0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xD5];
                 let bytes = preamble.into_iter().chain(frame);
-                let word = |data| NetWord::Gmii { data, enable: true, error: false };
+                let word = |data| NetWord::Gmii {
+                    data,
+                    enable: true,
+                    error: false,
+                };
                 bytes.map(word).collect()
             }
         }
@@ -102,7 +106,9 @@ impl StandIn {
                 self.to_host.pop_front();
             }
         }
-        let Some(beat) = self.inputs.s_tlp else { return };
+        let Some(beat) = self.inputs.s_tlp else {
+            return;
+        };
         let count = beat.keep.count_ones() as usize;
         self.tlp.extend(&beat.data.to_le_bytes()[..count]);
         if beat.last {
@@ -137,7 +143,8 @@ impl StandIn {
             self.to_host.push_back((DELAY, beats.collect()));
         }
         if self.line.is_empty() && self.to_wire.front().is_some_and(|(wait, _)| *wait == 0) {
-            self.line.extend(self.to_wire.pop_front().expect("looked at above").1);
+            self.line
+                .extend(self.to_wire.pop_front().expect("looked at above").1);
             self.line.push_back(self.speed.idle());
         }
         self.outputs.net = self.line.pop_front().unwrap_or(self.speed.idle());

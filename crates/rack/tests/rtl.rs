@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rack on the project's RTL.
+
+use std::path::Path;
+
+use rack::run::{Options, Outcome, rtl, run};
+use rack::{NetSpeed, Topology};
+
+fn topology(rate: &str, format: &str, bytes: usize, loops: u64, seed: u64) -> Topology {
+    let text = format!(
+        r#"
+        platform = "keio-2016"
+        seed = {seed}
+        [[host]]
+        name = "pc1"
+        nic = {{ rate = "{rate}", format = "{format}" }}
+        [[host]]
+        name = "pc2"
+        nic = {{ rate = "{rate}", format = "{format}" }}
+        [[cable]]
+        between = ["pc1", "pc2"]
+        metres = 1
+        [program]
+        kind = "pingpong"
+        first = "pc1"
+        second = "pc2"
+        bytes = {bytes}
+        loops = {loops}
+        warmup = 2
+        "#
+    );
+    Topology::parse(&text, Path::new("test.toml")).expect("the topology is sound")
+}
+
+/// None where the build was made without the tops; then it says so.
+fn built() -> bool {
+    let there = rtl(NetSpeed::TenGig).is_ok() && rtl(NetSpeed::OneGig).is_ok();
+    if !there {
+        println!("the NIC is not in this build: nothing was tested");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "the RTL must be there in CI"
+        );
+    }
+    there
+}
+
+fn go(topology: &Topology, options: &Options) -> Outcome {
+    run(topology, options, &rtl).expect("the run ends")
+}
+
+#[test]
+fn all_lengths_rates_and_formats() {
+    if !built() {
+        return;
+    }
+    for rate in ["10g", "1g"] {
+        for format in ["compact", "tlp"] {
+            for bytes in (4..=64).step_by(4) {
+                let topology = topology(rate, format, bytes, 4, bytes as u64);
+                let outcome = go(&topology, &Options::default());
+                let record = &outcome.record;
+                assert_eq!(record.one_way.count, 8, "{rate} {format} {bytes}");
+                let total: u64 = outcome.round_trips.iter().map(|time| time.0).sum();
+                assert_eq!(total, record.one_way.sum.0);
+                let stages: u64 = record.stages.iter().map(|stage| stage.sum.0).sum();
+                assert_eq!(stages, total);
+            }
+        }
+    }
+}
+
+#[test]
+fn same_seed_same_hash_and_skipping_changes_nothing() {
+    if !built() {
+        return;
+    }
+    for (rate, seed) in [("10g", 1), ("10g", 2), ("1g", 3)] {
+        let topology = topology(rate, "compact", 4, 20, seed);
+        let skipping = go(&topology, &Options::default());
+        let again = go(&topology, &Options::default());
+        let awake = Options {
+            skip_idle: false,
+            ..Options::default()
+        };
+        let not_skipping = go(&topology, &awake);
+        assert_eq!(skipping.record.digest(), again.record.digest());
+        assert_eq!(skipping.record.digest(), not_skipping.record.digest());
+        assert_eq!(skipping.round_trips, not_skipping.round_trips);
+        assert!(skipping.effort.edges < not_skipping.effort.edges);
+    }
+}
