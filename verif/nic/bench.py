@@ -10,7 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.eth import GmiiFrame, GmiiSink, GmiiSource, XgmiiFrame, XgmiiSink, XgmiiSource
 from raw_tlp import make_host, quiet
-from wire_ref import Message, Peer, parse
+from wire_ref import NIC_A, NIC_B, Message, Peer, parse
 
 REG_ID, REG_VERSION, REG_FEATURES = 0x0, 0x4, 0x8
 REG_MAC_LO, REG_MAC_HI, REG_IP, REG_NETMASK = 0x10, 0x14, 0x18, 0x1C
@@ -36,8 +36,7 @@ NET_NAMES = (
     "tx_underrun"
 ).split()
 
-NIC = Peer(0x021122334455, 0x0A000001)
-PEER = Peer(0x02AABBCCDDEE, 0x0A000002)
+NIC, PEER = NIC_A, NIC_B
 FAR = Peer(0x02AABBCCDD01, 0xC0A80005)  # another subnet
 GATEWAY_MAC = 0x020000000099
 

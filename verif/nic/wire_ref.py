@@ -56,6 +56,10 @@ class Peer:
     ip: int
 
 
+NIC_A = Peer(0x021122334455, 0x0A000001)
+NIC_B = Peer(0x02AABBCCDDEE, 0x0A000002)
+
+
 def frame(payload: bytes, src: Peer, dst: Peer, sport: int = PORT, dport: int = PORT) -> bytes:
     """Build a frame without FCS, padded to 60 bytes."""
     packet = (
