@@ -22,10 +22,12 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod capture;
 pub mod error;
 pub mod frame;
 pub mod host;
 pub mod memory;
+pub mod meter;
 pub mod model;
 pub mod nic;
 pub mod pcie;

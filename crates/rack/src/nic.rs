@@ -8,7 +8,7 @@ use ipnuma_rtl::{NetWord, TlpBeat};
 use crate::calendar::{ComponentId, Message, Outbox, Tlp};
 use crate::error::Error;
 use crate::frame::{Framer, is_store};
-use crate::model::{NicModel, PCIE_PERIOD};
+use crate::model::NicModel;
 use crate::pcie::Lanes;
 use crate::record::{PacketId, Point, Recorder};
 use crate::time::Picoseconds;
@@ -128,12 +128,13 @@ impl NicPort {
         let net = model
             .speed()
             .map(|speed| Clock::new(Picoseconds(speed.net_period_ps()), setup.phases.1));
+        let pcie = Clock::new(model.pcie_period(), setup.phases.0);
         Ok(Self {
             id: setup.id,
             host: setup.host,
             model,
             cable: None,
-            pcie: Clock::new(PCIE_PERIOD, setup.phases.0),
+            pcie,
             net,
             up: setup.up,
             skip_idle: setup.skip_idle,

@@ -153,6 +153,8 @@ pub struct Recorder {
     pub stages: [Spread; STAGES],
     /// The whole way.
     pub one_way: Spread,
+    /// The whole way of each measured packet.
+    pub one_ways: Vec<Picoseconds>,
     /// Bus accesses by host.
     pub accesses: BTreeMap<ComponentId, BusAccesses>,
     /// Keep this many packets, frames and TLPs for the files.
@@ -273,6 +275,7 @@ impl Recorder {
                 spread.add(stage);
             }
             self.one_way.add(packet.one_way());
+            self.one_ways.push(packet.one_way());
         }
         if self.packets.len() < self.keep {
             self.packets.push(packet);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bus meter finds the constants of the platform again.
+
+use rack::meter::{Experiment, measure};
+use rack::platform::Platform;
+
+#[test]
+fn the_meter_finds_the_constants() {
+    let platform = Platform::load("keio-2016").expect("built in");
+    for (link, experiment, bytes, ns, tolerance) in [
+        ("Gen2x8", Experiment::DmaRead, 4, 467.0, 10.0),
+        ("Gen2x8", Experiment::DmaWrite, 64, 21.0, 1.0),
+        ("Gen2x4", Experiment::CpuWrite, 4, 224.0, 1.0),
+        ("Gen1x1", Experiment::CpuWrite, 64, 6_190.0, 30.0),
+        ("Gen2x8", Experiment::CpuRead, 4, 1_731.0, 40.0),
+        ("Gen1x1", Experiment::CombinedWrite, 64, 335.0, 2.0),
+        ("Gen2x8", Experiment::CombinedWrite, 64, 21.0, 1.0),
+        ("Gen2x4", Experiment::CombinedWrite, 4, 11.0, 1.0),
+    ] {
+        let link = link.parse().expect("a link");
+        let found = measure(&platform, link, experiment, bytes).expect("it runs");
+        let difference = (found.as_ns() - ns).abs();
+        println!("{link} {experiment:?} {bytes} bytes: {found}, table {ns} ns");
+        assert!(
+            difference <= tolerance,
+            "{link} {experiment:?} {bytes}: {found}"
+        );
+    }
+}
