@@ -17,6 +17,9 @@ pub const REGION: u64 = 0x1806_A000;
 /// Largest message that is one uncached store; longer ones go through the write-combining buffer.
 const LARGEST_STORE: usize = 8;
 
+/// Different pauses of [`PingPong::stagger`].
+const STAGGERS: u64 = 8;
+
 /// What a NIC must know of itself and its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct NicConfig {
@@ -86,6 +89,8 @@ pub struct PingPong {
     pub warmup: u64,
     /// Measured round trips.
     pub loops: u64,
+    /// Pause before each round trip, a different one each time, so that stores meet the clocks in every way.
+    pub stagger: Picoseconds,
     /// When both begin; the NICs are ready by then.
     pub start: Picoseconds,
     /// Round-trip times.
@@ -142,9 +147,9 @@ pub async fn first(
     shared: Rc<RefCell<PingPong>>,
 ) -> Result<(), String> {
     begin(&api, &shared, config).await?;
-    let (bytes, warmup, loops) = {
+    let (bytes, warmup, loops, stagger) = {
         let shared = shared.borrow();
-        (shared.bytes, shared.warmup, shared.loops)
+        (shared.bytes, shared.warmup, shared.loops, shared.stagger)
     };
     let mut old = vec![0; bytes];
     let mut number = 0;
@@ -152,6 +157,10 @@ pub async fn first(
         if round == warmup {
             api.measure(true).await;
             shared.borrow_mut().span.0 = api.now();
+        }
+        if stagger > Picoseconds::ZERO {
+            let pause = Picoseconds(stagger.0 * (round % STAGGERS));
+            api.compute(pause).await;
         }
         let before = api.now();
         send(&api, number + 1, bytes).await;

@@ -125,7 +125,62 @@ pub struct Topology {
     pub program: Spanned<ProgramSpec>,
 }
 
+/// Two hosts and a cable: what the command line describes without a file.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate of both NICs.
+    pub rate: Rate,
+    /// Format of both NICs.
+    pub format: Format,
+    /// Length of the cable.
+    pub metres: f64,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// Measured round trips.
+    pub loops: u64,
+    /// Round trips before measuring.
+    pub warmup: u64,
+}
+
 impl Topology {
+    /// A topology of two hosts `pc1` and `pc2` that play ping-pong.
+    pub fn pair(pair: Pair) -> Self {
+        let names = ["pc1", "pc2"].map(str::to_owned);
+        let host = |name: &String| HostSpec {
+            name: Spanned::new(0..0, name.clone()),
+            link: None,
+            nic: NicSpec {
+                rate: pair.rate,
+                format: pair.format,
+                ip: None,
+            },
+        };
+        let [first, second] = names.clone();
+        Self {
+            host: names.iter().map(host).collect(),
+            cable: vec![CableSpec {
+                between: Spanned::new(0..0, names),
+                metres: Spanned::new(0..0, pair.metres),
+            }],
+            program: Spanned::new(
+                0..0,
+                ProgramSpec::Pingpong {
+                    first,
+                    second,
+                    bytes: pair.bytes,
+                    loops: pair.loops,
+                    warmup: pair.warmup,
+                },
+            ),
+            platform: pair.platform,
+            seed: pair.seed,
+        }
+    }
+
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -145,6 +200,14 @@ impl Topology {
             Error::Config(format!("{}, line {line}: {sentence}", path.display()))
         })?;
         Ok(topology)
+    }
+
+    /// Checks a topology that does not come from a file.
+    pub fn checked(self) -> Result<Self, Error> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err((_, sentence)) => Err(Error::Config(sentence)),
+        }
     }
 
     /// Index of a host.

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use rack::run::{Options, Outcome, rtl, run};
-use rack::{NetSpeed, Topology};
+use rack::run::{Options, Outcome, nic_latency, rtl, run};
+use rack::topology::{Format, Rate};
+use rack::{NetSpeed, Picoseconds, Topology};
 
 fn topology(rate: &str, format: &str, bytes: usize, loops: u64, seed: u64) -> Topology {
     let text = format!(
@@ -89,4 +90,17 @@ fn same_seed_same_hash_and_skipping_changes_nothing() {
         assert_eq!(skipping.round_trips, not_skipping.round_trips);
         assert!(skipping.effort.edges < not_skipping.effort.edges);
     }
+}
+
+#[test]
+fn nics_back_to_back() {
+    if !built() {
+        return;
+    }
+    let step = Picoseconds(1_600);
+    let found = nic_latency(Rate::Ten, Format::Compact, 4, step, &rtl).expect("it runs");
+    println!("{found:?}");
+    // docs/architecture.md: 100 ns in the worst phase.
+    assert!(found.latency.max <= Picoseconds(100_000));
+    assert!(found.latency.min > Picoseconds(58_000), "less than the frame takes on the wire");
 }
