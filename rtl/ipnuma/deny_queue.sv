@@ -24,8 +24,8 @@ module deny_queue
   output logic      cnt_deny_dropped_o,
   output logic      busy_o
 );
-  deny_t        deny;
-  logic         ready, zeros_sent_q, zeros, dropped_q;
+  deny_t deny;
+  logic ready, zeros_sent_q, zeros, dropped_q;
   logic [127:0] error_body;
 
   sync_fifo #(
@@ -50,15 +50,17 @@ module deny_queue
     for (int unsigned i = 0; i < 16; i++) in_wire_order[8*i+:8] = bytes[8*(15-i)+:8];
   endfunction
 
-  assign error_body = in_wire_order({
-      deny.code,
-      deny.is_load ? TLP_MRD64 : TLP_MWR64,
-      deny.sequence_number,
-      16'd0,
-      6'd0,
-      deny.length,
-      deny.address
-  });
+  assign error_body = in_wire_order(
+      {
+        deny.code,
+        deny.is_load ? TLP_MRD64 : TLP_MWR64,
+        deny.sequence_number,
+        16'd0,
+        6'd0,
+        deny.length,
+        deny.address
+      }
+  );
 
   always_comb begin
     frame_o          = '0;
@@ -69,11 +71,22 @@ module deny_queue
     frame_o.head     = error_body;
     if (zeros) begin
       frame_o.head = {
-          32'd0,
-          cpl_pkg::cpl_header(TLP_CPLD, deny.length, 3'd0, 16'd0, CPL_SC, {deny.length, 2'b00},
-                              16'd0, deny.net_tag, deny.address[6:0])
+        32'd0,
+        cpl_pkg::cpl_header(
+          TLP_CPLD,
+          deny.length,
+          3'd0,
+          16'd0,
+          CPL_SC,
+          {
+            deny.length, 2'b00
+          },
+          16'd0,
+          deny.net_tag,
+          deny.address[6:0]
+        )
       };
-      frame_o.data_dw   = deny.length[6:0];
+      frame_o.data_dw = deny.length[6:0];
       frame_o.zero_data = 1'b1;
     end
   end

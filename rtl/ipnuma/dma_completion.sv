@@ -20,44 +20,44 @@ module dma_completion
   /// Frames that wait for the transmitter.
   parameter int unsigned Slots = 4
 ) (
-  input  logic        clk_pcie_i,
-  input  logic        rst_pcie_i,
-  input  logic [31:0] now_us_i,
-  input  logic [31:0] read_timeout_us_i,
+  input logic        clk_pcie_i,
+  input logic        rst_pcie_i,
+  input logic [31:0] now_us_i,
+  input logic [31:0] read_timeout_us_i,
 
   /// From server_dma: a load is about to be read.
-  input  logic        alloc_i,
-  input  rx_op_t      alloc_op_i,
-  output logic        alloc_ok_o,
-  output logic [7:0]  alloc_tag_o,
+  input  logic         alloc_i,
+  input  rx_op_t       alloc_op_i,
+  output logic         alloc_ok_o,
+  output logic   [7:0] alloc_tag_o,
 
   /// From tlp_rx.
-  input  logic        cpl_pay_even_we_i,
-  input  logic        cpl_pay_odd_we_i,
-  input  logic [4:0]  pay_even_idx_i,
-  input  logic [31:0] pay_even_data_i,
-  input  logic [4:0]  pay_odd_idx_i,
-  input  logic [31:0] pay_odd_data_i,
-  input  logic        cpl_valid_i,
-  input  cpl_head_t   cpl_head_i,
-  input  logic        cpl_active_i,
-  output logic        cpl_ready_o,
+  input  logic             cpl_pay_even_we_i,
+  input  logic             cpl_pay_odd_we_i,
+  input  logic      [ 4:0] pay_even_idx_i,
+  input  logic      [31:0] pay_even_data_i,
+  input  logic      [ 4:0] pay_odd_idx_i,
+  input  logic      [31:0] pay_odd_data_i,
+  input  logic             cpl_valid_i,
+  input  cpl_head_t        cpl_head_i,
+  input  logic             cpl_active_i,
+  output logic             cpl_ready_o,
 
-  output logic        cnt_tlp_completion_o,
-  output logic        cnt_tlp_completion_unexpected_o,
-  output logic        cnt_dma_read_timeout_o,
-  output logic        busy_pcie_o,
+  output logic cnt_tlp_completion_o,
+  output logic cnt_tlp_completion_unexpected_o,
+  output logic cnt_dma_read_timeout_o,
+  output logic busy_pcie_o,
 
   /// Frames for the network.
-  input  logic        clk_net_i,
-  input  logic        rst_net_i,
-  output logic        frame_valid_o,
-  output tx_frame_t   frame_o,
-  output logic        frame_permitted_o,
-  input  logic [4:0]  frame_pay_idx_i,
-  output logic [63:0] frame_pay_word_o,
-  input  logic        frame_pop_i,
-  output logic        busy_net_o
+  input  logic             clk_net_i,
+  input  logic             rst_net_i,
+  output logic             frame_valid_o,
+  output tx_frame_t        frame_o,
+  output logic             frame_permitted_o,
+  input  logic      [ 4:0] frame_pay_idx_i,
+  output logic      [63:0] frame_pay_word_o,
+  input  logic             frame_pop_i,
+  output logic             busy_net_o
 );
   localparam int unsigned GenerationW = 2;
   localparam int unsigned TagW = GenerationW + $clog2(DmaTags);
@@ -71,49 +71,49 @@ module dma_completion
   } read_t;
 
   logic [TagW-1:0] take_tag;
-  read_t           taken, read, expired_read, about;
-  logic            tag_live, live, expired, expire, expiring_q, pool_busy;
-  logic            length_ok, commit, slot_free, slots_busy;
-  logic [6:0]      data_dw;
+  read_t taken, read, expired_read, about;
+  logic tag_live, live, expired, expire, expiring_q, pool_busy;
+  logic length_ok, commit, slot_free, slots_busy;
+  logic      [6:0] data_dw;
   cpl_head_t       head;
   tx_frame_t       frame;
-  logic            expected_q, unexpected_q, timeout_q;
+  logic expected_q, unexpected_q, timeout_q;
 
   assign taken = '{
-      peer: alloc_op_i.peer,
-      net_tag: alloc_op_i.net_tag,
-      byte_count: read_byte_count(alloc_op_i.length, alloc_op_i.first_be, alloc_op_i.last_be),
-      lower_address: {alloc_op_i.address[6:2], first_byte(alloc_op_i.first_be)}
-  };
+          peer: alloc_op_i.peer,
+          net_tag: alloc_op_i.net_tag,
+          byte_count: read_byte_count(alloc_op_i.length, alloc_op_i.first_be, alloc_op_i.last_be),
+          lower_address: {alloc_op_i.address[6:2], first_byte(alloc_op_i.first_be)}
+      };
 
   assign length_ok = !cpl_head_i.has_data ||
                      (cpl_head_i.length != '0 && cpl_head_i.length <= 10'(MAX_DATA_DW));
-  assign data_dw   = cpl_head_i.has_data ? cpl_head_i.length[6:0] : '0;
-  assign live      = tag_live && 8'(cpl_head_i.tag[TagW-1:0]) == cpl_head_i.tag && length_ok;
+  assign data_dw = cpl_head_i.has_data ? cpl_head_i.length[6:0] : '0;
+  assign live = tag_live && 8'(cpl_head_i.tag[TagW-1:0]) == cpl_head_i.tag && length_ok;
 
   tag_pool #(
     .Tags       (DmaTags),
     .GenerationW(GenerationW),
     .data_t     (read_t)
   ) u_pool (
-    .clk_i         (clk_pcie_i),
-    .rst_i         (rst_pcie_i),
+    .clk_i(clk_pcie_i),
+    .rst_i(rst_pcie_i),
     .now_us_i,
-    .timeout_us_i  (read_timeout_us_i),
-    .take_i        (alloc_i),
-    .take_data_i   (taken),
-    .take_ok_o     (alloc_ok_o),
-    .take_tag_o    (take_tag),
-    .tag_i         (cpl_head_i.tag[TagW-1:0]),
-    .live_o        (tag_live),
-    .data_o        (read),
-    .free_i        (cpl_valid_i && live &&
-                    completion_ends(cpl_head_i.status, cpl_head_i.byte_count, data_dw,
-                                    cpl_head_i.lower_address[1:0])),
-    .expired_o     (expired),
+    .timeout_us_i(read_timeout_us_i),
+    .take_i(alloc_i),
+    .take_data_i(taken),
+    .take_ok_o(alloc_ok_o),
+    .take_tag_o(take_tag),
+    .tag_i(cpl_head_i.tag[TagW-1:0]),
+    .live_o(tag_live),
+    .data_o(read),
+    .free_i(cpl_valid_i && live && completion_ends(
+        cpl_head_i.status, cpl_head_i.byte_count, data_dw, cpl_head_i.lower_address[1:0]
+    )),
+    .expired_o(expired),
     .expired_data_o(expired_read),
-    .expire_i      (expire),
-    .busy_o        (pool_busy)
+    .expire_i(expire),
+    .busy_o(pool_busy)
   );
 
   assign alloc_tag_o = 8'(take_tag);
@@ -137,16 +137,25 @@ module dma_completion
       };
       about = expired_read;
     end
-    frame          = '0;
-    frame.kind     = KIND_TLP;
-    frame.dst_mac  = about.peer.mac;
-    frame.dst_ip   = about.peer.ip;
+    frame = '0;
+    frame.kind = KIND_TLP;
+    frame.dst_mac = about.peer.mac;
+    frame.dst_ip = about.peer.ip;
     frame.src_port = UDP_PORT;
-    frame.data_dw  = head.has_data ? head.length[6:0] : '0;
-    frame.head     = {
-        32'd0,
-        cpl_pkg::cpl_header(head.has_data ? TLP_CPLD : TLP_CPL, head.length, 3'd0, 16'd0, head.status,
-                            head.byte_count, 16'd0, about.net_tag, head.lower_address)
+    frame.data_dw = head.has_data ? head.length[6:0] : '0;
+    frame.head = {
+      32'd0,
+      cpl_pkg::cpl_header(
+        head.has_data ? TLP_CPLD : TLP_CPL,
+        head.length,
+        3'd0,
+        16'd0,
+        head.status,
+        head.byte_count,
+        16'd0,
+        about.net_tag,
+        head.lower_address
+      )
     };
     commit = expire || (cpl_valid_i && live);
   end
@@ -192,13 +201,15 @@ module dma_completion
     end
   end
 
-  assign cnt_tlp_completion_o            = expected_q;
+  assign cnt_tlp_completion_o = expected_q;
   assign cnt_tlp_completion_unexpected_o = unexpected_q;
-  assign cnt_dma_read_timeout_o          = timeout_q;
+  assign cnt_dma_read_timeout_o = timeout_q;
   assign busy_pcie_o = pool_busy || slots_busy || expiring_q || expected_q || unexpected_q || timeout_q;
 
 `ifndef SYNTHESIS
-  initial assert (DmaTags <= 8) else $fatal(1, "dma_completion: the tag does not fit its 5 bits");
+  initial
+    assert (DmaTags <= 8)
+    else $fatal(1, "dma_completion: the tag does not fit its 5 bits");
 `endif
   // Only the fields that a reply needs are remembered.
   logic unused;

@@ -16,30 +16,30 @@ module frame_parser
   import rx_pkg::*;
   import wire_pkg::*;
 (
-  input  logic          clk_i,
-  input  logic          rst_i,
+  input logic              clk_i,
+  input logic              rst_i,
   /// The MAC's receive stream: no back-pressure; tuser[0] with tlast says the frame is bad.
-  axis_if.mon           s_frames,
-  input  logic [47:0]   mac_i,
-  input  logic [31:0]   ip_i,
+        axis_if.mon        s_frames,
+  input logic       [47:0] mac_i,
+  input logic       [31:0] ip_i,
 
   /// Key of a store or load.
-  output logic          lookup_o,
-  output logic [15:0]   lookup_key_o,
+  output logic              lookup_o,
+  output logic       [15:0] lookup_key_o,
   /// The operation is whole; at least 1 cycle after lookup_o.
-  output logic          check_o,
-  output region_op_t    check_op_o,
+  output logic              check_o,
+  output region_op_t        check_op_o,
   /// Tag of the region that was looked up.
-  input  logic [11:0]   tag_i,
+  input  logic       [11:0] tag_i,
 
   /// First word of a frame.
-  output logic          first_o,
+  output logic        first_o,
   /// A whole pair of data DWs {odd, even}; pairs may continue beyond the data.
-  output logic          pair_valid_o,
-  output logic [4:0]    pair_idx_o,
-  output logic [63:0]   pair_o,
+  output logic        pair_valid_o,
+  output logic [ 4:0] pair_idx_o,
+  output logic [63:0] pair_o,
   /// The slot for this frame's data must be chosen now; no pair came before.
-  output logic          claim_o,
+  output logic        claim_o,
 
   /// Last word of a frame.
   output logic          last_o,
@@ -72,11 +72,11 @@ module frame_parser
     return {be16(bytes[15:0]), be32(bytes[47:16])};
   endfunction
 
-  logic              valid, last;
-  logic [63:0]       word;
-  logic [47:0]       prev_q;           // upper six bytes of the word before
-  logic [CountW-1:0] idx_q;            // number of the word held
-  logic [8:0]        at;
+  logic valid, last;
+  logic [      63:0] word;
+  logic [      47:0] prev_q;  // upper six bytes of the word before
+  logic [CountW-1:0] idx_q;  // number of the word held
+  logic [       8:0] at;
 
   assign valid = s_frames.tvalid;
   assign last  = valid && s_frames.tlast;
@@ -96,11 +96,11 @@ module frame_parser
   end
 
   // ---- Ethernet, IP, UDP ----------------------------------------------------------------------
-  logic        mine_q, broadcast_q, arp_q, ipv4_q, ip_fields_q, udp_q, to_me_q;
+  logic mine_q, broadcast_q, arp_q, ipv4_q, ip_fields_q, udp_q, to_me_q;
   logic [47:0] src_mac_q, dst_mac;
   logic [31:0] src_ip_q;
   logic [15:0] ip_length_q, udp_length_q;
-  logic [19:0] sum_q, sum_d;           // of the IP header's 16-bit words
+  logic [19:0] sum_q, sum_d;  // of the IP header's 16-bit words
   logic [16:0] sum_folded;
 
   assign dst_mac = be48(word[47:0]);
@@ -150,13 +150,13 @@ module frame_parser
 
   // ---- Lengths --------------------------------------------------------------------------------
   // Positions in the frame follow from the UDP length; they are taken while W5 is held.
-  logic              sum_ok_q, lengths_bad_q;
+  logic sum_ok_q, lengths_bad_q;
   logic [CountW-1:0] need_idx_q, end_idx_q, tag_idx_q;
-  logic [2:0]        need_lane_q, end_lane_q;
-  logic [1:0]        tag_pair_q;
-  logic [16:0]       need_at, end_at, tag_at, udp_length, overhead;
-  logic              compact_q, compact, magic_ok_q, is_error_q, has_ack;
-  logic [16:0]       data_q;           // data bytes, negative if the payload is too short
+  logic [2:0] need_lane_q, end_lane_q;
+  logic [1:0] tag_pair_q;
+  logic [16:0] need_at, end_at, tag_at, udp_length, overhead;
+  logic compact_q, compact, magic_ok_q, is_error_q, has_ack;
+  logic [16:0] data_q;  // data bytes, negative if the payload is too short
 
   assign compact    = word[23:20] == COMPACT_NIBBLE && !word[18];
   assign has_ack    = word[19];
@@ -183,21 +183,22 @@ module frame_parser
   end
 
   // ---- Payload header -------------------------------------------------------------------------
-  logic [15:0]  sequence_q;
-  logic [11:0]  c_key_q;               // compact
-  logic [27:0]  c_offset_q;
-  logic [1:0]   c_skip_q, c_trail_q;
-  logic [127:0] head_q;                // tlp: TLP header or error body, first byte in [7:0]
+  logic [15:0] sequence_q;
+  logic [11:0] c_key_q;  // compact
+  logic [27:0] c_offset_q;
+  logic [1:0] c_skip_q, c_trail_q;
+  logic [127:0] head_q;  // tlp: TLP header or error body, first byte in [7:0]
 
   always_ff @(posedge clk_i) begin
     if (at[5]) begin
-      compact_q  <= compact;
-      magic_ok_q <= compact || (be16(word[31:16]) == TLP_MAGIC && word[35:34] == '0 &&
-                                word[39:36] inside {KIND_TLP, KIND_ERROR});
+      compact_q <= compact;
+      magic_ok_q <= compact || (be16(
+          word[31:16]
+      ) == TLP_MAGIC && word[35:34] == '0 && word[39:36] inside {KIND_TLP, KIND_ERROR});
       is_error_q <= !compact && word[39:36] == KIND_ERROR;
       sequence_q <= compact ? be16(word[39:24]) : be16(word[63:48]);
-      c_trail_q  <= word[17:16];
-      c_key_q    <= {word[47:40], word[55:52]};
+      c_trail_q <= word[17:16];
+      c_key_q <= {word[47:40], word[55:52]};
       c_offset_q[27:16] <= {word[51:48], word[63:56]};
     end
     if (at[6]) begin
@@ -210,11 +211,11 @@ module frame_parser
   end
 
   // ---- The operation --------------------------------------------------------------------------
-  logic [7:0]  fmt_type;
-  logic [9:0]  length;
-  logic [3:0]  first_be, last_be, c_first, c_last;
-  logic        is_mwr, is_mrd, is_cpl, is_cpld, is_request, one_dw;
-  logic        bad_tlp, bad_data;
+  logic [7:0] fmt_type;
+  logic [9:0] length;
+  logic [3:0] first_be, last_be, c_first, c_last;
+  logic is_mwr, is_mrd, is_cpl, is_cpld, is_request, one_dw;
+  logic bad_tlp, bad_data;
 
   assign fmt_type   = head_q[7:0];
   assign length     = {head_q[17:16], head_q[31:24]};
@@ -258,56 +259,62 @@ module frame_parser
   end
 
   assign op_o = '{
-      is_store: compact_q || is_mwr,
-      is_load: !compact_q && is_mrd,
-      is_completion: !compact_q && (is_cpl || is_cpld),
-      sequence_number: sequence_q,
-      key: compact_q ? 16'(c_key_q) : be16(head_q[95:80]),
-      offset: compact_q ? 32'(c_offset_q) : be32(head_q[127:96]),
-      length: compact_q ? data_q[11:2] : length,
-      data_dw: data_q[8:2],
-      first_be: first_be,
-      last_be: last_be,
-      tag: is_mrd ? head_q[55:48] : head_q[87:80],
-      status: head_q[55:53],
-      byte_count: {head_q[51:48], head_q[63:56]},
-      lower_address: head_q[94:88],
-      peer: '{mac: src_mac_q, ip: src_ip_q}
-  };
+          is_store: compact_q || is_mwr,
+          is_load: !compact_q && is_mrd,
+          is_completion: !compact_q && (is_cpl || is_cpld),
+          sequence_number: sequence_q,
+          key: compact_q ? 16'(c_key_q) : be16(head_q[95:80]),
+          offset: compact_q ? 32'(c_offset_q) : be32(head_q[127:96]),
+          length: compact_q ? data_q[11:2] : length,
+          data_dw: data_q[8:2],
+          first_be: first_be,
+          last_be: last_be,
+          tag: is_mrd ? head_q[55:48] : head_q[87:80],
+          status: head_q[55:53],
+          byte_count: {head_q[51:48], head_q[63:56]},
+          lower_address: head_q[94:88],
+          peer: '{mac: src_mac_q, ip: src_ip_q}
+      };
 
   assign report_o = '{
-      code: head_q[7:0],
-      op: head_q[15:8],
-      sequence_number: be16(head_q[31:16]),
-      address: {be32(head_q[95:64]), be32(head_q[127:96])},
-      ip: src_ip_q
-  };
+          code: head_q[7:0],
+          op: head_q[15:8],
+          sequence_number: be16(head_q[31:16]),
+          address: {be32(head_q[95:64]), be32(head_q[127:96])},
+          ip: src_ip_q
+      };
 
   // ---- Region ---------------------------------------------------------------------------------
   logic c_check, t_check;
 
-  assign lookup_o     = !last && ((at[5] && compact) || (at[7] && !compact_q));
+  assign lookup_o = !last && ((at[5] && compact) || (at[7] && !compact_q));
   assign lookup_key_o = at[5] ? 16'({word[47:40], word[55:52]}) : be16(word[47:32]);
-  assign c_check      = at[6] && compact_q;
-  assign t_check      = at[8] && !compact_q;
-  assign check_o      = c_check || t_check;
+  assign c_check = at[6] && compact_q;
+  assign t_check = at[8] && !compact_q;
+  assign check_o = c_check || t_check;
   assign check_op_o = '{
-      is_load: !compact_q && is_mrd,
-      offset: compact_q ? {4'd0, c_offset_q[27:16], word[7:0], word[15:10], 2'b00}
-                        : {be16(head_q[111:96]), be16(word[15:0])},
-      length: compact_q ? data_q[8:2] : length[6:0],
-      source_ip: src_ip_q
-  };
+          is_load: !compact_q && is_mrd,
+          offset:
+          compact_q
+          ?
+          {4'd0, c_offset_q[27:16], word[7:0], word[15:10], 2'b00}
+          : {
+          be16(head_q[111:96])
+          ,
+          be16(word[15:0])
+          },
+          length: compact_q ? data_q[8:2] : length[6:0],
+          source_ip: src_ip_q
+      };
 
   // ---- End code -------------------------------------------------------------------------------
   logic [63:0] crc_word, tag_word;
   logic [15:0] tag_bytes, crc16_q, crc16;
   logic [31:0] crc32_q, crc32;
-  logic        end_here, end_now, end_ok_q;
+  logic end_here, end_now, end_ok_q;
 
-  assign end_here  = idx_q == end_idx_q;
-  assign tag_bytes = !is_request ? '0
-                   : compact_q ? {tag_i[7:0], 4'd0, tag_i[11:8]} : {4'd0, tag_i};
+  assign end_here = idx_q == end_idx_q;
+  assign tag_bytes = !is_request ? '0 : compact_q ? {tag_i[7:0], 4'd0, tag_i[11:8]} : {4'd0, tag_i};
 
   always_comb begin
     tag_word = '0;
@@ -353,8 +360,7 @@ module frame_parser
   // ---- Verdict --------------------------------------------------------------------------------
   logic short_frame;
 
-  assign short_frame = idx_q < need_idx_q ||
-                       (idx_q == need_idx_q && !s_frames.tkeep[need_lane_q]);
+  assign short_frame = idx_q < need_idx_q || (idx_q == need_idx_q && !s_frames.tkeep[need_lane_q]);
 
   always_comb begin
     if (!mine_q) verdict_o = NotMine;
@@ -383,7 +389,9 @@ module frame_parser
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (!rst_i && last && good_o) begin
-      a_long_enough : assert (idx_q >= CountW'(7)) else $error("a good frame of less than 64 bytes");
+      a_long_enough :
+      assert (idx_q >= CountW'(7))
+      else $error("a good frame of less than 64 bytes");
     end
   end
 `endif

@@ -1,4 +1,5 @@
-# SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
+// Receiving half of the engine: frames to TLPs; `server` is its top.
 -f rtl/lib/lib.f
 rtl/nic/wire_pkg.sv
 rtl/ipnuma/ipnuma_pkg.sv

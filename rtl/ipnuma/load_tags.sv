@@ -12,44 +12,44 @@ module load_tags
   /// Tags; 32 at most.
   parameter int unsigned LoadTags = 32
 ) (
-  input  logic        clk_i,
-  input  logic        rst_i,
-  input  logic [31:0] now_us_i,
-  input  logic [31:0] read_timeout_us_i,
+  input logic        clk_i,
+  input logic        rst_i,
+  input logic [31:0] now_us_i,
+  input logic [31:0] read_timeout_us_i,
 
   /// From the requester.
   input  logic        alloc_i,
   input  load_t       alloc_load_i,
   output logic        alloc_ok_o,
-  output logic [7:0]  alloc_tag_o,
+  output logic  [7:0] alloc_tag_o,
 
   /// From the server: a completion came with this tag from this address.
-  input  logic [7:0]  tag_i,
-  input  logic [31:0] peer_ip_i,
+  input  logic  [ 7:0] tag_i,
+  input  logic  [31:0] peer_ip_i,
   /// It belongs to a load.
-  output logic        live_o,
-  output load_t       load_o,
+  output logic         live_o,
+  output load_t        load_o,
   /// It was the last one.
-  input  logic        done_i,
+  input  logic         done_i,
   /// No time-outs now: a completion is being looked up or passed on.
-  input  logic        hold_i,
+  input  logic         hold_i,
 
-  output cpl_error_t  cpl_error_o,
-  output logic        cpl_error_valid_o,
-  input  logic        cpl_error_ready_i,
+  output cpl_error_t cpl_error_o,
+  output logic       cpl_error_valid_o,
+  input  logic       cpl_error_ready_i,
 
-  output logic        cnt_load_timeout_o,
-  output logic        cnt_load_completed_o,
-  output logic        busy_o
+  output logic cnt_load_timeout_o,
+  output logic cnt_load_completed_o,
+  output logic busy_o
 );
   localparam int unsigned GenerationW = 3;
   localparam int unsigned TagW = GenerationW + $clog2(LoadTags);
 
   logic [TagW-1:0] take_tag;
-  logic            tag_live, expired, expire, pool_busy;
-  logic            error_valid_q, timeout_q, completed_q;
-  load_t           expired_load;
-  cpl_error_t      error_q;
+  logic tag_live, expired, expire, pool_busy;
+  logic error_valid_q, timeout_q, completed_q;
+  load_t      expired_load;
+  cpl_error_t error_q;
 
   tag_pool #(
     .Tags       (LoadTags),
@@ -115,7 +115,9 @@ module load_tags
   assign unused = ^expired_load.peer_ip;
 
 `ifndef SYNTHESIS
-  initial assert (LoadTags <= 32) else $fatal(1, "load_tags: the tag does not fit its 8 bits");
+  initial
+    assert (LoadTags <= 32)
+    else $fatal(1, "load_tags: the tag does not fit its 8 bits");
   assert property (@(posedge clk_i) disable iff (rst_i) done_i |-> live_o && hold_i)
   else $error("load_tags: done without a completion of that load");
 `endif

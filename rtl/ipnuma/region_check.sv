@@ -15,7 +15,7 @@ module region_check
   output region_result_t          result_o
 );
   logic [29:0] first_dw, last_dw;
-  logic        crosses;
+  logic crosses;
 
   // Without a crossing the end can't wrap.
   assign first_dw = op_i.offset[31:2];
@@ -23,12 +23,12 @@ module region_check
   assign crosses  = 11'(op_i.offset[11:2]) + 11'(op_i.length) > 11'd1024;
 
   always_comb begin
-    result_o.key_ok    = exists_i;
+    result_o.key_ok = exists_i;
     result_o.source_ok = ((op_i.source_ip ^ entry_i.ip) & entry_i.mask) == '0;
     result_o.rights_ok = op_i.is_load ? entry_i.read : entry_i.write;
     result_o.bounds_ok = first_dw >= entry_i.first[31:2] && last_dw <= entry_i.last[31:2] && !crosses;
     // The base is a multiple of 4 KB, so that a page of the region is a page of memory.
-    result_o.address   = {entry_i.base[63:12] + 52'(op_i.offset[31:12]), op_i.offset[11:0]};
+    result_o.address = {entry_i.base[63:12] + 52'(op_i.offset[31:12]), op_i.offset[11:0]};
   end
 
   // Bounds are whole DWs and the base is whole pages; the valid bit is in exists_i.

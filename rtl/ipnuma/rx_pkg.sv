@@ -22,7 +22,7 @@ package rx_pkg;
     Load,
     Completion,
     ErrorReport,
-    Open          // the headers are fine; the rest is not judged yet
+    Open            // the headers are fine; the rest is not judged yet
   } verdict_e;
 
   // An operation as its frame has it, both formats; numbers in host order.

@@ -14,28 +14,28 @@ module rx_slots
   /// Slots; a power of two from 2.
   parameter int unsigned Slots = 32
 ) (
-  input  logic        clk_net_i,
-  input  logic        rst_net_i,
-  output logic        free_o,
-  input  logic        pair_we_i,
-  input  logic [4:0]  pair_idx_i,
-  input  logic [63:0] pair_i,
-  input  logic        commit_i,
-  input  rx_op_t      op_i,
-  output logic        busy_net_o,
+  input  logic          clk_net_i,
+  input  logic          rst_net_i,
+  output logic          free_o,
+  input  logic          pair_we_i,
+  input  logic   [ 4:0] pair_idx_i,
+  input  logic   [63:0] pair_i,
+  input  logic          commit_i,
+  input  rx_op_t        op_i,
+  output logic          busy_net_o,
 
-  input  logic        clk_pcie_i,
-  input  logic        rst_pcie_i,
-  output logic        valid_o,
-  output rx_op_t      op_o,
-  input  logic [4:0]  pay_idx_i,
-  output logic [63:0] pay_word_o,
-  input  logic        pop_i
+  input  logic          clk_pcie_i,
+  input  logic          rst_pcie_i,
+  output logic          valid_o,
+  output rx_op_t        op_o,
+  input  logic   [ 4:0] pay_idx_i,
+  output logic   [63:0] pay_word_o,
+  input  logic          pop_i
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
   logic [SlotW-1:0] w_slot, r_slot;
-  rx_op_t           op_q[Slots];
+  rx_op_t op_q[Slots];
 
   slot_pointer #(
     .Slots(Slots)
@@ -78,8 +78,7 @@ module rx_slots
   assign op_o = op_q[r_slot];
 
 `ifndef SYNTHESIS
-  assert property (@(posedge clk_net_i) disable iff (rst_net_i)
-      pair_we_i || commit_i |-> free_o)
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i) pair_we_i || commit_i |-> free_o)
   else $error("rx_slots: a slot that is not free was written");
 `endif
 endmodule

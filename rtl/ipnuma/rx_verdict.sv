@@ -10,38 +10,38 @@ module rx_verdict
   import ipnuma_pkg::*;
   import rx_pkg::*;
 (
-  input  logic           clk_i,
-  input  logic           rst_i,
+  input logic clk_i,
+  input logic rst_i,
 
   /// Last word of a frame that the MAC found good.
-  input  logic           last_i,
+  input logic           last_i,
   /// Lines 1 to 9; Open if none applies.
-  input  verdict_e       headers_i,
-  input  logic           end_ok_i,
-  input  rx_head_t       op_i,
-  input  error_report_t  report_i,
-  input  region_result_t region_i,
+  input verdict_e       headers_i,
+  input logic           end_ok_i,
+  input rx_head_t       op_i,
+  input error_report_t  report_i,
+  input region_result_t region_i,
   /// A slot was free when this frame's data began.
-  input  logic           slot_i,
+  input logic           slot_i,
 
   /// The slot is this frame's.
-  output logic           commit_o,
-  output rx_op_t         commit_op_o,
+  output logic          commit_o,
+  output rx_op_t        commit_op_o,
   /// Pulse.
-  output logic           deny_valid_o,
-  output deny_t          deny_o,
+  output logic          deny_valid_o,
+  output deny_t         deny_o,
   /// Pulse.
-  output logic           report_valid_o,
-  output error_report_t  report_o,
+  output logic          report_valid_o,
+  output error_report_t report_o,
   /// Pulse; verdict_o says which counter.
-  output logic           count_o,
-  output verdict_e       verdict_o
+  output logic          count_o,
+  output verdict_e      verdict_o
 );
-  verdict_e      verdict, verdict_q;
-  logic          refused, count_q, deny_valid_q, report_valid_q;
-  logic    [7:0] code;
-  deny_t         deny_q;
-  error_report_t report_q;
+  verdict_e verdict, verdict_q;
+  logic refused, count_q, deny_valid_q, report_valid_q;
+  logic          [7:0] code;
+  deny_t               deny_q;
+  error_report_t       report_q;
 
   always_comb begin
     verdict = headers_i;
@@ -79,20 +79,20 @@ module rx_verdict
     end
   end
 
-  assign commit_o    = last_i && verdict inside {Store, Load, Completion};
+  assign commit_o = last_i && verdict inside {Store, Load, Completion};
   assign commit_op_o = '{
-      kind: op_i.is_store ? RX_STORE : op_i.is_load ? RX_LOAD : RX_COMPLETION,
-      address: region_i.address,
-      data_dw: op_i.data_dw,
-      length: op_i.length,
-      first_be: op_i.first_be,
-      last_be: op_i.last_be,
-      net_tag: op_i.tag,
-      status: op_i.status,
-      byte_count: op_i.byte_count,
-      lower_address: op_i.lower_address,
-      peer: op_i.peer
-  };
+          kind: op_i.is_store ? RX_STORE : op_i.is_load ? RX_LOAD : RX_COMPLETION,
+          address: region_i.address,
+          data_dw: op_i.data_dw,
+          length: op_i.length,
+          first_be: op_i.first_be,
+          last_be: op_i.last_be,
+          net_tag: op_i.tag,
+          status: op_i.status,
+          byte_count: op_i.byte_count,
+          lower_address: op_i.lower_address,
+          peer: op_i.peer
+      };
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
@@ -106,8 +106,8 @@ module rx_verdict
     end
     if (last_i) begin
       verdict_q <= verdict;
-      report_q  <= report_i;
-      deny_q    <= '{
+      report_q <= report_i;
+      deny_q <= '{
           code: code,
           is_load: op_i.is_load,
           sequence_number: op_i.sequence_number,
@@ -129,12 +129,15 @@ module rx_verdict
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (!rst_i && commit_o && op_i.is_store | op_i.is_load) begin
-      a_checked : assert (region_i.key_ok && region_i.source_ok && region_i.rights_ok &&
+      a_checked :
+      assert (region_i.key_ok && region_i.source_ok && region_i.rights_ok &&
                           region_i.bounds_ok && end_ok_i)
-        else $error("an operation was accepted without its check");
+      else $error("an operation was accepted without its check");
     end
     if (!rst_i && last_i) begin
-      a_judged : assert (verdict != Open) else $error("a frame without a verdict");
+      a_judged :
+      assert (verdict != Open)
+      else $error("a frame without a verdict");
     end
   end
 `endif

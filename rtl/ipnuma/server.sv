@@ -23,120 +23,120 @@ module server
   parameter int unsigned DmaTags = 8,
   localparam int unsigned RegionW = $clog2(Regions)
 ) (
-  input  logic                 clk_pcie_i,
-  input  logic                 rst_pcie_i,
-  input  logic                 clk_net_i,
-  input  logic                 rst_net_i,
+  input logic clk_pcie_i,
+  input logic rst_pcie_i,
+  input logic clk_net_i,
+  input logic rst_net_i,
 
   // ---- Network side ---------------------------------------------------------------------------
   /// The MAC's receive stream.
-  axis_if.mon                  s_frames,
-  input  logic [47:0]          mac_i,
-  input  logic [31:0]          ip_i,
+        axis_if.mon        s_frames,
+  input logic       [47:0] mac_i,
+  input logic       [31:0] ip_i,
 
-  input  logic                 region_cfg_write_i,
-  input  logic [RegionW-1:0]   region_cfg_index_i,
-  input  region_entry_t        region_cfg_entry_i,
-  input  logic                 region_cfg_read_i,
-  output region_entry_t        region_cfg_entry_o,
-  output logic                 region_cfg_read_done_o,
+  input  logic                        region_cfg_write_i,
+  input  logic          [RegionW-1:0] region_cfg_index_i,
+  input  region_entry_t               region_cfg_entry_i,
+  input  logic                        region_cfg_read_i,
+  output region_entry_t               region_cfg_entry_o,
+  output logic                        region_cfg_read_done_o,
 
   /// Refusals, for the frame builder.
-  output logic                 deny_valid_o,
-  output tx_frame_t            deny_frame_o,
-  input  logic                 deny_pop_i,
+  output logic      deny_valid_o,
+  output tx_frame_t deny_frame_o,
+  input  logic      deny_pop_i,
 
   /// Completions of loads that we served, for the frame builder.
-  output logic                 cpl_frame_valid_o,
-  output tx_frame_t            cpl_frame_o,
-  output logic                 cpl_frame_permitted_o,
-  input  logic [4:0]           cpl_frame_pay_idx_i,
-  output logic [63:0]          cpl_frame_pay_word_o,
-  input  logic                 cpl_frame_pop_i,
+  output logic             cpl_frame_valid_o,
+  output tx_frame_t        cpl_frame_o,
+  output logic             cpl_frame_permitted_o,
+  input  logic      [ 4:0] cpl_frame_pay_idx_i,
+  output logic      [63:0] cpl_frame_pay_word_o,
+  input  logic             cpl_frame_pop_i,
 
   /// An error report came (pulse).
-  output logic                 err_valid_o,
-  output logic [7:0]           err_code_o,
-  output logic [7:0]           err_op_o,
-  output logic [15:0]          err_sequence_o,
-  output logic [63:0]          err_address_o,
-  output logic [31:0]          err_ip_o,
+  output logic        err_valid_o,
+  output logic [ 7:0] err_code_o,
+  output logic [ 7:0] err_op_o,
+  output logic [15:0] err_sequence_o,
+  output logic [63:0] err_address_o,
+  output logic [31:0] err_ip_o,
 
-  output logic                 cnt_rx_not_mine_o,
-  output logic                 cnt_rx_arp_o,
-  output logic                 cnt_rx_not_ipnuma_o,
-  output logic                 cnt_rx_bad_ip_checksum_o,
-  output logic                 cnt_rx_bad_magic_o,
-  output logic                 cnt_rx_bad_tlp_o,
-  output logic                 cnt_rx_bad_length_o,
-  output logic                 cnt_rx_bad_key_o,
-  output logic                 cnt_rx_bad_end_code_o,
-  output logic                 cnt_rx_bad_source_o,
-  output logic                 cnt_rx_bad_rights_o,
-  output logic                 cnt_rx_bad_bounds_o,
-  output logic                 cnt_rx_store_o,
-  output logic                 cnt_rx_load_o,
-  output logic                 cnt_rx_completion_o,
-  output logic                 cnt_rx_error_report_o,
-  output logic                 cnt_rx_overflow_o,
-  output logic                 cnt_deny_dropped_o,
-  output logic                 busy_net_o,
+  output logic cnt_rx_not_mine_o,
+  output logic cnt_rx_arp_o,
+  output logic cnt_rx_not_ipnuma_o,
+  output logic cnt_rx_bad_ip_checksum_o,
+  output logic cnt_rx_bad_magic_o,
+  output logic cnt_rx_bad_tlp_o,
+  output logic cnt_rx_bad_length_o,
+  output logic cnt_rx_bad_key_o,
+  output logic cnt_rx_bad_end_code_o,
+  output logic cnt_rx_bad_source_o,
+  output logic cnt_rx_bad_rights_o,
+  output logic cnt_rx_bad_bounds_o,
+  output logic cnt_rx_store_o,
+  output logic cnt_rx_load_o,
+  output logic cnt_rx_completion_o,
+  output logic cnt_rx_error_report_o,
+  output logic cnt_rx_overflow_o,
+  output logic cnt_deny_dropped_o,
+  output logic busy_net_o,
 
   // ---- PCIe side ------------------------------------------------------------------------------
-  input  logic [15:0]          completer_id_i,
-  input  logic [31:0]          read_timeout_us_i,
-  input  logic [31:0]          now_us_i,
+  input logic [15:0] completer_id_i,
+  input logic [31:0] read_timeout_us_i,
+  input logic [31:0] now_us_i,
 
   /// Tags for the requester's loads.
-  input  logic                 alloc_i,
-  input  load_t                alloc_load_i,
-  output logic                 alloc_ok_o,
-  output logic [7:0]           alloc_tag_o,
+  input  logic             alloc_i,
+  input  load_t            alloc_load_i,
+  output logic             alloc_ok_o,
+  output logic       [7:0] alloc_tag_o,
   /// Loads that nobody answered.
-  output cpl_error_t           cpl_error_o,
-  output logic                 cpl_error_valid_o,
-  input  logic                 cpl_error_ready_i,
+  output cpl_error_t       cpl_error_o,
+  output logic             cpl_error_valid_o,
+  input  logic             cpl_error_ready_i,
 
-  axis_if.src                  m_tlp,
+  axis_if.src m_tlp,
 
   /// Completions from the root complex, see tlp_rx.
-  input  logic                 cpl_pay_even_we_i,
-  input  logic                 cpl_pay_odd_we_i,
-  input  logic [4:0]           pay_even_idx_i,
-  input  logic [31:0]          pay_even_data_i,
-  input  logic [4:0]           pay_odd_idx_i,
-  input  logic [31:0]          pay_odd_data_i,
-  input  logic                 cpl_valid_i,
-  input  tlp_pkg::cpl_head_t   cpl_head_i,
-  input  logic                 cpl_active_i,
-  output logic                 cpl_ready_o,
+  input  logic                      cpl_pay_even_we_i,
+  input  logic                      cpl_pay_odd_we_i,
+  input  logic               [ 4:0] pay_even_idx_i,
+  input  logic               [31:0] pay_even_data_i,
+  input  logic               [ 4:0] pay_odd_idx_i,
+  input  logic               [31:0] pay_odd_data_i,
+  input  logic                      cpl_valid_i,
+  input  tlp_pkg::cpl_head_t        cpl_head_i,
+  input  logic                      cpl_active_i,
+  output logic                      cpl_ready_o,
 
-  output logic                 cnt_tlp_completion_o,
-  output logic                 cnt_tlp_completion_unexpected_o,
-  output logic                 cnt_load_timeout_o,
-  output logic                 cnt_load_completed_o,
-  output logic                 cnt_load_completion_unexpected_o,
-  output logic                 cnt_dma_write_o,
-  output logic                 cnt_dma_read_o,
-  output logic                 cnt_dma_read_timeout_o,
-  output logic                 busy_pcie_o
+  output logic cnt_tlp_completion_o,
+  output logic cnt_tlp_completion_unexpected_o,
+  output logic cnt_load_timeout_o,
+  output logic cnt_load_completed_o,
+  output logic cnt_load_completion_unexpected_o,
+  output logic cnt_dma_write_o,
+  output logic cnt_dma_read_o,
+  output logic cnt_dma_read_timeout_o,
+  output logic busy_pcie_o
 );
   // ---- Network side ---------------------------------------------------------------------------
-  logic           lookup, check, first, last, good, end_ok;
-  logic [15:0]    lookup_key;
-  region_op_t     check_op;
-  logic [11:0]    region_tag;
-  region_result_t region;
-  logic           pair_valid, claim, slot_free, slot_q;
-  logic [4:0]     pair_idx;
-  logic [63:0]    pair;
-  verdict_e       headers, verdict;
-  rx_head_t       op;
-  error_report_t  report_c, report;
-  logic           commit, deny_valid, count;
-  rx_op_t         commit_op;
-  deny_t          deny;
-  logic           parser_busy, region_busy, slots_busy, deny_busy, cpl_busy_net;
+  logic lookup, check, first, last, good, end_ok;
+  logic           [15:0] lookup_key;
+  region_op_t            check_op;
+  logic           [11:0] region_tag;
+  region_result_t        region;
+  logic pair_valid, claim, slot_free, slot_q;
+  logic [ 4:0] pair_idx;
+  logic [63:0] pair;
+  verdict_e headers, verdict;
+  rx_head_t op;
+  error_report_t report_c, report;
+  logic commit, deny_valid, count;
+  rx_op_t commit_op;
+  deny_t  deny;
+  logic parser_busy, region_busy, slots_busy, deny_busy, cpl_busy_net;
 
   frame_parser u_parser (
     .clk_i       (clk_net_i),
@@ -210,11 +210,11 @@ module server
     .verdict_o     (verdict)
   );
 
-  assign err_code_o     = report.code;
-  assign err_op_o       = report.op;
-  assign err_sequence_o = report.sequence_number;
-  assign err_address_o  = report.address;
-  assign err_ip_o       = report.ip;
+  assign err_code_o               = report.code;
+  assign err_op_o                 = report.op;
+  assign err_sequence_o           = report.sequence_number;
+  assign err_address_o            = report.address;
+  assign err_ip_o                 = report.ip;
 
   assign cnt_rx_not_mine_o        = count && verdict == NotMine;
   assign cnt_rx_arp_o             = count && verdict == Arp;
@@ -250,10 +250,10 @@ module server
                       deny_busy || cpl_busy_net;
 
   // ---- Across -----------------------------------------------------------------------------------
-  logic        op_valid, op_pop;
-  rx_op_t      rx_op;
-  logic [4:0]  pay_idx;
-  logic [63:0] pay_word;
+  logic op_valid, op_pop;
+  rx_op_t        rx_op;
+  logic   [ 4:0] pay_idx;
+  logic   [63:0] pay_word;
 
   rx_slots #(
     .Slots(RxSlots)
@@ -277,10 +277,10 @@ module server
   );
 
   // ---- PCIe side ------------------------------------------------------------------------------
-  logic       dma_alloc, dma_alloc_ok, load_live, load_done, load_hold;
-  logic [7:0] dma_alloc_tag;
-  load_t      load;
-  logic       dma_busy, tags_busy, cpl_busy_pcie;
+  logic dma_alloc, dma_alloc_ok, load_live, load_done, load_hold;
+  logic  [7:0] dma_alloc_tag;
+  load_t       load;
+  logic dma_busy, tags_busy, cpl_busy_pcie;
 
   server_dma u_dma (
     .clk_i          (clk_pcie_i),
@@ -308,26 +308,26 @@ module server
   load_tags #(
     .LoadTags(LoadTags)
   ) u_load_tags (
-    .clk_i            (clk_pcie_i),
-    .rst_i            (rst_pcie_i),
+    .clk_i    (clk_pcie_i),
+    .rst_i    (rst_pcie_i),
     .now_us_i,
     .read_timeout_us_i,
     .alloc_i,
     .alloc_load_i,
     .alloc_ok_o,
     .alloc_tag_o,
-    .tag_i            (rx_op.net_tag),
-    .peer_ip_i        (rx_op.peer.ip),
-    .live_o           (load_live),
-    .load_o           (load),
-    .done_i           (load_done),
-    .hold_i           (load_hold),
+    .tag_i    (rx_op.net_tag),
+    .peer_ip_i(rx_op.peer.ip),
+    .live_o   (load_live),
+    .load_o   (load),
+    .done_i   (load_done),
+    .hold_i   (load_hold),
     .cpl_error_o,
     .cpl_error_valid_o,
     .cpl_error_ready_i,
     .cnt_load_timeout_o,
     .cnt_load_completed_o,
-    .busy_o           (tags_busy)
+    .busy_o   (tags_busy)
   );
 
   dma_completion #(

@@ -11,35 +11,35 @@
 module server_dma
   import ipnuma_pkg::*;
 (
-  input  logic        clk_i,
-  input  logic        rst_i,
-  input  logic [15:0] completer_id_i,
+  input logic        clk_i,
+  input logic        rst_i,
+  input logic [15:0] completer_id_i,
 
   /// Slot reader.
-  input  logic        valid_i,
-  input  rx_op_t      op_i,
-  output logic [4:0]  pay_idx_o,
-  input  logic [63:0] pay_word_i,
-  output logic        pop_o,
+  input  logic          valid_i,
+  input  rx_op_t        op_i,
+  output logic   [ 4:0] pay_idx_o,
+  input  logic   [63:0] pay_word_i,
+  output logic          pop_o,
 
   /// DMA tags.
-  output logic        dma_alloc_o,
-  input  logic        dma_alloc_ok_i,
-  input  logic [7:0]  dma_alloc_tag_i,
+  output logic       dma_alloc_o,
+  input  logic       dma_alloc_ok_i,
+  input  logic [7:0] dma_alloc_tag_i,
 
   /// Load tags; the tag and address of op_i are looked up.
-  input  logic        load_live_i,
-  input  load_t       load_i,
-  output logic        load_done_o,
+  input  logic  load_live_i,
+  input  load_t load_i,
+  output logic  load_done_o,
   /// A completion is being looked up or passed on.
-  output logic        load_hold_o,
+  output logic  load_hold_o,
 
-  axis_if.src         m_tlp,
+  axis_if.src m_tlp,
 
-  output logic        cnt_dma_write_o,
-  output logic        cnt_dma_read_o,
-  output logic        cnt_load_completion_unexpected_o,
-  output logic        busy_o
+  output logic cnt_dma_write_o,
+  output logic cnt_dma_read_o,
+  output logic cnt_load_completion_unexpected_o,
+  output logic busy_o
 );
   typedef struct packed {
     logic [15:0] requester_id;
@@ -47,30 +47,31 @@ module server_dma
     logic [2:0]  tc;
   } who_t;
 
-  logic        is_store, is_load, is_completion;
-  logic        armed_q;                // tag taken or looked up
-  logic        unknown;
-  logic [7:0]  dma_tag_q;
-  who_t        who_q;
+  logic is_store, is_load, is_completion;
+  logic       armed_q;  // tag taken or looked up
+  logic       unknown;
+  logic [7:0] dma_tag_q;
+  who_t       who_q;
 
-  logic        four_dw, start, fire, last;
-  logic [6:0]  dws;
-  logic [5:0]  beat_q, last_beat;
-  logic [31:0] odd_q;                  // upper half of the pair before
-  logic [4:0]  pair, pair_next;
+  logic four_dw, start, fire, last;
+  logic [6:0] dws;
+  logic [5:0] beat_q, last_beat;
+  logic [31:0] odd_q;  // upper half of the pair before
+  logic [4:0] pair, pair_next;
   logic [63:0] beat0, beat1;
   logic [95:0] completion;
-  logic        write_q, read_q, unexpected_q;
+  logic write_q, read_q, unexpected_q;
 
-  assign is_store      = valid_i && op_i.kind == RX_STORE;
-  assign is_load       = valid_i && op_i.kind == RX_LOAD;
+  assign is_store = valid_i && op_i.kind == RX_STORE;
+  assign is_load = valid_i && op_i.kind == RX_LOAD;
   assign is_completion = valid_i && op_i.kind == RX_COMPLETION;
 
   // ---- Tags -----------------------------------------------------------------------------------
   assign dma_alloc_o = is_load && !armed_q && dma_alloc_ok_i;
-  assign unknown     = is_completion && !armed_q && !load_live_i;
-  assign load_done_o = is_completion && !armed_q && load_live_i &&
-      rx_pkg::completion_ends(op_i.status, op_i.byte_count, op_i.data_dw, op_i.lower_address[1:0]);
+  assign unknown = is_completion && !armed_q && !load_live_i;
+  assign load_done_o = is_completion && !armed_q && load_live_i && rx_pkg::completion_ends(
+      op_i.status, op_i.byte_count, op_i.data_dw, op_i.lower_address[1:0]
+  );
   assign load_hold_o = is_completion;
 
   always_ff @(posedge clk_i) begin
@@ -85,10 +86,18 @@ module server_dma
     return {dw[7:0], dw[15:8], dw[23:16], dw[31:24]};
   endfunction
 
-  assign four_dw    = !is_completion && op_i.address[63:32] != '0;
-  assign completion = cpl_pkg::cpl_header(op_i.data_dw != '0 ? TLP_CPLD : TLP_CPL, op_i.length, who_q.tc,
-                                          completer_id_i, op_i.status, op_i.byte_count,
-                                          who_q.requester_id, who_q.tag, op_i.lower_address);
+  assign four_dw = !is_completion && op_i.address[63:32] != '0;
+  assign completion = cpl_pkg::cpl_header(
+      op_i.data_dw != '0 ? TLP_CPLD : TLP_CPL,
+      op_i.length,
+      who_q.tc,
+      completer_id_i,
+      op_i.status,
+      op_i.byte_count,
+      who_q.requester_id,
+      who_q.tag,
+      op_i.lower_address
+  );
 
   always_comb begin
     beat0 = {
@@ -164,12 +173,16 @@ module server_dma
   assign cnt_dma_write_o                  = write_q;
   assign cnt_dma_read_o                   = read_q;
   assign cnt_load_completion_unexpected_o = unexpected_q;
-  assign busy_o = valid_i || write_q || read_q || unexpected_q;
+  assign busy_o                           = valid_i || write_q || read_q || unexpected_q;
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
       m_tlp.tvalid && !m_tlp.tready |=>
-      m_tlp.tvalid && $stable(m_tlp.tdata) && $stable(m_tlp.tlast))
+      m_tlp.tvalid && $stable(
+      m_tlp.tdata
+  ) && $stable(
+      m_tlp.tlast
+  ))
   else $error("server_dma: an offered beat was changed");
   // A write never crosses a page: see region_check.
   assert property (@(posedge clk_i) disable iff (rst_i)

@@ -17,37 +17,37 @@ module shared_region
   parameter int unsigned Regions = 256,
   localparam int unsigned IndexW = $clog2(Regions)
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
+  input logic clk_i,
+  input logic rst_i,
 
-  input  logic              cfg_write_i,
-  input  logic [IndexW-1:0] cfg_index_i,
-  input  region_entry_t     cfg_entry_i,
-  input  logic              cfg_read_i,
-  output region_entry_t     cfg_entry_o,
-  output logic              cfg_read_done_o,
+  input  logic                       cfg_write_i,
+  input  logic          [IndexW-1:0] cfg_index_i,
+  input  region_entry_t              cfg_entry_i,
+  input  logic                       cfg_read_i,
+  output region_entry_t              cfg_entry_o,
+  output logic                       cfg_read_done_o,
 
   /// A frame begins: forget the last one.
-  input  logic              clear_i,
-  input  logic              lookup_i,
-  input  logic [15:0]       lookup_key_i,
-  input  logic              check_i,
-  input  region_op_t        check_op_i,
+  input  logic                  clear_i,
+  input  logic                  lookup_i,
+  input  logic           [15:0] lookup_key_i,
+  input  logic                  check_i,
+  input  region_op_t            check_op_i,
   /// No check follows any more; the table is free for reads.
-  input  logic              end_i,
+  input  logic                  end_i,
   /// Tag of the entry, from the cycle after lookup_i to the next look-up.
-  output logic [11:0]       tag_o,
-  output region_result_t    result_o,
-  output logic              busy_o
+  output logic           [11:0] tag_o,
+  output region_result_t        result_o,
+  output logic                  busy_o
 );
   logic [Regions-1:0] valid_q;
   logic               exists_q;
-  logic               looking_q;          // the entry in the RAM's output is needed
-  logic               cfg_wait_q, cfg_read, cfg_done_q;
-  logic               cfg_valid_q;
-  logic [11:0]        tag_q;
-  region_entry_t      entry;
-  region_result_t     result_q, result;
+  logic               looking_q;  // the entry in the RAM's output is needed
+  logic cfg_wait_q, cfg_read, cfg_done_q;
+  logic                 cfg_valid_q;
+  logic          [11:0] tag_q;
+  region_entry_t        entry;
+  region_result_t result_q, result;
 
   assign cfg_read = cfg_wait_q && !lookup_i && !looking_q;
 
@@ -110,12 +110,17 @@ module shared_region
   end
 
 `ifndef SYNTHESIS
-  initial assert (Regions >= 2 && Regions <= 65536 && (Regions & (Regions - 1)) == 0)
+  initial
+    assert (Regions >= 2 && Regions <= 65536 && (Regions & (Regions - 1)) == 0)
     else $fatal(1, "shared_region needs a power of two of entries, 2 to 65536");
   always_ff @(posedge clk_i) begin
     if (!rst_i) begin
-      a_looked_up : assert (!check_i || looking_q) else $error("a check without its look-up");
-      a_one_read : assert (!cfg_read_i || !cfg_wait_q) else $error("a read while one waits");
+      a_looked_up :
+      assert (!check_i || looking_q)
+      else $error("a check without its look-up");
+      a_one_read :
+      assert (!cfg_read_i || !cfg_wait_q)
+      else $error("a read while one waits");
     end
   end
 `endif

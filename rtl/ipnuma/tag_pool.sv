@@ -22,38 +22,38 @@ module tag_pool #(
   localparam int unsigned IndexW = $clog2(Tags),
   localparam int unsigned TagW = GenerationW + IndexW
 ) (
-  input  logic            clk_i,
-  input  logic            rst_i,
-  input  logic [31:0]     now_us_i,
-  input  logic [31:0]     timeout_us_i,
+  input logic        clk_i,
+  input logic        rst_i,
+  input logic [31:0] now_us_i,
+  input logic [31:0] timeout_us_i,
 
-  input  logic            take_i,
-  input  data_t           take_data_i,
-  output logic            take_ok_o,
+  input  logic             take_i,
+  input  data_t            take_data_i,
+  output logic             take_ok_o,
   /// The tag that take_i takes.
-  output logic [TagW-1:0] take_tag_o,
+  output logic  [TagW-1:0] take_tag_o,
 
   /// A tag that came back.
-  input  logic [TagW-1:0] tag_i,
+  input  logic  [TagW-1:0] tag_i,
   /// It is outstanding.
-  output logic            live_o,
-  output data_t           data_o,
-  input  logic            free_i,
+  output logic             live_o,
+  output data_t            data_o,
+  input  logic             free_i,
 
-  output logic            expired_o,
-  output data_t           expired_data_o,
-  input  logic            expire_i,
+  output logic  expired_o,
+  output data_t expired_data_o,
+  input  logic  expire_i,
   /// Tags are out.
-  output logic            busy_o
+  output logic  busy_o
 );
-  data_t                          data_q [Tags];
-  logic [31:0]                    start_q[Tags];
-  logic [Tags-1:0]                used_q, due_q;
+  data_t        data_q [Tags];
+  logic  [31:0] start_q[Tags];
+  logic [Tags-1:0] used_q, due_q;
   logic [Tags-1:0][GenerationW-1:0] generation_q;
 
   logic [IndexW-1:0] take_idx, idx, expire_idx, scan_q;
-  logic              scanning_q;
-  logic [31:0]       scan_now_q, age;
+  logic scanning_q;
+  logic [31:0] scan_now_q, age;
 
   always_comb begin
     take_idx   = '0;
@@ -76,7 +76,7 @@ module tag_pool #(
   assign busy_o         = |used_q || scanning_q;
 
   // A tag that was taken during the pass is younger than nothing: its age is negative.
-  assign age = scan_now_q - start_q[scan_q];
+  assign age            = scan_now_q - start_q[scan_q];
 
   always_ff @(posedge clk_i) begin
     if (take_i) begin
@@ -120,13 +120,20 @@ module tag_pool #(
   end
 
 `ifndef SYNTHESIS
-  initial assert (Tags >= 2 && (Tags & (Tags - 1)) == 0)
+  initial
+    assert (Tags >= 2 && (Tags & (Tags - 1)) == 0)
     else $fatal(1, "tag_pool needs a power of two of tags, two or more");
   always_ff @(posedge clk_i) begin
     if (!rst_i) begin
-      a_take : assert (!take_i || take_ok_o) else $error("no tag was free");
-      a_free : assert (!free_i || live_o) else $error("a tag was freed that is not out");
-      a_expire : assert (!expire_i || (expired_o && !free_i)) else $error("expired at a bad time");
+      a_take :
+      assert (!take_i || take_ok_o)
+      else $error("no tag was free");
+      a_free :
+      assert (!free_i || live_o)
+      else $error("a tag was freed that is not out");
+      a_expire :
+      assert (!expire_i || (expired_o && !free_i))
+      else $error("expired at a bad time");
     end
   end
 `endif

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/wire-format.md and docs/architecture.md say about receiving, written a second time."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+UDP_PORT = 3422
+MRD, MWR, CPL, CPLD = 0x20, 0x60, 0x0A, 0x4A
+SC, UR, CA = 0, 1, 4
+
+
+def _table(poly: int) -> list[int]:
+    out = []
+    for byte in range(256):
+        state = byte
+        for _ in range(8):
+            state = state >> 1 ^ (poly if state & 1 else 0)
+        out.append(state)
+    return out
+
+
+_CASTAGNOLI = _table(0x82F63B78)
+
+
+def crc32c(data: bytes) -> int:
+    """Castagnoli CRC."""
+    state = 0xFFFFFFFF
+    for byte in data:
+        state = state >> 8 ^ _CASTAGNOLI[(state ^ byte) & 0xFF]
+    return state ^ 0xFFFFFFFF
+
+
+def crc16(data: bytes) -> int:
+    """CRC-16/CCITT-FALSE, bit by bit."""
+    state = 0xFFFF
+    for byte in data:
+        state ^= byte << 8
+        for _ in range(8):
+            state = (state << 1 ^ (0x1021 if state & 0x8000 else 0)) & 0xFFFF
+    return state
+
+
+assert crc32c(b"123456789") == 0xE3069283
+assert crc16(b"123456789") == 0x29B1
+
+
+@dataclass
+class Region:
+    """Shared-region entry."""
+
+    base: int = 0
+    first: int = 0
+    last: int = 0
+    ip: int = 0
+    mask: int = 0
+    tag: int = 0
+    valid: bool = False
+    write: bool = False
+    read: bool = False
+
+    def word(self) -> int:
+        """Return the 256 bits of the table."""
+        top = self.read << 2 | self.write << 1 | self.valid
+        word = top
+        for value, bits in (
+            (0, 20),
+            (self.tag, 12),
+            (self.mask, 32),
+            (self.ip, 32),
+            (self.last, 32),
+            (self.first, 32),
+            (self.base, 64),
+        ):
+            word = word << bits | value
+        return word
+
+
+@dataclass
+class Identity:
+    """Addresses of the receiver, and its regions by key."""
+
+    mac: int = 0x0200_0000_0001
+    ip: int = 0x0A00_0001
+    regions: dict[int, Region] = field(default_factory=dict)
+    completer_id: int = 0x0123
+
+
+# ---- Frames ------------------------------------------------------------------------------------
+
+
+def mac_text(mac: int) -> str:
+    """Write a MAC address as Scapy wants it."""
+    return ":".join(f"{b:02x}" for b in mac.to_bytes(6, "big"))
+
+
+def ip_text(ip: int) -> str:
+    """Write an IPv4 address as Scapy wants it."""
+    return ".".join(str(b) for b in ip.to_bytes(4, "big"))
+
+
+@dataclass
+class Addresses:
+    """Who sends to whom, and lies about it."""
+
+    dst_mac: int
+    dst_ip: int
+    src_mac: int = 0x0200_0000_0002
+    src_ip: int = 0x0A00_0002
+    src_port: int = 3422
+    ip_fields: dict = field(default_factory=dict)
+    udp_fields: dict = field(default_factory=dict)
+
+
+def build(payload: bytes, to: Addresses, pad: int = 60) -> bytes:
+    """Frame without FCS around a UDP payload."""
+    frame = (
+        Ether(dst=mac_text(to.dst_mac), src=mac_text(to.src_mac))
+        / IP(
+            src=ip_text(to.src_ip),
+            dst=ip_text(to.dst_ip),
+            **{"ttl": 64, "id": 0, "flags": "DF", **to.ip_fields},
+        )
+        / UDP(**{"sport": to.src_port, "dport": UDP_PORT, "chksum": 0, **to.udp_fields})
+        / Raw(payload)
+    )
+    return bytes(frame).ljust(pad, b"\0")
+
+
+def end_compact(body: bytes, tag: int) -> bytes:
+    """Append the end code of `compact`."""
+    return body + struct.pack(">H", crc16(body) ^ tag)
+
+
+def end_tlp(body: bytes, tag: int) -> bytes:
+    """Append the end code of `tlp`."""
+    return body + struct.pack("<I", crc32c(body) ^ tag)
+
+
+def compact(
+    key: int,
+    offset: int,
+    trail: int,
+    data: bytes,
+    tag: int,
+    sequence: int,
+    acknowledgement: int | None = None,
+) -> bytes:
+    """UDP payload of a compact store; the low two bits of offset skip bytes."""
+    control = 0xC0 | (0 if acknowledgement is None else 8) | trail
+    body = struct.pack(">BH", control, sequence) + (key << 28 | offset).to_bytes(5, "big") + data
+    if acknowledgement is not None:
+        body += struct.pack(">H", acknowledgement)
+    return end_compact(body, tag)
+
+
+def tlp_payload(
+    head: bytes, data: bytes, tag: int, control: int, epoch: int, sequence: int
+) -> bytes:
+    """UDP payload of the `tlp` format."""
+    start = struct.pack(">2sBBHH", b"NM", control, epoch, sequence, 0)
+    return end_tlp(start + head + data, tag)
+
+
+def request_head(
+    fmt: int, length: int, tag: int, last_be: int, first_be: int, key: int, offset: int
+) -> bytes:
+    """TLP header of a store or load as it is on the wire."""
+    return struct.pack(
+        ">BBHHBBHHI", fmt, 0, length & 0x3FF, 0, tag, last_be << 4 | first_be, 0, key, offset
+    )
+
+
+def completion_head(
+    has_data: bool, length: int, status: int, byte_count: int, tag: int, lower: int
+) -> bytes:
+    """TLP header of a completion as it is on the wire."""
+    return struct.pack(
+        ">BBHHHHBBI",
+        CPLD if has_data else CPL,
+        0,
+        length & 0x3FF,
+        0,
+        status << 13 | byte_count & 0xFFF,
+        0,
+        tag,
+        lower,
+        0,
+    )
+
+
+def error_body(code: int, op: int, sequence: int, length: int, address: int) -> bytes:
+    """Body of an error report."""
+    return struct.pack(">BBHHHQ", code, op, sequence, 0, length, address)
+
+
+# ---- Verdict -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Result:
+    """What becomes of a frame: its counter, and what follows."""
+
+    counter: str
+    tlp: bytes | None = None  # memory write
+    load: tuple | None = None  # (address, length, first_be, last_be, tag, peer)
+    completion: tuple | None = None  # (tag, status, byte_count, lower, length, data, ip)
+    answers: list[dict] = field(default_factory=list)
+    report: tuple | None = None
+
+
+def checksum_good(header: bytes) -> bool:
+    """Check an IP header."""
+    total = sum(struct.unpack(">10H", header))
+    return (total - 1) % 0xFFFF + 1 == 0xFFFF
+
+
+def memory_write(me: Identity, address: int, first_be: int, last_be: int, data: bytes) -> bytes:
+    """TLP of a DMA write."""
+    wide = address >> 32 != 0
+    return (
+        struct.pack(
+            ">BBHHBB",
+            0x60 if wide else 0x40,
+            0,
+            len(data) // 4,
+            me.completer_id,
+            0,
+            last_be << 4 | first_be,
+        )
+        + (struct.pack(">Q", address) if wide else struct.pack(">I", address))
+        + data
+    )
+
+
+def judge(frame: bytes, me: Identity, table_size: int) -> Result:
+    """Read the verdict table top down. `frame` is without FCS and good for the MAC."""
+    dst = int.from_bytes(frame[:6], "big")
+    if dst not in (me.mac, (1 << 48) - 1):
+        return Result("rx_not_mine")
+    ethertype = frame[12:14]
+    if ethertype == b"\x08\x06":
+        return Result("rx_arp")
+    ip = frame[14:34]
+    flags = int.from_bytes(ip[6:8], "big")
+    if (
+        ethertype != b"\x08\x00"
+        or dst != me.mac
+        or ip[0] != 0x45
+        or flags & 0x2000
+        or flags & 0x1FFF
+        or ip[9] != 17
+        or int.from_bytes(ip[16:20], "big") != me.ip
+        or int.from_bytes(frame[36:38], "big") != UDP_PORT
+    ):
+        return Result("rx_not_ipnuma")
+    if not checksum_good(ip):
+        return Result("rx_bad_ip_checksum")
+    ip_length = int.from_bytes(ip[2:4], "big")
+    udp_length = int.from_bytes(frame[38:40], "big")
+    if udp_length != ip_length - 20 or udp_length < 18 or len(frame) + 4 < ip_length + 18:
+        return Result("rx_bad_length")
+    payload = frame[42 : 34 + udp_length]
+    size = len(payload)
+    peer = (int.from_bytes(frame[6:12], "big"), int.from_bytes(ip[12:16], "big"))
+
+    if payload[0] >> 4 == 0xC and not payload[0] & 4:
+        tail = 4 if payload[0] & 8 else 2
+        data = payload[8 : size - tail]
+        first_be = 0xF << (payload[7] & 3) & 0xF
+        last_be = 0xF >> (payload[0] & 3)
+        if size - tail - 8 == 4:
+            first_be, last_be = first_be & last_be, 0
+            if not first_be:
+                return Result("rx_bad_tlp")
+        if size - tail - 8 not in range(4, 257, 4):
+            return Result("rx_bad_length")
+        address = int.from_bytes(payload[3:8], "big")
+        op = MWR
+        key, offset = address >> 28, address & 0xFFFFFFC
+        length = len(data) // 4
+        tag = sequence = 0
+        sequence = int.from_bytes(payload[1:3], "big")
+
+        def folded() -> int:
+            return int.from_bytes(payload[-2:], "big") ^ crc16(payload[:-2])
+    elif payload[:2] == b"NM" and not payload[2] & 0xC and payload[2] >> 4 < 2:
+        if size < 28:
+            return Result("rx_bad_length")
+        head, data = payload[8:24], payload[24:-4]
+        sequence = int.from_bytes(payload[4:6], "big")
+
+        def folded() -> int:
+            return int.from_bytes(payload[-4:], "little") ^ crc32c(payload[:-4])
+
+        if payload[2] >> 4 == 1:
+            if size != 28:
+                return Result("rx_bad_length")
+            if folded():
+                return Result("rx_bad_end_code")
+            code, what, seq = struct.unpack(">BBH", head[:4])
+            where = int.from_bytes(head[8:16], "big")
+            return Result("rx_error_report", report=(code, what, seq, where, peer[1]))
+        op = head[0]
+        length = int.from_bytes(head[2:4], "big") & 0x3FF
+        first_be, last_be = head[7] & 0xF, head[7] >> 4
+        if op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
+            return Result("rx_bad_tlp")
+        request = op in (MRD, MWR)
+        if request:
+            enables = last_be == 0 if length == 1 else first_be and last_be
+            if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
+                return Result("rx_bad_tlp")
+        carried = 4 * length if op in (MWR, CPLD) else 0
+        if len(data) != carried or (op != CPL and not 1 <= length <= 64):
+            return Result("rx_bad_length")
+        if not request:
+            if folded():
+                return Result("rx_bad_end_code")
+            status = head[6] >> 5
+            count = int.from_bytes(head[6:8], "big") & 0xFFF
+            return Result(
+                "rx_completion",
+                completion=(head[10], status, count, head[11] & 0x7F, length, data, peer[1]),
+            )
+        key, offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
+        tag = head[6]
+    else:
+        return Result("rx_bad_magic")
+
+    def refused(counter: str, code: int) -> Result:
+        answers = []
+        address = key << 32 | offset
+        if op == MRD:
+            zeros = completion_head(True, length, SC, 4 * length, tag, offset & 0x7F)
+            answers.append({"kind": 0, "head": zeros, "data_dw": length, "zero_data": 1})
+        body = error_body(code, op, sequence, length, address)
+        answers.append({"kind": 1, "head": body, "data_dw": 0, "zero_data": 0})
+        for answer in answers:
+            answer.update(dst_mac=peer[0], dst_ip=peer[1])
+        return Result(counter, answers=answers)
+
+    region = me.regions.get(key, Region()) if key < table_size else Region()
+    if not region.valid:
+        return refused("rx_bad_key", 1)
+    if folded() != region.tag:
+        return Result("rx_bad_end_code")
+    if peer[1] & region.mask != region.ip & region.mask:
+        return refused("rx_bad_source", 2)
+    if not (region.read if op == MRD else region.write):
+        return refused("rx_bad_rights", 3)
+    end = offset + 4 * length - 1
+    if offset < region.first & ~3 or end > region.last | 3 or offset >> 12 != end >> 12:
+        return refused("rx_bad_bounds", 4)
+    address = region.base + offset & (1 << 64) - 1
+    if op == MRD:
+        return Result("rx_load", load=(address, length, first_be, last_be, tag, peer))
+    return Result("rx_store", tlp=memory_write(me, address, first_be, last_be, data))
