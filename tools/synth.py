@@ -148,7 +148,7 @@ def write_locked(all_modules: dict[str, dict[str, Area]]) -> None:
     """Write the locked numbers."""
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        "# Size of every module in every top on ECP5, by tools/synth --update; tools/synth fails when",
+        "# Size of every module in every top on ECP5, by tools/synth --update. It fails when",
         f"# one leaves its number by more than {TOLERANCE_PERCENT} % and {TOLERANCE_CELLS} LUTs or"
         " flip-flops, or by any block RAM,",
         "# distributed RAM or multiplier. All instances of a module in the top are added up.",

@@ -474,7 +474,7 @@ impl Unit {
                 match variable {
                     _ if class.is_empty() => {}
                     "VM_CLASSES_FAST" => fast.push(file),
-                    // Tracing runs in chosen windows only.
+                    // What runs once, and what writes waves of chosen windows.
                     "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => slow.push(file),
                     "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
                         runtime.insert(class.to_owned());
@@ -555,7 +555,7 @@ fn compile(root: &Path, out: &Path, units: &[Unit], runtime: &BTreeSet<String>) 
         .files(globals)
         .try_compile_intermediates()?;
     for unit in units {
-        for (level, files) in [(3, &unit.fast), (1, &unit.slow)] {
+        for (level, files) in [(3, &unit.fast), (0, &unit.slow)] {
             let mut build = base();
             build.opt_level(level).include(&unit.dir).files(files);
             objects.extend(build.try_compile_intermediates()?);

@@ -3,9 +3,12 @@
 // model, and a template that implements it for any model. build.rs instantiates it for each top.
 #pragma once
 
+#include <pthread.h>
+
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "verilated.h"
@@ -50,12 +53,33 @@ void begin(Report* report);
 // Ends it; prints what the model displayed, unless it belongs to a failure.
 void end();
 
+// Runs a function on a thread with a stack of its own and waits for it. A model's first evaluation
+// runs its initial blocks, where the generated code holds whole memories as temporaries, more than
+// the stack of a caller's thread may take.
+template <class Body>
+void on_big_stack(Body& body) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;  // address space, not memory
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kBytes);
+  const auto run = [](void* p) -> void* {
+    (*static_cast<Body*>(p))();
+    return nullptr;
+  };
+  const int error = pthread_create(&thread, &attributes, run, &body);
+  pthread_attr_destroy(&attributes);
+  if (error != 0) throw std::runtime_error("cannot start a thread for the first evaluation");
+  pthread_join(thread, nullptr);
+}
+
 template <class Model>
 struct Instance {
   std::unique_ptr<VerilatedContext> context;
   std::unique_ptr<Model> top;
   std::unique_ptr<VerilatedFstC> fst;
   Report report;
+  bool started = false;
 
   static Instance* of(void* p) { return static_cast<Instance*>(p); }
   static const Instance* of(const void* p) { return static_cast<const Instance*>(p); }
@@ -99,10 +123,20 @@ struct Instance {
 
   static int eval(void* p) {
     auto* self = of(p);
-    return self->guarded([&] {
+    const auto evaluate = [self] {
       Verilated::threadContextp(self->context.get());
       self->top->eval();
-    });
+    };
+    if (self->started) return self->guarded(evaluate);
+    self->started = true;
+    int status = 1;
+    auto first = [&] { status = self->guarded(evaluate); };
+    try {
+      on_big_stack(first);
+    } catch (const std::exception& error) {
+      self->report.failure = error.what();
+    }
+    return status;
   }
 
   static void set_time(void* p, std::uint64_t ps) { of(p)->context->time(ps); }
