@@ -32,7 +32,7 @@ STEP_PS = 400
 # later, which is a whole word to the receiver's clock.
 LIMIT_NS = {("compact", 0): 100.0, ("compact", 4): 106.4, ("tlp", 0): 112.8, ("tlp", 4): 119.2}
 BASE = 0x100000
-STORES = int(os.environ.get("IPNUMA_LINE_RATE_STORES", "100000"))
+STORES = int(os.environ.get("IPNUMA_LINE_RATE_STORES", "4000"))
 
 
 def write_tlp(address: int, data: bytes, four_dw: bool = False) -> bytes:
