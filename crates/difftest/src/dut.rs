@@ -42,14 +42,17 @@ pub trait Dut {
     fn set_pace(&mut self, pace: Pace);
     /// Goes on by a clock edge or so.
     fn step(&mut self, events: &mut Vec<Event>) -> Result<(), String>;
-    /// Nothing is queued, and nothing will come without new inputs.
-    fn is_quiet(&self) -> bool;
+    /// Nothing is queued, and nothing will come without new inputs. While tags are out the NIC
+    /// stays busy, so that only a long silence tells.
+    fn is_quiet(&self, tags_out: bool) -> bool;
     /// Simulated time in picoseconds.
     fn time_ps(&self) -> u64;
 }
 
 /// Quiet cycles of the slower clock after which the NIC stands still; the architecture says 32.
 const QUIET_CYCLES: u32 = 36;
+/// The same while tags are out: longer than a pass over the tags and a register access.
+const CALM_CYCLES: u32 = 160;
 const PCIE_PERIOD_PS: u64 = 4000;
 
 /// The RTL in its two clock domains.
@@ -66,6 +69,7 @@ pub struct RtlDut {
     encoder: Encoder,
     decoder: Decoder,
     quiet: u32,
+    calm: u32,
 }
 
 impl RtlDut {
@@ -101,6 +105,7 @@ impl RtlDut {
             encoder: Encoder::new(speed),
             decoder: Decoder::new(speed),
             quiet: 0,
+            calm: 0,
             rng,
         })
     }
@@ -165,12 +170,17 @@ impl RtlDut {
         } else {
             pcie
         };
-        let busy = out.busy_pcie || out.busy_net || offered || self.backlog() != (0, 0);
-        if busy || out.m_tlp.is_some() {
-            self.quiet = 0;
-        } else if slow_edge {
-            self.quiet = self.quiet.saturating_add(1);
-        }
+        let moving = out.busy_net
+            || out.m_tlp.is_some()
+            || self.nic.inputs.s_tlp.is_some()
+            || self.backlog() != (0, 0);
+        let next = |count: u32| if slow_edge { count + 1 } else { count };
+        self.calm = if moving { 0 } else { next(self.calm) };
+        self.quiet = if moving || out.busy_pcie {
+            0
+        } else {
+            next(self.quiet)
+        };
         Ok(sent)
     }
 
@@ -191,7 +201,7 @@ impl RtlDut {
 
 impl Dut for RtlDut {
     fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
-        self.quiet = 0;
+        (self.quiet, self.calm) = (0, 0);
         let beats = tlp.len().div_ceil(8);
         for (index, chunk) in tlp.chunks(8).enumerate() {
             let mut data = [0; 8];
@@ -206,7 +216,7 @@ impl Dut for RtlDut {
     }
 
     fn push_frame(&mut self, frame: &LineFrame) {
-        self.quiet = 0;
+        (self.quiet, self.calm) = (0, 0);
         self.encoder.push(frame);
     }
 
@@ -216,7 +226,7 @@ impl Dut for RtlDut {
     }
 
     fn set_now(&mut self, now_us: u32) {
-        self.quiet = 0;
+        (self.quiet, self.calm) = (0, 0);
         self.nic.inputs.now_us = now_us;
     }
 
@@ -228,8 +238,8 @@ impl Dut for RtlDut {
         self.edge(None, events).map(|_| ())
     }
 
-    fn is_quiet(&self) -> bool {
-        self.quiet >= QUIET_CYCLES
+    fn is_quiet(&self, tags_out: bool) -> bool {
+        self.quiet >= QUIET_CYCLES || tags_out && self.calm >= CALM_CYCLES
     }
 
     fn time_ps(&self) -> u64 {
@@ -348,7 +358,7 @@ impl Dut for ModelDut {
         Ok(())
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&self, _tags_out: bool) -> bool {
         self.tlps.is_empty()
             && self.frames.is_empty()
             && self.tlp_queues.iter().all(|(_, queue)| queue.is_empty())

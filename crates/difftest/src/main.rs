@@ -27,6 +27,9 @@ struct Options {
     /// Operations (TLPs to the NIC and frames to the NIC).
     #[arg(long, default_value_t = 1_000_000)]
     ops: u64,
+    /// Print every counter at the end of each run.
+    #[arg(long, short)]
+    verbose: bool,
     /// What is tested.
     #[arg(long)]
     mode: Option<Mode>,
@@ -71,6 +74,9 @@ struct Run {
     share: u64,
 }
 
+/// Operations after which every counter must have counted.
+const REACHES_ALL: u64 = 30_000;
+
 const PLAN: &[Run] = &[
     run(Mode::Exact, Rate::TenGig, Build::Small, 60),
     run(Mode::Exact, Rate::OneGig, Build::Small, 15),
@@ -99,7 +105,7 @@ impl Run {
         format!("--mode {mode} --rate {rate} --build {build} --seed {seed} --ops {ops}")
     }
 
-    fn execute(&self, seed: u64, ops: u64) -> Result<Totals, (Totals, String)> {
+    fn execute(&self, seed: u64, ops: u64, verbose: bool) -> Result<Totals, (Totals, String)> {
         let early = |error| (Totals::default(), error);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let speed = match self.rate {
@@ -123,7 +129,19 @@ impl Run {
         let world = World::new(config, &mut rng);
         let mut bench = Bench::new(dut, world, speed, rng);
         let result = bench.run(ops);
+        if verbose {
+            for (name, value) in bench.counters() {
+                println!("  {name:28} {value:>9}");
+            }
+        }
         let totals = bench.totals();
+        let missing = bench.never_counted();
+        let result = result.and_then(|()| {
+            if ops >= REACHES_ALL && !missing.is_empty() {
+                return Err(format!("these counters never counted: {missing:?}"));
+            }
+            Ok(())
+        });
         result.map(|()| totals).map_err(|error| (totals, error))
     }
 }
@@ -165,7 +183,7 @@ fn main() -> ExitCode {
             value_name(run.rate),
             value_name(run.build)
         );
-        match run.execute(seed, ops) {
+        match run.execute(seed, ops, options.verbose) {
             Ok(totals) => {
                 passed += 1;
                 operations += totals.operations;

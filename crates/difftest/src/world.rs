@@ -153,7 +153,7 @@ impl World {
         let peer = &self.peers[index];
         let entry = PcIdEntry {
             compact: percent(rng, 60),
-            valid: setup || percent(rng, 85),
+            valid: setup || percent(rng, 92),
             source_port: rng.random(),
             mac: peer.mac,
             ip: peer.ip,
