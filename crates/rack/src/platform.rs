@@ -91,6 +91,17 @@ impl Constant {
         format!("{origin}{source}{unchecked}")
     }
 
+    /// The value in words; none if there is none.
+    pub fn describe(&self) -> Option<String> {
+        if let Some(map) = &self.ns_by_link {
+            let values = map.iter().map(|(link, ns)| format!("{link} {ns} ns"));
+            return Some(values.collect::<Vec<_>>().join(", "));
+        }
+        let at = self.reference_link.map(|link| format!(" at {link}"));
+        self.ns
+            .map(|ns| format!("{ns} ns{}", at.unwrap_or_default()))
+    }
+
     fn is_empty(&self) -> bool {
         self.ns.is_none() && self.ns_by_link.is_none()
     }

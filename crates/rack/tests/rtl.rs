@@ -102,5 +102,8 @@ fn nics_back_to_back() {
     println!("{found:?}");
     // docs/architecture.md: 100 ns in the worst phase.
     assert!(found.latency.max <= Picoseconds(100_000));
-    assert!(found.latency.min > Picoseconds(58_000), "less than the frame takes on the wire");
+    assert!(
+        found.latency.min > Picoseconds(58_000),
+        "less than the frame takes on the wire"
+    );
 }
