@@ -114,6 +114,25 @@ impl Expect {
         Err(text)
     }
 
+    /// Takes the first TLP of the server that is equal to `bytes`; returns what stood before it, or
+    /// nothing if there is none.
+    pub fn skip_to_tlp(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+        skip_to(&mut self.tlps[TlpSource::Server as usize].1, bytes)
+    }
+
+    /// Takes the first frame of a source that is equal to `bytes`, like [`Expect::skip_to_tlp`].
+    pub fn skip_to_frame(&mut self, source: FrameSource, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+        skip_to(&mut self.frames[source as usize].1, bytes)
+    }
+
+    /// Takes all that is left of the TLPs of the server, and of the frames of a source.
+    pub fn drain(&mut self, source: FrameSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        (
+            self.tlps[TlpSource::Server as usize].1.drain(..).collect(),
+            self.frames[source as usize].1.drain(..).collect(),
+        )
+    }
+
     /// What did not come.
     pub fn missing(&self) -> String {
         let mut text = String::new();
@@ -129,6 +148,13 @@ impl Expect {
         }
         text
     }
+}
+
+fn skip_to(queue: &mut VecDeque<Vec<u8>>, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let at = queue.iter().position(|entry| entry == bytes)?;
+    let skipped = queue.drain(..at).collect();
+    queue.pop_front();
+    Some(skipped)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -373,6 +373,12 @@ pub fn any_frame(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFr
     on_line(bytes, fault, speed, rng)
 }
 
+/// A load, mostly one that a region without the right to read refuses at length.
+pub fn load_frame(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFrame {
+    let bytes = request(world, true, rng).finish(rng);
+    on_line(bytes, Fault::None, speed, rng)
+}
+
 /// A frame that the MAC calls bad.
 fn bad_line(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> (Vec<u8>, Fault) {
     let is_load = percent(rng, 10);

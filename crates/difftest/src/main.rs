@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
-use difftest::bench::{Bench, Totals};
+use difftest::bench::{Bench, Load, Totals};
 use difftest::dut::{Dut, ModelDut, RtlDut};
 use difftest::world::World;
 use ipnuma_rtl::NetSpeed;
@@ -45,6 +45,8 @@ struct Options {
 enum Mode {
     /// RTL against model, everything compared.
     Exact,
+    /// RTL against model without regard to the NIC's queues: drops must be counted.
+    Stress,
     /// The model against itself: the test of the test.
     Model,
 }
@@ -78,10 +80,12 @@ struct Run {
 const REACHES_ALL: u64 = 30_000;
 
 const PLAN: &[Run] = &[
-    run(Mode::Exact, Rate::TenGig, Build::Small, 60),
-    run(Mode::Exact, Rate::OneGig, Build::Small, 15),
+    run(Mode::Exact, Rate::TenGig, Build::Small, 55),
+    run(Mode::Exact, Rate::OneGig, Build::Small, 10),
     run(Mode::Exact, Rate::TenGig, Build::Full, 20),
-    run(Mode::Exact, Rate::OneGig, Build::Full, 5),
+    run(Mode::Exact, Rate::OneGig, Build::Full, 3),
+    run(Mode::Stress, Rate::TenGig, Build::Small, 8),
+    run(Mode::Stress, Rate::OneGig, Build::Small, 4),
 ];
 
 const fn run(mode: Mode, rate: Rate, build: Build, share: u64) -> Run {
@@ -120,14 +124,19 @@ impl Run {
         };
         let dut_rng = ChaCha8Rng::seed_from_u64(rng.random());
         let dut: Box<dyn Dut> = match self.mode {
-            Mode::Exact => {
+            Mode::Exact | Mode::Stress => {
                 let dut = RtlDut::new(speed, small, config.completer_id, dut_rng);
                 Box::new(dut.map_err(early)?)
             }
             Mode::Model => Box::new(ModelDut::new(config.clone(), dut_rng, None)),
         };
         let world = World::new(config, &mut rng);
-        let mut bench = Bench::new(dut, world, speed, rng);
+        let load = if self.mode == Mode::Stress {
+            Load::Stress
+        } else {
+            Load::Exact
+        };
+        let mut bench = Bench::new(dut, world, speed, load, rng);
         let result = bench.run(ops);
         if verbose {
             for (name, value) in bench.counters() {

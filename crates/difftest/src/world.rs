@@ -35,6 +35,8 @@ pub struct World {
     pub peers: Vec<Peer>,
     /// Pages that are mapped now and then.
     pub pages: Vec<u32>,
+    /// No region gives the network the right to read.
+    pub no_loads: bool,
     /// The regions as they were last written.
     pub regions: Vec<(u16, RegionEntry)>,
 }
@@ -91,6 +93,7 @@ impl World {
             gateway_mac: unicast(rng),
             peers,
             pages,
+            no_loads: false,
             regions: keys
                 .into_iter()
                 .map(|key| (key, RegionEntry::default()))
@@ -211,7 +214,7 @@ impl World {
             _ => rng.random_range(0..1 << 20),
         };
         let entry = RegionEntry {
-            read: percent(rng, 80),
+            read: percent(rng, 80) && !self.no_loads,
             write: percent(rng, 80),
             valid: percent(rng, 90),
             tag: if percent(rng, 30) {

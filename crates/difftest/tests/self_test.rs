@@ -2,7 +2,7 @@
 //! The test of the test: with the model in the place of the RTL it passes, and any bit that is
 //! spoiled in any output is found.
 
-use difftest::bench::Bench;
+use difftest::bench::{Bench, Load};
 use difftest::dut::ModelDut;
 use difftest::world::World;
 use ipnuma_rtl::NetSpeed;
@@ -20,7 +20,13 @@ fn bench(seed: u64, speed: NetSpeed, fault_in: Option<u32>) -> Bench {
     };
     let dut_rng = ChaCha8Rng::seed_from_u64(rng.random());
     let dut = ModelDut::new(config.clone(), dut_rng, fault_in);
-    Bench::new(Box::new(dut), World::new(config, &mut rng), speed, rng)
+    Bench::new(
+        Box::new(dut),
+        World::new(config, &mut rng),
+        speed,
+        Load::Exact,
+        rng,
+    )
 }
 
 #[test]
