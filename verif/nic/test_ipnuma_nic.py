@@ -533,7 +533,13 @@ async def both_directions_under_pressure(dut) -> None:
         for i in range(count):
             await b.send(frame(compact(1, 8 * (i % 512), i.to_bytes(8, "big")), PEER, NIC))
 
-    tasks = [cocotb.start_soon(out()), cocotb.start_soon(into())]
+    async def registers() -> None:
+        # Completions and DMA writes share the way to the root complex.
+        for _ in range(30):
+            assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
+            assert await b.bar0.read_dword(0x44) == 0
+
+    tasks = [cocotb.start_soon(c()) for c in (out, into, registers)]
     for i in range(count):
         m = await b.receive()
         assert (m.sequence, m.offset) == (i, 8 * (i % 512))
@@ -550,6 +556,7 @@ async def both_directions_under_pressure(dut) -> None:
         "rx_frames": count,
         "rx_store": count,
         "dma_write": count,
+        "register_refused": 30,
     }
 
 

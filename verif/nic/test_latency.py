@@ -4,7 +4,7 @@
 Latency is from the edge that moves a store's first TLP beat into one NIC to the edge that moves the
 DMA write's first beat out of the other: no PHY, no cable, no host. "lane 4" is the same with half a
 word (3.2 ns) of wire in between, so that the receiver sees every frame start in lane 4; the wire is
-part of the figure.
+part of the figure. The line-rate test is short here; crates/rtl/tests/line_rate.rs is the long one.
 
 The periods are 4 and 6.4 ns: over 8 PCIe cycles a store meets every eighth of the network's cycle,
 so the sender's phase is moved over 0.8 ns only, the receiver's over its whole cycle.
@@ -174,21 +174,21 @@ async def line_rate(dut) -> None:
 
 
 def test_two_nics() -> None:
-    """Both tests with the full page map; latency again with a small one: the same figures."""
+    """Both tests with full tables; latency again with small ones: the same figures."""
     out = ROOT / ".build" / "latency"
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for pages, testcases in ((262144, None), (1024, ["latency"])):
+    for pages, others, testcases in ((262144, 256, None), (1024, 16, ["latency"])):
         path = out / f"{pages}.json"
         build_and_run(
             "two_nics",
             __name__,
             filelists=["rtl/nic/nic.f"],
             sources=["verif/nic/two_nics.sv"],
-            parameters={"Pages": pages},
+            parameters={"Pages": pages, "PcIds": others, "Regions": others},
             testcases=testcases,
             build_args=["-Wno-UNUSEDPARAM"],
             extra_env={"IPNUMA_LATENCY_OUT": str(path)},
         )
         figures.append(json.loads(path.read_text()))
-    assert figures[0] == figures[1], "the size of the page map changes the latency"
+    assert figures[0] == figures[1], "the size of the tables changes the latency"

@@ -12,7 +12,11 @@
 // Source    : own; test bench only.
 module two_nics #(
   /// Pages of both NICs.
-  parameter int unsigned Pages = 262144
+  parameter int unsigned Pages = 262144,
+  /// PC ID table entries of both NICs.
+  parameter int unsigned PcIds = 256,
+  /// Shared-region table entries of both NICs.
+  parameter int unsigned Regions = 256
 ) (
   input  logic        clk_net_i,
   input  logic        rst_i,
@@ -181,7 +185,9 @@ module two_nics #(
 
   // ---- NICs -------------------------------------------------------------------------------------
   ipnuma_nic_10g #(
-    .Pages(Pages)
+    .Pages  (Pages),
+    .PcIds  (PcIds),
+    .Regions(Regions)
   ) u_a (
     .clk_pcie_i    (a_clk_pcie_i),
     .rst_pcie_i    (rst_i),
@@ -209,7 +215,9 @@ module two_nics #(
   );
 
   ipnuma_nic_10g #(
-    .Pages(Pages)
+    .Pages  (Pages),
+    .PcIds  (PcIds),
+    .Regions(Regions)
   ) u_b (
     .clk_pcie_i    (b_clk_pcie_i),
     .rst_pcie_i    (rst_i),

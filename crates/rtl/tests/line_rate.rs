@@ -107,7 +107,7 @@ fn start_lane(word: NetWord) -> Option<u64> {
 #[test]
 fn stores_at_line_rate_all_arrive() -> Result<(), Error> {
     let number = |name: &str| env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seed = number("IPNUMA_SEED").unwrap_or_else(|| rand::random());
+    let seed = number("IPNUMA_SEED").unwrap_or_else(rand::random);
     let stores = number("IPNUMA_STORES").unwrap_or(100_000) as u32;
     println!("seed {seed}, {stores} stores");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
