@@ -88,6 +88,9 @@ struct RowFile {
     paper: String,
     #[serde(default)]
     each_link: bool,
+    /// The figure is a constant of the platform, and the run finds it again.
+    #[serde(default)]
+    input: bool,
     run: Run,
     expect: Option<f64>,
     tolerance_percent: Option<f64>,
@@ -328,7 +331,10 @@ impl Runner {
         link: Option<LinkKind>,
         paper: f64,
     ) -> Result<Row, Error> {
-        let (ours, how) = self.execute(id, &row.run, link)?;
+        let (ours, mut how) = self.execute(id, &row.run, link)?;
+        if row.input {
+            how += ", an input";
+        }
         let figure = self.figure(id, &row.paper)?;
         let expected = ours.map(|_| row.expect.unwrap_or(paper));
         let tolerance = row.tolerance_percent.unwrap_or(TOLERANCE_PERCENT) / 100.0;

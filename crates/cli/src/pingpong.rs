@@ -217,26 +217,18 @@ fn breakdown(topology: &Topology, outcome: &Outcome) -> Result<Vec<Stage>, Error
         }
     };
     if store.2 > 0.0 {
-        let source = format!(
-            "{}: combined store, then fence",
-            platform.combined_store.cite()
-        );
+        let source = platform.combined_store.cite();
         add("CPU store", store, "constant", source);
     } else {
         let source = "inside the next".to_owned();
         add("CPU store", store, "not published", source);
     }
-    add(
-        "PCIe down",
-        down,
-        "constant",
-        format!("{} + clock", platform.store_latency.cite()),
-    );
+    add("PCIe down", down, "constant", platform.store_latency.cite());
     add(
         "NIC transmit",
         transmit,
         "RTL",
-        format!("{top}: TLP in to first word out"),
+        format!("{top}: TLP in to word out"),
     );
     add(
         "frame on the wire",
@@ -261,7 +253,7 @@ fn breakdown(topology: &Topology, outcome: &Outcome) -> Result<Vec<Stage>, Error
         "NIC receive",
         receive,
         "RTL",
-        format!("{top}: last word in to TLP out"),
+        format!("{top}: word in to TLP out"),
     );
     add("PCIe up", up, "constant", platform.dma_write_latency.cite());
     let (kind, source) = unpublished(&platform.poll_period);
@@ -306,18 +298,18 @@ fn report(topology: &Topology, outcome: &Outcome, stages: &[Stage]) -> String {
     out += &one_way.row("one way");
     let _ = writeln!(
         out,
-        "\n{:<20}{:>9}{:>9}{:>9}   {:<15}from",
+        "\n{:<20}{:>8}{:>9}{:>9}   {:<15}from",
         "stages of one way", "mean", "min", "max", "kind"
     );
     for stage in stages {
-        let _ = writeln!(
-            out,
-            "  {:<18}{:>9.1}{:>9.1}{:>9.1}   {:<15}{}",
+        let line = format!(
+            "  {:<18}{:>8.1}{:>9.1}{:>9.1}   {:<15}{}",
             stage.name, stage.mean_ns, stage.min_ns, stage.max_ns, stage.kind, stage.source
         );
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     let (rtl, constants) = parts(stages);
-    let _ = writeln!(out, "  {:<18}{:>9.1}", "sum", rtl + constants);
+    let _ = writeln!(out, "  {:<18}{:>8.1}", "sum", rtl + constants);
     let _ = writeln!(
         out,
         "\n  simulated in RTL {rtl:.1} ns, assumed constants {constants:.1} ns (sources: ipnuma platform {})",

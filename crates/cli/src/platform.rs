@@ -24,7 +24,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         out += &format!("\n{key:<18}");
         out += text::wrap(&value, 18).trim_start();
         if constant.source.is_some() {
-            out += &text::wrap(&constant.cite(), 18);
+            let source = format!("{}: {}", constant.origin_name(), constant.cite());
+            out += &text::wrap(&source, 18);
         }
         for more in [&constant.note, &constant.url].into_iter().flatten() {
             out += &text::wrap(more, 18);

@@ -82,13 +82,18 @@ impl Constant {
     /// The source in a few words, for tables.
     pub fn cite(&self) -> String {
         let source = self.source.as_deref().unwrap_or("no source");
-        let origin = match self.origin {
-            Some(Origin::Derived) => "derived: ",
-            Some(Origin::Stated) => "stated: ",
-            Some(Origin::Measured) | None => "",
-        };
         let unchecked = if self.checked { "" } else { " (unchecked)" };
-        format!("{origin}{source}{unchecked}")
+        format!("{source}{unchecked}")
+    }
+
+    /// How it came to be, in a word.
+    pub const fn origin_name(&self) -> &'static str {
+        match self.origin {
+            Some(Origin::Measured) => "measured",
+            Some(Origin::Stated) => "stated",
+            Some(Origin::Derived) => "derived",
+            None => "not published",
+        }
     }
 
     /// The value in words; none if there is none.

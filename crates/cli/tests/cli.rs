@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command as its users meet it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn ipnuma(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+        .args(arguments)
+        .output()
+        .expect("the command was built for this test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn good(arguments: &[&str]) -> String {
+    let output = ipnuma(arguments);
+    let errors = text(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    text(&output.stdout)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&good(arguments)).expect("it is JSON")
+}
+
+#[test]
+fn wrong_input_is_one_sentence_and_status_2() {
+    for (arguments, sentence) in [
+        (
+            &["pingpong", "--bytes", "6"][..],
+            "error: --bytes: 6 is not a multiple of 4 from 4 to 64\n",
+        ),
+        (
+            &["pingpong", "--loops", "0"],
+            "error: --loops: 0 is not from 1 to 100000000\n",
+        ),
+        (
+            &["pingpong", "--cable-m=-3"],
+            "error: --cable-m: -3 is no length; write 0 to 100000\n",
+        ),
+        (
+            &["pingpong", "--platform", "cray-1"],
+            "error: there is no platform `cray-1`; choose keio-2016 or modern, or give the path of a .toml file\n",
+        ),
+        (
+            &["paper", "--only", "table-9.9"],
+            "error: --only: there is no experiment `table-9.9`; choose one of table-3.2, table-3.3, table-3.4, \
+             figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6\n",
+        ),
+    ] {
+        let output = ipnuma(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(text(&output.stderr), sentence);
+        assert_eq!(text(&output.stdout), "");
+    }
+    for arguments in [
+        &["pingpong", "--rate", "40g"][..],
+        &["pingpong", "--topology", "t.toml", "--bytes", "4"],
+        &["nic-latency", "--step-ps", "1"],
+        &["fly"],
+        &[],
+    ] {
+        assert_eq!(ipnuma(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn wrong_topologies_name_file_line_and_remedy() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.toml");
+    std::fs::write(
+        &path,
+        "platform = \"keio-2016\"\nhost = []\ncable = []\nspeed = 1\n",
+    )
+    .expect("it can be written");
+    let path = path.to_string_lossy();
+    let output = ipnuma(&["pingpong", "--topology", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `cable`, `program`\n"
+        )
+    );
+}
+
+#[test]
+fn a_run_is_repeatable_and_skipping_changes_nothing() {
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["pingpong", "--loops", "30", "--seed", "7", "--json"];
+        arguments.extend(more);
+        json(&arguments)
+    };
+    let (one, two, awake) = (run(&[]), run(&[]), run(&["--no-skip"]));
+    assert_eq!(one, two);
+    assert_eq!(one["run_hash"], awake["run_hash"]);
+    assert_eq!(one["round_trip_ns"], awake["round_trip_ns"]);
+    let stages = one["stages"].as_array().expect("stages are a list");
+    let sum: f64 = stages
+        .iter()
+        .filter_map(|stage| stage["mean_ns"].as_f64())
+        .sum();
+    let mean = one["one_way_ns"]["mean"].as_f64().expect("a number");
+    assert!((sum - mean).abs() < 1e-6, "{sum} and {mean}");
+}
+
+#[test]
+fn the_example_topology_is_the_default_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/ping-pong-10g.toml");
+    let file = json(&["pingpong", "--json", "--topology", &root.to_string_lossy()]);
+    let default = json(&["pingpong", "--json"]);
+    assert_eq!(file["run_hash"], default["run_hash"]);
+}
+
+#[test]
+fn files_are_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (trace, pcap, waves) = (path("t.json"), path("p.pcapng"), path("waves"));
+    good(&[
+        "pingpong", "--loops", "5", "--warmup", "1", "--trace", &trace, "--pcap", &pcap, "--waves",
+        &waves,
+    ]);
+    let trace = std::fs::read_to_string(trace).expect("the timeline");
+    let trace: Value = serde_json::from_str(&trace).expect("it is JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    // 6 round trips of 2 packets; each flow begins and ends once.
+    assert_eq!((count("s"), count("f"), count("X")), (12, 12, 84));
+    let pcap = std::fs::read(pcap).expect("the capture");
+    assert_eq!(
+        pcap[..4],
+        [0x0A, 0x0D, 0x0D, 0x0A],
+        "a pcapng section header"
+    );
+    for host in ["pc1", "pc2"] {
+        let file = Path::new(&waves).join(format!("{host}.fst"));
+        let length = std::fs::metadata(file).expect("waves").len();
+        assert!(length > 1_000, "{host}: {length} bytes of waves");
+    }
+}
+
+#[test]
+fn output_fits_a_terminal() {
+    for arguments in [
+        &["pingpong", "--loops", "20"][..],
+        &[
+            "pingpong", "--loops", "20", "--rate", "1g", "--format", "tlp", "--bytes", "64",
+        ],
+        &["pingpong", "--loops", "20", "--platform", "modern"],
+        &["nic-latency", "--step-ps", "1600"],
+        &["paper", "--only", "figure-3.8"],
+        &["platform", "modern"],
+    ] {
+        let out = good(arguments);
+        for line in out.lines() {
+            // Addresses of sources can't be broken.
+            assert!(
+                line.chars().count() <= 100 || line.contains("https://"),
+                "{line}"
+            );
+            assert_eq!(line, line.trim_end());
+        }
+        assert!(!out.contains('\u{1b}'), "no colours");
+    }
+}
+
+#[test]
+fn every_experiment_comes_out_as_expected() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let from_files = json(&[
+        "paper",
+        "--json",
+        "--loops",
+        "100",
+        "--experiments",
+        &root.to_string_lossy(),
+    ]);
+    let built_in = json(&["paper", "--json", "--loops", "100"]);
+    let ids = |value: &Value| {
+        let sections = value.as_array().expect("a list").iter();
+        let mut ids: Vec<_> = sections.map(|section| section["id"].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(ids(&from_files), ids(&built_in), "every folder is built in");
+}
+
+#[test]
+fn figure_3_8() {
+    let expected = "\
+figure-3.8: Estimate of the hardware latency, without NIC logic and software
+  Recomputed from the constants of the platform; nothing is simulated.
+
+                                     paper      ours  unit       difference   how
+  RDMA, 64 B                          1245      1237  ns             -0.6 %   constants only
+      223 + 479 + 300 + 235; the author's own sum implies 308 for PHY/FIFO at 64 B, and 300 at 4 B.
+  RDMA, 4 B                           1213      1213  ns              0.0 %   constants only
+  IP-NUMA, 64 B                        778       770  ns             -1.0 %   constants only
+      235 + 300 + 235; the author's own sum implies 308 for PHY/FIFO at 64 B.
+  IP-NUMA, 4 B                         746       746  ns              0.0 %   constants only
+
+4 rows ran, 4 as the experiments expect, 0 not (marked !); 0 not run.
+";
+    assert_eq!(good(&["paper", "--only", "figure-3.8"]), expected);
+}
