@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the words of a frame to the acceptance of its operation: nothing is accepted outside its region's
+// bounds, across 4 KB, without the right, from another source, with a key that has no valid entry, or
+// without a verdict; and the local address and length are those that were checked.
+//
+// The stream, its gaps, cuts and verdicts, the table's writes and resets are free; frames that the MAC
+// calls good have 64 bytes or more. The proof reads the frame and keeps one arbitrary table entry on its
+// own, and compares. Registers of the design are tied to that reading by induction.
+//
+// Clock  : clk_i.
+// Source : docs/wire-format.md.
+module region_proof
+  import ipnuma_pkg::*;
+  import rx_pkg::*;
+  import wire_pkg::*;
+#(
+  localparam int unsigned Regions = 2
+) (
+  input logic          clk_i,
+  input logic          rst_i,
+  input logic [63:0]   tdata_i,
+  input logic [7:0]    tkeep_i,
+  input logic          tvalid_i,
+  input logic          tlast_i,
+  input logic          tuser_i,
+  input logic [47:0]   mac_i,
+  input logic [31:0]   ip_i,
+  input logic          slot_i,
+  input logic          cfg_write_i,
+  input logic          cfg_index_i,
+  input region_entry_t cfg_entry_i,
+  input logic          cfg_read_i
+);
+  // ---- The design, wired as in server.sv -------------------------------------------------------
+  axis_if #(.DataW(64), .UserW(1)) frames ();
+  assign frames.tdata  = tdata_i;
+  assign frames.tkeep  = tkeep_i;
+  assign frames.tvalid = tvalid_i;
+  assign frames.tlast  = tlast_i;
+  assign frames.tuser  = tuser_i;
+  assign frames.tready = 1'b1;
+
+  logic           lookup, check, first, last, good, end_ok, commit, count;
+  logic [15:0]    lookup_key;
+  region_op_t     check_op;
+  logic [11:0]    region_tag;
+  region_result_t region;
+  verdict_e       headers, verdict;
+  rx_head_t       op;
+  error_report_t  report;
+  rx_op_t         commit_op;
+
+  frame_parser u_parser (
+    .s_frames    (frames),
+    .lookup_o    (lookup),
+    .lookup_key_o(lookup_key),
+    .check_o     (check),
+    .check_op_o  (check_op),
+    .tag_i       (region_tag),
+    .first_o     (first),
+    .pair_valid_o(),
+    .pair_idx_o  (),
+    .pair_o      (),
+    .claim_o     (),
+    .last_o      (last),
+    .good_o      (good),
+    .verdict_o   (headers),
+    .end_ok_o    (end_ok),
+    .op_o        (op),
+    .report_o    (report),
+    .busy_o      (),
+    .*
+  );
+
+  shared_region #(
+    .Regions(Regions)
+  ) u_region (
+    .cfg_entry_o    (),
+    .cfg_read_done_o(),
+    .clear_i        (first),
+    .lookup_i       (lookup),
+    .lookup_key_i   (lookup_key),
+    .check_i        (check),
+    .check_op_i     (check_op),
+    .end_i          (last),
+    .tag_o          (region_tag),
+    .result_o       (region),
+    .busy_o         (),
+    .*
+  );
+
+  rx_verdict u_verdict (
+    .last_i        (last && good),
+    .headers_i     (headers),
+    .end_ok_i      (end_ok),
+    .op_i          (op),
+    .report_i      (report),
+    .region_i      (region),
+    .commit_o      (commit),
+    .commit_op_o   (commit_op),
+    .deny_valid_o  (),
+    .deny_o        (),
+    .report_valid_o(),
+    .report_o      (),
+    .count_o       (count),
+    .verdict_o     (verdict),
+    .*
+  );
+
+  // ---- Arbitrary, constant ---------------------------------------------------------------------
+  logic       entry_q;                 // the table entry that is followed
+  logic [7:0] byte_q;                  // a byte of the operation
+  always_ff @(posedge clk_i) begin
+    entry_q <= entry_q;
+    byte_q  <= byte_q;
+  end
+
+  // ---- The frame, read a second time -----------------------------------------------------------
+  logic [3:0]       n_q;               // words so far, 15: many
+  logic [8:3][63:0] w_q;
+  logic             begun_q;
+  initial begun_q = 1'b0;
+
+  always_ff @(posedge clk_i) begin
+    begun_q <= 1'b1;
+    if (tvalid_i) begin
+      for (int unsigned i = 3; i < 9; i++) if (n_q == 4'(i)) w_q[i] <= tdata_i;
+    end
+    if (rst_i) n_q <= '0;
+    else if (tvalid_i) n_q <= tlast_i ? '0 : n_q == '1 ? n_q : n_q + 1'b1;
+  end
+
+  // Byte of the frame, 24 to 71.
+  function automatic logic [7:0] at(logic [8:3][63:0] w, int unsigned i);
+    return w[i/8][8*(i%8)+:8];
+  endfunction
+
+  logic        compact, is_error, is_load;
+  logic [15:0] udp_length, key;
+  logic [31:0] src, offset;
+  logic [16:0] data;
+  logic [9:0]  tlp_length, length;
+
+  assign src        = {at(w_q, 26), at(w_q, 27), at(w_q, 28), at(w_q, 29)};
+  assign udp_length = {at(w_q, 38), at(w_q, 39)};
+  assign compact    = at(w_q, 42) ==? 8'b1100_?0??;
+  assign is_error   = !compact && at(w_q, 44) ==? 8'b0001_????;
+  assign data       = {1'b0, udp_length} -
+                      (compact ? (w_q[5][19] ? 17'd20 : 17'd18) : 17'd36);
+  assign tlp_length = {at(w_q, 52) [1:0], at(w_q, 53)};
+  assign length     = compact ? data[11:2] : tlp_length;
+  assign is_load    = !compact && at(w_q, 50) == 8'h20;
+
+  always_comb begin
+    if (compact) begin
+      key    = {4'd0, at(w_q, 45), at(w_q, 46) [7:4]};
+      offset = {4'd0, at(w_q, 46) [3:0], at(w_q, 47), at(w_q, 48), at(w_q, 49) & 8'hFC};
+    end else begin
+      key    = {at(w_q, 60), at(w_q, 61)};
+      offset = {at(w_q, 62), at(w_q, 63), at(w_q, 64), at(w_q, 65)};
+    end
+  end
+
+  // ---- The entry, and what it was when the key was looked up -----------------------------------
+  region_entry_t shadow_q, snap_q;
+  logic          looked_up;
+  initial shadow_q = '0;
+
+  assign looked_up = tvalid_i && ((n_q == 4'd5 && tdata_i[23:20] == 4'hC && !tdata_i[18]) ||
+                                  (n_q == 4'd7 && !compact));
+
+  always_ff @(posedge clk_i) begin
+    if (cfg_write_i && cfg_index_i == entry_q) shadow_q <= cfg_entry_i;
+    if (rst_i) shadow_q.valid <= 1'b0;
+    if (looked_up) snap_q <= shadow_q;
+  end
+
+  // ---- What is permitted -----------------------------------------------------------------------
+  logic        in_table, followed, source_ok, rights_ok, byte_ok;
+  logic [32:0] where;
+  logic [63:0] address;
+
+  assign in_table  = key < 16'(Regions);
+  assign followed  = in_table && key[0] == entry_q;
+  assign source_ok = (src & snap_q.mask) == (snap_q.ip & snap_q.mask);
+  assign rights_ok = is_load ? snap_q.read : snap_q.write;
+  assign where     = {1'b0, offset} + 33'(byte_q);
+  assign byte_ok   = where >= {1'b0, snap_q.first[31:2], 2'b00} &&
+                     where <= {1'b0, snap_q.last[31:2], 2'b11} &&
+                     where[32:12] == {1'b0, offset[31:12]};
+  assign address   = {snap_q.base[63:12], 12'd0} + 64'(offset);
+
+  logic in_data, checked, waiting, is_request_commit;
+  assign in_data = {2'd0, byte_q} < {length[7:0], 2'b00};
+  assign checked = n_q >= (compact ? 4'd7 : 4'd9);
+  assign waiting = n_q == (compact ? 4'd6 : 4'd8);
+  assign is_request_commit = commit && commit_op.kind != RX_COMPLETION;
+
+  // ---- Environment -----------------------------------------------------------------------------
+  always_comb begin
+    if (!begun_q) m_reset : assume (rst_i);
+    if (tvalid_i && tlast_i && !tuser_i) m_long : assume (n_q >= 4'd7);
+  end
+
+  // ---- Promises --------------------------------------------------------------------------------
+  logic commit_q;
+  always_ff @(posedge clk_i) commit_q <= begun_q && !rst_i && commit;
+
+  always_comb begin
+    if (begun_q && !rst_i) begin
+      if (commit) begin
+        a_good_frame : assert (tvalid_i && tlast_i && !tuser_i && slot_i && end_ok);
+      end
+      if (is_request_commit) begin
+        a_in_table : assert (in_table);
+        a_kind : assert ((commit_op.kind == RX_LOAD) == is_load);
+        a_length : assert (commit_op.length == length && length != '0 && length <= 10'd64);
+        a_data : assert (is_load || commit_op.data_dw == length[6:0]);
+        if (followed) begin
+          a_entry : assert (snap_q.valid);
+          a_source : assert (source_ok);
+          a_rights : assert (rights_ok);
+          a_address : assert (commit_op.address == address);
+          if (in_data) a_bounds : assert (byte_ok);
+        end
+      end
+      if (commit_q) begin
+        a_counted : assert (count && verdict inside {Store, Load, Completion});
+      end
+    end
+  end
+
+  // ---- Ties between the design's registers and the second reading ------------------------------
+  always_comb begin
+    i_table : assert (u_region.u_table.mem_q[entry_q] ==
+                      shadow_entry(shadow_q, u_region.u_table.mem_q[entry_q]));
+    if (begun_q) begin
+      i_count : assert (n_q == '1 ? u_parser.idx_q >= 14'd15 : u_parser.idx_q == 14'(n_q));
+      if (n_q >= 4'd4) i_src : assert (u_parser.src_ip_q == src);
+      if (n_q >= 4'd5) i_udp : assert (u_parser.udp_length_q == udp_length);
+      if (n_q >= 4'd6) begin
+        i_format : assert (u_parser.compact_q == compact && u_parser.is_error_q == is_error);
+        i_data : assert (u_parser.data_q == data);
+        i_key : assert (u_parser.c_key_q == {at(w_q, 45), at(w_q, 46) [7:4]});
+        i_high : assert (u_parser.c_offset_q[27:16] == {at(w_q, 46) [3:0], at(w_q, 47)});
+      end
+      if (n_q >= 4'd7) begin
+        i_low : assert (u_parser.c_offset_q[15:0] == {at(w_q, 48), at(w_q, 49) & 8'hFC});
+        i_head6 : assert (u_parser.head_q[47:0] == w_q[6][63:16]);
+      end
+      if (n_q >= 4'd8) i_head7 : assert (u_parser.head_q[111:48] == w_q[7]);
+      if (n_q >= 4'd9) i_head8 : assert (u_parser.head_q[127:112] == w_q[8][15:0]);
+
+      i_valid : assert (u_region.valid_q[entry_q] == shadow_q.valid);
+      if (waiting) begin
+        i_looking : assert (u_region.looking_q);
+        if (!in_table) i_none : assert (!u_region.exists_q);
+        if (followed) begin
+          i_exists : assert (u_region.exists_q == snap_q.valid);
+          i_entry : assert (u_region.entry == shadow_entry(snap_q, u_region.entry));
+        end
+      end
+      if (n_q != '0 && !checked) i_nothing : assert (region == '0);
+      if (checked) begin
+        if (!in_table) i_no_key : assert (!region.key_ok);
+        if (followed) begin
+          i_key_ok : assert (region.key_ok == snap_q.valid);
+          i_source_ok : assert (region.source_ok == source_ok);
+          i_rights_ok : assert (region.rights_ok == rights_ok || is_error);
+          i_address : assert (region.address == address);
+          if (region.bounds_ok && in_data && length <= 10'd64 && offset[1:0] == '0) i_bounds_ok : assert (byte_ok);
+        end
+      end
+    end
+  end
+
+  // The design keeps the valid bit apart: a reset clears it, not the RAM's.
+  function automatic region_entry_t shadow_entry(region_entry_t entry, region_entry_t ram);
+    shadow_entry       = entry;
+    shadow_entry.valid = ram.valid;
+  endfunction
+endmodule
