@@ -353,13 +353,13 @@ fn beside_the_paper(topology: &Topology, ours: f64, rtl: f64) -> String {
         let rest = PAPER_ONE_WAY_10G - PAPER_CONSTANTS_10G;
         let _ = writeln!(
             out,
-            "  {:<32}{PAPER_CONSTANTS_10G:>10.0}{:>10.1}   ours: everything but the RTL",
+            "  {:<32}{PAPER_CONSTANTS_10G:>10.0}{:>10.1}   ours: all but the RTL",
             "its constants (figure 3.8, 4 B)",
             ours - rtl
         );
         let _ = writeln!(
             out,
-            "  {:<32}{rest:>10.0}{rtl:>10.1}   ours: the RTL; the remainder is not modelled",
+            "  {:<32}{rest:>10.0}{rtl:>10.1}   ours: the RTL, and nothing more",
             "unexplained: 1081 - 746"
         );
         out += "  The 300 ns of the PHYs include a MAC and FIFOs that the RTL simulates as well.\n";

@@ -152,7 +152,7 @@ impl Calendar {
     }
 
     /// Takes the next event.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn take(&mut self) -> Option<Event> {
         let event = self.heap.pop()?;
         if event.class != 2 {
             self.waiting -= 1;

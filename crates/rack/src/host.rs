@@ -316,7 +316,7 @@ impl Host {
                     self.step(now, out, record);
                 }
             }
-            Message::Tlp(tlp) => self.from_nic(now, tlp, out, record),
+            Message::Tlp(tlp) => self.take_tlp(now, tlp, out, record),
             Message::Word { .. } | Message::Edge => {
                 unreachable!("a host is sent TLPs, credits and wake-ups only")
             }
@@ -659,7 +659,7 @@ impl Host {
     }
 
     /// A TLP from the NIC is at the root complex, and a write in memory.
-    fn from_nic(&mut self, now: Picoseconds, tlp: Tlp, out: &mut Outbox, record: &mut Recorder) {
+    fn take_tlp(&mut self, now: Picoseconds, tlp: Tlp, out: &mut Outbox, record: &mut Recorder) {
         let header = TlpView::new(&tlp.bytes).and_then(|view| Ok((view.header()?, view.data())));
         let (header, data) = match header {
             Ok(parts) => parts,

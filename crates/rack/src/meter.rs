@@ -58,6 +58,17 @@ pub fn measure(
     experiment: Experiment,
     bytes: usize,
 ) -> Result<Picoseconds, Error> {
+    Ok(measure_with(platform, link, experiment, bytes, true)?.0)
+}
+
+/// As [`measure`], with the meter asleep when idle or not; returns the hash of the run as well.
+pub fn measure_with(
+    platform: &Platform,
+    link: LinkKind,
+    experiment: Experiment,
+    bytes: usize,
+    skip_idle: bool,
+) -> Result<(Picoseconds, String), Error> {
     // The meter's stream is 64 bits wide; the dissertation's was 128 for Gen2x8.
     let fast = link.occupancy(1_000) < PCIE_PERIOD_OF_1000_BYTES;
     let period = if fast {
@@ -65,7 +76,7 @@ pub fn measure(
     } else {
         PCIE_PERIOD
     };
-    let mut rack = Rack::new(true);
+    let mut rack = Rack::new(skip_idle);
     rack.add_host(HostSetup {
         name: "pc".to_owned(),
         timing: platform.host_timing(link)?,
@@ -78,7 +89,7 @@ pub fn measure(
     rack.host(0).run(Box::pin(program));
     rack.start();
     rack.run()?;
-    Ok(result.take())
+    Ok((result.take(), rack.record.digest()))
 }
 
 /// What 1,000 bytes take on the 64-bit stream at 250 MHz.

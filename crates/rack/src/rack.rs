@@ -175,7 +175,7 @@ impl Rack {
     pub fn run_until(&mut self, mut stop: impl FnMut(&Self) -> bool) -> Result<(), Error> {
         while !self.is_done() && !stop(self) {
             let stuck = self.calendar.only_edges() && self.now - self.last_message > STUCK;
-            match self.calendar.next() {
+            match self.calendar.take() {
                 Some(event) if !stuck => self.dispatch(event)?,
                 _ => return Err(self.stuck()),
             }

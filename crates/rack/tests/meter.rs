@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bus meter finds the constants of the platform again.
 
-use rack::meter::{Experiment, measure};
+use rack::meter::{Experiment, measure, measure_with};
 use rack::platform::Platform;
 
 #[test]
@@ -25,5 +25,18 @@ fn the_meter_finds_the_constants() {
             difference <= tolerance,
             "{link} {experiment:?} {bytes}: {found}"
         );
+    }
+}
+
+#[test]
+fn skipping_changes_nothing() {
+    let platform = Platform::load("keio-2016").expect("built in");
+    for (link, experiment) in [
+        ("Gen2x4", Experiment::CpuRead),
+        ("Gen2x8", Experiment::DmaRead),
+    ] {
+        let link = link.parse().expect("a link");
+        let run = |skip| measure_with(&platform, link, experiment, 4, skip).expect("it runs");
+        assert_eq!(run(true), run(false));
     }
 }
