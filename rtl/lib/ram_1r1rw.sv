@@ -25,9 +25,11 @@ module ram_1r1rw #(
   input  data_t             b_wdata_i,
   output data_t             b_rdata_o
 );
-  data_t mem_q[      Depth];
-  data_t a_q  [ReadLatency];
-  data_t b_q  [ReadLatency];
+  localparam int unsigned Width = $bits(data_t);
+
+  data_t                              mem_q [Depth];
+  // Packed: tools take an array of words for a second memory, and then find no block RAM.
+  logic  [ReadLatency-1:0][Width-1:0] a_q, b_q;
 
   initial mem_q = '{default: '0};
 
@@ -47,6 +49,6 @@ module ram_1r1rw #(
     end
   end
 
-  assign a_rdata_o = a_q[ReadLatency-1];
-  assign b_rdata_o = b_q[ReadLatency-1];
+  assign a_rdata_o = data_t'(a_q[ReadLatency-1]);
+  assign b_rdata_o = data_t'(b_q[ReadLatency-1]);
 endmodule
