@@ -6,6 +6,8 @@
 //! from different sides matters (a tag that is freed and taken), the bench lets the NIC finish the
 //! one before it plays the other; tables that the network side reads change at quiet points only.
 
+mod pair;
+
 use std::collections::VecDeque;
 
 use ipnuma_rtl::NetSpeed;
@@ -71,6 +73,8 @@ enum Input {
     Frame(LineFrame, NetCounter),
 }
 
+pub use pair::Pair;
+
 /// How hard the NIC is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -124,6 +128,8 @@ pub struct Bench {
     dropped: Dropped,
     /// Stress: only loads for a while, whose refusals are longer than they are.
     flood: bool,
+    /// In a pair: frames that go to the other NIC.
+    sent: Option<Vec<Vec<u8>>>,
     writes: VecDeque<(u32, u32)>,
     now_us: u32,
     history: VecDeque<Input>,
@@ -162,6 +168,7 @@ impl Bench {
             load,
             dropped: Dropped::default(),
             flood: false,
+            sent: None,
             writes,
             now_us: 0,
             history: VecDeque::new(),
@@ -534,19 +541,27 @@ impl Bench {
     }
 
     fn send_frame(&mut self, frame: LineFrame) {
-        let fault = frame.fault.for_model();
-        let end = self
-            .model
-            .frame_from_wire(&frame.bytes, fault, &mut self.expect);
+        let end = self.give_to_model(&frame.bytes, frame.fault);
+        self.dut.push_frame(&frame);
+        self.remember(Input::Frame(frame, end));
+        self.totals.operations += 1;
+    }
+
+    fn give_to_model(&mut self, frame: &[u8], fault: Fault) -> NetCounter {
+        let fault = fault.for_model();
+        let end = self.model.frame_from_wire(frame, fault, &mut self.expect);
         match end {
             NetCounter::RxStore => self.slots.push_back(Slot::Store),
             NetCounter::RxLoad => self.slots.push_back(Slot::Load),
             NetCounter::RxCompletion => self.slots.push_back(Slot::Completion),
             _ => {}
         }
-        self.dut.push_frame(&frame);
-        self.remember(Input::Frame(frame, end));
-        self.totals.operations += 1;
+        end
+    }
+
+    /// In a pair: a frame that the other NIC sent to this one.
+    fn receive(&mut self, frame: &[u8]) -> NetCounter {
+        self.give_to_model(frame, Fault::None)
     }
 
     fn send_tlp(&mut self, tlp: &[u8], bar: u8) {
@@ -717,6 +732,9 @@ impl Bench {
     }
 
     fn take_frame(&mut self, frame: &[u8]) -> Result<(), String> {
+        if let Some(sent) = &mut self.sent {
+            sent.push(frame.to_vec());
+        }
         if self.load == Load::Stress {
             for source in [FrameSource::Refusals, FrameSource::Arp] {
                 if let Some(skipped) = self.expect.skip_to_frame(source, frame) {
@@ -839,9 +857,17 @@ impl Bench {
         self.settle()
     }
 
+    /// Lets time pass, and forgets what it ended.
+    fn pass_time(&mut self) -> Result<(), String> {
+        self.advance_time();
+        self.settle()?;
+        self.forget_expired();
+        Ok(())
+    }
+
     /// Moves the clock on, sometimes far enough for time-outs; never close to a deadline, where
     /// the cycle would matter.
-    fn pass_time(&mut self) -> Result<(), String> {
+    fn advance_time(&mut self) {
         let timeout = self.model.registers().read_timeout_us;
         let step = match self.rng.random_range(0..3) {
             0 => self.rng.random_range(timeout..timeout * 3),
@@ -858,8 +884,10 @@ impl Bench {
         self.now_us = now;
         self.model.tick(now, &mut self.expect);
         self.dut.set_now(now);
-        self.settle()?;
-        // What was not answered until now is forgotten, or is answered too late.
+    }
+
+    /// What was not answered until now is forgotten, or is answered too late.
+    fn forget_expired(&mut self) {
         let model = &self.model;
         let rng = &mut self.rng;
         self.loads.retain(|load| {
@@ -867,7 +895,6 @@ impl Bench {
         });
         self.reads
             .retain(|read| model.outstanding_reads().any(|(tag, ..)| tag == read.tag));
-        Ok(())
     }
 
     /// Reads all counters through BAR 0 and compares them with the model's.

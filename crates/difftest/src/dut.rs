@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is tested: something that takes TLPs and frames and sends some.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use ipnuma_rtl::{NetSpeed, NetWord, Nic, TlpBeat};
 use model::{Config, Effect, FrameSource, TlpSource};
@@ -108,6 +110,16 @@ impl RtlDut {
             calm: 0,
             rng,
         })
+    }
+
+    /// Lets the network clock tick with that of another NIC.
+    fn align(&mut self, other: &Self) {
+        self.net_period_ps = other.net_period_ps;
+        self.next_net_ps = other.next_net_ps;
+    }
+
+    fn next_edge_ps(&self) -> u64 {
+        self.next_pcie_ps.min(self.next_net_ps)
     }
 
     /// The NIC itself, to write waves.
@@ -244,6 +256,91 @@ impl Dut for RtlDut {
 
     fn time_ps(&self) -> u64 {
         self.time_ps
+    }
+}
+
+/// Two NICs whose network ports are wired to each other.
+struct Wired {
+    nics: [RtlDut; 2],
+    events: [Vec<Event>; 2],
+}
+
+impl Wired {
+    fn step(&mut self) -> Result<(), String> {
+        let [first, second] = &mut self.nics;
+        let [first_events, second_events] = &mut self.events;
+        // Both network clocks are one: at its edge each samples what the other shows before it.
+        let words = (first.nic.outputs().net, second.nic.outputs().net);
+        let (at_first, at_second) = (first.next_edge_ps(), second.next_edge_ps());
+        if at_first <= at_second {
+            first.edge(Some(words.1), first_events)?;
+        }
+        if at_second <= at_first {
+            second.edge(Some(words.0), second_events)?;
+        }
+        Ok(())
+    }
+}
+
+/// One of two NICs that are wired to each other. A step of either moves both.
+pub struct WiredDut {
+    wired: Rc<RefCell<Wired>>,
+    index: usize,
+}
+
+impl WiredDut {
+    /// Wires two NICs.
+    pub fn pair(first: RtlDut, mut second: RtlDut) -> [Self; 2] {
+        second.align(&first);
+        let wired = Rc::new(RefCell::new(Wired {
+            nics: [first, second],
+            events: [Vec::new(), Vec::new()],
+        }));
+        [0, 1].map(|index| Self {
+            wired: Rc::clone(&wired),
+            index,
+        })
+    }
+}
+
+impl Dut for WiredDut {
+    fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
+        self.wired.borrow_mut().nics[self.index].push_tlp(tlp, bar);
+    }
+
+    fn push_frame(&mut self, _frame: &LineFrame) {
+        unreachable!("frames come from the other NIC");
+    }
+
+    fn backlog(&self) -> (usize, usize) {
+        self.wired.borrow().nics[self.index].backlog()
+    }
+
+    fn set_now(&mut self, now_us: u32) {
+        self.wired.borrow_mut().nics[self.index].set_now(now_us);
+    }
+
+    fn set_pace(&mut self, pace: Pace) {
+        self.wired.borrow_mut().nics[self.index].set_pace(pace);
+    }
+
+    fn step(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
+        let mut wired = self.wired.borrow_mut();
+        // What is already there is seen before time goes on.
+        if wired.events[self.index].is_empty() {
+            wired.step()?;
+        }
+        events.append(&mut wired.events[self.index]);
+        Ok(())
+    }
+
+    fn is_quiet(&self, _tags_out: bool) -> bool {
+        let wired = self.wired.borrow();
+        wired.events.iter().all(Vec::is_empty) && wired.nics.iter().all(|nic| nic.is_quiet(true))
+    }
+
+    fn time_ps(&self) -> u64 {
+        self.wired.borrow().nics[self.index].time_ps()
     }
 }
 

@@ -417,12 +417,10 @@ fn bad_line(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> (Vec<u8>, F
 /// Draws gap, lane and preamble.
 pub fn on_line(bytes: Vec<u8>, fault: Fault, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFrame {
     let gap = match (rng.random_range(0..10), speed) {
-        // TODO: shorter when two line faults in one cycle are counted as two frames.
-        _ if matches!(fault, Fault::BadPreamble(_)) => 20,
         (0, _) => rng.random_range(12..200),
         (1 | 2, _) => rng.random_range(12..20),
         // The shortest that a receiver must stand, with the terminate: 5 bytes, and 8.
-        (3, NetSpeed::TenGig) if !matches!(fault, Fault::BadPreamble(_)) => 4,
+        (3, NetSpeed::TenGig) => 4,
         (3, NetSpeed::OneGig) => 8,
         (_, NetSpeed::TenGig) => rng.random_range(8..12),
         (_, NetSpeed::OneGig) => 12,

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
-use difftest::bench::{Bench, Load, Totals};
-use difftest::dut::{Dut, ModelDut, RtlDut};
+use difftest::bench::{Bench, Load, Pair, Totals};
+use difftest::dut::{Dut, ModelDut, RtlDut, WiredDut};
 use difftest::world::World;
 use ipnuma_rtl::NetSpeed;
 use model::Config;
@@ -45,6 +45,8 @@ struct Options {
 enum Mode {
     /// RTL against model, everything compared.
     Exact,
+    /// Two NICs wired to each other, each against its model.
+    Pair,
     /// RTL against model without regard to the NIC's queues: drops must be counted.
     Stress,
     /// The model against itself: the test of the test.
@@ -80,10 +82,12 @@ struct Run {
 const REACHES_ALL: u64 = 30_000;
 
 const PLAN: &[Run] = &[
-    run(Mode::Exact, Rate::TenGig, Build::Small, 55),
-    run(Mode::Exact, Rate::OneGig, Build::Small, 10),
-    run(Mode::Exact, Rate::TenGig, Build::Full, 20),
+    run(Mode::Exact, Rate::TenGig, Build::Small, 50),
+    run(Mode::Exact, Rate::OneGig, Build::Small, 8),
+    run(Mode::Exact, Rate::TenGig, Build::Full, 15),
     run(Mode::Exact, Rate::OneGig, Build::Full, 3),
+    run(Mode::Pair, Rate::TenGig, Build::Small, 10),
+    run(Mode::Pair, Rate::OneGig, Build::Small, 2),
     run(Mode::Stress, Rate::TenGig, Build::Small, 8),
     run(Mode::Stress, Rate::OneGig, Build::Small, 4),
 ];
@@ -117,13 +121,10 @@ impl Run {
             Rate::OneGig => NetSpeed::OneGig,
         };
         let small = self.build == Build::Small;
-        let config = Config {
-            pages: if small { 1024 } else { 262_144 },
-            completer_id: rng.random(),
-            ..Config::default()
-        };
+        let config = self.config(&mut rng);
         let dut_rng = ChaCha8Rng::seed_from_u64(rng.random());
         let dut: Box<dyn Dut> = match self.mode {
+            Mode::Pair => return self.execute_pair(speed, config, ops, &mut rng),
             Mode::Exact | Mode::Stress => {
                 let dut = RtlDut::new(speed, small, config.completer_id, dut_rng);
                 Box::new(dut.map_err(early)?)
@@ -145,14 +146,62 @@ impl Run {
         }
         let totals = bench.totals();
         let missing = bench.never_counted();
-        let result = result.and_then(|()| {
-            if ops >= REACHES_ALL && !missing.is_empty() {
-                return Err(format!("these counters never counted: {missing:?}"));
-            }
-            Ok(())
-        });
+        let result = result.and_then(|()| check_reach(ops, &missing));
         result.map(|()| totals).map_err(|error| (totals, error))
     }
+}
+
+impl Run {
+    fn config(&self, rng: &mut ChaCha8Rng) -> Config {
+        let small = self.build == Build::Small;
+        Config {
+            pages: if small { 1024 } else { 262_144 },
+            completer_id: rng.random(),
+            ..Config::default()
+        }
+    }
+
+    fn execute_pair(
+        &self,
+        speed: NetSpeed,
+        config: Config,
+        ops: u64,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Totals, (Totals, String)> {
+        let early = |error| (Totals::default(), error);
+        let configs = [config, self.config(rng)];
+        let mut fork = || ChaCha8Rng::seed_from_u64(rng.random());
+        let mut worlds = configs.map(|config| World::new(config, &mut fork()));
+        let [first, second] = &mut worlds;
+        first.link(second);
+        let mut dut = |world: &World| {
+            let small = self.build == Build::Small;
+            RtlDut::new(speed, small, world.config.completer_id, fork())
+        };
+        let duts = WiredDut::pair(
+            dut(&worlds[0]).map_err(early)?,
+            dut(&worlds[1]).map_err(early)?,
+        );
+        let [first_dut, second_dut] = duts;
+        let [first, second] = worlds;
+        let mut pair = Pair::new([
+            Bench::new(Box::new(first_dut), first, speed, Load::Exact, fork()),
+            Bench::new(Box::new(second_dut), second, speed, Load::Exact, fork()),
+        ]);
+        let result = pair.run(ops);
+        let missing = pair.never_counted();
+        let result = result.and_then(|()| check_reach(ops, &missing));
+        let totals = pair.totals();
+        result.map(|()| totals).map_err(|error| (totals, error))
+    }
+}
+
+/// A long run that did not get everywhere is no proof.
+fn check_reach(ops: u64, missing: &[&str]) -> Result<(), String> {
+    if ops >= REACHES_ALL && !missing.is_empty() {
+        return Err(format!("these counters never counted: {missing:?}"));
+    }
+    Ok(())
 }
 
 fn plan(options: &Options) -> Vec<Run> {

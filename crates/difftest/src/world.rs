@@ -37,6 +37,8 @@ pub struct World {
     pub pages: Vec<u32>,
     /// No region gives the network the right to read.
     pub no_loads: bool,
+    /// The regions of the NIC at the other end, if there is one: the first peer.
+    pub far: Vec<(u16, RegionEntry)>,
     /// The regions as they were last written.
     pub regions: Vec<(u16, RegionEntry)>,
 }
@@ -94,6 +96,7 @@ impl World {
             peers,
             pages,
             no_loads: false,
+            far: Vec::new(),
             regions: keys
                 .into_iter()
                 .map(|key| (key, RegionEntry::default()))
@@ -164,8 +167,30 @@ impl World {
         Self::entry_writes(reg::PC_ID_BASE, peer.id.into(), &entry.to_dws())
     }
 
+    /// Makes the two the first peer and the gateway of each other.
+    pub fn link(&mut self, other: &mut Self) {
+        (self.peers[0].mac, self.peers[0].ip) = (other.mac, other.ip);
+        (other.peers[0].mac, other.peers[0].ip) = (self.mac, self.ip);
+        (self.gateway_mac, other.gateway_mac) = (other.mac, self.mac);
+    }
+
     /// Writes a page's entry in the page map.
     pub fn page_entry(&self, index: usize, rng: &mut ChaCha8Rng) -> Vec<(u32, u32)> {
+        if percent(rng, 90)
+            && let Some((key, region)) = self.far.choose(rng)
+        {
+            let pages = region.last - region.first >> 12;
+            let offset = region
+                .first
+                .saturating_add(rng.random_range(0..=pages) << 12);
+            let tag = if percent(rng, 97) {
+                region.tag
+            } else {
+                !region.tag & 0xFFF
+            };
+            let entry = PageMapEntry::new(self.peers[0].id, *key, offset, tag);
+            return Self::entry_writes(reg::PAGE_MAP_BASE, self.pages[index], &entry.to_dws());
+        }
         let pc_id = match rng.random_range(0..20) {
             0 => 0,
             1 => rng.random(),
