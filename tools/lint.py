@@ -194,6 +194,17 @@ def check_verible() -> int:
     return max(count, 1) if run.returncode else 0
 
 
+def check_format() -> int:
+    """Compare every source with what Verible's formatter makes of it."""
+    command = ["verible-verilog-format", "--flagfile=tools/verible-format.flags", "--verify"]
+    bad = []
+    for source in tracked("rtl/**/*.sv", "verif/**/*.sv", "crates/**/*.sv"):
+        run = subprocess.run([*command, source], cwd=ROOT, capture_output=True, text=True)
+        if run.returncode:
+            bad.append(f"{source}: run {' '.join(command[:2])} --inplace on it")
+    return report("\n".join(bad))
+
+
 def check_python() -> int:
     """Run ruff's rules (ruff.toml)."""
     run = subprocess.run(
@@ -212,6 +223,7 @@ PARTS: dict[str, Callable[[], int]] = {
     "verilator": check_verilator,
     "slang": check_slang,
     "verible": check_verible,
+    "format": check_format,
     "python": check_python,
 }
 

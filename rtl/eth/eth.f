@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 -f rtl/lib/lib.f
 rtl/eth/eth_pkg.sv
 rtl/eth/xgmii_rx.sv

@@ -204,7 +204,8 @@ module dma_completion
   assign cnt_tlp_completion_o = expected_q;
   assign cnt_tlp_completion_unexpected_o = unexpected_q;
   assign cnt_dma_read_timeout_o = timeout_q;
-  assign busy_pcie_o = pool_busy || slots_busy || expiring_q || expected_q || unexpected_q || timeout_q;
+  assign busy_pcie_o = pool_busy || slots_busy || expiring_q ||
+      expected_q || unexpected_q || timeout_q;
 
 `ifndef SYNTHESIS
   initial

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types that pass between the modules of the IP-NUMA engine. Wire, register and table layouts are in wire_pkg.
+// Types that pass between the modules of the IP-NUMA engine. Wire, register and table layouts are
+// in wire_pkg.
 
 package ipnuma_pkg;
   import wire_pkg::*;
@@ -38,18 +39,18 @@ package ipnuma_pkg;
   // Everything the frame builder needs to build one frame in the network clock domain.
   typedef struct packed {
     logic         compact;
-    logic [3:0]   kind;        // tlp format: KIND_TLP or KIND_ERROR
+    logic [3:0]   kind;       // tlp format: KIND_TLP or KIND_ERROR
     logic         sequenced;
-    logic [15:0]  pc_id;       // whose sequence counter, when sequenced
-    logic [47:0]  dst_mac;     // [47:40] is the first byte on the wire
+    logic [15:0]  pc_id;      // whose sequence counter, when sequenced
+    logic [47:0]  dst_mac;    // [47:40] is the first byte on the wire
     logic [31:0]  dst_ip;
     logic [15:0]  src_port;
-    logic [11:0]  tag;         // folded into the end code
-    logic [127:0] head;        // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
-    logic [39:0]  address;     // compact
-    logic [1:0]   trail;       // compact
-    logic [6:0]   data_dw;     // 0..64
-    logic         zero_data;   // the data are zeros (refused load); no payload is read
+    logic [11:0]  tag;        // folded into the end code
+    logic [127:0] head;       // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
+    logic [39:0]  address;    // compact
+    logic [1:0]   trail;      // compact
+    logic [6:0]   data_dw;    // 0..64
+    logic         zero_data;  // the data are zeros (refused load); no payload is read
   } tx_frame_t;
 
   // Where a reply goes: taken from the request's frame.
@@ -67,16 +68,16 @@ package ipnuma_pkg;
   // One accepted operation from the network, for the PCIe side. Payload is in the slot's memory.
   typedef struct packed {
     rx_kind_e    kind;
-    logic [63:0] address;       // store, load: local byte address, DW aligned
-    logic [6:0]  data_dw;       // data carried: store, completion with data
-    logic [9:0]  length;        // TLP length field
+    logic [63:0] address;        // store, load: local byte address, DW aligned
+    logic [6:0]  data_dw;        // data carried: store, completion with data
+    logic [9:0]  length;         // TLP length field
     logic [3:0]  first_be;
     logic [3:0]  last_be;
-    logic [7:0]  net_tag;       // load: the requester's tag; completion: our tag
-    logic [2:0]  status;        // completion
-    logic [11:0] byte_count;    // completion
-    logic [6:0]  lower_address; // completion
-    reply_to_t   peer;          // source of the frame
+    logic [7:0]  net_tag;        // load: the requester's tag; completion: our tag
+    logic [2:0]  status;         // completion
+    logic [11:0] byte_count;     // completion
+    logic [6:0]  lower_address;  // completion
+    reply_to_t   peer;           // source of the frame
   } rx_op_t;
 
   // A refused operation, to be reported to its sender.
@@ -110,22 +111,22 @@ package ipnuma_pkg;
     logic [31:0] peer_ip;
   } load_t;
 
-  // Bytes that a read of `length` DW with these byte enables asks for (PCI Express base specification, table of byte counts).
-  function automatic logic [11:0] read_byte_count(logic [9:0] length, logic [3:0] first_be,
-                                                  logic [3:0] last_be);
-    logic [2:0] skip_front;
-    logic [2:0] skip_back;
-    logic [3:0] end_be;
-    end_be = (length == 10'd1) ? first_be : last_be;
-    skip_front = first_be[0] ? 3'd0 : first_be[1] ? 3'd1 : first_be[2] ? 3'd2 : first_be[3] ? 3'd3 : 3'd0;
-    skip_back = end_be[3] ? 3'd0 : end_be[2] ? 3'd1 : end_be[1] ? 3'd2 : end_be[0] ? 3'd3 : 3'd0;
-    if (length == 10'd1 && first_be == 4'd0) return 12'd1;
-    return {length, 2'b00} - 12'(skip_front) - 12'(skip_back);
+  // Number of the first enabled byte of a DW; 0 if none is.
+  function automatic logic [1:0] first_byte(logic [3:0] first_be);
+    if (first_be[0]) return 2'd0;
+    if (first_be[1]) return 2'd1;
+    if (first_be[2]) return 2'd2;
+    return first_be[3] ? 2'd3 : 2'd0;
   endfunction
 
-  // Address bits 1:0 of the first enabled byte, for a completion's lower address.
-  function automatic logic [1:0] first_byte(logic [3:0] first_be);
-    return first_be[0] ? 2'd0 : first_be[1] ? 2'd1 : first_be[2] ? 2'd2 : first_be[3] ? 2'd3 : 2'd0;
+  // Bytes that a read of `length` DW with these byte enables asks for (PCI Express base
+  // specification, table of byte counts).
+  function automatic logic [11:0] read_byte_count(logic [9:0] length, logic [3:0] first_be,
+                                                  logic [3:0] last_be);
+    logic [3:0] end_be;
+    end_be = (length == 10'd1) ? first_be : last_be;
+    if (length == 10'd1 && first_be == 4'd0) return 12'd1;
+    return {length, 2'b00} - 12'(first_byte(first_be)) - 12'(first_byte({<<{end_be}}));
   endfunction
 
 endpackage

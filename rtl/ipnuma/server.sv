@@ -246,8 +246,8 @@ module server
     .busy_o            (deny_busy)
   );
 
-  assign busy_net_o = parser_busy || region_busy || slots_busy || count || deny_valid || err_valid_o ||
-                      deny_busy || cpl_busy_net;
+  assign busy_net_o = parser_busy || region_busy || slots_busy || count ||
+      deny_valid || err_valid_o || deny_busy || cpl_busy_net;
 
   // ---- Across -----------------------------------------------------------------------------------
   logic op_valid, op_pop;

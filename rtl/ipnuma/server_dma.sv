@@ -191,5 +191,6 @@ module server_dma
 `endif
   // Parts of the operation that others use.
   logic unused;
-  assign unused = ^{op_i.net_tag, op_i.peer, load_i.byte_count, load_i.lower_address, load_i.peer_ip};
+  assign unused = ^{op_i.net_tag, op_i.peer, load_i.byte_count, load_i.lower_address,
+                    load_i.peer_ip};
 endmodule

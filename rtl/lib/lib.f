@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 rtl/lib/crc_pkg.sv
 rtl/lib/axis_if.sv
 rtl/lib/sync_ff.sv

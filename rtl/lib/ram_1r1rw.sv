@@ -27,9 +27,9 @@ module ram_1r1rw #(
 );
   localparam int unsigned Width = $bits(data_t);
 
-  data_t                              mem_q [Depth];
+  data_t mem_q[Depth];
   // Packed: tools take an array of words for a second memory, and then find no block RAM.
-  logic  [ReadLatency-1:0][Width-1:0] a_q, b_q;
+  logic [ReadLatency-1:0][Width-1:0] a_q, b_q;
 
   initial mem_q = '{default: '0};
 

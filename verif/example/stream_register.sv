@@ -46,8 +46,9 @@ module stream_register #(
   end
 
 `ifndef SYNTHESIS
-  assert property (@(posedge clk_i) disable iff (rst_i)
-      valid_o && !ready_i |=> valid_o && $stable(data_o))
+  assert property (@(posedge clk_i) disable iff (rst_i) valid_o && !ready_i |=> valid_o && $stable(
+      data_o
+  ))
   else $error("stream_register: an offered word was withdrawn");
 `endif
 

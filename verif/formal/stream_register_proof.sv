@@ -18,12 +18,12 @@ module stream_register_proof (
 );
 
   logic [7:0] data_o;
-  logic       valid_o, ready_o;
+  logic valid_o, ready_o;
 
   stream_register #(.Width(8)) u_dut (.*);
 
   // Registered history instead of $past and |=>, which the synthesis front end does not take.
-  logic       held_q, known_q;
+  logic held_q, known_q;
   logic [7:0] expected_q;
 
   initial begin

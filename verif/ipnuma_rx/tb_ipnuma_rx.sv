@@ -15,74 +15,83 @@ module tb_ipnuma_rx
   parameter int unsigned RxSlots = 32,
   localparam int unsigned RegionW = $clog2(Regions)
 ) (
-  input  logic                clk_pcie_i,
-  input  logic                rst_pcie_i,
-  input  logic                clk_net_i,
-  input  logic                rst_net_i,
-  input  logic [63:0]         xgmii_rxd_i,
-  input  logic [7:0]          xgmii_rxc_i,
-  input  logic [7:0]          gmii_rxd_i,
-  input  logic                gmii_rx_dv_i,
-  input  logic [47:0]         mac_i,
-  input  logic [31:0]         ip_i,
-  output logic [5:0]          mac_stat_o,
+  input  logic        clk_pcie_i,
+  input  logic        rst_pcie_i,
+  input  logic        clk_net_i,
+  input  logic        rst_net_i,
+  input  logic [63:0] xgmii_rxd_i,
+  input  logic [ 7:0] xgmii_rxc_i,
+  input  logic [ 7:0] gmii_rxd_i,
+  input  logic        gmii_rx_dv_i,
+  input  logic [47:0] mac_i,
+  input  logic [31:0] ip_i,
+  output logic [ 5:0] mac_stat_o,
   /// Last beat of a frame held (for latency).
-  output logic                held_last_o,
+  output logic        held_last_o,
 
-  input  logic                region_cfg_write_i,
-  input  logic [RegionW-1:0]  region_cfg_index_i,
-  input  logic [255:0]        region_cfg_entry_i,
-  input  logic                region_cfg_read_i,
-  output logic [255:0]        region_cfg_entry_o,
-  output logic                region_cfg_read_done_o,
+  input  logic               region_cfg_write_i,
+  input  logic [RegionW-1:0] region_cfg_index_i,
+  input  logic [      255:0] region_cfg_entry_i,
+  input  logic               region_cfg_read_i,
+  output logic [      255:0] region_cfg_entry_o,
+  output logic               region_cfg_read_done_o,
 
-  output logic                deny_valid_o,
-  output tx_frame_t           deny_frame_o,
-  input  logic                deny_pop_i,
-  output logic                cpl_frame_valid_o,
-  output tx_frame_t           cpl_frame_o,
-  output logic                cpl_frame_permitted_o,
-  input  logic [4:0]          cpl_frame_pay_idx_i,
-  output logic [63:0]         cpl_frame_pay_word_o,
-  input  logic                cpl_frame_pop_i,
+  output logic             deny_valid_o,
+  output tx_frame_t        deny_frame_o,
+  input  logic             deny_pop_i,
+  output logic             cpl_frame_valid_o,
+  output tx_frame_t        cpl_frame_o,
+  output logic             cpl_frame_permitted_o,
+  input  logic      [ 4:0] cpl_frame_pay_idx_i,
+  output logic      [63:0] cpl_frame_pay_word_o,
+  input  logic             cpl_frame_pop_i,
 
-  output logic                err_valid_o,
+  output logic                     err_valid_o,
   /// {code, op, sequence, address, ip}
-  output logic [127:0]        err_o,
+  output logic [            127:0] err_o,
   /// Pulses, by wire_pkg::net_counter_e.
-  output logic [NET_COUNTERS-1:0]  net_counts_o,
+  output logic [ NET_COUNTERS-1:0] net_counts_o,
   output logic [PCIE_COUNTERS-1:0] pcie_counts_o,
-  output logic                busy_net_o,
-  output logic                busy_pcie_o,
+  output logic                     busy_net_o,
+  output logic                     busy_pcie_o,
 
-  input  logic [15:0]         completer_id_i,
-  input  logic [31:0]         read_timeout_us_i,
-  input  logic [31:0]         now_us_i,
-  input  logic                alloc_i,
-  input  load_t               alloc_load_i,
-  output logic                alloc_ok_o,
-  output logic [7:0]          alloc_tag_o,
-  output cpl_error_t          cpl_error_o,
-  output logic                cpl_error_valid_o,
-  input  logic                cpl_error_ready_i,
+  input  logic       [15:0] completer_id_i,
+  input  logic       [31:0] read_timeout_us_i,
+  input  logic       [31:0] now_us_i,
+  input  logic              alloc_i,
+  input  load_t             alloc_load_i,
+  output logic              alloc_ok_o,
+  output logic       [ 7:0] alloc_tag_o,
+  output cpl_error_t        cpl_error_o,
+  output logic              cpl_error_valid_o,
+  input  logic              cpl_error_ready_i,
 
-  output logic [63:0]         m_tlp_tdata_o,
-  output logic [7:0]          m_tlp_tkeep_o,
-  output logic                m_tlp_tvalid_o,
-  output logic                m_tlp_tlast_o,
-  input  logic                m_tlp_tready_i,
-  input  logic [63:0]         s_tlp_tdata_i,
-  input  logic [7:0]          s_tlp_tkeep_i,
-  input  logic                s_tlp_tvalid_i,
-  input  logic                s_tlp_tlast_i,
-  output logic                s_tlp_tready_o
+  output logic [63:0] m_tlp_tdata_o,
+  output logic [ 7:0] m_tlp_tkeep_o,
+  output logic        m_tlp_tvalid_o,
+  output logic        m_tlp_tlast_o,
+  input  logic        m_tlp_tready_i,
+  input  logic [63:0] s_tlp_tdata_i,
+  input  logic [ 7:0] s_tlp_tkeep_i,
+  input  logic        s_tlp_tvalid_i,
+  input  logic        s_tlp_tlast_i,
+  output logic        s_tlp_tready_o
 );
-  axis_if #(.DataW(64), .UserW(1)) frames ();
-  axis_if #(.DataW(64), .UserW(1)) m_tlp ();
-  axis_if #(.DataW(64), .UserW(3)) s_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) frames ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) m_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) s_tlp ();
 
   assign frames.tready = 1'b1;
-  assign held_last_o = frames.tvalid && frames.tlast;
+  assign held_last_o   = frames.tvalid && frames.tlast;
 
   if (Gmii) begin : gen_gmii
     gmii_rx u_mac (
@@ -119,9 +128,9 @@ module tb_ipnuma_rx
   assign s_tlp.tuser    = BAR_NONE;
   assign s_tlp_tready_o = s_tlp.tready;
 
-  logic               even_we, odd_we, cpl_valid, cpl_active, cpl_ready;
-  logic [4:0]         even_idx, odd_idx;
-  logic [31:0]        even_data, odd_data;
+  logic even_we, odd_we, cpl_valid, cpl_active, cpl_ready;
+  logic [4:0] even_idx, odd_idx;
+  logic [31:0] even_data, odd_data;
   tlp_pkg::cpl_head_t cpl_head;
 
   tlp_rx u_tlp_rx (

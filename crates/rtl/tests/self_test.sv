@@ -16,11 +16,11 @@ module self_test (
   /// Added to the sum in every cycle.
   input  logic [63:0] add_i,
   /// A narrow input, returned at once.
-  input  logic [4:0]  nibble_i,
+  input  logic [ 4:0] nibble_i,
   /// Sum of all add_i since reset.
   output logic [63:0] sum_o,
   /// nibble_i.
-  output logic [4:0]  same_o
+  output logic [ 4:0] same_o
 );
 
   logic [63:0] sum_q;
