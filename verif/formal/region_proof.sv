@@ -16,23 +16,26 @@ module region_proof
 #(
   localparam int unsigned Regions = 2
 ) (
-  input logic          clk_i,
-  input logic          rst_i,
-  input logic [63:0]   tdata_i,
-  input logic [7:0]    tkeep_i,
-  input logic          tvalid_i,
-  input logic          tlast_i,
-  input logic          tuser_i,
-  input logic [47:0]   mac_i,
-  input logic [31:0]   ip_i,
-  input logic          slot_i,
-  input logic          cfg_write_i,
-  input logic          cfg_index_i,
-  input region_entry_t cfg_entry_i,
-  input logic          cfg_read_i
+  input logic                 clk_i,
+  input logic                 rst_i,
+  input logic          [63:0] tdata_i,
+  input logic          [ 7:0] tkeep_i,
+  input logic                 tvalid_i,
+  input logic                 tlast_i,
+  input logic                 tuser_i,
+  input logic          [47:0] mac_i,
+  input logic          [31:0] ip_i,
+  input logic                 slot_i,
+  input logic                 cfg_write_i,
+  input logic                 cfg_index_i,
+  input region_entry_t        cfg_entry_i,
+  input logic                 cfg_read_i
 );
   // ---- The design, wired as in server.sv -------------------------------------------------------
-  axis_if #(.DataW(64), .UserW(1)) frames ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) frames ();
   assign frames.tdata  = tdata_i;
   assign frames.tkeep  = tkeep_i;
   assign frames.tvalid = tvalid_i;
@@ -40,15 +43,15 @@ module region_proof
   assign frames.tuser  = tuser_i;
   assign frames.tready = 1'b1;
 
-  logic           lookup, check, first, last, good, end_ok, commit, count;
-  logic [15:0]    lookup_key;
-  region_op_t     check_op;
-  logic [11:0]    region_tag;
-  region_result_t region;
-  verdict_e       headers, verdict;
-  rx_head_t       op;
-  error_report_t  report;
-  rx_op_t         commit_op;
+  logic lookup, check, first, last, good, end_ok, commit, count;
+  logic           [15:0] lookup_key;
+  region_op_t            check_op;
+  logic           [11:0] region_tag;
+  region_result_t        region;
+  verdict_e headers, verdict;
+  rx_head_t      op;
+  error_report_t report;
+  rx_op_t        commit_op;
 
   frame_parser u_parser (
     .s_frames    (frames),
@@ -108,15 +111,15 @@ module region_proof
   );
 
   // ---- Arbitrary, constant ---------------------------------------------------------------------
-  logic       entry_q;                 // the table entry that is followed
-  logic [7:0] byte_q;                  // a byte of the operation
+  logic       entry_q;  // the table entry that is followed
+  logic [7:0] byte_q;  // a byte of the operation
   always_ff @(posedge clk_i) begin
     entry_q <= entry_q;
     byte_q  <= byte_q;
   end
 
   // ---- The frame, read a second time -----------------------------------------------------------
-  logic [3:0]       n_q;               // words so far, 15: many
+  logic [3:0]       n_q;  // words so far, 15: many
   logic [8:3][63:0] w_q;
   logic             begun_q;
   initial begun_q = 1'b0;
@@ -135,18 +138,17 @@ module region_proof
     return w[i/8][8*(i%8)+:8];
   endfunction
 
-  logic        compact, is_error, is_load;
+  logic compact, is_error, is_load;
   logic [15:0] udp_length, key;
   logic [31:0] src, offset;
   logic [16:0] data;
-  logic [9:0]  tlp_length, length;
+  logic [9:0] tlp_length, length;
 
   assign src        = {at(w_q, 26), at(w_q, 27), at(w_q, 28), at(w_q, 29)};
   assign udp_length = {at(w_q, 38), at(w_q, 39)};
   assign compact    = at(w_q, 42) ==? 8'b1100_?0??;
   assign is_error   = !compact && at(w_q, 44) ==? 8'b0001_????;
-  assign data       = {1'b0, udp_length} -
-                      (compact ? (w_q[5][19] ? 17'd20 : 17'd18) : 17'd36);
+  assign data       = {1'b0, udp_length} - (compact ? (w_q[5][19] ? 17'd20 : 17'd18) : 17'd36);
   assign tlp_length = {at(w_q, 52) [1:0], at(w_q, 53)};
   assign length     = compact ? data[11:2] : tlp_length;
   assign is_load    = !compact && at(w_q, 50) == 8'h20;
@@ -163,7 +165,7 @@ module region_proof
 
   // ---- The entry, and what it was when the key was looked up -----------------------------------
   region_entry_t shadow_q, snap_q;
-  logic          looked_up;
+  logic looked_up;
   initial shadow_q = '0;
 
   assign looked_up = tvalid_i && ((n_q == 4'd5 && tdata_i[23:20] == 4'hC && !tdata_i[18]) ||
@@ -176,24 +178,24 @@ module region_proof
   end
 
   // ---- What is permitted -----------------------------------------------------------------------
-  logic        in_table, followed, source_ok, rights_ok, byte_ok;
+  logic in_table, followed, source_ok, rights_ok, byte_ok;
   logic [32:0] where;
   logic [63:0] address;
 
-  assign in_table  = key < 16'(Regions);
-  assign followed  = in_table && key[0] == entry_q;
+  assign in_table = key < 16'(Regions);
+  assign followed = in_table && key[0] == entry_q;
   assign source_ok = (src & snap_q.mask) == (snap_q.ip & snap_q.mask);
   assign rights_ok = is_load ? snap_q.read : snap_q.write;
-  assign where     = {1'b0, offset} + 33'(byte_q);
+  assign where = {1'b0, offset} + 33'(byte_q);
   assign byte_ok   = where >= {1'b0, snap_q.first[31:2], 2'b00} &&
                      where <= {1'b0, snap_q.last[31:2], 2'b11} &&
                      where[32:12] == {1'b0, offset[31:12]};
-  assign address   = {snap_q.base[63:12], 12'd0} + 64'(offset);
+  assign address = {snap_q.base[63:12], 12'd0} + 64'(offset);
 
   logic in_data, checked, waiting, is_request_commit;
-  assign in_data = {2'd0, byte_q} < {length[7:0], 2'b00};
-  assign checked = n_q >= (compact ? 4'd7 : 4'd9);
-  assign waiting = n_q == (compact ? 4'd6 : 4'd8);
+  assign in_data           = {2'd0, byte_q} < {length[7:0], 2'b00};
+  assign checked           = n_q >= (compact ? 4'd7 : 4'd9);
+  assign waiting           = n_q == (compact ? 4'd6 : 4'd8);
   assign is_request_commit = commit && commit_op.kind != RX_COMPLETION;
 
   // ---- Environment -----------------------------------------------------------------------------
@@ -232,8 +234,10 @@ module region_proof
 
   // ---- Ties between the design's registers and the second reading ------------------------------
   always_comb begin
-    i_table : assert (u_region.u_table.mem_q[entry_q] ==
-                      shadow_entry(shadow_q, u_region.u_table.mem_q[entry_q]));
+    i_table :
+    assert (u_region.u_table.mem_q[entry_q] == shadow_entry(
+        shadow_q, u_region.u_table.mem_q[entry_q]
+    ));
     if (begun_q) begin
       i_count : assert (n_q == '1 ? u_parser.idx_q >= 14'd15 : u_parser.idx_q == 14'(n_q));
       if (n_q >= 4'd4) i_src : assert (u_parser.src_ip_q == src);
@@ -268,7 +272,8 @@ module region_proof
           i_source_ok : assert (region.source_ok == source_ok);
           i_rights_ok : assert (region.rights_ok == rights_ok || is_error);
           i_address : assert (region.address == address);
-          if (region.bounds_ok && in_data && length <= 10'd64 && offset[1:0] == '0) i_bounds_ok : assert (byte_ok);
+          if (region.bounds_ok && in_data && length <= 10'd64 && offset[1:0] == '0)
+            i_bounds_ok : assert (byte_ok);
         end
       end
     end
