@@ -234,6 +234,9 @@ impl Bench {
     fn run_inner(&mut self, operations: u64) -> Result<(), String> {
         self.play_writes()?;
         self.settle()?;
+        // The clock wraps early in a long run.
+        self.now_us = u32::MAX - self.rng.random_range(0..20_000);
+        self.pass_time()?;
         while self.totals.operations < operations {
             let epoch = self.rng.random_range(20..500);
             let until = operations.min(self.totals.operations + epoch);
@@ -853,7 +856,41 @@ impl Bench {
             let writes = self.world.new_identity(&mut self.rng);
             self.writes.extend(writes);
         }
+        if percent(&mut self.rng, 10) {
+            let timeout = self.rng.random_range(2..2000);
+            self.writes.push_back((reg::REG_READ_TIMEOUT_US, timeout));
+            self.play_writes()?;
+            // A shorter time-out ends older reads at once.
+            self.model.tick(self.now_us, &mut self.expect);
+        }
         self.play_writes()?;
+        self.settle()?;
+        if self.load == Load::Exact && percent(&mut self.rng, 50) {
+            self.compare_registers()?;
+        }
+        Ok(())
+    }
+
+    /// Reads all registers, and some entries of the region table.
+    fn compare_registers(&mut self) -> Result<(), String> {
+        let mut offsets: Vec<u32> = reg::REGISTERS.iter().map(|r| r.offset).collect();
+        for _ in 0..4 {
+            let (key, _) = self
+                .world
+                .regions
+                .choose(&mut self.rng)
+                .expect("there are regions");
+            let entry = reg::REGION_BASE + 32 * u32::from(*key);
+            offsets.extend((0..8).map(|dw| entry + 4 * dw));
+        }
+        for offset in offsets {
+            let (tlp, bar) = self.world.register_read(offset, 1, &mut self.rng);
+            self.send_tlp(&tlp, bar);
+            self.totals.operations -= 1;
+            while self.dut.backlog().0 > MAX_BEATS {
+                self.step()?;
+            }
+        }
         self.settle()
     }
 
@@ -865,22 +902,15 @@ impl Bench {
         Ok(())
     }
 
-    /// Moves the clock on, sometimes far enough for time-outs; never close to a deadline, where
-    /// the cycle would matter.
+    /// Moves the clock on, sometimes far enough for time-outs, sometimes exactly to one.
     fn advance_time(&mut self) {
         let timeout = self.model.registers().read_timeout_us;
         let step = match self.rng.random_range(0..3) {
             0 => self.rng.random_range(timeout..timeout * 3),
+            1 => timeout - self.rng.random_range(0..2),
             _ => self.rng.random_range(1..20),
         };
-        let mut now = self.now_us.wrapping_add(step);
-        let starts = || {
-            let loads = self.model.outstanding_loads().map(|(_, start, _)| start);
-            loads.chain(self.model.outstanding_reads().map(|(_, start, _)| start))
-        };
-        while starts().any(|start| now.wrapping_sub(start).abs_diff(timeout) < 3) {
-            now = now.wrapping_add(1);
-        }
+        let now = self.now_us.wrapping_add(step);
         self.now_us = now;
         self.model.tick(now, &mut self.expect);
         self.dut.set_now(now);

@@ -84,7 +84,12 @@ impl Draft {
             self.bytes.extend_from_slice(&padding);
         } else if percent(rng, 5) && self.bytes.len() < MAX_FRAME - 4 {
             let more = rng.random_range(1..=MAX_FRAME - 4 - self.bytes.len());
-            let more = more.min(rng.random_range(1..=64));
+            let more = match rng.random_range(0..10) {
+                // Padding up to the longest frame.
+                0 => MAX_FRAME - 4 - self.bytes.len(),
+                1 => more,
+                _ => more.min(rng.random_range(1..=64)),
+            };
             self.bytes.extend_from_slice(&random_bytes(rng, more));
         }
         with_fcs(self.bytes)
@@ -384,7 +389,7 @@ fn bad_line(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> (Vec<u8>, F
     let is_load = percent(rng, 10);
     let mut bytes = request(world, is_load, rng).finish(rng);
     let mut fault = Fault::None;
-    match rng.random_range(0..7) {
+    match rng.random_range(0..8) {
         0 | 1 => {
             let at = rng.random_range(0..bytes.len());
             bytes[at] ^= 1 << rng.random_range(0..8);
@@ -409,6 +414,10 @@ fn bad_line(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> (Vec<u8>, F
         }
         4 => fault = Fault::ErrorAt(rng.random_range(0..bytes.len())),
         5 if speed == NetSpeed::TenGig => fault = Fault::CutAt(rng.random_range(0..bytes.len())),
+        6 if speed == NetSpeed::TenGig => {
+            // Right behind its preamble it would be a preamble that goes wrong.
+            fault = Fault::CutByNext(4 * rng.random_range(1..bytes.len() / 4));
+        }
         _ => fault = Fault::BadPreamble(rng.random_range(1..8)),
     }
     (bytes, fault)

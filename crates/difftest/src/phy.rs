@@ -29,6 +29,9 @@ pub enum Fault {
     ErrorAt(usize),
     /// Idle instead of this byte and the rest; only at 10G.
     CutAt(usize),
+    /// The start of the next frame instead of this byte, a multiple of four, and the rest; only at
+    /// 10G. Idle if there is no next frame.
+    CutByNext(usize),
     /// This byte of the preamble is wrong.
     BadPreamble(usize),
 }
@@ -38,7 +41,7 @@ impl Fault {
     pub fn for_model(self) -> LineFault {
         match self {
             Self::None => LineFault::None,
-            Self::ErrorAt(_) | Self::CutAt(_) => LineFault::Error,
+            Self::ErrorAt(_) | Self::CutAt(_) | Self::CutByNext(_) => LineFault::Error,
             Self::BadPreamble(_) => LineFault::BadPreamble,
         }
     }
@@ -62,8 +65,9 @@ pub struct LineFrame {
 /// Makes words of frames.
 #[derive(Debug)]
 pub enum Encoder {
-    /// 10G: lanes with their control bits, and how many there were so far, modulo 8.
-    Xgmii(VecDeque<(u8, bool)>, usize),
+    /// 10G: lanes with their control bits, how many there were so far, modulo 8, and whether the
+    /// next frame cuts the one before it.
+    Xgmii(VecDeque<(u8, bool)>, usize, bool),
     /// 1G: byte, valid, error.
     Gmii(VecDeque<(u8, bool, bool)>),
 }
@@ -72,7 +76,7 @@ impl Encoder {
     /// An idle line.
     pub fn new(speed: NetSpeed) -> Self {
         match speed {
-            NetSpeed::TenGig => Self::Xgmii(VecDeque::new(), 0),
+            NetSpeed::TenGig => Self::Xgmii(VecDeque::new(), 0, false),
             NetSpeed::OneGig => Self::Gmii(VecDeque::new()),
         }
     }
@@ -80,7 +84,7 @@ impl Encoder {
     /// Bytes that wait, idle ones included.
     pub fn backlog(&self) -> usize {
         match self {
-            Self::Xgmii(lanes, _) => lanes.len(),
+            Self::Xgmii(lanes, ..) => lanes.len(),
             Self::Gmii(bytes) => bytes.len(),
         }
     }
@@ -88,7 +92,7 @@ impl Encoder {
     /// Appends a frame.
     pub fn push(&mut self, frame: &LineFrame) {
         match self {
-            Self::Xgmii(lanes, phase) => push_xgmii(lanes, phase, frame),
+            Self::Xgmii(lanes, phase, cut) => push_xgmii(lanes, phase, cut, frame),
             Self::Gmii(bytes) => push_gmii(bytes, frame),
         }
     }
@@ -96,8 +100,9 @@ impl Encoder {
     /// The next word.
     pub fn word(&mut self) -> NetWord {
         match self {
-            Self::Xgmii(lanes, phase) => {
+            Self::Xgmii(lanes, phase, cut) => {
                 if lanes.is_empty() {
+                    *cut = false;
                     return NetSpeed::TenGig.idle();
                 }
                 let (mut data, mut control) = (0, 0);
@@ -123,12 +128,20 @@ impl Encoder {
     }
 }
 
-fn push_xgmii(lanes: &mut VecDeque<(u8, bool)>, phase: &mut usize, frame: &LineFrame) {
+fn push_xgmii(
+    lanes: &mut VecDeque<(u8, bool)>,
+    phase: &mut usize,
+    cut: &mut bool,
+    frame: &LineFrame,
+) {
     let before = lanes.len();
-    lanes.extend(std::iter::repeat_n((IDLE, true), frame.gap));
-    let wanted = if frame.lane_4 { 4 } else { 0 };
-    while (*phase + lanes.len() - before) % LANES != wanted {
-        lanes.push_back((IDLE, true));
+    // Lanes of a frame that is to be cut here end at a lane where a frame may start.
+    if !*cut || *phase % 4 != 0 {
+        lanes.extend(std::iter::repeat_n((IDLE, true), frame.gap));
+        let wanted = if frame.lane_4 { 4 } else { 0 };
+        while (*phase + lanes.len() - before) % LANES != wanted {
+            lanes.push_back((IDLE, true));
+        }
     }
     lanes.push_back((START, true));
     for index in 1..PREAMBLE_BYTES {
@@ -143,11 +156,12 @@ fn push_xgmii(lanes: &mut VecDeque<(u8, bool)>, phase: &mut usize, frame: &LineF
     for (index, byte) in frame.bytes.iter().enumerate() {
         match frame.fault {
             Fault::ErrorAt(at) if at == index => lanes.push_back((ERROR, true)),
-            Fault::CutAt(at) if at == index => break,
+            Fault::CutAt(at) | Fault::CutByNext(at) if at == index => break,
             _ => lanes.push_back((*byte, false)),
         }
     }
-    if !matches!(frame.fault, Fault::CutAt(_)) {
+    *cut = matches!(frame.fault, Fault::CutByNext(_));
+    if !*cut && !matches!(frame.fault, Fault::CutAt(_)) {
         lanes.push_back((TERMINATE, true));
     }
     *phase = (*phase + lanes.len() - before) % LANES;

@@ -195,6 +195,8 @@ impl World {
             0 => 0,
             1 => rng.random(),
             2 => rng.random_range(0..self.config.pc_ids as u16),
+            // Most go to one peer, so that its sequence number wraps in a long run.
+            3..13 => self.peers[0].id,
             _ => self.peers.choose(rng).expect("there are peers").id,
         };
         let key = if percent(rng, 10) {

@@ -211,6 +211,7 @@ impl Pair {
         for near in 0..2 {
             if percent(&mut self.ends[near].bench.rng, 40) {
                 self.ends[near].bench.compare_counters()?;
+                self.ends[near].bench.compare_registers()?;
             }
             // One clock after the other: a time-out here may answer a load there.
             if percent(&mut self.ends[near].bench.rng, 60) {
