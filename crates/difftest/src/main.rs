@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 #[command(version)]
 struct Options {
     /// Seed of the random operations; from the clock if absent.
-    #[arg(long)]
+    #[arg(long, env = "IPNUMA_SEED")]
     seed: Option<u64>,
     /// Operations (TLPs to the NIC and frames to the NIC).
     #[arg(long, default_value_t = 1_000_000)]

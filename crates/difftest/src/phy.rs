@@ -136,7 +136,7 @@ fn push_xgmii(
 ) {
     let before = lanes.len();
     // Lanes of a frame that is to be cut here end at a lane where a frame may start.
-    if !*cut || *phase % 4 != 0 {
+    if !*cut || !phase.is_multiple_of(4) {
         lanes.extend(std::iter::repeat_n((IDLE, true), frame.gap));
         let wanted = if frame.lane_4 { 4 } else { 0 };
         while (*phase + lanes.len() - before) % LANES != wanted {

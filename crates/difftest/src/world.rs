@@ -179,7 +179,7 @@ impl World {
         if percent(rng, 90)
             && let Some((key, region)) = self.far.choose(rng)
         {
-            let pages = region.last - region.first >> 12;
+            let pages = (region.last - region.first) >> 12;
             let offset = region
                 .first
                 .saturating_add(rng.random_range(0..=pages) << 12);
@@ -501,7 +501,7 @@ impl World {
             reg::PAGE_MAP_BASE.. => offset >= beyond_pages,
             reg::REGION_BASE.. => offset >= beyond_regions,
             reg::PC_ID_BASE.. => offset >= reg::PC_ID_BASE + 16 * self.config.pc_ids as u32,
-            _ => offset > reg::REG_LAST_ERROR_IP || offset < reg::REG_FEATURES,
+            _ => !(reg::REG_FEATURES..=reg::REG_LAST_ERROR_IP).contains(&offset),
         };
         let mut enables = random_enables(rng, dws);
         if !refused {
