@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The image with its allocators and a journal: a change either gives a write list or leaves no
+//! trace.
+
+use crate::alloc::Allocator;
+use crate::error::Error;
+use crate::image::{Depths, Image, Op, Write};
+use crate::layout::{Bits, Leaf, MEMORIES, Memory, V4_GROUP_INDEX_BITS};
+use crate::routes::Runs;
+
+#[derive(Debug, Clone, Copy)]
+enum Undo {
+    Word(Write),
+    Taken {
+        memory: Memory,
+        addr: u32,
+        words: u32,
+    },
+    Given {
+        memory: Memory,
+        addr: u32,
+        words: u32,
+        class: u8,
+    },
+}
+
+/// A run in a memory with an allocator.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    memory: Memory,
+    addr: u32,
+    words: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Hw {
+    pub image: Image,
+    allocators: Vec<Option<Allocator>>,
+    ops: Vec<Op>,
+    undo: Vec<Undo>,
+    /// Old runs that lookups under way may still read.
+    retired: Vec<Piece>,
+    /// How many of them no word in the image points to any more.
+    unlinked: usize,
+    use_reserve: bool,
+}
+
+impl Hw {
+    pub fn new(depths: &Depths) -> Self {
+        let mut allocators = vec![None; MEMORIES];
+        let managed = [Memory::V4Leaf, Memory::V4Group, Memory::V6Leaf];
+        for memory in managed.iter().chain(&Memory::V6_NODE[1..]) {
+            let depth = depths[*memory as usize];
+            if depth != 0 {
+                allocators[*memory as usize] = Some(Allocator::new(depth / unit(*memory)));
+            }
+        }
+        Self {
+            image: Image::new(depths),
+            allocators,
+            ops: Vec::new(),
+            undo: Vec::new(),
+            retired: Vec::new(),
+            unlinked: 0,
+            use_reserve: false,
+        }
+    }
+
+    /// Starts a change.
+    pub fn begin(&mut self, use_reserve: bool) {
+        self.ops.clear();
+        self.undo.clear();
+        debug_assert!(self.retired.is_empty());
+        self.use_reserve = use_reserve;
+    }
+
+    /// Ends a change for good. A list that writes ends with a drain marker: what was replaced is
+    /// free for the next change, and no lookup sees parts of two changes.
+    pub fn commit(&mut self) -> &[Op] {
+        self.unlinked();
+        if !self.ops.is_empty() {
+            self.ops.push(Op::Drain);
+            self.free_unlinked();
+        }
+        self.undo.clear();
+        &self.ops
+    }
+
+    /// Takes everything since `begin` back; after `commit` there is nothing to take back.
+    pub fn rollback(&mut self) {
+        self.retired.clear();
+        self.unlinked = 0;
+        self.ops.clear();
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Word(write) => self.image.write(&write),
+                Undo::Taken {
+                    memory,
+                    addr,
+                    words,
+                } => self.allocator(memory).give(addr, words),
+                Undo::Given {
+                    memory,
+                    addr,
+                    words,
+                    class,
+                } => {
+                    self.allocator(memory).claim(addr, words, class);
+                }
+            }
+        }
+    }
+
+    fn allocator(&mut self, memory: Memory) -> &mut Allocator {
+        self.allocators[memory as usize]
+            .as_mut()
+            .expect("only managed memories hold runs")
+    }
+
+    /// The allocator of a memory, if it has one.
+    pub fn space(&self, memory: Memory) -> Option<&Allocator> {
+        self.allocators[memory as usize].as_ref()
+    }
+
+    /// Writes a word, unless it is there already.
+    pub fn write(&mut self, memory: Memory, addr: u32, data: Bits) {
+        let old = self.image.read(memory, addr);
+        if old != data {
+            self.undo.push(Undo::Word(Write {
+                memory,
+                addr,
+                data: old,
+            }));
+            let write = Write { memory, addr, data };
+            self.image.write(&write);
+            self.ops.push(Op::Write(write));
+        }
+    }
+
+    /// Writes a leaf.
+    pub fn write_leaf(&mut self, memory: Memory, addr: u32, leaf: Leaf) {
+        self.write(memory, addr, [leaf.0.into(), 0, 0]);
+    }
+
+    /// Takes a place for new words.
+    pub fn take(&mut self, memory: Memory, words: u32) -> Result<u32, Error> {
+        let use_reserve = self.use_reserve;
+        let mut addr = self.allocator(memory).take(words, use_reserve);
+        if addr.is_none()
+            && self.retired[..self.unlinked]
+                .iter()
+                .any(|piece| piece.memory == memory)
+        {
+            // What this change has replaced so far can be used once the pipeline is drained.
+            self.ops.push(Op::Drain);
+            self.free_unlinked();
+            addr = self.allocator(memory).take(words, use_reserve);
+        }
+        let Some(addr) = addr else {
+            let space = self.allocator(memory);
+            return Err(Error::Full {
+                memory,
+                needed: words * unit(memory),
+                used: space.held() * unit(memory),
+                capacity: space.capacity() * unit(memory),
+            });
+        };
+        self.undo.push(Undo::Taken {
+            memory,
+            addr,
+            words,
+        });
+        Ok(addr)
+    }
+
+    /// Gives a place back, once no lookup can read it any more. The word that points to it may
+    /// still have to be written; `unlinked` says that it was.
+    pub fn retire(&mut self, memory: Memory, addr: u32, words: u32) {
+        self.retired.push(Piece {
+            memory,
+            addr,
+            words,
+        });
+    }
+
+    /// All places retired so far are out of reach for lookups that begin now.
+    pub fn unlinked(&mut self) {
+        self.unlinked = self.retired.len();
+    }
+
+    fn free_unlinked(&mut self) {
+        let later = self.retired.split_off(self.unlinked);
+        let free = std::mem::replace(&mut self.retired, later);
+        self.unlinked = 0;
+        for Piece {
+            memory,
+            addr,
+            words,
+        } in free
+        {
+            let space = self.allocator(memory);
+            let class = space.class_at(addr);
+            space.give(addr, words);
+            self.undo.push(Undo::Given {
+                memory,
+                addr,
+                words,
+                class,
+            });
+        }
+    }
+
+    /// Puts the leaves of a word or node in place and returns the base to write into it.
+    ///
+    /// `in_place` says that slots and runs correspond one to one in the old and the new word, so
+    /// that a leaf can be overwritten where it is.
+    pub fn replace_run(
+        &mut self,
+        memory: Memory,
+        old: (u64, u32),
+        runs: &Runs,
+        in_place: bool,
+    ) -> Result<u32, Error> {
+        let (old_vector, old_base) = old;
+        if runs.vector == 0 {
+            self.retire_run(memory, old_vector, old_base);
+            return Ok(runs.only());
+        }
+        let base = if in_place && old_vector == runs.vector {
+            old_base
+        } else {
+            let base = self.take(memory, runs.leaves().len() as u32)?;
+            self.retire_run(memory, old_vector, old_base);
+            base
+        };
+        for (addr, &leaf) in (base..).zip(runs.leaves()) {
+            self.write_leaf(memory, addr, Leaf(leaf));
+        }
+        Ok(base)
+    }
+
+    /// Retires the leaves under a run vector.
+    pub fn retire_run(&mut self, memory: Memory, vector: u64, base: u32) {
+        if vector != 0 {
+            self.retire(memory, base, vector.count_ones() + 1);
+        }
+    }
+}
+
+/// Words of a memory that one unit of its allocator stands for.
+pub(crate) const fn unit(memory: Memory) -> u32 {
+    if memory as u8 == Memory::V4Group as u8 {
+        1 << V4_GROUP_INDEX_BITS
+    } else {
+        1
+    }
+}

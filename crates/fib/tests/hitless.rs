@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Random changes against a naive longest-prefix match; every state between two writes, and
+//! lookups torn by writes, answer as before or as after the change.
+
+mod common;
+
+use common::{Change, Naive, edges, lookup, set_next_hops, torn_lookup};
+use fib::{Config, Config4, Config6, Error, Fib, Op, Prefix4, Prefix6, Write};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+const HOPS: u16 = 40;
+
+/// Deep enough for the test's tables, small enough to be quick.
+fn small() -> Config {
+    Config {
+        v4: Config4::RunVec {
+            leaves: 1 << 15,
+            groups: 256,
+            hosts: 16,
+        },
+        v6: Config6::Trie {
+            nodes: [1 << 12; 7],
+            leaves: 1 << 14,
+            hosts: 16,
+            tcam: 32,
+        },
+    }
+}
+
+/// Prefixes crowd in a few places, so that they nest, touch and replace each other.
+fn prefix4() -> impl Strategy<Value = Prefix4> {
+    let base = prop_oneof![
+        8 => Just(0x0a01_4000u32),
+        2 => Just(0xc0a8_ff00u32),
+        1 => any::<u32>(),
+    ];
+    let len = prop_oneof![
+        1 => Just(0u8), 2 => 1u8..14, 6 => 14u8..=18, 10 => 19u8..=24, 8 => 25u8..=31, 3 => Just(32),
+    ];
+    (base, 0u32..0x1_0000, len)
+        .prop_map(|(base, offset, len)| Prefix4::around(base.wrapping_add(offset), len))
+}
+
+fn prefix6() -> impl Strategy<Value = Prefix6> {
+    let base = 0x2001_0db8_4000_8000_0000_0000_0000_0000u128;
+    let len = prop_oneof![
+        1 => Just(0u8), 2 => 1u8..=16, 5 => 17u8..=34, 10 => 35u8..=48, 10 => 49u8..=64,
+        2 => 65u8..=127, 2 => Just(128),
+    ];
+    // The bits that are turned over lie near the end of the prefix or anywhere.
+    (len, 0u8..128, any::<u8>(), 0u8..4, any::<u128>(), 0u32..12).prop_map(
+        move |(len, at, flip, near, wild, sparse)| {
+            let shift = if near > 0 {
+                128u8.saturating_sub(len + 1)
+            } else {
+                at
+            };
+            let mut addr = base ^ u128::from(flip) << shift.min(120);
+            if sparse == 0 {
+                addr ^= wild >> 20;
+            }
+            Prefix6::around(addr, len)
+        },
+    )
+}
+
+fn changes(family: u8) -> impl Strategy<Value = Vec<Change>> {
+    let v4 = || {
+        prop_oneof![
+            3 => (prefix4(), 1..=HOPS).prop_map(|(p, hop)| Change::Announce4(p, hop)),
+            1 => prefix4().prop_map(Change::Withdraw4),
+        ]
+    };
+    let v6 = || {
+        prop_oneof![
+            3 => (prefix6(), 1..=HOPS).prop_map(|(p, hop)| Change::Announce6(p, hop)),
+            1 => prefix6().prop_map(Change::Withdraw6),
+        ]
+    };
+    let one = if family == 4 {
+        v4().boxed()
+    } else {
+        v6().boxed()
+    };
+    (
+        prop::collection::vec(one, 1..60),
+        any::<prop::sample::Index>(),
+        0usize..4,
+    )
+        .prop_map(|(mut list, pick, again)| {
+            // Withdrawals of what is there, not only of random prefixes.
+            for round in 0..list.len() * again / 2 {
+                let of = list[(pick.index(list.len()) + round * 7) % list.len()];
+                list.push(match of {
+                    Change::Announce4(p, _) => Change::Withdraw4(p),
+                    Change::Announce6(p, _) => Change::Withdraw6(p),
+                    withdrawal => withdrawal,
+                });
+            }
+            list
+        })
+}
+
+/// Plays changes to a table, the oracle and the hardware; checks all states in between.
+fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError> {
+    let mut random = fib::synth::Random::new(seed);
+    let mut fib = Fib::new(config).expect("the configuration is valid");
+    let mut hardware = fib.image().cleared();
+    let mut shadow = hardware.clone();
+    set_next_hops(&mut fib, HOPS);
+    let mut oracle = Naive::default();
+    let mut keys: Vec<u128> = Vec::new();
+    for change in list {
+        let (v4, (first, last, _)) = (change.is_v4(), change.range());
+        keys.extend(edges(v4, first, last));
+        let mut probe = edges(v4, first, last);
+        for _ in 0..12 {
+            probe.push(keys[random.below(keys.len() as u64) as usize]);
+            let inside = first + random.wide() % (last - first).max(1);
+            probe.push(if v4 { inside >> 96 << 96 } else { inside });
+        }
+        let before = oracle.clone();
+        let ops = match change.on_fib(&mut fib) {
+            Ok(ops) => {
+                change.on_oracle(&mut oracle);
+                ops
+            }
+            Err(error) => {
+                let known = match change {
+                    Change::Withdraw4(_) | Change::Withdraw6(_) => {
+                        matches!(error, Error::NoSuchRoute { .. })
+                    }
+                    _ => matches!(
+                        error,
+                        Error::TcamFull { .. }
+                            | Error::HostTableFull { .. }
+                            | Error::Sram22TooLong { .. }
+                            | Error::Sram22NextHops { .. }
+                            | Error::TcamTooLong { .. }
+                    ),
+                };
+                prop_assert!(known, "{change:?}: {error}");
+                continue;
+            }
+        };
+        let answers: Vec<_> = probe
+            .iter()
+            .map(|&key| (key, before.lookup(key), oracle.lookup(key)))
+            .collect();
+        let mut writes: Vec<Write> = Vec::new();
+        let check_torn = |image: &fib::Image, writes: &[Write], random: &mut fib::synth::Random| {
+            for &(key, old, new) in &answers {
+                let start = random.below(writes.len() as u64 + 1) as usize;
+                let end = start + random.below((writes.len() - start) as u64 + 1) as usize;
+                for reads in 0..10 {
+                    let got = torn_lookup(image, writes, start, end, v4, key, reads);
+                    prop_assert!(
+                        got == old || got == new,
+                        "torn after {reads} reads: {change:?}, key {key:#x}: {got:?}, \
+                         not {old:?} or {new:?}"
+                    );
+                }
+            }
+            Ok(())
+        };
+        // Long lists are looked into at some places only; `shadow` is where the segment began.
+        let stride = ops.len() / 300 + 1;
+        for (at, op) in ops.iter().enumerate() {
+            if let Op::Write(write) = op {
+                hardware.write(write);
+                writes.push(*write);
+                for &(key, old, new) in answers.iter().filter(|_| at % stride == 0) {
+                    let got = lookup(&hardware, v4, key);
+                    prop_assert!(
+                        got == old || got == new,
+                        "{change:?}, key {key:#x}: {got:?}, not {old:?} or {new:?}"
+                    );
+                }
+            }
+            if *op == Op::Drain || at + 1 == ops.len() {
+                if writes.len() < 130 {
+                    check_torn(&shadow, &writes, &mut random)?;
+                }
+                writes.drain(..).for_each(|write| shadow.write(&write));
+            }
+        }
+        for &(key, _, new) in &answers {
+            prop_assert_eq!(
+                lookup(&hardware, v4, key),
+                new,
+                "after {:?}, key {:#x}",
+                change,
+                key
+            );
+        }
+        let routes = if v4 { fib.routes4() } else { fib.routes6() };
+        prop_assert_eq!(routes as usize, oracle.routes.len());
+    }
+    // All that was ever interesting, at the end; then everything is withdrawn.
+    for &key in &keys {
+        let v4 = list[0].is_v4();
+        prop_assert_eq!(lookup(&hardware, v4, key), oracle.lookup(key));
+    }
+    for (&(addr, len), &hop) in &oracle.routes {
+        let change = if list[0].is_v4() {
+            let prefix = Prefix4::around((addr >> 96) as u32, len);
+            prop_assert_eq!(fib.get4(prefix).map(|id| id.0), Some(hop));
+            Change::Withdraw4(prefix)
+        } else {
+            let prefix = Prefix6::around(addr, len);
+            prop_assert_eq!(fib.get6(prefix).map(|id| id.0), Some(hop));
+            Change::Withdraw6(prefix)
+        };
+        for op in change
+            .on_fib(&mut fib)
+            .expect("a route that is there can be withdrawn")
+        {
+            hardware.apply(&op);
+        }
+    }
+    prop_assert_eq!((fib.routes4(), fib.routes6()), (0, 0));
+    for (usage, empty) in fib
+        .usage()
+        .iter()
+        .zip(Fib::new(config).expect("valid").usage())
+    {
+        if usage.memory != fib::layout::Memory::NextHop
+            && usage.memory != fib::layout::Memory::Sram22NextHop
+        {
+            prop_assert_eq!(*usage, empty, "everything withdrawn");
+        }
+    }
+    for &key in &keys {
+        prop_assert_eq!(lookup(&hardware, list[0].is_v4(), key), None);
+    }
+    Ok(())
+}
+
+fn run(config: Config, family: u8, cases: u32) {
+    // proptest prints the seed and the shrunk list when a case fails.
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let strategy = (changes(family), any::<u64>());
+    if let Err(error) = runner.run(&strategy, |(list, seed)| play(config, &list, seed)) {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn runvec_never_answers_with_a_third_next_hop() {
+    run(small(), 4, 40);
+}
+
+#[test]
+fn trie_never_answers_with_a_third_next_hop() {
+    run(small(), 6, 60);
+}
+
+#[test]
+fn tcam_never_answers_with_a_third_next_hop() {
+    run(
+        Config {
+            v4: small().v4,
+            v6: Config::DISSERTATION.v6,
+        },
+        6,
+        40,
+    );
+}
+
+#[test]
+fn sram22_never_answers_with_a_third_next_hop() {
+    // One table for all is too slow to set up: a few long lists.
+    run(
+        Config {
+            v4: Config4::Sram22,
+            v6: Config::DISSERTATION.v6,
+        },
+        4,
+        6,
+    );
+}
