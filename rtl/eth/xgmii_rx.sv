@@ -10,7 +10,7 @@
 // Latency   : a word sampled at an edge is on m_axis right after that edge. tlast looks ahead,
 //             combinationally, to a terminate in lane 0 of the aligned word on the pins, and the
 //             verdict is combinational with it: usable right after the edge that sampled the last
-//             FCS byte. stat_o: 1 edge after tlast; bad_preamble one edge later than the others, so
+//             FCS byte. stat_o: 1 edge after tlast; bad_preamble later, in a cycle of its own, so
 //             that a frame's end and a broken start on its heels are two pulses.
 // Clock     : clk_i, 156.25 MHz.
 // Handshake : m_axis can't wait; tready must be 1.
@@ -67,7 +67,8 @@ module xgmii_rx #(
   logic [3:0] bytes;
   logic last, err, giant, runt, fcs_ok;
   rx_stat_t stat_q, stat_d;
-  logic bad_preamble, bad_preamble_q;
+  logic       bad_preamble;
+  logic [1:0] bad_preambles_q;  // not told yet
 
   assign al_d    = shift_q ? {xgmii_rxd_i[31:0], hold_q} : xgmii_rxd_i;
   assign al_c    = shift_q ? {xgmii_rxc_i[3:0], hold_c_q} : xgmii_rxc_i;
@@ -120,17 +121,17 @@ module xgmii_rx #(
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
-      state_q        <= Idle;
-      shift_q        <= 1'b0;
-      valid_q        <= 1'b0;
-      stat_q         <= '0;
-      bad_preamble_q <= 1'b0;
+      state_q         <= Idle;
+      shift_q         <= 1'b0;
+      valid_q         <= 1'b0;
+      stat_q          <= '0;
+      bad_preambles_q <= '0;
     end else begin
-      state_q        <= state_d;
-      shift_q        <= shift_d;
-      valid_q        <= take;
-      stat_q         <= stat_d;
-      bad_preamble_q <= bad_preamble;
+      state_q         <= state_d;
+      shift_q         <= shift_d;
+      valid_q         <= take;
+      stat_q          <= stat_d;
+      bad_preambles_q <= bad_preambles_q + 2'(bad_preamble) - 2'(stat_d.bad_preamble);
     end
   end
 
@@ -159,8 +160,8 @@ module xgmii_rx #(
     end
     // A new start right behind the preamble counts as one, too.
     bad_preamble        = (start0 && !pre0_ok) || (state_q == Pre4 && (!pre4_ok || start4));
-    // Its own register: in this cycle the frame before may have ended.
-    stat_d.bad_preamble = bad_preamble_q;
+    // It waits for a cycle in which no frame ends.
+    stat_d.bad_preamble = bad_preambles_q != '0 && stat_d == '0;
   end
 
   assign m_axis.tdata    = word_q;
@@ -170,7 +171,7 @@ module xgmii_rx #(
   assign m_axis.tuser[0] = err || giant || runt || !fcs_ok;
 
   assign stat_o          = stat_q;
-  assign busy_o          = state_q != Idle || valid_q || bad_preamble_q || |stat_q;
+  assign busy_o          = state_q != Idle || valid_q || bad_preambles_q != '0 || |stat_q;
 
 `ifndef SYNTHESIS
   initial begin
@@ -187,6 +188,14 @@ module xgmii_rx #(
       a_state :
       assert (end_q || state_q == Data)
       else $error("an open frame left its state");
+    end
+    if (!rst_i) begin
+      a_one :
+      assert ($onehot0(stat_q))
+      else $error("two frames share a pulse");
+      a_told :
+      assert (bad_preambles_q != '1 || !bad_preamble || stat_d.bad_preamble)
+      else $error("a broken start was not told");
     end
   end
 `endif
