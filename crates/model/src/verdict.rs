@@ -393,6 +393,7 @@ fn judge_operation(
     if !region.contains(request.offset, request.dws) {
         return Verdict::Deny(NetCounter::RxBadBounds, ERR_BAD_BOUNDS, peer, request);
     }
-    let address = region.base.wrapping_add(u64::from(request.offset));
+    // The base is whole pages; lower bits of the entry mean nothing.
+    let address = (region.base & !0xFFF).wrapping_add(u64::from(request.offset));
     Verdict::Request(peer, request, address, data)
 }
