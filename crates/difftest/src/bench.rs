@@ -19,7 +19,7 @@ use wire::{NetCounter, PcieCounter, registers as reg};
 
 use crate::dut::{Dut, Event, Pace};
 use crate::expect::{Expect, show_frame, show_tlp};
-use crate::frames::{NetCompletion, any_frame, completion, load_frame, on_line};
+use crate::frames::{NetCompletion, any_frame, arp_frame, completion, load_frame, on_line};
 use crate::phy::{Fault, LineFrame};
 use crate::world::{CompletionFields, Peer, World, percent, random_bytes};
 
@@ -85,6 +85,16 @@ pub enum Load {
     Stress,
 }
 
+/// Frames of one kind for a while, in a stress run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flood {
+    None,
+    /// Their refusals are longer than they are.
+    Loads,
+    /// There is room for one reply.
+    Arp,
+}
+
 /// What overflowed in a stress run, by the outputs that did not come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Dropped {
@@ -126,8 +136,7 @@ pub struct Bench {
     next_frame: Option<LineFrame>,
     load: Load,
     dropped: Dropped,
-    /// Stress: only loads for a while, whose refusals are longer than they are.
-    flood: bool,
+    flood: Flood,
     /// In a pair: frames that go to the other NIC.
     sent: Option<Vec<Vec<u8>>>,
     writes: VecDeque<(u32, u32)>,
@@ -167,7 +176,7 @@ impl Bench {
             next_frame: None,
             load,
             dropped: Dropped::default(),
-            flood: false,
+            flood: Flood::None,
             sent: None,
             writes,
             now_us: 0,
@@ -247,7 +256,8 @@ impl Bench {
                 valid: pace(&mut self.rng),
             });
             if stress {
-                self.flood = percent(&mut self.rng, 25);
+                let floods = [Flood::None, Flood::None, Flood::Loads, Flood::Arp];
+                self.flood = *floods.choose(&mut self.rng).unwrap_or(&Flood::None);
                 // Slower than frames come.
                 let slow = match self.speed {
                     NetSpeed::TenGig => [2, 5, 15],
@@ -397,11 +407,12 @@ impl Bench {
     fn draw_frame(&mut self) -> Option<LineFrame> {
         if self.load == Load::Stress {
             // The shortest gaps, and nothing that a drop would change for what follows.
-            let mut frame = if self.flood {
-                load_frame(&self.world, self.speed, &mut self.rng)
-            } else {
-                any_frame(&self.world, self.speed, &mut self.rng)
+            let draw = match self.flood {
+                Flood::None => any_frame,
+                Flood::Loads => load_frame,
+                Flood::Arp => arp_frame,
             };
+            let mut frame = draw(&self.world, self.speed, &mut self.rng);
             frame.gap = frame.gap.min(12);
             return self.may_receive(&frame).then_some(frame);
         }

@@ -378,6 +378,12 @@ pub fn any_frame(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFr
     on_line(bytes, fault, speed, rng)
 }
 
+/// An ARP frame, mostly a request for the own address.
+pub fn arp_frame(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFrame {
+    let bytes = arp(world, rng);
+    on_line(bytes, Fault::None, speed, rng)
+}
+
 /// A load, mostly one that a region without the right to read refuses at length.
 pub fn load_frame(world: &World, speed: NetSpeed, rng: &mut ChaCha8Rng) -> LineFrame {
     let bytes = request(world, true, rng).finish(rng);
