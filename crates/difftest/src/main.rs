@@ -2,6 +2,7 @@
 //! `difftest`: runs the differential test.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +28,9 @@ struct Options {
     /// Operations (TLPs to the NIC and frames to the NIC).
     #[arg(long, default_value_t = 1_000_000)]
     ops: u64,
+    /// Write waves of an exact or stress run to this FST file; use it with few operations.
+    #[arg(long, value_name = "FILE")]
+    waves: Option<PathBuf>,
     /// Print every counter at the end of each run.
     #[arg(long, short)]
     verbose: bool,
@@ -113,7 +117,7 @@ impl Run {
         format!("--mode {mode} --rate {rate} --build {build} --seed {seed} --ops {ops}")
     }
 
-    fn execute(&self, seed: u64, ops: u64, verbose: bool) -> Result<Totals, (Totals, String)> {
+    fn execute(&self, seed: u64, ops: u64, options: &Options) -> Result<Totals, (Totals, String)> {
         let early = |error| (Totals::default(), error);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let speed = match self.rate {
@@ -127,7 +131,12 @@ impl Run {
             Mode::Pair => return self.execute_pair(speed, config, ops, &mut rng),
             Mode::Exact | Mode::Stress => {
                 let dut = RtlDut::new(speed, small, config.completer_id, dut_rng);
-                Box::new(dut.map_err(early)?)
+                let mut dut = dut.map_err(early)?;
+                if let Some(file) = &options.waves {
+                    let opened = dut.nic().trace(file);
+                    opened.map_err(|error| early(error.to_string()))?;
+                }
+                Box::new(dut)
             }
             Mode::Model => Box::new(ModelDut::new(config.clone(), dut_rng, None)),
         };
@@ -139,7 +148,7 @@ impl Run {
         };
         let mut bench = Bench::new(dut, world, speed, load, rng);
         let result = bench.run(ops);
-        if verbose {
+        if options.verbose {
             for (name, value) in bench.counters() {
                 println!("  {name:28} {value:>9}");
             }
@@ -241,7 +250,7 @@ fn main() -> ExitCode {
             value_name(run.rate),
             value_name(run.build)
         );
-        match run.execute(seed, ops, options.verbose) {
+        match run.execute(seed, ops, &options) {
             Ok(totals) => {
                 passed += 1;
                 operations += totals.operations;
