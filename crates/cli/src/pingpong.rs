@@ -2,11 +2,12 @@
 //! `ipnuma pingpong`: figure 4.3, with every stage of the one-way time.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rack::capture::{write_pcapng, write_perfetto};
 use rack::platform::Platform;
+use rack::rack::wave_file;
 use rack::record::STAGES;
 use rack::run::{Options, Outcome, rtl, run as run_topology};
 use rack::topology::{Format, Pair, ProgramSpec, Rate};
@@ -53,8 +54,8 @@ pub struct Arguments {
     /// Write all frames and TLPs
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "pingpong.pcapng")]
     pcap: Option<PathBuf>,
-    /// Write waves (FST) of every NIC for the first two measured round trips
-    #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, default_missing_value = "waves")]
+    /// Write waves of the first two measured round trips, a file for each NIC: NAME.HOST.fst
+    #[arg(long, value_name = "NAME.fst", num_args = 0..=1, default_missing_value = "pingpong.fst")]
     waves: Option<PathBuf>,
     /// Simulate idle clock cycles too (slower, same result)
     #[arg(long)]
@@ -131,9 +132,6 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let topology = topology(arguments)?;
-    if let Some(directory) = &arguments.waves {
-        create(directory)?;
-    }
     let files = arguments.trace.is_some() || arguments.pcap.is_some();
     let options = Options {
         skip_idle: !arguments.no_skip,
@@ -153,10 +151,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         json(arguments, &topology, &outcome, &stages)
     } else {
         let mut out = report(&topology, &outcome, &stages);
-        for path in [&arguments.trace, &arguments.pcap, &arguments.waves]
-            .into_iter()
-            .flatten()
-        {
+        let waves = arguments.waves.iter().flat_map(|path| {
+            let names = outcome.names.iter();
+            names.map(|host| wave_file(path, host))
+        });
+        let files_written = [&arguments.trace, &arguments.pcap].into_iter().flatten();
+        for path in files_written.cloned().chain(waves) {
             let _ = writeln!(out, "wrote {}", path.display());
         }
         if files && outcome.record.counted.1 > KEEP as u64 {
@@ -166,13 +166,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     };
     text::print(&out)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn create(directory: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(directory).map_err(|error| Error::Output {
-        path: directory.display().to_string(),
-        reason: error.to_string(),
-    })
 }
 
 fn rate_of(topology: &Topology) -> Rate {

@@ -121,7 +121,7 @@ fn the_example_topology_is_the_default_run() {
 fn files_are_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
-    let (trace, pcap, waves) = (path("t.json"), path("p.pcapng"), path("waves"));
+    let (trace, pcap, waves) = (path("t.json"), path("p.pcapng"), path("waves.fst"));
     good(&[
         "pingpong", "--loops", "5", "--warmup", "1", "--trace", &trace, "--pcap", &pcap, "--waves",
         &waves,
@@ -139,7 +139,7 @@ fn files_are_written() {
         "a pcapng section header"
     );
     for host in ["pc1", "pc2"] {
-        let file = Path::new(&waves).join(format!("{host}.fst"));
+        let file = Path::new(&waves).with_extension(format!("{host}.fst"));
         let length = std::fs::metadata(file).expect("waves").len();
         assert!(length > 1_000, "{host}: {length} bytes of waves");
     }

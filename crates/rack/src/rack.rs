@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rack itself: components, cables, and the loop that runs the calendar.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::error::Error;
@@ -138,11 +138,11 @@ impl Rack {
         sum
     }
 
-    /// Begins waves of all NICs, one file each in a directory.
-    pub fn trace(&mut self, directory: &Path) -> Result<(), Error> {
+    /// Begins waves of all NICs, one file each: `waves.fst` becomes `waves.HOST.fst`.
+    pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
         for number in 0..self.components.len() / 2 {
-            let name = format!("{}.fst", self.host_name(Self::ids(number).0));
-            self.nic(number).model().trace(&directory.join(name))?;
+            let file = wave_file(path, self.host_name(Self::ids(number).0));
+            self.nic(number).model().trace(&file)?;
         }
         Ok(())
     }
@@ -223,4 +223,9 @@ impl Rack {
         self.calendar.post(self.now, event.to, out);
         Ok(())
     }
+}
+
+/// The waves of one host's NIC: `waves.fst` becomes `waves.HOST.fst`.
+pub fn wave_file(path: &Path, host: &str) -> PathBuf {
+    path.with_extension(format!("{host}.fst"))
 }

@@ -40,7 +40,7 @@ pub struct Options {
     pub skip_idle: bool,
     /// Packets, frames and TLPs to keep for files.
     pub keep: usize,
-    /// Directory for waves of the first measured round trips.
+    /// Where to write the waves of the first measured round trips, see [`wave_file`](crate::rack::wave_file).
     pub waves: Option<PathBuf>,
     /// Phases of (PCIe, network) clocks by host, in place of drawn ones.
     pub phases: Option<Vec<(Picoseconds, Picoseconds)>>,
@@ -242,9 +242,9 @@ pub fn run(
 
     let began = Instant::now();
     rack.start();
-    if let Some(directory) = &options.waves {
+    if let Some(path) = &options.waves {
         rack.run_until(|rack| rack.record.measuring)?;
-        rack.trace(directory)?;
+        rack.trace(path)?;
         rack.run_until(|_| shared.borrow().round_trips.len() >= WAVE_ROUND_TRIPS)?;
         rack.trace_close();
     }
