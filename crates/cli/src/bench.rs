@@ -24,17 +24,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         "{:<26}{:>14}{:>16}{:>18}{:>14}\n",
         "", "ping-pongs/s", "clock edges/s", "simulated ns/s", "seconds"
     );
-    for (rate, skip_idle) in [
-        (RateArgument::Ten, true),
-        (RateArgument::Ten, false),
-        (RateArgument::One, true),
+    for (name, rate, skip_idle, metres) in [
+        ("10g", RateArgument::Ten, true, 1.0),
+        ("10g, no idle skipping", RateArgument::Ten, false, 1.0),
+        ("10g, idle: 100 km", RateArgument::Ten, true, 100_000.0),
+        ("1g", RateArgument::One, true, 1.0),
     ] {
         let topology = Topology::pair(Pair {
             platform: "keio-2016".to_owned(),
             seed: 1,
             rate: rate.into(),
             format: FormatArgument::Compact.into(),
-            metres: 1.0,
+            metres,
             bytes: 4,
             loops: arguments.loops,
             warmup: 10,
@@ -45,10 +46,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         };
         let outcome = run_topology(&topology, &options, &rtl)?;
         let per_second = |amount: f64| amount / outcome.wall_seconds.max(1e-9);
-        let name = if skip_idle { "" } else { ", no idle skipping" };
         out += &format!(
             "{:<26}{:>14.0}{:>16.0}{:>18.0}{:>14.2}\n",
-            format!("{}{name}", rate.name()),
+            name,
             per_second(arguments.loops as f64),
             per_second(outcome.effort.edges as f64),
             per_second(outcome.simulated.as_ns()),
