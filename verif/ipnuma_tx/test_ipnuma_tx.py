@@ -13,7 +13,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge, Timer, with_timeout
 from cocotb.utils import get_sim_time
 from harness import build_and_run
-from wire_ref import (
+from tx_ref import (
     UDP_PORT,
     Config,
     Expected,

@@ -2,7 +2,7 @@
 """The whole NIC, 10G and 1G, between models that nobody here wrote.
 
 The root complex is cocotbext-pcie's, the PHY side cocotbext-eth's, frames are Scapy's; payloads
-are read by wire_ref from docs/wire-format.md.
+are read by nic_ref from docs/wire-format.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import random
 
 import cocotb
 import pytest
-from bench import (
+from cocotb.triggers import ClockCycles
+from cocotbext.pcie.core.tlp import CplStatus, Tlp, TlpType
+from harness import build_and_run
+from nic_bench import (
     FAR,
     GATEWAY_MAC,
     NIC,
@@ -38,11 +41,7 @@ from bench import (
     REGIONS,
     Bench,
 )
-from cocotb.triggers import ClockCycles
-from cocotbext.pcie.core.tlp import CplStatus, Tlp, TlpType
-from harness import build_and_run
-from scapy.layers.l2 import ARP, Ether
-from wire_ref import (
+from nic_ref import (
     CPLD,
     MRD,
     MWR,
@@ -55,6 +54,7 @@ from wire_ref import (
     tlp_completion,
     tlp_request,
 )
+from scapy.layers.l2 import ARP, Ether
 
 UR, CA = CplStatus.UR, CplStatus.CA
 

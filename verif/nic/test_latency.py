@@ -19,12 +19,12 @@ from itertools import product
 from pathlib import Path
 
 import cocotb
-from bench import PAGE_MAP, PC_IDS, REG_IP, REG_MAC_LO, REG_NETMASK, REGIONS
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from harness import ROOT, build_and_run
+from nic_bench import PAGE_MAP, PC_IDS, REG_IP, REG_MAC_LO, REG_NETMASK, REGIONS
+from nic_ref import NIC_A, NIC_B
 from raw_tlp import BAR_PAGES, BAR_REGISTERS, TlpSink, TlpSource, quiet
-from wire_ref import NIC_A, NIC_B
 
 PCIE_PS, NET_PS = 4000, 6400
 STEP_PS = 400

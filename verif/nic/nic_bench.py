@@ -9,8 +9,8 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.eth import GmiiFrame, GmiiSink, GmiiSource, XgmiiFrame, XgmiiSink, XgmiiSource
+from nic_ref import NIC_A, NIC_B, Message, Peer, parse
 from raw_tlp import make_host, quiet
-from wire_ref import NIC_A, NIC_B, Message, Peer, parse
 
 REG_ID, REG_VERSION, REG_FEATURES = 0x0, 0x4, 0x8
 REG_MAC_LO, REG_MAC_HI, REG_IP, REG_NETMASK = 0x10, 0x14, 0x18, 0x1C
