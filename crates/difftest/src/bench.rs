@@ -868,11 +868,19 @@ impl Bench {
             self.writes.extend(writes);
         }
         if percent(&mut self.rng, 10) {
-            let timeout = self.rng.random_range(2..2000);
+            // Not so short that it ends reads: which first would depend on the cycle.
+            let age = |start: u32| self.now_us.wrapping_sub(start);
+            let loads = self
+                .model
+                .outstanding_loads()
+                .map(|(_, start, _)| age(start));
+            let reads = self
+                .model
+                .outstanding_reads()
+                .map(|(_, start, _)| age(start));
+            let oldest = loads.chain(reads).max().unwrap_or(0);
+            let timeout = oldest + self.rng.random_range(1..2000);
             self.writes.push_back((reg::REG_READ_TIMEOUT_US, timeout));
-            self.play_writes()?;
-            // A shorter time-out ends older reads at once.
-            self.model.tick(self.now_us, &mut self.expect);
         }
         self.play_writes()?;
         self.settle()?;
@@ -918,7 +926,7 @@ impl Bench {
         let timeout = self.model.registers().read_timeout_us;
         let step = match self.rng.random_range(0..3) {
             0 => self.rng.random_range(timeout..timeout * 3),
-            1 => timeout - self.rng.random_range(0..2),
+            1 => (timeout - self.rng.random_range(0..2)).max(1),
             _ => self.rng.random_range(1..20),
         };
         let now = self.now_us.wrapping_add(step);
