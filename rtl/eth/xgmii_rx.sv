@@ -10,8 +10,8 @@
 // Latency   : a word sampled at an edge is on m_axis right after that edge. tlast looks ahead,
 //             combinationally, to a terminate in lane 0 of the aligned word on the pins, and the
 //             verdict is combinational with it: usable right after the edge that sampled the last
-//             FCS byte. stat_o: 1 edge after tlast; bad_preamble later, in a cycle of its own, so
-//             that a frame's end and a broken start on its heels are two pulses.
+//             FCS byte. stat_o: 1 edge after tlast; later, each in a cycle of its own, for frames that leave
+//             no beat, so that they don't hide behind the end of the frame before.
 // Clock     : clk_i, 156.25 MHz.
 // Handshake : m_axis can't wait; tready must be 1.
 // Drops     : frames with a bad preamble, and frames cut before their first beat; all counted.
@@ -66,9 +66,12 @@ module xgmii_rx #(
   // Verdict.
   logic [3:0] bytes;
   logic last, err, giant, runt, fcs_ok;
-  rx_stat_t stat_q, stat_d;
-  logic       bad_preamble;
-  logic [1:0] bad_preambles_q;  // not told yet
+  rx_stat_t stat_q, stat_d, tell;
+  // Frames that left no beat, not told yet.
+  logic bad_preamble, empty;
+  logic [1:0] bad_preambles_q, runts_q, errors_q;
+  logic untold;
+  logic fresh_q;  // no beat of this frame yet
 
   assign al_d    = shift_q ? {xgmii_rxd_i[31:0], hold_q} : xgmii_rxd_i;
   assign al_c    = shift_q ? {xgmii_rxc_i[3:0], hold_c_q} : xgmii_rxc_i;
@@ -126,43 +129,54 @@ module xgmii_rx #(
       valid_q         <= 1'b0;
       stat_q          <= '0;
       bad_preambles_q <= '0;
+      runts_q         <= '0;
+      errors_q        <= '0;
+      fresh_q         <= 1'b0;
     end else begin
       state_q         <= state_d;
       shift_q         <= shift_d;
       valid_q         <= take;
       stat_q          <= stat_d;
-      bad_preambles_q <= bad_preambles_q + 2'(bad_preamble) - 2'(stat_d.bad_preamble);
+      bad_preambles_q <= bad_preambles_q + 2'(bad_preamble) - 2'(tell.bad_preamble);
+      runts_q         <= runts_q + 2'(empty && first_is_term) - 2'(tell.runt);
+      errors_q        <= errors_q + 2'(empty && !first_is_term) - 2'(tell.error);
+      fresh_q         <= (state_d == Data && (start0 || state_q == Pre4)) || (fresh_q && !take);
     end
   end
 
   assign crc_next = crc32_eth_next64(crc_q, word_q);
 
   always_comb begin
-    bytes  = keep_bytes(keep_q);
-    giant  = idx_q == GiantIdx && bytes > GiantBytes;
+    bytes        = keep_bytes(keep_q);
+    giant        = idx_q == GiantIdx && bytes > GiantBytes;
     // While a beat without end is here the state is still Data.
-    last   = end_q || al_c[0] || giant;
-    err    = end_q ? err_q : al_c[0] && !first_is_term;
-    runt   = idx_q < LastMinIdx || (idx_q == LastMinIdx && bytes != 4'd8);
+    last         = end_q || al_c[0] || giant;
+    err          = end_q ? err_q : al_c[0] && !first_is_term;
+    runt         = idx_q < LastMinIdx || (idx_q == LastMinIdx && bytes != 4'd8);
     // bytes is 1..8, so that 8 - bytes is its negative in three bits.
-    fcs_ok = crc_next == CRC32_ETH_RESIDUE[-bytes[2:0]];
+    fcs_ok       = crc_next == CRC32_ETH_RESIDUE[-bytes[2:0]];
 
-    stat_d = '0;
+    // A new start right behind the preamble counts as one, too.
+    bad_preamble = (start0 && !pre0_ok) || (state_q == Pre4 && (!pre4_ok || start4));
+    empty        = state_q == Data && fresh_q && al_c[0];
+
+    stat_d       = '0;
+    tell         = '0;
     if (valid_q && last) begin
       if (err) stat_d.error = 1'b1;
       else if (giant) stat_d.giant = 1'b1;
       else if (runt) stat_d.runt = 1'b1;
       else if (!fcs_ok) stat_d.bad_fcs = 1'b1;
       else stat_d.good = 1'b1;
-    end else if (!valid_q && state_q == Data && al_c[0]) begin
-      if (first_is_term) stat_d.runt = 1'b1;
-      else stat_d.error = 1'b1;
+    end else begin
+      if (bad_preambles_q != '0) tell.bad_preamble = 1'b1;
+      else if (runts_q != '0) tell.runt = 1'b1;
+      else if (errors_q != '0) tell.error = 1'b1;
+      stat_d = tell;
     end
-    // A new start right behind the preamble counts as one, too.
-    bad_preamble        = (start0 && !pre0_ok) || (state_q == Pre4 && (!pre4_ok || start4));
-    // It waits for a cycle in which no frame ends.
-    stat_d.bad_preamble = bad_preambles_q != '0 && stat_d == '0;
   end
+
+  assign untold          = bad_preambles_q != '0 || runts_q != '0 || errors_q != '0;
 
   assign m_axis.tdata    = word_q;
   assign m_axis.tkeep    = keep_q;
@@ -171,7 +185,7 @@ module xgmii_rx #(
   assign m_axis.tuser[0] = err || giant || runt || !fcs_ok;
 
   assign stat_o          = stat_q;
-  assign busy_o          = state_q != Idle || valid_q || bad_preambles_q != '0 || |stat_q;
+  assign busy_o          = state_q != Idle || valid_q || untold || |stat_q;
 
 `ifndef SYNTHESIS
   initial begin
@@ -194,8 +208,8 @@ module xgmii_rx #(
       assert ($onehot0(stat_q))
       else $error("two frames share a pulse");
       a_told :
-      assert (bad_preambles_q != '1 || !bad_preamble || stat_d.bad_preamble)
-      else $error("a broken start was not told");
+      assert (!(&bad_preambles_q || &runts_q || &errors_q))
+      else $error("too many frames without a beat to tell");
     end
   end
 `endif
