@@ -57,7 +57,14 @@ impl Allocator {
     pub fn new(capacity: u32) -> Self {
         let slab_words = (capacity / 1024)
             .next_power_of_two()
-            .clamp(2 * MAX_RUN, SLAB)
+            .clamp(
+                if capacity < 2048 {
+                    MAX_RUN
+                } else {
+                    2 * MAX_RUN
+                },
+                SLAB,
+            )
             .min(capacity.max(1));
         let count = capacity / slab_words;
         let slab = Slab {
@@ -71,7 +78,7 @@ impl Allocator {
             free: (0..count).collect(),
             partial: vec![BTreeSet::new(); CLASSES],
             used: 0,
-            reserve: if count >= 16 { 2 } else { 0 },
+            reserve: if count >= 8 { 2 } else { 0 },
         }
     }
 

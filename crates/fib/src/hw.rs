@@ -2,7 +2,7 @@
 //! The image with its allocators and a journal: a change either gives a write list or leaves no
 //! trace.
 
-use crate::alloc::Allocator;
+use crate::alloc::{Allocator, MAX_RUN};
 use crate::error::Error;
 use crate::image::{Depths, Image, Op, Write};
 use crate::layout::{Bits, Leaf, MEMORIES, Memory, V4_GROUP_INDEX_BITS};
@@ -50,7 +50,10 @@ impl Hw {
         let mut allocators = vec![None; MEMORIES];
         let managed = [Memory::V4Leaf, Memory::V4Group, Memory::V6Leaf];
         for memory in managed.iter().chain(&Memory::V6_NODE[1..]) {
-            let depth = depths[*memory as usize];
+            let mut depth = depths[*memory as usize];
+            if Memory::V6_NODE.contains(memory) && depth >= WITH_SCRATCH {
+                depth -= MAX_RUN;
+            }
             if depth != 0 {
                 allocators[*memory as usize] = Some(Allocator::new(depth / unit(*memory)));
             }
@@ -79,8 +82,7 @@ impl Hw {
     pub fn commit(&mut self) -> &[Op] {
         self.unlinked();
         if !self.ops.is_empty() {
-            self.ops.push(Op::Drain);
-            self.free_unlinked();
+            self.drain();
         }
         self.undo.clear();
         &self.ops
@@ -152,8 +154,7 @@ impl Hw {
                 .any(|piece| piece.memory == memory)
         {
             // What this change has replaced so far can be used once the pipeline is drained.
-            self.ops.push(Op::Drain);
-            self.free_unlinked();
+            self.drain();
             addr = self.allocator(memory).take(words, use_reserve);
         }
         let Some(addr) = addr else {
@@ -210,33 +211,66 @@ impl Hw {
         }
     }
 
-    /// Puts the leaves of a word or node in place and returns the base to write into it.
+    /// Puts the leaves of a word or node in place; returns the run vector and the base to write
+    /// into it. `old` is the run vector and base that are there now, `skip` the slots without a
+    /// leaf.
     ///
-    /// `in_place` says that slots and runs correspond one to one in the old and the new word, so
-    /// that a leaf can be overwritten where it is.
+    /// `same_slots` says that the old word has leaves for the same slots, so that a leaf can be
+    /// overwritten where it is.
     pub fn replace_run(
         &mut self,
         memory: Memory,
         old: (u64, u32),
-        runs: &Runs,
-        in_place: bool,
-    ) -> Result<u32, Error> {
+        slots: &[u32; 64],
+        skip: u64,
+        same_slots: bool,
+    ) -> Result<(u64, u32), Error> {
         let (old_vector, old_base) = old;
+        let runs = Runs::of(slots, skip);
         if runs.vector == 0 {
             self.retire_run(memory, old_vector, old_base);
-            return Ok(runs.only());
+            return Ok((0, runs.only()));
         }
-        let base = if in_place && old_vector == runs.vector {
-            old_base
-        } else {
-            let base = self.take(memory, runs.leaves().len() as u32)?;
-            self.retire_run(memory, old_vector, old_base);
-            base
-        };
-        for (addr, &leaf) in (base..).zip(runs.leaves()) {
+        if runs.vector == old_vector {
+            let same = |(addr, &leaf)| self.image.leaf(memory, addr) == Leaf(leaf);
+            if same_slots || (old_base..).zip(runs.leaves()).all(same) {
+                self.write_leaves(memory, old_base, runs.leaves());
+                return Ok(old);
+            }
+        }
+        match self.take(memory, runs.leaves().len() as u32) {
+            Ok(base) => {
+                self.retire_run(memory, old_vector, old_base);
+                self.write_leaves(memory, base, runs.leaves());
+                Ok((runs.vector, base))
+            }
+            // No room for a new run, but the old one may do, with neighbours that are the same.
+            Err(full) => match Runs::under(old_vector, slots, skip) {
+                Some(leaves) if same_slots && old_vector != 0 => {
+                    self.write_leaves(memory, old_base, &leaves);
+                    Ok(old)
+                }
+                _ => Err(full),
+            },
+        }
+    }
+
+    fn write_leaves(&mut self, memory: Memory, base: u32, leaves: &[u32]) {
+        for (addr, &leaf) in (base..).zip(leaves) {
             self.write_leaf(memory, addr, Leaf(leaf));
         }
-        Ok(base)
+    }
+
+    /// A place at the end of a node memory that one change may use for a while.
+    pub fn scratch(&self, memory: Memory) -> Option<u32> {
+        let depth = self.image.depth(memory);
+        (depth >= WITH_SCRATCH).then(|| depth - MAX_RUN)
+    }
+
+    /// Lets all lookups under way end, in the middle of a change; what is unlinked is free then.
+    pub fn drain(&mut self) {
+        self.ops.push(Op::Drain);
+        self.free_unlinked();
     }
 
     /// Retires the leaves under a run vector.
@@ -246,6 +280,9 @@ impl Hw {
         }
     }
 }
+
+/// Words of a node memory from which on it keeps a scratch place.
+const WITH_SCRATCH: u32 = 256;
 
 /// Words of a memory that one unit of its allocator stands for.
 pub(crate) const fn unit(memory: Memory) -> u32 {

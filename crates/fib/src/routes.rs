@@ -154,6 +154,22 @@ impl Runs {
         runs
     }
 
+    /// The leaves of the runs of a given vector; `None` if one of its runs would need two.
+    pub fn under(vector: u64, slots: &[u32; 64], skip: u64) -> Option<Vec<u32>> {
+        let mut leaves: Vec<u32> = Vec::new();
+        for (slot, &leaf) in slots.iter().enumerate() {
+            if skip >> slot & 1 != 0 {
+                continue;
+            }
+            if leaves.is_empty() || vector >> slot & 1 != 0 {
+                leaves.push(leaf);
+            } else if leaves.last() != Some(&leaf) {
+                return None;
+            }
+        }
+        Some(leaves)
+    }
+
     /// The leaves; empty only if all slots are skipped.
     pub fn leaves(&self) -> &[u32] {
         &self.leaves[..self.len]
@@ -190,6 +206,12 @@ mod tests {
         assert_eq!(runs.vector, 1 << 5 | 1 << 6 | 1 << 32 | 1 << 63);
         assert_eq!(runs.leaves(), [7, 9, 7, 1, 8]);
         assert_eq!(Runs::of(&slots, 1 << 5).leaves(), [7, 1, 8]);
+        assert_eq!(
+            Runs::under(runs.vector, &slots, 0),
+            Some(vec![7, 9, 7, 1, 8])
+        );
+        assert_eq!(Runs::under(1 << 32, &slots, 0), None);
+        assert_eq!(Runs::under(1 << 32, &[3; 64], 0), Some(vec![3, 3]));
         assert_eq!(routes.set(2, 0), 7);
         assert_eq!(routes.get(2), 0);
         assert_eq!(routes.expand(1)[0], 1);

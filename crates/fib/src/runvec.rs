@@ -11,7 +11,7 @@ use crate::hw::Hw;
 use crate::image::run_leaf;
 use crate::layout::{self, Leaf, Memory, V4_DIR_INDEX_BITS, V4_GROUP_INDEX_BITS};
 use crate::prefix::Prefix4;
-use crate::routes::{Routes64, Runs, ShortTree};
+use crate::routes::{Routes64, ShortTree};
 use std::collections::{BTreeMap, HashMap};
 
 /// Length up to which routes are kept by whole directory words.
@@ -224,9 +224,8 @@ impl RunVec {
                 }
             }
         }
-        let runs = Runs::of(&slots, 0);
-        let base = hw.replace_run(Memory::V4Leaf, old, &runs, true)?;
-        hw.write(Memory::V4Dir, index, layout::v4_dir(runs.vector, base));
+        let (vector, base) = hw.replace_run(Memory::V4Leaf, old, &slots, 0, true)?;
+        hw.write(Memory::V4Dir, index, layout::v4_dir(vector, base));
         hw.unlinked();
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::hw::Hw;
 use crate::layout::{self, Leaf, Memory, Node, V6_DIRECT_BITS, V6_LEVELS, V6_STRIDE};
 use crate::prefix::Prefix6;
-use crate::routes::{Routes64, Runs, ShortTree};
+use crate::routes::{Routes64, ShortTree};
 
 const DIRECT_LEN: u8 = V6_DIRECT_BITS as u8;
 const NO_NODE: u32 = u32::MAX;
@@ -308,17 +308,22 @@ impl Trie6 {
         } else {
             child_base = self.replace_children(hw, level, soft, &old, after)?;
         }
-        let runs = Runs::of(after, soft.slots);
-        let old_run = (old.runs, old.leaf_base);
-        let leaf_base = hw.replace_run(Memory::V6Leaf, old_run, &runs, same_children)?;
-        let new = Node {
+        let run = (old.runs, old.leaf_base);
+        let (runs, leaf_base) =
+            hw.replace_run(Memory::V6Leaf, run, after, soft.slots, same_children)?;
+        let mut new = Node {
             children: soft.slots,
-            runs: runs.vector,
+            runs,
             child_base,
             leaf_base,
         };
         hw.write(memory, addr, new.to_bits());
         hw.unlinked();
+        if soft.slots != 0 && hw.scratch(Memory::V6_NODE[level + 1]) == Some(child_base) {
+            // The memory is full, but one child less fits where the old children were.
+            new.child_base = leave_scratch(hw, level + 1, &new)?;
+            hw.write(memory, addr, new.to_bits());
+        }
         Ok(())
     }
 
@@ -338,7 +343,15 @@ impl Trie6 {
         let memory = Memory::V6_NODE[below];
         let mut base = 0;
         if soft.slots != 0 {
-            base = hw.take(memory, soft.children.len() as u32)?;
+            let shrinks = soft.slots & !old.children == 0;
+            base = match (
+                hw.take(memory, soft.children.len() as u32),
+                hw.scratch(memory),
+            ) {
+                (Ok(base), _) => base,
+                (Err(_), Some(scratch)) if shrinks => scratch,
+                (Err(full), _) => return Err(full),
+            };
             for (rank_new, &child) in soft.children.iter().enumerate() {
                 let slot = nth(soft.slots, rank_new);
                 let word = if old.children >> slot & 1 != 0 {
@@ -369,15 +382,27 @@ impl Trie6 {
         let soft = &self.nodes[node as usize];
         let slots = soft.routes.expand(background);
         let child_base = self.replace_children(hw, level, soft, &Node::default(), &slots)?;
-        let runs = Runs::of(&slots, soft.slots);
-        let leaf_base = hw.replace_run(Memory::V6Leaf, (0, 0), &runs, false)?;
+        let (runs, leaf_base) =
+            hw.replace_run(Memory::V6Leaf, (0, 0), &slots, soft.slots, false)?;
         Ok(Node {
             children: soft.slots,
-            runs: runs.vector,
+            runs,
             child_base,
             leaf_base,
         })
     }
+}
+
+/// Copies children from the scratch place to one of their own, which the drain has freed.
+fn leave_scratch(hw: &mut Hw, level: usize, node: &Node) -> Result<u32, Error> {
+    let (memory, count) = (Memory::V6_NODE[level], node.children.count_ones());
+    hw.drain();
+    let base = hw.take(memory, count)?;
+    for child in 0..count {
+        let word = hw.image.read(memory, node.child_base + child);
+        hw.write(memory, base + child, word);
+    }
+    Ok(base)
 }
 
 /// The slot of the set bit number `rank`.

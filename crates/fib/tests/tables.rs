@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Change, id_of, set_next_hops};
+use common::{Change, Naive, id_of, set_next_hops};
 use fib::layout::Memory;
 use fib::synth::{Random, Table};
 use fib::{Config, Config4, Config6, Error, Fib, NextHop, NextHopId, Op, Port, Prefix4, Prefix6};
@@ -202,6 +202,138 @@ fn churn_returns_to_the_same_memory() {
     }
     assert_eq!(fib.routes4() + fib.routes6(), routes.len() as u32);
     assert_eq!(used(&fib), before);
+}
+
+/// Announces until 300 refusals; each must leave everything as it was and say why. Then
+/// withdraws everything, which must work in a full table too.
+fn refuses_when_full(config: Config, v6: bool, full: Memory, seed: u64) {
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let mut fib = Fib::new(config).unwrap();
+    set_next_hops(&mut fib, HOPS);
+    let mut hardware = fib.image().clone();
+    let table = if v6 {
+        Table::synthetic(seed, 0, 30_000)
+    } else {
+        Table::synthetic(seed, 30_000, 0)
+    };
+    let mut oracle = Naive::default();
+    let mut done = Vec::new();
+    let mut refused = 0;
+    let announcements: Vec<Change> = if v6 {
+        table
+            .v6
+            .iter()
+            .map(|&p| Change::Announce6(p, hop(&mut random)))
+            .collect()
+    } else {
+        table
+            .v4
+            .iter()
+            .map(|&p| Change::Announce4(p, hop(&mut random)))
+            .collect()
+    };
+    for change in announcements {
+        match change.on_fib(&mut fib) {
+            Ok(ops) => {
+                ops.iter().for_each(|op| hardware.apply(op));
+                change.on_oracle(&mut oracle);
+                done.push(change);
+            }
+            Err(Error::Full {
+                memory,
+                used,
+                capacity,
+                ..
+            }) => {
+                assert_eq!(memory, full);
+                assert!(used <= capacity);
+                refused += 1;
+                if refused <= 40 {
+                    assert!(*fib.image() == hardware, "a refusal changed a memory");
+                }
+                if refused == 300 {
+                    break;
+                }
+            }
+            Err(Error::TcamFull { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused >= 40, "only {refused} refusals");
+    let count = if v6 { fib.routes6() } else { fib.routes4() };
+    assert_eq!(count as usize, done.len());
+    assert_eq!(fib.metrics().changes as usize, done.len());
+    while !done.is_empty() {
+        let at = random.below(done.len() as u64) as usize;
+        let change = match done.swap_remove(at) {
+            Change::Announce4(prefix, _) => Change::Withdraw4(prefix),
+            Change::Announce6(prefix, _) => Change::Withdraw6(prefix),
+            other => other,
+        };
+        let ops = change.on_fib(&mut fib).expect("withdrawals have a reserve");
+        ops.iter().for_each(|op| hardware.apply(op));
+        change.on_oracle(&mut oracle);
+        if done.len() % 64 == 0 {
+            for change in &done {
+                let (v4, (addr, _, _)) = (change.is_v4(), change.range());
+                assert_eq!(common::lookup(&hardware, v4, addr), oracle.lookup(addr));
+            }
+        }
+    }
+    for usage in fib.usage().iter().filter(|u| u.memory == full) {
+        assert_eq!((usage.used, usage.held), (0, 0));
+    }
+}
+
+/// Builds that are small in the other family, so that whole memories can be compared.
+const SMALL4: Config4 = Config4::RunVec {
+    leaves: 1 << 13,
+    groups: 64,
+    hosts: 1 << 10,
+};
+const SMALL6: Config6 = Config6::Trie {
+    nodes: [64; 7],
+    leaves: 64,
+    hosts: 64,
+    tcam: 64,
+};
+
+#[test]
+fn full_ipv4_leaves_refuse_and_recover() {
+    refuses_when_full(
+        Config {
+            v4: SMALL4,
+            v6: SMALL6,
+        },
+        false,
+        Memory::V4Leaf,
+        31,
+    );
+}
+
+#[test]
+fn full_ipv6_leaves_refuse_and_recover() {
+    let v6 = Config6::Trie {
+        nodes: [1 << 15; 7],
+        leaves: 1 << 12,
+        hosts: 64,
+        tcam: 64,
+    };
+    refuses_when_full(Config { v4: SMALL4, v6 }, true, Memory::V6Leaf, 32);
+}
+
+#[test]
+fn full_ipv6_nodes_refuse_and_recover() {
+    let mut nodes = [1 << 15; 7];
+    nodes[4] = 1 << 11;
+    let v6 = Config6::Trie {
+        nodes,
+        leaves: 1 << 16,
+        hosts: 64,
+        tcam: 64,
+    };
+    refuses_when_full(Config { v4: SMALL4, v6 }, true, Memory::V6Node5, 33);
 }
 
 fn fib_of(v4: Config4, v6: Config6) -> Fib {
@@ -446,4 +578,52 @@ fn bad_builds_are_refused() {
     assert!(Prefix4::new(0x0a00_0001, 8).is_err());
     assert!(Prefix6::new(0, 129).is_err());
     assert!("10.0.0.0".parse::<Prefix4>().is_err());
+}
+
+#[test]
+fn a_child_can_leave_a_full_node_memory() {
+    let mut nodes = [1 << 10; 7];
+    nodes[4] = 256; // 192 words in three slabs, and the scratch place
+    let v6 = Config6::Trie {
+        nodes,
+        leaves: 1 << 14,
+        hosts: 0,
+        tcam: 0,
+    };
+    let mut fib = fib_of(SMALL4, v6);
+    let child = |parent: u128, slot: u128| {
+        Prefix6::around(0x2001_0db8 << 96 | parent << 88 | slot << 82, 48)
+    };
+    for (parent, children) in [(0, 64), (1, 40), (2, 1)] {
+        for slot in 0..children {
+            fib.announce6(child(parent, slot), NextHopId(1 + slot as u16 % 16))
+                .unwrap();
+        }
+    }
+    let error = fib.announce6(child(1, 40), NextHopId(1)).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Full {
+                memory: Memory::V6Node5,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let mut hardware = fib.image().clone();
+    let ops = fib.withdraw6(child(0, 5)).unwrap().to_vec();
+    let drains = ops.iter().filter(|op| **op == Op::Drain).count();
+    assert_eq!(drains, 2, "by way of the scratch place, and back");
+    for op in ops {
+        hardware.apply(&op);
+        for slot in (0..64).filter(|&slot| slot != 5) {
+            let want = Some(1 + slot as u16 % 16);
+            assert_eq!(id_of(hardware.lookup6(child(0, slot).addr())), want);
+        }
+    }
+    assert_eq!(id_of(hardware.lookup6(child(0, 5).addr())), None);
+    for slot in (0..64).filter(|&slot| slot != 5) {
+        fib.withdraw6(child(0, slot)).unwrap();
+    }
 }
