@@ -2,8 +2,8 @@
 //! Tables to try the lookup with: parsed from text, or made up from a seed.
 //!
 //! The made-up table has the shares of prefix lengths of a full Internet table of about 2022 and
-//! neighbouring prefixes as aggregated and de-aggregated address blocks have them; it has no real
-//! address in it on purpose.
+//! neighbouring prefixes as aggregated and de-aggregated address blocks have them; its addresses
+//! are random.
 
 use crate::error::Error;
 use crate::prefix::{Prefix4, Prefix6};
