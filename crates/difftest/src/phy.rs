@@ -135,11 +135,8 @@ fn push_xgmii(
     frame: &LineFrame,
 ) {
     let before = lanes.len();
-    // Lanes of a frame that is to be cut here end at a lane where a frame may start. One that ends
-    // before its first byte does not cut another: the receiver has one count a cycle for the two.
-    let ends_at_once =
-        frame.bytes.is_empty() || matches!(frame.fault, Fault::ErrorAt(0) | Fault::CutAt(0));
-    if !*cut || ends_at_once || !phase.is_multiple_of(4) {
+    // Lanes of a frame that is to be cut here end at a lane where a frame may start.
+    if !*cut || !phase.is_multiple_of(4) {
         lanes.extend(std::iter::repeat_n((IDLE, true), frame.gap));
         let wanted = if frame.lane_4 { 4 } else { 0 };
         while (*phase + lanes.len() - before) % LANES != wanted {
