@@ -35,7 +35,8 @@ CELLS = {
 # ABC's default script takes half a minute on the exclusive-ors of one CRC-32 over 64 bits and
 # makes them larger; this one takes a second. Its own equivalence check is as slow, hence off.
 ABC_SCRIPT = "+&sweep;&syn3;&syn3;&if,-W,300"
-TOLERANCE_PERCENT = 5
+# Unchanged modules move by up to 6 % in LUTs when another module changes: ABC sees all at once.
+TOLERANCE_PERCENT = 10
 TOLERANCE_CELLS = 16
 
 Area = dict[str, int]
