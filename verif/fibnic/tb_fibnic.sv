@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flat ports around the switch, four ports.
+//
+// Latency : none of its own.
+// Clock   : clk_i.
+// Source  : bench only.
+module tb_fibnic #(
+  parameter int unsigned MaxFrame = 9216,
+  parameter int unsigned LookupLatency = 6,
+  parameter bit AsyncRx = 1'b0
+) (
+  input logic clk_i,
+  input logic rst_i,
+
+  input  logic [63:0] xgmii_rxd_0_i,
+  input  logic [ 7:0] xgmii_rxc_0_i,
+  output logic [63:0] xgmii_txd_0_o,
+  output logic [ 7:0] xgmii_txc_0_o,
+  input  logic [63:0] xgmii_rxd_1_i,
+  input  logic [ 7:0] xgmii_rxc_1_i,
+  output logic [63:0] xgmii_txd_1_o,
+  output logic [ 7:0] xgmii_txc_1_o,
+  input  logic [63:0] xgmii_rxd_2_i,
+  input  logic [ 7:0] xgmii_rxc_2_i,
+  output logic [63:0] xgmii_txd_2_o,
+  output logic [ 7:0] xgmii_txc_2_o,
+  input  logic [63:0] xgmii_rxd_3_i,
+  input  logic [ 7:0] xgmii_rxc_3_i,
+  output logic [63:0] xgmii_txd_3_o,
+  output logic [ 7:0] xgmii_txc_3_o,
+
+  input logic [3:0][47:0] port_mac_i,
+
+  input  logic [63:0] s_host_tdata_i,
+  input  logic [ 7:0] s_host_tkeep_i,
+  input  logic        s_host_tvalid_i,
+  output logic        s_host_tready_o,
+  input  logic        s_host_tlast_i,
+  input  logic [ 3:0] s_host_tuser_i,
+  output logic [63:0] m_host_tdata_o,
+  output logic [ 7:0] m_host_tkeep_o,
+  output logic        m_host_tvalid_o,
+  input  logic        m_host_tready_i,
+  output logic        m_host_tlast_o,
+  output logic [ 8:0] m_host_tuser_o,
+
+  input  logic         wr_valid_i,
+  output logic         wr_ready_o,
+  input  logic [  4:0] wr_mem_i,
+  input  logic [ 23:0] wr_addr_i,
+  input  logic [167:0] wr_data_i,
+  input  logic [  6:0] cnt_idx_i,
+  output logic [ 31:0] cnt_o
+);
+  fibnic_switch #(
+    .N            (4),
+    .MaxFrame     (MaxFrame),
+    .NextHops     (64),
+    .LookupLatency(LookupLatency),
+    .AsyncRx      (AsyncRx)
+  ) u_switch (
+    .clk_i,
+    .rst_i,
+    .clk_rx_i   ({4{clk_i}}),
+    .rst_rx_i   ({4{rst_i}}),
+    .xgmii_rxd_i({xgmii_rxd_3_i, xgmii_rxd_2_i, xgmii_rxd_1_i, xgmii_rxd_0_i}),
+    .xgmii_rxc_i({xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i}),
+    .xgmii_txd_o({xgmii_txd_3_o, xgmii_txd_2_o, xgmii_txd_1_o, xgmii_txd_0_o}),
+    .xgmii_txc_o({xgmii_txc_3_o, xgmii_txc_2_o, xgmii_txc_1_o, xgmii_txc_0_o}),
+    .port_mac_i,
+    .s_host_tdata_i,
+    .s_host_tkeep_i,
+    .s_host_tvalid_i,
+    .s_host_tready_o,
+    .s_host_tlast_i,
+    .s_host_tuser_i,
+    .m_host_tdata_o,
+    .m_host_tkeep_o,
+    .m_host_tvalid_o,
+    .m_host_tready_i,
+    .m_host_tlast_o,
+    .m_host_tuser_o,
+    .wr_valid_i,
+    .wr_ready_o,
+    .wr_i       ({wr_mem_i, wr_addr_i, wr_data_i}),
+    .cnt_idx_i,
+    .cnt_o
+  );
+endmodule
