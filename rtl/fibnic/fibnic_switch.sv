@@ -6,12 +6,13 @@
 // without FCS and name their port; frames for the host carry verdict and port of arrival.
 //
 // Latency   : preamble in to preamble out, both on the pins, in lane 0, output free, clocks equal:
-//             8 + LookupLatency cycles for IPv4, 10 + LookupLatency for IPv6, 3 more with AsyncRx;
-//             the same for every frame and table. A start in lane 4 counts as half a cycle later.
+//             8 + LookupLatency cycles for IPv4, 10 + LookupLatency for IPv6, 3 more with AsyncRx
+//             (2 to 3 by the phase of the clocks); the same for every frame and table. Lane 4 on
+//             one side makes it half a cycle more.
 // Clock     : clk_i; clk_rx_i for the pins of each receiver. rst_i and rst_rx_i must overlap.
-// Handshake : s_host and m_host are AXI4-Streams, without FCS. s_host: tuser is the port, read with the first beat. m_host: tuser is {bad, port of
-//             arrival, verdict}. Table writes: always ready. cnt_o follows cnt_idx_i at once; the
-//             counters wrap.
+// Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
+//             the first beat. m_host: tuser is {bad, port of arrival, verdict}. Table writes: always
+//             ready. cnt_o follows cnt_idx_i at once; the counters wrap.
 // Drops     : whole frames, counted by port and reason.
 // Source    : dissertation chapter 5, figures 5.5 to 5.8.
 module fibnic_switch #(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending side of a 10G port: round robin over the FIFOs that hold frames for it, and the MAC.
+// The MAC computes the FCS anew from the bytes it sends.
 //
 // Latency   : req_i to start of frame in the output register: 1 edge, if the line is free.
 // Clock     : clk_i.

@@ -11,6 +11,12 @@ module tb_fibnic #(
 ) (
   input logic clk_i,
   input logic rst_i,
+  /// All receivers on clk_i; else on their own clocks.
+  input logic one_clock_i,
+  input logic clk_rx_0_i,
+  input logic clk_rx_1_i,
+  input logic clk_rx_2_i,
+  input logic clk_rx_3_i,
 
   input  logic [63:0] xgmii_rxd_0_i,
   input  logic [ 7:0] xgmii_rxc_0_i,
@@ -52,6 +58,9 @@ module tb_fibnic #(
   input  logic [  6:0] cnt_idx_i,
   output logic [ 31:0] cnt_o
 );
+  logic [3:0] clk_rx;
+  assign clk_rx = one_clock_i ? {4{clk_i}} : {clk_rx_3_i, clk_rx_2_i, clk_rx_1_i, clk_rx_0_i};
+
   fibnic_switch #(
     .N            (4),
     .MaxFrame     (MaxFrame),
@@ -61,7 +70,7 @@ module tb_fibnic #(
   ) u_switch (
     .clk_i,
     .rst_i,
-    .clk_rx_i   ({4{clk_i}}),
+    .clk_rx_i   (clk_rx),
     .rst_rx_i   ({4{rst_i}}),
     .xgmii_rxd_i({xgmii_rxd_3_i, xgmii_rxd_2_i, xgmii_rxd_1_i, xgmii_rxd_0_i}),
     .xgmii_rxc_i({xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i}),
