@@ -11,8 +11,8 @@
 //             one side makes it half a cycle more.
 // Clock     : clk_i; clk_rx_i for the pins of each receiver. rst_i and rst_rx_i must overlap.
 // Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
-//             the first beat. m_host: tuser is {bad, port of arrival, verdict}. Table writes: always
-//             ready. cnt_o follows cnt_idx_i at once; the counters wrap.
+//             the first beat. m_host: tuser is {bad, port of arrival, verdict}. Table writes:
+//             always ready. cnt_o follows cnt_idx_i at once; the counters wrap.
 // Drops     : whole frames, counted by port and reason.
 // Source    : dissertation chapter 5, figures 5.5 to 5.8.
 module fibnic_switch #(
@@ -326,8 +326,12 @@ module fibnic_switch #(
   assign cnt_o = cnt_q[cnt_idx_i];
 
 `ifndef SYNTHESIS
-  initial
+  initial begin
     assert (N >= 2 && N <= 16)
     else $fatal(1, "fibnic_switch: 2 to 16 ports");
+    // A faster answer would come before the end of a frame of 63 bytes is known.
+    assert (LookupLatency >= (AsyncRx ? 2 : 5))
+    else $fatal(1, "fibnic_switch: runts would leave");
+  end
 `endif
 endmodule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiving side of a 10G port: MAC, header parser, and the way from the port's clock to the core's.
+// Receiving side of a 10G port: MAC, header parser, and the way to the core's clock.
 //
 // The FCS is checked and cut off. A frame waits in beats_o for its verdict, so that only the few
 // bits of its header hurry. With AsyncRx the receive clock is unrelated to the core's, up to

@@ -9,7 +9,8 @@
 // Latency   : hdr_valid_i in cycle 0: w_start_o with the first beat in cycle LookupLatency + 1,
 //             if the frame before it has passed.
 // Clock     : clk_i.
-// Handshake : as port_rx gives and forward_fifo takes; the lookup answers after LookupLatency edges.
+// Handshake : as port_rx gives and forward_fifo takes; the lookup answers
+//             after LookupLatency edges.
 // Drops     : whole frames, one pulse in stat_o for each; see verdict_e, and stat_o.full.
 // Source    : dissertation section 5.1.2.1, figure 5.5; RFC 1624 equation 3; RFC 1812 section 5.3.
 module rewrite #(
