@@ -29,6 +29,8 @@
 //! What it does not do: time other than the microseconds of [`Nic::tick`], the limits of the
 //! hardware's queues for frames to the wire (so `deny_dropped`, `arp_dropped` and `tx_underrun`
 //! stay 0), and operations in parallel: each input is worked off before the next.
+//!
+//! The switch has a model of its own: [`switch::SwitchModel`].
 #![forbid(unsafe_code)]
 
 mod build;
@@ -40,6 +42,7 @@ mod nic;
 mod registers;
 mod requester;
 mod server;
+pub mod switch;
 mod tables;
 mod tags;
 mod verdict;
