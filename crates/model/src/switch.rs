@@ -286,15 +286,20 @@ impl SwitchModel {
         };
 
         let mut body = untagged;
-        body.truncate(body.len().saturating_sub(FCS_BYTES));
+        let without_fcs = body.len().saturating_sub(FCS_BYTES);
         let (egress, bytes) = match (verdict, next_hop) {
             (Verdict::Forward, Some((out, mac))) => {
                 body[..6].copy_from_slice(&mac);
                 body[6..12].copy_from_slice(&self.port(out).mac);
+                // The header of a runt may reach into what turns out to be its FCS.
                 headers::take_hop(&mut body);
+                body.truncate(without_fcs);
                 (Some(Target::Port(out)), self.transmit(out, body))
             }
-            _ if verdict.to_host() => (Some(Target::Host), body),
+            _ if verdict.to_host() => {
+                body.truncate(without_fcs);
+                (Some(Target::Host), body)
+            }
             _ => (None, Vec::new()),
         };
         Some(Outcome {
