@@ -17,9 +17,11 @@ module exact_match
   parameter int unsigned Depth = 1024,
   /// Edges from address to data of the banks.
   parameter int unsigned ReadLatency = 2,
+  /// 1: a register between hashing and reading.
+  parameter int unsigned HashRegister = 1,
   /// Memory id of the first bank; the others follow.
   parameter memory_e FirstBank = MemV6Host0,
-  localparam int unsigned Latency = exact_latency(ReadLatency)
+  localparam int unsigned Latency = exact_latency(ReadLatency, HashRegister)
 ) (
   input  logic               clk_i,
   input  logic               rst_i,
@@ -66,7 +68,7 @@ module exact_match
 
   fib_delay #(
     .data_t(logic [KeyW-1:0]),
-    .Cycles(ReadLatency + 1)
+    .Cycles(ReadLatency + HashRegister)
   ) u_key (
     .clk_i,
     .data_i(addr_i),
@@ -78,12 +80,21 @@ module exact_match
     // verilator lint_off UNUSEDSIGNAL
     localparam logic [31:0][KeyW-1:0] Masks = hash_masks(HostPolynomials[b]);
     // verilator lint_on UNUSEDSIGNAL
-    logic   [IndexW-1:0] index_q;
-    entry_t              entry;
+    logic [IndexW-1:0] hash, index;
+    entry_t entry;
 
-    always_ff @(posedge clk_i) begin
-      for (int unsigned i = 0; i < IndexW; i++) index_q[i] <= ^(addr_i & Masks[i]);
+    for (genvar i = 0; i < int'(IndexW); i++) begin : gen_hash
+      assign hash[i] = ^(addr_i & Masks[i]);
     end
+
+    fib_delay #(
+      .data_t(logic [IndexW-1:0]),
+      .Cycles(HashRegister)
+    ) u_index (
+      .clk_i,
+      .data_i(hash),
+      .data_o(index)
+    );
 
     fib_ram #(
       .data_t     (entry_t),
@@ -94,8 +105,8 @@ module exact_match
       .we_i   (wr_valid_i && wr_i.mem == memory_e'(5'(FirstBank) + 5'(b))),
       .waddr_i(wr_i.addr[IndexW-1:0]),
       .wdata_i(wr_i.data[$bits(entry_t)-1:0]),
-      .re_i   (valid[1]),
-      .raddr_i(index_q),
+      .re_i   (valid[HashRegister]),
+      .raddr_i(index),
       .rdata_o(entry)
     );
 

@@ -3,7 +3,8 @@
 //
 // Latency : key_o[n] is the address given n edges ago, as far as it was there by then. Byte b
 //           (0 is the first on the wire) of an address whose first FirstBytes bytes stand at key_i
-//           in cycle t is taken in cycle t + ByteDelay * (b + 1 - FirstBytes) and need not stay.
+//           in cycle t is taken in cycle t + fib_pkg::byte_at(b, FirstBytes, ByteDelay), which is
+//           one later than it comes if nothing holds it up, and need not stay.
 // Clock   : clk_i.
 // Drops   : never; an address may begin every cycle, since each byte has its own lane.
 // Source  : dissertation figure 5.4: the lookup begins before the address has ended.
@@ -29,8 +30,7 @@ module fib_key #(
   for (genvar n = 0; n <= int'(Cycles); n++) begin : gen_stage
     for (genvar b = 0; b < int'(Bytes); b++) begin : gen_byte
       localparam int Lsb = 8 * (int'(Bytes) - 1 - b);
-      localparam int Arrival =
-          b < int'(FirstBytes) ? 0 : int'(ByteDelay) * (b + 1 - int'(FirstBytes));
+      localparam int Arrival = int'(fib_pkg::byte_at(b, FirstBytes, ByteDelay));
       if (n <= Arrival) begin : gen_input
         assign key_o[n][Lsb+:8] = key_i[Lsb+:8];
       end else begin : gen_held

@@ -82,6 +82,8 @@ package fib_pkg;
     MemRegister      = 5'd22,
     MemSram22        = 5'd23,
     MemSram22NextHop = 5'd24,
+    MemAcl           = 5'd25,  // access list, see acl.sv
+    MemPort          = 5'd26,  // settings of a port, see fibnic_pkg::port_cfg_t
     MemDrain         = 5'd31   // no memory: wait until every lookup under way has ended
   } memory_e;
 
@@ -122,26 +124,76 @@ package fib_pkg;
     return V6Levels * (read + sum) + read;
   endfunction
 
-  /// Hash, read, compare.
-  function automatic int unsigned exact_latency(int unsigned read);
-    return read + 2;
+  /// Hash, with a register behind it or not; read, compare.
+  function automatic int unsigned exact_latency(int unsigned read, int unsigned hash_register = 1);
+    return hash_register + read + 1;
   endfunction
+
+  /// Edges of the dissertation's lookup, from the last address byte it wants.
+  localparam int unsigned Sram22Latency = 20;
+  /// Address bytes that the dissertation's build for IPv6 waits for.
+  localparam int unsigned Sram22V6Bytes = 8;
 
   /// The larger one.
   function automatic int unsigned larger(int unsigned a, int unsigned b);
     return a > b ? a : b;
   endfunction
 
-  /// The whole lookup of IPv4: run vectors, and /32 beside them after the last byte.
-  function automatic int unsigned v4_latency(int unsigned read, int unsigned sum,
-                                             int unsigned byte_delay);
-    return larger(runvec_latency(read, sum), byte_delay + exact_latency(read));
+  /// Edges from valid to the one at which byte `index` of an address is taken. Bytes that follow
+  /// may come a cycle late: a receive clock that is slower than ours leaves out one, now and then.
+  function automatic int unsigned byte_at(int unsigned index, int unsigned first_bytes,
+                                          int unsigned byte_delay);
+    if (byte_delay == 0 || index < first_bytes) return 0;
+    return byte_delay * (index + 1 - first_bytes) + 1;
   endfunction
 
-  /// The whole lookup of IPv6: trie, and TCAM and /128 beside it after the last byte.
+  /// Bytes of an address that are there with valid.
+  localparam int unsigned V4FirstBytes = 3;
+  localparam int unsigned V6FirstBytes = 2;
+
+  /// Edges from valid until exact matches begin, for which the address must be whole.
+  function automatic int unsigned v4_whole(int unsigned byte_delay);
+    return byte_at(3, V4FirstBytes, byte_delay);
+  endfunction
+
+  function automatic int unsigned v6_whole(int unsigned byte_delay);
+    return byte_at(15, V6FirstBytes, byte_delay);
+  endfunction
+
+  /// The register behind the hash pays for a wait that bytes on their way don't have.
+  function automatic int unsigned hash_register(int unsigned byte_delay);
+    return byte_delay == 0 ? 1 : 0;
+  endfunction
+
+  /// The whole lookup of IPv4: run vectors, and /32 beside them after the last byte. Or sram22.
+  function automatic int unsigned v4_latency(int unsigned read, int unsigned sum,
+                                             int unsigned byte_delay, int unsigned sram22 = 0);
+    if (sram22 != 0) return byte_delay + Sram22Latency;
+    return larger(
+        runvec_latency(
+            read, sum
+        ),
+        v4_whole(
+            byte_delay
+        ) + exact_latency(
+            read, hash_register(byte_delay))
+    );
+  endfunction
+
+  /// The whole lookup of IPv6: trie, and TCAM and /128 beside it after the last byte. Or, beside
+  /// sram22, the TCAM alone.
   function automatic int unsigned v6_latency(int unsigned read, int unsigned sum,
-                                             int unsigned byte_delay);
-    return larger(trie6_latency(read, sum), 14 * byte_delay + exact_latency(read));
+                                             int unsigned byte_delay, int unsigned sram22 = 0);
+    if (sram22 != 0) return byte_delay * (Sram22V6Bytes - V6FirstBytes) + Sram22Latency;
+    return larger(
+        trie6_latency(
+            read, sum
+        ),
+        v6_whole(
+            byte_delay
+        ) + exact_latency(
+            read, hash_register(byte_delay))
+    );
   endfunction
 
   /// Bits that are set.

@@ -61,7 +61,7 @@ module runvec_lookup
 
   fib_key #(
     .Bytes     (4),
-    .FirstBytes(3),
+    .FirstBytes(V4FirstBytes),
     .ByteDelay (ByteDelay),
     .Cycles    (Latency)
   ) u_key (
@@ -173,7 +173,7 @@ module runvec_lookup
 `ifndef SYNTHESIS
   initial begin
     a_late_byte :
-    assert (ByteDelay <= GroupAt)
+    assert (v4_whole(ByteDelay) <= GroupAt)
     else $fatal(1, "the last byte comes too late");
   end
   always_ff @(posedge clk_i) begin

@@ -61,7 +61,7 @@ module trie6_lookup
 
   fib_key #(
     .Bytes     (8),
-    .FirstBytes(2),
+    .FirstBytes(V6FirstBytes),
     .ByteDelay (ByteDelay),
     .Cycles    (Latency)
   ) u_key (
@@ -132,6 +132,13 @@ module trie6_lookup
     );
 
 `ifndef SYNTHESIS
+    initial begin
+      a_late_byte :
+      assert (byte_at(
+          (V6DirectW + V6StrideW * level + V6StrideW - 1) / 8, V6FirstBytes, ByteDelay
+      ) <= At + ReadLatency)
+      else $fatal(1, "a byte of the address comes too late");
+    end
     always_ff @(posedge clk_i) begin
       if (!rst_i && valid[At] && !walk[level].done) begin
         a_node_there : assert (32'(walk[level].value) < Depth);

@@ -206,7 +206,9 @@ class Bench:
             bits = rand.getrandbits(family.width)
             count = family.width // 8
             for byte in range(count):
-                age = max(0, byte + 1 - family.first_bytes) * self.byte_delay
+                # A byte that follows may come a cycle late; that is when it is taken.
+                late = byte >= family.first_bytes and self.byte_delay
+                age = (byte + 1 - family.first_bytes) * self.byte_delay + 1 if late else 0
                 lookup = self._began(family, age)
                 if lookup is not None:
                     shift = family.width - 8 * (byte + 1)
