@@ -24,6 +24,23 @@ struct Model {
     optional: bool,
 }
 
+/// Depths of the lookup's memories for 1.3 million IPv4 and 300,000 IPv6 routes.
+const FULL_TABLES: &[(&str, &str)] = &[
+    ("V4Leaves", "2097152"),
+    ("V4Groups", "4096"),
+    ("V4Hosts", "4096"),
+    ("V6Nodes1", "8192"),
+    ("V6Nodes2", "32768"),
+    ("V6Nodes3", "65536"),
+    ("V6Nodes4", "131072"),
+    ("V6Nodes5", "131072"),
+    ("V6Nodes6", "32768"),
+    ("V6Nodes7", "16384"),
+    ("V6Leaves", "1048576"),
+    ("V6Hosts", "1024"),
+    ("V6TcamEntries", "128"),
+];
+
 const MODELS: &[Model] = &[
     Model {
         name: "self_test",
@@ -31,6 +48,14 @@ const MODELS: &[Model] = &[
         files: &["crates/rtl/tests/self_test.sv"],
         parameters: &[],
         optional: false,
+    },
+    // As deep as crates/fib's Config::default, which a test compares with it.
+    Model {
+        name: "fib_lookup_full",
+        top: "fib_lookup_flat",
+        files: &["rtl/fibnic/lookup.f", "crates/rtl/tops/fib_lookup_flat.sv"],
+        parameters: FULL_TABLES,
+        optional: true,
     },
     Model {
         name: "ipnuma_nic_10g",
@@ -78,6 +103,16 @@ struct Port {
     width: u32,
     output: bool,
 }
+
+impl Port {
+    /// Values of 64 bits that the port takes.
+    fn lanes(&self) -> u32 {
+        self.width.div_ceil(LANE_BITS)
+    }
+}
+
+/// Bits that cross between Rust and a model at once.
+const LANE_BITS: u32 = 64;
 
 fn main() {
     if let Err(error) = run() {
@@ -325,7 +360,7 @@ fn ports(model: &Model, dir: &Path) -> Result<Vec<Port>> {
         if declaration.starts_with("INOUT") {
             return Err(format!("{}: inout port: {line}", model.top).into());
         }
-        let (kind, arguments) = declaration.split_once('(').ok_or("malformed port")?;
+        let (_, arguments) = declaration.split_once('(').ok_or("malformed port")?;
         let fields: Vec<&str> = arguments
             .trim_end_matches([';', ')'])
             .trim_start_matches('(')
@@ -336,13 +371,6 @@ fn ports(model: &Model, dir: &Path) -> Result<Vec<Port>> {
             return Err(format!("{}: cannot read the port in: {line}", model.top).into());
         };
         let (msb, lsb): (u32, u32) = (msb.parse()?, lsb.parse()?);
-        if kind.ends_with('W') {
-            return Err(format!(
-                "{}: port {name} is wider than 64 bits; tops have ports of 64 bits at most",
-                model.top
-            )
-            .into());
-        }
         ports.push(Port {
             name: name.to_owned(),
             width: msb.abs_diff(lsb) + 1,
@@ -364,19 +392,32 @@ fn cpp_shim(model: &Model, ports: &[Port]) -> String {
          const IpnumaPort kPorts[] = {{\n"
     );
     for port in ports {
+        let Port { name, width, .. } = port;
+        let wide = port.lanes() > 1;
+        let get = if wide {
+            format!("ipnuma::lane(Self::of(p)->top->{name}, lane)")
+        } else {
+            format!("Self::of(p)->top->{name}")
+        };
         let set = if port.output {
             "nullptr".to_owned()
+        } else if wide {
+            format!(
+                "[](void* p, std::uint32_t lane, std::uint64_t v) {{ \
+                 ipnuma::set_lane(Self::of(p)->top->{name}, {width}, lane, v); }}"
+            )
         } else {
             format!(
-                "[](void* p, std::uint64_t v) {{ Self::of(p)->top->{} = v & ipnuma::mask({}); }}",
-                port.name, port.width
+                "[](void* p, std::uint32_t, std::uint64_t v) {{ \
+                 Self::of(p)->top->{name} = v & ipnuma::mask({width}); }}"
             )
         };
+        let lane = if wide { " lane" } else { "" };
         let _ = writeln!(
             text,
-            "  {{\"{0}\", {1}, {2}, [](const void* p) -> std::uint64_t {{ return \
-             Self::of(p)->top->{0}; }}, {set}}},",
-            port.name, port.width, port.output as u8
+            "  {{\"{name}\", {width}, {}, [](const void* p, std::uint32_t{lane}) -> std::uint64_t {{ \
+             return {get}; }}, {set}}},",
+            port.output as u8
         );
     }
     let _ = write!(
@@ -407,30 +448,19 @@ fn rust_model(model: &Model, ports: &[Port]) -> String {
         "/// Verilated `{top}`.\n\
          pub struct {ty} {{ handle: crate::sys::Handle }}\n\
          impl {ty} {{\n\
+         /// What the top's parameters were set to.\n\
+         pub const PARAMETERS: &[(&str, &str)] = &{parameters:?};\n\
          /// Creates the model in its initial state; nothing is evaluated yet.\n\
          pub fn new() -> Self {{ Self {{ handle: crate::sys::{name}() }} }}\n",
         top = model.top,
+        parameters = model.parameters,
         name = model.name,
     );
     for (index, port) in ports.iter().enumerate() {
-        let Port { name, width, .. } = port;
-        let (rust_type, from, into) = if *width == 1 {
-            ("bool", " != 0", "u64::from(value)")
+        if port.lanes() > 1 {
+            wide_accessors(&mut text, index, port);
         } else {
-            ("u64", "", "value")
-        };
-        let _ = writeln!(
-            text,
-            "/// Reads `{name}`, {width} bits, as of the last evaluation or setting.\n\
-             #[inline] pub fn {name}(&self) -> {rust_type} {{ self.handle.get({index}){from} }}"
-        );
-        if !port.output {
-            let _ = writeln!(
-                text,
-                "/// Sets `{name}`, {width} bits; higher bits of the value are ignored.\n\
-                 #[inline] pub fn set_{name}(&mut self, value: {rust_type}) \
-                 {{ self.handle.set({index}, {into}); }}"
-            );
+            accessors(&mut text, index, port);
         }
     }
     let _ = write!(
@@ -443,6 +473,59 @@ fn rust_model(model: &Model, ports: &[Port]) -> String {
          }}\n"
     );
     text
+}
+
+/// Methods of a port of 64 bits at most.
+fn accessors(text: &mut String, index: usize, port: &Port) {
+    let Port { name, width, .. } = port;
+    let (rust_type, from, into) = if *width == 1 {
+        ("bool", " != 0", "u64::from(value)")
+    } else {
+        ("u64", "", "value")
+    };
+    let _ = writeln!(
+        text,
+        "/// Reads `{name}`, {width} bits, as of the last evaluation or setting.\n\
+         #[inline] pub fn {name}(&self) -> {rust_type} {{ self.handle.get({index}, 0){from} }}"
+    );
+    if !port.output {
+        let _ = writeln!(
+            text,
+            "/// Sets `{name}`, {width} bits; higher bits of the value are ignored.\n\
+             #[inline] pub fn set_{name}(&mut self, value: {rust_type}) \
+             {{ self.handle.set({index}, 0, {into}); }}"
+        );
+    }
+}
+
+/// Methods of a wider port: whole as an array, or lane by lane.
+fn wide_accessors(text: &mut String, index: usize, port: &Port) {
+    let Port { name, width, .. } = port;
+    let lanes = port.lanes();
+    let _ = writeln!(
+        text,
+        "/// Reads `{name}`, {width} bits from the least significant up, as of the last evaluation \
+         or setting.\n\
+         #[inline] pub fn {name}(&self) -> [u64; {lanes}] \
+         {{ std::array::from_fn(|lane| self.handle.get({index}, lane)) }}\n\
+         /// Reads 64 bits of `{name}`, from bit `64 * lane` on.\n\
+         /// # Panics\n/// If there is no such lane.\n\
+         #[inline] pub fn {name}_lane(&self, lane: usize) -> u64 {{ self.handle.get({index}, lane) }}"
+    );
+    if !port.output {
+        let _ = writeln!(
+            text,
+            "/// Sets `{name}`, {width} bits from the least significant up; bits above its width are \
+             ignored.\n\
+             #[inline] pub fn set_{name}(&mut self, value: [u64; {lanes}]) \
+             {{ for (lane, bits) in value.into_iter().enumerate() \
+             {{ self.handle.set({index}, lane, bits); }} }}\n\
+             /// Sets 64 bits of `{name}`, from bit `64 * lane` on.\n\
+             /// # Panics\n/// If there is no such lane.\n\
+             #[inline] pub fn set_{name}_lane(&mut self, lane: usize, bits: u64) \
+             {{ self.handle.set({index}, lane, bits); }}"
+        );
+    }
 }
 
 /// C++ of one model.

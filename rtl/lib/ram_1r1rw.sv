@@ -31,7 +31,14 @@ module ram_1r1rw #(
   // Packed: tools take an array of words for a second memory, and then find no block RAM.
   logic [ReadLatency-1:0][Width-1:0] a_q, b_q;
 
+`ifdef VERILATOR
+  // It spells the pattern below out, one statement a word.
+  initial begin
+    for (int unsigned i = 0; i < Depth; i++) mem_q[i] = '0;
+  end
+`else
   initial mem_q = '{default: '0};
+`endif
 
   always_ff @(posedge clk_i) begin
     if (a_re_i) a_q[0] <= mem_q[a_addr_i];

@@ -31,7 +31,14 @@ module ram_1r1w #(
   logic  [ReadLatency-1:0][Width-1:0] read_q;
 
   if (InitZero) begin : gen_init
+`ifdef VERILATOR
+    // It spells the pattern below out, one statement a word.
+    initial begin
+      for (int unsigned i = 0; i < Depth; i++) mem_q[i] = '0;
+    end
+`else
     initial mem_q = '{default: '0};
+`endif
   end
 
   always_ff @(posedge clk_i) begin

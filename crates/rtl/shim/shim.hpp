@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -20,8 +21,9 @@ struct IpnumaPort {
   const char* name;
   std::uint32_t width;
   std::uint32_t is_output;
-  std::uint64_t (*get)(const void* instance);
-  void (*set)(void* instance, std::uint64_t value);
+  // Ports wider than 64 bits in lanes of 64, the least significant first; others have lane 0.
+  std::uint64_t (*get)(const void* instance, std::uint32_t lane);
+  void (*set)(void* instance, std::uint32_t lane, std::uint64_t value);
 };
 
 struct IpnumaModel {
@@ -173,6 +175,23 @@ struct Instance {
 
 constexpr std::uint64_t mask(unsigned width) {
   return width >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
+}
+
+// Verilator keeps wide values in words of 32 bits.
+template <std::size_t Words>
+std::uint64_t lane(const VlWide<Words>& value, std::uint32_t lane) {
+  const std::size_t low = std::size_t{2} * lane;
+  std::uint64_t bits = value[low];
+  if (low + 1 < Words) bits |= std::uint64_t{value[low + 1]} << 32;
+  return bits;
+}
+
+template <std::size_t Words>
+void set_lane(VlWide<Words>& value, unsigned width, std::uint32_t lane, std::uint64_t bits) {
+  const std::size_t low = std::size_t{2} * lane;
+  bits &= mask(width - 64 * lane);
+  value[low] = static_cast<EData>(bits);
+  if (low + 1 < Words) value[low + 1] = static_cast<EData>(bits >> 32);
 }
 
 }  // namespace ipnuma

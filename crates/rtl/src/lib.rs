@@ -2,7 +2,7 @@
 //! Verilated models of the project's RTL behind a safe Rust interface.
 //!
 //! Each top in the list of `build.rs` becomes a struct with a setter for every input and a getter
-//! for every port. Nothing moves until [`Model::eval`]; a clock is an input like any other.
+//! for every port; ports wider than 64 bits are arrays of 64-bit lanes. Nothing moves until [`Model::eval`]; a clock is an input like any other.
 //!
 //! ```
 //! use ipnuma_rtl::{Model, SelfTest};

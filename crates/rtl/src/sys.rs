@@ -18,8 +18,18 @@ struct Port {
     name: *const c_char,
     width: u32,
     is_output: u32,
-    get: unsafe extern "C" fn(*const c_void) -> u64,
-    set: Option<unsafe extern "C" fn(*mut c_void, u64)>,
+    get: unsafe extern "C" fn(*const c_void, u32) -> u64,
+    set: Option<unsafe extern "C" fn(*mut c_void, u32, u64)>,
+}
+
+impl Port {
+    /// The lane, which exists.
+    #[inline]
+    fn lane(&self, lane: usize) -> u32 {
+        let lanes = self.width.div_ceil(64) as usize;
+        assert!(lane < lanes, "lane {lane} of a port with {lanes}");
+        lane as u32
+    }
 }
 
 /// Function table of a model.
@@ -98,19 +108,21 @@ impl Handle {
         })
     }
 
-    /// Reads a port by its place.
+    /// Reads 64 bits of a port by its place; ports of 64 bits at most have lane 0 only.
     #[inline]
-    pub(crate) fn get(&self, port: usize) -> u64 {
-        // SAFETY: the instance belongs to the table that the port belongs to.
-        unsafe { (self.ports[port].get)(self.instance.as_ptr()) }
+    pub(crate) fn get(&self, port: usize, lane: usize) -> u64 {
+        let port = &self.ports[port];
+        // SAFETY: the instance belongs to the table that the port belongs to, which has the lane.
+        unsafe { (port.get)(self.instance.as_ptr(), port.lane(lane)) }
     }
 
-    /// Sets an input by its place; an output is left alone.
+    /// Sets 64 bits of an input by its place; an output is left alone.
     #[inline]
-    pub(crate) fn set(&mut self, port: usize, value: u64) {
-        if let Some(set) = self.ports[port].set {
+    pub(crate) fn set(&mut self, port: usize, lane: usize, value: u64) {
+        let port = &self.ports[port];
+        if let Some(set) = port.set {
             // SAFETY: as in `get`, and `&mut self` excludes other uses.
-            unsafe { set(self.instance.as_ptr(), value) }
+            unsafe { set(self.instance.as_ptr(), port.lane(lane), value) }
         }
     }
 

@@ -37,6 +37,41 @@ fn ports_carry_all_their_bits() {
 }
 
 #[test]
+fn wide_ports_carry_all_their_bits() {
+    const WIDTH: usize = 150;
+    let seed = rand::random::<u64>();
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut model = started();
+    let bit = |lanes: [u64; 3], at: usize| lanes[at / 64] >> (at % 64) & 1;
+    for round in 0..1000 {
+        let set: [u64; 3] = random.random();
+        if round % 2 == 0 {
+            model.set_wide_i(set);
+        } else {
+            for lane in [2, 0, 1] {
+                model.set_wide_i_lane(lane, set[lane]);
+            }
+        }
+        model.eval().expect("nothing fails");
+        let got = model.reversed_o();
+        for at in 0..WIDTH {
+            assert_eq!(bit(got, at), bit(set, WIDTH - 1 - at), "bit {at}");
+            assert_eq!(bit(model.wide_i(), at), bit(set, at), "bit {at}");
+        }
+        assert_eq!(got[2] >> (WIDTH - 128), 0);
+        assert_eq!(model.wide_i()[2] >> (WIDTH - 128), 0);
+        assert_eq!(got, [0, 1, 2].map(|lane| model.reversed_o_lane(lane)));
+    }
+}
+
+#[test]
+#[should_panic(expected = "lane 3 of a port with 3")]
+fn a_lane_that_is_not_there_is_refused() {
+    started().set_wide_i_lane(3, 0);
+}
+
+#[test]
 fn combinational_outputs_settle_without_a_clock_and_excess_bits_are_cut() {
     let mut model = started();
     model.set_nibble_i(0xFFF5);
@@ -127,7 +162,7 @@ fn waves_are_written_twice_and_a_missing_folder_is_refused() {
 fn ports_are_described() {
     let model = SelfTest::new();
     let ports: Vec<_> = model.handle().ports().collect();
-    assert_eq!(ports.len(), 8);
+    assert_eq!(ports.len(), 10);
     let nibble = ports
         .iter()
         .find(|p| p.name == "nibble_i")
