@@ -10,7 +10,8 @@
 //             byte; tlast looks ahead, combinationally, to RX_DV low on the pins. A partial last
 //             word is on m_axis right after the edge that sampled the last byte, while RX_DV is low
 //             on the pins. The verdict is combinational with tlast. stat_o: 1 edge after tlast.
-// Clock     : clk_i, 125 MHz.
+// Clock     : clk_i, 125 MHz; where en_i is low the pins are not looked at, and nothing comes out but
+//             a pulse of stat_o that is due.
 // Handshake : m_axis can't wait; tready must be 1.
 // Drops     : frames with a bad preamble, and frames without a byte behind it; all counted.
 // Source    : IEEE 802.3 clauses 3, 4 and 35.
@@ -20,6 +21,8 @@ module gmii_rx #(
 ) (
   input  logic                    clk_i,
   input  logic                    rst_i,
+  /// Clock enable, for a source that does not have a byte in every cycle.
+  input  logic                    en_i = 1'b1,
   input  logic              [7:0] gmii_rxd_i,
   input  logic                    gmii_rx_dv_i,
   input  logic                    gmii_rx_er_i,
@@ -54,7 +57,7 @@ module gmii_rx #(
   assign runt   = len_q < LenW'(MinFrame);
   assign fcs_ok = crc_q == CRC32_ETH_RESIDUE[0];
   assign last   = !gmii_rx_dv_i || giant;
-  assign valid  = state_q == Data && (count_q == 4'd8 || (count_q != '0 && last));
+  assign valid  = en_i && state_q == Data && (count_q == 4'd8 || (count_q != '0 && last));
   assign take   = state_q == Data && gmii_rx_dv_i && !giant;
 
   always_comb begin
@@ -87,7 +90,7 @@ module gmii_rx #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (take) begin
+    if (en_i && take) begin
       if (count_q == 4'd8 || count_q == '0) word_q <= {56'd0, gmii_rxd_i};
       else word_q[8*count_q[2:0]+:8] <= gmii_rxd_i;
     end
@@ -96,7 +99,7 @@ module gmii_rx #(
       len_q   <= '0;
       err_q   <= 1'b0;
       crc_q   <= CRC32_ETH_INIT;
-    end else if (take) begin
+    end else if (en_i && take) begin
       count_q <= count_q == 4'd8 ? 4'd1 : count_q + 1'b1;
       len_q   <= len_q + 1'b1;
       err_q   <= err_q || gmii_rx_er_i;
@@ -109,8 +112,8 @@ module gmii_rx #(
       state_q <= Idle;
       stat_q  <= '0;
     end else begin
-      state_q <= state_d;
-      stat_q  <= stat_d;
+      if (en_i) state_q <= state_d;
+      stat_q <= en_i ? stat_d : '0;
     end
   end
 

@@ -28,9 +28,13 @@ module lookup_share
   parameter int unsigned SumRegister = 0,
   parameter int unsigned OutRegister = 0,
   parameter int unsigned ByteDelay = 0,
+  parameter int unsigned Sram22 = 0,
+  parameter int unsigned Sram22IndexW = 22,
   parameter int unsigned DrainExtra = 8,
-  localparam int unsigned CoreV4 = v4_latency(ReadLatency, SumRegister, ByteDelay) + OutRegister,
-  localparam int unsigned CoreV6 = v6_latency(ReadLatency, SumRegister, ByteDelay) + OutRegister,
+  localparam int unsigned CoreV4 =
+      v4_latency(ReadLatency, SumRegister, ByteDelay, Sram22) + OutRegister,
+  localparam int unsigned CoreV6 =
+      v6_latency(ReadLatency, SumRegister, ByteDelay, Sram22) + OutRegister,
   localparam int unsigned LatencyV4 = CoreV4 + N - 1,
   localparam int unsigned LatencyV6 = CoreV6 + N - 1
 ) (
@@ -49,8 +53,6 @@ module lookup_share
   input  fib_wr_t                wr_i
 );
   localparam int unsigned SlotW = N > 1 ? $clog2(N) : 1;
-  localparam int unsigned FirstBytes4 = 3;
-  localparam int unsigned FirstBytes6 = 2;
   localparam int unsigned AddrBytes = 16;
 
   /// Slot so many cycles ago.
@@ -95,12 +97,12 @@ module lookup_share
   // Byte b of the lookup that began c cycles ago comes from the port whose slot it was then.
   for (genvar b = 0; b < int'(AddrBytes); b++) begin : gen_byte
     localparam int unsigned Lsb = 8 * (AddrBytes - 1 - b);
-    localparam int unsigned Ago6 = b < int'(FirstBytes6) ? 0 : ByteDelay * (b + 1 - FirstBytes6);
+    localparam int unsigned Ago6 = byte_at(b, V6FirstBytes, ByteDelay);
     logic [SlotW-1:0] port6;
     assign port6              = slot_ago(slot_q, Ago6);
     assign core6_addr[Lsb+:8] = addr[port6][Lsb+:8];
     if (b < 4) begin : gen_v4
-      localparam int unsigned Ago4 = b < int'(FirstBytes4) ? 0 : ByteDelay * (b + 1 - FirstBytes4);
+      localparam int unsigned Ago4 = byte_at(b, V4FirstBytes, ByteDelay);
       logic [SlotW-1:0] port4;
       assign port4                 = slot_ago(slot_q, Ago4);
       assign core4_addr[Lsb-96+:8] = addr[port4][Lsb+:8];
@@ -119,6 +121,8 @@ module lookup_share
     .SumRegister  (SumRegister),
     .OutRegister  (OutRegister),
     .ByteDelay    (ByteDelay),
+    .Sram22       (Sram22),
+    .Sram22IndexW (Sram22IndexW),
     .DrainExtra   (DrainExtra + N)
   ) u_lookup (
     .clk_i,

@@ -21,6 +21,7 @@ module tb_eth #(
   output logic [ 5:0] xrx_stat_o,
   output logic        xrx_busy_o,
 
+  input  logic        grx_en_i,
   input  logic [ 7:0] gmii_rxd_i,
   input  logic        gmii_rx_dv_i,
   input  logic        gmii_rx_er_i,
@@ -127,6 +128,7 @@ module tb_eth #(
   ) u_gmii_rx (
     .clk_i,
     .rst_i,
+    .en_i  (grx_en_i),
     .gmii_rxd_i,
     .gmii_rx_dv_i,
     .gmii_rx_er_i,

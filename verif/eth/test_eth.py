@@ -62,6 +62,7 @@ async def start(dut) -> None:
         "gtx_tuser_i ip_i mac_i arp_tready_i"
     ).split():
         getattr(dut, name).value = 0
+    dut.grx_en_i.value = 1
     dut.rst_i.value = 1
     for _ in range(3):
         await RisingEdge(dut.clk_i)
@@ -278,6 +279,46 @@ async def gmii_rx_frames(dut) -> None:
     got, quiet = await play_rx(dut, "grx", line, 1)
     compare(got, gmii_rx_model(line, limit))
     assert quiet >= 2
+
+
+@cocotb.test()
+async def gmii_rx_enable(dut) -> None:
+    """Cycles without clock enable, anything on the pins: the rest is as if they were not there."""
+    await start(dut)
+    rand = rng()
+    limit = max_frame(dut)
+    line = [(0, 0, 0)] * 4
+    for _ in range(40):
+        symbols = gmii_frame(random_frame(rand, 200))
+        if rand.random() < 0.1:
+            at = rand.randrange(len(symbols))
+            symbols[at] = (symbols[at][0], 1, 1)
+        line += symbols + [(rand.randrange(256), 0, 0)] * rand.choice([1, 2, 12])
+    line += [(0, 0, 0)] * 12
+    got = Expected()
+    held = 0
+    await RisingEdge(dut.clk_i)
+    for cycle, symbol in enumerate(line):
+        while True:
+            enabled = rand.random() < 0.8
+            if enabled:
+                pins = symbol
+            else:
+                pins = (rand.randrange(256), rand.randrange(2), rand.randrange(2))
+            dut.grx_en_i.value = enabled
+            dut.gmii_rxd_i.value, dut.gmii_rx_dv_i.value, dut.gmii_rx_er_i.value = pins
+            await ReadOnly()
+            beat = read_beat(dut, "grx")
+            assert enabled or not beat
+            if beat:
+                got.beats.append((cycle, *beat))
+            count_stats(got.stats, RX_STATS, int(dut.grx_stat_o.value))
+            await RisingEdge(dut.clk_i)
+            if enabled:
+                break
+            held += 1
+    compare(got, gmii_rx_model(line, limit))
+    assert held > len(line) // 8
 
 
 @cocotb.test()
