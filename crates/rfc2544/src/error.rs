@@ -24,6 +24,16 @@ pub enum Error {
         /// What is wrong with them.
         what: &'static str,
     },
+    /// Frames arrived that nobody sent like that.
+    #[error("port {port} received {count} {what}; the device under test is at fault")]
+    Garbage {
+        /// Receiver.
+        port: usize,
+        /// How many.
+        count: u64,
+        /// What they are.
+        what: &'static str,
+    },
     /// More arrived than was sent.
     #[error("port {from} sent {sent} frames and {received} arrived; the instrument is at fault")]
     Surplus {

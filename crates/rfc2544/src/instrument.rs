@@ -5,9 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::{Error, Line, Spacing};
 
-/// MAC header and FCS: what a frame is longer than its IP packet.
-pub const MAC_AND_FCS: usize = 14 + 4;
-
 /// Address family of the test frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -150,7 +147,7 @@ pub trait Instrument {
     fn most_addresses(&self) -> usize;
     /// Has a port send a stream in the next trial; a port sends one at most.
     fn configure(&mut self, stream: &Stream) -> Result<(), Error>;
-    /// Runs a trial: clears what was counted, sends the configured streams from the same moment on,
+    /// Runs a trial: clears what was counted, starts all configured streams,
     /// waits until the device is at rest, and forgets the streams.
     fn run(&mut self) -> Result<(), Error>;
     /// Frames that a port sent in the last trial.

@@ -33,16 +33,19 @@ pub mod fake;
 mod instrument;
 mod line;
 mod procedures;
+mod registers;
+mod rtl;
 
 pub use error::Error;
 pub use instrument::{
-    Counts, Destinations, Drops, Family, Histogram, Instrument, MAC_AND_FCS, Stream, host4, host6,
+    Counts, Destinations, Drops, Family, Histogram, Instrument, Stream, host4, host6,
 };
 pub use line::{Line, Load, Spacing};
 pub use procedures::{
     BackToBack, Congestion, Latency, LossRate, LossStep, Share, Sweep, Throughput, Traffic, Trial,
     back_to_back, congestion, latency, loss_rate, sweep, throughput,
 };
+pub use rtl::{Loaded, SWEEP_FROM, SwitchRig};
 
 /// Frame sizes of RFC 2544 for Ethernet, and one jumbo frame; with FCS.
 pub const FRAME_SIZES: [usize; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9216];

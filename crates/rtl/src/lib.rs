@@ -30,11 +30,13 @@
 //! Not done here: time (the caller's calendar), checkpoints, several threads in one model.
 
 mod nic;
+mod rig;
 mod sys;
 
 use std::path::{Path, PathBuf};
 
 pub use nic::{NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
+pub use rig::Rig;
 pub use sys::{Handle, PortInfo};
 
 mod models {
