@@ -7,3 +7,6 @@ rtl/fibnic/fibnic_pkg.sv
 rtl/fibnic/fib_valid.sv
 rtl/fibnic/acl_pkg.sv
 rtl/fibnic/acl.sv
+rtl/fibnic/vlan_pkg.sv
+rtl/fibnic/vlan_untag.sv
+rtl/fibnic/vlan_tag.sv
