@@ -158,7 +158,7 @@ def write_locked(all_modules: dict[str, dict[str, Area]]) -> None:
         lines += ["", f"[{top}]"]
         for name in sorted(all_modules[top]):
             area = all_modules[top][name]
-            values = ", ".join(f"{k} = {area[k]}" for k in ("instances", *COLUMNS) if area[k])
+            values = ", ".join(f"{k} = {area[k]}" for k in ("instances", *COLUMNS) if area.get(k))
             lines.append(f"{name} = {{ {values} }}")
     LOCKED.write_text("\n".join(lines) + "\n")
 
