@@ -31,9 +31,12 @@ module forward_fifo #(
   input  logic  start_i,
   output logic  active_o,
   output data_t rdata_o,
-  input  logic  next_i
+  input  logic  next_i,
+  /// A frame is in here.
+  output logic  busy_o
 );
-  localparam int unsigned Depth = 2 * ((MaxFrame + 7) / 8);
+  // A frame that is too long is cut in the beat behind.
+  localparam int unsigned Depth = 2 * ((MaxFrame + 7) / 8 + 1);
   localparam int unsigned AddrW = $clog2(Depth);
   localparam logic [AddrW-1:0] Top = AddrW'(Depth - 1);
 
@@ -48,6 +51,7 @@ module forward_fifo #(
   assign active_o = active_q;
   assign load     = start_i || (active_q && next_i && !rdata_o.last);
   assign rdata_o  = bypass_q ? bypass_data_q : ram_data;
+  assign busy_o   = waiting_q || active_q;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
@@ -92,8 +96,14 @@ module forward_fifo #(
   );
 
 `ifndef SYNTHESIS
+  localparam int unsigned CountW = $clog2(Depth + 1);
+  logic [CountW-1:0] count_q;
   always_ff @(posedge clk_i) begin
+    count_q <= rst_i ? '0 : count_q + CountW'(w_valid_i) - CountW'(load);
     if (!rst_i) begin
+      a_depth :
+      assert (!w_valid_i || count_q != CountW'(Depth))
+      else $error("the writer overtook the reader");
       a_room :
       assert (room_o || !w_start_i)
       else $error("a frame without room");

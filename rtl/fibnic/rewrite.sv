@@ -1,187 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forwarding decision of one input port, and the frame as it leaves: MAC addresses, TTL or hop
-// limit, and header checksum rewritten. The egress is a tag beside the frame, set with its first
-// beat, where the preamble was.
+// Carries out the plan of a frame: sends it to a FIFO, or to none, and rewrites MAC addresses, TTL
+// or hop limit, and header checksum. The egress is a tag beside the frame, set with its first beat,
+// where the preamble was.
 //
 // Frames for the host keep their bytes. A frame that is still arriving can't be called back: if it
-// turns out bad, its last beat says so and the MAC spoils its FCS.
+// turns out bad, its last beat says so and the MAC spoils its FCS. With store_i a frame waits here
+// until its end is known, and goes nowhere if that is bad. What is not forwarded waits, too, until
+// it is known to be no runt: for its end, or 64 bytes long.
 //
-// Latency   : hdr_valid_i in cycle 0: w_start_o with the first beat in cycle LookupLatency + 1,
-//             if the frame before it has passed.
-// Clock     : clk_i.
-// Handshake : as port_rx gives and forward_fifo takes; the lookup answers
-//             after LookupLatency edges.
+// Latency   : plan and first beat to w_start_o: combinational, if the frame before has passed.
+// Clock     : clk_i, rst_i synchronous.
+// Handshake : as frame_plan and the receiver give, and forward_fifo takes. A frame that began passes
+//             as fast as its beats come.
 // Drops     : whole frames, one pulse in stat_o for each; see verdict_e, and stat_o.full.
-// Source    : dissertation section 5.1.2.1, figure 5.5; RFC 1624 equation 3; RFC 1812 section 5.3.
-module rewrite #(
+// Source    : dissertation section 5.1.2.1, figure 5.5, section 5.1.2.3; RFC 1624 equation 3.
+module rewrite
+  import fibnic_pkg::*;
+#(
   /// Network ports.
   parameter int unsigned N = 4,
-  /// Entries of the next-hop table; a power of two.
-  parameter int unsigned NextHops = 4096,
-  /// Edges from a lookup's request to its answer.
-  parameter int unsigned LookupLatency = 6
+  /// Cycles a beat on the line.
+  parameter int unsigned BeatCycles = 1
 ) (
-  input  logic                                  clk_i,
-  input  logic                                  rst_i,
-  input  logic                    [N-1:0][47:0] port_mac_i,
+  input  logic                     clk_i,
+  input  logic                     rst_i,
+  input  logic       [N-1:0][47:0] mac_i,
+  /// Store-and-check.
+  input  logic                     store_i,
+  input  logic                     plan_valid_i,
+  input  plan_t                    plan_i,
+  output logic                     plan_pop_o,
   // From the receiver.
-  input  logic                                  hdr_valid_i,
-  input  fibnic_pkg::hdr_t                      hdr_i,
-  input  logic                                  beat_valid_i,
-  input  fibnic_pkg::beat_t                     beat_i,
-  output logic                                  beat_pop_o,
-  input  logic                                  brief_valid_i,
-  input  logic                                  brief_i,
-  output logic                                  brief_pop_o,
-  // Answers of the lookup, and its table writes.
-  input  logic                                  rsp_valid_i,
-  input  fibnic_pkg::lookup_rsp_t               rsp_i,
-  input  logic                                  wr_valid_i,
-  // Words of other memories are wider and have more of them.
-  // verilator lint_off UNUSEDSIGNAL
-  input  fibnic_pkg::fib_wr_t                   wr_i,
-  // verilator lint_on UNUSEDSIGNAL
+  input  logic                     beat_valid_i,
+  input  beat_t                    beat_i,
+  output logic                     beat_pop_o,
+  input  logic                     end_valid_i,
+  input  end_t                     end_i,
+  output logic                     end_pop_o,
   // To the FIFOs; bit N is the host's.
-  input  logic                    [  N:0]       room_i,
-  output logic                    [  N:0]       w_start_o,
-  output logic                    [  N:0]       w_valid_o,
-  output fibnic_pkg::beat_t                     beat_o,
+  input  logic       [  N:0]       room_i,
+  output logic       [  N:0]       w_start_o,
+  output logic       [  N:0]       w_valid_o,
+  output beat_t                    beat_o,
   /// Of the frame of beat_o.
-  output fibnic_pkg::verdict_e                  verdict_o,
-  output fibnic_pkg::port_stat_t                stat_o
+  output verdict_e                 verdict_o,
+  output port_stat_t               stat_o,
+  /// A frame is passing.
+  output logic                     busy_o
 );
-  import fibnic_pkg::*;
+  // The shortest good frame takes so long to arrive.
+  localparam int unsigned HoldCycles = 8 * BeatCycles;
+  localparam int unsigned HoldW = $clog2(HoldCycles + 1);
 
-  localparam int unsigned NextHopW = $clog2(NextHops);
-  localparam int unsigned Plans = 4;
-
-  // What to do with a frame.
-  typedef struct packed {
-    verdict_e    verdict;
-    logic        v6;
-    logic [3:0]  port;
-    logic [47:0] mac;
-  } plan_t;
-
-  // Headers on their way along the lookup, the next hop and the verdict.
-  logic      [LookupLatency:0] hdr_valid_q;
-  hdr_t      [LookupLatency:0] hdr_q;
-  hdr_t                        hdr;
-  logic                        rsp_miss_q;
-  logic      [            4:0] rsp_port_q;
-  next_hop_t                   next_hop;
-  logic      [            4:0] code;
-  plan_t plan_new, plan;
-
-  // Plans that wait for the frame before theirs to pass.
-  plan_t wait_q[Plans];
-  logic [$clog2(Plans)-1:0] wait_wptr_q, wait_rptr_q;
-  logic [$clog2(Plans):0] wait_count_q;
-  logic plan_valid, push, pull;
-
-  // The frame that passes.
-  logic start, run_q, brief, last;
+  logic end_known, brief, bad, held, start, run_q, last;
+  logic [HoldW-1:0] hold_q;
   logic [2:0] idx, idx_q;  // beat; stays at 4
   logic [N:0] target, select, select_q;
-  logic [1:0] owed_q;  // frames passed whose brief_i was not popped
-  verdict_e verdict, verdict_q;
+  logic [1:0] owed_q;  // frames passed whose end was not popped
+  verdict_e verdict, verdict_start, verdict_q;
   logic [47:0] mac, mac_q, source;
   logic [3:0] port, port_q;
   logic v6, v6_q;
   logic [15:0] sum_in, sum_out;
 
-  always_ff @(posedge clk_i) begin
-    hdr_q[0] <= hdr_i;
-    for (int unsigned i = 1; i <= LookupLatency; i++) hdr_q[i] <= hdr_q[i-1];
-    rsp_miss_q <= !rsp_i.hit || rsp_i.punt;
-    rsp_port_q <= rsp_i.port;
-    if (rst_i) begin
-      hdr_valid_q <= '0;
-    end else begin
-      hdr_valid_q[0] <= hdr_valid_i;
-      for (int unsigned i = 1; i <= LookupLatency; i++) hdr_valid_q[i] <= hdr_valid_q[i-1];
-    end
-  end
-
-  ram_1r1w #(
-    .data_t(next_hop_t),
-    .Depth (NextHops)
-  ) u_next_hops (
-    .clk_i,
-    .we_i   (wr_valid_i && wr_i.mem == MemNextHop),
-    .waddr_i(wr_i.addr[NextHopW-1:0]),
-    .wdata_i(wr_i.data[$bits(next_hop_t)-1:0]),
-    .re_i   (rsp_valid_i),
-    .raddr_i(rsp_i.next_hop[NextHopW-1:0]),
-    .rdata_o(next_hop)
-  );
-
-  assign hdr  = hdr_q[LookupLatency];
-  // Port and MAC address of a next hop come from one word: they never belong to different routes.
-  assign code = rsp_port_q[4] ? rsp_port_q : next_hop.port;
+  assign end_known = end_valid_i && owed_q == '0;
+  assign brief     = end_known && end_i.brief;
+  assign bad       = end_known && store_i && end_i.bad;
+  assign held      = store_i || (plan_i.verdict != VForward && hold_q != HoldW'(HoldCycles));
+  assign start     = plan_valid_i && beat_valid_i && !run_q && (end_known || !held);
 
   always_comb begin
-    plan_new.v6      = hdr.v6;
-    plan_new.port    = code[3:0];
-    plan_new.mac     = next_hop.mac;
-    plan_new.verdict = VForward;
-    if (hdr.brief) plan_new.verdict = VDropRunt;
-    else if (hdr.mac_group) plan_new.verdict = VHostLink;
-    else if (!hdr.mac_mine) plan_new.verdict = VDropNotMine;
-    else if (!hdr.v4 && !hdr.v6) plan_new.verdict = VHostNotIp;
-    else if (hdr.bad_header) plan_new.verdict = VDropHeader;
-    else if (hdr.martian) plan_new.verdict = VDropMartian;
-    else if (hdr.local_only) plan_new.verdict = VHostLocal;
-    else if (hdr.options) plan_new.verdict = VHostOptions;
-    else if (hdr.expires) plan_new.verdict = VHostExpires;
-    else if (rsp_miss_q) plan_new.verdict = VHostNoRoute;
-    else if (rsp_port_q == PortHost) plan_new.verdict = VHostRoute;
-    else if (rsp_port_q == PortDiscard) plan_new.verdict = VDropRoute;
-    else if (rsp_port_q[4]) plan_new.verdict = VHostNoRoute;
-    else if (!next_hop.resolved) plan_new.verdict = VHostNeighbour;
-    else if (int'(code) >= int'(N)) plan_new.verdict = VHostNoRoute;
+    if (brief) verdict_start = VDropRunt;
+    else if (plan_i.verdict != VDropRunt && bad) verdict_start = VDropBad;
+    else verdict_start = plan_i.verdict;
   end
 
-  assign plan_valid = hdr_valid_q[LookupLatency] || wait_count_q != '0;
-  assign plan       = wait_count_q == '0 ? plan_new : wait_q[wait_rptr_q];
-  assign start      = plan_valid && !run_q && beat_valid_i;
-  assign pull       = start && wait_count_q != '0;
-  assign push       = hdr_valid_q[LookupLatency] && !(start && wait_count_q == '0);
-
-  always_ff @(posedge clk_i) begin
-    if (push) wait_q[wait_wptr_q] <= plan_new;
-    if (start) begin
-      mac_q     <= plan.mac;
-      port_q    <= plan.port;
-      v6_q      <= plan.v6;
-      verdict_q <= verdict;
-    end
-    if (rst_i) begin
-      wait_wptr_q  <= '0;
-      wait_rptr_q  <= '0;
-      wait_count_q <= '0;
-    end else begin
-      wait_wptr_q  <= wait_wptr_q + $clog2(Plans)'(push);
-      wait_rptr_q  <= wait_rptr_q + $clog2(Plans)'(pull);
-      wait_count_q <= wait_count_q + ($clog2(Plans) + 1)'(push) - ($clog2(Plans) + 1)'(pull);
-    end
-  end
-
-  assign beat_pop_o  = start || (run_q && beat_valid_i);
-  assign last        = beat_pop_o && beat_i.last;
-  assign brief       = brief_valid_i && owed_q == '0 && brief_i;
-  assign brief_pop_o = brief_valid_i && (last || owed_q != '0);
-  assign idx         = start ? 3'd0 : idx_q;
-  assign verdict     = start ? (brief ? VDropRunt : plan.verdict) : verdict_q;
+  assign plan_pop_o = start;
+  assign beat_pop_o = start || (run_q && beat_valid_i);
+  assign last       = beat_pop_o && beat_i.last;
+  assign end_pop_o  = end_valid_i && (last || owed_q != '0);
+  assign idx        = start ? 3'd0 : idx_q;
+  assign verdict    = start ? verdict_start : verdict_q;
 
   always_comb begin
     target = '0;
-    unique case (plan.verdict)
-      VForward: for (int unsigned i = 0; i < N; i++) target[i] = plan.port == 4'(i);
-      VDropNotMine, VDropHeader, VDropMartian, VDropRoute, VDropRunt: ;
+    unique case (plan_i.verdict)
+      VForward: for (int unsigned i = 0; i < N; i++) target[i] = plan_i.port == 4'(i);
+      VDropNotMine, VDropHeader, VDropMartian, VDropRoute, VDropAcl, VDropVlan, VDropRunt, VDropBad:
+      ;
       default: target[N] = 1'b1;
     endcase
-    if (brief) target = '0;
+    if (brief || bad) target = '0;
   end
 
   assign select    = start ? target & room_i : select_q;
@@ -189,28 +98,38 @@ module rewrite #(
   assign w_valid_o = beat_pop_o ? select : '0;
 
   always_ff @(posedge clk_i) begin
-    if (start) select_q <= select;
+    if (start) begin
+      select_q  <= select;
+      mac_q     <= plan_i.mac;
+      port_q    <= plan_i.port;
+      v6_q      <= plan_i.v6;
+      verdict_q <= verdict;
+    end
     if (rst_i) begin
       run_q  <= 1'b0;
       idx_q  <= '0;
       owed_q <= '0;
+      hold_q <= '0;
     end else begin
       if (beat_pop_o) begin
         run_q <= !beat_i.last;
         idx_q <= idx == 3'd4 ? 3'd4 : idx + 1'b1;
       end
-      owed_q <= owed_q + 2'(last) - 2'(brief_pop_o);
+      owed_q <= owed_q + 2'(last) - 2'(end_pop_o);
+      if (start || !plan_valid_i) hold_q <= '0;
+      else if (beat_valid_i && !run_q && held && hold_q != HoldW'(HoldCycles))
+        hold_q <= hold_q + 1'b1;
     end
   end
 
   // The frame as it leaves. Byte 0 is in the low lane.
-  assign mac  = start ? plan.mac : mac_q;
-  assign port = start ? plan.port : port_q;
-  assign v6   = start ? plan.v6 : v6_q;
+  assign mac  = start ? plan_i.mac : mac_q;
+  assign port = start ? plan_i.port : port_q;
+  assign v6   = start ? plan_i.v6 : v6_q;
 
   always_comb begin
     source = '0;
-    for (int unsigned i = 0; i < N; i++) if (port == 4'(i)) source |= port_mac_i[i];
+    for (int unsigned i = 0; i < N; i++) if (port == 4'(i)) source |= mac_i[i];
   end
 
   // HC' = ~(~HC + ~m + m') with m' = m - 0x0100.
@@ -240,6 +159,7 @@ module rewrite #(
   end
 
   assign verdict_o = verdict;
+  assign busy_o    = run_q || owed_q != '0;
 
   always_comb begin
     stat_o         = '0;
@@ -253,17 +173,14 @@ module rewrite #(
 `ifndef SYNTHESIS
   logic started_q;
   always_ff @(posedge clk_i) begin
-    started_q <= !rst_i && run_q && !(beat_pop_o && beat_i.last);
+    started_q <= !rst_i && run_q && !last;
     if (!rst_i) begin
-      a_latency :
-      assert (rsp_valid_i == hdr_valid_q[LookupLatency-1])
-      else $error("the lookup does not keep its latency");
-      a_plans :
-      assert (!push || wait_count_q != ($clog2(Plans) + 1)'(Plans))
-      else $error("a plan found no room");
       a_steady :
-      assert (!(started_q && run_q) || beat_valid_i)
+      assert (BeatCycles > 1 || !(started_q && run_q) || beat_valid_i)
       else $error("a frame that passes must not stall");
+      a_one :
+      assert (!start || $onehot(stat_o.verdict))
+      else $error("a frame without a verdict");
     end
   end
 `endif

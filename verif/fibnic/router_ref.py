@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Independent model of the switch: what becomes of one frame, from its bytes (RFC 1812 subset)."""
+"""Independent model of the switch: what becomes of one frame, from its bytes (RFC 1812 subset).
+
+`Router.decide` looks at one untagged frame alone, cut-through, and of full length or shorter than
+64 bytes. Time, contention and store-and-check are the bench's to reckon with.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
+# Counters of a port by index; the first 18 are the verdicts.
 COUNTERS = (
     "forward host_not_ip host_link host_local host_options host_expires host_route host_no_route "
-    "host_neighbour drop_not_mine drop_header drop_martian drop_route drop_runt full spoiled "
-    "tx_underrun tx_spoiled tx_good rx_bad_preamble rx_error rx_giant rx_runt rx_bad_fcs rx_good"
+    "host_neighbour host_mtu drop_not_mine drop_header drop_martian drop_route drop_acl drop_vlan "
+    "drop_runt drop_bad full spoiled tx_underrun tx_spoiled tx_good rx_bad_preamble rx_error "
+    "rx_giant rx_runt rx_bad_fcs rx_good changes"
 ).split()
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def ip_length(frame: bytes) -> int:
+    """Return the length of the IP packet as its header has it, at most 65535; 0 for others."""
+    kind = frame[12:14]
+    if kind == b"\x08\x00":
+        return int.from_bytes(frame[16:18], "big")
+    return min(int.from_bytes(frame[18:20], "big") + 40, 65535) if kind == b"\x86\xdd" else 0
 
 
 @dataclass
@@ -29,10 +45,13 @@ class NextHop:
 
 @dataclass
 class Router:
-    """Ports and host routes. A route is a next hop, "host" or "discard"."""
+    """Ports, their MTUs, and routes. A route is a next hop, "host" or "discard"."""
 
     port_macs: list[bytes]
-    routes: dict[Address, NextHop | str] = field(default_factory=dict)
+    routes: dict[Network, NextHop | str] = field(default_factory=dict)
+    mtus: list[int] = field(default_factory=lambda: [9216 - 18] * 16)
+    # Says whether the access list denies: port of arrival, IP packet.
+    denies: Callable[[int, bytes], bool] = lambda _port, _packet: False
 
     def decide(self, port: int, frame: bytes) -> tuple[str, int, bytes]:
         """Return the verdict, the egress port and the frame as it leaves, both without FCS."""
@@ -44,15 +63,14 @@ class Router:
         if dst != self.port_macs[port]:
             return "drop_not_mine", -1, frame
         kind = int.from_bytes(frame[12:14], "big")
-        if kind == 0x0800:
-            verdict, target = self._v4(frame[14:])
-        elif kind == 0x86DD:
-            verdict, target = self._v6(frame[14:])
-        else:
+        if kind not in (0x0800, 0x86DD):
             return "host_not_ip", -1, frame
+        verdict, target = (self._v4 if kind == 0x0800 else self._v6)(frame[14:])
+        if verdict not in ("drop_header", "drop_martian") and self.denies(port, frame[14:]):
+            return "drop_acl", -1, frame
         if verdict:
             return verdict, -1, frame
-        route = self.routes.get(target)
+        route = self.lookup(target)
         if route is None:
             return "host_no_route", -1, frame
         if route == "host":
@@ -62,7 +80,19 @@ class Router:
         assert isinstance(route, NextHop)
         if route.mac is None:
             return "host_neighbour", -1, frame
+        if route.port >= len(self.port_macs):
+            return "host_no_route", -1, frame
+        if ip_length(frame) > self.mtus[route.port]:
+            return "host_mtu", -1, frame
         return "forward", route.port, self._send(frame, route)
+
+    def lookup(self, target: Address) -> NextHop | str | None:
+        """Return the route of the longest prefix that holds the address."""
+        for length in range(target.max_prefixlen, -1, -1):
+            route = self.routes.get(ipaddress.ip_network((target, length), strict=False))
+            if route is not None:
+                return route
+        return None
 
     def _send(self, frame: bytes, hop: NextHop) -> bytes:
         # Scapy takes the packet apart and computes the checksum anew, over all of the header.
@@ -89,12 +119,13 @@ class Router:
         source = ipaddress.IPv4Address(ip[12:16])
         target = ipaddress.IPv4Address(ip[16:20])
         everyone = ipaddress.IPv4Address("255.255.255.255")
+        link = ipaddress.IPv4Network("169.254.0.0/16")
         nets = [ipaddress.IPv4Network(n) for n in ("0.0.0.0/8", "127.0.0.0/8", "240.0.0.0/4")]
         if source.is_multicast or any(source in n for n in nets):
             return "drop_martian", None
         if target != everyone and any(target in n for n in nets):
             return "drop_martian", None
-        if target.is_multicast or target == everyone:
+        if target.is_multicast or target == everyone or target in link or source in link:
             return "host_local", None
         if ihl > 5:
             return "host_options", None

@@ -6,8 +6,9 @@
 // Source  : bench only.
 module tb_fibnic #(
   parameter int unsigned MaxFrame = 9216,
-  parameter int unsigned LookupLatency = 6,
-  parameter bit AsyncRx = 1'b0
+  parameter int unsigned ReadLatency = 1,
+  parameter int unsigned Lookups = 4,
+  parameter bit AsyncRx = 1'b1
 ) (
   input logic clk_i,
   input logic rst_i,
@@ -35,8 +36,6 @@ module tb_fibnic #(
   output logic [63:0] xgmii_txd_3_o,
   output logic [ 7:0] xgmii_txc_3_o,
 
-  input logic [3:0][47:0] port_mac_i,
-
   input  logic [63:0] s_host_tdata_i,
   input  logic [ 7:0] s_host_tkeep_i,
   input  logic        s_host_tvalid_i,
@@ -48,25 +47,32 @@ module tb_fibnic #(
   output logic        m_host_tvalid_o,
   input  logic        m_host_tready_i,
   output logic        m_host_tlast_o,
-  output logic [ 8:0] m_host_tuser_o,
+  output logic [ 9:0] m_host_tuser_o,
 
   input  logic         wr_valid_i,
   output logic         wr_ready_o,
   input  logic [  4:0] wr_mem_i,
   input  logic [ 23:0] wr_addr_i,
   input  logic [167:0] wr_data_i,
-  input  logic [  6:0] cnt_idx_i,
-  output logic [ 31:0] cnt_o
+  input  logic [ 11:0] cnt_idx_i,
+  output logic [ 31:0] cnt_o,
+  output logic [  3:0] check_o,
+  output logic         busy_o
 );
   logic [3:0] clk_rx;
   assign clk_rx = one_clock_i ? {4{clk_i}} : {clk_rx_3_i, clk_rx_2_i, clk_rx_1_i, clk_rx_0_i};
 
-  fibnic_switch #(
+  fibnic_10g #(
     .N            (4),
     .MaxFrame     (MaxFrame),
     .NextHops     (64),
-    .LookupLatency(LookupLatency),
-    .AsyncRx      (AsyncRx)
+    .ReadLatency  (ReadLatency),
+    .AsyncRx      (AsyncRx),
+    .Lookups      (Lookups),
+    .V4Leaves     (1024),
+    .V6Leaves     (1024),
+    .V6TcamEntries(4),
+    .AclRules     (4)
   ) u_switch (
     .clk_i,
     .rst_i,
@@ -76,7 +82,6 @@ module tb_fibnic #(
     .xgmii_rxc_i({xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i}),
     .xgmii_txd_o({xgmii_txd_3_o, xgmii_txd_2_o, xgmii_txd_1_o, xgmii_txd_0_o}),
     .xgmii_txc_o({xgmii_txc_3_o, xgmii_txc_2_o, xgmii_txc_1_o, xgmii_txc_0_o}),
-    .port_mac_i,
     .s_host_tdata_i,
     .s_host_tkeep_i,
     .s_host_tvalid_i,
@@ -91,8 +96,12 @@ module tb_fibnic #(
     .m_host_tuser_o,
     .wr_valid_i,
     .wr_ready_o,
-    .wr_i       ({wr_mem_i, wr_addr_i, wr_data_i}),
+    .wr_mem_i,
+    .wr_addr_i,
+    .wr_data_i,
     .cnt_idx_i,
-    .cnt_o
+    .cnt_o,
+    .check_o,
+    .busy_o
   );
 endmodule

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving side of a 10G port: MAC, header parser, and the way to the core's clock.
+//
+// The FCS is checked and cut off. A frame waits here for its verdict, so that only the few bits of
+// its header hurry. With AsyncRx the receive clock is unrelated to the core's, up to 200 ppm apart;
+// without it clk_rx_i must be clk_i.
+//
+// Latency   : preamble on the pins in cycle 0: rx_o.hdr_valid in cycle 6 (IPv4) or 8 (IPv6) without
+//             AsyncRx, in cycle 9 or 11 with it and equal clocks. The first beat is there by then;
+//             the end of a frame of 63 bytes 4 cycles later than its header without AsyncRx, else 3.
+// Clock     : clk_rx_i (pins), clk_i (the rest).
+// Handshake : see from_rx_t. At most Beats beats may wait.
+// Drops     : never.
+// Source    : dissertation section 5.1.2.1.
+module port_rx_10g
+  import fibnic_pkg::*;
+#(
+  /// Longest frame with FCS, bytes.
+  parameter int unsigned MaxFrame = 9216,
+  /// Beats that may wait for their verdict; a power of two.
+  parameter int unsigned Beats = 64,
+  /// Frames that may wait for their verdict; a power of two.
+  parameter int unsigned Frames = 64,
+  /// Receive clock unrelated to the core clock.
+  parameter bit AsyncRx = 1'b1
+) (
+  input  logic                     clk_rx_i,
+  input  logic                     rst_rx_i,
+  input  logic              [63:0] xgmii_rxd_i,
+  input  logic              [ 7:0] xgmii_rxc_i,
+  input  logic                     clk_i,
+  input  logic                     rst_i,
+  /// Set before traffic; what changes meanwhile may be misread once.
+  // verilator lint_off UNUSEDSIGNAL
+  input  port_cfg_t                cfg_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output from_rx_t                 rx_o,
+  input  to_rx_t                   rx_i,
+  /// Pulses, in the core's clock.
+  output eth_pkg::rx_stat_t        stat_o,
+  /// A frame is in here. Mixes both clocks: for simulators that skip idle time.
+  output logic                     busy_o
+);
+  import eth_pkg::*;
+
+  localparam int unsigned InfoDepth = 8;
+  localparam int unsigned FcsBytes = 4;
+  localparam int unsigned MacHeaderBytes = 14;
+  localparam int unsigned CountW = $clog2(MaxFrame / 8 + 2);
+  localparam int unsigned LengthW = 17;
+
+  typedef struct packed {
+    hdr_t         hdr;
+    logic [127:0] addr;
+  } info_t;
+
+  axis_if frame ();
+
+  info_t info, info_core;
+  logic info_valid, info_valid_core, acl_valid, acl_valid_core;
+  acl_key_t acl, acl_core;
+  rx_stat_t stat;
+  beat_t hold_q, put;
+  logic hold_valid_q, tail_q, put_valid, bad, mac_busy, beats_busy, crossing;
+  end_t              ending;
+  logic              end_put;
+  logic [       3:0] bytes;
+  logic [CountW-1:0] count_q;  // full beats of the frame so far
+  logic [LengthW-1:0] length, length_q;  // frame with MAC header and FCS, as IP says
+
+  xgmii_rx #(
+    .MaxFrame(MaxFrame)
+  ) u_mac (
+    .clk_i (clk_rx_i),
+    .rst_i (rst_rx_i),
+    .xgmii_rxd_i,
+    .xgmii_rxc_i,
+    .m_axis(frame),
+    .stat_o(stat),
+    .busy_o(mac_busy)
+  );
+
+  assign frame.tready = 1'b1;
+
+  header_parse u_parse (
+    .clk_i      (clk_rx_i),
+    .rst_i      (rst_rx_i),
+    .mac_i      (cfg_i.mac),
+    .vlan_bad_i (1'b0),
+    .frame,
+    .valid_o    (info_valid),
+    .hdr_o      (info.hdr),
+    .addr_o     (info.addr),
+    .acl_valid_o(acl_valid),
+    .acl_o      (acl)
+  );
+
+  // How the frame ends.
+  assign bytes = keep_bytes(frame.tkeep);
+  // Not IP: nothing is too short.
+  assign length = !info_valid ? length_q :
+      !(info.hdr.v4 || info.hdr.v6) ? '0 :
+      LengthW'(info.hdr.length) + LengthW'(MacHeaderBytes + FcsBytes);
+  assign end_put = frame.tvalid && frame.tlast;
+  assign ending.brief = LengthW'({count_q, 3'd0}) + LengthW'(bytes) < LengthW'(MinFrame);
+  assign bad = frame.tuser[0] || LengthW'({count_q, 3'd0}) + LengthW'(bytes) < length;
+  assign ending.bad = bad;
+
+  // One beat is held back until it is known whether the FCS begins in it.
+  always_comb begin
+    put       = hold_q;
+    put_valid = 1'b0;
+    if (tail_q) begin
+      put_valid = 1'b1;
+    end else if (frame.tvalid) begin
+      put_valid = hold_valid_q || (frame.tlast && bytes <= 4'(FcsBytes));
+      if (frame.tlast && bytes <= 4'(FcsBytes)) begin
+        put.keep = bytes_keep(4'(8 - FcsBytes) + bytes);
+        put.last = 1'b1;
+        put.bad  = bad;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_rx_i) begin
+    length_q <= length;
+    if (frame.tvalid) begin
+      hold_q.data <= frame.tdata;
+      hold_q.keep <= frame.tlast ? bytes_keep(bytes - 4'(FcsBytes)) : '1;
+      hold_q.last <= frame.tlast;
+      hold_q.bad  <= frame.tlast && bad;
+    end
+  end
+
+  always_ff @(posedge clk_rx_i) begin
+    if (rst_rx_i) begin
+      hold_valid_q <= 1'b0;
+      tail_q       <= 1'b0;
+      count_q      <= '0;
+    end else begin
+      tail_q <= 1'b0;
+      if (frame.tvalid) begin
+        hold_valid_q <= !frame.tlast;
+        tail_q       <= frame.tlast && bytes > 4'(FcsBytes);
+        count_q      <= frame.tlast ? '0 : count_q + 1'b1;
+      end
+    end
+  end
+
+  beat_fifo #(
+    .Depth(Beats)
+  ) u_beats (
+    .wclk_i  (clk_rx_i),
+    .wrst_i  (rst_rx_i),
+    .wvalid_i(put_valid),
+    .wdata_i (put),
+    .wbusy_o (beats_busy),
+    .rclk_i  (clk_i),
+    .rrst_i  (rst_i),
+    .rvalid_o(rx_o.beat_valid),
+    .rdata_o (rx_o.beat),
+    .rready_i(rx_i.beat_pop)
+  );
+
+  assign rx_o.hdr_valid = info_valid_core;
+  assign rx_o.hdr       = info_core.hdr;
+  assign rx_o.addr      = info_core.addr;
+  assign rx_o.req4      = info_valid_core && info_core.hdr.v4;
+  assign rx_o.req6      = info_valid_core && info_core.hdr.v6;
+  assign rx_o.acl_valid = acl_valid_core;
+  assign rx_o.acl       = acl_core;
+  assign busy_o         = mac_busy || beats_busy || crossing || rx_o.beat_valid || rx_o.end_valid;
+
+  if (AsyncRx) begin : gen_async
+    localparam int unsigned InfoCountW = $clog2(InfoDepth) + 1;
+    logic info_ready, acl_ready, ends_ready, stat_ready;
+    logic [InfoCountW-1:0] info_count, acl_count, stat_count;
+    logic     stat_valid;
+    rx_stat_t stat_core;
+
+    async_fifo #(
+      .data_t(info_t),
+      .Depth (InfoDepth)
+    ) u_info (
+      .wclk_i  (clk_rx_i),
+      .wrst_i  (rst_rx_i),
+      .wdata_i (info),
+      .wvalid_i(info_valid),
+      .wready_o(info_ready),
+      .wcount_o(info_count),
+      .rclk_i  (clk_i),
+      .rrst_i  (rst_i),
+      .rdata_o (info_core),
+      .rvalid_o(info_valid_core),
+      .rready_i(1'b1)
+    );
+
+    async_fifo #(
+      .data_t(acl_key_t),
+      .Depth (InfoDepth)
+    ) u_acl (
+      .wclk_i  (clk_rx_i),
+      .wrst_i  (rst_rx_i),
+      .wdata_i (acl),
+      .wvalid_i(acl_valid),
+      .wready_o(acl_ready),
+      .wcount_o(acl_count),
+      .rclk_i  (clk_i),
+      .rrst_i  (rst_i),
+      .rdata_o (acl_core),
+      .rvalid_o(acl_valid_core),
+      .rready_i(1'b1)
+    );
+
+    async_fifo #(
+      .data_t(end_t),
+      .Depth (Frames)
+    ) u_ends (
+      .wclk_i  (clk_rx_i),
+      .wrst_i  (rst_rx_i),
+      .wdata_i (ending),
+      .wvalid_i(end_put),
+      .wready_o(ends_ready),
+      .wcount_o(),
+      .rclk_i  (clk_i),
+      .rrst_i  (rst_i),
+      .rdata_o (rx_o.ending),
+      .rvalid_o(rx_o.end_valid),
+      .rready_i(rx_i.end_pop)
+    );
+
+    async_fifo #(
+      .data_t(rx_stat_t),
+      .Depth (InfoDepth)
+    ) u_stat (
+      .wclk_i  (clk_rx_i),
+      .wrst_i  (rst_rx_i),
+      .wdata_i (stat),
+      .wvalid_i(|stat),
+      .wready_o(stat_ready),
+      .wcount_o(stat_count),
+      .rclk_i  (clk_i),
+      .rrst_i  (rst_i),
+      .rdata_o (stat_core),
+      .rvalid_o(stat_valid),
+      .rready_i(1'b1)
+    );
+
+    assign stat_o   = stat_core & {$bits(rx_stat_t) {stat_valid}};
+    assign crossing = info_count != '0 || acl_count != '0 || stat_count != '0;
+
+`ifndef SYNTHESIS
+    always_ff @(posedge clk_rx_i) begin
+      if (!rst_rx_i) begin
+        a_info :
+        assert (info_ready || !info_valid)
+        else $error("a header found no room");
+        a_acl :
+        assert (acl_ready || !acl_valid)
+        else $error("a key found no room");
+        a_ends :
+        assert (ends_ready || !end_put)
+        else $error("the end of a frame found no room");
+        a_stat :
+        assert (stat_ready || stat == '0)
+        else $error("a count found no room");
+      end
+    end
+`endif
+  end else begin : gen_sync
+    logic ends_ready;
+
+    assign info_valid_core = info_valid;
+    assign info_core       = info;
+    assign acl_valid_core  = acl_valid;
+    assign acl_core        = acl;
+    assign stat_o          = stat;
+    assign crossing        = 1'b0;
+
+    sync_fifo #(
+      .data_t(end_t),
+      .Depth (Frames)
+    ) u_ends (
+      .clk_i,
+      .rst_i,
+      .wdata_i (ending),
+      .wvalid_i(end_put),
+      .wready_o(ends_ready),
+      .rdata_o (rx_o.ending),
+      .rvalid_o(rx_o.end_valid),
+      .rready_i(rx_i.end_pop),
+      .count_o ()
+    );
+
+`ifndef SYNTHESIS
+    always_ff @(posedge clk_i) begin
+      if (!rst_i) begin
+        a_ends :
+        assert (ends_ready || !end_put)
+        else $error("the end of a frame found no room");
+      end
+    end
+`endif
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_rx_i) begin
+    if (!rst_rx_i) begin
+      a_tail :
+      assert (!(tail_q && frame.tvalid))
+      else $error("a frame on the heels of another");
+    end
+  end
+`endif
+endmodule
