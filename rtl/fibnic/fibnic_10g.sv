@@ -6,8 +6,9 @@
 // Latency   : preamble in to preamble out, both on the pins, in lane 0, output free, clocks equal:
 //             8 + L cycles for IPv4, 10 + L for IPv6, L being the lookup's latency of the family
 //             (fib_lookup: ReadLatency 1: 3 and 9, ReadLatency 2: 6 and 18); 3 more with AsyncRx (2
-//             to 3 by the phase of the clocks), N - 1 more with one lookup for all. Lane 4 on one
-//             side makes it half a cycle more. The same for every frame and table.
+//             to 3 by the phase of the clocks), N - 1 more with one lookup for all, 1 more with
+//             Vlan. Lane 4 on one side makes it half a cycle more. The same for every frame and
+//             table.
 // Clock     : clk_i; clk_rx_i for the pins of each receiver. rst_i and rst_rx_i must overlap.
 // Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
 //             the first beat. m_host: tuser is {bad, port of arrival[3:0], verdict[4:0]}, bad with
@@ -36,6 +37,8 @@ module fibnic_10g #(
   parameter int unsigned AclRules = 64,
   /// 0: ports never store and check, and hold less.
   parameter int unsigned StoreAndCheck = 1,
+  /// Ports can take off and put on VLAN tags: one cycle more.
+  parameter bit Vlan = 1'b0,
   // Sizes of the tables, as fib_lookup has them.
   parameter int unsigned V4Leaves = 4096,
   parameter int unsigned V4Groups = 16,
@@ -112,7 +115,8 @@ module fibnic_10g #(
       .MaxFrame(MaxFrame),
       .Beats   (beats_held(MaxFrame, StoreAndCheck)),
       .Frames  (frames_held(MaxFrame, StoreAndCheck)),
-      .AsyncRx (AsyncRx)
+      .AsyncRx (AsyncRx),
+      .Vlan    (Vlan)
     ) u_rx (
       .clk_rx_i   (clk_rx_i[p]),
       .rst_rx_i   (rst_rx_i[p]),
@@ -127,7 +131,9 @@ module fibnic_10g #(
       .busy_o     (rx_busy[p])
     );
 
-    port_tx_10g u_tx (
+    port_tx_10g #(
+      .Vlan(Vlan)
+    ) u_tx (
       .clk_i,
       .rst_i,
       .cfg_i      (cfg[p]),

@@ -215,6 +215,8 @@ module fibnic_core
       .SumRegister  (SumRegister),
       .OutRegister  (OutRegister),
       .ByteDelay    (ByteDelay),
+      .Sram22       (Sram22),
+      .Sram22IndexW (Sram22IndexW),
       .DrainExtra   (DrainExtra)
     ) u_lookup (
       .clk_i,

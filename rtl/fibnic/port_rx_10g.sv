@@ -6,8 +6,9 @@
 // without it clk_rx_i must be clk_i.
 //
 // Latency   : preamble on the pins in cycle 0: rx_o.hdr_valid in cycle 6 (IPv4) or 8 (IPv6) without
-//             AsyncRx, in cycle 9 or 11 with it and equal clocks. The first beat is there by then;
-//             the end of a frame of 63 bytes 4 cycles later than its header without AsyncRx, else 3.
+//             AsyncRx, in cycle 9 or 11 with it and equal clocks, all one cycle later with Vlan. The
+//             first beat is there by then; the end of a frame of 63 bytes 4 cycles later than its
+//             header without AsyncRx, else 3.
 // Clock     : clk_rx_i (pins), clk_i (the rest).
 // Handshake : see from_rx_t. At most Beats beats may wait.
 // Drops     : never.
@@ -22,7 +23,9 @@ module port_rx_10g
   /// Frames that may wait for their verdict; a power of two.
   parameter int unsigned Frames = 64,
   /// Receive clock unrelated to the core clock.
-  parameter bit AsyncRx = 1'b1
+  parameter bit AsyncRx = 1'b1,
+  /// VLAN tags can be taken off: one cycle more.
+  parameter bit Vlan = 1'b0
 ) (
   input  logic                     clk_rx_i,
   input  logic                     rst_rx_i,
@@ -54,8 +57,10 @@ module port_rx_10g
     logic [127:0] addr;
   } info_t;
 
+  axis_if raw ();
   axis_if frame ();
 
+  logic vlan_bad, brief, vlan_busy;
   info_t info, info_core;
   logic info_valid, info_valid_core, acl_valid, acl_valid_core;
   acl_key_t acl, acl_core;
@@ -67,6 +72,7 @@ module port_rx_10g
   logic [       3:0] bytes;
   logic [CountW-1:0] count_q;  // full beats of the frame so far
   logic [LengthW-1:0] length, length_q;  // frame with MAC header and FCS, as IP says
+  logic [LengthW-1:0] received;
 
   xgmii_rx #(
     .MaxFrame(MaxFrame)
@@ -75,18 +81,42 @@ module port_rx_10g
     .rst_i (rst_rx_i),
     .xgmii_rxd_i,
     .xgmii_rxc_i,
-    .m_axis(frame),
+    .m_axis(raw),
     .stat_o(stat),
     .busy_o(mac_busy)
   );
 
   assign frame.tready = 1'b1;
 
+  if (Vlan) begin : gen_vlan
+    vlan_untag u_untag (
+      .clk_i     (clk_rx_i),
+      .rst_i     (rst_rx_i),
+      .tag_i     (cfg_i.tag_in),
+      .vid_i     (cfg_i.vid_in),
+      .s_axis    (raw),
+      .m_axis    (frame),
+      .vlan_bad_o(vlan_bad),
+      .brief_o   (brief),
+      .busy_o    (vlan_busy)
+    );
+  end else begin : gen_no_vlan
+    assign raw.tready   = frame.tready;
+    assign frame.tdata  = raw.tdata;
+    assign frame.tkeep  = raw.tkeep;
+    assign frame.tvalid = raw.tvalid;
+    assign frame.tlast  = raw.tlast;
+    assign frame.tuser  = raw.tuser;
+    assign vlan_bad     = 1'b0;
+    assign brief        = received < LengthW'(MinFrame);
+    assign vlan_busy    = 1'b0;
+  end
+
   header_parse u_parse (
     .clk_i      (clk_rx_i),
     .rst_i      (rst_rx_i),
     .mac_i      (cfg_i.mac),
-    .vlan_bad_i (1'b0),
+    .vlan_bad_i (vlan_bad),
     .frame,
     .valid_o    (info_valid),
     .hdr_o      (info.hdr),
@@ -96,15 +126,22 @@ module port_rx_10g
   );
 
   // How the frame ends.
-  assign bytes = keep_bytes(frame.tkeep);
+  assign bytes        = keep_bytes(frame.tkeep);
+  assign received     = LengthW'({count_q, 3'd0}) + LengthW'(bytes);
+  assign end_put      = frame.tvalid && frame.tlast;
+  assign bad          = frame.tuser[0] || received < length;
+  assign ending.brief = brief;
+  assign ending.bad   = bad;
+
   // Not IP: nothing is too short.
-  assign length = !info_valid ? length_q :
-      !(info.hdr.v4 || info.hdr.v6) ? '0 :
-      LengthW'(info.hdr.length) + LengthW'(MacHeaderBytes + FcsBytes);
-  assign end_put = frame.tvalid && frame.tlast;
-  assign ending.brief = LengthW'({count_q, 3'd0}) + LengthW'(bytes) < LengthW'(MinFrame);
-  assign bad = frame.tuser[0] || LengthW'({count_q, 3'd0}) + LengthW'(bytes) < length;
-  assign ending.bad = bad;
+  always_comb begin
+    length = length_q;
+    if (info_valid) begin
+      length = '0;
+      if (info.hdr.v4 || info.hdr.v6)
+        length = LengthW'(info.hdr.length) + LengthW'(MacHeaderBytes + FcsBytes);
+    end
+  end
 
   // One beat is held back until it is known whether the FCS begins in it.
   always_comb begin
@@ -163,13 +200,14 @@ module port_rx_10g
   );
 
   assign rx_o.hdr_valid = info_valid_core;
-  assign rx_o.hdr       = info_core.hdr;
-  assign rx_o.addr      = info_core.addr;
-  assign rx_o.req4      = info_valid_core && info_core.hdr.v4;
-  assign rx_o.req6      = info_valid_core && info_core.hdr.v6;
+  assign rx_o.hdr = info_core.hdr;
+  assign rx_o.addr = info_core.addr;
+  assign rx_o.req4 = info_valid_core && info_core.hdr.v4;
+  assign rx_o.req6 = info_valid_core && info_core.hdr.v6;
   assign rx_o.acl_valid = acl_valid_core;
-  assign rx_o.acl       = acl_core;
-  assign busy_o         = mac_busy || beats_busy || crossing || rx_o.beat_valid || rx_o.end_valid;
+  assign rx_o.acl = acl_core;
+  assign busy_o = mac_busy || vlan_busy || hold_valid_q || tail_q || beats_busy || crossing ||
+      rx_o.beat_valid || rx_o.end_valid;
 
   if (AsyncRx) begin : gen_async
     localparam int unsigned InfoCountW = $clog2(InfoDepth) + 1;

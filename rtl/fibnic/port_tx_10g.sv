@@ -8,7 +8,10 @@
 // Source    : dissertation section 5.1.2.4.
 module port_tx_10g
   import fibnic_pkg::*;
-(
+#(
+  /// Frames can leave with a VLAN tag.
+  parameter bit Vlan = 1'b0
+) (
   input  logic                     clk_i,
   input  logic                     rst_i,
   // Without a VLAN stage nothing is set here.
@@ -24,18 +27,37 @@ module port_tx_10g
 );
   axis_if out ();
 
-  assign out.tdata   = mac_i.beat.data;
-  assign out.tkeep   = mac_i.beat.keep;
-  assign out.tlast   = mac_i.beat.last;
-  assign out.tuser   = mac_i.beat.bad;
-  assign out.tvalid  = mac_i.valid;
-  assign mac_o.ready = out.tready;
+  to_mac_t   to_line;
+  from_mac_t from_line;
+
+  if (Vlan) begin : gen_vlan
+    vlan_tag u_tag (
+      .clk_i,
+      .rst_i,
+      .tag_i(cfg_i.tag_out),
+      .vid_i(cfg_i.vid_out),
+      .s_i  (mac_i),
+      .s_o  (mac_o),
+      .m_o  (to_line),
+      .m_i  (from_line)
+    );
+  end else begin : gen_no_vlan
+    assign to_line = mac_i;
+    assign mac_o   = from_line;
+  end
+
+  assign out.tdata       = to_line.beat.data;
+  assign out.tkeep       = to_line.beat.keep;
+  assign out.tlast       = to_line.beat.last;
+  assign out.tuser       = to_line.beat.bad;
+  assign out.tvalid      = to_line.valid;
+  assign from_line.ready = out.tready;
 
   xgmii_tx u_mac (
     .clk_i,
     .rst_i,
-    .start_i      (mac_i.start),
-    .ready_start_o(mac_o.ready_start),
+    .start_i      (to_line.start),
+    .ready_start_o(from_line.ready_start),
     .s_axis       (out),
     .xgmii_txd_o,
     .xgmii_txc_o,
