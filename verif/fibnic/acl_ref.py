@@ -110,6 +110,38 @@ def default_word(deny: bool) -> Write:
     return MEM_ACL, WORD_DEFAULT, int(deny)
 
 
+PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmp6": 58, "sctp": 132}
+
+
+def parse(text: str) -> Rule:
+    """Read a rule as crates/fib writes it."""
+    action, family, protocol, src, dst, *rest = text.split()
+    more = dict(zip(rest[::2], rest[1::2], strict=True))
+
+    def ports(name: str) -> tuple[int, int] | None:
+        if name not in more:
+            return None
+        first, _, last = more[name].partition("-")
+        return int(first), int(last or first)
+
+    arrivals = ALL_PORTS
+    if "in" in more:
+        names = more["in"].replace("none", "").split(",")
+        arrivals = sum(1 << int(name) for name in names if name)
+    families = {"v4": (4,), "v6": (6,), "any": (4, 6)}[family]
+    known = PROTOCOLS.get(protocol, protocol)
+    return Rule(
+        deny={"deny": True, "permit": False}[action],
+        families=frozenset(families),
+        src=None if src == "any" else ip_network(src),
+        dst=None if dst == "any" else ip_network(dst),
+        protocol=None if known == "any" else int(known),
+        src_ports=ports("sport"),
+        dst_ports=ports("dport"),
+        arrivals=arrivals,
+    )
+
+
 class Maker:
     """Makes rules that overlap, and keys at and beside their edges."""
 

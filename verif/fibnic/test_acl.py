@@ -15,10 +15,21 @@ from ipaddress import ip_address, ip_network
 
 import cocotb
 import pytest
-from acl_ref import WORD_DEFAULT, WORD_TERMS, Key, Maker, Rule, Write, decide, default_word, words
+from acl_ref import (
+    WORD_DEFAULT,
+    WORD_TERMS,
+    Key,
+    Maker,
+    Rule,
+    Write,
+    decide,
+    default_word,
+    parse,
+    words,
+)
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
-from harness import build_and_run
+from harness import ROOT, build_and_run
 
 V4 = frozenset((4,))
 BOTH = frozenset((4, 6))
@@ -224,6 +235,16 @@ async def reset_empties(dut) -> None:
     await bench.step(key)
     await bench.settle()
     assert bench.checked == 2 and bench.denied == 1
+
+
+def test_words_of_crates_fib() -> None:
+    """The words of this bench are those that crates/fib writes (its tests read the same file)."""
+    text = (ROOT / "crates" / "fib" / "tests" / "acl_words.txt").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(lines) > 5
+    for line in lines:
+        rule, _, data = line.partition("|")
+        assert [word for _, _, word in words(0, parse(rule))] == [int(w, 16) for w in data.split()]
 
 
 # Rules, Latency, keys at rest.

@@ -27,7 +27,7 @@ pub struct Field {
 }
 
 impl Field {
-    const fn new(name: &'static str, lsb: u32, width: u32) -> Self {
+    pub(crate) const fn new(name: &'static str, lsb: u32, width: u32) -> Self {
         Self { name, lsb, width }
     }
 

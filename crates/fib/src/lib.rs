@@ -34,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 mod alloc;
 mod error;
 mod exact;
