@@ -141,14 +141,15 @@ pub struct Outcome {
     pub bytes: Vec<u8>,
     /// It ended bad: it leaves with a spoiled FCS, or is marked for the host. Not if dropped.
     pub spoiled: bool,
-    /// The frame is a runt whose end may or may not be known before it would leave: the verdict may
+    /// The frame is a runt whose end may or may not be known before it leaves (at 1G): the verdict may
     /// be [`Verdict::DropRunt`] instead.
     pub may_be_runt: bool,
     /// How the MAC counts it.
     pub received: Received,
     /// What the access list was asked; `None` for what is not IP or has no whole header.
     pub key: Option<AclKey>,
-    /// The rule of the access list that the key hits, whatever the verdict.
+    /// The rule of the access list that decided, and counts it; only frames that got as far as the
+    /// list have one, whatever becomes of them then.
     pub rule: Option<usize>,
     /// Store-and-check begins with the end of this frame.
     pub check_begins: bool,
@@ -255,34 +256,36 @@ impl SwitchModel {
         }
         let (frame, received) = self.receive(frame, error);
         let (untagged, vlan_bad) = self.untag(port, frame);
-        let headers = headers::read(&untagged, port);
-        let (packet, key) = match headers {
-            Headers::Ip(packet) => (Some(packet), Some(packet.key)),
-            _ => (None, None),
+        let headers = headers::read(&untagged, port, self.config.media);
+        let packet = match headers {
+            Headers::Ip(packet) => Some(packet),
+            _ => None,
         };
-        let (deny, rule) = key.map_or((false, None), |key| self.acl.decide(&key));
+        let key = packet.map(|packet| packet.key);
         let short = packet.is_some_and(|packet| is_short(&untagged, &packet));
         let bad = received != Received::Good || short;
         let runt = frame.len() < MIN_FRAME;
 
-        let (verdict, next_hop) = if headers == Headers::Incomplete || stored && runt {
+        let mut rule = None;
+        let (planned, next_hop) = if headers == Headers::Incomplete {
             (Verdict::DropRunt, None)
-        } else if stored && bad {
-            (Verdict::DropBad, None)
         } else if vlan_bad {
             (Verdict::DropVlan, None)
         } else if let Some(verdict) = self.judge_link(port, &untagged) {
             (verdict, None)
         } else if let Some(packet) = packet {
-            self.judge_packet(&packet, deny)
+            self.judge_packet(&packet, &mut rule)
         } else {
             (Verdict::HostNotIp, None)
         };
-        // At 10G the lookup takes longer than the rest of a runt; nothing else waits for it.
-        let in_time = self.config.media == Media::Xgmii && packet.is_some();
-        let (verdict, next_hop) = match runt && in_time {
-            true => (Verdict::DropRunt, None),
-            false => (verdict, next_hop),
+        // What is not forwarded waits until it is known to be no runt; what is forwarded at 1G can't.
+        let leaves = planned == Verdict::Forward && self.config.media == Media::Gmii && !stored;
+        let verdict = if planned == Verdict::DropRunt || runt && !leaves {
+            Verdict::DropRunt
+        } else if stored && bad {
+            Verdict::DropBad
+        } else {
+            planned
         };
 
         let mut body = untagged;
@@ -307,7 +310,7 @@ impl SwitchModel {
             egress,
             bytes,
             spoiled: bad && egress.is_some(),
-            may_be_runt: runt && verdict != Verdict::DropRunt,
+            may_be_runt: runt && leaves,
             received,
             key,
             rule,
@@ -367,7 +370,7 @@ impl SwitchModel {
     fn too_short(&self, port: u8, frame: &[u8]) -> bool {
         let (frame, _) = self.receive(frame, false);
         let (frame, _) = self.untag(port, frame);
-        match headers::read(&frame, port) {
+        match headers::read(&frame, port, self.config.media) {
             Headers::Ip(packet) => is_short(&frame, &packet),
             _ => false,
         }
@@ -385,11 +388,21 @@ impl SwitchModel {
     }
 
     /// The IP packet; with [`Verdict::Forward`] the egress port and the neighbour's MAC address.
-    fn judge_packet(&self, packet: &Packet, deny: bool) -> (Verdict, Option<(u8, [u8; 6])>) {
+    fn judge_packet(
+        &self,
+        packet: &Packet,
+        rule: &mut Option<usize>,
+    ) -> (Verdict, Option<(u8, [u8; 6])>) {
         let objections = packet.objections;
+        if objections.bad_header {
+            return (Verdict::DropHeader, None);
+        }
+        if objections.martian {
+            return (Verdict::DropMartian, None);
+        }
+        let deny;
+        (deny, *rule) = self.acl.decide(&packet.key);
         let before_route = [
-            (objections.bad_header, Verdict::DropHeader),
-            (objections.martian, Verdict::DropMartian),
             (deny, Verdict::DropAcl),
             (objections.local_only, Verdict::HostLocal),
             (objections.options, Verdict::HostOptions),

@@ -759,6 +759,17 @@ fn runts_are_dropped_whole_if_their_end_is_known() {
             assert!(outcome.may_be_runt && outcome.spoiled);
         }
     }
+    // What is not forwarded waits until it is known.
+    let mut other = good4();
+    other.frame[12] = 9;
+    for media in [Media::Xgmii, Media::Gmii] {
+        let outcome = switch_of(media).forward(1, &other.clone().frame()[..63], false);
+        let outcome = outcome.unwrap();
+        assert_eq!(
+            (outcome.verdict, outcome.may_be_runt),
+            (Verdict::DropRunt, false)
+        );
+    }
     assert!(switch().forward(1, &[], false).is_none());
 }
 
@@ -915,6 +926,8 @@ fn the_first_rule_that_matches_decides() {
     assert_eq!(to(good4().with(9, 6).with(23, 22), 1), (true, Some(3)));
     assert_eq!(to(good4().with(23, 22), 1), (false, None));
     assert_eq!(to(good6(), 1), (false, None));
+    // A frame that is dropped for its header counts for no rule.
+    assert_eq!(to(echo().with(0, 0x55), 1), (false, None));
     switch.acl.default_deny = true;
     let outcome = switch.forward(1, &good6().frame(), false).unwrap();
     assert_eq!((outcome.verdict, outcome.rule), (Verdict::DropAcl, None));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the headers of a frame say, as far as hardware looks.
 
+use super::Media;
 use super::acl::AclKey;
 
+const BEAT_BYTES: usize = 8;
 const MAC_BYTES: usize = 14;
 const V4_BYTES: usize = 20;
 const V6_BYTES: usize = 40;
@@ -68,8 +70,9 @@ pub(super) enum Headers {
 }
 
 /// Reads a frame without tag. The FCS may be read as if it were data, as hardware does, which does
-/// not know yet that the frame ends.
-pub(super) fn read(frame: &[u8], port: u8) -> Headers {
+/// not know yet that the frame ends. At 10G a header is there when the beat is in which it ends;
+/// bytes that are missing then are zeros.
+pub(super) fn read(frame: &[u8], port: u8, media: Media) -> Headers {
     let bytes = Bytes(frame);
     if frame.len() < MAC_BYTES {
         return Headers::Incomplete;
@@ -78,6 +81,10 @@ pub(super) fn read(frame: &[u8], port: u8) -> Headers {
         TYPE_V4 => (MAC_BYTES + V4_BYTES, read_v4),
         TYPE_V6 => (MAC_BYTES + V6_BYTES, read_v6),
         _ => return Headers::NotIp,
+    };
+    let needs = match media {
+        Media::Xgmii => (needs - 1) / BEAT_BYTES * BEAT_BYTES + 1,
+        Media::Gmii => needs,
     };
     if frame.len() < needs {
         return Headers::Incomplete;
