@@ -196,10 +196,9 @@ pub fn read_icmp(frame: &[u8]) -> Icmp {
         V4 => {
             assert_eq!(packet[0], 0x45);
             assert_eq!(sum16(&[&packet[..20]]), 0xFFFF);
-            assert_eq!(
-                usize::from(u16::from_be_bytes([packet[2], packet[3]])),
-                packet.len()
-            );
+            // The rest is padding.
+            let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+            let packet = &packet[..length];
             assert_eq!(packet[9], ICMP);
             let icmp = &packet[20..];
             assert_eq!(sum16(&[icmp]), 0xFFFF);
@@ -222,7 +221,7 @@ pub fn read_icmp(frame: &[u8]) -> Icmp {
         V6 => {
             assert_eq!(packet[0] >> 4, 6);
             let length = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
-            assert_eq!(length + 40, packet.len());
+            let packet = &packet[..length + 40];
             assert_eq!(packet[6], ICMP6);
             let address = |at: usize| -> Ipv6Addr {
                 let bytes: [u8; 16] = packet[at..at + 16].try_into().unwrap();
