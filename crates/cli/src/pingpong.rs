@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use rack::capture::{write_pcapng, write_perfetto};
 use rack::platform::Platform;
 use rack::rack::wave_file;
-use rack::record::STAGES;
+use rack::record::{STAGES, Spread};
 use rack::run::{Options, Outcome, rtl, run as run_topology};
-use rack::topology::{Format, Pair, ProgramSpec, Rate};
-use rack::{Error, Picoseconds, Topology};
+use rack::topology::{Format, MOST_SWITCHES, Pair, ProgramSpec, Rate};
+use rack::{Error, NetSpeed, Picoseconds, Topology};
 use serde::Serialize;
 
 use crate::text::{self, Summary};
@@ -32,9 +32,12 @@ pub struct Arguments {
     /// Line rate
     #[arg(long, default_value = "10g")]
     rate: RateArgument,
-    /// Metres of cable
-    #[arg(long, default_value_t = 1.0)]
-    cable_m: f64,
+    /// Switches in a row between the hosts
+    #[arg(long, default_value_t = 0)]
+    switches: usize,
+    /// Metres of cable in all [default: 1; with one switch 20, with more 200, as in chapter 6]
+    #[arg(long, visible_alias = "metres")]
+    cable_m: Option<f64>,
     /// Constants of hosts and PHYs: keio-2016, modern, or a .toml file
     #[arg(long, default_value = "keio-2016")]
     platform: String,
@@ -46,7 +49,7 @@ pub struct Arguments {
     seed: u64,
     /// Take hosts, NICs, cables and program from a topology file
     #[arg(long, value_name = "FILE", conflicts_with_all =
-        ["bytes", "loops", "warmup", "rate", "cable_m", "platform", "format", "seed"])]
+        ["bytes", "loops", "warmup", "rate", "switches", "cable_m", "platform", "format", "seed"])]
     topology: Option<PathBuf>,
     /// Write a timeline for ui.perfetto.dev
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "pingpong.trace.json")]
@@ -54,7 +57,7 @@ pub struct Arguments {
     /// Write all frames and TLPs
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "pingpong.pcapng")]
     pcap: Option<PathBuf>,
-    /// Write waves of the first two measured round trips, a file for each NIC: NAME.HOST.fst
+    /// Write waves of the first two measured round trips, a file for each NIC and switch: NAME.HOST.fst
     #[arg(long, value_name = "NAME.fst", num_args = 0..=1, default_missing_value = "pingpong.fst")]
     waves: Option<PathBuf>,
     /// Simulate idle clock cycles too (slower, same result)
@@ -73,17 +76,40 @@ const PAPER_ONE_WAY_10G: f64 = 1_081.0;
 const PAPER_ONE_WAY_1G: f64 = 5_154.0;
 /// 223 + 300 + 223.
 const PAPER_CONSTANTS_10G: f64 = 746.0;
+/// Table 4.6: computed with one switch of 380 ns.
+const PAPER_IN_RACK_10G: f64 = 1_460.0;
+/// Table 4.6: computed with four of them and 200 m.
+const PAPER_BETWEEN_RACKS_10G: f64 = 3_600.0;
+/// Section 4.3.5: an Arista 7150.
+const PAPER_SWITCH_10G: f64 = 380.0;
+/// Table 5.2: FIBNIC with its PHYs, IPv4.
+const PAPER_SWITCH_1G: f64 = 976.0;
+/// Section 6.6: cables in a rack with one switch.
+const METRES_IN_RACK: f64 = 20.0;
+/// Section 6.6: cables between racks, with four switches.
+const METRES_BETWEEN_RACKS: f64 = 200.0;
 
 /// One row of the breakdown.
 #[derive(Debug, Serialize)]
 struct Stage {
-    name: &'static str,
+    name: String,
     mean_ns: f64,
     min_ns: f64,
     max_ns: f64,
     /// `rtl`, `constant`, `constant+clock` or `not published`.
     kind: &'static str,
     source: String,
+}
+
+/// A switch on the way, from the first byte of the preamble in to the first out.
+#[derive(Debug, Serialize)]
+struct SwitchRow {
+    name: String,
+    mean_ns: f64,
+    min_ns: f64,
+    max_ns: f64,
+    min_cycles: f64,
+    max_cycles: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,6 +122,7 @@ struct Report<'a> {
     round_trip_ns: Summary,
     one_way_ns: Summary,
     stages: &'a [Stage],
+    switches: &'a [SwitchRow],
     rtl_ns: f64,
     constants_ns: f64,
     simulated_ns: f64,
@@ -111,23 +138,33 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     }
     rack::topology::check_pingpong(arguments.bytes, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
-    if !(0.0..=100_000.0).contains(&arguments.cable_m) {
+    let metres = arguments.cable_m.unwrap_or(match arguments.switches {
+        0 => 1.0,
+        1 => METRES_IN_RACK,
+        _ => METRES_BETWEEN_RACKS,
+    });
+    if !(0.0..=100_000.0).contains(&metres) {
         return Err(Error::Config(format!(
-            "--cable-m: {} is no length; write 0 to 100000",
-            arguments.cable_m
+            "--cable-m: {metres} is no length; write 0 to 100000"
         )));
     }
-    Topology::pair(Pair {
+    if arguments.switches > MOST_SWITCHES {
+        return Err(Error::Config(format!(
+            "--switches: {} are too many; write 0 to {MOST_SWITCHES}",
+            arguments.switches
+        )));
+    }
+    let pair = Pair {
         platform: arguments.platform.clone(),
         seed: arguments.seed,
         rate: arguments.rate.into(),
         format: arguments.format.into(),
-        metres: arguments.cable_m,
+        metres,
         bytes: arguments.bytes,
         loops: arguments.loops,
         warmup: arguments.warmup,
-    })
-    .checked()
+    };
+    Topology::row(pair, arguments.switches).checked()
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
@@ -146,14 +183,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if let Some(path) = &arguments.trace {
         write_perfetto(&outcome, path)?;
     }
-    let stages = breakdown(&topology, &outcome)?;
+    let switches = switch_rows(&topology, &outcome);
+    let stages = breakdown(&topology, &outcome, &switches)?;
     let out = if arguments.json {
-        json(arguments, &topology, &outcome, &stages)
+        json(arguments, &topology, &outcome, &stages, &switches)
     } else {
-        let mut out = report(&topology, &outcome, &stages);
+        let mut out = report(&topology, &outcome, &stages, &switches);
         let waves = arguments.waves.iter().flat_map(|path| {
-            let names = outcome.names.iter();
-            names.map(|host| wave_file(path, host))
+            let switches = outcome.switches.iter().map(|switch| &switch.name);
+            let names = outcome.names.iter().chain(switches);
+            names.map(|name| wave_file(path, name))
         });
         let files_written = [&arguments.trace, &arguments.pcap].into_iter().flatten();
         for path in files_written.cloned().chain(waves) {
@@ -172,35 +211,87 @@ fn rate_of(topology: &Topology) -> Rate {
     topology.host[0].nic.rate
 }
 
-/// The stages of the record, with the wire taken apart and a source for each.
-fn breakdown(topology: &Topology, outcome: &Outcome) -> Result<Vec<Stage>, Error> {
-    let platform = Platform::load(&topology.platform)?;
-    let rate = rate_of(topology);
-    let phy = platform.phy(rate.into());
-    let (phy_delay, cable_delay) = outcome.cable;
-    let spread = &outcome.record.stages;
-    let [store, down, transmit, frame, hop, receive, up, poll]: [_; STAGES] =
-        std::array::from_fn(|index| {
-            let stage = &spread[index];
-            (stage.mean_ns(), stage.min.as_ns(), stage.max.as_ns())
-        });
-    let fixed = |time: Picoseconds| (time.as_ns(), time.as_ns(), time.as_ns());
-    let both = (phy_delay + cable_delay).as_ns();
-    let align = (hop.0 - both, hop.1 - both, hop.2 - both);
-    let top = match rate {
-        Rate::Ten => "ipnuma_nic_10g",
-        Rate::One => "ipnuma_nic_1g",
-    };
-    let mut stages = Vec::new();
-    let mut add = |name, (mean_ns, min_ns, max_ns): (f64, f64, f64), kind, source: String| {
-        stages.push(Stage {
-            name,
+/// Mean, least and most, in nanoseconds.
+type Times = (f64, f64, f64);
+
+fn times(spread: &Spread) -> Times {
+    (spread.mean_ns(), spread.min.as_ns(), spread.max.as_ns())
+}
+
+/// The switches on the way, in order.
+fn switch_rows(topology: &Topology, outcome: &Outcome) -> Vec<SwitchRow> {
+    let period = NetSpeed::from(rate_of(topology)).net_period_ps() as f64 / 1e3;
+    let rows = outcome.path.iter().filter_map(|number| {
+        let switch = &outcome.switches[*number];
+        let (mean_ns, min_ns, max_ns) = times(outcome.record.switches.get(&switch.id)?);
+        Some(SwitchRow {
+            name: switch.name.clone(),
+            mean_ns,
+            min_ns,
+            max_ns,
+            min_cycles: min_ns / period,
+            max_cycles: max_ns / period,
+        })
+    });
+    rows.collect()
+}
+
+impl Stage {
+    fn new(
+        name: &str,
+        (mean_ns, min_ns, max_ns): Times,
+        kind: &'static str,
+        source: String,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
             mean_ns,
             min_ns,
             max_ns,
             kind,
             source,
-        });
+        }
+    }
+}
+
+impl SwitchRow {
+    fn stage(&self, top: &str) -> Stage {
+        let cycles = if self.min_cycles == self.max_cycles {
+            format!("{} cycles", self.min_cycles)
+        } else {
+            format!("{} to {} cycles", self.min_cycles, self.max_cycles)
+        };
+        Stage::new(
+            &format!("switch {}", self.name),
+            (self.mean_ns, self.min_ns, self.max_ns),
+            "RTL",
+            format!("{top}: {cycles}, preamble in to out"),
+        )
+    }
+}
+
+/// The stages of the record, with the network taken apart and a source for each.
+fn breakdown(
+    topology: &Topology,
+    outcome: &Outcome,
+    switches: &[SwitchRow],
+) -> Result<Vec<Stage>, Error> {
+    let platform = Platform::load(&topology.platform)?;
+    let rate = rate_of(topology);
+    let [store, down, transmit, _, frame, receive, up, poll]: [Times; STAGES] =
+        std::array::from_fn(|index| times(&outcome.record.stages[index]));
+    let fixed = |time: Picoseconds| (time.as_ns(), time.as_ns(), time.as_ns());
+    let constants = &outcome.constants;
+    let links = times(&outcome.record.links);
+    let constant = constants.sum().as_ns();
+    let align = (links.0 - constant, links.1 - constant, links.2 - constant);
+    let (nic, switch) = match rate {
+        Rate::Ten => ("ipnuma_nic_10g", "fibnic_10g"),
+        Rate::One => ("ipnuma_nic_1g", "fibnic_1g"),
+    };
+    let mut stages = Vec::new();
+    let mut add = |name: &str, times, kind, source| {
+        stages.push(Stage::new(name, times, kind, source));
     };
     let unpublished = |constant: &rack::platform::Constant| {
         if constant.value().is_some() {
@@ -221,32 +312,44 @@ fn breakdown(topology: &Topology, outcome: &Outcome) -> Result<Vec<Stage>, Error
         "NIC transmit",
         transmit,
         "RTL",
-        format!("{top}: TLP in to word out"),
+        format!("{nic}: TLP in to word out"),
     );
+    let phy = platform.phy(rate.into()).cite();
+    let metre = platform.cable_metre.cite();
+    if switches.is_empty() {
+        add("PHY, both", fixed(constants.phy), "constant", phy);
+        add("cable", fixed(constants.cable), "constant", metre);
+        let source = "until the receiving MAC's edge".to_owned();
+        add("receive clock", align, "RTL", source);
+    } else {
+        add("PHY, both NICs", fixed(constants.phy), "constant", phy);
+        let (kind, source) = unpublished(platform.switch_phy(rate.into()));
+        let name = match switches.len() {
+            1 => "PHY, switch".to_owned(),
+            count => format!("PHY, {count} switches"),
+        };
+        let time = constants.switch_phy.unwrap_or_default();
+        add(&name, fixed(time), kind, source);
+        let name = format!("{} cables", switches.len() + 1);
+        add(&name, fixed(constants.cable), "constant", metre);
+        let source = format!("until the edges of {} MACs", switches.len() + 1);
+        add("receive clocks", align, "RTL", source);
+    }
+    stages.extend(switches.iter().map(|row| row.stage(switch)));
+    let mut add = |name: &str, times, kind, source| {
+        stages.push(Stage::new(name, times, kind, source));
+    };
     add(
         "frame on the wire",
         frame,
         "RTL",
-        format!("{top}: first to last word"),
-    );
-    add("PHY, both", fixed(phy_delay), "constant", phy.cite());
-    add(
-        "cable",
-        fixed(cable_delay),
-        "constant",
-        platform.cable_metre.cite(),
-    );
-    add(
-        "receive clock",
-        align,
-        "RTL",
-        "until the receiving MAC's edge".to_owned(),
+        format!("{nic}: first to last word"),
     );
     add(
         "NIC receive",
         receive,
         "RTL",
-        format!("{top}: word in to TLP out"),
+        format!("{nic}: word in to TLP out"),
     );
     add("PCIe up", up, "constant", platform.dma_write_latency.cite());
     let (kind, source) = unpublished(&platform.poll_period);
@@ -278,12 +381,22 @@ fn describe(topology: &Topology) -> String {
         .map(|cable| *cable.metres.as_ref())
         .sum();
     let (platform, seed) = (&topology.platform, topology.seed);
+    let switches = match topology.switch.len() {
+        0 => String::new(),
+        1 => " 1 switch,".to_owned(),
+        count => format!(" {count} switches,"),
+    };
     format!(
-        "{bytes} bytes, {loops} round trips, {rate}, {format}, {metres} m, {platform}, seed {seed}"
+        "{bytes} bytes, {loops} round trips, {rate}, {format},{switches} {metres} m, {platform}, seed {seed}"
     )
 }
 
-fn report(topology: &Topology, outcome: &Outcome, stages: &[Stage]) -> String {
+fn report(
+    topology: &Topology,
+    outcome: &Outcome,
+    stages: &[Stage],
+    switches: &[SwitchRow],
+) -> String {
     let mut out = format!("ipnuma pingpong: {}\n\n", describe(topology));
     let one_way = Summary::of(&outcome.record.one_ways);
     out += &Summary::head("");
@@ -308,7 +421,7 @@ fn report(topology: &Topology, outcome: &Outcome, stages: &[Stage]) -> String {
         "\n  simulated in RTL {rtl:.1} ns, assumed constants {constants:.1} ns (sources: ipnuma platform {})",
         topology.platform
     );
-    out += &beside_the_paper(topology, one_way.mean, rtl);
+    out += &beside_the_paper(topology, outcome, switches, one_way.mean, rtl);
     let seconds = outcome.wall_seconds.max(1e-9);
     let _ = writeln!(
         out,
@@ -321,8 +434,14 @@ fn report(topology: &Topology, outcome: &Outcome, stages: &[Stage]) -> String {
     out
 }
 
-/// What the dissertation measured with the same program, where it did.
-fn beside_the_paper(topology: &Topology, ours: f64, rtl: f64) -> String {
+/// What the dissertation has for the same, where it has something.
+fn beside_the_paper(
+    topology: &Topology,
+    outcome: &Outcome,
+    switches: &[SwitchRow],
+    ours: f64,
+    rtl: f64,
+) -> String {
     let ProgramSpec::Pingpong { bytes, .. } = topology.program.as_ref();
     if *bytes != 4 || topology.platform != "keio-2016" {
         return "\n  The dissertation measured 4 bytes on keio-2016 only; nothing to set beside this.\n".to_owned();
@@ -331,36 +450,69 @@ fn beside_the_paper(topology: &Topology, ours: f64, rtl: f64) -> String {
         "\n{:<34}{:>10}{:>10}{:>18}\n",
         "one way, ns", "paper", "ours", "difference"
     );
-    let (paper, place) = match rate_of(topology) {
-        Rate::Ten => (PAPER_ONE_WAY_10G, "measured (section 4.2.3)"),
-        Rate::One => (PAPER_ONE_WAY_1G, "measured (table 4.5, halved)"),
+    let mut compare = |place: &str, paper: f64, ours: f64| {
+        let difference = ours - paper;
+        let percent = 100.0 * difference / paper;
+        let _ = writeln!(
+            out,
+            "  {place:<32}{paper:>10.0}{ours:>10.1}{:>18}",
+            format!("{difference:+.1} ({percent:+.1} %)")
+        );
     };
-    let difference = ours - paper;
-    let percent = 100.0 * difference / paper;
-    let _ = writeln!(
-        out,
-        "  {place:<32}{paper:>10.0}{ours:>10.1}{:>18}",
-        format!("{difference:+.1} ({percent:+.1} %)")
-    );
-    if rate_of(topology) == Rate::Ten {
-        let rest = PAPER_ONE_WAY_10G - PAPER_CONSTANTS_10G;
-        let _ = writeln!(
-            out,
-            "  {:<32}{PAPER_CONSTANTS_10G:>10.0}{:>10.1}   ours: all but the RTL",
-            "its constants (figure 3.8, 4 B)",
-            ours - rtl
-        );
-        let _ = writeln!(
-            out,
-            "  {:<32}{rest:>10.0}{rtl:>10.1}   ours: the RTL, and nothing more",
-            "unexplained: 1081 - 746"
-        );
-        out += "  The 300 ns of the PHYs include a MAC and FIFOs that the RTL simulates as well.\n";
+    let rate = rate_of(topology);
+    if switches.is_empty() {
+        match rate {
+            Rate::Ten => compare("measured (section 4.2.3)", PAPER_ONE_WAY_10G, ours),
+            Rate::One => compare("measured (table 4.5, halved)", PAPER_ONE_WAY_1G, ours),
+        }
+        if rate == Rate::Ten {
+            let rest = PAPER_ONE_WAY_10G - PAPER_CONSTANTS_10G;
+            let _ = writeln!(
+                out,
+                "  {:<32}{PAPER_CONSTANTS_10G:>10.0}{:>10.1}   ours: all but the RTL",
+                "its constants (figure 3.8, 4 B)",
+                ours - rtl
+            );
+            let _ = writeln!(
+                out,
+                "  {:<32}{rest:>10.0}{rtl:>10.1}   ours: the RTL, and nothing more",
+                "unexplained: 1081 - 746"
+            );
+            out += "  The 300 ns of the PHYs include a MAC and FIFOs that the RTL simulates as well.\n";
+        }
+        return out;
+    }
+    let count = switches.len() as f64;
+    let each = switches.iter().map(|row| row.mean_ns).sum::<f64>() / count;
+    let phy = outcome.constants.switch_phy.unwrap_or_default().as_ns() / count;
+    match rate {
+        Rate::Ten => {
+            match switches.len() {
+                1 => compare("computed, in a rack (table 4.6)", PAPER_IN_RACK_10G, ours),
+                4 => compare(
+                    "computed, 4 and 200 m (tab. 4.6)",
+                    PAPER_BETWEEN_RACKS_10G,
+                    ours,
+                ),
+                _ => {}
+            }
+            compare("a switch (Arista 7150, sec. 4.3.5)", PAPER_SWITCH_10G, each);
+            out += "  Ours is the switch's RTL; what its PHYs add at 10G is not published.\n";
+        }
+        Rate::One => {
+            compare("FIBNIC with PHYs (table 5.2)", PAPER_SWITCH_1G, each + phy);
+        }
     }
     out
 }
 
-fn json(arguments: &Arguments, topology: &Topology, outcome: &Outcome, stages: &[Stage]) -> String {
+fn json(
+    arguments: &Arguments,
+    topology: &Topology,
+    outcome: &Outcome,
+    stages: &[Stage],
+    switches: &[SwitchRow],
+) -> String {
     let ProgramSpec::Pingpong { bytes, loops, .. } = topology.program.as_ref();
     let (rtl_ns, constants_ns) = parts(stages);
     let file = arguments
@@ -377,6 +529,7 @@ fn json(arguments: &Arguments, topology: &Topology, outcome: &Outcome, stages: &
         round_trip_ns: Summary::of(&outcome.round_trips),
         one_way_ns: Summary::of(&outcome.record.one_ways),
         stages,
+        switches,
         rtl_ns,
         constants_ns,
         simulated_ns: outcome.simulated.as_ns(),

@@ -33,6 +33,8 @@ pub enum Message {
     Credits(u32),
     /// One word of the MAC's interface, on the pins of the receiving PHY side.
     Word {
+        /// The port of a switch; 0 for a NIC.
+        port: usize,
         /// The word.
         word: NetWord,
         /// The packet whose frame ends in this word.
@@ -40,6 +42,8 @@ pub enum Message {
     },
     /// Of a component to itself: the CPU goes on.
     Wake,
+    /// Of a switch to itself: its host side looks at its timers. Nobody waits for this.
+    Tick,
     /// Of a component to itself: a clock edge.
     Edge,
 }
@@ -50,7 +54,7 @@ impl Message {
     const fn class(&self) -> u8 {
         match self {
             Self::Tlp(_) | Self::Credits(_) | Self::Word { .. } => 0,
-            Self::Wake => 1,
+            Self::Wake | Self::Tick => 1,
             Self::Edge => 2,
         }
     }
@@ -114,7 +118,10 @@ impl Outbox {
 pub struct Calendar {
     heap: BinaryHeap<Event>,
     sequences: Vec<u64>,
+    /// Messages that may bring a program on: neither edges nor ticks.
     waiting: usize,
+    ticks: usize,
+    edges: usize,
 }
 
 impl Calendar {
@@ -132,11 +139,11 @@ impl Calendar {
                 self.sequences.resize(index + 1, 0);
             }
             let class = message.class();
+            *self.count(&message) += 1;
             // Edges have an order of their own: skipping them must not renumber messages.
-            let sequence = if class == 2 {
+            let sequence = if matches!(message, Message::Edge) {
                 0
             } else {
-                self.waiting += 1;
                 self.sequences[index] += 1;
                 self.sequences[index]
             };
@@ -151,17 +158,29 @@ impl Calendar {
         }
     }
 
+    /// The count that a message belongs to.
+    fn count(&mut self, message: &Message) -> &mut usize {
+        match message {
+            Message::Edge => &mut self.edges,
+            Message::Tick => &mut self.ticks,
+            _ => &mut self.waiting,
+        }
+    }
+
     /// Takes the next event.
     pub fn take(&mut self) -> Option<Event> {
         let event = self.heap.pop()?;
-        if event.class != 2 {
-            self.waiting -= 1;
-        }
+        *self.count(&event.message) -= 1;
         Some(event)
     }
 
-    /// Whether nothing but clock edges is to come.
+    /// Whether nothing is to come that a program could wait for, but for what clock edges may bring.
     pub fn only_edges(&self) -> bool {
         self.waiting == 0
+    }
+
+    /// Whether nothing is to come that a program could wait for, and no clock runs.
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.edges == 0
     }
 }

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::calendar::ComponentId;
 use crate::error::Error;
+use crate::pins::PORTS;
 use crate::record::{Packet, Point};
 use crate::run::Outcome;
 use crate::time::Picoseconds;
@@ -33,7 +34,8 @@ const FCS_BYTES: usize = 4;
 /// Nanoseconds, as `if_tsresol` has it.
 const NANOSECONDS: u8 = 9;
 
-/// Writes every kept frame and TLP: one interface for the cable at each NIC, one for its PCI Express link.
+/// Writes every kept frame and TLP: one interface for the cable at each NIC and at each port of a switch, with the
+/// frames that are sent there, and one for each PCI Express link.
 ///
 /// TLPs have link type USER0 (147); the project's dissector takes them apart.
 pub fn write_pcapng(outcome: &Outcome, path: &Path) -> Result<(), Error> {
@@ -56,11 +58,22 @@ pub fn write_pcapng(outcome: &Outcome, path: &Path) -> Result<(), Error> {
             .and_then(|_| interface(format!("{name} pcie"), DataLink::USER0))
             .map_err(|error| failed(path, error))?;
     }
+    for switch in &outcome.switches {
+        for port in 0..PORTS {
+            interface(format!("{}:{port} cable", switch.name), DataLink::ETHERNET)
+                .map_err(|error| failed(path, error))?;
+        }
+    }
     // One order by time over all interfaces, as readers expect it.
+    let hosts = outcome.names.len() as u32;
     let frames = outcome.record.frames.iter().map(|seen| {
         let bytes = &seen.frame.bytes;
         let end = bytes.len().saturating_sub(FCS_BYTES);
-        (seen.frame.first, host_of(seen.from) * 2, &bytes[..end])
+        let interface = match switch_of(seen.from, hosts) {
+            None => host_of(seen.from) * 2,
+            Some(switch) => 2 * hosts + switch * PORTS as u32 + seen.port as u32,
+        };
+        (seen.frame.first, interface, &bytes[..end])
     });
     let tlps = outcome.record.tlps.iter().map(|seen| {
         (
@@ -91,25 +104,38 @@ const fn host_of(component: ComponentId) -> u32 {
     component.0 / 2
 }
 
+/// Number of the switch that a component is; none for hosts and NICs.
+const fn switch_of(component: ComponentId, hosts: u32) -> Option<u32> {
+    component.0.checked_sub(2 * hosts)
+}
+
 /// Rows of a host in the timeline.
 const ROWS: [&str; 4] = ["CPU", "PCIe", "NIC", "cable"];
 
-/// Writes the kept packets as a Chrome trace, which ui.perfetto.dev opens: a process for each host, a row for each
-/// block, and arrows that lead from the store to the program that sees it.
+/// Writes the kept packets as a Chrome trace, which ui.perfetto.dev opens: a process for each host and each switch, a
+/// row for each block or input port, and arrows that lead from the store to the program that sees it.
 pub fn write_perfetto(outcome: &Outcome, path: &Path) -> Result<(), Error> {
     let mut events = Vec::new();
-    for (host, name) in outcome.names.iter().enumerate() {
-        events
-            .push(json!({"ph": "M", "pid": host, "name": "process_name", "args": {"name": name}}));
-        for (row, title) in ROWS.iter().enumerate() {
-            events.push(
-                json!({"ph": "M", "pid": host, "tid": row, "name": "thread_name",
-                "args": {"name": title}}),
-            );
-        }
+    let mut process = |name: &String, rows: &[String]| {
+        let pid = events.len();
+        let head = json!({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}});
+        let rows = rows.iter().enumerate().map(|(row, title)| {
+            json!({"ph": "M", "pid": pid, "tid": row, "name": "thread_name",
+                "args": {"name": title}})
+        });
+        events.push(std::iter::once(head).chain(rows).collect::<Vec<_>>());
+    };
+    for name in &outcome.names {
+        process(name, &ROWS.map(str::to_owned));
     }
+    let ports: [_; PORTS] = std::array::from_fn(|port| format!("from port {port}"));
+    for switch in &outcome.switches {
+        process(&switch.name, &ports);
+    }
+    let mut events = events.concat();
+    let hosts = outcome.names.len() as u32;
     for packet in &outcome.record.packets {
-        trace_packet(packet, &mut events);
+        trace_packet(packet, hosts, &mut events);
     }
     let text = json!({"displayTimeUnit": "ns", "traceEvents": events}).to_string();
     std::fs::write(path, text).map_err(|error| failed(path, error))
@@ -119,22 +145,40 @@ fn microseconds(time: Picoseconds) -> f64 {
     time.0 as f64 / 1e6
 }
 
-fn trace_packet(packet: &Packet, events: &mut Vec<serde_json::Value>) {
+fn trace_packet(packet: &Packet, hosts: u32, events: &mut Vec<serde_json::Value>) {
     let (from, to) = (host_of(packet.from), host_of(packet.to));
     let at = |point: Point| packet.at[point as usize];
-    let spans = [
-        (from, 0, "store", Point::Issued, Point::Left),
-        (from, 1, "TLP down", Point::Left, Point::TlpIn),
-        (from, 2, "transmit", Point::TlpIn, Point::FirstWordOut),
-        (from, 3, "frame", Point::FirstWordOut, Point::LastWordIn),
-        (to, 2, "receive", Point::LastWordIn, Point::DmaOut),
-        (to, 1, "DMA write up", Point::DmaOut, Point::Visible),
-        (to, 0, "poll", Point::Visible, Point::Seen),
+    let mut spans = vec![
+        (from, 0, "store", at(Point::Issued), at(Point::Left)),
+        (from, 1, "TLP down", at(Point::Left), at(Point::TlpIn)),
+        (
+            from,
+            2,
+            "transmit",
+            at(Point::TlpIn),
+            at(Point::FirstWordOut),
+        ),
+        (
+            from,
+            3,
+            "frame",
+            at(Point::FirstWordOut),
+            at(Point::LastWordIn),
+        ),
     ];
+    for hop in &packet.hops {
+        let switch = hosts + switch_of(hop.switch, hosts).expect("a switch made the hop");
+        let row = hop.ports.0;
+        spans.push((switch, row, "forward", hop.first_in, hop.first_out));
+    }
+    spans.extend([
+        (to, 2, "receive", at(Point::LastWordIn), at(Point::DmaOut)),
+        (to, 1, "DMA write up", at(Point::DmaOut), at(Point::Visible)),
+        (to, 0, "poll", at(Point::Visible), at(Point::Seen)),
+    ]);
     let last = spans.len() - 1;
     for (index, (pid, tid, name, begin, end)) in spans.into_iter().enumerate() {
         let id = packet.id.0;
-        let (begin, end) = (at(begin), at(end));
         events.push(
             json!({"ph": "X", "pid": pid, "tid": tid, "name": name, "cat": "packet",
             "ts": microseconds(begin), "dur": microseconds(end - begin), "args": {"packet": id}}),

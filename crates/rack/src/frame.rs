@@ -110,6 +110,17 @@ pub fn is_store(frame: &[u8]) -> bool {
         && frame.get(PAYLOAD + wire::HEADER_BYTES) == Some(&wire::FMT_MWR64)
 }
 
+/// Where the source address of an IPv4 packet is: what is before it changes from hop to hop.
+const IP_SOURCE: usize = 26;
+/// Bytes of the FCS.
+const FCS_BYTES: usize = 4;
+
+/// What routers leave as it is: a frame has the same on each of its cables.
+pub fn flow_key(frame: &[u8]) -> &[u8] {
+    let end = frame.len().saturating_sub(FCS_BYTES);
+    frame.get(IP_SOURCE..end).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -317,7 +317,7 @@ impl Host {
                 }
             }
             Message::Tlp(tlp) => self.take_tlp(now, tlp, out, record),
-            Message::Word { .. } | Message::Edge => {
+            Message::Word { .. } | Message::Tick | Message::Edge => {
                 unreachable!("a host is sent TLPs, credits and wake-ups only")
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The virtual rack: hosts, PCI Express links, NICs in RTL and cables on one calendar in whole picoseconds.
+//! The virtual rack: hosts, PCI Express links, NICs and switches in RTL, and cables on one calendar in whole picoseconds.
 //!
 //! A [`Topology`] says what there is and what runs, a [`platform::Platform`] has the constants of what is not
 //! simulated, each with its source, and [`run::run`] makes an [`run::Outcome`] of them. Two runs with the same topology
@@ -17,10 +17,11 @@
 //! # }
 //! ```
 //!
-//! Not here: caches, more than one core a host, switches, packet loss on cables.
+//! Not here: caches, more than one core a host, packet loss on cables.
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod calendar;
 pub mod capture;
 pub mod error;
@@ -32,10 +33,13 @@ pub mod model;
 pub mod nic;
 pub mod pcie;
 pub mod pingpong;
+pub mod pins;
 pub mod platform;
 pub mod rack;
 pub mod record;
 pub mod run;
+pub mod switch;
+pub mod tables;
 pub mod time;
 pub mod topology;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the rack asks of a NIC: two clocks, and values on pins.
+//! What the rack asks of hardware: clocks, and values on pins.
 
 use std::path::Path;
 
 use ipnuma_rtl::{BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
 
+use crate::pins::{SwitchInputs, SwitchOutputs};
 use crate::time::Picoseconds;
 
 /// Period of the PCIe side's clock.
@@ -38,6 +39,34 @@ pub trait NicModel {
     fn idle(&self) -> NetWord {
         self.speed().unwrap_or(NetSpeed::TenGig).idle()
     }
+}
+
+/// A switch with its ports and its host side, clock edge by clock edge.
+pub trait SwitchModel {
+    /// Pins to write before [`SwitchModel::settle`].
+    fn inputs(&mut self) -> &mut SwitchInputs;
+    /// The outputs before the coming edge.
+    fn settle(&mut self) -> Result<SwitchOutputs, Error>;
+    /// One edge of all clocks; the outputs after it.
+    fn edge(&mut self) -> Result<SwitchOutputs, Error>;
+    /// Puts the switch through reset: its tables are empty then.
+    fn reset(&mut self) -> Result<(), Error>;
+    /// Time of the coming edge, for waves and messages.
+    fn set_time(&mut self, time: Picoseconds);
+    /// Begins to write waves.
+    fn trace(&mut self, path: &Path) -> Result<(), Error>;
+    /// Ends the waves.
+    fn trace_close(&mut self);
+    /// Line rate of all ports.
+    fn speed(&self) -> NetSpeed;
+}
+
+/// Where the hardware of a rack comes from.
+pub trait Hardware {
+    /// A NIC.
+    fn nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, crate::Error>;
+    /// A switch.
+    fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, crate::Error>;
 }
 
 impl NicModel for Nic {

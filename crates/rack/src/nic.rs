@@ -14,7 +14,7 @@ use crate::record::{PacketId, Point, Recorder};
 use crate::time::Picoseconds;
 
 /// Cycles of the slower clock without work after which nothing changes any more (docs/architecture.md).
-const QUIET_CYCLES: u64 = 32;
+pub(crate) const QUIET_CYCLES: u64 = 32;
 
 /// One clock of a NIC.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,10 @@ impl Clock {
 /// Where a cable leads.
 #[derive(Clone, Copy, Debug)]
 pub struct Attachment {
-    /// The NIC at the other end.
+    /// The NIC or switch at the other end.
     pub peer: ComponentId,
+    /// The port of the switch; 0 for a NIC.
+    pub port: usize,
     /// From register to pins: both physical layers and the cable.
     pub delay: Picoseconds,
 }
@@ -178,8 +180,8 @@ impl NicPort {
                 offset: 0,
                 first: Picoseconds::ZERO,
             }),
-            Message::Word { word, packet } => self.words.push_back((word, packet)),
-            Message::Credits(_) | Message::Wake | Message::Edge => {
+            Message::Word { word, packet, .. } => self.words.push_back((word, packet)),
+            Message::Credits(_) | Message::Wake | Message::Tick | Message::Edge => {
                 unreachable!("a NIC is sent TLPs and words only")
             }
         }
@@ -368,6 +370,7 @@ impl NicPort {
         let packet = self.words.pop_front().and_then(|(_, packet)| packet);
         let frame = self.received.word(now, word);
         if let (Some(frame), Some(id)) = (frame, packet) {
+            record.pass(id, Point::FirstWordIn, frame.first);
             record.pass(id, Point::LastWordIn, frame.last);
             self.from_wire.push_back(id);
         }
@@ -387,17 +390,17 @@ impl NicPort {
         self.line_active = active;
         let mut packet = None;
         if let Some(frame) = self.sent.word(now, word) {
-            record.frame(self.id, &frame);
+            record.frame(self.id, 0, &frame);
             if is_store(&frame.bytes) {
                 packet = self.to_wire.pop_front();
             }
             if let Some(id) = packet {
                 record.pass(id, Point::FirstWordOut, frame.first);
-                record.pass(id, Point::LastWordOut, frame.last);
             }
         }
         if let Some(cable) = self.cable {
-            let message = Message::Word { word, packet };
+            let port = cable.port;
+            let message = Message::Word { port, word, packet };
             out.send(now + cable.delay, cable.peer, message);
         }
     }

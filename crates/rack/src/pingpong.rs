@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use wire::registers::{
-    PAGE_MAP_BASE, PC_ID_BASE, REG_IP, REG_MAC_HI, REG_MAC_LO, REG_NETMASK, REGION_BASE,
+    PAGE_MAP_BASE, PC_ID_BASE, REG_GATEWAY_IP, REG_GATEWAY_MAC_HI, REG_GATEWAY_MAC_LO, REG_IP,
+    REG_MAC_HI, REG_MAC_LO, REG_NETMASK, REGION_BASE,
 };
 use wire::{PageMapEntry, PcIdEntry, RegionEntry};
 
@@ -31,8 +32,21 @@ pub struct NicConfig {
     pub peer_mac: u64,
     /// The peer's.
     pub peer_ip: u32,
+    /// Own netmask: a peer outside is reached through the gateway.
+    pub netmask: u32,
+    /// The gateway, if there is one.
+    pub gateway: Option<Gateway>,
     /// Send stores in the compact format.
     pub compact: bool,
+}
+
+/// The switch port that a NIC sends to what is not in its subnet.
+#[derive(Clone, Copy, Debug)]
+pub struct Gateway {
+    /// Its IPv4 address.
+    pub ip: u32,
+    /// Its MAC address.
+    pub mac: u64,
 }
 
 /// Key of the region, PC ID of the peer, tag: the same on both sides, none of them 0 where it could hide a fault.
@@ -47,7 +61,12 @@ pub async fn configure(api: &HostApi, config: NicConfig) {
     register(REG_MAC_LO, config.mac as u32).await;
     register(REG_MAC_HI, (config.mac >> 32) as u32).await;
     register(REG_IP, config.ip).await;
-    register(REG_NETMASK, 0xFFFF_FF00).await;
+    register(REG_NETMASK, config.netmask).await;
+    if let Some(gateway) = config.gateway {
+        register(REG_GATEWAY_IP, gateway.ip).await;
+        register(REG_GATEWAY_MAC_LO, gateway.mac as u32).await;
+        register(REG_GATEWAY_MAC_HI, (gateway.mac >> 32) as u32).await;
+    }
     let peer = PcIdEntry {
         compact: config.compact,
         valid: true,

@@ -113,7 +113,7 @@ impl Constant {
 }
 
 /// Constants of the physical layer for one line rate.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     /// 10 Gb/s.
@@ -122,6 +122,15 @@ pub struct Rates {
     /// 1 Gb/s.
     #[serde(rename = "1g", default)]
     pub one: Constant,
+}
+
+impl Rates {
+    const fn at(&self, speed: NetSpeed) -> &Constant {
+        match speed {
+            NetSpeed::TenGig => &self.ten,
+            NetSpeed::OneGig => &self.one,
+        }
+    }
 }
 
 /// PCI Express links for one line rate.
@@ -165,8 +174,11 @@ pub struct Platform {
     /// Between two looks of a polling core.
     #[serde(default)]
     pub poll_period: Constant,
-    /// Both physical layers of a link together.
+    /// Both physical layers between two NICs together: of the sender, and of the receiver.
     pub phy: Rates,
+    /// Both physical layers of a switch together: of the port in, and of the port out.
+    #[serde(default)]
+    pub switch_phy: Rates,
     /// Delay of a metre of cable.
     pub cable_metre: Constant,
 }
@@ -215,7 +227,7 @@ impl Platform {
     }
 
     /// All constants with their keys.
-    pub fn constants(&self) -> [(&'static str, &Constant); 11] {
+    pub fn constants(&self) -> [(&'static str, &Constant); 13] {
         [
             ("store_latency", &self.store_latency),
             ("store_issue", &self.store_issue),
@@ -227,6 +239,8 @@ impl Platform {
             ("poll_period", &self.poll_period),
             ("phy.10g", &self.phy.ten),
             ("phy.1g", &self.phy.one),
+            ("switch_phy.10g", &self.switch_phy.ten),
+            ("switch_phy.1g", &self.switch_phy.one),
             ("cable_metre", &self.cable_metre),
         ]
     }
@@ -241,10 +255,12 @@ impl Platform {
 
     /// The physical layer's constant for a rate.
     pub const fn phy(&self, speed: NetSpeed) -> &Constant {
-        match speed {
-            NetSpeed::TenGig => &self.phy.ten,
-            NetSpeed::OneGig => &self.phy.one,
-        }
+        self.phy.at(speed)
+    }
+
+    /// The constant of a switch's physical layers for a rate.
+    pub const fn switch_phy(&self, speed: NetSpeed) -> &Constant {
+        self.switch_phy.at(speed)
     }
 
     /// What a host with this link needs.
@@ -318,7 +334,7 @@ impl Platform {
             + link.serialisation(COMPLETION_TLP_BYTES))
     }
 
-    /// Delay between the two MACs of a cable: both physical layers, and the metres.
+    /// Delay of a cable between two NICs: both physical layers, and the metres.
     pub fn cable_delay(
         &self,
         speed: NetSpeed,
@@ -330,9 +346,13 @@ impl Platform {
                 self.name
             ))
         })?;
+        Ok((phy, self.metres_delay(metres)))
+    }
+
+    /// Delay of the metres alone.
+    pub fn metres_delay(&self, metres: f64) -> Picoseconds {
         let metre = self.cable_metre.value().unwrap_or_default();
-        let cable = Picoseconds((metre.0 as f64 * metres).round() as u64);
-        Ok((phy, cable))
+        Picoseconds((metre.0 as f64 * metres).round() as u64)
     }
 }
 

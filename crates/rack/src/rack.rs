@@ -11,7 +11,9 @@ use crate::nic::{Attachment, Effort, NicPort, NicSetup};
 use crate::pcie::Lanes;
 use crate::platform::HostTiming;
 use crate::record::Recorder;
+use crate::switch::{SwitchNode, SwitchSetup};
 use crate::time::Picoseconds;
+use crate::topology::End;
 
 /// Simulated time without a message after which a run counts as stuck, if the NICs never sleep.
 const STUCK: Picoseconds = Picoseconds::from_us(20_000);
@@ -19,11 +21,13 @@ const STUCK: Picoseconds = Picoseconds::from_us(20_000);
 enum Component {
     Host(Box<Host>),
     Nic(Box<NicPort>),
+    Switch(Box<SwitchNode>),
 }
 
-/// Hosts and NICs on one calendar. Component 2k is host k, component 2k+1 its NIC.
+/// Hosts, NICs and switches on one calendar. Component 2k is host k, component 2k+1 its NIC; the switches follow.
 pub struct Rack {
     components: Vec<Component>,
+    hosts: usize,
     calendar: Calendar,
     outbox: Outbox,
     now: Picoseconds,
@@ -50,6 +54,7 @@ impl Rack {
     pub fn new(skip_idle: bool) -> Self {
         Self {
             components: Vec::new(),
+            hosts: 0,
             calendar: Calendar::default(),
             outbox: Outbox::default(),
             now: Picoseconds::ZERO,
@@ -59,9 +64,14 @@ impl Rack {
         }
     }
 
-    /// Adds a host with its NIC; returns the host's number.
+    /// Adds a host with its NIC; returns the host's number. Hosts come before switches.
     pub fn add_host(&mut self, setup: HostSetup) -> Result<usize, Error> {
-        let number = self.components.len() / 2;
+        let number = self.hosts;
+        assert_eq!(
+            self.components.len(),
+            2 * number,
+            "hosts come before switches"
+        );
         let (host, nic) = Self::ids(number);
         let timing = setup.timing;
         self.components.push(Component::Host(Box::new(Host::new(
@@ -78,6 +88,15 @@ impl Rack {
             completer_id: 0x0100,
         })?;
         self.components.push(Component::Nic(Box::new(port)));
+        self.hosts += 1;
+        Ok(number)
+    }
+
+    /// Adds a switch; returns its number.
+    pub fn add_switch(&mut self, setup: SwitchSetup) -> Result<usize, Error> {
+        let number = self.components.len() - 2 * self.hosts;
+        let node = SwitchNode::new(self.switch_id(number), setup, self.skip_idle)?;
+        self.components.push(Component::Switch(Box::new(node)));
         Ok(number)
     }
 
@@ -89,19 +108,16 @@ impl Rack {
         )
     }
 
-    /// Name of the host that a component belongs to.
-    pub fn host_name(&self, component: ComponentId) -> &str {
-        match &self.components[component.0 as usize & !1] {
-            Component::Host(host) => &host.name,
-            Component::Nic(_) => unreachable!("even components are hosts"),
-        }
+    /// Component of a switch, when all hosts are there.
+    pub const fn switch_id(&self, number: usize) -> ComponentId {
+        ComponentId((2 * self.hosts + number) as u32)
     }
 
     /// A host.
     pub fn host(&mut self, number: usize) -> &mut Host {
         match &mut self.components[2 * number] {
             Component::Host(host) => host,
-            Component::Nic(_) => unreachable!("even components are hosts"),
+            _ => unreachable!("even components before the switches are hosts"),
         }
     }
 
@@ -109,15 +125,32 @@ impl Rack {
     pub fn nic(&mut self, number: usize) -> &mut NicPort {
         match &mut self.components[2 * number + 1] {
             Component::Nic(nic) => nic,
-            Component::Host(_) => unreachable!("odd components are NICs"),
+            _ => unreachable!("odd components before the switches are NICs"),
         }
     }
 
-    /// Joins the NICs of two hosts.
-    pub fn cable(&mut self, one: usize, two: usize, delay: Picoseconds) {
-        for (from, to) in [(one, two), (two, one)] {
-            let peer = Self::ids(to).1;
-            self.nic(from).attach(Attachment { peer, delay });
+    /// A switch.
+    pub fn switch(&mut self, number: usize) -> &mut SwitchNode {
+        let index = 2 * self.hosts + number;
+        match &mut self.components[index] {
+            Component::Switch(switch) => switch,
+            _ => unreachable!("switches are behind the hosts"),
+        }
+    }
+
+    /// Joins two ends; the delays are from the first to the second and back.
+    pub fn cable(&mut self, ends: [End; 2], delays: [Picoseconds; 2]) {
+        let [one, two] = ends;
+        for (from, to, delay) in [(one, two, delays[0]), (two, one, delays[1])] {
+            let (peer, port) = match to {
+                End::Host(host) => (Self::ids(host).1, 0),
+                End::Switch(switch, port) => (self.switch_id(switch), port),
+            };
+            let attachment = Attachment { peer, port, delay };
+            match from {
+                End::Host(host) => self.nic(host).attach(attachment),
+                End::Switch(switch, port) => self.switch(switch).attach(port, attachment),
+            }
         }
     }
 
@@ -126,31 +159,46 @@ impl Rack {
         self.now
     }
 
-    /// What was simulated, over all NICs.
+    /// What was simulated, over all NICs and switches.
     pub fn effort(&self) -> Effort {
         let mut sum = Effort::default();
         for component in &self.components {
-            if let Component::Nic(nic) = component {
-                sum.edges += nic.effort.edges;
-                sum.sleeps += nic.effort.sleeps;
-            }
+            let effort = match component {
+                Component::Host(_) => continue,
+                Component::Nic(nic) => nic.effort,
+                Component::Switch(switch) => switch.effort,
+            };
+            sum.edges += effort.edges;
+            sum.sleeps += effort.sleeps;
         }
         sum
     }
 
-    /// Begins waves of all NICs, one file each: `waves.fst` becomes `waves.HOST.fst`.
+    /// Begins waves of all NICs and switches, one file each, see [`wave_file`].
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        for number in 0..self.components.len() / 2 {
-            let file = wave_file(path, self.host_name(Self::ids(number).0));
-            self.nic(number).model().trace(&file)?;
+        let mut name = String::new();
+        for component in &mut self.components {
+            match component {
+                // Its NIC is next.
+                Component::Host(host) => name.clone_from(&host.name),
+                Component::Nic(nic) => nic.model().trace(&wave_file(path, &name))?,
+                Component::Switch(switch) => {
+                    let file = wave_file(path, &switch.name);
+                    switch.model().trace(&file)?;
+                }
+            }
         }
         Ok(())
     }
 
     /// Ends the waves.
     pub fn trace_close(&mut self) {
-        for number in 0..self.components.len() / 2 {
-            self.nic(number).model().trace_close();
+        for component in &mut self.components {
+            match component {
+                Component::Host(_) => {}
+                Component::Nic(nic) => nic.model().trace_close(),
+                Component::Switch(switch) => switch.model().trace_close(),
+            }
         }
     }
 
@@ -160,6 +208,7 @@ impl Rack {
             match &mut self.components[index] {
                 Component::Host(host) => host.start(self.now, &mut self.outbox),
                 Component::Nic(nic) => nic.start(self.now, &mut self.outbox),
+                Component::Switch(switch) => switch.start(self.now, &mut self.outbox),
             }
             self.calendar
                 .post(self.now, ComponentId(index as u32), &mut self.outbox);
@@ -174,7 +223,8 @@ impl Rack {
     /// Runs until all programs are done or `stop` says so.
     pub fn run_until(&mut self, mut stop: impl FnMut(&Self) -> bool) -> Result<(), Error> {
         while !self.is_done() && !stop(self) {
-            let stuck = self.calendar.only_edges() && self.now - self.last_message > STUCK;
+            let stuck = self.calendar.is_idle()
+                || self.calendar.only_edges() && self.now - self.last_message > STUCK;
             match self.calendar.take() {
                 Some(event) if !stuck => self.dispatch(event)?,
                 _ => return Err(self.stuck()),
@@ -186,7 +236,7 @@ impl Rack {
     fn is_done(&self) -> bool {
         self.components.iter().all(|component| match component {
             Component::Host(host) => host.is_done(),
-            Component::Nic(_) => true,
+            Component::Nic(_) | Component::Switch(_) => true,
         })
     }
 
@@ -196,7 +246,7 @@ impl Rack {
             .iter()
             .filter_map(|component| match component {
                 Component::Host(host) => host.describe(),
-                Component::Nic(_) => None,
+                Component::Nic(_) | Component::Switch(_) => None,
             })
             .collect();
         Error::Stuck {
@@ -207,7 +257,7 @@ impl Rack {
 
     fn dispatch(&mut self, event: Event) -> Result<(), Error> {
         self.now = event.time;
-        if !matches!(event.message, Message::Edge) {
+        if !matches!(event.message, Message::Edge | Message::Tick) {
             self.last_message = self.now;
         }
         let out = &mut self.outbox;
@@ -219,13 +269,18 @@ impl Rack {
                 Message::Edge => nic.edge(self.now, out, &mut self.record)?,
                 message => nic.receive(self.now, message, out),
             },
+            Component::Switch(switch) => match event.message {
+                Message::Edge => switch.edge(self.now, out, &mut self.record)?,
+                Message::Tick => switch.tick(self.now, out),
+                message => switch.receive(self.now, message, out),
+            },
         }
         self.calendar.post(self.now, event.to, out);
         Ok(())
     }
 }
 
-/// The waves of one host's NIC: `waves.fst` becomes `waves.HOST.fst`.
-pub fn wave_file(path: &Path, host: &str) -> PathBuf {
-    path.with_extension(format!("{host}.fst"))
+/// The waves of one host's NIC, or of a switch: `waves.fst` becomes `waves.NAME.fst`.
+pub fn wave_file(path: &Path, name: &str) -> PathBuf {
+    path.with_extension(format!("{name}.fst"))
 }

@@ -25,9 +25,9 @@ pub enum Point {
     TlpIn,
     /// The first word of the frame is in the output register of the sending MAC.
     FirstWordOut,
-    /// The word with the last byte of the FCS is in that register.
-    LastWordOut,
-    /// That word is sampled by the receiving MAC.
+    /// The first word is sampled by the MAC of the receiving NIC, behind all switches.
+    FirstWordIn,
+    /// The word with the last byte of the FCS is sampled there.
     LastWordIn,
     /// The root complex takes the first beat of the DMA write.
     DmaOut,
@@ -42,6 +42,29 @@ pub const POINTS: usize = Point::Seen as usize + 1;
 /// Number of stages between the points.
 pub const STAGES: usize = POINTS - 1;
 
+/// The stage between [`Point::FirstWordOut`] and [`Point::FirstWordIn`]: cables and switches.
+pub const NETWORK: usize = Point::FirstWordOut as usize;
+
+/// A frame's way through a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The switch.
+    pub switch: ComponentId,
+    /// Ports in and out.
+    pub ports: (usize, usize),
+    /// The first word, which has the first byte of the preamble, is sampled by the switch.
+    pub first_in: Picoseconds,
+    /// It is in the output register of the port out.
+    pub first_out: Picoseconds,
+}
+
+impl Hop {
+    /// What the switch takes.
+    pub fn latency(&self) -> Picoseconds {
+        self.first_out - self.first_in
+    }
+}
+
 /// One store that arrived.
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -53,12 +76,35 @@ pub struct Packet {
     pub to: ComponentId,
     /// When each point was passed.
     pub at: [Picoseconds; POINTS],
+    /// The switches on the way, in order.
+    pub hops: Vec<Hop>,
 }
 
 impl Packet {
     /// Length of each stage. They partition the one-way time.
     pub fn stages(&self) -> [Picoseconds; STAGES] {
         std::array::from_fn(|index| self.at[index + 1] - self.at[index])
+    }
+
+    /// What the cables take, with their physical layers and the wait for the next clock edge: the network without the
+    /// switches.
+    pub fn links(&self) -> Picoseconds {
+        let ins = self.hops.iter().map(|hop| hop.first_in);
+        let outs = self.hops.iter().map(|hop| hop.first_out);
+        let begins = std::iter::once(self.at[NETWORK]).chain(outs);
+        let ends = ins.chain([self.at[NETWORK + 1]]);
+        begins
+            .zip(ends)
+            .fold(Picoseconds::ZERO, |sum, (begin, end)| sum + (end - begin))
+    }
+
+    /// Whether every point comes after the one before, those of the switches included.
+    fn is_in_order(&self) -> bool {
+        let (before, after) = self.at.split_at(NETWORK + 1);
+        let hops = self.hops.iter();
+        let hops = hops.flat_map(|hop| [hop.first_in, hop.first_out]);
+        let all = before.iter().copied().chain(hops);
+        all.chain(after.iter().copied()).is_sorted()
     }
 
     /// From the store to the program at the other end.
@@ -115,8 +161,10 @@ pub struct BusAccesses {
 /// A frame seen on a cable, at the sending MAC.
 #[derive(Clone, Debug)]
 pub struct CapturedFrame {
-    /// The NIC that sent it.
+    /// The NIC or switch that sent it.
     pub from: ComponentId,
+    /// The port of the switch; 0 for a NIC.
+    pub port: usize,
     /// The frame.
     pub frame: Frame,
 }
@@ -138,8 +186,12 @@ pub struct CapturedTlp {
 struct Open {
     from: ComponentId,
     at: [Option<Picoseconds>; POINTS],
+    hops: Vec<Hop>,
     data: Vec<u8>,
 }
+
+/// What the hash has for a frame at port 0; TLPs have 0 and 1.
+const FIRST_FRAME_KIND: u8 = 2;
 
 /// Listens to all components.
 #[derive(Debug, Default)]
@@ -151,6 +203,10 @@ pub struct Recorder {
     pub measuring: bool,
     /// Each stage.
     pub stages: [Spread; STAGES],
+    /// Of the network: cables with their physical layers, see [`Packet::links`].
+    pub links: Spread,
+    /// Of the network: each switch.
+    pub switches: BTreeMap<ComponentId, Spread>,
     /// The whole way.
     pub one_way: Spread,
     /// The whole way of each measured packet.
@@ -207,13 +263,15 @@ impl Recorder {
         }
     }
 
-    /// A frame left a MAC.
-    pub fn frame(&mut self, from: ComponentId, frame: &Frame) {
+    /// A frame left the MAC of a NIC, or of a switch's port.
+    pub fn frame(&mut self, from: ComponentId, port: usize, frame: &Frame) {
         self.counted.0 += 1;
-        self.hash(2, from, [frame.first, frame.last], &frame.bytes);
+        let kind = FIRST_FRAME_KIND + port as u8;
+        self.hash(kind, from, [frame.first, frame.last], &frame.bytes);
         if self.frames.len() < self.keep {
             self.frames.push(CapturedFrame {
                 from,
+                port,
                 frame: frame.clone(),
             });
         }
@@ -230,6 +288,7 @@ impl Recorder {
             Open {
                 from: host,
                 at,
+                hops: Vec::new(),
                 data: data.to_vec(),
             },
         );
@@ -248,6 +307,13 @@ impl Recorder {
         }
     }
 
+    /// A packet's frame has left a switch.
+    pub fn hop(&mut self, id: PacketId, hop: Hop) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.hops.push(hop);
+        }
+    }
+
     /// A program has seen a packet: its way ends.
     pub fn seen(&mut self, id: PacketId, time: Picoseconds, host: ComponentId) {
         self.pass(id, Point::Seen, time);
@@ -263,8 +329,18 @@ impl Recorder {
             from: open.from,
             to: host,
             at: std::array::from_fn(|index| at[index]),
+            hops: open.hops,
         };
-        let total: u64 = packet.stages().iter().map(|stage| stage.0).sum();
+        assert!(
+            packet.is_in_order(),
+            "the points of a packet are passed in order: {packet:?}"
+        );
+        let mut parts = packet.stages();
+        parts[NETWORK] = packet
+            .hops
+            .iter()
+            .fold(packet.links(), |sum, hop| sum + hop.latency());
+        let total: u64 = parts.iter().map(|part| part.0).sum();
         assert_eq!(
             total,
             packet.one_way().0,
@@ -273,6 +349,11 @@ impl Recorder {
         if self.measuring {
             for (spread, stage) in self.stages.iter_mut().zip(packet.stages()) {
                 spread.add(stage);
+            }
+            self.links.add(packet.links());
+            for hop in &packet.hops {
+                let spread = self.switches.entry(hop.switch).or_default();
+                spread.add(hop.latency());
             }
             self.one_way.add(packet.one_way());
             self.one_ways.push(packet.one_way());

@@ -10,27 +10,42 @@ use ipnuma_rtl::NetSpeed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::calendar::ComponentId;
 use crate::error::Error;
-use crate::model::{NicModel, PCIE_PERIOD};
+use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel};
 use crate::nic::Effort;
-use crate::pingpong::{self, NicConfig, PingPong};
+use crate::pingpong::{self, Gateway, NicConfig, PingPong};
 use crate::platform::{HostTiming, Platform};
 use crate::rack::{HostSetup, Rack};
 use crate::record::{Point, Recorder, Spread};
+use crate::switch::{HostSide, SwitchSetup};
+use crate::tables;
 use crate::time::Picoseconds;
-use crate::topology::{Format, Pair, ProgramSpec, Rate, Topology};
+use crate::topology::{End, Format, Pair, ProgramSpec, Rate, Topology};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
 /// Round trips that waves show.
 const WAVE_ROUND_TRIPS: usize = 2;
 
-/// What makes the hardware of a NIC.
-pub type ModelFactory<'a> = &'a dyn Fn(NetSpeed) -> Result<Box<dyn NicModel>, Error>;
-
-/// The RTL of the project.
+/// The NICs of the project in RTL; as [`Hardware`], with the switches in RTL.
 pub fn rtl(speed: NetSpeed) -> Result<Box<dyn NicModel>, Error> {
     Ok(Box::new(ipnuma_rtl::Nic::new(speed)?))
+}
+
+/// A function makes the NICs; the switches are the project's RTL.
+impl<F> Hardware for F
+where
+    F: Fn(NetSpeed) -> Result<Box<dyn NicModel>, Error>,
+{
+    fn nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, Error> {
+        self(speed)
+    }
+
+    fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
+        let _ = speed;
+        Err(Error::Config("the switch is not in this build".to_owned()))
+    }
 }
 
 /// How a topology is run.
@@ -84,7 +99,7 @@ pub fn nic_latency(
     format: Format,
     bytes: usize,
     step: Picoseconds,
-    factory: ModelFactory<'_>,
+    hardware: &dyn Hardware,
 ) -> Result<NicLatency, Error> {
     let topology = Topology::pair(Pair {
         platform: "keio-2016".to_owned(),
@@ -107,7 +122,7 @@ pub fn nic_latency(
                 phases: Some(vec![(Picoseconds::ZERO, net), (receiver, net)]),
                 ..Options::default()
             };
-            let outcome = run(&topology, &options, factory)?;
+            let outcome = run(&topology, &options, hardware)?;
             found.combinations += 1;
             for packet in &outcome.record.packets {
                 let at = |point: Point| packet.at[point as usize];
@@ -115,8 +130,8 @@ pub fn nic_latency(
                 if total > found.latency.max {
                     found.worst = [
                         at(Point::FirstWordOut) - at(Point::TlpIn),
-                        at(Point::LastWordOut) - at(Point::FirstWordOut),
-                        at(Point::LastWordIn) - at(Point::LastWordOut),
+                        at(Point::LastWordIn) - at(Point::FirstWordIn),
+                        at(Point::FirstWordIn) - at(Point::FirstWordOut),
                         at(Point::DmaOut) - at(Point::LastWordIn),
                     ];
                     let back = packet.from != Rack::ids(0).0;
@@ -134,6 +149,37 @@ pub fn nic_latency(
     Ok(found)
 }
 
+/// Constant delays on the way from one host to the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Constants {
+    /// Physical layers of the two NICs.
+    pub phy: Picoseconds,
+    /// Physical layers of all switches; none if there are switches and nobody publishes it.
+    pub switch_phy: Option<Picoseconds>,
+    /// All cables.
+    pub cable: Picoseconds,
+}
+
+impl Constants {
+    /// All of them.
+    pub fn sum(&self) -> Picoseconds {
+        self.phy + self.switch_phy.unwrap_or_default() + self.cable
+    }
+}
+
+/// A switch of the run.
+#[derive(Clone, Debug)]
+pub struct SwitchReport {
+    /// Its name.
+    pub name: String,
+    /// The component, as in the record.
+    pub id: ComponentId,
+    /// Line rate.
+    pub rate: Rate,
+    /// What its host side did.
+    pub host_side: HostSide,
+}
+
 /// What came out.
 #[derive(Debug)]
 pub struct Outcome {
@@ -141,14 +187,18 @@ pub struct Outcome {
     pub round_trips: Vec<Picoseconds>,
     /// When measuring began and ended.
     pub span: (Picoseconds, Picoseconds),
-    /// Constant delays of the cable: physical layers, metres.
-    pub cable: (Picoseconds, Picoseconds),
+    /// Constant delays between the NICs.
+    pub constants: Constants,
     /// Timing of the two hosts.
     pub timing: [HostTiming; 2],
     /// Everything that was seen.
     pub record: Recorder,
     /// Names of the hosts by number.
     pub names: Vec<String>,
+    /// All switches by number.
+    pub switches: Vec<SwitchReport>,
+    /// Numbers of the switches from the first host to the second.
+    pub path: Vec<usize>,
     /// What was simulated.
     pub effort: Effort,
     /// Simulated time of the whole run.
@@ -157,16 +207,74 @@ pub struct Outcome {
     pub wall_seconds: f64,
 }
 
-/// Runs the program of a topology.
-pub fn run(
+/// Physical layer of one end of a cable: (transmit, receive). How a pair divides is not published and not seen, for a
+/// frame passes both.
+fn half(pair: Picoseconds) -> (Picoseconds, Picoseconds) {
+    let transmit = Picoseconds(pair.0 / 2);
+    (transmit, pair - transmit)
+}
+
+/// Delays of a cable, from its first end to its second and back.
+fn delays(platform: &Platform, speed: NetSpeed, ends: [End; 2], metres: f64) -> [Picoseconds; 2] {
+    let pairs = ends.map(|end| match end {
+        End::Host(_) => platform.phy(speed).value(),
+        End::Switch(..) => platform.switch_phy(speed).value(),
+    });
+    let [one, two] = pairs.map(|pair| half(pair.unwrap_or_default()));
+    let cable = platform.metres_delay(metres);
+    // A message takes time, as the calendar wants it.
+    [one.0 + two.1 + cable, two.0 + one.1 + cable].map(|delay| delay.max(Picoseconds(1)))
+}
+
+/// Plugs all cables in; returns the constants between the two hosts of the program.
+fn lay_cables(
+    rack: &mut Rack,
     topology: &Topology,
+    platform: &Platform,
+    bare: bool,
+    hosts: (usize, usize),
+    path: &[(usize, usize, usize)],
+) -> Result<Constants, Error> {
+    let speed = NetSpeed::from(topology.host[hosts.0].nic.rate);
+    let mut constants = Constants::default();
+    if !bare {
+        constants.phy = platform.cable_delay(speed, 0.0)?.0;
+        let each = platform.switch_phy(speed).value();
+        constants.switch_phy = each.map(|each| Picoseconds(each.0 * path.len() as u64));
+    }
+    let mut on_path = vec![End::Host(hosts.0)];
+    on_path.extend(
+        path.iter()
+            .map(|(switch, _, output)| End::Switch(*switch, *output)),
+    );
+    for cable in &topology.cable {
+        let ends = topology.ends(cable).expect("the topology was checked");
+        let metres = *cable.metres.as_ref();
+        if bare {
+            rack.cable(ends, [Picoseconds(1); 2]);
+            continue;
+        }
+        let speed = NetSpeed::from(match ends[0] {
+            End::Host(host) => topology.host[host].nic.rate,
+            End::Switch(switch, _) => topology.switch[switch].rate,
+        });
+        rack.cable(ends, delays(platform, speed, ends, metres));
+        if on_path.iter().any(|end| ends.contains(end)) {
+            constants.cable += platform.metres_delay(metres);
+        }
+    }
+    Ok(constants)
+}
+
+/// Adds all hosts and switches; returns the timing of the hosts.
+fn furnish(
+    rack: &mut Rack,
+    topology: &Topology,
+    platform: &Platform,
     options: &Options,
-    factory: ModelFactory<'_>,
-) -> Result<Outcome, Error> {
-    let platform = Platform::load(&topology.platform)?;
+    hardware: &dyn Hardware,
+) -> Result<Vec<HostTiming>, Error> {
     let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
-    let mut rack = Rack::new(options.skip_idle);
-    rack.record.keep = options.keep;
     let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
         let speed = NetSpeed::from(host.nic.rate);
@@ -185,10 +293,52 @@ pub fn run(
         rack.add_host(HostSetup {
             name: host.name.as_ref().clone(),
             timing,
-            model: factory(speed)?,
+            model: hardware.nic(speed)?,
             phases: given.copied().unwrap_or(drawn),
         })?;
     }
+    for (number, switch) in topology.switch.iter().enumerate() {
+        let speed = NetSpeed::from(switch.rate);
+        rack.add_switch(SwitchSetup {
+            name: switch.name.as_ref().clone(),
+            model: hardware.switch(speed)?,
+            phase: Picoseconds(random.random_range(0..speed.net_period_ps())),
+            control: tables::control(topology, number)?,
+        })?;
+    }
+    Ok(timings)
+}
+
+/// What the NIC of a host must know to play with another.
+fn nic_config(topology: &Topology, own: usize, peer: usize) -> NicConfig {
+    let gateway = topology.opposite(End::Host(own)).and_then(|end| match end {
+        End::Host(_) => None,
+        End::Switch(..) => Some(Gateway {
+            ip: topology.address(end).to_bits(),
+            mac: tables::mac(end),
+        }),
+    });
+    NicConfig {
+        mac: tables::host_mac(own),
+        ip: topology.host_ip(own).to_bits(),
+        peer_mac: tables::host_mac(peer),
+        peer_ip: topology.host_ip(peer).to_bits(),
+        netmask: u32::MAX << (32 - topology.prefix_len(own)),
+        gateway,
+        compact: topology.host[own].nic.format == Format::Compact,
+    }
+}
+
+/// Runs the program of a topology.
+pub fn run(
+    topology: &Topology,
+    options: &Options,
+    hardware: &dyn Hardware,
+) -> Result<Outcome, Error> {
+    let platform = Platform::load(&topology.platform)?;
+    let mut rack = Rack::new(options.skip_idle);
+    rack.record.keep = options.keep;
+    let timings = furnish(&mut rack, topology, &platform, options, hardware)?;
     let ProgramSpec::Pingpong {
         first,
         second,
@@ -198,21 +348,9 @@ pub fn run(
     } = topology.program.as_ref();
     let number = |name: &str| topology.host_index(name).expect("the topology was checked");
     let (one, two) = (number(first), number(second));
-    let mut delays = (Picoseconds::ZERO, Picoseconds::ZERO);
-    for cable in &topology.cable {
-        let ends = cable.between.as_ref();
-        let (a, b) = (number(&ends[0]), number(&ends[1]));
-        let speed = NetSpeed::from(topology.host[a].nic.rate);
-        let (phy, metres) = if options.bare {
-            (Picoseconds(1), Picoseconds::ZERO)
-        } else {
-            platform.cable_delay(speed, *cable.metres.as_ref())?
-        };
-        rack.cable(a, b, (phy + metres).max(Picoseconds(1)));
-        if [a, b].contains(&one) && [a, b].contains(&two) {
-            delays = (phy, metres);
-        }
-    }
+    let path = topology.path(one, two).map_err(Error::Config)?;
+    let bare = options.bare;
+    let constants = lay_cables(&mut rack, topology, &platform, bare, (one, two), &path)?;
 
     let shared = Rc::new(RefCell::new(PingPong {
         stagger: if options.bare {
@@ -226,18 +364,13 @@ pub fn run(
         start: START,
         ..PingPong::default()
     }));
-    let config = |own: usize, peer: usize| NicConfig {
-        mac: mac(own),
-        ip: ip(topology, own),
-        peer_mac: mac(peer),
-        peer_ip: ip(topology, peer),
-        compact: topology.host[own].nic.format == Format::Compact,
-    };
     let api = rack.host(one).api();
-    let program = pingpong::first(api, config(one, two), Rc::clone(&shared));
+    let config = nic_config(topology, one, two);
+    let program = pingpong::first(api, config, Rc::clone(&shared));
     rack.host(one).run(Box::pin(program));
     let api = rack.host(two).api();
-    let program = pingpong::second(api, config(two, one), Rc::clone(&shared));
+    let config = nic_config(topology, two, one);
+    let program = pingpong::second(api, config, Rc::clone(&shared));
     rack.host(two).run(Box::pin(program));
 
     let began = Instant::now();
@@ -252,25 +385,26 @@ pub fn run(
     let wall_seconds = began.elapsed().as_secs_f64();
     let results = shared.take();
     let names = topology.host.iter().map(|host| host.name.as_ref().clone());
+    let mut switches = Vec::new();
+    for (number, spec) in topology.switch.iter().enumerate() {
+        switches.push(SwitchReport {
+            name: spec.name.as_ref().clone(),
+            id: rack.switch_id(number),
+            rate: spec.rate,
+            host_side: rack.switch(number).host_side,
+        });
+    }
     Ok(Outcome {
         round_trips: results.round_trips,
         span: results.span,
-        cable: delays,
+        constants,
         timing: [timings[one], timings[two]],
         names: names.collect(),
+        switches,
+        path: path.iter().map(|(switch, _, _)| *switch).collect(),
         effort: rack.effort(),
         simulated: rack.now(),
         record: rack.record,
         wall_seconds,
     })
-}
-
-/// A locally administered address for each host.
-const fn mac(number: usize) -> u64 {
-    0x0200_0000_0001 + number as u64
-}
-
-fn ip(topology: &Topology, number: usize) -> u32 {
-    let given = topology.host[number].nic.ip.map(u32::from);
-    given.unwrap_or(0x0A00_0001 + number as u32)
 }

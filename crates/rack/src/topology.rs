@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topologies: which hosts, NICs and cables there are, and what runs on them.
+//! Topologies: which hosts, NICs, switches and cables there are, and what runs on them.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -8,8 +9,12 @@ use ipnuma_rtl::NetSpeed;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::address::{Interface, Subnet};
 use crate::error::{Error, line_of, located};
 use crate::pcie::LinkKind;
+
+mod check;
+mod route;
 
 /// Line rate as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -49,7 +54,8 @@ pub struct NicSpec {
     pub rate: Rate,
     /// Format of the stores that it sends.
     pub format: Format,
-    /// IPv4 address; 10.0.0.1 and up if absent.
+    /// IPv4 address; 10.0.0.1 and up if absent. Netmask and gateway are those of the switch port at the other end of
+    /// its cable.
     pub ip: Option<Ipv4Addr>,
 }
 
@@ -65,14 +71,72 @@ pub struct HostSpec {
     pub nic: NicSpec,
 }
 
-/// A cable between two NICs.
+/// How a switch comes to know the MAC addresses of its neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Neighbours {
+    /// They are written into its tables before the programs begin.
+    #[default]
+    Static,
+    /// By ARP: an agent behind the host port asks, and holds the frame that needed the answer.
+    Learn,
+}
+
+/// A port of a switch with its own subnet.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortSpec {
+    /// 0 to 3.
+    pub number: Spanned<usize>,
+    /// Its own address, with the length of the subnet's prefix.
+    pub address: Spanned<Interface>,
+}
+
+/// A static route of a switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSpec {
+    /// Where to.
+    pub prefix: Spanned<Subnet>,
+    /// The gateway: an address at the other end of a cable.
+    pub via: Ipv4Addr,
+}
+
+/// A switch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSpec {
+    /// Name.
+    pub name: Spanned<String>,
+    /// Line rate of all its ports.
+    pub rate: Rate,
+    /// How it knows its neighbours.
+    #[serde(default)]
+    pub neighbours: Neighbours,
+    /// Ports in use.
+    pub port: Vec<PortSpec>,
+    /// Routes to subnets that are not its own.
+    #[serde(default)]
+    pub route: Vec<RouteSpec>,
+}
+
+/// A cable between two NICs, two switches, or one of each.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CableSpec {
-    /// Names of the two hosts.
+    /// The two ends: the name of a host, or `SWITCH:PORT`.
     pub between: Spanned<[String; 2]>,
     /// Length.
     pub metres: Spanned<f64>,
+}
+
+/// One end of a cable, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The NIC of a host.
+    Host(usize),
+    /// A switch and the number of its port.
+    Switch(usize, usize),
 }
 
 /// What runs.
@@ -118,6 +182,9 @@ pub struct Topology {
     pub seed: u64,
     /// Hosts.
     pub host: Vec<HostSpec>,
+    /// Switches.
+    #[serde(default)]
+    pub switch: Vec<SwitchSpec>,
     /// Cables.
     #[serde(default)]
     pub cable: Vec<CableSpec>,
@@ -125,7 +192,7 @@ pub struct Topology {
     pub program: Spanned<ProgramSpec>,
 }
 
-/// Two hosts and a cable: what the command line describes without a file.
+/// Two hosts and what is between them: what the command line describes without a file.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// Platform.
@@ -136,7 +203,7 @@ pub struct Pair {
     pub rate: Rate,
     /// Format of both NICs.
     pub format: Format,
-    /// Length of the cable.
+    /// Length of the cable, or of all cables together.
     pub metres: f64,
     /// Bytes of a message.
     pub bytes: usize,
@@ -146,36 +213,99 @@ pub struct Pair {
     pub warmup: u64,
 }
 
+/// Most switches of a rack; the subnets of [`Topology::row`] are numbered by a byte, and a packet lives for 64 hops.
+pub const MOST_SWITCHES: usize = 16;
+/// Prefix length of the subnets of [`Topology::row`], and of a NIC without a switch.
+const PREFIX_LEN: u8 = 24;
+
+fn unplaced<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+/// Address of an end of cable `link` in a row: 1 on the left, 2 on the right.
+const fn link_address(link: usize, right: bool) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, link as u8, 1 + right as u8)
+}
+
+/// Switch number `index` of a row of `count`: port 0 to the left, port 1 to the right.
+fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
+    let port = |number: usize, address: Ipv4Addr| PortSpec {
+        number: unplaced(number),
+        address: unplaced(Interface::new(address, PREFIX_LEN)),
+    };
+    let route = |link: usize, via: Ipv4Addr| RouteSpec {
+        prefix: unplaced(Subnet::around(link_address(link, false), PREFIX_LEN)),
+        via,
+    };
+    let mut routes = Vec::new();
+    if index > 0 {
+        routes.push(route(0, link_address(index, false)));
+    }
+    if index + 1 < count {
+        routes.push(route(count, link_address(index + 1, true)));
+    }
+    SwitchSpec {
+        name: unplaced(format!("sw{}", index + 1)),
+        rate,
+        neighbours: Neighbours::Static,
+        port: vec![
+            port(0, link_address(index, true)),
+            port(1, link_address(index + 1, false)),
+        ],
+        route: routes,
+    }
+}
+
 impl Topology {
-    /// A topology of two hosts `pc1` and `pc2` that play ping-pong.
+    /// A topology of two hosts `pc1` and `pc2` that play ping-pong over a cable.
     pub fn pair(pair: Pair) -> Self {
+        Self::row(pair, 0)
+    }
+
+    /// The same with `count` switches `sw1`, `sw2`, ... in a row between the hosts.
+    pub fn row(pair: Pair, count: usize) -> Self {
         let names = ["pc1", "pc2"].map(str::to_owned);
-        let host = |name: &String| HostSpec {
-            name: Spanned::new(0..0, name.clone()),
+        let ips = if count == 0 {
+            [None, None]
+        } else {
+            [link_address(0, false), link_address(count, true)].map(Some)
+        };
+        let host = |(name, ip): (&String, Option<Ipv4Addr>)| HostSpec {
+            name: unplaced(name.clone()),
             link: None,
             nic: NicSpec {
                 rate: pair.rate,
                 format: pair.format,
-                ip: None,
+                ip,
             },
         };
         let [first, second] = names.clone();
+        let left = |link: usize| match link {
+            0 => first.clone(),
+            _ => format!("sw{link}:1"),
+        };
+        let right = |link: usize| match link {
+            _ if link == count => second.clone(),
+            _ => format!("sw{}:0", link + 1),
+        };
+        let metres = pair.metres / (count + 1) as f64;
+        let cable = |link: usize| CableSpec {
+            between: unplaced([left(link), right(link)]),
+            metres: unplaced(metres),
+        };
         Self {
-            host: names.iter().map(host).collect(),
-            cable: vec![CableSpec {
-                between: Spanned::new(0..0, names),
-                metres: Spanned::new(0..0, pair.metres),
-            }],
-            program: Spanned::new(
-                0..0,
-                ProgramSpec::Pingpong {
-                    first,
-                    second,
-                    bytes: pair.bytes,
-                    loops: pair.loops,
-                    warmup: pair.warmup,
-                },
-            ),
+            host: names.iter().zip(ips).map(host).collect(),
+            switch: (0..count)
+                .map(|index| row_switch(index, count, pair.rate))
+                .collect(),
+            cable: (0..=count).map(cable).collect(),
+            program: unplaced(ProgramSpec::Pingpong {
+                first,
+                second,
+                bytes: pair.bytes,
+                loops: pair.loops,
+                warmup: pair.warmup,
+            }),
             platform: pair.platform,
             seed: pair.seed,
         }
@@ -215,121 +345,92 @@ impl Topology {
         self.host.iter().position(|host| host.name.as_ref() == name)
     }
 
-    fn known(&self) -> String {
-        let names: Vec<_> = self
-            .host
+    /// Index of a switch.
+    pub fn switch_index(&self, name: &str) -> Option<usize> {
+        let mut switches = self.switch.iter();
+        switches.position(|switch| switch.name.as_ref() == name)
+    }
+
+    /// Address of a host's NIC.
+    pub fn host_ip(&self, host: usize) -> Ipv4Addr {
+        let default = Ipv4Addr::from_bits(0x0A00_0001 + host as u32);
+        self.host[host].nic.ip.unwrap_or(default)
+    }
+
+    /// The end that a cable names, if there is such a thing.
+    pub fn end(&self, name: &str) -> Option<End> {
+        if let Some(host) = self.host_index(name) {
+            return Some(End::Host(host));
+        }
+        let (switch, port) = name.rsplit_once(':')?;
+        let index = self.switch_index(switch)?;
+        let port = port.parse().ok()?;
+        self.switch[index]
+            .port(port)
+            .map(|_| End::Switch(index, port))
+    }
+
+    /// Both ends of a cable; none if the topology was not checked.
+    pub fn ends(&self, cable: &CableSpec) -> Option<[End; 2]> {
+        let [one, two] = cable.between.as_ref();
+        Some([self.end(one)?, self.end(two)?])
+    }
+
+    /// The other end of the cable at an end.
+    pub fn opposite(&self, end: End) -> Option<End> {
+        self.cable.iter().find_map(|cable| {
+            let [one, two] = self.ends(cable)?;
+            match end {
+                _ if end == one => Some(two),
+                _ if end == two => Some(one),
+                _ => None,
+            }
+        })
+    }
+
+    /// IPv4 address at an end.
+    pub fn address(&self, end: End) -> Ipv4Addr {
+        match end {
+            End::Host(host) => self.host_ip(host),
+            End::Switch(switch, port) => self.switch[switch]
+                .port(port)
+                .map_or(Ipv4Addr::UNSPECIFIED, |port| port.address.as_ref().address),
+        }
+    }
+
+    /// The switch port that a host's cable leads to, if it does: its gateway.
+    pub fn gateway(&self, host: usize) -> Option<Interface> {
+        match self.opposite(End::Host(host))? {
+            End::Host(_) => None,
+            End::Switch(switch, port) => self.switch[switch]
+                .port(port)
+                .map(|port| *port.address.as_ref()),
+        }
+    }
+
+    /// Prefix length of a host's subnet.
+    pub fn prefix_len(&self, host: usize) -> u8 {
+        self.gateway(host)
+            .map_or(PREFIX_LEN, |gateway| gateway.subnet.len())
+    }
+}
+
+impl SwitchSpec {
+    /// A port by its number.
+    pub fn port(&self, number: usize) -> Option<&PortSpec> {
+        self.port
             .iter()
-            .map(|host| host.name.as_ref().as_str())
-            .collect();
-        names.join(", ")
-    }
-
-    /// Everything that the schema does not say; the offset tells the line.
-    fn check(&self) -> Result<(), (usize, String)> {
-        if self.host.len() < 2 {
-            return Err((
-                0,
-                "host: a rack has at least two hosts; add a [[host]]".to_owned(),
-            ));
-        }
-        for (index, host) in self.host.iter().enumerate() {
-            if self.host_index(host.name.as_ref()) != Some(index) {
-                return Err((
-                    host.name.span().start,
-                    format!(
-                        "host.name: `{}` is there twice; rename one",
-                        host.name.as_ref()
-                    ),
-                ));
-            }
-        }
-        let mut plugged = vec![false; self.host.len()];
-        for cable in &self.cable {
-            let place = cable.between.span().start;
-            let [one, two] = cable.between.as_ref();
-            let index_of = |name: &str| {
-                self.host_index(name).ok_or_else(|| {
-                    let known = self.known();
-                    (
-                        place,
-                        format!("cable.between: there is no host `{name}`; the hosts are {known}"),
-                    )
-                })
-            };
-            let ends = [index_of(one)?, index_of(two)?];
-            if ends[0] == ends[1] {
-                return Err((
-                    place,
-                    "cable.between: a cable joins two different hosts".to_owned(),
-                ));
-            }
-            for end in ends {
-                if std::mem::replace(&mut plugged[end], true) {
-                    let name = self.host[end].name.as_ref();
-                    let sentence = format!(
-                        "cable.between: the NIC of `{name}` has a cable already; it has one port"
-                    );
-                    return Err((place, sentence));
-                }
-            }
-            let [a, b] = ends.map(|end| self.host[end].nic.rate);
-            if a != b {
-                return Err((
-                    place,
-                    "cable.between: the two NICs have different rates; make them equal".to_owned(),
-                ));
-            }
-            let metres = *cable.metres.as_ref();
-            if !(0.0..=100_000.0).contains(&metres) {
-                return Err((
-                    cable.metres.span().start,
-                    format!("cable.metres: {metres} is no length; write 0 to 100000"),
-                ));
-            }
-        }
-        self.check_program()
-    }
-
-    fn check_program(&self) -> Result<(), (usize, String)> {
-        let place = self.program.span().start;
-        let ProgramSpec::Pingpong {
-            first,
-            second,
-            bytes,
-            loops,
-            ..
-        } = self.program.as_ref();
-        for (key, name) in [("first", first), ("second", second)] {
-            if self.host_index(name).is_none() {
-                let known = self.known();
-                return Err((
-                    place,
-                    format!("program.{key}: there is no host `{name}`; the hosts are {known}"),
-                ));
-            }
-        }
-        let joined = self.cable.iter().any(|cable| {
-            let ends = cable.between.as_ref();
-            ends.contains(first) && ends.contains(second)
-        });
-        if !joined {
-            let sentence =
-                format!("program: no cable joins `{first}` and `{second}`; add a [[cable]]");
-            return Err((place, sentence));
-        }
-        check_pingpong(*bytes, *loops).map_err(|sentence| (place, format!("program.{sentence}")))
+            .find(|port| *port.number.as_ref() == number)
     }
 }
 
-/// Limits of the ping-pong program, for topologies and command lines.
-pub fn check_pingpong(bytes: usize, loops: u64) -> Result<(), String> {
-    if !(4..=64).contains(&bytes) || !bytes.is_multiple_of(4) {
-        return Err(format!(
-            "bytes: {bytes} is not a multiple of 4 from 4 to 64"
-        ));
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ten => "10g",
+            Self::One => "1g",
+        })
     }
-    if !(1..=100_000_000).contains(&loops) {
-        return Err(format!("loops: {loops} is not from 1 to 100000000"));
-    }
-    Ok(())
 }
+
+pub use check::check_pingpong;

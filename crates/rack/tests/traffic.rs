@@ -10,6 +10,7 @@ use rack::pingpong::{NicConfig, REGION, configure};
 use rack::platform::Platform;
 use rack::rack::{HostSetup, Rack};
 use rack::run::rtl;
+use rack::topology::End;
 
 /// When both NICs are configured.
 const START: Picoseconds = Picoseconds::from_us(50);
@@ -20,6 +21,8 @@ fn config(own: u64, peer: u64) -> NicConfig {
         ip: 0x0A00_0000 | own as u32,
         peer_mac: 0x0200_0000_0000 | peer,
         peer_ip: 0x0A00_0000 | peer as u32,
+        netmask: 0xFFFF_FF00,
+        gateway: None,
         compact: true,
     }
 }
@@ -47,7 +50,7 @@ where
         })
         .expect("the NIC comes out of reset");
     }
-    rack.cable(0, 1, Picoseconds::from_ns(305));
+    rack.cable([End::Host(0), End::Host(1)], [Picoseconds::from_ns(305); 2]);
     let api = rack.host(0).api();
     let own = program(api.clone());
     rack.host(0).run(Box::pin(async move {

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A switch in the rack: the RTL's pins joined to cables, its tables written by the host side.
+
+use std::collections::VecDeque;
+
+use control::{Action, Control, HostFrame};
+use ipnuma_rtl::NetWord;
+
+use crate::calendar::{ComponentId, Message, Outbox};
+use crate::error::Error;
+use crate::frame::{Framer, flow_key};
+use crate::model::SwitchModel;
+use crate::nic::{Attachment, Effort, QUIET_CYCLES};
+use crate::pins::{HostBeat, HostOut, PORTS, SwitchWrite};
+use crate::record::{Hop, PacketId, Recorder};
+use crate::time::Picoseconds;
+
+/// Counters of a run, by what the host side has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSide {
+    /// Frames that the hardware gave to the host.
+    pub received: u64,
+    /// Frames that the host gave to the hardware.
+    pub sent: u64,
+    /// Words written to tables.
+    pub written: u64,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    cable: Option<Attachment>,
+    words: VecDeque<(NetWord, Option<PacketId>)>,
+    received: Framer,
+    sent: Framer,
+    /// Whether the last word sent was not idle: the first idle word after a frame is sent as well.
+    line_active: bool,
+}
+
+/// As the host side has the time.
+const fn nanoseconds(time: Picoseconds) -> u64 {
+    time.0 / 1_000
+}
+
+/// A traced packet whose frame is in the switch.
+#[derive(Debug)]
+struct Inside {
+    packet: PacketId,
+    port: usize,
+    first_in: Picoseconds,
+    key: Vec<u8>,
+}
+
+/// The component.
+pub struct SwitchNode {
+    id: ComponentId,
+    /// Its name in the topology.
+    pub name: String,
+    model: Box<dyn SwitchModel>,
+    period: Picoseconds,
+    phase: Picoseconds,
+    next: Picoseconds,
+    ports: [Port; PORTS],
+    writes: VecDeque<SwitchWrite>,
+    from_host: VecDeque<HostBeat>,
+    to_host: Vec<u8>,
+    control: Box<Control>,
+    /// When the host side will look at its timers.
+    tick_at: Option<Picoseconds>,
+    inside: VecDeque<Inside>,
+    skip_idle: bool,
+    awake: bool,
+    quiet_since: Option<Picoseconds>,
+    /// How much was simulated.
+    pub effort: Effort,
+    /// What the host side did.
+    pub host_side: HostSide,
+}
+
+/// Fixed parts of a switch.
+pub struct SwitchSetup {
+    /// Name.
+    pub name: String,
+    /// The hardware.
+    pub model: Box<dyn SwitchModel>,
+    /// Phase of its clock.
+    pub phase: Picoseconds,
+    /// What is behind its host port. It takes no time of its own: how long software takes is not published.
+    pub control: Control,
+}
+
+impl SwitchNode {
+    /// A switch after reset, asleep.
+    pub fn new(id: ComponentId, setup: SwitchSetup, skip_idle: bool) -> Result<Self, Error> {
+        let mut model = setup.model;
+        model.reset()?;
+        let period = Picoseconds(model.speed().net_period_ps());
+        Ok(Self {
+            id,
+            name: setup.name,
+            model,
+            period,
+            phase: setup.phase,
+            next: setup.phase,
+            ports: Default::default(),
+            writes: VecDeque::new(),
+            from_host: VecDeque::new(),
+            to_host: Vec::new(),
+            control: Box::new(setup.control),
+            tick_at: None,
+            inside: VecDeque::new(),
+            skip_idle,
+            awake: false,
+            quiet_since: None,
+            effort: Effort::default(),
+            host_side: HostSide::default(),
+        })
+    }
+
+    /// Plugs a cable into a port.
+    pub fn attach(&mut self, port: usize, cable: Attachment) {
+        self.ports[port].cable = Some(cable);
+    }
+
+    /// The hardware, for waves.
+    pub fn model(&mut self) -> &mut dyn SwitchModel {
+        self.model.as_mut()
+    }
+
+    /// Begins to write the tables.
+    pub fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
+        let actions = self.control.start(nanoseconds(now));
+        self.obey(now, actions, out);
+        if !self.skip_idle {
+            self.wake(now, out);
+        }
+    }
+
+    /// The host side looks at its timers.
+    pub fn tick(&mut self, now: Picoseconds, out: &mut Outbox) {
+        if self.tick_at == Some(now) {
+            self.tick_at = None;
+            let actions = self.control.tick(nanoseconds(now));
+            self.obey(now, actions, out);
+        }
+    }
+
+    /// Does what the host side wants.
+    fn obey(&mut self, now: Picoseconds, actions: Vec<Action>, out: &mut Outbox) {
+        for action in actions {
+            match action {
+                Action::Send { port, bytes } => {
+                    let chunks = bytes.chunks(8);
+                    let last = chunks.len() - 1;
+                    let beats = chunks.enumerate().map(|(index, bytes)| HostBeat {
+                        data: bytes.iter().rev().fold(0, |d, b| d << 8 | u64::from(*b)),
+                        keep: ((1_u16 << bytes.len()) - 1) as u8,
+                        last: index == last,
+                        port,
+                    });
+                    self.from_host.extend(beats);
+                }
+                Action::Write(write) => self.writes.push_back(SwitchWrite {
+                    memory: write.memory,
+                    address: write.address,
+                    data: write.data,
+                }),
+                Action::Change(_) => {}
+            }
+        }
+        if !self.writes.is_empty() || !self.from_host.is_empty() {
+            self.wake(now, out);
+        }
+        let due = self.control.next_tick().map(|due| {
+            let due = Picoseconds::from_ns(due);
+            due.max(now + Picoseconds(1))
+        });
+        if let Some(due) = due.filter(|due| self.tick_at.is_none_or(|at| *due < at)) {
+            self.tick_at = Some(due);
+            out.send(due, self.id, Message::Tick);
+        }
+    }
+
+    /// Something arrives.
+    pub fn receive(&mut self, now: Picoseconds, message: Message, out: &mut Outbox) {
+        match message {
+            Message::Word { port, word, packet } => {
+                self.ports[port].words.push_back((word, packet));
+            }
+            other => unreachable!("a switch is sent words, and not {other:?}"),
+        }
+        self.wake(now, out);
+    }
+
+    fn wake(&mut self, now: Picoseconds, out: &mut Outbox) {
+        self.quiet_since = None;
+        if self.awake {
+            return;
+        }
+        self.awake = true;
+        self.next = self.period.next_edge(self.phase, now);
+        out.send(self.next, self.id, Message::Edge);
+    }
+
+    /// One clock edge.
+    pub fn edge(
+        &mut self,
+        now: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error> {
+        let rtl = |source| Error::Rtl { time: now, source };
+        self.effort.edges += 1;
+        let idle = self.model.speed().idle();
+        let words: [NetWord; PORTS] = std::array::from_fn(|port| {
+            let front = self.ports[port].words.front();
+            front.map_or(idle, |(word, _)| *word)
+        });
+        self.model.set_time(now);
+        let inputs = self.model.inputs();
+        inputs.net = words;
+        inputs.host = self.from_host.front().copied();
+        inputs.host_ready = true;
+        inputs.write = self.writes.front().copied();
+        let before = self.model.settle().map_err(rtl)?;
+        if before.write_ready && self.writes.pop_front().is_some() {
+            self.host_side.written += 1;
+        }
+        if before.host_in_ready
+            && let Some(beat) = self.from_host.pop_front()
+        {
+            self.host_side.sent += u64::from(beat.last);
+        }
+        if let Some(beat) = before.host {
+            self.take_host_beat(now, beat, out);
+        }
+        for (port, word) in words.into_iter().enumerate() {
+            self.sample_word(now, port, word);
+        }
+        let after = self.model.edge().map_err(rtl)?;
+        for (port, word) in after.net.into_iter().enumerate() {
+            self.launch_word(now, port, word, out, record);
+        }
+        self.next = now + self.period;
+        let quiet = !after.busy
+            && after.host.is_none()
+            && self.writes.is_empty()
+            && self.from_host.is_empty()
+            && self
+                .ports
+                .iter()
+                .all(|port| port.words.is_empty() && !port.line_active);
+        self.settle_down(now, quiet, out, record);
+        Ok(())
+    }
+
+    /// Sleeps or goes on.
+    fn settle_down(
+        &mut self,
+        now: Picoseconds,
+        quiet: bool,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
+        if quiet {
+            let since = *self.quiet_since.get_or_insert(now);
+            if now - since >= Picoseconds(QUIET_CYCLES * self.period.0) {
+                // What is in the switch and did not come out will not come any more.
+                for packet in self.inside.drain(..) {
+                    record.forget(packet.packet);
+                }
+                if self.skip_idle {
+                    self.awake = false;
+                    self.effort.sleeps += 1;
+                    return;
+                }
+            }
+        } else {
+            self.quiet_since = None;
+        }
+        out.send(self.next, self.id, Message::Edge);
+    }
+
+    fn take_host_beat(&mut self, now: Picoseconds, beat: HostOut, out: &mut Outbox) {
+        let count = beat.keep.count_ones() as usize;
+        self.to_host.extend(&beat.data.to_le_bytes()[..count]);
+        if !beat.last {
+            return;
+        }
+        self.host_side.received += 1;
+        let bytes = std::mem::take(&mut self.to_host);
+        let frame = HostFrame {
+            port: beat.port,
+            verdict: beat.verdict,
+            bad: beat.bad,
+            bytes: &bytes,
+        };
+        let actions = self.control.host_frame(nanoseconds(now), &frame);
+        self.obey(now, actions, out);
+    }
+
+    fn sample_word(&mut self, now: Picoseconds, port: usize, word: NetWord) {
+        let at = &mut self.ports[port];
+        let packet = at.words.pop_front().and_then(|(_, packet)| packet);
+        let frame = at.received.word(now, word);
+        if let (Some(frame), Some(packet)) = (frame, packet) {
+            self.inside.push_back(Inside {
+                packet,
+                port,
+                first_in: frame.first,
+                key: flow_key(&frame.bytes).to_vec(),
+            });
+        }
+    }
+
+    fn launch_word(
+        &mut self,
+        now: Picoseconds,
+        port: usize,
+        word: NetWord,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) {
+        let at = &mut self.ports[port];
+        let active = word != self.model.speed().idle();
+        if !active && !at.line_active {
+            return;
+        }
+        at.line_active = active;
+        let mut packet = None;
+        if let Some(frame) = at.sent.word(now, word) {
+            record.frame(self.id, port, &frame);
+            let key = flow_key(&frame.bytes);
+            let found = self.inside.iter().position(|inside| inside.key == key);
+            if let Some(inside) = found.and_then(|index| self.inside.remove(index)) {
+                packet = Some(inside.packet);
+                let hop = Hop {
+                    switch: self.id,
+                    ports: (inside.port, port),
+                    first_in: inside.first_in,
+                    first_out: frame.first,
+                };
+                record.hop(inside.packet, hop);
+            }
+        }
+        if let Some(cable) = self.ports[port].cable {
+            let message = Message::Word {
+                port: cable.port,
+                word,
+                packet,
+            };
+            out.send(now + cable.delay, cable.peer, message);
+        }
+    }
+}

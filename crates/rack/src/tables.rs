@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a switch of a topology is told: its ports, routes and neighbours.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use control::{Control, Neighbour, PortConfig, Route, Subnet, Via};
+use fib::{Config4, Config6};
+
+use crate::error::Error;
+use crate::pins::PORTS;
+use crate::topology::{End, Neighbours, Topology};
+
+/// Depths of the tables of the switch in the rack.
+pub const SIZES: fib::Config = fib::Config {
+    v4: Config4::RunVec {
+        leaves: 4096,
+        groups: 16,
+        hosts: 256,
+    },
+    v6: Config6::Trie {
+        nodes: [256; 7],
+        leaves: 4096,
+        hosts: 256,
+        tcam: 32,
+    },
+};
+
+/// A locally administered MAC address for each host.
+pub const fn host_mac(host: usize) -> u64 {
+    0x0200_0000_0001 + host as u64
+}
+
+/// A locally administered MAC address for each port of each switch.
+pub const fn port_mac(switch: usize, port: usize) -> u64 {
+    0x0200_0001_0000 + ((switch as u64) << 8) + port as u64 + 1
+}
+
+/// MAC address at the end of a cable.
+pub const fn mac(end: End) -> u64 {
+    match end {
+        End::Host(host) => host_mac(host),
+        End::Switch(switch, port) => port_mac(switch, port),
+    }
+}
+
+/// A MAC address as bytes, first on the wire first.
+pub fn mac_bytes(mac: u64) -> [u8; 6] {
+    let [_, _, bytes @ ..] = mac.to_be_bytes();
+    bytes
+}
+
+fn subnet(address: Ipv4Addr, len: u8) -> Subnet {
+    Subnet {
+        address: IpAddr::V4(address),
+        len,
+    }
+}
+
+/// What is behind the host port of a switch, and knows what is to be written to its tables.
+pub fn control(topology: &Topology, switch: usize) -> Result<Control, Error> {
+    let spec = &topology.switch[switch];
+    let mut config = control::Config {
+        fib: SIZES,
+        ..control::Config::default()
+    };
+    for number in 0..PORTS {
+        let addresses = spec.port(number).map(|port| {
+            let interface = port.address.as_ref();
+            subnet(interface.address, interface.subnet.len())
+        });
+        config.ports.push(PortConfig {
+            mac: mac_bytes(port_mac(switch, number)),
+            addresses: addresses.into_iter().collect(),
+            ..PortConfig::default()
+        });
+        if spec.neighbours == Neighbours::Static
+            && let Some(end) = topology.opposite(End::Switch(switch, number))
+        {
+            config.neighbours.push(Neighbour {
+                address: IpAddr::V4(topology.address(end)),
+                mac: mac_bytes(mac(end)),
+                port: None,
+            });
+        }
+    }
+    for route in &spec.route {
+        let prefix = route.prefix.as_ref().prefix();
+        config.routes.push(Route {
+            prefix: subnet(Ipv4Addr::from_bits(prefix.addr()), prefix.len()),
+            via: Via::Gateway(IpAddr::V4(route.via), None),
+        });
+    }
+    Control::new(config).map_err(|error| {
+        let name = spec.name.as_ref();
+        Error::Config(format!("switch `{name}`: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_addresses_differ() {
+        let mut all = vec![host_mac(0), host_mac(255)];
+        for switch in 0..3 {
+            all.extend((0..4).map(|port| port_mac(switch, port)));
+        }
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert_eq!(mac_bytes(port_mac(2, 3)), [2, 0, 0, 1, 2, 4]);
+    }
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything that the schema of a topology does not say.
+
+use crate::pins::PORTS;
+
+use super::{CableSpec, End, MOST_SWITCHES, PortSpec, ProgramSpec, SwitchSpec, Topology};
+use crate::address::is_unicast;
+
+/// What is wrong, with the offset that tells the line.
+type Fault = (usize, String);
+
+impl Topology {
+    /// Checks everything.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if self.host.len() < 2 {
+            return Err((
+                0,
+                "host: a rack has at least two hosts; add a [[host]]".to_owned(),
+            ));
+        }
+        self.check_names()?;
+        for switch in &self.switch {
+            check_ports(switch)?;
+        }
+        let mut plugged = Vec::new();
+        for cable in &self.cable {
+            self.check_cable(cable, &mut plugged)?;
+        }
+        for (index, switch) in self.switch.iter().enumerate() {
+            self.check_routes(index, switch)?;
+        }
+        self.check_program()
+    }
+
+    fn check_names(&self) -> Result<(), Fault> {
+        let hosts = self.host.iter().map(|host| ("host", &host.name));
+        let switches = self.switch.iter().map(|switch| ("switch", &switch.name));
+        let mut seen = Vec::new();
+        for (kind, name) in hosts.chain(switches) {
+            let (place, text) = (name.span().start, name.as_ref().as_str());
+            if seen.contains(&text) {
+                return Err((
+                    place,
+                    format!("{kind}.name: `{text}` is there twice; rename one"),
+                ));
+            }
+            if text.is_empty() || text.contains([':', '/']) {
+                return Err((
+                    place,
+                    format!("{kind}.name: `{text}` is no name; write one without `:` and `/`"),
+                ));
+            }
+            seen.push(text);
+        }
+        if self.switch.len() > MOST_SWITCHES {
+            let place = self.switch[MOST_SWITCHES].name.span().start;
+            let sentence = format!("switch: a rack has at most {MOST_SWITCHES} switches");
+            return Err((place, sentence));
+        }
+        Ok(())
+    }
+
+    fn known_hosts(&self) -> String {
+        let names = self.host.iter().map(|host| host.name.as_ref().as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What a cable's end names; the sentence says why it names nothing.
+    fn find_end(&self, name: &str) -> Result<End, String> {
+        if let Some(end) = self.end(name) {
+            return Ok(end);
+        }
+        let (switch, port) = match name.rsplit_once(':') {
+            Some((switch, port)) => (switch, Some(port)),
+            None => (name, None),
+        };
+        let Some(index) = self.switch_index(switch) else {
+            let mut sentence = format!("there is no host `{name}`");
+            if port.is_some() {
+                sentence = format!("there is no switch `{switch}`");
+            }
+            sentence += &format!("; the hosts are {}", self.known_hosts());
+            let mut names = self.switch.iter().map(|switch| switch.name.as_ref());
+            if let Some(first) = names.next() {
+                let rest = names.map(|name| format!(", {name}"));
+                sentence += &format!(", the switches {first}{}", rest.collect::<String>());
+            }
+            return Err(sentence);
+        };
+        let known = self.switch[index].port.iter();
+        let known: Vec<_> = known
+            .map(|port| format!("{switch}:{}", port.number.as_ref()))
+            .collect();
+        let known = known.join(", ");
+        Err(match port {
+            None => format!("`{switch}` is a switch; name its port, one of {known}"),
+            Some(port) => format!(
+                "port {port} of `{switch}` has no address; the ports are {known}, or add one to the switch"
+            ),
+        })
+    }
+
+    fn check_cable(&self, cable: &CableSpec, plugged: &mut Vec<End>) -> Result<(), Fault> {
+        let place = cable.between.span().start;
+        let fault = |sentence: String| (place, format!("cable.between: {sentence}"));
+        let [one, two] = cable.between.as_ref();
+        let ends = [
+            self.find_end(one).map_err(fault)?,
+            self.find_end(two).map_err(fault)?,
+        ];
+        match ends {
+            [End::Host(a), End::Host(b)] if a == b => {
+                return Err(fault("a cable joins two different hosts".to_owned()));
+            }
+            [End::Switch(a, _), End::Switch(b, _)] if a == b => {
+                return Err(fault("a cable does not join a switch to itself".to_owned()));
+            }
+            _ => {}
+        }
+        for (end, name) in ends.into_iter().zip([one, two]) {
+            if plugged.contains(&end) {
+                return Err(fault(match end {
+                    End::Host(_) => {
+                        format!("the NIC of `{name}` has a cable already; it has one port")
+                    }
+                    End::Switch(..) => format!("`{name}` has a cable already; use another port"),
+                }));
+            }
+            plugged.push(end);
+        }
+        let [a, b] = ends.map(|end| match end {
+            End::Host(host) => self.host[host].nic.rate,
+            End::Switch(switch, _) => self.switch[switch].rate,
+        });
+        if a != b {
+            return Err(fault(if self.switch.is_empty() {
+                "the two NICs have different rates; make them equal".to_owned()
+            } else {
+                format!("`{one}` is {a} and `{two}` is {b}; make the rates equal")
+            }));
+        }
+        self.check_subnet(ends, [one, two]).map_err(fault)?;
+        let metres = *cable.metres.as_ref();
+        if !(0.0..=100_000.0).contains(&metres) {
+            return Err((
+                cable.metres.span().start,
+                format!("cable.metres: {metres} is no length; write 0 to 100000"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Both ends of a cable are in one subnet, with addresses of their own.
+    fn check_subnet(&self, ends: [End; 2], names: [&String; 2]) -> Result<(), String> {
+        let addresses = ends.map(|end| self.address(end));
+        let subnet = |end: End| match end {
+            End::Host(_) => None,
+            End::Switch(switch, port) => self.switch[switch]
+                .port(port)
+                .map(|port| port.address.as_ref().subnet),
+        };
+        let subnets = ends.map(subnet);
+        if let [Some(one), Some(two)] = subnets
+            && one != two
+        {
+            return Err(format!(
+                "`{}` is in {one} and `{}` in {two}; a cable is one subnet",
+                names[0], names[1]
+            ));
+        }
+        let Some(subnet) = subnets[0].or(subnets[1]) else {
+            return Ok(());
+        };
+        for ((end, name), address) in ends.into_iter().zip(names).zip(addresses) {
+            let outside =
+                matches!(end, End::Host(_)) && !(subnet.has_host(address) && is_unicast(address));
+            if outside {
+                return Err(format!(
+                    "`{name}` has the address {address}, which is none of {subnet} at the other end; set nic.ip"
+                ));
+            }
+        }
+        if addresses[0] == addresses[1] {
+            return Err(format!(
+                "`{}` and `{}` have the same address {}; change one",
+                names[0], names[1], addresses[0]
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self, index: usize, switch: &SwitchSpec) -> Result<(), Fault> {
+        for (number, route) in switch.route.iter().enumerate() {
+            let place = route.prefix.span().start;
+            let (prefix, via) = (*route.prefix.as_ref(), route.via);
+            let fault = |sentence: String| Err((place, format!("switch.route: {sentence}")));
+            let before = &switch.route[..number];
+            if before.iter().any(|other| *other.prefix.as_ref() == prefix) {
+                return fault(format!("{prefix} is there twice; remove one"));
+            }
+            let own = |port: &PortSpec| {
+                let subnet = port.address.as_ref().subnet;
+                subnet.overlaps(prefix) && subnet.len() <= prefix.len()
+            };
+            if let Some(port) = switch.port.iter().find(|port| own(port)) {
+                let (number, address) = (port.number.as_ref(), port.address.as_ref());
+                return fault(format!(
+                    "{prefix} is in {} of port {number}; remove the route",
+                    address.subnet
+                ));
+            }
+            let mut ports = switch.port.iter().map(|port| *port.number.as_ref());
+            if !ports.any(|port| self.neighbour(index, port) == Some(via)) {
+                return fault(format!(
+                    "no cable of `{}` leads to the gateway {via}; name the address at the other end of one",
+                    switch.name.as_ref()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_program(&self) -> Result<(), Fault> {
+        let place = self.program.span().start;
+        let ProgramSpec::Pingpong {
+            first,
+            second,
+            bytes,
+            loops,
+            ..
+        } = self.program.as_ref();
+        let find = |key: &str, name: &str| {
+            self.host_index(name).ok_or_else(|| {
+                let known = self.known_hosts();
+                (
+                    place,
+                    format!("program.{key}: there is no host `{name}`; the hosts are {known}"),
+                )
+            })
+        };
+        let (one, two) = (find("first", first)?, find("second", second)?);
+        if one == two {
+            let sentence = format!("program: `{first}` is both first and second; name two hosts");
+            return Err((place, sentence));
+        }
+        let path = |from, to| {
+            let path = self.path(from, to);
+            path.map_err(|sentence| (place, format!("program: {sentence}")))
+        };
+        let (there, back) = (path(one, two)?, path(two, one)?);
+        let returns = back.iter().rev();
+        let returns = returns.map(|(switch, input, output)| (*switch, *output, *input));
+        if !returns.eq(there) {
+            let sentence = format!(
+                "program: packets from `{second}` to `{first}` take another way back; make the routes the same both ways"
+            );
+            return Err((place, sentence));
+        }
+        check_pingpong(*bytes, *loops).map_err(|sentence| (place, format!("program.{sentence}")))
+    }
+}
+
+/// Numbers and subnets of a switch's ports.
+fn check_ports(switch: &SwitchSpec) -> Result<(), Fault> {
+    let name = switch.name.as_ref();
+    if switch.port.is_empty() {
+        let sentence = format!("switch.port: `{name}` has no port with an address; add some");
+        return Err((switch.name.span().start, sentence));
+    }
+    for (index, port) in switch.port.iter().enumerate() {
+        let number = *port.number.as_ref();
+        if number >= PORTS {
+            return Err((
+                port.number.span().start,
+                format!(
+                    "switch.port.number: there is no port {number}; they are 0 to {}",
+                    PORTS - 1
+                ),
+            ));
+        }
+        let address = port.address.as_ref();
+        for before in &switch.port[..index] {
+            if *before.number.as_ref() == number {
+                return Err((
+                    port.number.span().start,
+                    format!("switch.port.number: port {number} of `{name}` is there twice"),
+                ));
+            }
+            let other = before.address.as_ref();
+            if other.subnet.overlaps(address.subnet) {
+                return Err((
+                    port.address.span().start,
+                    format!(
+                        "switch.port.address: {address} and {other} of port {} share addresses; \
+                         give each port a subnet of its own",
+                        before.number.as_ref()
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Limits of the ping-pong program, for topologies and command lines.
+pub fn check_pingpong(bytes: usize, loops: u64) -> Result<(), String> {
+    if !(4..=64).contains(&bytes) || !bytes.is_multiple_of(4) {
+        return Err(format!(
+            "bytes: {bytes} is not a multiple of 4 from 4 to 64"
+        ));
+    }
+    if !(1..=100_000_000).contains(&loops) {
+        return Err(format!("loops: {loops} is not from 1 to 100000000"));
+    }
+    Ok(())
+}
