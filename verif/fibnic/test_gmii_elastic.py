@@ -184,7 +184,7 @@ async def one_clock(dut) -> None:
 
 @cocotb.test()
 async def jabber(dut) -> None:
-    """A frame without end on a clock that is far too fast: marked bad, and the next one is whole."""
+    """A frame without end on a clock that is far too fast: marked bad; the next is whole."""
     bench = Bench(dut, rng())
     limit = int(dut.MaxFrame.value)
     await bench.start(30000, bench.rand.random())
