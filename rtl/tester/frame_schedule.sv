@@ -7,7 +7,7 @@
 //
 // Latency : due_o is a register's decode; start_i counts at the edge.
 // Clock   : clk_i.
-// Source  : RFC 2544 sections 20 and 26.4.
+// Source  : RFC 2544 sections 21 (bursts), 26.1 and 26.4.
 module frame_schedule #(
   /// Byte times of a cycle.
   parameter int unsigned CycleBytes = 8

@@ -9,7 +9,7 @@
 // Clock     : clk_i.
 // Handshake : to the MAC as xgmii_tx and gmii_tx want it: start_o, then beats without a stall.
 // Drops     : none.
-// Source    : RFC 2544 sections 9, 15, 26 and appendix C.
+// Source    : RFC 2544 sections 9 and 26, appendix C.
 module frame_source #(
   /// Byte times of a cycle.
   parameter int unsigned CycleBytes = 8

@@ -5,7 +5,7 @@
 // Clock     : clk_i. The port does nothing on its own while busy_o is low.
 // Handshake : streams are the MACs'.
 // Drops     : none.
-// Source    : RFC 2544; the dissertation measures with magukara, an instrument of this kind.
+// Source    : RFC 2544; the dissertation (5.3.1) measures with magukara, an instrument of this kind.
 module tester_port #(
   /// Byte times of a cycle: 8 at 10G, 1 at 1G.
   parameter int unsigned CycleBytes = 8
