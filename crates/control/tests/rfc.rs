@@ -457,7 +457,7 @@ fn rfc6633_no_source_quench_and_no_redirects() {
     let sent = rig.packet(1, 7, &transit("10.0.1.9", 8).bytes());
     assert_eq!(sent.len(), 1);
     assert_eq!((sent[0].0, &sent[0].1[..6]), (1, &host_mac(1, 9)[..]));
-    // A source quench is ignored, also for us (RFC 6633 section 3).
+    // A source quench is ignored, also for us.
     let quench = ip4("10.0.1.7", "10.0.1.1", ICMP, icmp4(4, 0, 0, &[0; 28]));
     assert_eq!(rig.packet(1, 7, &quench.bytes()), []);
 }
