@@ -54,9 +54,8 @@ impl Hw {
             if Memory::V6_NODE.contains(memory) && depth >= WITH_SCRATCH {
                 depth -= MAX_RUN;
             }
-            if depth != 0 {
-                allocators[*memory as usize] = Some(Allocator::new(depth / unit(*memory)));
-            }
+            // A memory that the build leaves out is one that is full.
+            allocators[*memory as usize] = Some(Allocator::new(depth / unit(*memory)));
         }
         Self {
             image: Image::new(depths),

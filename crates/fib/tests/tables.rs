@@ -313,6 +313,30 @@ fn full_ipv4_leaves_refuse_and_recover() {
 }
 
 #[test]
+fn a_memory_left_out_refuses_like_a_full_one() {
+    let v4 = Config4::RunVec {
+        leaves: 1 << 13,
+        groups: 0,
+        hosts: 1 << 10,
+    };
+    let mut fib = fib_of(v4, SMALL6);
+    fib.announce4("192.0.2.0/24".parse().unwrap(), NextHopId(1))
+        .expect("needs no group");
+    let refusal = fib
+        .announce4("192.0.2.0/25".parse().unwrap(), NextHopId(2))
+        .expect_err("needs a group");
+    assert!(matches!(
+        refusal,
+        Error::Full {
+            memory: Memory::V4Group,
+            capacity: 0,
+            ..
+        }
+    ));
+    assert_eq!(fib.lookup4(0xC000_0201), Some(NextHopId(1)));
+}
+
+#[test]
 fn full_ipv6_leaves_refuse_and_recover() {
     let v6 = Config6::Trie {
         nodes: [1 << 15; 7],
