@@ -29,8 +29,9 @@ pub const RX_FAULTS: [(u16, &str); 6] = [
     (0x046, "frames that the instrument did not send"),
 ];
 
-/// Reads the base in use.
+/// Reads as the base in use, with this bit when it was chosen by the first frame.
 pub const HISTOGRAM_BASE: u16 = 0x050;
+pub const HISTOGRAM_AUTO: u64 = 1 << 63;
 pub const HISTOGRAM: u16 = 0x100;
 pub const HISTOGRAM_BINS: u16 = 64;
 pub const HISTOGRAM_BELOW: u16 = 0x140;

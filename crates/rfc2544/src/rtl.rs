@@ -426,7 +426,7 @@ impl Instrument for SwitchRig {
         let below = self.rig.register(to, reg::HISTOGRAM_BELOW)?;
         let above = self.rig.register(to, reg::HISTOGRAM_ABOVE)?;
         Ok(Histogram {
-            base: self.rig.register(to, reg::HISTOGRAM_BASE)?,
+            base: self.rig.register(to, reg::HISTOGRAM_BASE)? & !reg::HISTOGRAM_AUTO,
             bins,
             outside: below + above,
         })
