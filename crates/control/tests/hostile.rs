@@ -105,9 +105,11 @@ fn mend(frame: &mut [u8]) {
 
 /// Whether a frame carries an ICMP error, read here and not by the code under test.
 fn is_error(frame: &[u8]) -> bool {
+    // What is forwarded may have no payload at all.
+    let kind = |at: usize| frame.get(at).copied();
     match u16::from_be_bytes([frame[12], frame[13]]) {
-        V4 => frame[23] == ICMP && matches!(frame[34], 3 | 4 | 5 | 11 | 12),
-        V6 => frame[20] == ICMP6 && (frame[54] < 128 || frame[54] == 137),
+        V4 => frame[23] == ICMP && matches!(kind(34), Some(3 | 4 | 5 | 11 | 12)),
+        V6 => frame[20] == ICMP6 && matches!(kind(54), Some(0..128 | 137)),
         _ => false,
     }
 }
@@ -118,7 +120,7 @@ fn is_error_about_error(frame: &[u8]) -> bool {
         return false;
     }
     let header = if frame[13] == 0xDD { 40 } else { 20 };
-    let quoted = &frame[14 + header + 8..];
+    let quoted = frame.get(14 + header + 8..).unwrap_or_default();
     if quoted.len() < 48 && header == 40 || quoted.len() < 28 {
         return false;
     }
@@ -224,7 +226,7 @@ fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_frames_at_any_time(steps in prop::collection::vec(step(), 1..60)) {

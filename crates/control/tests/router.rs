@@ -350,12 +350,19 @@ fn hardware_and_software_forward_alike() {
             let at = rand.random_range(6..40);
             packet[at] ^= rand.next_u32() as u8;
         }
+        let options = rand.random_ratio(1, 20);
+        if packet[0] == 0x60 && options {
+            packet[6] = 0;
+        }
+        if packet[0] == 0x45 && options {
+            packet[0] = 0x46; // the first bytes of UDP become options
+        }
         if packet[0] == 0x45 && rand.random() {
             packet[10..12].fill(0);
             let sum = !sum16(&[&packet[..20]]);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());
         }
-        let kind = if packet[0] == 0x45 { V4 } else { V6 };
+        let kind = if packet[0] >> 4 == 4 { V4 } else { V6 };
         let bytes = eth(port_mac(1), host_mac(1, 7), kind, &packet);
         let frame = HostFrame {
             port: 1,
@@ -370,10 +377,11 @@ fn hardware_and_software_forward_alike() {
         let verdict = router.last.unwrap();
         counts[usize::from(verdict.number())] += 1;
         // The addresses of its own subnets are nothing that hardware compares sources with.
-        let source = (packet[0] == 0x45).then(|| &packet[12..16]);
-        let of_router = source.is_some_and(|source| {
-            source[..2] == [10, 0] && source[2] < 4 && matches!(source[3], 0 | 1 | 255)
-        });
+        let of_router = if packet[0] >> 4 == 4 {
+            packet[12..14] == [10, 0] && packet[14] < 4 && matches!(packet[15], 0 | 1 | 255)
+        } else {
+            (0..4).any(|port| packet[8..24] == v6(&format!("2001:db8:{port}::1")).octets())
+        };
         if verdict == Verdict::Forward && !of_router {
             let padded: Sent = software
                 .into_iter()
