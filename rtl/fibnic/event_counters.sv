@@ -4,14 +4,12 @@
 //
 // Latency   : idx_i to cnt_o: 1 edge. A pulse shows after at most Count + 2 edges.
 // Clock     : clk_i, rst_i synchronous. Reset clears; the memory itself follows within Count edges.
-// Handshake : none; every counter may count in every cycle for HeldMax cycles of each round.
-// Drops     : a counter that counts in more than HeldMax of Count cycles; asserted.
+// Handshake : none; every counter may count in every cycle.
+// Drops     : never.
 // Source    : common practice; a register and an adder for each counter would be ten times as large.
 module event_counters #(
   /// Counters.
   parameter int unsigned Count = 128,
-  /// Bits of an event count that waits for the sweep.
-  parameter int unsigned HeldW = 6,
   localparam int unsigned IdxW = $clog2(Count)
 ) (
   input  logic             clk_i,
@@ -20,6 +18,9 @@ module event_counters #(
   input  logic [ IdxW-1:0] idx_i,
   output logic [     31:0] cnt_o
 );
+  // Bits of an event count that waits for the sweep: one event a cycle for a round.
+  localparam int unsigned HeldW = $clog2(Count) + 1;
+
   logic [Count-1:0][HeldW-1:0] held_q;
   logic [IdxW-1:0] sweep_q, write_q;
   logic [HeldW-1:0] add_q;

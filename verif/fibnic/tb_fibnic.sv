@@ -8,7 +8,8 @@ module tb_fibnic #(
   parameter int unsigned MaxFrame = 9216,
   parameter int unsigned ReadLatency = 1,
   parameter int unsigned Lookups = 4,
-  parameter bit AsyncRx = 1'b1
+  parameter bit AsyncRx = 1'b1,
+  parameter bit Vlan = 1'b0
 ) (
   input logic clk_i,
   input logic rst_i,
@@ -69,6 +70,7 @@ module tb_fibnic #(
     .ReadLatency  (ReadLatency),
     .AsyncRx      (AsyncRx),
     .Lookups      (Lookups),
+    .Vlan         (Vlan),
     .V4Leaves     (1024),
     .V6Leaves     (1024),
     .V6TcamEntries(4),
@@ -104,4 +106,20 @@ module tb_fibnic #(
     .check_o,
     .busy_o
   );
+
+  // busy_o is honest: once it is low and nothing comes in, nothing goes out.
+  logic idle_in, idle_out, quiet_q;
+  assign idle_in = &{xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i} &&
+      !s_host_tvalid_i && !wr_valid_i;
+  assign idle_out = &{xgmii_txc_3_o, xgmii_txc_2_o, xgmii_txc_1_o, xgmii_txc_0_o} &&
+      !m_host_tvalid_o;
+
+  always_ff @(posedge clk_i) begin
+    quiet_q <= !rst_i && idle_in && (quiet_q || !busy_o);
+    if (!rst_i) begin
+      a_busy :
+      assert (!quiet_q || idle_out)
+      else $error("something came out of a switch that was not busy");
+    end
+  end
 endmodule
