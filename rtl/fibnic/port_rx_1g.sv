@@ -25,7 +25,7 @@ module port_rx_1g
   /// Receive clock unrelated to the core clock; without it clk_rx_i must be clk_i.
   parameter bit AsyncRx = 1'b1,
   /// 1: frames may have to come with a VLAN tag (cfg_i.tag_in).
-  parameter int unsigned Vlan = 0
+  parameter bit Vlan = 1'b0
 ) (
   input  logic                    clk_rx_i,
   input  logic                    rst_rx_i,
@@ -72,7 +72,7 @@ module port_rx_1g
   // Without its stage there is no VLAN.
   always_comb begin
     cfg        = cfg_i;
-    cfg.tag_in = cfg_i.tag_in && Vlan != 0;
+    cfg.tag_in = cfg_i.tag_in && Vlan;
   end
 
   gmii_elastic #(
@@ -146,7 +146,7 @@ module port_rx_1g
   assign all.tlast  = mac.tlast;
   assign all.tuser  = mac.tuser || short_ip;
 
-  if (Vlan != 0) begin : gen_vlan
+  if (Vlan) begin : gen_vlan
     vlan_untag u_untag (
       .clk_i,
       .rst_i,

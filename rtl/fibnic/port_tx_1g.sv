@@ -11,7 +11,7 @@ module port_tx_1g
   import fibnic_pkg::*;
 #(
   /// 1: frames may have to leave with a VLAN tag (cfg_i.tag_out).
-  parameter int unsigned Vlan = 0
+  parameter bit Vlan = 1'b0
 ) (
   input  logic                    clk_i,
   input  logic                    rst_i,
@@ -32,7 +32,7 @@ module port_tx_1g
 
   axis_if out ();
 
-  if (Vlan != 0) begin : gen_vlan
+  if (Vlan) begin : gen_vlan
     vlan_tag u_tag (
       .clk_i,
       .rst_i,
