@@ -39,7 +39,7 @@
 //! What it does of each RFC, and what not, is in `docs/fibnic-rfc.md`.
 //!
 //! What it does not do: routing protocols, router advertisements, multicast routing, reassembly,
-//! TCP.
+//! TCP. With Linux behind the host port ([`tap`]) the kernel and its daemons do those.
 #![forbid(unsafe_code)]
 
 mod action;
@@ -57,6 +57,7 @@ mod ndp;
 mod neighbours;
 mod plane;
 mod tables;
+pub mod tap;
 
 pub use action::{Action, Change, HostFrame, Write};
 pub use address::Subnet;
