@@ -6,6 +6,7 @@ rtl/fibnic/fib_pkg.sv
 rtl/fibnic/fibnic_pkg.sv
 rtl/fibnic/fib_valid.sv
 rtl/fibnic/acl_pkg.sv
+rtl/fibnic/acl_column.sv
 rtl/fibnic/acl.sv
 rtl/fibnic/vlan_pkg.sv
 rtl/fibnic/vlan_untag.sv
