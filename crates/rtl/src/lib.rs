@@ -22,7 +22,8 @@
 //! # }
 //! ```
 //!
-//! [`Nic`] is the two-clock interface of the IP-NUMA NIC on top of it.
+//! [`Nic`] is the two-clock interface of the IP-NUMA NIC on top of it, [`Switch`] that of the FIBNIC
+//! switch, and [`Rig`] the switch between the ports of an RFC 2544 instrument.
 //!
 //! An RTL assertion that fails, `$error` and `$finish` end the model, not the process: the
 //! evaluation returns [`Error::Rtl`] with the simulator's message, and so does every later one.
@@ -31,12 +32,14 @@
 
 mod nic;
 mod rig;
+mod switch;
 mod sys;
 
 use std::path::{Path, PathBuf};
 
 pub use nic::{NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
 pub use rig::Rig;
+pub use switch::{HostBeat, HostOut, Switch, SwitchInputs, SwitchOutputs, SwitchSize, SwitchWrite};
 pub use sys::{Handle, PortInfo};
 
 mod models {

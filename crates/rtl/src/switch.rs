@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The switch as its users see it: a MAC word a port and cycle, frame streams of the host, one
+//! write port, counters.
+
+use std::path::Path;
+
+use crate::{Error, NetSpeed, NetWord};
+
+/// How large the switch's tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SwitchSize {
+    /// Some thousand routes, and VLAN stages, which make frames at 10G a cycle later.
+    Small,
+    /// 1.3 million IPv4 and 300,000 IPv6 routes: `fib::Config::default()`.
+    Full,
+}
+
+/// Eight bytes of a frame of the host at most; byte 0 is in the low bits. Frames have no FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostBeat {
+    /// `tdata`.
+    pub data: u64,
+    /// `tkeep`: ones from bit 0 on; all of them but with the last beat.
+    pub keep: u8,
+    /// `tlast`.
+    pub last: bool,
+    /// The port that the frame is to leave by; read with the first beat.
+    pub port: u8,
+}
+
+/// Eight bytes of a frame for the host at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostOut {
+    /// `tdata`.
+    pub data: u64,
+    /// `tkeep`.
+    pub keep: u8,
+    /// `tlast`.
+    pub last: bool,
+    /// With the last beat: the frame ended bad.
+    pub bad: bool,
+    /// Port of arrival.
+    pub port: u8,
+    /// Why it comes: `fibnic_pkg::verdict_e`.
+    pub verdict: u8,
+}
+
+/// One word of one memory, as `fib::Write` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SwitchWrite {
+    /// The memory: `fib_pkg::memory_e`.
+    pub memory: u8,
+    /// Address in words.
+    pub address: u32,
+    /// The word, least significant bits first.
+    pub data: [u64; 3],
+}
+
+impl SwitchWrite {
+    /// In the place of a word: waits until all lookups under way have ended.
+    pub const DRAIN: Self = Self {
+        memory: 31,
+        address: 0,
+        data: [0; 3],
+    };
+}
+
+/// Inputs of the switch other than its clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchInputs {
+    /// Reset of all clocks.
+    pub rst: bool,
+    /// Words from the PHYs, of the kind that the switch's speed asks for.
+    pub net: [NetWord; Switch::PORTS],
+    /// Beat offered by the host; it is taken at an edge with `host_in_ready`.
+    pub host: Option<HostBeat>,
+    /// The host takes the offered `host` beat at the next edge.
+    pub host_ready: bool,
+    /// Word to be written; it is taken at an edge with `write_ready`.
+    pub write: Option<SwitchWrite>,
+    /// Counter to be read: `{access list, port[3:0], index[6:0]}`.
+    pub counter: u16,
+}
+
+/// Outputs of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchOutputs {
+    /// Words to the PHYs.
+    pub net: [NetWord; Switch::PORTS],
+    /// Beat offered to the host.
+    pub host: Option<HostOut>,
+    /// The offered beat of the host is taken at the next edge.
+    pub host_in_ready: bool,
+    /// The offered word is taken at the next edge.
+    pub write_ready: bool,
+    /// The counter that was named two edges before.
+    pub counter: u32,
+    /// Ports that store and check now, one bit each.
+    pub check: u8,
+    /// Something may still come out without new input.
+    pub busy: bool,
+}
+
+/// The Verilated switch, `fibnic_10g` or `fibnic_1g`, with four ports. All clocks are one here.
+///
+/// A cycle takes three steps: write [`Switch::inputs`], call [`Switch::settle`], which shows what is
+/// ready before the edge, and call [`Switch::edge`], which returns the outputs after it.
+///
+/// ```no_run
+/// use ipnuma_rtl::{NetSpeed, Switch, SwitchSize};
+/// # fn main() -> Result<(), ipnuma_rtl::Error> {
+/// let mut switch = Switch::new(NetSpeed::TenGig, SwitchSize::Small)?;
+/// switch.reset()?;
+/// switch.inputs.host_ready = true;
+/// let ready = switch.settle()?.write_ready;
+/// let word = switch.edge()?.net[0];
+/// # let _ = (ready, word); Ok(())
+/// # }
+/// ```
+pub struct Switch {
+    /// Taken by the next [`Switch::settle`].
+    pub inputs: SwitchInputs,
+    outputs: SwitchOutputs,
+    speed: NetSpeed,
+    top: Box<dyn Top>,
+    settled: bool,
+    time_ps: u64,
+    dumped_ps: u64,
+    tracing: bool,
+}
+
+/// The tops alike. Methods are coarse, so that a call through the table costs little.
+trait Top: Send {
+    fn apply(&mut self, inputs: &SwitchInputs);
+    fn clock(&mut self, high: bool);
+    fn outputs(&self) -> SwitchOutputs;
+    fn model(&mut self) -> &mut dyn crate::Model;
+}
+
+impl Switch {
+    /// Network ports.
+    pub const PORTS: usize = 4;
+
+    /// Creates a switch held in reset, with its clocks low.
+    pub fn new(speed: NetSpeed, size: SwitchSize) -> Result<Self, Error> {
+        let net = [speed.idle(); Self::PORTS];
+        Ok(Self {
+            inputs: SwitchInputs {
+                rst: true,
+                net,
+                host: None,
+                host_ready: false,
+                write: None,
+                counter: 0,
+            },
+            outputs: SwitchOutputs {
+                net,
+                host: None,
+                host_in_ready: false,
+                write_ready: false,
+                counter: 0,
+                check: 0,
+                busy: false,
+            },
+            speed,
+            top: new_top(speed, size)?,
+            settled: false,
+            time_ps: 0,
+            dumped_ps: 0,
+            tracing: false,
+        })
+    }
+
+    /// Depth of a memory of the lookup, by the parameter of the top that sets it (`V4Leaves`).
+    pub fn depth(size: SwitchSize, parameter: &str) -> Option<u32> {
+        let parameters = match size {
+            SwitchSize::Small => crate::SMALL_TABLES,
+            SwitchSize::Full => crate::FULL_TABLES,
+        };
+        let found = parameters.iter().find(|(name, _)| *name == parameter);
+        found.and_then(|(_, value)| value.parse().ok())
+    }
+
+    /// Line rate.
+    pub fn speed(&self) -> NetSpeed {
+        self.speed
+    }
+
+    /// Applies reset for eight edges and releases it.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        const EDGES: usize = 8;
+        self.inputs.rst = true;
+        for _ in 0..EDGES {
+            self.settle()?;
+            self.edge()?;
+        }
+        self.inputs.rst = false;
+        self.settle()?;
+        Ok(())
+    }
+
+    /// Sets the time of the coming edge in picoseconds, for waves and messages.
+    #[inline]
+    pub fn set_time(&mut self, ps: u64) {
+        self.time_ps = ps;
+        self.top.model().set_time(ps);
+    }
+
+    /// Lowers the clocks, applies the inputs, and returns the outputs before the coming edge.
+    pub fn settle(&mut self) -> Result<&SwitchOutputs, Error> {
+        self.top.clock(false);
+        self.top.apply(&self.inputs);
+        self.top.model().eval()?;
+        self.settled = true;
+        if self.tracing {
+            // Half way to the coming edge, so that waves show clocks and not needles.
+            self.dump(self.dumped_ps.midpoint(self.time_ps));
+        }
+        self.outputs = self.top.outputs();
+        Ok(&self.outputs)
+    }
+
+    /// Raises the clocks and returns the outputs after the edge.
+    pub fn edge(&mut self) -> Result<&SwitchOutputs, Error> {
+        if !self.settled {
+            self.settle()?;
+        }
+        self.settled = false;
+        self.top.clock(true);
+        self.top.model().eval()?;
+        if self.tracing {
+            self.dump(self.time_ps);
+        }
+        self.outputs = self.top.outputs();
+        Ok(&self.outputs)
+    }
+
+    /// Outputs as of the last evaluation.
+    #[inline]
+    pub fn outputs(&self) -> &SwitchOutputs {
+        &self.outputs
+    }
+
+    /// Begins to write FST waves; the times are those of [`Switch::set_time`]. Refused by
+    /// [`SwitchSize::Full`], which is built without them.
+    pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
+        self.top.model().trace(path)?;
+        self.tracing = true;
+        self.dumped_ps = self.time_ps;
+        Ok(())
+    }
+
+    /// Ends the waves and completes their file.
+    pub fn trace_close(&mut self) {
+        self.tracing = false;
+        self.top.model().trace_close();
+    }
+
+    /// Wave files hold one set of values for a time; edges without a time of their own are left out.
+    fn dump(&mut self, ps: u64) {
+        if ps > self.dumped_ps {
+            self.dumped_ps = ps;
+            self.top.model().dump(ps);
+        }
+    }
+}
+
+// What these return as errors is unreachable in a build that has all tops.
+#[allow(unreachable_patterns)]
+fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top>, Error> {
+    match (speed, size) {
+        #[cfg(has_fibnic_10g)]
+        (NetSpeed::TenGig, SwitchSize::Small) => Ok(Box::new(crate::Fibnic10g::new())),
+        #[cfg(has_fibnic_10g_full)]
+        (NetSpeed::TenGig, SwitchSize::Full) => Ok(Box::new(crate::Fibnic10gFull::new())),
+        #[cfg(has_fibnic_1g)]
+        (NetSpeed::OneGig, SwitchSize::Small) => Ok(Box::new(crate::Fibnic1g::new())),
+        #[cfg(has_fibnic_1g_full)]
+        (NetSpeed::OneGig, SwitchSize::Full) => Ok(Box::new(crate::Fibnic1gFull::new())),
+        (NetSpeed::TenGig, SwitchSize::Small) => Err(not_built("fibnic_10g")),
+        (NetSpeed::TenGig, SwitchSize::Full) => Err(not_built("fibnic_10g_full")),
+        (NetSpeed::OneGig, SwitchSize::Small) => Err(not_built("fibnic_1g")),
+        (NetSpeed::OneGig, SwitchSize::Full) => Err(not_built("fibnic_1g_full")),
+    }
+}
+
+#[allow(dead_code)]
+fn not_built(model: &'static str) -> Error {
+    Error::NotBuilt { model }
+}
+
+/// All clocks of the receivers.
+#[allow(dead_code)]
+const ALL: u64 = (1 << Switch::PORTS) - 1;
+/// Fields of the host stream's `tuser`, from its low bit: verdict, port, bad.
+#[allow(dead_code)]
+const VERDICT_BITS: u32 = 5;
+#[allow(dead_code)]
+const BAD_BIT: u32 = 9;
+
+/// Implements [`Top`] for a generated model; the two blocks set and read the network ports.
+#[allow(unused_macros)]
+macro_rules! impl_top {
+    ($model:ty, |$set:ident, $words:ident| $set_net:block, |$get:ident| $get_net:block) => {
+        impl Top for $model {
+            #[inline]
+            fn apply(&mut self, inputs: &SwitchInputs) {
+                self.set_rst_i(inputs.rst);
+                self.set_rst_rx_i(if inputs.rst { ALL } else { 0 });
+                let beat = inputs.host.unwrap_or_default();
+                self.set_s_host_tvalid_i(inputs.host.is_some());
+                self.set_s_host_tdata_i(beat.data);
+                self.set_s_host_tkeep_i(beat.keep.into());
+                self.set_s_host_tlast_i(beat.last);
+                self.set_s_host_tuser_i(beat.port.into());
+                self.set_m_host_tready_i(inputs.host_ready);
+                self.set_wr_valid_i(inputs.write.is_some());
+                if let Some(word) = inputs.write {
+                    self.set_wr_mem_i(word.memory.into());
+                    self.set_wr_addr_i(word.address.into());
+                    self.set_wr_data_i(word.data);
+                }
+                self.set_cnt_idx_i(inputs.counter.into());
+                let ($set, $words) = (self, &inputs.net);
+                $set_net
+            }
+
+            #[inline]
+            fn clock(&mut self, high: bool) {
+                self.set_clk_i(high);
+                self.set_clk_rx_i(if high { ALL } else { 0 });
+            }
+
+            #[inline]
+            fn outputs(&self) -> SwitchOutputs {
+                let $get = self;
+                SwitchOutputs {
+                    net: $get_net,
+                    host: self.m_host_tvalid_o().then(|| {
+                        let user = self.m_host_tuser_o();
+                        HostOut {
+                            data: self.m_host_tdata_o(),
+                            keep: self.m_host_tkeep_o() as u8,
+                            last: self.m_host_tlast_o(),
+                            bad: user >> BAD_BIT & 1 != 0,
+                            port: (user >> VERDICT_BITS & 15) as u8,
+                            verdict: (user & 31) as u8,
+                        }
+                    }),
+                    host_in_ready: self.s_host_tready_o(),
+                    write_ready: self.wr_ready_o(),
+                    counter: self.cnt_o() as u32,
+                    check: self.check_o() as u8,
+                    busy: self.busy_o(),
+                }
+            }
+
+            fn model(&mut self) -> &mut dyn crate::Model {
+                self
+            }
+        }
+    };
+}
+
+#[allow(unused_macros)]
+macro_rules! impl_10g {
+    ($model:ty) => {
+        impl_top!(
+            $model,
+            |top, words| {
+                let mut controls = 0;
+                for (port, word) in words.iter().enumerate() {
+                    let NetWord::Xgmii { data, control } = *word else {
+                        panic!("a 10G switch takes XGMII words, not {word:?}")
+                    };
+                    top.set_xgmii_rxd_i_lane(port, data);
+                    controls |= u64::from(control) << (8 * port);
+                }
+                top.set_xgmii_rxc_i(controls);
+            },
+            |top| {
+                let controls = top.xgmii_txc_o();
+                std::array::from_fn(|port| NetWord::Xgmii {
+                    data: top.xgmii_txd_o_lane(port),
+                    control: (controls >> (8 * port)) as u8,
+                })
+            }
+        );
+    };
+}
+
+#[allow(unused_macros)]
+macro_rules! impl_1g {
+    ($model:ty) => {
+        impl_top!(
+            $model,
+            |top, words| {
+                let (mut bytes, mut enables, mut errors) = (0, 0, 0);
+                for (port, word) in words.iter().enumerate() {
+                    let NetWord::Gmii {
+                        data,
+                        enable,
+                        error,
+                    } = *word
+                    else {
+                        panic!("a 1G switch takes GMII words, not {word:?}")
+                    };
+                    bytes |= u64::from(data) << (8 * port);
+                    enables |= u64::from(enable) << port;
+                    errors |= u64::from(error) << port;
+                }
+                top.set_gmii_rxd_i(bytes);
+                top.set_gmii_rx_dv_i(enables);
+                top.set_gmii_rx_er_i(errors);
+            },
+            |top| {
+                let (bytes, enables, errors) =
+                    (top.gmii_txd_o(), top.gmii_tx_en_o(), top.gmii_tx_er_o());
+                std::array::from_fn(|port| NetWord::Gmii {
+                    data: (bytes >> (8 * port)) as u8,
+                    enable: enables >> port & 1 != 0,
+                    error: errors >> port & 1 != 0,
+                })
+            }
+        );
+    };
+}
+
+#[cfg(has_fibnic_10g)]
+impl_10g!(crate::Fibnic10g);
+#[cfg(has_fibnic_10g_full)]
+impl_10g!(crate::Fibnic10gFull);
+#[cfg(has_fibnic_1g)]
+impl_1g!(crate::Fibnic1g);
+#[cfg(has_fibnic_1g_full)]
+impl_1g!(crate::Fibnic1gFull);
