@@ -2,8 +2,8 @@
 // Access list on the 5-tuple and the port of arrival: all rules at once, the lowest that matches
 // decides. What no rule matches is permitted, unless the default says deny.
 //
-// Rules are kept as columns (acl_pkg), which takes a third of the flip-flops and gates of
-// comparators, and 16 writes a rule. The rule written last is also kept as it came and compared
+// Rules are kept as columns (acl_pkg) in small memories, which takes few flip-flops but 16 writes a
+// rule. The rule written last is also kept as it came and compared
 // with the key by itself: it counts at once and as a whole, while its columns are still being
 // written in cycles without a key.
 //
