@@ -29,6 +29,8 @@ module rfc2544_10g #(
   parameter int unsigned AclRules = 64,
   /// 0: ports never store and check, and hold less.
   parameter int unsigned StoreAndCheck = 1,
+  /// Ports can take off and put on VLAN tags: one cycle more.
+  parameter bit Vlan = 1'b0,
   // Sizes of the tables, as fib_lookup has them.
   parameter int unsigned V4Leaves = 4096,
   parameter int unsigned V4Groups = 16,
@@ -134,6 +136,7 @@ module rfc2544_10g #(
     .Lookups      (Lookups),
     .AclRules     (AclRules),
     .StoreAndCheck(StoreAndCheck),
+    .Vlan         (Vlan),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),
     .V4Hosts      (V4Hosts),

@@ -31,7 +31,7 @@ module rfc2544_1g #(
   /// 0: ports never store and check, and hold less.
   parameter int unsigned StoreAndCheck = 1,
   /// 1: ports can take off and put on VLAN tags.
-  parameter int unsigned Vlan = 0,
+  parameter bit Vlan = 1'b0,
   /// 1: the dissertation's lookup, IPv4 from an SRAM, IPv6 from the TCAM.
   parameter int unsigned Sram22 = 0,
   /// Address bits of its SRAM: 22 for 4 MB.
