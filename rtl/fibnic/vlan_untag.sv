@@ -11,8 +11,8 @@
 //             of a frame in the cycle after its last beat. In a stream without gaps that is one
 //             cycle for every beat.
 // Clock     : clk_i, rst_i synchronous.
-// Handshake : neither side can wait; m_axis.tready must be 1. At least one cycle without a beat
-//             is between two frames, which xgmii_rx and gmii_rx keep.
+// Handshake : neither side can wait; m_axis.tready must be 1. A frame may begin right behind the last
+//             beat of another, as junk in xgmii_rx does.
 // Drops     : never.
 // Source    : IEEE 802.1Q clause 9.
 module vlan_untag (
@@ -133,9 +133,6 @@ module vlan_untag (
       a_ready :
       assert (m_axis.tready || !m_axis.tvalid)
       else $error("the receive stream can't wait");
-      a_gap :
-      assert (!(flush && s_axis.tvalid))
-      else $error("a frame on the heels of another");
       a_full :
       assert (!s_axis.tvalid || s_axis.tlast || s_axis.tkeep == '1)
       else $error("short beat inside a frame");
