@@ -33,6 +33,7 @@ from tester_ref import (
     STOP,
     STREAM_FIELDS,
     STREAMS,
+    WINDOW,
     Settings,
     StreamModel,
     smallest,
@@ -540,7 +541,11 @@ def order(rand: random.Random, count: int) -> list[int]:
         numbers.insert(b, numbers[a])
     jump = rand.choice([0, 1, 62, 63, 64, 65, 1000, 2**33])
     at = rand.randrange(len(numbers))
-    return [n + jump * (i >= at) for i, n in enumerate(numbers)]
+    numbers = [n + jump * (i >= at) for i, n in enumerate(numbers)]
+    # The window's edge: the oldest number it knows, and the one before, late and twice.
+    first = max(numbers) + 1
+    numbers += [n for n in range(first, first + WINDOW + 3) if n not in (first + 1, first + 3)]
+    return numbers + [first + 3, first + 2, first + 3, first + 1, first, first + 4, first + 66]
 
 
 async def feed(bench: Bench, port: Port, items: list) -> list:
@@ -589,7 +594,7 @@ async def counts(dut) -> None:
             await port.put("HIST_BASE", base)
             await port.put("CONTROL", CLEAR)
             streams = rand.sample(range(16), 5 if part else 2)
-            queues = {s: order(rand, 120 if speed == "x" else 70) for s in streams}
+            queues = {s: order(rand, 120 if speed == "x" else 50) for s in streams}
             sources = {}
             for s in streams:
                 v6 = rand.random() < 0.5
