@@ -153,7 +153,7 @@ def elaborate(jobs: list[tuple[str, filelist.FileList]]) -> list[str]:
     """Elaborate modules as synthesis would; return the complaints about the first bad one."""
     commands = [
         " ".join(
-            ["read_slang", "--allow-toplevel-iface-ports", "--top", top]
+            ["read_slang", "-D WITHOUT_MEMORY_INIT", "--allow-toplevel-iface-ports", "--top", top]
             + [f"-I {d}" for d in entry.incdirs]
             + entry.sources
         )

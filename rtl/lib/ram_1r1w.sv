@@ -36,6 +36,8 @@ module ram_1r1w #(
     initial begin
       for (int unsigned i = 0; i < Depth; i++) mem_q[i] = '0;
     end
+`elsif WITHOUT_MEMORY_INIT
+    // For a look at structure and size: large memories take the front end of synthesis minutes.
 `else
     initial mem_q = '{default: '0};
 `endif
