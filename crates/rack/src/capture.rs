@@ -7,6 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use ipnuma_rtl::Switch;
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -17,7 +18,6 @@ use serde_json::json;
 
 use crate::calendar::ComponentId;
 use crate::error::Error;
-use crate::pins::PORTS;
 use crate::record::{Packet, Point};
 use crate::run::Outcome;
 use crate::time::Picoseconds;
@@ -109,6 +109,8 @@ const fn switch_of(component: ComponentId, hosts: u32) -> Option<u32> {
     component.0.checked_sub(2 * hosts)
 }
 
+/// Ports of a switch.
+const PORTS: usize = Switch::PORTS;
 /// Rows of a host in the timeline.
 const ROWS: [&str; 4] = ["CPU", "PCIe", "NIC", "cable"];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Puts frames together from the words of a MAC's interface.
+//! Puts frames together from the words of a MAC's interface, and takes them apart into words.
 
-use ipnuma_rtl::NetWord;
+use ipnuma_rtl::{NetSpeed, NetWord};
 
 use crate::time::Picoseconds;
 
@@ -90,6 +90,48 @@ impl Framer {
     }
 }
 
+/// Shortest frame without its FCS.
+const SHORTEST: usize = 60;
+/// Idle bytes between frames at least.
+const GAP_BYTES: usize = 12;
+const IDLE: u8 = 0x07;
+const PREAMBLE: u8 = 0x55;
+const DELIMITER: u8 = 0xD5;
+
+/// A frame (without FCS) as a MAC sends it: preamble, padding, FCS, and the gap behind it.
+pub fn words(speed: NetSpeed, frame: &[u8]) -> Vec<NetWord> {
+    let mut frame = frame.to_vec();
+    frame.resize(frame.len().max(SHORTEST), 0);
+    let fcs = wire::fcs(&frame);
+    frame.extend(fcs);
+    match speed {
+        NetSpeed::TenGig => {
+            let mut lanes = vec![(START, true)];
+            lanes.extend([(PREAMBLE, false); PREAMBLE_BYTES - 1]);
+            lanes.push((DELIMITER, false));
+            lanes.extend(frame.into_iter().map(|byte| (byte, false)));
+            lanes.push((TERMINATE, true));
+            let end = (lanes.len() + GAP_BYTES - 1).next_multiple_of(8);
+            lanes.resize(end, (IDLE, true));
+            let word = |lanes: &[(u8, bool)]| NetWord::Xgmii {
+                data: lanes.iter().rev().fold(0, |d, l| d << 8 | u64::from(l.0)),
+                control: lanes.iter().rev().fold(0, |c, l| c << 1 | u8::from(l.1)),
+            };
+            lanes.chunks(8).map(word).collect()
+        }
+        NetSpeed::OneGig => {
+            let preamble = [PREAMBLE; PREAMBLE_BYTES].into_iter().chain([DELIMITER]);
+            let word = |data| NetWord::Gmii {
+                data,
+                enable: true,
+                error: false,
+            };
+            let words = preamble.chain(frame).map(word);
+            words.chain([speed.idle(); GAP_BYTES]).collect()
+        }
+    }
+}
+
 /// Offset of the UDP payload in the frames that the NIC builds.
 const PAYLOAD: usize = wire::PAYLOAD_OFFSET;
 
@@ -113,7 +155,7 @@ pub fn is_store(frame: &[u8]) -> bool {
 /// Where the source address of an IPv4 packet is: what is before it changes from hop to hop.
 const IP_SOURCE: usize = 26;
 /// Bytes of the FCS.
-const FCS_BYTES: usize = 4;
+pub const FCS_BYTES: usize = 4;
 
 /// What routers leave as it is: a frame has the same on each of its cables.
 pub fn flow_key(frame: &[u8]) -> &[u8] {
@@ -124,6 +166,28 @@ pub fn flow_key(frame: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_and_back() {
+        for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
+            for length in [14, 59, 60, 61, 62, 63, 64, 65, 66, 67, 1514] {
+                let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+                let mut framer = Framer::default();
+                let mut frames = Vec::new();
+                // Twice, one right behind the other.
+                let all = [words(speed, &bytes), words(speed, &bytes)].concat();
+                for (index, word) in all.into_iter().enumerate() {
+                    frames.extend(framer.word(Picoseconds(index as u64), word));
+                }
+                assert_eq!(frames.len(), 2);
+                let (body, fcs) = frames[1].bytes.split_at(frames[1].bytes.len() - FCS_BYTES);
+                assert_eq!(body[..length], bytes);
+                assert_eq!(body.len(), length.max(SHORTEST));
+                assert!(body[length..].iter().all(|byte| *byte == 0));
+                assert_eq!(fcs, wire::fcs(body));
+            }
+        }
+    }
 
     #[test]
     fn xgmii_in_both_start_lanes() {

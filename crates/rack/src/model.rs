@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
-use ipnuma_rtl::{BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
+use ipnuma_rtl::{
+    BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, Switch, SwitchInputs,
+    SwitchOutputs, TlpBeat,
+};
 
-use crate::pins::{SwitchInputs, SwitchOutputs};
 use crate::time::Picoseconds;
 
 /// Period of the PCIe side's clock.
@@ -100,6 +102,40 @@ impl NicModel for Nic {
 
     fn speed(&self) -> Option<NetSpeed> {
         Some(Nic::speed(self))
+    }
+}
+
+impl SwitchModel for Switch {
+    fn inputs(&mut self) -> &mut SwitchInputs {
+        &mut self.inputs
+    }
+
+    fn settle(&mut self) -> Result<SwitchOutputs, Error> {
+        Switch::settle(self).copied()
+    }
+
+    fn edge(&mut self) -> Result<SwitchOutputs, Error> {
+        Switch::edge(self).copied()
+    }
+
+    fn reset(&mut self) -> Result<(), Error> {
+        Switch::reset(self)
+    }
+
+    fn set_time(&mut self, time: Picoseconds) {
+        Switch::set_time(self, time.0);
+    }
+
+    fn trace(&mut self, path: &Path) -> Result<(), Error> {
+        Switch::trace(self, path)
+    }
+
+    fn trace_close(&mut self) {
+        Switch::trace_close(self);
+    }
+
+    fn speed(&self) -> NetSpeed {
+        Switch::speed(self)
     }
 }
 

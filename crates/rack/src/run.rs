@@ -12,13 +12,14 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::calendar::ComponentId;
 use crate::error::Error;
+use crate::host_port::HostSide;
 use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel};
 use crate::nic::Effort;
 use crate::pingpong::{self, Gateway, NicConfig, PingPong};
 use crate::platform::{HostTiming, Platform};
 use crate::rack::{HostSetup, Rack};
 use crate::record::{Point, Recorder, Spread};
-use crate::switch::{HostSide, SwitchSetup};
+use crate::switch::SwitchSetup;
 use crate::tables;
 use crate::time::Picoseconds;
 use crate::topology::{End, Format, Pair, ProgramSpec, Rate, Topology};
@@ -43,8 +44,7 @@ where
     }
 
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
-        let _ = speed;
-        Err(Error::Config("the switch is not in this build".to_owned()))
+        Ok(Box::new(ipnuma_rtl::Switch::new(speed, tables::SIZE)?))
     }
 }
 
@@ -391,7 +391,7 @@ pub fn run(
             name: spec.name.as_ref().clone(),
             id: rack.switch_id(number),
             rate: spec.rate,
-            host_side: rack.switch(number).host_side,
+            host_side: rack.switch(number).host_side(),
         });
     }
     Ok(Outcome {

@@ -4,27 +4,19 @@
 use std::collections::VecDeque;
 
 use control::{Action, Control, HostFrame};
-use ipnuma_rtl::NetWord;
+use ipnuma_rtl::{NetWord, Switch, SwitchWrite};
 
 use crate::calendar::{ComponentId, Message, Outbox};
 use crate::error::Error;
 use crate::frame::{Framer, flow_key};
+use crate::host_port::{HostPort, HostSide, Punted};
 use crate::model::SwitchModel;
 use crate::nic::{Attachment, Effort, QUIET_CYCLES};
-use crate::pins::{HostBeat, HostOut, PORTS, SwitchWrite};
 use crate::record::{Hop, PacketId, Recorder};
 use crate::time::Picoseconds;
 
-/// Counters of a run, by what the host side has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostSide {
-    /// Frames that the hardware gave to the host.
-    pub received: u64,
-    /// Frames that the host gave to the hardware.
-    pub sent: u64,
-    /// Words written to tables.
-    pub written: u64,
-}
+/// Ports of a switch.
+const PORTS: usize = Switch::PORTS;
 
 #[derive(Debug, Default)]
 struct Port {
@@ -60,9 +52,7 @@ pub struct SwitchNode {
     phase: Picoseconds,
     next: Picoseconds,
     ports: [Port; PORTS],
-    writes: VecDeque<SwitchWrite>,
-    from_host: VecDeque<HostBeat>,
-    to_host: Vec<u8>,
+    host: HostPort,
     control: Box<Control>,
     /// When the host side will look at its timers.
     tick_at: Option<Picoseconds>,
@@ -72,8 +62,6 @@ pub struct SwitchNode {
     quiet_since: Option<Picoseconds>,
     /// How much was simulated.
     pub effort: Effort,
-    /// What the host side did.
-    pub host_side: HostSide,
 }
 
 /// Fixed parts of a switch.
@@ -102,9 +90,7 @@ impl SwitchNode {
             phase: setup.phase,
             next: setup.phase,
             ports: Default::default(),
-            writes: VecDeque::new(),
-            from_host: VecDeque::new(),
-            to_host: Vec::new(),
+            host: HostPort::default(),
             control: Box::new(setup.control),
             tick_at: None,
             inside: VecDeque::new(),
@@ -112,13 +98,17 @@ impl SwitchNode {
             awake: false,
             quiet_since: None,
             effort: Effort::default(),
-            host_side: HostSide::default(),
         })
     }
 
     /// Plugs a cable into a port.
     pub fn attach(&mut self, port: usize, cable: Attachment) {
         self.ports[port].cable = Some(cable);
+    }
+
+    /// What the host side did.
+    pub const fn host_side(&self) -> HostSide {
+        self.host.passed
     }
 
     /// The hardware, for waves.
@@ -148,18 +138,8 @@ impl SwitchNode {
     fn obey(&mut self, now: Picoseconds, actions: Vec<Action>, out: &mut Outbox) {
         for action in actions {
             match action {
-                Action::Send { port, bytes } => {
-                    let chunks = bytes.chunks(8);
-                    let last = chunks.len() - 1;
-                    let beats = chunks.enumerate().map(|(index, bytes)| HostBeat {
-                        data: bytes.iter().rev().fold(0, |d, b| d << 8 | u64::from(*b)),
-                        keep: ((1_u16 << bytes.len()) - 1) as u8,
-                        last: index == last,
-                        port,
-                    });
-                    self.from_host.extend(beats);
-                }
-                Action::Write(write) => self.writes.push_back(SwitchWrite {
+                Action::Send { port, bytes } => self.host.send(port, &bytes),
+                Action::Write(write) => self.host.write(SwitchWrite {
                     memory: write.memory,
                     address: write.address,
                     data: write.data,
@@ -167,7 +147,7 @@ impl SwitchNode {
                 Action::Change(_) => {}
             }
         }
-        if !self.writes.is_empty() || !self.from_host.is_empty() {
+        if !self.host.is_idle() {
             self.wake(now, out);
         }
         let due = self.control.next_tick().map(|due| {
@@ -218,20 +198,10 @@ impl SwitchNode {
         self.model.set_time(now);
         let inputs = self.model.inputs();
         inputs.net = words;
-        inputs.host = self.from_host.front().copied();
-        inputs.host_ready = true;
-        inputs.write = self.writes.front().copied();
+        self.host.offer(inputs);
         let before = self.model.settle().map_err(rtl)?;
-        if before.write_ready && self.writes.pop_front().is_some() {
-            self.host_side.written += 1;
-        }
-        if before.host_in_ready
-            && let Some(beat) = self.from_host.pop_front()
-        {
-            self.host_side.sent += u64::from(beat.last);
-        }
-        if let Some(beat) = before.host {
-            self.take_host_beat(now, beat, out);
+        if let Some(frame) = self.host.exchange(&before) {
+            self.punted(now, &frame, out);
         }
         for (port, word) in words.into_iter().enumerate() {
             self.sample_word(now, port, word);
@@ -243,8 +213,7 @@ impl SwitchNode {
         self.next = now + self.period;
         let quiet = !after.busy
             && after.host.is_none()
-            && self.writes.is_empty()
-            && self.from_host.is_empty()
+            && self.host.is_idle()
             && self
                 .ports
                 .iter()
@@ -280,19 +249,12 @@ impl SwitchNode {
         out.send(self.next, self.id, Message::Edge);
     }
 
-    fn take_host_beat(&mut self, now: Picoseconds, beat: HostOut, out: &mut Outbox) {
-        let count = beat.keep.count_ones() as usize;
-        self.to_host.extend(&beat.data.to_le_bytes()[..count]);
-        if !beat.last {
-            return;
-        }
-        self.host_side.received += 1;
-        let bytes = std::mem::take(&mut self.to_host);
+    fn punted(&mut self, now: Picoseconds, frame: &Punted, out: &mut Outbox) {
         let frame = HostFrame {
-            port: beat.port,
-            verdict: beat.verdict,
-            bad: beat.bad,
-            bytes: &bytes,
+            port: frame.port,
+            verdict: frame.verdict,
+            bad: frame.bad,
+            bytes: &frame.bytes,
         };
         let actions = self.control.host_frame(nanoseconds(now), &frame);
         self.obey(now, actions, out);

@@ -5,25 +5,33 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use control::{Control, Neighbour, PortConfig, Route, Subnet, Via};
 use fib::{Config4, Config6};
+use ipnuma_rtl::{Switch, SwitchSize};
 
 use crate::error::Error;
-use crate::pins::PORTS;
 use crate::topology::{End, Neighbours, Topology};
 
-/// Depths of the tables of the switch in the rack.
-pub const SIZES: fib::Config = fib::Config {
-    v4: Config4::RunVec {
-        leaves: 4096,
-        groups: 16,
-        hosts: 256,
-    },
-    v6: Config6::Trie {
-        nodes: [256; 7],
-        leaves: 4096,
-        hosts: 256,
-        tcam: 32,
-    },
-};
+/// Which build of the switch is in the rack.
+pub const SIZE: SwitchSize = SwitchSize::Small;
+
+/// Depths of its tables.
+pub fn sizes() -> fib::Config {
+    let depth = |parameter: &str| {
+        Switch::depth(SIZE, parameter).expect("the build names the depths of all tables")
+    };
+    fib::Config {
+        v4: Config4::RunVec {
+            leaves: depth("V4Leaves"),
+            groups: depth("V4Groups"),
+            hosts: depth("V4Hosts"),
+        },
+        v6: Config6::Trie {
+            nodes: std::array::from_fn(|level| depth(&format!("V6Nodes{}", level + 1))),
+            leaves: depth("V6Leaves"),
+            hosts: depth("V6Hosts"),
+            tcam: depth("V6TcamEntries"),
+        },
+    }
+}
 
 /// A locally administered MAC address for each host.
 pub const fn host_mac(host: usize) -> u64 {
@@ -60,10 +68,10 @@ fn subnet(address: Ipv4Addr, len: u8) -> Subnet {
 pub fn control(topology: &Topology, switch: usize) -> Result<Control, Error> {
     let spec = &topology.switch[switch];
     let mut config = control::Config {
-        fib: SIZES,
+        fib: sizes(),
         ..control::Config::default()
     };
-    for number in 0..PORTS {
+    for number in 0..Switch::PORTS {
         let addresses = spec.port(number).map(|port| {
             let interface = port.address.as_ref();
             subnet(interface.address, interface.subnet.len())

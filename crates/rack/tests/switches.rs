@@ -10,7 +10,7 @@ use ipnuma_rtl::NetSpeed;
 use rack::model::{Hardware, NicModel, SwitchModel};
 use rack::record::NETWORK;
 use rack::run::{Options, Outcome, rtl, run};
-use rack::topology::{Format, Neighbours, Pair, Rate};
+use rack::topology::{Format, Neighbours, Pair, ProgramSpec, Rate};
 use rack::{Error, Picoseconds, Topology};
 use stand_in::{DELAY, StandInSwitch};
 
@@ -391,4 +391,75 @@ fn packets_that_go_round() {
         error.to_string(),
         "t.toml, line 37: program: packets from `a` to `c` come to `s` a second time; correct the routes"
     );
+}
+
+#[test]
+fn rtl_switches_in_a_row() {
+    for rate in [Rate::Ten, Rate::One] {
+        for format in [Format::Compact, Format::Tlp] {
+            for switches in [1, 4] {
+                let outcome = go(&row(rate, format, switches, 4, 11), &rtl);
+                check_sum(&outcome, switches);
+                let mut latencies: Vec<_> = outcome
+                    .record
+                    .switches
+                    .values()
+                    .flat_map(|spread| [spread.min, spread.max])
+                    .collect();
+                latencies.dedup();
+                assert_eq!(latencies.len(), 1, "all the same: {latencies:?}");
+                for switch in &outcome.switches {
+                    assert_eq!((switch.host_side.received, switch.host_side.sent), (0, 0));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_switch_takes_as_long_for_every_length_and_phase() {
+    for rate in [Rate::Ten, Rate::One] {
+        let mut latencies = Vec::new();
+        for (seed, bytes) in [(1, 4), (2, 32), (3, 64), (4, 64)] {
+            let mut topology = row(rate, Format::Tlp, 1, 3, seed);
+            let ProgramSpec::Pingpong { bytes: length, .. } = topology.program.as_mut();
+            *length = bytes;
+            let outcome = go(&topology, &rtl);
+            let spreads = outcome.record.switches.values();
+            latencies.extend(spreads.flat_map(|spread| [spread.min, spread.max]));
+        }
+        latencies.dedup();
+        assert_eq!(latencies.len(), 1, "{rate}: {latencies:?}");
+    }
+}
+
+#[test]
+fn same_seed_same_hash_and_skipping_changes_nothing_in_rtl() {
+    for (rate, seed) in [(Rate::Ten, 1), (Rate::One, 2)] {
+        same_hash(&row(rate, Format::Compact, 2, 5, seed), &rtl);
+    }
+    let mut topology = row(Rate::Ten, Format::Compact, 2, 5, 3);
+    topology.switch[1].neighbours = Neighbours::Learn;
+    same_hash(&topology, &rtl);
+}
+
+#[test]
+fn rtl_switches_learn_their_neighbours() {
+    for rate in [Rate::Ten, Rate::One] {
+        let mut topology = row(rate, Format::Compact, 2, 6, 8);
+        for switch in &mut topology.switch {
+            switch.neighbours = Neighbours::Learn;
+        }
+        let outcome = go(&topology, &rtl);
+        check_sum(&outcome, 2);
+        for switch in &outcome.switches {
+            let side = switch.host_side;
+            assert!(side.received >= 2 && side.sent >= 2, "{side:?}");
+            assert!(side.received < 12, "each neighbour is asked once: {side:?}");
+        }
+        let known = go(&row(rate, Format::Compact, 2, 6, 8), &rtl);
+        for (id, spread) in &outcome.record.switches {
+            assert_eq!(spread.max, known.record.switches[id].max);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that the schema of a topology does not say.
 
-use crate::pins::PORTS;
+use ipnuma_rtl::Switch;
 
 use super::{CableSpec, End, MOST_SWITCHES, PortSpec, ProgramSpec, SwitchSpec, Topology};
 use crate::address::is_unicast;
@@ -269,12 +269,12 @@ fn check_ports(switch: &SwitchSpec) -> Result<(), Fault> {
     }
     for (index, port) in switch.port.iter().enumerate() {
         let number = *port.number.as_ref();
-        if number >= PORTS {
+        if number >= Switch::PORTS {
             return Err((
                 port.number.span().start,
                 format!(
                     "switch.port.number: there is no port {number}; they are 0 to {}",
-                    PORTS - 1
+                    Switch::PORTS - 1
                 ),
             ));
         }

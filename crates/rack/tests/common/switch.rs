@@ -7,13 +7,13 @@ use std::path::Path;
 
 use fib::layout::{Leaf, Memory, NEXT_HOP_MAC, NEXT_HOP_PORT, NEXT_HOP_RESOLVED, PORT_HOST};
 use fib::{Fib, Image, Write};
-use ipnuma_rtl::{Error, NetSpeed, NetWord};
+use ipnuma_rtl::{Error, HostOut, NetSpeed, NetWord, Switch, SwitchInputs, SwitchOutputs};
 use rack::Picoseconds;
-use rack::frame::Framer;
+use rack::frame::{Framer, words};
 use rack::model::SwitchModel;
-use rack::pins::{HostOut, PORTS, SwitchInputs, SwitchOutputs};
-use rack::tables::{SIZES, mac_bytes};
+use rack::tables::{mac_bytes, sizes};
 
+const PORTS: usize = Switch::PORTS;
 /// Cycles from the last word in to the first word out.
 pub const DELAY: u64 = 9;
 
@@ -65,7 +65,10 @@ impl StandInSwitch {
                 busy: false,
             },
             cycle: 0,
-            image: Fib::new(SIZES).expect("sizes are sound").image().cleared(),
+            image: Fib::new(sizes())
+                .expect("sizes are sound")
+                .image()
+                .cleared(),
             macs: [0; PORTS],
             framers: Default::default(),
             waiting: VecDeque::new(),
@@ -152,46 +155,13 @@ impl StandInSwitch {
         }
     }
 
-    /// A frame as words, with preamble, padding, FCS and one idle word.
-    fn words(&self, mut frame: Vec<u8>) -> Vec<NetWord> {
-        frame.resize(frame.len().max(60), 0);
-        let fcs = wire::fcs(&frame);
-        frame.extend(fcs);
-        let mut words = Vec::new();
-        match self.speed {
-            NetSpeed::TenGig => {
-                let mut lanes = vec![(0xFB, true)];
-                lanes.extend([(0x55, false); 6]);
-                lanes.push((0xD5, false));
-                lanes.extend(frame.into_iter().map(|byte| (byte, false)));
-                lanes.push((0xFD, true));
-                lanes.resize(lanes.len().next_multiple_of(8), (7, true));
-                words.extend(lanes.chunks(8).map(|lanes| NetWord::Xgmii {
-                    data: lanes.iter().rev().fold(0, |d, l| d << 8 | u64::from(l.0)),
-                    control: lanes.iter().rev().fold(0, |c, l| c << 1 | u8::from(l.1)),
-                }));
-                words.push(self.speed.idle());
-            }
-            NetSpeed::OneGig => {
-                let bytes = [0x55; 7].into_iter().chain([0xD5]).chain(frame);
-                words.extend(bytes.map(|data| NetWord::Gmii {
-                    data,
-                    enable: true,
-                    error: false,
-                }));
-                words.extend([self.speed.idle(); 12]);
-            }
-        }
-        words
-    }
-
     fn launch(&mut self) {
         for port in 0..PORTS {
             if self.lines[port].is_empty() {
                 let due = |entry: &(u64, usize, _)| entry.1 == port && entry.0 <= self.cycle;
                 let found = self.waiting.iter().position(due);
                 if let Some((_, _, frame)) = found.and_then(|at| self.waiting.remove(at)) {
-                    self.lines[port] = self.words(frame).into();
+                    self.lines[port] = words(self.speed, &frame).into();
                 }
             }
             let word = self.lines[port].pop_front();

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The host side of a switch's pins: frames as beats, in both directions, and words for its tables.
+
+use std::collections::VecDeque;
+
+use ipnuma_rtl::{HostBeat, HostOut, SwitchInputs, SwitchOutputs, SwitchWrite};
+
+/// A frame that the switch gave to its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Punted {
+    /// Port of arrival.
+    pub port: u8,
+    /// Why, as `fibnic_pkg::verdict_e` numbers it.
+    pub verdict: u8,
+    /// It ended bad.
+    pub bad: bool,
+    /// From the destination MAC on, without FCS.
+    pub bytes: Vec<u8>,
+}
+
+/// What passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSide {
+    /// Frames that the hardware gave to the host.
+    pub received: u64,
+    /// Frames that the host gave to the hardware.
+    pub sent: u64,
+    /// Words written to tables.
+    pub written: u64,
+}
+
+/// Everything that waits for the pins, and what came out of them.
+#[derive(Debug, Default)]
+pub struct HostPort {
+    beats: VecDeque<HostBeat>,
+    writes: VecDeque<SwitchWrite>,
+    arriving: Vec<u8>,
+    /// What passed so far.
+    pub passed: HostSide,
+}
+
+impl HostPort {
+    /// Has a frame (without FCS) sent by a port.
+    pub fn send(&mut self, port: u8, frame: &[u8]) {
+        let chunks = frame.chunks(8);
+        let last = chunks.len().saturating_sub(1);
+        let beats = chunks.enumerate().map(|(index, bytes)| HostBeat {
+            data: bytes.iter().rev().fold(0, |d, b| d << 8 | u64::from(*b)),
+            keep: ((1_u16 << bytes.len()) - 1) as u8,
+            last: index == last,
+            port,
+        });
+        self.beats.extend(beats);
+    }
+
+    /// Has a word written.
+    pub fn write(&mut self, write: SwitchWrite) {
+        self.writes.push_back(write);
+    }
+
+    /// Whether nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.beats.is_empty() && self.writes.is_empty()
+    }
+
+    /// Offers what is next.
+    pub fn offer(&self, inputs: &mut SwitchInputs) {
+        inputs.host = self.beats.front().copied();
+        inputs.host_ready = true;
+        inputs.write = self.writes.front().copied();
+    }
+
+    /// What the switch takes and gives at the coming edge; returns the frame that is whole with it.
+    pub fn exchange(&mut self, before: &SwitchOutputs) -> Option<Punted> {
+        if before.write_ready && self.writes.pop_front().is_some() {
+            self.passed.written += 1;
+        }
+        if before.host_in_ready
+            && let Some(beat) = self.beats.pop_front()
+        {
+            self.passed.sent += u64::from(beat.last);
+        }
+        before.host.and_then(|beat| self.take(beat))
+    }
+
+    fn take(&mut self, beat: HostOut) -> Option<Punted> {
+        let count = beat.keep.count_ones() as usize;
+        self.arriving.extend(&beat.data.to_le_bytes()[..count]);
+        if !beat.last {
+            return None;
+        }
+        self.passed.received += 1;
+        Some(Punted {
+            port: beat.port,
+            verdict: beat.verdict,
+            bad: beat.bad,
+            bytes: std::mem::take(&mut self.arriving),
+        })
+    }
+}
