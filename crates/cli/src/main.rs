@@ -8,6 +8,7 @@ mod latency;
 mod paper;
 mod pingpong;
 mod platform;
+mod rfc2544;
 mod text;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Paper(paper::Arguments),
     /// Latency of two NICs back to back, in all clock phases.
     NicLatency(latency::Arguments),
+    /// The tests of RFC 2544 on the switch: throughput, latency, loss, bursts, routes, congestion.
+    Rfc2544(rfc2544::Arguments),
     /// Speed of the simulation.
     Bench(bench::Arguments),
     /// Shows the constants of a platform and where they come from.
@@ -93,16 +96,37 @@ impl FormatArgument {
     }
 }
 
+/// What ends a command.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum Failure {
+    /// Of the rack, its input and its output.
+    Rack(#[from] rack::Error),
+    /// Of a test of the switch.
+    Test(#[from] ::rfc2544::Error),
+}
+
+impl Failure {
+    /// Whether the user's input is at fault.
+    const fn is_usage(&self) -> bool {
+        match self {
+            Self::Rack(error) => error.is_usage(),
+            Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
+        }
+    }
+}
+
 /// Exit status for wrong input, as clap has it.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Pingpong(arguments) => pingpong::run(&arguments),
+        Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
         Command::Paper(arguments) => paper::run(&arguments),
-        Command::NicLatency(arguments) => latency::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Platform(arguments) => platform::run(&arguments),
+        Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),
+        Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
+        Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
     };
     match result {
         Ok(code) => code,

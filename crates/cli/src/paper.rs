@@ -13,7 +13,9 @@ use rack::topology::Pair;
 use rack::{Error, Picoseconds, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::{FormatArgument, RateArgument, text};
+mod switch;
+
+use crate::{Failure, FormatArgument, RateArgument, text};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -53,10 +55,18 @@ const EXPERIMENTS: &[(&str, &str)] = experiments![
     "figure-4.4",
     "table-4.5",
     "table-4.6",
+    "table-5.2",
+    "table-5.3",
+    "table-5.4",
+    "table-5.5",
+    "figure-5.10",
+    "congestion",
 ];
 
 /// Allowed departure from what is expected, where an experiment does not say.
 const TOLERANCE_PERCENT: f64 = 2.0;
+/// How a row came about that is only there to compare with.
+const PUBLISHED: &str = "published";
 /// Section 3.2.2.6: one cycle of 250 MHz for each 16 bytes beyond the first.
 const ESTIMATE_NS_PER_16_BYTES: f64 = 4.0;
 
@@ -85,7 +95,10 @@ struct ExperimentFile {
 #[serde(deny_unknown_fields)]
 struct RowFile {
     name: String,
-    paper: String,
+    /// Absent: nobody published a figure to compare with.
+    paper: Option<String>,
+    /// Of a row without `paper`.
+    unit: Option<String>,
     #[serde(default)]
     each_link: bool,
     /// The figure is a constant of the platform, and the run finds it again.
@@ -117,6 +130,9 @@ enum Run {
         figure: PingpongFigure,
         socket: Option<String>,
     },
+    Rfc2544(switch::Measurement),
+    /// A figure of the paper for comparison; there is nothing to run.
+    Published {},
     None {
         reason: String,
     },
@@ -161,9 +177,9 @@ enum PingpongFigure {
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    place: String,
+    place: Option<String>,
     unit: String,
-    paper: f64,
+    paper: Option<f64>,
     ours: Option<f64>,
     difference_percent: Option<f64>,
     how: String,
@@ -221,7 +237,7 @@ fn sources(arguments: &Arguments) -> Result<(Vec<(String, String)>, String), Err
     Ok((found, read(directory.join("paper.toml"))?))
 }
 
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     rack::topology::check_pingpong(4, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
     let (texts, figures) = sources(arguments)?;
@@ -236,13 +252,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         return Err(Error::Config(format!(
             "--only: there is no experiment `{only}`; choose one of {}",
             known.join(", ")
-        )));
+        ))
+        .into());
     }
     let mut runner = Runner {
         platform: Platform::load("keio-2016")?,
         figures,
         loops: arguments.loops,
         pingpongs: BTreeMap::new(),
+        switches: switch::Switches::default(),
     };
     let mut sections = Vec::new();
     for (id, text) in texts.iter().filter(|(id, _)| wanted(id)) {
@@ -255,7 +273,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let rows = || sections.iter().flat_map(|section| &section.rows);
     let count = |is: &dyn Fn(&Row) -> bool| rows().filter(|row| is(row)).count();
     let ran = count(&|row| row.ours.is_some());
-    let not_run = count(&|row| row.ours.is_none());
+    let not_run = count(&|row| row.ours.is_none() && row.how != PUBLISHED);
     let surprises = count(&|row| row.as_expected == Some(false));
     if arguments.json {
         let json = serde_json::to_string_pretty(&sections);
@@ -275,6 +293,33 @@ struct Runner {
     loops: u64,
     /// Mean round trip, mean one-way time, and the accesses of a packet, by rate.
     pingpongs: BTreeMap<&'static str, PingpongResult>,
+    switches: switch::Switches,
+}
+
+/// The figure of a row, and how it came about.
+struct Found {
+    ours: Option<f64>,
+    how: String,
+    /// Something is wrong, whatever the figure.
+    fault: bool,
+}
+
+impl Found {
+    fn new(ours: f64, how: impl Into<String>) -> Self {
+        Self {
+            ours: Some(ours),
+            how: how.into(),
+            fault: false,
+        }
+    }
+
+    fn nothing(how: impl Into<String>) -> Self {
+        Self {
+            ours: None,
+            how: how.into(),
+            fault: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -287,23 +332,24 @@ struct PingpongResult {
 }
 
 impl Runner {
-    fn section(&mut self, id: &str, file: &ExperimentFile) -> Result<Section, Error> {
+    fn section(&mut self, id: &str, file: &ExperimentFile) -> Result<Section, Failure> {
         let mut rows = Vec::new();
         for row in &file.row {
+            let Some(key) = &row.paper else {
+                rows.push(self.row(id, row, row.name.clone(), None, None)?);
+                continue;
+            };
             if row.each_link {
-                let by_link = self.figure(id, &row.paper)?.by_link.clone();
+                let by_link = self.figure(id, key)?.by_link.clone();
                 for (link, paper) in by_link.unwrap_or_default() {
                     let name = format!("{}, {link}", row.name);
-                    rows.push(self.row(id, row, name, Some(link), paper)?);
+                    rows.push(self.row(id, row, name, Some(link), Some(paper))?);
                 }
             } else {
-                let paper = self.figure(id, &row.paper)?.value.ok_or_else(|| {
-                    Error::Config(format!(
-                        "{id}: {} has no single value; set each_link",
-                        row.paper
-                    ))
+                let paper = self.figure(id, key)?.value.ok_or_else(|| {
+                    Error::Config(format!("{id}: {key} has no single value; set each_link"))
                 })?;
-                rows.push(self.row(id, row, row.name.clone(), None, paper)?);
+                rows.push(self.row(id, row, row.name.clone(), None, Some(paper))?);
             }
         }
         Ok(Section {
@@ -329,26 +375,45 @@ impl Runner {
         row: &RowFile,
         name: String,
         link: Option<LinkKind>,
-        paper: f64,
-    ) -> Result<Row, Error> {
-        let (ours, mut how) = self.execute(id, &row.run, link)?;
+        paper: Option<f64>,
+    ) -> Result<Row, Failure> {
+        let Found {
+            ours,
+            mut how,
+            fault,
+        } = self.execute(id, &row.run, link)?;
         if row.input {
             how += ", an input";
         }
-        let figure = self.figure(id, &row.paper)?;
-        let expected = ours.map(|_| row.expect.unwrap_or(paper));
+        let (place, unit) = match (&row.paper, &row.unit) {
+            (Some(key), None) => {
+                let figure = self.figure(id, key)?;
+                (Some(figure.place.clone()), figure.unit.clone())
+            }
+            (None, Some(unit)) => (None, unit.clone()),
+            _ => {
+                let sentence = format!("{id}, {}: a row has either paper or unit", row.name);
+                return Err(Error::Config(sentence).into());
+            }
+        };
+        let expected = ours.and(row.expect.or(paper));
+        if ours.is_some() && expected.is_none() {
+            let sentence = format!("{id}, {}: a row without paper needs expect", row.name);
+            return Err(Error::Config(sentence).into());
+        }
         let tolerance = row.tolerance_percent.unwrap_or(TOLERANCE_PERCENT) / 100.0;
-        let as_expected = ours
-            .zip(expected)
-            .map(|(ours, expected)| (ours - expected).abs() <= tolerance * expected.abs() + 1e-9);
-        let relative = |ours: f64| (paper != 0.0).then(|| 100.0 * (ours - paper) / paper);
+        let as_expected = ours.zip(expected).map(|(ours, expected)| {
+            !fault && (ours - expected).abs() <= tolerance * expected.abs() + 1e-9
+        });
+        let relative =
+            |(ours, paper): (f64, f64)| (paper != 0.0).then(|| 100.0 * (ours - paper) / paper);
         Ok(Row {
             name,
-            place: figure.place.clone(),
-            unit: figure.unit.clone(),
+            place,
+            unit,
             paper,
             ours,
-            difference_percent: ours.and_then(relative),
+            difference_percent: ours.zip(paper).and_then(relative),
             how,
             expected,
             as_expected,
@@ -357,14 +422,17 @@ impl Runner {
     }
 
     /// Runs a row; the result in the unit of the paper's figure, and how it came about.
-    fn execute(
-        &mut self,
-        id: &str,
-        run: &Run,
-        link: Option<LinkKind>,
-    ) -> Result<(Option<f64>, String), Error> {
+    fn execute(&mut self, id: &str, run: &Run, link: Option<LinkKind>) -> Result<Found, Failure> {
         Ok(match run {
-            Run::None { reason } => (None, format!("not run: {reason}")),
+            Run::None { reason } => Found::nothing(format!("not run: {reason}")),
+            Run::Published {} => Found::nothing(PUBLISHED),
+            Run::Rfc2544(measurement) => {
+                let phy_ns = match &measurement.phy {
+                    Some(key) => self.figure(id, key)?.value,
+                    None => None,
+                };
+                self.switches.measure(measurement, phy_ns)?
+            }
             Run::Meter {
                 experiment,
                 link: own,
@@ -375,10 +443,7 @@ impl Runner {
                         "{id}: a meter row needs a link; set link or each_link"
                     ))
                 })?;
-                (
-                    Some(self.meter(*experiment, link, *bytes)?),
-                    "bus meter RTL".to_owned(),
-                )
+                Found::new(self.meter(*experiment, link, *bytes)?, "bus meter RTL")
             }
             Run::Accesses { count } => {
                 let result = self.pingpong(RateArgument::Ten)?;
@@ -387,12 +452,11 @@ impl Runner {
                     Access::CpuRead => result.cpu_reads,
                     Access::DmaRead => result.dma_reads,
                 };
-                (Some(value), "counted, RTL".to_owned())
+                Found::new(value, "counted, RTL")
             }
-            Run::Estimate { rdma, bytes } => (
-                Some(self.estimate(*rdma, *bytes)?),
-                "constants only".to_owned(),
-            ),
+            Run::Estimate { rdma, bytes } => {
+                Found::new(self.estimate(*rdma, *bytes)?, "constants only")
+            }
             Run::Pingpong {
                 rate,
                 figure,
@@ -412,7 +476,7 @@ impl Runner {
                         1e3 * socket_us / result.round_trip_ns
                     }
                 };
-                (Some(value), "RTL and constants".to_owned())
+                Found::new(value, "RTL and constants")
             }
         })
     }
@@ -494,7 +558,7 @@ impl Runner {
 
 /// A number with as many digits as it deserves.
 fn number(value: f64) -> String {
-    if value >= 1e6 {
+    if value >= 1e6 && value != value.trunc() {
         format!("{:.2} M", value / 1e6)
     } else if value.abs() >= 100.0 || value == value.trunc() {
         format!("{value:.0}")
@@ -515,10 +579,10 @@ fn show(section: &Section) -> String {
     );
     for row in &section.rows {
         let ours = row.ours.map_or("-".to_owned(), number);
-        let difference = match (row.difference_percent, row.ours) {
+        let difference = match (row.difference_percent, row.ours.zip(row.paper)) {
             (Some(percent), _) if percent.abs() < 0.05 => "0.0 %".to_owned(),
             (Some(percent), _) => format!("{percent:+.1} %"),
-            (None, Some(ours)) => format!("{:+}", ours - row.paper),
+            (None, Some((ours, paper))) => format!("{:+}", ours - paper),
             (None, None) => "-".to_owned(),
         };
         let mark = if row.as_expected == Some(false) {
@@ -529,7 +593,7 @@ fn show(section: &Section) -> String {
         let line = format!(
             "  {:<30}{:>10}{:>10}  {:<11}{difference:>10}   {}{mark}",
             row.name,
-            number(row.paper),
+            row.paper.map_or("-".to_owned(), number),
             ours,
             row.unit,
             row.how

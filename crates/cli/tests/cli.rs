@@ -44,13 +44,27 @@ fn wrong_input_is_one_sentence_and_status_2() {
             "error: --cable-m: -3 is no length; write 0 to 100000\n",
         ),
         (
+            &["pingpong", "--switches", "17"],
+            "error: --switches: 17 are too many; write 0 to 16\n",
+        ),
+        (
             &["pingpong", "--platform", "cray-1"],
             "error: there is no platform `cray-1`; choose keio-2016 or modern, or give the path of a .toml file\n",
         ),
         (
             &["paper", "--only", "table-9.9"],
             "error: --only: there is no experiment `table-9.9`; choose one of table-3.2, table-3.3, table-3.4, \
-             figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6\n",
+             figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6, \
+             table-5.2, table-5.3, table-5.4, table-5.5, figure-5.10, congestion\n",
+        ),
+        (
+            &["rfc2544", "--routes", "0"],
+            "error: --routes: 0 made-up routes are too few or too many; choose 1 to 1300000\n",
+        ),
+        (
+            &["rfc2544", "--routes", "/no/routes"],
+            "error: --routes: cannot read /no/routes: No such file or directory (os error 2); \
+             crates/fib/tools/fetch-routes brings a real table\n",
         ),
     ] {
         let output = ipnuma(arguments);
@@ -61,7 +75,12 @@ fn wrong_input_is_one_sentence_and_status_2() {
     for arguments in [
         &["pingpong", "--rate", "40g"][..],
         &["pingpong", "--topology", "t.toml", "--bytes", "4"],
+        &["pingpong", "--topology", "t.toml", "--switches", "1"],
         &["nic-latency", "--step-ps", "1"],
+        &["rfc2544", "--sizes", "63"],
+        &["rfc2544", "--ports", "1"],
+        &["rfc2544", "--frames", "1"],
+        &["rfc2544", "--short", "--sizes", "64"],
         &["fly"],
         &[],
     ] {
@@ -84,7 +103,7 @@ fn wrong_topologies_name_file_line_and_remedy() {
     assert_eq!(
         text(&output.stderr),
         format!(
-            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `cable`, `program`\n"
+            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `program`\n"
         )
     );
 }
@@ -115,6 +134,115 @@ fn the_example_topology_is_the_default_run() {
     let file = json(&["pingpong", "--json", "--topology", &root.to_string_lossy()]);
     let default = json(&["pingpong", "--json"]);
     assert_eq!(file["run_hash"], default["run_hash"]);
+}
+
+#[test]
+fn the_example_topologies_with_switches_are_the_runs_of_the_options() {
+    for (name, switches, metres) in [("in-rack", "1", "20"), ("between-racks", "4", "200")] {
+        let file = format!("../../experiments/ping-pong-{name}.toml");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let file = json(&["pingpong", "--json", "--topology", &file.to_string_lossy()]);
+        let options = json(&["pingpong", "--json", "--switches", switches]);
+        assert_eq!(file["run_hash"], options["run_hash"], "{name}");
+        // The metres of the file are those of the option's default.
+        let given = json(&[
+            "pingpong",
+            "--json",
+            "--switches",
+            switches,
+            "--metres",
+            metres,
+        ]);
+        assert_eq!(file["run_hash"], given["run_hash"], "{name}");
+    }
+}
+
+#[test]
+fn switches_are_stages_of_their_own() {
+    for rate in ["10g", "1g"] {
+        for count in [1, 4] {
+            let switches = count.to_string();
+            let arguments = ["--loops", "10", "--rate", rate, "--switches", &switches];
+            let mut arguments = [&["pingpong", "--json"][..], &arguments].concat();
+            let one = json(&arguments);
+            arguments.push("--no-skip");
+            assert_eq!(one["run_hash"], json(&arguments)["run_hash"]);
+            let stages = one["stages"].as_array().expect("stages are a list");
+            let mean = |stage: &Value| stage["mean_ns"].as_f64().expect("a number");
+            let sum: f64 = stages.iter().map(mean).sum();
+            let all = mean_of(&one["one_way_ns"]);
+            assert!((sum - all).abs() < 1e-6, "{sum} and {all}");
+            let name = |stage: &&Value| {
+                let name = stage["name"].as_str().expect("a name");
+                name.starts_with("switch sw")
+            };
+            assert_eq!(stages.iter().filter(name).count(), count);
+            let rows = one["switches"].as_array().expect("switches are a list");
+            assert_eq!(rows.len(), count);
+            // The bounds of the latency from pins to pins; the first of these cycles is the wait for the edge.
+            let most = if rate == "10g" { 16.0 } else { 54.0 };
+            for row in rows {
+                let cycles = row["max_cycles"].as_f64().expect("a number");
+                assert!(cycles + 1.0 <= most, "{rate}: {row}");
+                assert_eq!(row["min_cycles"], row["max_cycles"], "{rate}: {row}");
+            }
+        }
+    }
+}
+
+fn mean_of(summary: &Value) -> f64 {
+    summary["mean"].as_f64().expect("a number")
+}
+
+#[test]
+fn files_of_a_run_with_switches() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (trace, pcap, waves) = (path("t.json"), path("p.pcapng"), path("waves.fst"));
+    good(&[
+        "pingpong",
+        "--switches",
+        "2",
+        "--loops",
+        "5",
+        "--warmup",
+        "1",
+        "--trace",
+        &trace,
+        "--pcap",
+        &pcap,
+        "--waves",
+        &waves,
+    ]);
+    let trace = std::fs::read_to_string(trace).expect("the timeline");
+    let trace: Value = serde_json::from_str(&trace).expect("it is JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    // 6 round trips of 2 packets, each through 2 switches.
+    let forwards = events.iter().filter(|event| event["name"] == "forward");
+    let tracks: Vec<_> = forwards.map(|event| event["pid"].as_u64()).collect();
+    assert_eq!(tracks.len(), 24);
+    for track in [2, 3] {
+        let here = tracks.iter().filter(|pid| **pid == Some(track));
+        assert_eq!(here.count(), 12);
+    }
+    let named = |name: &str| {
+        let is_it = |event: &&Value| event["args"]["name"] == name;
+        events.iter().find(is_it).map(|event| event["pid"].clone())
+    };
+    assert_eq!(named("sw1"), Some(2.into()));
+    assert_eq!(named("sw2"), Some(3.into()));
+    let pcap = std::fs::read(pcap).expect("the capture");
+    for name in ["pc1 cable", "sw1:0 cable", "sw2:1 cable"] {
+        let found = pcap
+            .windows(name.len())
+            .any(|bytes| bytes == name.as_bytes());
+        assert!(found, "{name}");
+    }
+    for name in ["pc1", "pc2", "sw1", "sw2"] {
+        let file = Path::new(&waves).with_extension(format!("{name}.fst"));
+        let length = std::fs::metadata(file).expect("waves").len();
+        assert!(length > 1_000, "{name}: {length} bytes of waves");
+    }
 }
 
 #[test]
@@ -153,9 +281,20 @@ fn output_fits_a_terminal() {
             "pingpong", "--loops", "20", "--rate", "1g", "--format", "tlp", "--bytes", "64",
         ],
         &["pingpong", "--loops", "20", "--platform", "modern"],
+        &["pingpong", "--loops", "5", "--switches", "4"],
+        &[
+            "pingpong",
+            "--loops",
+            "5",
+            "--switches",
+            "1",
+            "--rate",
+            "1g",
+        ],
         &["nic-latency", "--step-ps", "1600"],
         &["paper", "--only", "figure-3.8"],
         &["platform", "modern"],
+        &["rfc2544", "--short"],
     ] {
         let out = good(arguments);
         for line in out.lines() {
@@ -181,14 +320,16 @@ fn every_experiment_comes_out_as_expected() {
         "--experiments",
         &root.to_string_lossy(),
     ]);
-    let built_in = json(&["paper", "--json", "--loops", "100"]);
-    let ids = |value: &Value| {
-        let sections = value.as_array().expect("a list").iter();
-        let mut ids: Vec<_> = sections.map(|section| section["id"].to_string()).collect();
-        ids.sort();
-        ids
-    };
-    assert_eq!(ids(&from_files), ids(&built_in), "every folder is built in");
+    let sections = from_files.as_array().expect("a list").iter();
+    let mut ids: Vec<_> = sections
+        .filter_map(|section| section["id"].as_str())
+        .collect();
+    let known = text(&ipnuma(&["paper", "--only", "nothing"]).stderr);
+    let known = known.trim().rsplit_once("choose one of ");
+    let mut built_in: Vec<_> = known.expect("a list").1.split(", ").collect();
+    ids.sort_unstable();
+    built_in.sort_unstable();
+    assert_eq!(ids, built_in, "every folder is built in");
 }
 
 #[test]

@@ -169,7 +169,6 @@ fn a_sweep_visits_every_route() {
 fn a_sweep_finds_one_slow_route_and_one_wrong_one() {
     let addresses = routes4(30);
     let routes: std::collections::BTreeMap<_, _> = addresses.iter().copied().collect();
-    // Slow only where the baseline never is: its 256 frames go first in a trial of their own.
     let mut slow = Fake::new(Device {
         routes: routes.clone(),
         slow_every: 10,

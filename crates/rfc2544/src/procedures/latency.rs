@@ -100,7 +100,7 @@ impl Sweep {
     }
 }
 
-/// Frames to one destination, to compare with.
+/// Frames to one destination at most, to compare with.
 const FRAMES_TO_ONE: u64 = 256;
 
 /// Sends one frame to each address, as close as they may be in the same phase of the clock, and
@@ -129,7 +129,8 @@ pub fn sweep(
                 .to_owned(),
         ));
     };
-    let one_route = walk.visit(instrument, &[*one], FRAMES_TO_ONE)?;
+    let frames = (addresses.len() as u64).clamp(2, FRAMES_TO_ONE);
+    let one_route = walk.visit(instrument, &[*one], frames)?;
     let mut all_routes = Vec::new();
     for part in addresses.chunks(instrument.most_addresses().max(1)) {
         all_routes.push(walk.visit(instrument, part, part.len() as u64)?);
