@@ -5,6 +5,14 @@
 //! `cargo run --release -p switchtest -- --help` shows how to run them.
 #![forbid(unsafe_code)]
 
+pub mod differential;
+pub mod drive;
+pub mod flow;
+pub mod frames;
+pub mod line;
 pub mod lookup;
 pub mod lpm;
 pub mod tables;
+pub mod updates;
+pub mod whole;
+pub mod world;

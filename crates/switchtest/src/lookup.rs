@@ -11,6 +11,7 @@ use ipnuma_rtl::{FibLookupFull, Model};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::flow::Address;
 use crate::lpm::Ranges;
 
 /// Next hops that routes go to; some lead to the host, some to nowhere.
@@ -372,6 +373,33 @@ impl Routes {
         (key, self.ranges6.find(key))
     }
 
+    /// A random address with a route to one of the first `ports` network ports.
+    pub fn forwarded(&mut self, v6: bool, ports: u8, random: &mut ChaCha8Rng) -> (Address, u16) {
+        loop {
+            let (to, hop) = if v6 {
+                let (prefix, _) = self.v6.routes[random.random_range(0..self.v6.routes.len())];
+                let inside = random.random::<u128>() & (prefix.last() - prefix.addr());
+                let (key, hop) = self.find6(prefix.addr() | inside);
+                (Address::V6(key), hop)
+            } else {
+                let (prefix, _) = self.v4.routes[random.random_range(0..self.v4.routes.len())];
+                let inside = random.random::<u32>() & (prefix.last() - prefix.addr());
+                let (key, hop) = self.find4(prefix.addr() | inside);
+                (Address::V4(key), hop)
+            };
+            // Tables have prefixes that no router forwards to.
+            let plain = match to {
+                Address::V4(key) => matches!(key >> 24, 1..=126 | 128..=168 | 170..=223),
+                Address::V6(key) => key >> 125 == 1,
+            };
+            if let (true, Some(hop)) = (plain, hop)
+                && matches!(port_of(hop), Port::Network(port) if port < ports)
+            {
+                return (to, hop);
+            }
+        }
+    }
+
     /// Asks `count` random addresses a family.
     pub fn ask_random(
         &self,
@@ -407,12 +435,24 @@ impl Routes {
         let v4 = chosen4.iter().flat_map(|&at| {
             let (first, last) = (self.v4.routes[at].0.addr(), self.v4.routes[at].0.last());
             let inside = first | inside as u32 & (last - first);
-            [first, last, first.wrapping_sub(1), last.wrapping_add(1), inside]
+            [
+                first,
+                last,
+                first.wrapping_sub(1),
+                last.wrapping_add(1),
+                inside,
+            ]
         });
         let v6 = chosen6.iter().flat_map(|&at| {
             let (first, last) = (self.v6.routes[at].0.addr(), self.v6.routes[at].0.last());
             let inside = first | inside & (last - first);
-            [first, last, first.wrapping_sub(1), last.wrapping_add(1), inside]
+            [
+                first,
+                last,
+                first.wrapping_sub(1),
+                last.wrapping_add(1),
+                inside,
+            ]
         });
         bench.ask(v4.map(|key| self.find4(key)), v6.map(|key| self.find6(key)))
     }
@@ -458,6 +498,9 @@ fn answers_are_leaves() {
         };
         let leaf = Leaf::new(code, hop);
         assert_eq!(u32::from(leaf.next_hop()), answer(Some(hop)) & 0xFFF);
-        assert_eq!(u32::from(leaf.port() & 15), answer(Some(hop)) >> PORT_BIT & 15);
+        assert_eq!(
+            u32::from(leaf.port() & 15),
+            answer(Some(hop)) >> PORT_BIT & 15
+        );
     }
 }

@@ -84,12 +84,17 @@ mod tests {
                 // Few addresses, so that prefixes nest and touch, at both ends of the space.
                 let len: u8 = random.random_range(0..=128);
                 let edge = if random.random() { 0 } else { u128::MAX };
-                let address = edge ^ u128::from(random.random::<u8>()) << random.random_range(0..121);
+                let address =
+                    edge ^ u128::from(random.random::<u8>()) << random.random_range(0..121);
                 let mask = !u128::MAX.checked_shr(len.into()).unwrap_or(0);
                 prefixes.insert((address & mask, len), random.random());
             }
             let list = prefixes.iter().map(|(&(first, len), &answer)| {
-                (first, first | u128::MAX.checked_shr(len.into()).unwrap_or(0), answer)
+                (
+                    first,
+                    first | u128::MAX.checked_shr(len.into()).unwrap_or(0),
+                    answer,
+                )
             });
             let ranges = Ranges::new(list.clone().collect());
             let edges = list.flat_map(|(first, last, _)| {

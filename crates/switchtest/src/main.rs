@@ -2,11 +2,17 @@
 //! `switchtest`: runs the tests of the switch.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
+use ipnuma_rtl::NetSpeed;
+use model::switch::Verdict;
+use switchtest::differential::{self, Totals};
 use switchtest::tables::{self, Effort, Source};
+use switchtest::updates::{self, Traffic};
+use switchtest::whole;
 
 /// The switch's RTL against reference models.
 ///
@@ -18,27 +24,160 @@ struct Options {
     /// Seed of everything random; from the clock if absent.
     #[arg(long, env = "IPNUMA_SEED")]
     seed: Option<u64>,
+    /// Frames of the differential test.
+    #[arg(long, default_value_t = 1_000_000)]
+    frames: u64,
+    /// Changes of routes under traffic.
+    #[arg(long, default_value_t = 100_000)]
+    changes: u64,
     /// What is tested.
     #[arg(long)]
     mode: Option<Mode>,
+    /// Line rate of the differential test; without it both, 10G mostly.
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Write waves of a differential run to this FST file; use it with --rate and few frames.
+    #[arg(long, value_name = "FILE", requires = "rate")]
+    waves: Option<PathBuf>,
     /// The long form: whole tables, millions of addresses.
     #[arg(long)]
     full: bool,
 }
 
+/// The table of the short forms.
+const SHORT_TABLE: Source = Source::Synthetic {
+    v4: 100_000,
+    v6: 30_000,
+};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
+    /// Random and malformed frames on all ports, against the reference model.
+    Differential,
+    /// Routes that change while all ports forward at line rate.
+    Updates,
     /// The lookup alone with large tables, against another longest-prefix match.
     Tables,
+    /// The whole switch with one route and with a full table.
+    Latency,
 }
 
-const MODES: [Mode; 1] = [Mode::Tables];
+const MODES: [Mode; 4] = [
+    Mode::Tables,
+    Mode::Latency,
+    Mode::Updates,
+    Mode::Differential,
+];
+
+/// Traffic under which routes change, with its share of the changes in percent.
+const TRAFFIC: [(Traffic, u64); 2] = [(Traffic::Smallest, 80), (Traffic::Mixed, 20)];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rate {
+    #[value(name = "10g")]
+    TenGig,
+    #[value(name = "1g")]
+    OneGig,
+}
+
+/// Line rates with their share of the frames in percent.
+const RATES: [(Rate, u64); 2] = [(Rate::TenGig, 95), (Rate::OneGig, 5)];
 
 impl Options {
     fn run(&self, mode: Mode, seed: u64) -> Result<Vec<String>, String> {
         match mode {
+            Mode::Differential => self.differential(seed),
+            Mode::Updates => self.updates(seed),
             Mode::Tables => self.tables(seed),
+            Mode::Latency => self.latency(seed),
         }
+    }
+
+    fn latency(&self, seed: u64) -> Result<Vec<String>, String> {
+        let source = if self.full { Source::Real } else { SHORT_TABLE };
+        Ok(vec![whole::run(source, 400, seed)?])
+    }
+
+    fn updates(&self, seed: u64) -> Result<Vec<String>, String> {
+        let mut lines = Vec::new();
+        for (traffic, share) in TRAFFIC {
+            let started = Instant::now();
+            let mut bench = updates::Bench::new(traffic, seed)?;
+            let result = bench.run(self.changes * share / 100);
+            let totals = bench.totals();
+            result.map_err(|error| {
+                let changes = totals.changes;
+                format!(
+                    "{traffic:?}, change {changes} of --changes {}:\n{error}",
+                    self.changes
+                )
+            })?;
+            let seconds = started.elapsed().as_secs_f64();
+            lines.push(format!(
+                "{traffic:?}: {} changes ({} more refused by a full table) under {} frames, {} of \
+                 them while their route changed; latency {} to {} bytes; words a change: mean \
+                 {:.1}, 99 % {}, most {}; {:.0} kHz",
+                totals.changes,
+                totals.refused,
+                totals.frames,
+                totals.between,
+                totals.latency[0],
+                totals.latency[1],
+                totals.mean(),
+                totals.quantile(990),
+                totals.quantile(1000),
+                totals.cycles as f64 / seconds / 1e3
+            ));
+        }
+        Ok(lines)
+    }
+
+    fn differential(&self, seed: u64) -> Result<Vec<String>, String> {
+        let mut lines = Vec::new();
+        let mut sum = Totals::default();
+        for (rate, share) in RATES {
+            let frames = match self.rate {
+                Some(chosen) if chosen != rate => continue,
+                Some(_) => self.frames,
+                None => self.frames * share / 100,
+            };
+            let speed = match rate {
+                Rate::TenGig => NetSpeed::TenGig,
+                Rate::OneGig => NetSpeed::OneGig,
+            };
+            let started = Instant::now();
+            let mut bench = differential::Bench::new(speed, seed, self.waves.as_deref())?;
+            let result = bench.run(frames);
+            let totals = bench.totals();
+            let seconds = started.elapsed().as_secs_f64();
+            result.map_err(|error| {
+                let (rate, played) = (value_name(rate), totals.frames);
+                format!("--rate {rate} --frames {played}:\n{error}")
+            })?;
+            lines.push(format!(
+                "{}: {} frames, {} that came out and {} counters equal, {} dropped for want of \
+                 room; {:.0} frames/s, {:.0} kHz",
+                value_name(rate),
+                totals.frames,
+                totals.outputs,
+                totals.counters,
+                totals.full,
+                totals.frames as f64 / seconds,
+                totals.cycles as f64 / seconds / 1e3
+            ));
+            sum.add(totals);
+        }
+        let verdicts = Verdict::ALL.map(|verdict| {
+            format!(
+                "{verdict:?} {}",
+                sum.verdicts[usize::from(verdict.number())]
+            )
+        });
+        lines.push(verdicts.join(", "));
+        if sum.frames >= differential::REACHES_ALL && !sum.never().is_empty() {
+            return Err(format!("no frame had the verdict {:?}", sum.never()));
+        }
+        Ok(lines)
     }
 
     fn tables(&self, seed: u64) -> Result<Vec<String>, String> {
@@ -62,16 +201,12 @@ impl Options {
             edges: Some(20_000),
             changes: 2_000,
         };
-        let table = Source::Synthetic {
-            v4: 100_000,
-            v6: 30_000,
-        };
-        Ok(vec![tables::run(table, effort, seed)?])
+        Ok(vec![tables::run(SHORT_TABLE, effort, seed)?])
     }
 }
 
-fn name(mode: Mode) -> String {
-    let value = mode.to_possible_value();
+fn value_name(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
@@ -88,21 +223,21 @@ fn main() -> ExitCode {
             continue;
         }
         let started = Instant::now();
+        let name = value_name(mode);
         match options.run(mode, seed) {
             Ok(lines) => {
                 passed += 1;
                 for line in lines {
-                    println!("{}: {line}", name(mode));
+                    println!("{name}: {line}");
                 }
-                println!("{}: {:.1} s", name(mode), started.elapsed().as_secs_f64());
+                println!("{name}: {:.1} s", started.elapsed().as_secs_f64());
             }
             Err(error) => {
                 failed += 1;
-                println!("{}: FAILED\n{error}", name(mode));
+                println!("{name}: FAILED\n{error}");
                 let full = if options.full { " --full" } else { "" };
                 println!(
-                    "again: cargo run --release -p switchtest -- --mode {}{full} --seed {seed}",
-                    name(mode)
+                    "again: cargo run --release -p switchtest -- --mode {name}{full} --seed {seed}"
                 );
             }
         }

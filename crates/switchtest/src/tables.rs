@@ -37,14 +37,16 @@ pub enum Source {
 }
 
 impl Source {
-    fn table(self, seed: u64) -> Result<Table, String> {
+    /// The prefixes.
+    pub fn table(self, seed: u64) -> Result<Table, String> {
         match self {
             Self::Real => real(),
             Self::Synthetic { v4, v6 } => Ok(Table::synthetic(seed, v4, v6)),
         }
     }
 
-    fn name(self) -> &'static str {
+    /// For reports.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Real => "real table",
             Self::Synthetic { .. } => "synthetic table",
