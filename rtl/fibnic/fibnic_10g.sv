@@ -15,7 +15,9 @@
 //             the last beat. Writes: valid/ready. cnt_idx_i is {access list, port[3:0], index[6:0]},
 //             cnt_o follows two edges later. busy_o: something may still come out without new
 //             input; mixes the clocks, for simulators that skip idle time.
-// Drops     : whole frames, counted by port and reason.
+// Drops     : whole frames, counted by port and reason. IPv4 behind IPv6 at line rate loses none if
+//             the lookup of IPv6 takes at most 11 cycles more (ReadLatency 1: 6); with more, frames
+//             that waited for it may leave as a burst that finds no room.
 // Source    : dissertation chapter 5, figures 5.5 to 5.8.
 module fibnic_10g #(
   /// Network ports, 2 to 16.

@@ -19,7 +19,7 @@ package fibnic_pkg;
     logic [11:0] vid_out;  // field 2, 24:13
     logic tag_in;  // field 2, bit 12: frames must come with this tag, which is removed
     logic [11:0] vid_in;  // field 2, 11:0
-    logic [7:0]  check_off;  // field 3, 17:10: store-and-check ends after a window with at most so many
+    logic [7:0]  check_off;  // field 3, 17:10: store-and-check ends with a window of at most so many
     logic [7:0] check_on;  // field 3, 9:2: and begins when a window has more bad frames than this
     logic [1:0] check;  // field 3, 1:0: check_e
   } port_cfg_t;

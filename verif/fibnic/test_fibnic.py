@@ -25,7 +25,7 @@ from scapy.layers.l2 import ARP, Ether
 
 PERIOD_PS = 6400
 PORTS = 4
-MEM_NEXT_HOP, MEM_ACL, MEM_PORT = 21, 25, 26
+MEM_NEXT_HOP, MEM_ACL, MEM_PORT, MEM_DRAIN = 21, 25, 26, 31
 # An address at each port that a prefix leads to.
 PREFIXED4 = ("10.31.255.9", "10.17.40.1", "10.18.5.1", "10.18.5.14")
 PREFIXED6 = tuple(f"2001:db8:{p + 1}000::{p}:9" for p in range(PORTS))
@@ -331,9 +331,13 @@ async def line_rate(dut) -> None:
 
 @cocotb.test()
 async def both_families_at_line_rate(dut) -> None:
-    """IPv4 right behind IPv6 on all ports: nothing is lost, nothing overtakes."""
+    """IPv4 right behind IPv6 on all ports: nothing overtakes, all hit a rule, loss is counted."""
     bench = await setup(dut)
     rand = bench.rand
+    anything = {"deny": 0, "family": None, "src": None, "dst": None, "dport": None}
+    for word, data in enumerate(rule_words(anything | {"ports": set(range(PORTS))})):
+        await bench.write(MEM_ACL, word, data)
+    await bench.write(MEM_DRAIN, 0, 0)
     shift = rand.randint(1, PORTS - 1)
     expected: list[list[bytes]] = [[] for _ in range(PORTS)]
     for i in range(PORTS):
@@ -351,7 +355,17 @@ async def both_families_at_line_rate(dut) -> None:
     for o in range(PORTS):
         got = [bench.sinks[o].recv_nowait() for _ in range(bench.sinks[o].count())]
         assert all(g.check_fcs() for g in got)
-        assert [bytes(g.get_payload()) for g in got] == expected[o]
+        loads = [bytes(g.get_payload()) for g in got]
+        # Frames that waited behind IPv6 follow each other without gaps. Behind a lookup that is
+        # 12 cycles longer than that of IPv4 they are more than an output's FIFO takes.
+        if bench.v6_cycles - bench.v4_cycles < 12:
+            assert loads == expected[o]
+        rest = iter(expected[o])
+        assert all(load in rest for load in loads), "a frame overtook another"
+        i = (o - shift) % PORTS
+        assert (await bench.counters(i))["full"] == len(expected[o]) - len(loads)
+        # Plans that waited for one before them are made in cycles running.
+        assert await bench.count(1 << 11 | o << 7) == 100
 
 
 @cocotb.test()
@@ -587,7 +601,7 @@ async def routes_as_the_model(dut) -> None:
         await bench.set_field(p, FIELD_MTU, mtu)
     storing = rand.randrange(PORTS)
     await bench.set_field(storing, FIELD_CHECK, CHECK_ALWAYS)
-    await bench.write(31, 0, 0)
+    await bench.write(MEM_DRAIN, 0, 0)
     forwarded: list[Counter[tuple[bytes, bool]]] = [Counter() for _ in range(PORTS)]
     hosted: Counter[tuple[bytes, str, int, bool]] = Counter()
     wanted = [Counter() for _ in range(PORTS)]
@@ -867,7 +881,7 @@ async def vlans(dut) -> None:
     vid_in, vid_out = rand.randrange(1, 4095), rand.randrange(1, 4095)
     await bench.set_field(0, FIELD_VLAN, 1 << 12 | vid_in)
     await bench.set_field(1, FIELD_VLAN, 1 << 25 | vid_out << 13)
-    await bench.write(31, 0, 0)
+    await bench.write(MEM_DRAIN, 0, 0)
     wanted = Counter()
     for _ in range(60):
         i, o = rand.randrange(2), rand.randrange(2)
