@@ -15,7 +15,7 @@ from cocotb.triggers import RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, GmiiSink, GmiiSource
 from fib_ref import DRAIN, SRAM22, SRAM22_NEXT_HOP, Full, Table4, Table6, sram22_word
 from harness import build_and_run
-from router_ref import NextHop, Router
+from router_ref import NextHop, Router, ip_length
 from test_fibnic import (
     FIELD_CHECK,
     FIELD_MAC,
@@ -446,36 +446,43 @@ async def routes_as_the_model(dut) -> None:
     bench = await setup(dut)
     rand = bench.rand
     wanted = [Counter() for _ in range(PORTS)]
-    forwarded: list[Counter[bytes]] = [Counter() for _ in range(PORTS)]
+    forwarded: list[Counter[tuple[bytes, bool]]] = [Counter() for _ in range(PORTS)]
     hosted: Counter[tuple[bytes, str, int, bool]] = Counter()
     for n in range(240):
         port = rand.randrange(PORTS)
-        frame = make_frame(bench, port)
+        frame = make_frame(bench, port).ljust(60, b"\0")
+        # Shorter than its IP header says.
+        bad = ip_length(frame) > len(frame) - 14
         verdict, out, expected = bench.router.decide(port, frame)
         wanted[port][verdict] += 1
         wanted[port]["rx_good"] += 1
         if verdict == "forward":
-            forwarded[out][expected] += 1
+            forwarded[out][expected, bad] += 1
         elif verdict.startswith("host"):
-            hosted[expected, verdict, port, False] += 1
+            hosted[expected, verdict, port, bad] += 1
         bench.send(port, GmiiFrame.from_payload(frame))
         if n % 8 == 7:
             await bench.drain()
     await bench.drain()
     dropped = 0
+    spoiled = sum(item[3] for item in bench.host)
     for p in range(PORTS):
         while not bench.sinks[p].empty():
             got = bench.sinks[p].recv_nowait()
-            assert got.check_fcs() and not any(got.error or [])
-            forwarded[p][bytes(got.get_payload())] -= 1
-            wanted[p]["tx_good"] += 1
+            bad = any(got.error or [])
+            assert got.check_fcs() != bad
+            forwarded[p][bytes(got.get_payload()), bad] -= 1
+            wanted[p]["tx_spoiled" if bad else "tx_good"] += 1
+            spoiled += bad
     hosted.subtract(bench.host)
     left = [n for counts in (*forwarded, hosted) for n in counts.values()]
     assert min(left) >= 0, "a frame that the model does not know"
     for p in range(PORTS):
         found = await bench.counters(p)
         dropped += found.pop("full", 0)
+        spoiled -= found.pop("spoiled", 0)
         assert found == +wanted[p], (p, found, wanted[p])
+    assert spoiled == 0
     # A frame may find another waiting before the same output: dropped whole and counted.
     assert dropped == sum(left)
     assert dropped < 20
