@@ -5,6 +5,7 @@
 
 mod bench;
 mod latency;
+mod live;
 mod paper;
 mod pingpong;
 mod platform;
@@ -34,6 +35,8 @@ enum Command {
     NicLatency(latency::Arguments),
     /// The tests of RFC 2544 on the switch: throughput, latency, loss, bursts, routes, congestion.
     Rfc2544(rfc2544::Arguments),
+    /// The switch in RTL between TAP devices, for real programs: functional, its timing says nothing.
+    Switch(live::Arguments),
     /// Speed of the simulation.
     Bench(bench::Arguments),
     /// Shows the constants of a platform and where they come from.
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Command::Paper(arguments) => paper::run(&arguments),
         Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),
         Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        Command::Switch(arguments) => live::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
     };

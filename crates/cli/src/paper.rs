@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use rack::meter::{self, Experiment};
 use rack::pcie::LinkKind;
 use rack::platform::Platform;
+use rack::record::NETWORK;
 use rack::run::{Options, Outcome, rtl, run as run_topology};
 use rack::topology::Pair;
 use rack::{Error, Picoseconds, Topology};
@@ -59,6 +60,7 @@ const EXPERIMENTS: &[(&str, &str)] = experiments![
     "table-5.3",
     "table-5.4",
     "table-5.5",
+    "table-6.5",
     "figure-5.10",
     "congestion",
 ];
@@ -67,6 +69,8 @@ const EXPERIMENTS: &[(&str, &str)] = experiments![
 const TOLERANCE_PERCENT: f64 = 2.0;
 /// How a row came about that is only there to compare with.
 const PUBLISHED: &str = "published";
+/// Round trips through switches at most.
+const SWITCHED_LOOPS: u64 = 100;
 /// Section 3.2.2.6: one cycle of 250 MHz for each 16 bytes beyond the first.
 const ESTIMATE_NS_PER_16_BYTES: f64 = 4.0;
 
@@ -129,6 +133,12 @@ enum Run {
         rate: PingpongRate,
         figure: PingpongFigure,
         socket: Option<String>,
+        /// In a row between the hosts.
+        #[serde(default)]
+        switches: usize,
+        /// Of all cables together.
+        #[serde(default = "one_metre")]
+        metres: f64,
     },
     Rfc2544(switch::Measurement),
     /// A figure of the paper for comparison; there is nothing to run.
@@ -171,6 +181,11 @@ enum PingpongFigure {
     RoundTrip,
     OneWay,
     LoopsRatio,
+    NetworkRoundTrip,
+}
+
+const fn one_metre() -> f64 {
+    1.0
 }
 
 /// One row of the result.
@@ -292,7 +307,7 @@ struct Runner {
     figures: BTreeMap<String, Figure>,
     loops: u64,
     /// Mean round trip, mean one-way time, and the accesses of a packet, by rate.
-    pingpongs: BTreeMap<&'static str, PingpongResult>,
+    pingpongs: BTreeMap<String, PingpongResult>,
     switches: switch::Switches,
 }
 
@@ -326,6 +341,8 @@ impl Found {
 struct PingpongResult {
     round_trip_ns: f64,
     one_way_ns: f64,
+    /// Cables and switches, without the physical layers of the NICs, there and back.
+    network_round_trip_ns: f64,
     cpu_writes: f64,
     cpu_reads: f64,
     dma_reads: f64,
@@ -446,7 +463,7 @@ impl Runner {
                 Found::new(self.meter(*experiment, link, *bytes)?, "bus meter RTL")
             }
             Run::Accesses { count } => {
-                let result = self.pingpong(RateArgument::Ten)?;
+                let result = self.pingpong(RateArgument::Ten, 0, one_metre())?;
                 let value = match count {
                     Access::CpuWrite => result.cpu_writes,
                     Access::CpuRead => result.cpu_reads,
@@ -461,12 +478,14 @@ impl Runner {
                 rate,
                 figure,
                 socket,
+                switches,
+                metres,
             } => {
                 let rate = match rate {
                     PingpongRate::Ten => RateArgument::Ten,
                     PingpongRate::One => RateArgument::One,
                 };
-                let result = self.pingpong(rate)?;
+                let result = self.pingpong(rate, *switches, *metres)?;
                 let value = match figure {
                     PingpongFigure::RoundTrip => result.round_trip_ns / 1e3,
                     PingpongFigure::OneWay => result.one_way_ns / 1e3,
@@ -475,6 +494,7 @@ impl Runner {
                         let socket_us = self.figure(id, key)?.value.unwrap_or(0.0);
                         1e3 * socket_us / result.round_trip_ns
                     }
+                    PingpongFigure::NetworkRoundTrip => result.network_round_trip_ns,
                 };
                 Found::new(value, "RTL and constants")
             }
@@ -519,20 +539,32 @@ impl Runner {
         Ok(send + constant(&platform.phy.ten)? + write + more)
     }
 
-    fn pingpong(&mut self, rate: RateArgument) -> Result<PingpongResult, Error> {
-        if let Some(result) = self.pingpongs.get(rate.name()) {
+    fn pingpong(
+        &mut self,
+        rate: RateArgument,
+        switches: usize,
+        metres: f64,
+    ) -> Result<PingpongResult, Error> {
+        let key = format!("{} {switches} {metres}", rate.name());
+        if let Some(result) = self.pingpongs.get(&key) {
             return Ok(*result);
         }
-        let topology = Topology::pair(Pair {
+        let pair = Pair {
             platform: self.platform.name.clone(),
             seed: 1,
             rate: rate.into(),
             format: FormatArgument::Compact.into(),
-            metres: 1.0,
+            metres,
             bytes: 4,
-            loops: self.loops,
+            // Through switches each round trip is the same, and takes longer to simulate.
+            loops: if switches == 0 {
+                self.loops
+            } else {
+                self.loops.min(SWITCHED_LOOPS)
+            },
             warmup: 10,
-        });
+        };
+        let topology = Topology::row(pair, switches).checked()?;
         let outcome: Outcome = run_topology(&topology, &Options::default(), &rtl)?;
         let accesses = outcome.record.accesses.values();
         let sum = accesses.fold((0, 0, 0), |sum, count| {
@@ -547,11 +579,13 @@ impl Runner {
         let result = PingpongResult {
             round_trip_ns: Picoseconds(total).as_ns() / outcome.round_trips.len().max(1) as f64,
             one_way_ns: outcome.record.one_way.mean_ns(),
+            network_round_trip_ns: 2.0
+                * (outcome.record.stages[NETWORK].mean_ns() - outcome.constants.phy.as_ns()),
             cpu_writes: sum.0 as f64 / packets,
             cpu_reads: sum.1 as f64 / packets,
             dma_reads: sum.2 as f64 / packets,
         };
-        self.pingpongs.insert(rate.name(), result);
+        self.pingpongs.insert(key, result);
         Ok(result)
     }
 }

@@ -26,6 +26,8 @@ struct Drawing<'a> {
     title: &'a str,
     x: &'a str,
     y: &'a str,
+    /// Whether the x axis begins at 0, and not shortly before the first point.
+    from_zero: bool,
     series: Vec<Series>,
 }
 
@@ -46,6 +48,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
                 title: &format!("Throughput, {rate}"),
                 x: "frame size, bytes",
                 y: "load without loss, %",
+                from_zero: true,
                 series: by_size(&|row| Some(row.throughput.as_ref()?.load.percent())),
             },
         ),
@@ -55,6 +58,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
                 title: &format!("Latency by frame size, {rate}: worst of all frames"),
                 x: "frame size, bytes",
                 y: "ns",
+                from_zero: true,
                 series: by_size(&|row| Some(row.latency.as_ref()?.max_ns)),
             },
         ),
@@ -64,6 +68,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
                 title: &format!("Frame loss rate, {rate}, smallest frames"),
                 x: "load, %",
                 y: "loss, %",
+                from_zero: true,
                 series: series(report, &|rows| {
                     let loss = rows.iter().find_map(|row| row.loss.as_ref());
                     let steps = loss.map_or(&[][..], |loss| &loss.steps);
@@ -80,6 +85,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
                 title: &format!("Frames by latency, {rate}, smallest frames"),
                 x: "ns",
                 y: "frames",
+                from_zero: false,
                 series: series(report, &|rows| {
                     let latency = rows.iter().find_map(|row| row.latency.as_ref());
                     let bins = latency.map_or(&[][..], |latency| &latency.histogram);
@@ -128,9 +134,20 @@ fn upto(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     0.0..if most > 0.0 { most * AIR } else { 1.0 }
 }
 
+/// From shortly before the least value to shortly behind the greatest.
+fn around(values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
+    const AIR: f64 = 0.1;
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.fold(0.0, f64::max);
+    let air = AIR * (most - least).max(1.0);
+    least - air..most + air
+}
+
 impl Drawing<'_> {
     fn draw(&self, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let points = || self.series.iter().flat_map(|series| &series.points);
+        let x = points().map(|point| point.0);
+        let x = if self.from_zero { upto(x) } else { around(x) };
         let area = SVGBackend::new(path, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
@@ -138,10 +155,7 @@ impl Drawing<'_> {
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(72)
-            .build_cartesian_2d(
-                upto(points().map(|point| point.0)),
-                upto(points().map(|point| point.1)),
-            )?;
+            .build_cartesian_2d(x, upto(points().map(|point| point.1)))?;
         chart
             .configure_mesh()
             .x_desc(self.x)
@@ -186,6 +200,7 @@ mod tests {
             title: "T-i-t-l-e",
             x: "x-axis",
             y: "y-axis",
+            from_zero: true,
             series: vec![Series {
                 name: "one".to_owned(),
                 points: vec![(64.0, 90.0), (1518.0, 90.0), (9216.0, 90.0)],
