@@ -35,8 +35,8 @@ MEM_ACL = 25
 CHECK_ALWAYS = 2
 PREAMBLE = 8
 # Cycles from preamble to preamble, on the pins, equal clocks: AsyncRx, Lookups, Sram22 to those of
-# IPv4 and IPv6. The goals are 54 and 72 with a lookup for each port.
-LATENCIES = {(1, 4, 0): (51, 70), (1, 1, 0): (54, 73), (0, 4, 1): (64, 76)}
+# IPv4 and IPv6. The goals are 54 and 72, the crossing included.
+LATENCIES = {(1, 4, 0): (51, 70), (0, 4, 1): (64, 76)}
 # The dissertation's stages, from the first byte at the parser to the write into the FIFO.
 STAGES = 62, 74
 
@@ -215,8 +215,7 @@ async def latency_is_constant(dut) -> None:
     for size in (64, 1518):
         await bench.pair(0, 1, size)
     assert set(bench.seen) == {("v4", bench.v4_cycles), ("v6", bench.v6_cycles)}
-    if int(os.environ["LOOKUPS"]) == PORTS and os.environ["SRAM22"] == "0":
-        assert bench.v4_cycles <= 54 and bench.v6_cycles <= 72
+    assert bench.v4_cycles <= 54 and bench.v6_cycles <= 72
     bench.tell(f"1 and {loaded} routes")
 
 
@@ -616,7 +615,8 @@ async def stages_of_the_dissertation(dut) -> None:
             cycle += 1
             if dut.stage_first_o.value and first is None:
                 first = cycle
-            if dut.stage_last_o.value:
+            # A frame for the host is held until it is no runt: that is not of the stages.
+            if dut.stage_last_o.value and first is not None:
                 stages.append(cycle - first)
             if not dut.stage_first_o.value:
                 first = None
@@ -655,7 +655,6 @@ ALL = [
 ]
 BUILDS = {
     "all": ({"AsyncRx": 1, "Lookups": 4, "Sram22": 0}, ALL),
-    "shared": ({"AsyncRx": 1, "Lookups": 1, "Sram22": 0}, ["line_rate", "latency_of_phases"]),
     "sram22": ({"AsyncRx": 0, "Lookups": 4, "Sram22": 1}, ["stages_of_the_dissertation"]),
 }
 
