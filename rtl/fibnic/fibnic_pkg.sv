@@ -13,15 +13,15 @@ package fibnic_pkg;
 
   /// Settings of a port. Written one field at a time to fib_pkg::MemPort, address {port, field}.
   typedef struct packed {
-    logic [47:0] mac;  // field 0; first byte on the wire on top
-    logic [15:0] mtu;  // field 1; longest IP packet that leaves here
-    logic tag_out;  // field 2, bit 25: frames leave with a tag
-    logic [11:0] vid_out;  // field 2, 24:13
-    logic tag_in;  // field 2, bit 12: frames must come with this tag, which is removed
-    logic [11:0] vid_in;  // field 2, 11:0
-    logic [7:0]  check_off;  // field 3, 17:10: store-and-check ends with a window of at most so many
-    logic [7:0] check_on;  // field 3, 9:2: and begins when a window has more bad frames than this
-    logic [1:0] check;  // field 3, 1:0: check_e
+    logic [47:0] mac;        // field 0; first byte on the wire on top
+    logic [15:0] mtu;        // field 1; longest IP packet that leaves here
+    logic        tag_out;    // field 2, bit 25: frames leave with a tag
+    logic [11:0] vid_out;    // field 2, 24:13
+    logic        tag_in;     // field 2, bit 12: frames must come with this tag, which is removed
+    logic [11:0] vid_in;     // field 2, 11:0
+    logic [7:0]  check_off;  // field 3, 17:10: store-and-check ends at a window of at most so many
+    logic [7:0]  check_on;   // field 3, 9:2: and begins when a window has more bad frames than this
+    logic [1:0]  check;      // field 3, 1:0: check_e
   } port_cfg_t;
 
   localparam int unsigned PortFieldW = 3;
