@@ -260,13 +260,13 @@ impl SwitchRow {
         let cycles = if self.min_cycles == self.max_cycles {
             format!("{} cycles", self.min_cycles)
         } else {
-            format!("{} to {} cycles", self.min_cycles, self.max_cycles)
+            format!("{}-{} cycles", self.min_cycles, self.max_cycles)
         };
         Stage::new(
             &format!("switch {}", self.name),
             (self.mean_ns, self.min_ns, self.max_ns),
             "RTL",
-            format!("{top}: {cycles}, preamble taken to sent"),
+            format!("{top}: {cycles}, preamble"),
         )
     }
 }

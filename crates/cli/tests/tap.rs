@@ -149,6 +149,7 @@ fn bench(kind: &str, rate: &str, more: &[&str]) -> Option<Bench> {
 }
 
 #[test]
+#[ignore = "makes devices and namespaces: cargo test -p cli --test tap -- --ignored"]
 fn a_ping_through_the_rtl() {
     for rate in ["10g", "1g"] {
         let Some(bench) = bench("a", rate, &[]) else {
@@ -167,6 +168,7 @@ fn a_ping_through_the_rtl() {
 }
 
 #[test]
+#[ignore = "makes devices and namespaces: cargo test -p cli --test tap -- --ignored"]
 fn linux_behind_the_host_port() {
     let Some(mut bench) = bench("l", "10g", &["--linux"]) else {
         return;
