@@ -24,7 +24,7 @@ const PORTS: usize = Switch::PORTS;
 /// The queue of the host's frames, behind those of the ports.
 const HOST: usize = PORTS;
 /// Frames between two changes of the configuration.
-const EPOCH: u64 = 6_000;
+const EPOCH: u64 = 8_000;
 /// Cycles without anything coming out after which a busy switch is stuck.
 const STUCK_CYCLES: u32 = 40_000;
 /// Cycles until counters show all that happened.
@@ -126,6 +126,8 @@ pub struct Bench {
     /// Nothing may come out until something goes in.
     quiet: bool,
     silent: u32,
+    /// The output, by its number, of which a bit is turned over.
+    spoil: Option<u64>,
     totals: Totals,
 }
 
@@ -159,6 +161,7 @@ impl Bench {
             history: VecDeque::new(),
             quiet: false,
             silent: 0,
+            spoil: None,
             totals: Totals::default(),
         })
     }
@@ -166,6 +169,11 @@ impl Bench {
     /// Counts so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// Turns over a bit of an output that came from the switch, to test the test.
+    pub fn spoil_output(&mut self, number: u64) {
+        self.spoil = Some(number);
     }
 
     /// Plays frames and compares.
@@ -358,7 +366,15 @@ impl Bench {
             output |= after.net[port] != self.speed.idle();
             let frame = self.decoders[port].word(after.net[port]);
             let frame = frame.map_err(|error| format!("port {port}: {error}"))?;
-            if let Some(frame) = frame {
+            if let Some(mut frame) = frame {
+                if self
+                    .spoil
+                    .is_some_and(|number| number <= self.totals.outputs)
+                {
+                    self.spoil = None;
+                    let at = self.rng.random_range(0..frame.bytes.len());
+                    frame.bytes[at] ^= 1 << self.rng.random_range(0..8);
+                }
                 self.take(port, &frame.bytes, frame.spoiled)?;
             }
         }

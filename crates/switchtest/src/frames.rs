@@ -82,7 +82,10 @@ pub fn random(
     let fault = match rng.random_range(0..200) {
         0..2 => Fault::ErrorAt(rng.random_range(0..within)),
         2 if speed == NetSpeed::TenGig => Fault::CutAt(rng.random_range(0..within)),
-        3 if speed == NetSpeed::TenGig => Fault::CutByNext(rng.random_range(0..within) / 4 * 4),
+        // Right behind the preamble a start makes it a bad one, or not, by its lane.
+        3 if speed == NetSpeed::TenGig && within > 4 => {
+            Fault::CutByNext(rng.random_range(4..within) / 4 * 4)
+        }
         4 => Fault::BadPreamble(rng.random_range(1..8)),
         _ => Fault::None,
     };

@@ -175,6 +175,8 @@ impl World {
             self.announce6(&mut list, rng);
         }
         self.change_acl(&mut list, rng);
+        // Nothing is looked up meanwhile, so that only the last marker matters.
+        list.retain(|write| *write != SwitchWrite::DRAIN);
         list.push(SwitchWrite::DRAIN);
         Ok(list)
     }
@@ -363,5 +365,20 @@ fn random_port(number: u8, rng: &mut ChaCha8Rng) -> Port {
                 off: rng.random_range(20..60),
             },
         },
+    }
+}
+
+/// The full build has the depths that `crates/fib` means.
+#[cfg(test)]
+#[test]
+fn full_tables_are_those_of_the_default() {
+    assert_eq!(fib_config(SwitchSize::Full), Config::default());
+    for (name, value) in ipnuma_rtl::FibLookupFull::PARAMETERS {
+        let depth = Switch::depth(SwitchSize::Full, name);
+        assert_eq!(
+            depth.map(|depth| depth.to_string()).as_deref(),
+            Some(*value),
+            "{name}"
+        );
     }
 }
