@@ -104,7 +104,8 @@ impl Switches {
             } else {
                 format!("{least}-{most}")
             };
-            let constant = phy_ns.map_or(String::new(), |ns| format!(" + {ns} ns PHYs"));
+            // The section's text has the constant.
+            let constant = if phy_ns.is_some() { " + PHYs" } else { "" };
             let value = line.ns(found.max as f64) + phy_ns.unwrap_or(0.0);
             Found::new(value, format!("RTL, {cycles} cycles{constant}"))
         };
