@@ -221,17 +221,19 @@ fn times(spread: &Spread) -> Times {
 
 /// The switches on the way, in order.
 fn switch_rows(topology: &Topology, outcome: &Outcome) -> Vec<SwitchRow> {
-    let period = NetSpeed::from(rate_of(topology)).net_period_ps() as f64 / 1e3;
+    let period = NetSpeed::from(rate_of(topology)).net_period_ps() as f64;
     let rows = outcome.path.iter().filter_map(|number| {
         let switch = &outcome.switches[*number];
-        let (mean_ns, min_ns, max_ns) = times(outcome.record.switches.get(&switch.id)?);
+        let spread = outcome.record.switches.get(&switch.id)?;
+        let (mean_ns, min_ns, max_ns) = times(spread);
         Some(SwitchRow {
             name: switch.name.clone(),
             mean_ns,
             min_ns,
             max_ns,
-            min_cycles: min_ns / period,
-            max_cycles: max_ns / period,
+            // Of whole picoseconds, so that whole cycles stay whole.
+            min_cycles: spread.min.0 as f64 / period,
+            max_cycles: spread.max.0 as f64 / period,
         })
     });
     rows.collect()
