@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
 use ipnuma_rtl::NetSpeed;
@@ -16,7 +16,7 @@ use switchtest::whole;
 
 /// The switch's RTL against reference models.
 ///
-/// Without --mode all is run, in its short form. The seed is printed first; the same seed and
+/// Without --mode all is run, in its short form, on two threads. The seed is printed first; the same seed and
 /// options give the same run.
 #[derive(Parser, Debug)]
 #[command(version)]
@@ -62,12 +62,8 @@ enum Mode {
     Latency,
 }
 
-const MODES: [Mode; 4] = [
-    Mode::Tables,
-    Mode::Latency,
-    Mode::Updates,
-    Mode::Differential,
-];
+/// All but the differential test.
+const OTHERS: [Mode; 3] = [Mode::Tables, Mode::Latency, Mode::Updates];
 
 /// Traffic under which routes change, with its share of the changes in percent.
 const TRAFFIC: [(Traffic, u64); 2] = [(Traffic::Smallest, 80), (Traffic::Mixed, 20)];
@@ -84,6 +80,7 @@ enum Rate {
 const RATES: [(Rate, u64); 2] = [(Rate::TenGig, 95), (Rate::OneGig, 5)];
 
 impl Options {
+    /// Runs a mode; says how it went.
     fn run(&self, mode: Mode, seed: u64) -> Result<Vec<String>, String> {
         match mode {
             Mode::Differential => self.differential(seed),
@@ -210,6 +207,29 @@ fn value_name(value: impl ValueEnum) -> String {
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
+/// What one mode reported.
+type Report = (Mode, Duration, Result<Vec<String>, String>);
+
+fn report(options: &Options, seed: u64, (mode, time, result): Report) -> bool {
+    let name = value_name(mode);
+    match &result {
+        Ok(lines) => {
+            for line in lines {
+                println!("{name}: {line}");
+            }
+            println!("{name}: {:.1} s", time.as_secs_f64());
+        }
+        Err(error) => {
+            println!("{name}: FAILED\n{error}");
+            let full = if options.full { " --full" } else { "" };
+            println!(
+                "again: cargo run --release -p switchtest -- --mode {name}{full} --seed {seed}"
+            );
+        }
+    }
+    result.is_ok()
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
     let seed = options.seed.unwrap_or_else(|| {
@@ -217,30 +237,33 @@ fn main() -> ExitCode {
         now.map_or(1, |time| time.as_secs())
     });
     println!("switchtest: seed {seed}");
+    let run = |modes: &[Mode]| -> Vec<Report> {
+        let chosen = |mode: &&Mode| options.mode.is_none_or(|chosen| chosen == **mode);
+        let timed = |&mode: &Mode| {
+            let started = Instant::now();
+            let result = options.run(mode, seed);
+            (mode, started.elapsed(), result)
+        };
+        modes.iter().filter(chosen).map(timed).collect()
+    };
+    // The differential test takes as long as the others together.
+    let (first, second) = std::thread::scope(|scope| {
+        let others = scope.spawn(|| run(&OTHERS));
+        let differential = run(&[Mode::Differential]);
+        (others.join(), differential)
+    });
     let (mut passed, mut failed) = (0, 0);
-    for mode in MODES {
-        if options.mode.is_some_and(|chosen| chosen != mode) {
-            continue;
-        }
-        let started = Instant::now();
-        let name = value_name(mode);
-        match options.run(mode, seed) {
-            Ok(lines) => {
-                passed += 1;
-                for line in lines {
-                    println!("{name}: {line}");
+    match first {
+        Ok(reports) => {
+            for entry in reports.into_iter().chain(second) {
+                if report(&options, seed, entry) {
+                    passed += 1;
+                } else {
+                    failed += 1;
                 }
-                println!("{name}: {:.1} s", started.elapsed().as_secs_f64());
-            }
-            Err(error) => {
-                failed += 1;
-                println!("{name}: FAILED\n{error}");
-                let full = if options.full { " --full" } else { "" };
-                println!(
-                    "again: cargo run --release -p switchtest -- --mode {name}{full} --seed {seed}"
-                );
             }
         }
+        Err(_) => failed += 1,
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 {

@@ -23,7 +23,7 @@ const PORTS: usize = Switch::PORTS;
 /// Next hops of each port.
 const HOPS: u16 = 1000;
 /// Destinations of each port and family.
-const POOL: usize = 64;
+const POOL: usize = 16;
 /// Edges from a word's being taken until all memories have it.
 const WRITE_EDGES: u64 = 4;
 /// Longest time from the first byte of a frame to the end of its lookup, cycles.
