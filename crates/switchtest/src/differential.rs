@@ -570,7 +570,7 @@ impl Bench {
             ));
         }
         let mut found = runts;
-        for index in 0..COUNTERS {
+        for (index, &got) in got.iter().enumerate() {
             let (least, most) = match index {
                 _ if index == runt => continue,
                 FULL => (wanted.counts[FULL], wanted.counts[FULL] + wanted.maybe_full),
@@ -579,15 +579,15 @@ impl Bench {
                     (wanted.counts[index], wanted.counts[index] + maybe)
                 }
             };
-            if got[index] < least || got[index] > most {
+            if got < least || got > most {
                 return Err(format!(
                     "port {port}: {} is {} instead of {least} to {most}",
                     name(index),
-                    got[index]
+                    got
                 ));
             }
             if index < Verdict::ALL.len() {
-                found += got[index] - least;
+                found += got - least;
             }
         }
         if found != doubt {
