@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelist
@@ -181,7 +182,7 @@ def main() -> int:
             parser.error(f"{top} is not in tools/tops.toml")
     locked = tomllib.loads(LOCKED.read_text()) if LOCKED.is_file() else {}
     complaints: list[str] = []
-    done: dict[str, dict[str, Area]] = {}
+    jobs: dict[str, dict] = {}
     for top in args.top or tops:
         entry = tops[top]
         try:
@@ -189,14 +190,17 @@ def main() -> int:
         except filelist.FileListError as error:
             complaints.append(f"{top}: {error}")
             continue
-        job = {
+        jobs[top] = {
             "top": top,
             "parameters": entry.get("parameters", {}),
             "sources": merged.sources,
             "incdirs": merged.incdirs,
             "stat": str(OUT / f"{top}.stat.json"),
         }
-        done[top] = synthesise(top, job, args.force)
+    with ThreadPoolExecutor(2) as pool:
+        areas = pool.map(lambda job: synthesise(job["top"], job, args.force), jobs.values())
+        done = dict(zip(jobs, areas, strict=True))
+    for top in done:
         table(top, done[top])
         if not args.update:
             complaints += compare(top, done[top], locked.get(top, {}))

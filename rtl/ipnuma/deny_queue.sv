@@ -54,8 +54,8 @@ module deny_queue
       {
         deny.code,
         deny.is_load ? TLP_MRD64 : TLP_MWR64,
-        deny.sequence_number,
-        16'd0,
+        deny.sequence_number[15:0],
+        deny.sequence_number[31:16],
         6'd0,
         deny.length,
         deny.address
@@ -64,6 +64,7 @@ module deny_queue
 
   always_comb begin
     frame_o          = '0;
+    frame_o.session  = deny.session;
     frame_o.kind     = zeros ? KIND_TLP : KIND_ERROR;
     frame_o.dst_mac  = deny.peer.mac;
     frame_o.dst_ip   = deny.peer.ip;
@@ -81,7 +82,7 @@ module deny_queue
           {
             deny.length, 2'b00
           },
-          16'd0,
+          deny.load_number,
           deny.net_tag,
           deny.address[6:0]
         )

@@ -65,7 +65,9 @@ module dma_completion
   // What is remembered of a load: where its data go, and what a completion without data says.
   typedef struct packed {
     reply_to_t   peer;
+    session_t    session;
     logic [7:0]  net_tag;
+    logic [15:0] load_number;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
   } read_t;
@@ -81,7 +83,9 @@ module dma_completion
 
   assign taken = '{
           peer: alloc_op_i.peer,
+          session: alloc_op_i.session,
           net_tag: alloc_op_i.net_tag,
+          load_number: alloc_op_i.load_number,
           byte_count: read_byte_count(alloc_op_i.length, alloc_op_i.first_be, alloc_op_i.last_be),
           lower_address: {alloc_op_i.address[6:2], first_byte(alloc_op_i.first_be)}
       };
@@ -105,6 +109,7 @@ module dma_completion
     .take_ok_o(alloc_ok_o),
     .take_tag_o(take_tag),
     .tag_i(cpl_head_i.tag[TagW-1:0]),
+    .whole_i(1'b1),
     .live_o(tag_live),
     .data_o(read),
     .free_i(cpl_valid_i && live && completion_ends(
@@ -113,6 +118,8 @@ module dma_completion
     .expired_o(expired),
     .expired_data_o(expired_read),
     .expire_i(expire),
+    .used_o(),
+    .generation_o(),
     .busy_o(pool_busy)
   );
 
@@ -139,6 +146,7 @@ module dma_completion
     end
     frame = '0;
     frame.kind = KIND_TLP;
+    frame.session = about.session;
     frame.dst_mac = about.peer.mac;
     frame.dst_ip = about.peer.ip;
     frame.src_port = UDP_PORT;
@@ -152,7 +160,7 @@ module dma_completion
         16'd0,
         head.status,
         head.byte_count,
-        16'd0,
+        about.load_number,
         about.net_tag,
         head.lower_address
       )
@@ -215,6 +223,6 @@ module dma_completion
   // Only the fields that a reply needs are remembered.
   logic unused;
   assign unused = ^{alloc_op_i.kind, alloc_op_i.address, alloc_op_i.data_dw, alloc_op_i.status,
-                    alloc_op_i.byte_count, alloc_op_i.lower_address, head.tag,
+                    alloc_op_i.byte_count, alloc_op_i.lower_address, alloc_op_i.notify, head.tag,
                     about.byte_count, about.lower_address};
 endmodule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the frames of the NIC: Ethernet, IPv4 and UDP headers, the operation in either wire
-// format, end code.
+// format, end code; of a session with its port, its sequence and the acknowledgement that waits.
 //
 // Payload words PW are what follows the UDP header: PW0 is the packet header, then the body, then
 // the end code in the DW behind the last one. They lie 42 bytes into the frame, so frame word 5+k
@@ -8,30 +8,41 @@
 // becomes part of word w+1. Word 0, the MACs, comes straight from the slot, whose last part may
 // have arrived just now; all others come from a register.
 //
-// Latency   : start_o is combinational from src_valid_i and src_permitted_i; word 0 in the cycle
-//             after start_o with ready_start_i, one word more in each cycle with tready. The next
-//             start may be in the cycle after a frame's last beat.
+// Sources: 0 requester, 1 completions, 2 refusals, 3 control frames of sessions, 4 frames sent
+// again. A frame of a session takes the session's port and epoch as they are in the table at the
+// edge of its start: a session that is written meanwhile does not mix with it. Frames of source 0
+// are copied to the send buffer as they pass. Acknowledgements travel with sequenced frames that
+// are sent for the first time: those alone are sure to be looked at when they arrive.
+//
+// Latency   : start_o is combinational from src_valid_i, src_permitted_i and open_i; word 0 in the
+//             cycle after start_o with ready_start_i, one word more in each cycle with tready. The
+//             next start may be in the cycle after a frame's last beat.
 // Clock     : clk_i (network).
-// Handshake : src_pop_o in the cycle of the frame's last beat; the source holds its frame until
-//             then. Source i's src_pay_word_i follows src_pay_idx_o by one cycle. m_axis never
-//             stalls within a frame.
+// Handshake : start_o may be withdrawn until ready_start_i. src_lock_o from the cycle in which a
+//             source's frame is chosen to its last beat: until then the source may take it back or
+//             let it grow, from then on it is held. src_pop_o in the cycle of the last beat. Source
+//             i's src_pay_word_i follows src_pay_idx_o by one cycle. m_axis never stalls within a
+//             frame.
 // Drops     : frames without permission are popped, one a cycle, while no frame is under way; who
-//             refused them has counted them.
+//             refused them has counted them. So are stores and loads whose session is lost or not
+//             valid, and answers whose session is not valid any more, counted here. A pop without
+//             src_lock_o is such a drop, or a mark that was handed on.
 // Source    : dissertation section 3.3.2; docs/wire-format.md.
 module frame_builder
-  import crc_pkg::*;
   import ipnuma_pkg::*;
   import wire_pkg::*;
 #(
-  /// Sequence counters; a power of two.
+  /// Sequence counters of peers without a session; a power of two.
   parameter int unsigned PcIds = 256,
-  /// Where frames come from, served round robin.
-  parameter int unsigned Sources = 3
+  /// Sessions; a power of two from 2 to 256.
+  parameter int unsigned Sessions = 64,
+  localparam int unsigned Sources = 5
 ) (
   input logic        clk_i,
   input logic        rst_i,
   input logic [47:0] mac_i,
   input logic [31:0] ip_i,
+  /// Epoch of frames without a session.
   input logic [ 7:0] epoch_i,
 
   input  logic      [Sources-1:0]       src_valid_i,
@@ -39,10 +50,51 @@ module frame_builder
   input  tx_frame_t [Sources-1:0]       src_frame_i,
   output logic      [        4:0]       src_pay_idx_o,
   input  logic      [Sources-1:0][63:0] src_pay_word_i,
+  /// The source's frame is chosen or being sent.
+  output logic      [Sources-1:0]       src_lock_o,
   output logic      [Sources-1:0]       src_pop_o,
+
+  /// What source 0 offers, without permission, is a flush mark; it is popped when it is taken.
+  input  logic mark_i,
+  output logic mark_valid_o,
+  input  logic mark_ready_i,
+
+  /// Session of the frame that starts or is being sent.
+  output logic [         7:0] session_o,
+  /// Source port of session_o, with its epoch; combinational.
+  input  logic [        15:0] session_port_i,
+  input  logic [Sessions-1:0] session_valid_i,
+  input  logic [Sessions-1:0] session_sealed_i,
+
+  /// New frames may be sent.
+  input  logic      [Sessions-1:0] open_i,
+  /// Lost or not valid.
+  input  logic      [Sessions-1:0] lost_i,
+  /// Pulse: a new frame of session_o has begun, with the number that follows in the next cycle and
+  /// stays until the next one begins.
+  output logic                     resend_start_o,
+  input  logic      [        31:0] start_sequence_i,
+  /// Number of source 4's frame.
+  input  logic      [        31:0] rs_sequence_i,
+  /// Copy of the frame that began; its data follow word by word.
+  output logic                     copy_frame_we_o,
+  output tx_frame_t                copy_frame_o,
+  output logic                     copy_we_o,
+  output logic      [         4:0] copy_idx_o,
+  output logic      [        63:0] copy_word_o,
+
+  /// Acknowledgement that waits in session_o, combinational or a cycle later; urgent if it should
+  /// travel even where it makes a frame longer.
+  input  logic        ack_pending_i,
+  input  logic        ack_urgent_i,
+  input  logic [15:0] ack_value_i,
+  /// Pulse: it travels with this frame.
+  output logic        ack_taken_o,
 
   /// A frame is ready to be sent; its first beat follows the cycle with ready_start_i.
   output logic       start_o,
+  /// That frame, and then the one on the stream, is to be sealed.
+  output logic       start_sealed_o,
   input  logic       ready_start_i,
          axis_if.src m_axis,
 
@@ -50,28 +102,67 @@ module frame_builder
   output logic cnt_tx_load_o,
   output logic cnt_tx_completion_o,
   output logic cnt_tx_error_o,
+  output logic cnt_tx_ack_o,
+  output logic cnt_tx_nack_o,
+  output logic cnt_tx_void_o,
+  output logic cnt_tx_resend_o,
+  output logic cnt_tx_lost_o,
   output logic busy_o
 );
   localparam int unsigned PcIdW = $clog2(PcIds);
-  localparam int unsigned SourceW = Sources > 1 ? $clog2(Sources) : 1;
+  localparam int unsigned SessionW = $clog2(Sessions);
+  localparam int unsigned SourceW = $clog2(Sources);
+  localparam logic [SourceW-1:0] Requester = SourceW'(0);
+  localparam logic [SourceW-1:0] Resend = SourceW'(4);
 
   // Words of a frame: compact stores start their data in PW1, the others in PW3.
   localparam logic [5:0] CompactData = 6'd1;
   localparam logic [5:0] TlpData = 6'd3;
-  // Sum of the IP header's constant parts: version, flags, TTL and protocol.
-  localparam logic [18:0] SumConstant = 19'h4500 + 19'h4000 + 19'h4011;
 
   logic active_q;
   logic [5:0] word_q, word_d;  // index of the word on the stream
-  logic [SourceW-1:0] select_q;
-  logic [Sources-1:0] eligible;
+  logic [SourceW-1:0] select_q, current;
+  logic [Sources-1:0] eligible, drop;
   logic [SourceW-1:0] grant;
   logic grant_valid, fire, step, last_word;
-  tx_frame_t        frame;
-  logic      [63:0] pay_word;
+  session_t  [Sources-1:0] src_session;
+  session_t                session;  // of the frame that starts or is being sent
+  tx_frame_t               frame;
+  logic      [       63:0] pay_word;
+  logic      [       15:0] port_q;
+  logic                    sealed_q;
 
   // ---- Choice and start ----
-  assign eligible = src_valid_i & src_permitted_i;
+  for (genvar i = 0; i < int'(Sources); i++) begin : gen_session
+    assign src_session[i] = src_frame_i[i].session;
+  end
+
+  // Nothing but this selection of a bit lies on the way from a new slot to its start.
+  always_comb begin
+    eligible = src_valid_i & src_permitted_i;
+    if (src_session[0].valid && !open_i[src_session[0].index[SessionW-1:0]]) eligible[0] = 1'b0;
+    for (int unsigned i = 1; i <= 2; i++) begin
+      if (src_session[i].valid && !session_valid_i[src_session[i].index[SessionW-1:0]]) begin
+        eligible[i] = 1'b0;
+      end
+    end
+  end
+
+  // At most one a cycle, so that each is counted.
+  always_comb begin
+    logic taken;
+    drop = '0;
+    drop[0] = src_valid_i[0] && src_permitted_i[0] && src_session[0].valid &&
+        lost_i[src_session[0].index[SessionW-1:0]];
+    taken = drop[0];
+    for (int unsigned i = 1; i <= 2; i++) begin
+      if (!taken && src_valid_i[i] && src_permitted_i[i] && src_session[i].valid &&
+          !session_valid_i[src_session[i].index[SessionW-1:0]]) begin
+        drop[i] = 1'b1;
+        taken   = 1'b1;
+      end
+    end
+  end
 
   arb_rr #(
     .N(Sources)
@@ -86,9 +177,16 @@ module frame_builder
     .gnt_valid_o(grant_valid)
   );
 
-  assign start_o = !active_q && grant_valid;
-  assign fire    = start_o && ready_start_i;
-  assign step    = active_q && m_axis.tready;
+  assign start_o   = !active_q && grant_valid;
+  assign fire      = start_o && ready_start_i;
+  assign step      = active_q && m_axis.tready;
+  assign current   = active_q ? select_q : grant;
+  assign session_o = session.index;
+
+  always_comb begin
+    start_sealed_o = session.valid && session_sealed_i[session.index[SessionW-1:0]];
+    if (active_q) start_sealed_o = sealed_q;
+  end
 
   always_comb begin
     word_d = word_q;
@@ -102,86 +200,104 @@ module frame_builder
     else if (step && last_word) active_q <= 1'b0;
 
     word_q <= word_d;
-    if (fire) select_q <= grant;
+    if (fire) begin
+      select_q <= grant;
+      port_q   <= session_port_i;
+      sealed_q <= start_sealed_o;
+    end
   end
 
   always_comb begin
-    frame     = src_frame_i[0];
-    pay_word  = src_pay_word_i[0];
-    src_pop_o = '0;
+    frame    = src_frame_i[0];
+    pay_word = src_pay_word_i[0];
+    session  = src_session[0];
     for (int unsigned i = 0; i < Sources; i++) begin
       if (select_q == SourceW'(i)) begin
         frame    = src_frame_i[i];
         pay_word = src_pay_word_i[i];
       end
-      if (!active_q) src_pop_o[i] = src_valid_i[i] && !src_permitted_i[i];
-      else if (select_q == SourceW'(i)) src_pop_o[i] = step && last_word;
+      if (current == SourceW'(i)) session = src_session[i];
     end
   end
 
-  // ---- Lengths, settled while word 0 is on the stream ----
-  logic [9:0] payload_bytes;
-  logic [15:0] ip_bytes, ip_bytes_q, udp_bytes_q;
-  logic [5:0] last_q, end_q;  // last frame word; payload word with the end code
-  logic [7:0] keep_q;
-  logic odd_q, compact_q;
+  assign mark_valid_o = !active_q && src_valid_i[0] && mark_i;
   always_comb begin
-    payload_bytes = {1'b0, frame.data_dw, 2'b00} +
-        (frame.compact ? 10'(HEADER_BYTES + COMPACT_END_BYTES) :
-                         10'(HEADER_BYTES + TLP_HEADER_BYTES + TLP_END_BYTES));
-    ip_bytes = 16'(payload_bytes) + 16'd28;
+    src_lock_o = '0;
+    src_pop_o  = '0;
+    for (int unsigned i = 0; i < Sources; i++) begin
+      src_lock_o[i] = current == SourceW'(i) && (active_q || fire);
+      if (active_q) src_pop_o[i] = select_q == SourceW'(i) && step && last_word;
+      else if (i == 0 && mark_i) src_pop_o[i] = src_valid_i[i] && mark_ready_i;
+      else src_pop_o[i] = (src_valid_i[i] && !src_permitted_i[i]) || drop[i];
+    end
   end
 
-  // ---- IP header checksum ----
-  logic [18:0] sum_q;
-  logic [16:0] sum_folded;
-  logic [15:0] checksum;
-  assign sum_folded = {1'b0, sum_q[15:0]} + 17'(sum_q[18:16]);
-  assign checksum   = ~(sum_folded[15:0] + 16'(sum_folded[16]));
+  // ---- Form, settled while word 0 is on the stream ----
+  logic compact, with_ack;
+  logic [9:0] payload_bytes;
+  logic [5:0] last_q, end_q;  // last frame word; payload word with the end code
+  logic [7:0] keep_q;
+  logic odd_q, compact_q, with_ack_q;
+  logic [15:0] ack_q;
+  assign compact = frame.compact || frame.control;
+  // Behind one DW of data the acknowledgement costs nothing, the frame is padded anyway.
+  assign with_ack = ack_pending_i && session.valid && frame.sequenced && select_q == Requester &&
+      (!compact || frame.data_dw == 7'd1 || ack_urgent_i);
+  assign payload_bytes = {1'b0, frame.data_dw, 2'b00} +
+      (!compact ? 10'(HEADER_BYTES + TLP_HEADER_BYTES + TLP_END_BYTES) :
+       with_ack ? 10'(HEADER_BYTES + 2 + COMPACT_END_BYTES) :
+                  10'(HEADER_BYTES + COMPACT_END_BYTES));
 
   always_ff @(posedge clk_i) begin
     if (step && word_q == 6'd0) begin
-      compact_q   <= frame.compact;
-      odd_q       <= frame.data_dw[0];
-      ip_bytes_q  <= ip_bytes;
-      udp_bytes_q <= ip_bytes - 16'd20;
-      end_q       <= (frame.compact ? CompactData : TlpData) + frame.data_dw[6:1];
-      if (frame.compact) begin
+      compact_q  <= compact;
+      with_ack_q <= with_ack;
+      ack_q      <= ack_value_i;
+      odd_q      <= frame.data_dw[0];
+      end_q      <= (compact ? CompactData : TlpData) + frame.data_dw[6:1];
+      // Behind the data are two bytes, or four in the tlp form and with an acknowledgement.
+      if (compact && !with_ack) begin
         last_q <= 6'd6 + frame.data_dw[6:1];
         keep_q <= frame.data_dw[0] ? 8'hFF : 8'h0F;
       end else begin
-        last_q <= 6'd8 + frame.data_dw[6:1] + 6'(frame.data_dw[0]);
+        last_q <= (compact ? 6'd6 : 6'd8) + frame.data_dw[6:1] + 6'(frame.data_dw[0]);
         keep_q <= frame.data_dw[0] ? 8'h03 : 8'h3F;
       end
-      sum_q <= SumConstant + 19'(ip_bytes) + 19'(ip_i[31:16]) + 19'(ip_i[15:0]);
-    end
-    if (step && word_q == 6'd1) begin
-      sum_q <= sum_q + 19'(frame.dst_ip[31:16]) + 19'(frame.dst_ip[15:0]);
     end
   end
   // Word 0 is never the last, and last_q is of this frame from word 1 on.
-  assign last_word = word_q != 6'd0 && word_q == last_q;
+  assign last_word   = word_q != 6'd0 && word_q == last_q;
+  assign ack_taken_o = step && word_q == 6'd0 && with_ack;
 
   // ---- Sequence number ----
-  logic [15:0] counter, sequence_number;
+  logic [15:0] counter;
+  logic [31:0] sequence_number;
   seq_table #(
     .PcIds(PcIds)
   ) u_seq (
     .clk_i,
     .rst_i,
-    .look_i    (active_q && word_q <= 6'd1),
+    .look_i    (active_q && word_q <= 6'd1 && !session.valid),
     .pc_id_i   (frame.pc_id[PcIdW-1:0]),
     .sequence_o(counter),
-    .next_i    (step && word_q == 6'd3 && frame.sequenced)
+    .next_i    (step && word_q == 6'd3 && frame.sequenced && !session.valid)
   );
-  assign sequence_number = frame.sequenced ? counter : 16'd0;
+  always_comb begin
+    sequence_number = '0;
+    if (frame.sequenced) begin
+      if (!session.valid) sequence_number = {16'd0, counter};
+      else if (select_q == Resend) sequence_number = rs_sequence_i;
+      else sequence_number = start_sequence_i;
+    end
+  end
 
   // ---- Payload words ----
   logic [63:0] raw, header, data;
-  assign src_pay_idx_o = 5'(word_d - (frame.compact ? 6'd3 + CompactData : 6'd3 + TlpData));
+  logic [5:0] data_word;
+  assign src_pay_idx_o = 5'(word_d - (compact ? 6'd3 + CompactData : 6'd3 + TlpData));
   assign data          = frame.zero_data ? '0 : pay_word;
   always_comb begin
-    if (frame.compact) begin
+    if (compact) begin
       header = {
         frame.address[7:0],
         frame.address[15:8],
@@ -190,15 +306,15 @@ module frame_builder
         frame.address[39:32],
         sequence_number[7:0],
         sequence_number[15:8],
-        {COMPACT_NIBBLE, 2'b00, frame.trail}
+        {COMPACT_NIBBLE, with_ack_q, frame.control, frame.trail}
       };
     end else begin
       header = {
-        16'd0,
+        with_ack_q ? {ack_q[7:0], ack_q[15:8]} : 16'd0,
         sequence_number[7:0],
         sequence_number[15:8],
-        epoch_i,
-        {frame.kind, 3'b000, frame.sequenced},
+        session.valid ? {2'b00, port_q[13:8]} : epoch_i,
+        {frame.kind, 2'b00, with_ack_q, frame.sequenced},
         TLP_MAGIC[7:0],
         TLP_MAGIC[15:8]
       };
@@ -209,72 +325,67 @@ module frame_builder
     else if (!compact_q && word_q == 6'd5) raw = frame.head[127:64];
   end
 
-  // ---- End code ---- After half a word: its four bytes, moved to the end of a word that begins
-  // with zeros, leave a register that is zero at its beginning as they would leave the true one.
-  logic [31:0] crc32_q, crc32_half, end_tlp;
-  logic [15:0] crc16_q, crc16_half, end_compact;
-  logic [31:0] end_code;
+  logic        end_here;
+  logic [31:0] end_dw;
   logic [63:0] pw, pw_q;
-  assign crc32_half  = crc32c_next64('0, {raw[31:0] ^ crc32_q, 32'd0});
-  assign crc16_half  = crc16_next64('0, {raw[31:0] ^ {16'd0, crc16_q[7:0], crc16_q[15:8]}, 32'd0});
-  assign end_tlp     = ~(odd_q ? crc32_half : crc32_q) ^ {20'd0, frame.tag};
-  assign end_compact = (odd_q ? crc16_half : crc16_q) ^ {4'd0, frame.tag};
-  assign end_code    = compact_q ? {16'd0, end_compact[7:0], end_compact[15:8]} : end_tlp;
+  assign end_here = active_q && word_q == end_q + 6'd3;
+  end_code u_end_code (
+    .clk_i,
+    .step_i     (step),
+    .init_i     (word_q < 6'd3),
+    .word_i     (raw),
+    .end_i      (end_here),
+    .session_i  (session.valid),
+    .port_i     (port_q),
+    .compact_i  (compact_q),
+    .odd_i      (odd_q),
+    .ack_i      (with_ack_q),
+    .ack_value_i(ack_q),
+    .tag_i      (frame.control ? 12'd0 : frame.tag),
+    .fold_i     (sequence_number[31:16]),
+    .dw_o       (end_dw)
+  );
 
   always_comb begin
     pw = raw;
-    if (word_q == end_q + 6'd3) pw = odd_q ? {end_code, raw[31:0]} : {32'd0, end_code};
+    if (end_here) pw = odd_q ? {end_dw, raw[31:0]} : {32'd0, end_dw};
   end
 
-  always_ff @(posedge clk_i) begin
-    if (step) begin
-      if (word_q < 6'd3) begin
-        crc32_q <= CRC32C_INIT;
-        crc16_q <= CRC16_INIT;
-      end else begin
-        crc32_q <= crc32c_next64(crc32_q, raw);
-        crc16_q <= crc16_next64(crc16_q, raw);
-      end
-      pw_q <= pw;
-    end
-  end
+  // ---- Copy of what may have to be sent again ----
+  logic copying, fired_q;
+  assign copying = step && session.valid && select_q == Requester;
+  // At once, and not only when the transmitter takes word 0: the session must still be as it was when
+  // the frame was chosen.
+  always_ff @(posedge clk_i) fired_q <= fire && !rst_i;
+  assign resend_start_o = fired_q && session.valid && select_q == Requester;
+  assign copy_frame_we_o = copying && word_q == 6'd1;
+  assign copy_frame_o = frame;
+  assign data_word = word_q - (compact_q ? 6'd3 + CompactData : 6'd3 + TlpData);
+  // Half a pair with an odd number of DWs; what is behind it nobody reads.
+  assign copy_we_o       = copying && word_q > 6'd3 && data_word < 6'(frame.data_dw[6:1]) +
+      6'(frame.data_dw[0]);
+  assign copy_idx_o = data_word[4:0];
+  assign copy_word_o = data;
 
   // ---- Frame words ----
-  logic [63:0] out_q, out_d;
+  logic [63:0] out_q, out_d, front;
   logic [15:0] carry_q;  // end of the payload word before pw_q; the UDP checksum before PW0
-  always_comb begin
-    unique case (word_q)
-      6'd0:
-      out_d = {8'h00, 8'h45, 8'h00, 8'h08, mac_i[7:0], mac_i[15:8], mac_i[23:16], mac_i[31:24]};
-      6'd1: out_d = {8'd17, 8'd64, 8'h00, 8'h40, 16'd0, ip_bytes_q[7:0], ip_bytes_q[15:8]};
-      6'd2:
-      out_d = {
-        frame.dst_ip[23:16],
-        frame.dst_ip[31:24],
-        ip_i[7:0],
-        ip_i[15:8],
-        ip_i[23:16],
-        ip_i[31:24],
-        checksum[7:0],
-        checksum[15:8]
-      };
-      6'd3:
-      out_d = {
-        udp_bytes_q[7:0],
-        udp_bytes_q[15:8],
-        UDP_PORT[7:0],
-        UDP_PORT[15:8],
-        frame.src_port[7:0],
-        frame.src_port[15:8],
-        frame.dst_ip[7:0],
-        frame.dst_ip[15:8]
-      };
-      default: out_d = {pw_q[47:0], carry_q};
-    endcase
-  end
+  frame_header u_header (
+    .clk_i,
+    .step_i         (step),
+    .word_i         (word_q),
+    .mac_i          (mac_i[31:0]),
+    .ip_i,
+    .dst_ip_i       (frame.dst_ip),
+    .src_port_i     (session.valid ? port_q : frame.src_port),
+    .payload_bytes_i(payload_bytes),
+    .next_o         (front)
+  );
+  assign out_d = word_q <= 6'd3 ? front : {pw_q[47:0], carry_q};
 
   always_ff @(posedge clk_i) begin
     if (step) begin
+      pw_q    <= pw;
       out_q   <= out_d;
       carry_q <= word_q == 6'd3 ? 16'd0 : pw_q[63:48];
     end
@@ -300,16 +411,20 @@ module frame_builder
   assign m_axis.tkeep  = last_word ? keep_q : 8'hFF;
   assign m_axis.tuser  = '0;
 
-  // ---- Counters ----
-  logic ended;
+  // ---- Counters: one for each frame, one for each drop ----
+  logic ended, first_time, tlp;
   assign ended = step && last_word;
-  assign cnt_tx_error_o = ended && !frame.compact && frame.kind == KIND_ERROR;
-  assign cnt_tx_store_o      = ended && (frame.compact ||
-      (frame.kind == KIND_TLP && frame.head[7:0] == TLP_MWR64));
-  assign cnt_tx_load_o       = ended && !frame.compact && frame.kind == KIND_TLP &&
-      frame.head[7:0] == TLP_MRD64;
-  assign cnt_tx_completion_o = ended && !frame.compact && frame.kind == KIND_TLP &&
-      frame.head[7:0] inside {TLP_CPL, TLP_CPLD};
+  assign first_time = ended && select_q != Resend && !frame.control;
+  assign tlp = first_time && !frame.compact && frame.kind == KIND_TLP;
+  assign cnt_tx_error_o = first_time && !frame.compact && frame.kind == KIND_ERROR;
+  assign cnt_tx_store_o = (first_time && frame.compact) || (tlp && frame.head[7:0] == TLP_MWR64);
+  assign cnt_tx_load_o = tlp && frame.head[7:0] == TLP_MRD64;
+  assign cnt_tx_completion_o = tlp && frame.head[7:0] inside {TLP_CPL, TLP_CPLD};
+  assign cnt_tx_ack_o = ended && frame.control && frame.trail == CONTROL_ACK;
+  assign cnt_tx_nack_o = ended && frame.control && frame.trail == CONTROL_NACK;
+  assign cnt_tx_void_o = ended && frame.control && frame.trail == CONTROL_VOID;
+  assign cnt_tx_resend_o = ended && select_q == Resend && !frame.control;
+  assign cnt_tx_lost_o = !active_q && drop != '0;
 
   assign busy_o = active_q || |src_valid_i;
 
@@ -321,7 +436,19 @@ module frame_builder
       active_q && word_q != 6'd0 |-> word_q <= last_q)
   else $error("frame_builder: a frame without an end");
   assert property (@(posedge clk_i) disable iff (rst_i)
-      active_q |-> frame.data_dw <= 7'(MAX_DATA_DW) && (!frame.compact || frame.data_dw != '0))
+      active_q |-> frame.data_dw <= 7'(MAX_DATA_DW) &&
+      (frame.control ? frame.data_dw == '0 : !frame.compact || frame.data_dw != '0))
   else $error("frame_builder: payload out of range");
+  assert property (@(posedge clk_i) disable iff (rst_i)
+      active_q && session.valid |-> 32'(session.index) < Sessions)
+  else $error("frame_builder: a session beyond the table");
+  assert property (@(posedge clk_i) disable iff (rst_i)
+      active_q && (frame.control || select_q >= SourceW'(3)) |-> session.valid)
+  else $error("frame_builder: a control frame or a resent one without a session");
+  assert property (@(posedge clk_i) disable iff (rst_i)
+      mark_i && src_valid_i[0] |-> !src_permitted_i[0])
+  else $error("frame_builder: a mark that is a frame");
+  assert property (@(posedge clk_i) disable iff (rst_i) (open_i & lost_i) == '0)
+  else $error("frame_builder: a lost session is open");
 `endif
 endmodule

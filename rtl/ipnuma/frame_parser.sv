@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes received frames apart as their words pass, in both formats: lines 1 to 9 and the end code of the
-// verdict table, the operation's fields, the key for the region table, and the data as pairs of DWs.
+// Takes received frames apart as their words pass, in both formats and control frames: lines 1 to 9 and the
+// end code of the verdict table, the operation's fields, its session and sequence number, the key for the
+// region table, and the data as pairs of DWs.
 //
-// Words are W0, W1, .. from the destination MAC. The UDP payload begins in W5, lane 2; the body (header
-// fields of tlp, data of compact) in W6, lane 2. All fields are in registers when the last word is held;
-// only the end code and the count of bytes may depend on that word.
+// Words are W0, W1, .. from the destination MAC. The session is in W4, lane 2 (UDP source port). The UDP
+// payload begins in W5, lane 2, and W5 has the sequence number, whose upper half is in the end code; the body
+// (header fields of tlp, data of compact) begins in W6, lane 2. All fields are in registers when the last
+// word is held; only the end code and the count of bytes may depend on that word.
 //
 // Latency : none from the last word: verdict_o, end_ok_o and op_o hold in the cycle of last_o.
 //           Data pairs leave in the cycle of the word that ends them.
@@ -18,10 +20,24 @@ module frame_parser
 (
   input logic              clk_i,
   input logic              rst_i,
-  /// The MAC's receive stream: no back-pressure; tuser[0] with tlast says the frame is bad.
+  /// The receive stream: no back-pressure; with tlast tuser[0] says that the frame is bad, tuser[1] that
+  /// it came sealed.
         axis_if.mon        s_frames,
   input logic       [47:0] mac_i,
   input logic       [31:0] ip_i,
+
+  /// Session of the frame (its source port), and who sent it.
+  output logic        session_look_o,
+  output logic [15:0] session_port_o,
+  output logic [31:0] session_ip_o,
+  /// The session is a sealed one; 2 cycles after session_look_o.
+  input  logic        session_sealed_i,
+  /// Sequence number of a frame of a session.
+  output logic        judge_o,
+  output logic [ 7:0] judge_session_o,
+  output logic [15:0] judge_number_o,
+  /// Its upper half as the receiver counts, 1 cycle after judge_o.
+  input  logic [15:0] fold_i,
 
   /// Key of a store or load.
   output logic              lookup_o,
@@ -45,16 +61,21 @@ module frame_parser
   output logic          last_o,
   /// With last_o: the MAC found it good.
   output logic          good_o,
+  /// With last_o: it came sealed and was opened.
+  output logic          unsealed_o,
   /// With last_o: Open, or the first of lines 1 to 9 that applies.
   output verdict_e      verdict_o,
   output logic          end_ok_o,
+  /// With last_o: it may be right with another tag. `compact` has too few bits to tell: always 1.
+  output logic          end_but_tag_o,
   output rx_head_t      op_o,
   output error_report_t report_o,
   output logic          busy_o
 );
   import crc_pkg::*;
 
-  // Registers as they are two zero bytes before the payload: the CRCs run over whole words from W5 on.
+  // The CRCs run over whole words from W5 on. Its first two bytes are taken as the source port, which a
+  // session's end code covers, or else as zeros: registers as they are two zero bytes before the payload.
   localparam logic [15:0] Crc16Start = crc16_rewind(CRC16_INIT, 3'd2);
   localparam logic [31:0] Crc32Start = crc32c_rewind(CRC32C_INIT, 3'd2);
   localparam logic [47:0] Broadcast = '1;
@@ -98,7 +119,10 @@ module frame_parser
   // ---- Ethernet, IP, UDP ----------------------------------------------------------------------
   logic mine_q, broadcast_q, arp_q, ipv4_q, ip_fields_q, udp_q, to_me_q;
   logic [47:0] src_mac_q, dst_mac;
-  logic [31:0] src_ip_q;
+  logic     [31:0] src_ip_q;
+  session_t        session_q;
+  logic            of_session;
+  logic     [15:0] port_q;
   logic [15:0] ip_length_q, udp_length_q;
   logic [19:0] sum_q, sum_d;  // of the IP header's 16-bit words
   logic [16:0] sum_folded;
@@ -142,29 +166,40 @@ module frame_parser
     end
     if (at[4]) begin
       if (be16(word[15:0]) != ip_i[15:0]) to_me_q <= 1'b0;
+      session_q    <= of_session ? '{valid: 1'b1, index: word[31:24]} : '0;
+      port_q       <= session_port_o;
       udp_q        <= be16(word[47:32]) == UDP_PORT;
       udp_length_q <= be16(word[63:48]);
     end
     if (|at[4:1]) sum_q <= sum_d;
   end
 
+  assign of_session     = word[23:22] == SESSION_PORT_PREFIX;
+  assign session_look_o = at[4] && of_session;
+  assign session_port_o = be16(word[31:16]);
+  assign session_ip_o   = src_ip_q;
+
   // ---- Lengths --------------------------------------------------------------------------------
   // Positions in the frame follow from the UDP length; they are taken while W5 is held.
   logic sum_ok_q, lengths_bad_q;
-  logic [CountW-1:0] need_idx_q, end_idx_q, tag_idx_q;
+  logic [CountW-1:0] need_idx_q, end_idx_q, tag_idx_q, ack_idx_q;
   logic [2:0] need_lane_q, end_lane_q;
-  logic [1:0] tag_pair_q;
-  logic [16:0] need_at, end_at, tag_at, udp_length, overhead;
-  logic compact_q, compact, magic_ok_q, is_error_q, has_ack;
+  logic [1:0] tag_pair_q, ack_pair_q;
+  logic [16:0] need_at, end_at, tag_at, ack_at, udp_length, overhead;
+  logic compact_q, compact, control_q, control, magic_ok_q, magic_ok, is_error_q, has_ack;
   logic [16:0] data_q;  // data bytes, negative if the payload is too short
 
-  assign compact    = word[23:20] == COMPACT_NIBBLE && !word[18];
+  // Control frames have the compact layout, without data.
+  assign compact    = word[23:20] == COMPACT_NIBBLE;
+  assign control    = compact && word[18];
   assign has_ack    = word[19];
   assign udp_length = {1'b0, udp_length_q};
   assign need_at    = udp_length + 17'd37;  // last byte with the FCS
   assign end_at     = udp_length + 17'd33;  // last byte of the payload
   // First byte of the end code that the tag changes.
   assign tag_at     = udp_length + (compact ? 17'd32 : 17'd30);
+  // The acknowledgement of a compact store, if it has one.
+  assign ack_at     = udp_length + 17'd30;
   // UDP header, payload header, TLP header, acknowledgement, end code.
   assign overhead   = compact ? (has_ack ? 17'd20 : 17'd18) : 17'd36;
 
@@ -178,6 +213,8 @@ module frame_parser
       end_lane_q    <= end_at[2:0];
       tag_idx_q     <= tag_at[16:3];
       tag_pair_q    <= tag_at[2:1];
+      ack_idx_q     <= ack_at[16:3];
+      ack_pair_q    <= ack_at[2:1];
       data_q        <= udp_length - overhead;
     end
   end
@@ -188,17 +225,33 @@ module frame_parser
   logic [27:0] c_offset_q;
   logic [1:0] c_skip_q, c_trail_q;
   logic [127:0] head_q;  // tlp: TLP header or error body, first byte in [7:0]
+  logic has_ack_q, numbered_q;  // numbered: tlp only
+  logic [15:0] ack_q;
+
+  always_comb begin
+    if (control) begin
+      magic_ok = !has_ack && word[17:16] inside {CONTROL_ACK, CONTROL_NACK, CONTROL_VOID};
+    end else begin
+      magic_ok = compact || (be16(word[31:16]) == TLP_MAGIC && word[35:34] == '0 &&
+                             word[39:36] inside {KIND_TLP, KIND_ERROR});
+    end
+  end
+
+  assign judge_o         = at[5] && session_q.valid;
+  assign judge_session_o = session_q.index;
+  assign judge_number_o  = compact ? be16(word[39:24]) : be16(word[63:48]);
 
   always_ff @(posedge clk_i) begin
     if (at[5]) begin
-      compact_q <= compact;
-      magic_ok_q <= compact || (be16(
-          word[31:16]
-      ) == TLP_MAGIC && word[35:34] == '0 && word[39:36] inside {KIND_TLP, KIND_ERROR});
-      is_error_q <= !compact && word[39:36] == KIND_ERROR;
-      sequence_q <= compact ? be16(word[39:24]) : be16(word[63:48]);
-      c_trail_q <= word[17:16];
-      c_key_q <= {word[47:40], word[55:52]};
+      compact_q         <= compact;
+      control_q         <= control;
+      magic_ok_q        <= magic_ok;
+      is_error_q        <= !compact && word[39:36] == KIND_ERROR;
+      sequence_q        <= judge_number_o;
+      c_trail_q         <= word[17:16];
+      c_key_q           <= {word[47:40], word[55:52]};
+      has_ack_q         <= compact ? has_ack : word[33];
+      numbered_q        <= word[32];
       c_offset_q[27:16] <= {word[51:48], word[63:56]};
     end
     if (at[6]) begin
@@ -208,33 +261,46 @@ module frame_parser
     end
     if (at[7]) head_q[111:48] <= word;
     if (at[8]) head_q[127:112] <= word[15:0];
+    // By its position it is never in the last word.
+    if (at[6] && !compact_q) ack_q <= be16(word[15:0]);
+    if (valid && idx_q == ack_idx_q && compact_q) ack_q <= be16(word[16*ack_pair_q+:16]);
   end
 
   // ---- The operation --------------------------------------------------------------------------
   logic [7:0] fmt_type;
   logic [9:0] length;
   logic [3:0] first_be, last_be, c_first, c_last;
-  logic is_mwr, is_mrd, is_cpl, is_cpld, is_request, one_dw;
+  logic is_mwr, is_mrd, is_cpl, is_cpld, is_request, is_void, is_numbered, one_dw;
   logic bad_tlp, bad_data;
+  logic [39:0] c_address;
+  logic [15:0] load_number;
 
-  assign fmt_type   = head_q[7:0];
-  assign length     = {head_q[17:16], head_q[31:24]};
-  assign is_mwr     = !is_error_q && fmt_type == TLP_MWR64;
-  assign is_mrd     = !is_error_q && fmt_type == TLP_MRD64;
-  assign is_cpl     = !is_error_q && fmt_type == TLP_CPL;
-  assign is_cpld    = !is_error_q && fmt_type == TLP_CPLD;
-  assign is_request = compact_q || is_mwr || is_mrd;
+  assign fmt_type = head_q[7:0];
+  assign length = {head_q[17:16], head_q[31:24]};
+  assign is_mwr = !is_error_q && fmt_type == TLP_MWR64;
+  assign is_mrd = !is_error_q && fmt_type == TLP_MRD64;
+  assign is_cpl = !is_error_q && fmt_type == TLP_CPL;
+  assign is_cpld = !is_error_q && fmt_type == TLP_CPLD;
+  assign is_request = compact_q ? !control_q : is_mwr || is_mrd;
+  assign is_void = control_q && c_trail_q == CONTROL_VOID;
+  assign is_numbered = session_q.valid && (is_request || is_void);
+  assign c_address = {c_key_q, c_offset_q};
 
-  assign one_dw     = data_q == 17'd4;
-  assign c_first    = 4'(4'hF << c_skip_q);
-  assign c_last     = 4'hF >> c_trail_q;
-  assign first_be   = !compact_q ? head_q[59:56] : one_dw ? c_first & c_last : c_first;
-  assign last_be    = !compact_q ? head_q[63:60] : one_dw ? '0 : c_last;
+  assign one_dw = data_q == 17'd4;
+  assign c_first = 4'(4'hF << c_skip_q);
+  assign c_last = 4'hF >> c_trail_q;
+  assign first_be = !compact_q ? head_q[59:56] : one_dw ? c_first & c_last : c_first;
+  assign last_be = !compact_q ? head_q[63:60] : one_dw ? '0 : c_last;
+
+  // Requester ID of a load and of its completion.
+  assign load_number = be16(
+      is_mrd ? head_q[47:32] : head_q[79:64]
+  ) & {16{session_q.valid && !compact_q}};
 
   // Line 8.
   always_comb begin
     if (compact_q) begin
-      bad_tlp = one_dw && first_be == '0;
+      bad_tlp = !control_q && one_dw && first_be == '0;
     end else if (is_error_q) begin
       bad_tlp = 1'b0;
     end else begin
@@ -248,7 +314,9 @@ module frame_parser
 
   // Line 9.
   always_comb begin
-    if (compact_q) begin
+    if (control_q) begin
+      bad_data = data_q != '0;
+    end else if (compact_q) begin
       bad_data = data_q[1:0] != '0 || data_q[16:2] == '0 || data_q[16:2] > 15'(MAX_DATA_DW);
     end else begin
       bad_data = data_q != ((is_mwr || is_cpld) ? {5'd0, length, 2'b00} : 17'd0);
@@ -259,9 +327,15 @@ module frame_parser
   end
 
   assign op_o = '{
-          is_store: compact_q || is_mwr,
+          is_store: compact_q ? !control_q : is_mwr,
           is_load: !compact_q && is_mrd,
           is_completion: !compact_q && (is_cpl || is_cpld),
+          is_void: is_void,
+          is_ack: control_q && !is_void,
+          nack: c_trail_q == CONTROL_NACK,
+          unnumbered: !compact_q && (is_mwr || is_mrd) && !numbered_q,
+          has_ack: has_ack_q || (control_q && !is_void),
+          ack_number: control_q ? c_address[39:8] : {16'd0, ack_q},
           sequence_number: sequence_q,
           key: compact_q ? 16'(c_key_q) : be16(head_q[95:80]),
           offset: compact_q ? 32'(c_offset_q) : be32(head_q[127:96]),
@@ -273,13 +347,15 @@ module frame_parser
           status: head_q[55:53],
           byte_count: {head_q[51:48], head_q[63:56]},
           lower_address: head_q[94:88],
-          peer: '{mac: src_mac_q, ip: src_ip_q}
+          peer: '{mac: src_mac_q, ip: src_ip_q},
+          session: session_q,
+          load_number: load_number
       };
 
   assign report_o = '{
           code: head_q[7:0],
           op: head_q[15:8],
-          sequence_number: be16(head_q[31:16]),
+          sequence_number: {be16(head_q[47:32]), be16(head_q[31:16])},
           address: {be32(head_q[95:64]), be32(head_q[127:96])},
           ip: src_ip_q
       };
@@ -287,9 +363,9 @@ module frame_parser
   // ---- Region ---------------------------------------------------------------------------------
   logic c_check, t_check;
 
-  assign lookup_o = !last && ((at[5] && compact) || (at[7] && !compact_q));
+  assign lookup_o = !last && ((at[5] && compact && !control) || (at[7] && !compact_q));
   assign lookup_key_o = at[5] ? 16'({word[47:40], word[55:52]}) : be16(word[47:32]);
-  assign c_check = at[6] && compact_q;
+  assign c_check = at[6] && compact_q && !control_q;
   assign t_check = at[8] && !compact_q;
   assign check_o = c_check || t_check;
   assign check_op_o = '{
@@ -304,17 +380,21 @@ module frame_parser
           be16(word[15:0])
           },
           length: compact_q ? data_q[8:2] : length[6:0],
-          source_ip: src_ip_q
+          source_ip: src_ip_q,
+          session: session_q.valid,
+          sealed: session_q.valid && session_sealed_i
       };
 
   // ---- End code -------------------------------------------------------------------------------
   logic [63:0] crc_word, tag_word;
-  logic [15:0] tag_bytes, crc16_q, crc16;
+  logic [15:0] fold, tag_bytes, crc16_q, crc16;
   logic [31:0] crc32_q, crc32;
-  logic end_here, end_now, end_ok_q;
+  logic [31:0] but5, but1;
+  logic end_here, end_now, end_ok_q, but_tag_now, but_tag_q;
 
-  assign end_here = idx_q == end_idx_q;
-  assign tag_bytes = !is_request ? '0 : compact_q ? {tag_i[7:0], 4'd0, tag_i[11:8]} : {4'd0, tag_i};
+  assign end_here  = idx_q == end_idx_q;
+  assign fold      = (is_request ? {4'd0, tag_i} : '0) ^ (is_numbered ? fold_i : '0);
+  assign tag_bytes = compact_q ? be16(fold) : fold;
 
   always_comb begin
     tag_word = '0;
@@ -324,7 +404,7 @@ module frame_parser
     // While W5 is held the positions are those of the last frame.
     crc_word = word;
     if (at[5]) begin
-      crc_word[15:0] = '0;
+      crc_word[15:0] = session_q.valid ? be16(port_q) : '0;
     end else begin
       if (idx_q == tag_idx_q) crc_word ^= tag_word;
       for (int unsigned i = 0; i < 8; i++) begin
@@ -339,12 +419,34 @@ module frame_parser
   assign end_now = compact_q ? crc16 == CRC16_RESIDUE[~end_lane_q]
                              : crc32 == CRC32C_RESIDUE[~end_lane_q];
 
+  // The register back at the beginning of the code: what was sent differs by that from the right code. A tag
+  // that is not known changes the low bits alone.
+  always_comb begin
+    but5        = '0;
+    but1        = '0;
+    but_tag_now = 1'b1;
+    if (end_here && !compact_q) begin
+      but5 = crc32c_rewind(crc32 ^ CRC32C_RESIDUE[2], 3'd6);
+      but1 = crc32c_rewind(crc32c_rewind(crc32 ^ CRC32C_RESIDUE[6], 3'd7), 3'd3);
+      but_tag_now = end_lane_q == 3'd5 ? but5[31:TAG_W] == '0 :
+          end_lane_q == 3'd1 && but1[31:TAG_W] == '0;
+    end
+  end
+
   always_ff @(posedge clk_i) begin
     if (valid) begin
-      crc16_q <= idx_q < CountW'(5) ? Crc16Start : crc16;
-      crc32_q <= idx_q < CountW'(5) ? Crc32Start : crc32;
+      if (at[4]) begin
+        crc16_q <= of_session ? CRC16_INIT : Crc16Start;
+        crc32_q <= of_session ? CRC32C_INIT : Crc32Start;
+      end else if (idx_q > CountW'(4)) begin
+        crc16_q <= crc16;
+        crc32_q <= crc32;
+      end
       if (at[0]) end_ok_q <= 1'b0;
-      else if (end_here && idx_q > CountW'(5)) end_ok_q <= end_now;
+      else if (end_here && idx_q > CountW'(5)) begin
+        end_ok_q  <= end_now;
+        but_tag_q <= but_tag_now;
+      end
     end
   end
 
@@ -375,16 +477,19 @@ module frame_parser
     else verdict_o = Open;
   end
 
-  assign first_o  = at[0];
-  assign last_o   = last;
-  assign good_o   = !s_frames.tuser[0];
-  assign end_ok_o = end_here ? end_now : end_ok_q;
-  assign busy_o   = idx_q != '0;
+  assign first_o       = at[0];
+  assign last_o        = last;
+  assign good_o        = !s_frames.tuser[0];
+  assign unsealed_o    = s_frames.tuser[1];
+  assign end_ok_o      = end_here ? end_now : end_ok_q;
+  assign end_but_tag_o = end_here ? but_tag_now : but_tag_q;
+  assign busy_o        = idx_q != '0;
 
 
   // Receivers ignore the requester or completer ID.
   logic unused;
-  assign unused = ^{s_frames.tready, head_q[47:32], tag_at[0]};
+  assign unused = ^{s_frames.tready, but5[TAG_W-1:0], but1[TAG_W-1:0], c_address[7:0], tag_at[0],
+                    ack_at[0]};
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin

@@ -36,9 +36,17 @@ package ipnuma_pkg;
     logic [2:0]  bar;
   } tlp_head_t;
 
+  // Of which session a frame or an operation is, if of any.
+  typedef struct packed {
+    logic       valid;
+    logic [7:0] index;
+  } session_t;
+
   // Everything the frame builder needs to build one frame in the network clock domain.
   typedef struct packed {
     logic         compact;
+    logic         control;    // control frame: code in trail, its number in address[39:8], no data
+    session_t     session;
     logic [3:0]   kind;       // tlp format: KIND_TLP or KIND_ERROR
     logic         sequenced;
     logic [15:0]  pc_id;      // whose sequence counter, when sequenced
@@ -78,18 +86,49 @@ package ipnuma_pkg;
     logic [11:0] byte_count;     // completion
     logic [6:0]  lower_address;  // completion
     reply_to_t   peer;           // source of the frame
+    session_t    session;
+    logic        notify;         // store: its region asks for an interrupt
+    logic [15:0] load_number;    // load, completion of a session: the requester's, beside the tag
   } rx_op_t;
 
   // A refused operation, to be reported to its sender.
   typedef struct packed {
     logic [7:0]  code;
     logic        is_load;
-    logic [15:0] sequence_number;
+    logic [31:0] sequence_number;
     logic [63:0] address;
     logic [9:0]  length;
     logic [7:0]  net_tag;
     reply_to_t   peer;
+    session_t    session;
+    logic [15:0] load_number;
   } deny_t;
+
+  // An acknowledgement from the peer of a session: the sequence number that it expects next.
+  typedef struct packed {
+    logic [7:0]  session;
+    logic [31:0] sequence_number;  // only bits 15:0 count when it came within a data frame
+    logic        short_number;     // it did
+    logic        nack;             // a frame is missing: go back to it
+  } ack_t;
+
+  // An error report from the peer of a session.
+  typedef struct packed {
+    logic [7:0]  session;
+    logic [7:0]  code;
+    logic [7:0]  op;
+    logic [31:0] sequence_number;
+    logic [63:0] address;
+  } refused_t;
+
+  // Something that the host is told through the event queue.
+  typedef struct packed {
+    logic [7:0]  code;
+    logic [7:0]  op;
+    logic [15:0] number;   // sequence number or cookie
+    logic [15:0] who;      // session or PC ID
+    logic [63:0] address;
+  } event_t;
 
   // Request to complete a non-posted request of the CPU without data.
   typedef struct packed {

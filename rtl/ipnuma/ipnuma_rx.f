@@ -6,6 +6,7 @@ rtl/ipnuma/ipnuma_pkg.sv
 rtl/pcie/tlp_pkg.sv
 rtl/pcie/cpl_pkg.sv
 rtl/ipnuma/rx_pkg.sv
+rtl/ipnuma/slot_ring.sv
 rtl/ipnuma/slot_pointer.sv
 rtl/ipnuma/slot_payload.sv
 rtl/ipnuma/tx_slots.sv
@@ -13,9 +14,15 @@ rtl/ipnuma/frame_parser.sv
 rtl/ipnuma/region_check.sv
 rtl/ipnuma/shared_region.sv
 rtl/ipnuma/rx_verdict.sv
+rtl/ipnuma/session_table.sv
+rtl/ipnuma/ack_ledger.sv
+rtl/ipnuma/ack_source.sv
+rtl/ipnuma/refusal_table.sv
+rtl/ipnuma/rx_sequence.sv
 rtl/ipnuma/rx_slots.sv
 rtl/ipnuma/deny_queue.sv
 rtl/ipnuma/tag_pool.sv
+rtl/ipnuma/load_retry.sv
 rtl/ipnuma/load_tags.sv
 rtl/ipnuma/dma_completion.sv
 rtl/ipnuma/server_dma.sv

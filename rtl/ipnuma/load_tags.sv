@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's loads that wait for their completion from the network.
 //
+// A load of a session that gets no answer is sent again (load_retry), for what has not come yet, and its
+// completions count only where they go on from what came before: the others repeat something.
+//
 // Latency   : take and look-up as in tag_pool; a time-out's completion 1 cycle after it is found.
 // Clock     : clk_i (PCIe).
-// Handshake : cpl_error_valid_o holds until ready. done_i only with live_o.
+// Handshake : cpl_error_valid_o holds until ready. take_i only with live_o, done_i only with take_i.
 // Drops     : never; a load that nobody answers is completed with CA.
 // Source    : docs/architecture.md.
 module load_tags
@@ -16,23 +19,43 @@ module load_tags
   input logic        rst_i,
   input logic [31:0] now_us_i,
   input logic [31:0] read_timeout_us_i,
+  /// 0: loads are not sent again.
+  input logic [15:0] load_retry_us_i,
 
   /// From the requester.
-  input  logic        alloc_i,
-  input  load_t       alloc_load_i,
-  output logic        alloc_ok_o,
-  output logic  [7:0] alloc_tag_o,
+  input  logic                     alloc_i,
+  input  load_t                    alloc_load_i,
+  /// Of which session it is, and the operation.
+  input  session_t                 alloc_session_i,
+  input  tlp_pkg::page_op_t        alloc_op_i,
+  output logic                     alloc_ok_o,
+  output logic              [ 7:0] alloc_tag_o,
+  /// Number of the load beside its tag, which soon comes again; 0 outside sessions.
+  output logic              [15:0] alloc_number_o,
 
-  /// From the server: a completion came with this tag from this address.
-  input  logic  [ 7:0] tag_i,
-  input  logic  [31:0] peer_ip_i,
-  /// It belongs to a load.
-  output logic         live_o,
-  output load_t        load_o,
-  /// It was the last one.
-  input  logic         done_i,
+  /// A load to be sent again, offered until it is sent or answered.
+  output logic                     retry_valid_o,
+  output logic              [ 7:0] retry_tag_o,
+  output logic              [15:0] retry_number_o,
+  output tlp_pkg::page_op_t        retry_op_o,
+  input  logic                     retry_ready_i,
+
+  /// From the server: what came, if a completion.
+  // Only some of it is looked at.
+  // verilator lint_off UNUSEDSIGNAL
+  input  rx_op_t op_i,
+  // verilator lint_on UNUSEDSIGNAL
+  /// It belongs to a load, which wants it.
+  output logic   live_o,
+  output load_t  load_o,
+  /// It belongs to a load that has had it.
+  output logic   repeated_o,
+  /// It is passed on.
+  input  logic   take_i,
+  /// It is the last one.
+  input  logic   done_i,
   /// No time-outs now: a completion is being looked up or passed on.
-  input  logic         hold_i,
+  input  logic   hold_i,
 
   output cpl_error_t cpl_error_o,
   output logic       cpl_error_valid_o,
@@ -42,41 +65,134 @@ module load_tags
   output logic cnt_load_completed_o,
   output logic busy_o
 );
-  localparam int unsigned GenerationW = 3;
-  localparam int unsigned TagW = GenerationW + $clog2(LoadTags);
+  // Generations: three bits in the tag, the others are the load's number.
+  localparam int unsigned ShortW = 3;
+  localparam int unsigned NumberW = 16;
+  localparam int unsigned GenerationW = NumberW + ShortW;
+  localparam int unsigned IndexW = $clog2(LoadTags);
+  localparam int unsigned ShortTagW = ShortW + IndexW;  // what of it is in the tag
+  localparam int unsigned TagW = NumberW + ShortTagW;
+  // Bytes of a load: 64 DWs at most.
+  localparam int unsigned BytesW = 9;
 
-  logic [TagW-1:0] take_tag;
+  typedef struct packed {
+    load_t    load;
+    session_t session;
+  } out_t;
+
+  logic [TagW-1:0] take_tag, tag;
+  logic [LoadTags-1:0]                  used;
+  logic [LoadTags-1:0][GenerationW-1:0] generation;
+  logic [  BytesW-1:0]                  left_q     [LoadTags];  // bytes that have not come yet
+  logic [         6:0]                  dws_q      [LoadTags];  // DWs that have come
+  logic [BytesW-1:0] left, carried;
+  tlp_pkg::page_op_t              retry_op;
+  logic              [       6:0] retry_dws;
+  logic              [IndexW-1:0] retry_idx;
+  logic belongs, goes_on, zeros, retry_busy;
+  out_t found;
   logic tag_live, expired, expire, pool_busy;
   logic error_valid_q, timeout_q, completed_q;
+  out_t       expired_out;
   load_t      expired_load;
   cpl_error_t error_q;
 
   tag_pool #(
     .Tags       (LoadTags),
     .GenerationW(GenerationW),
-    .data_t     (load_t)
+    .ShortW     (ShortW),
+    .data_t     (out_t)
   ) u_pool (
     .clk_i,
     .rst_i,
     .now_us_i,
     .timeout_us_i  (read_timeout_us_i),
     .take_i        (alloc_i),
-    .take_data_i   (alloc_load_i),
+    .take_data_i   ('{load: alloc_load_i, session: alloc_session_i}),
     .take_ok_o     (alloc_ok_o),
     .take_tag_o    (take_tag),
-    .tag_i         (tag_i[TagW-1:0]),
+    .tag_i         (tag),
+    .whole_i       (found.session.valid),
     .live_o        (tag_live),
-    .data_o        (load_o),
+    .data_o        (found),
     .free_i        (done_i),
     .expired_o     (expired),
-    .expired_data_o(expired_load),
+    .expired_data_o(expired_out),
     .expire_i      (expire),
+    .used_o        (used),
+    .generation_o  (generation),
     .busy_o        (pool_busy)
   );
 
-  assign alloc_tag_o = 8'(take_tag);
-  assign live_o      = tag_live && 8'(tag_i[TagW-1:0]) == tag_i && load_o.peer_ip == peer_ip_i;
-  assign expire      = expired && !error_valid_q && !hold_i;
+  assign alloc_tag_o = 8'(take_tag[ShortTagW-1:0]);
+  assign alloc_number_o = alloc_session_i.valid ? take_tag[TagW-1:ShortTagW] : '0;
+  assign expired_load = expired_out.load;
+
+  // ---- Completions -----------------------------------------------------------------------------
+  assign tag = {op_i.load_number, op_i.net_tag[ShortTagW-1:0]};
+  assign load_o = found.load;
+  assign left = left_q[tag[IndexW-1:0]];
+  assign carried = {op_i.data_dw, 2'd0} - BytesW'(op_i.lower_address[1:0]);
+  // A load of a session is answered within it and nowhere else.
+  assign belongs = tag_live && 8'(tag[ShortTagW-1:0]) == op_i.net_tag && (found.session.valid ?
+      op_i.session == found.session : found.load.peer_ip == op_i.peer.ip);
+  // It goes on where the last one ended. The zeros of a refused load count whole DWs, whatever the
+  // byte enables.
+  assign goes_on = op_i.byte_count == 12'(left);
+  assign zeros = 12'(left) == found.load.byte_count && op_i.byte_count > 12'(left) &&
+      op_i.byte_count == 12'(carried);
+  assign repeated_o = belongs && found.session.valid && op_i.status == CPL_SC && !goes_on && !zeros;
+  assign live_o = belongs && !repeated_o;
+
+  always_ff @(posedge clk_i) begin
+    if (take_i) begin
+      left_q[tag[IndexW-1:0]] <= left - carried;
+      dws_q[tag[IndexW-1:0]]  <= dws_q[tag[IndexW-1:0]] + op_i.data_dw;
+    end
+    if (alloc_i) begin
+      left_q[take_tag[IndexW-1:0]] <= alloc_load_i.byte_count[BytesW-1:0];
+      dws_q[take_tag[IndexW-1:0]]  <= '0;
+    end
+  end
+
+  // ---- Once more -------------------------------------------------------------------------------
+  load_retry #(
+    .LoadTags(LoadTags)
+  ) u_retry (
+    .clk_i,
+    .rst_i,
+    .now_us_i,
+    .retry_us_i(load_retry_us_i),
+    .put_i     (alloc_i && alloc_session_i.valid),
+    .put_idx_i (take_tag[IndexW-1:0]),
+    .put_op_i  (alloc_op_i),
+    .live_i    (used),
+    .valid_o   (retry_valid_o),
+    .idx_o     (retry_idx),
+    .op_o      (retry_op),
+    .sent_i    (retry_valid_o && retry_ready_i),
+    .busy_o    (retry_busy)
+  );
+  assign retry_tag_o    = 8'({generation[retry_idx][ShortW-1:0], retry_idx});
+  assign retry_number_o = generation[retry_idx][GenerationW-1:ShortW];
+
+  // Behind the DWs that have come all bytes are wanted, up to the last one.
+  assign retry_dws      = dws_q[retry_idx];
+  always_comb begin
+    retry_op_o = retry_op;
+    if (retry_dws != '0) begin
+      retry_op_o.offset   = retry_op.offset + 12'({retry_dws, 2'b00});
+      retry_op_o.length   = retry_op.length - retry_dws;
+      retry_op_o.first_be = 4'hF;
+      if (retry_op_o.length == 7'd1) begin
+        for (int i = 0; i < 4; i++) retry_op_o.first_be[i] = |(retry_op.last_be >> i);
+        retry_op_o.last_be = '0;
+      end
+    end
+  end
+
+  // ---- Time-outs -------------------------------------------------------------------------------
+  assign expire = expired && !error_valid_q && !hold_i;
 
   always_ff @(posedge clk_i) begin
     if (expire) begin
@@ -104,21 +220,26 @@ module load_tags
     end
   end
 
-  assign cpl_error_o          = error_q;
-  assign cpl_error_valid_o    = error_valid_q;
-  assign cnt_load_timeout_o   = timeout_q;
+  assign cpl_error_o = error_q;
+  assign cpl_error_valid_o = error_valid_q;
+  assign cnt_load_timeout_o = timeout_q;
   assign cnt_load_completed_o = completed_q;
-  assign busy_o               = pool_busy || error_valid_q || timeout_q || completed_q;
+  assign busy_o = pool_busy || retry_busy || error_valid_q || timeout_q || completed_q;
 
   // The address only matters to completions that come.
   logic unused;
-  assign unused = ^expired_load.peer_ip;
+  assign unused = ^{expired_load.peer_ip, expired_out.session};
 
 `ifndef SYNTHESIS
   initial
     assert (LoadTags <= 32)
     else $fatal(1, "load_tags: the tag does not fit its 8 bits");
-  assert property (@(posedge clk_i) disable iff (rst_i) done_i |-> live_o && hold_i)
-  else $error("load_tags: done without a completion of that load");
+  assert property (@(posedge clk_i) disable iff (rst_i) take_i |-> live_o && hold_i)
+  else $error("load_tags: taken without a completion of that load");
+  assert property (@(posedge clk_i) disable iff (rst_i) done_i |-> take_i)
+  else $error("load_tags: done without a completion that is taken");
+  assert property (@(posedge clk_i) disable iff (rst_i)
+      alloc_i |-> alloc_load_i.byte_count <= 12'd256)
+  else $error("load_tags: a load of more than 64 DWs");
 `endif
 endmodule

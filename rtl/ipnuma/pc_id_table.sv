@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PC ID table: address of each peer. The valid bits stand beside it in registers, so that
-// permission is known with the page map entry, before the table answers.
+// PC ID table: address of each peer. The valid and session bits stand beside it in registers, so
+// that permission and session are known with the page map entry, before the table answers.
 //
 // Latency : ReadLatency cycles of clk_i from look_i to entry_o (a look-up may start in every
-//           cycle); permitted_o is combinational from pc_id_i; ReadLatency cycles from cfg_read_i
+//           cycle); permitted_o and session_o are combinational from pc_id_i; ReadLatency cycles from cfg_read_i
 //           to cfg_read_done_o.
 // Clock   : clk_i (PCIe).
 // Drops   : never.
@@ -13,6 +13,8 @@ module pc_id_table
 #(
   /// Entries; a power of two.
   parameter int unsigned PcIds = 256,
+  /// Sessions; the PC IDs below this number can have one.
+  parameter int unsigned Sessions = 64,
   /// Cycles from the PC ID to its entry, 1..4.
   parameter int unsigned ReadLatency = 1,
   localparam int unsigned IndexW = $clog2(PcIds)
@@ -23,6 +25,8 @@ module pc_id_table
   input  logic         [15:0] pc_id_i,
   /// The PC ID is not 0, within the table and valid.
   output logic                permitted_o,
+  /// It is, and frames to it belong to the session of its number.
+  output logic                session_o,
   output pc_id_entry_t        entry_o,
 
   input  logic                      cfg_write_i,
@@ -32,7 +36,7 @@ module pc_id_table
   output pc_id_entry_t              cfg_entry_o,
   output logic                      cfg_read_done_o
 );
-  logic         [      PcIds-1:0] valid_q;
+  logic [PcIds-1:0] valid_q, session_q;
   logic         [ReadLatency-1:0] reading_q;
   pc_id_entry_t                   cfg_entry;
 
@@ -54,7 +58,10 @@ module pc_id_table
 
   assign permitted_o = pc_id_i != '0 && 32'(pc_id_i) < PcIds && valid_q[pc_id_i[IndexW-1:0]];
 
+  assign session_o   = permitted_o && session_q[pc_id_i[IndexW-1:0]] && 32'(pc_id_i) < Sessions;
+
   always_ff @(posedge clk_i) begin
+    if (cfg_write_i) session_q[cfg_index_i] <= cfg_entry_i.session;
     if (rst_i) begin
       valid_q   <= '0;
       reading_q <= '0;

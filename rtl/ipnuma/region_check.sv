@@ -25,9 +25,11 @@ module region_check
   always_comb begin
     result_o.key_ok = exists_i;
     result_o.source_ok = ((op_i.source_ip ^ entry_i.ip) & entry_i.mask) == '0;
-    result_o.rights_ok = op_i.is_load ? entry_i.read : entry_i.write;
+    result_o.rights_ok = (op_i.is_load ? entry_i.read : entry_i.write) &&
+        (op_i.session || !entry_i.session) && (op_i.sealed || !entry_i.sealed);
     result_o.bounds_ok = first_dw >= entry_i.first[31:2] &&
         last_dw <= entry_i.last[31:2] && !crosses;
+    result_o.notify = entry_i.notify;
     // The base is a multiple of 4 KB, so that a page of the region is a page of memory.
     result_o.address = {entry_i.base[63:12] + 52'(op_i.offset[31:12]), op_i.offset[11:0]};
   end

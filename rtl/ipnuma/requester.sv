@@ -7,12 +7,17 @@
 // Stores without permission are taken out of the slots on the network side without a frame; loads
 // without permission never get there.
 //
+// A flush mark waits until what came before it has its slot, then takes one itself; page TLPs wait
+// for it. A load that is to be sent again goes in between two page TLPs, with the tag that it has,
+// through the look-ups like a new one.
+//
 // Latency   : 0 cycles of clk_pcie_i from a store's last beat to its token, or TokenDelay;
 //             PageMapLatency + PcIdLatency for a load. Token to valid_o: right after the second
 //             clk_net_i edge.
 // Clock     : clk_pcie_i, clk_net_i.
 // Handshake : page_first_i and page_end_i only while page_store_ready_o or page_load_ready_o stood
-//             at beat 1.
+//             at beat 1. mark_i only with mark_ready_o and while page TLPs wait for a register
+//             write. retry_valid_i may be withdrawn in any cycle.
 // Drops     : stores and loads to unmapped pages, loads without a free tag: counted, loads
 //             completed in error.
 // Source    : dissertation section 3.3.1; the early token is ours.
@@ -24,6 +29,8 @@ module requester
   parameter int unsigned Pages = 262144,
   /// PC ID table entries; a power of two.
   parameter int unsigned PcIds = 256,
+  /// Sessions; a power of two from 2 to 256.
+  parameter int unsigned Sessions = 64,
   /// Slots; a power of two.
   parameter int unsigned Slots = 16,
   /// Cycles of a page map look-up, 1..4.
@@ -45,12 +52,24 @@ module requester
   input logic [31:0] ip_i,
   input logic [31:0] netmask_i,
   input logic [47:0] gateway_mac_i,
+  /// Stores that wait anyway may go in one frame.
+  input logic        merge_i,
+  /// Pulse: a register was written. Stores before and after it are never sent in one frame.
+  input logic        settings_write_i,
+
+  /// A flush mark to put behind all stores and loads so far.
+  input  logic        mark_i,
+  input  logic [15:0] mark_pc_id_i,
+  input  logic [15:0] mark_cookie_i,
+  output logic        mark_ready_o,
 
   // From tlp_rx.
   input  logic                     page_look_i,
   input  tlp_pkg::page_op_t        page_op_i,
   input  logic                     page_first_i,
   input  logic                     page_end_i,
+  /// A page TLP is behind its beat 1.
+  input  logic                     page_active_i,
   output logic                     page_store_ready_o,
   output logic                     page_load_ready_o,
   input  logic                     page_pay_even_we_i,
@@ -77,10 +96,20 @@ module requester
   output logic                        pcid_cfg_read_done_o,
 
   // Load tags.
-  output logic        alloc_o,
-  output load_t       alloc_load_o,
-  input  logic        alloc_ok_i,
-  input  logic  [7:0] alloc_tag_i,
+  output logic                     alloc_o,
+  output load_t                    alloc_load_o,
+  /// Of which session it is, if of any; the operation, since it may have to be sent again then.
+  output session_t                 alloc_session_o,
+  output tlp_pkg::page_op_t        alloc_op_o,
+  input  logic                     alloc_ok_i,
+  input  logic              [ 7:0] alloc_tag_i,
+  input  logic              [15:0] alloc_number_i,
+  /// A load to be sent again, with the tag that it has.
+  input  logic                     retry_valid_i,
+  input  logic              [ 7:0] retry_tag_i,
+  input  logic              [15:0] retry_number_i,
+  input  tlp_pkg::page_op_t        retry_op_i,
+  output logic                     retry_ready_o,
 
   /// Completion of a refused load or read.
   output cpl_error_t cpl_error_o,
@@ -92,15 +121,23 @@ module requester
   output logic cnt_tlp_store_unmapped_o,
   output logic cnt_tlp_load_unmapped_o,
   output logic cnt_load_no_tag_o,
+  output logic cnt_load_retry_o,
   output logic busy_pcie_o,
 
   // To the frame builder, on clk_net_i.
   output logic             valid_o,
   output logic             permitted_o,
   output tx_frame_t        frame_o,
+  /// What is valid is a flush mark, and no frame.
+  output logic             mark_o,
+  output logic      [15:0] mark_session_o,
+  output logic      [15:0] mark_cookie_o,
   input  logic      [ 4:0] pay_idx_i,
   output logic      [63:0] pay_word_o,
+  /// From the choice of the frame to its last beat: it must not grow.
+  input  logic             lock_i,
   input  logic             pop_i,
+  output logic             cnt_tx_merged_o,
   output logic             busy_net_o
 );
   localparam int unsigned SlotW = $clog2(Slots);
@@ -120,15 +157,17 @@ module requester
   localparam int unsigned Stages = PageMapLatency + PcIdLatency;
   typedef struct packed {
     logic             is_load;
+    logic             again;      // a load that is sent again
     logic [SlotW-1:0] slot;
     logic             permitted;  // from stage PageMapLatency on
+    session_t         session;    // likewise
   } look_t;
 
   logic  [Stages-1:0] look_valid_q;
   look_t              look_q       [Stages];
   look_t              peer_stage;
-  logic page_here, peer_here, permitted;
-  logic slot_free, take, take_load;
+  logic page_here, peer_here, permitted, session;
+  logic slot_free, take, take_load, take_again;
   logic [SlotW-1:0] slot;
   page_map_entry_t page;
   // Reserved bits mean nothing, the valid bit is in `permitted`.
@@ -142,12 +181,31 @@ module requester
   logic [SlotW-1:0] end_slot_q[PageMapLatency+1];
   logic end_permitted, counting;
 
-  logic  page_op_is_load;  // it is a load that ends now
-  logic  load_q;  // a load waits for its look-ups
-  load_t load_info_q;
+  logic              page_op_is_load;  // it is a load that ends now
+  logic              load_q;  // a load waits for its look-ups
+  load_t             load_info;
+  tlp_pkg::page_op_t load_op_q;
   logic load_done, load_denied, load_no_tag;
-  logic       error_valid_q;
-  cpl_error_t error_q;
+  logic              error_valid_q;
+  cpl_error_t        error_q;
+
+  // What starts: a load to be sent again, or else a page TLP.
+  tlp_pkg::page_op_t op;
+  logic look, first;
+  logic        again;
+  logic [ 7:0] again_tag_q;
+  logic [15:0] again_number_q;
+
+  // A flush mark.
+  logic mark_q, mark_take;
+  logic [15:0] mark_pc_id_q, mark_cookie_q;
+
+  // It goes before page TLPs, which may come in an endless row.
+  assign again         = retry_valid_i && retry_ready_o;
+  assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i;
+  assign op            = again ? retry_op_i : page_op_i;
+  assign look          = page_look_i || again;
+  assign first         = page_first_i || again;
 
   // Look-ups.
   page_map #(
@@ -156,8 +214,8 @@ module requester
   ) u_page_map (
     .clk_i          (clk_pcie_i),
     .rst_i          (rst_pcie_i),
-    .look_i         (page_look_i),
-    .page_i         (page_op_i.page[PageW-1:0]),
+    .look_i         (look),
+    .page_i         (op.page[PageW-1:0]),
     .entry_o        (page),
     .cfg_write_i    (page_cfg_write_i),
     .cfg_index_i    (page_cfg_index_i),
@@ -169,6 +227,7 @@ module requester
 
   pc_id_table #(
     .PcIds      (PcIds),
+    .Sessions   (Sessions),
     .ReadLatency(PcIdLatency)
   ) u_pc_id_table (
     .clk_i          (clk_pcie_i),
@@ -176,6 +235,7 @@ module requester
     .look_i         (page_here),
     .pc_id_i        (page.pc_id),
     .permitted_o    (permitted),
+    .session_o      (session),
     .entry_o        (peer),
     .cfg_write_i    (pcid_cfg_write_i),
     .cfg_index_i    (pcid_cfg_index_i),
@@ -191,80 +251,106 @@ module requester
 
   always_ff @(posedge clk_pcie_i) begin
     if (rst_pcie_i) look_valid_q <= '0;
-    else look_valid_q <= Stages'({look_valid_q, page_first_i});
+    else look_valid_q <= Stages'({look_valid_q, first});
   end
 
   always_ff @(posedge clk_pcie_i) begin
-    if (page_first_i) begin
-      look_q[0].is_load   <= page_op_i.is_load && page_end_i;
-      look_q[0].slot      <= slot;
-      look_q[0].permitted <= 1'b0;
+    if (first) begin
+      look_q[0] <= '{
+          is_load: again || (page_op_i.is_load && page_end_i),
+          again: again,
+          slot: slot,
+          permitted: 1'b0,
+          session: '0
+      };
     end
   end
   for (genvar i = 1; i < int'(Stages); i++) begin : gen_look
     always_ff @(posedge clk_pcie_i) begin
       if (look_valid_q[i-1]) begin
         look_q[i] <= look_q[i-1];
-        if (i == int'(PageMapLatency)) look_q[i].permitted <= permitted;
+        if (i == int'(PageMapLatency)) begin
+          look_q[i].permitted <= permitted;
+          look_q[i].session   <= '{valid: session, index: page.pc_id[7:0]};
+        end
       end
     end
   end
 
   // Gateway rule.
-  assign peer_mac    = ((peer.ip ^ ip_i) & netmask_i) != '0 ? gateway_mac_i : peer.mac;
+  assign peer_mac = ((peer.ip ^ ip_i) & netmask_i) != '0 ? gateway_mac_i : peer.mac;
 
   // Loads: their end is their beat 1, so the look-up that says is_load is theirs.
-  assign load_done   = peer_here && peer_stage.is_load;
-  assign load_denied = load_done && !peer_stage.permitted;
-  assign load_no_tag = load_done && peer_stage.permitted && !alloc_ok_i;
-  assign take_load   = load_done && peer_stage.permitted && alloc_ok_i;
-  assign alloc_o     = take_load;
+  assign load_done = peer_here && peer_stage.is_load;
+  assign load_denied = load_done && !peer_stage.again && !peer_stage.permitted;
+  assign load_no_tag = load_done && !peer_stage.again && peer_stage.permitted && !alloc_ok_i;
+  assign take_load = load_done && !peer_stage.again && peer_stage.permitted && alloc_ok_i;
+  // One that is not permitted any more waits for its time-out.
+  assign take_again = load_done && peer_stage.again && peer_stage.permitted;
+  assign alloc_o = take_load;
+  assign alloc_session_o = peer_stage.session;
+  assign alloc_op_o = load_op_q;
+  assign load_info = '{
+          requester_id: load_op_q.requester_id,
+          tag: load_op_q.tag,
+          tc: load_op_q.tc,
+          byte_count:
+          read_byte_count
+          (
+              {3'd0, load_op_q.length}, load_op_q.first_be, load_op_q.last_be
+          ),
+          lower_address: {load_op_q.offset[6:2], first_byte(load_op_q.first_be)},
+          peer_ip: '0
+      };
   always_comb begin
-    alloc_load_o         = load_info_q;
+    alloc_load_o         = load_info;
     alloc_load_o.peer_ip = peer.ip;
   end
 
   // Loads end at beat 1, where page_op_i is valid.
-  assign page_op_is_load    = page_first_i && page_op_i.is_load;
-  assign take               = (page_end_i && !page_op_is_load) || take_load;
-  assign page_store_ready_o = slot_free && !load_q;
-  assign page_load_ready_o  = slot_free && !load_q && !error_valid_q;
+  assign page_op_is_load = page_first_i && page_op_i.is_load;
+  assign take = (page_end_i && !page_op_is_load) || take_load || take_again || mark_take;
+  assign page_store_ready_o = slot_free && !load_q && !mark_q && !retry_valid_i;
+  assign page_load_ready_o = page_store_ready_o && !error_valid_q;
+
+  // A register write holds page TLPs back, and the mark does from there on.
+  assign mark_ready_o = !mark_q;
+  assign mark_take = mark_q && slot_free && !load_q;
+  always_ff @(posedge clk_pcie_i) begin
+    if (rst_pcie_i) mark_q <= 1'b0;
+    else mark_q <= mark_i || (mark_q && !mark_take);
+    if (mark_i) begin
+      mark_pc_id_q  <= mark_pc_id_i;
+      mark_cookie_q <= mark_cookie_i;
+    end
+    if (again) begin
+      again_tag_q    <= retry_tag_i;
+      again_number_q <= retry_number_i;
+    end
+  end
 
   always_ff @(posedge clk_pcie_i) begin
     if (rst_pcie_i) begin
       load_q        <= 1'b0;
       error_valid_q <= 1'b0;
     end else begin
-      if (page_end_i && page_op_is_load) load_q <= 1'b1;
+      if (again || (page_end_i && page_op_is_load)) load_q <= 1'b1;
       else if (load_done) load_q <= 1'b0;
 
       if (rx_error_valid_i || load_denied || load_no_tag) error_valid_q <= 1'b1;
       else if (cpl_error_ready_i) error_valid_q <= 1'b0;
     end
-    if (page_end_i && page_op_is_load) begin
-      load_info_q <= '{
-          requester_id: page_op_i.requester_id,
-          tag: page_op_i.tag,
-          tc: page_op_i.tc,
-          byte_count:
-          read_byte_count
-          (
-              {3'd0, page_op_i.length}, page_op_i.first_be, page_op_i.last_be
-          ),
-          lower_address: {page_op_i.offset[6:2], first_byte(page_op_i.first_be)},
-          peer_ip: '0
-      };
-    end
+    if (page_end_i && page_op_is_load) load_op_q <= page_op_i;
     if (rx_error_valid_i) begin
       error_q <= rx_error_i;
     end else if (load_denied || load_no_tag) begin
       error_q <= '{
-          requester_id: load_info_q.requester_id,
-          tag: load_info_q.tag,
-          tc: load_info_q.tc,
+          requester_id: load_info.requester_id,
+          tag: load_info.tag,
+          tc: load_info.tc,
           status: load_denied ? CPL_UR : CPL_CA,
-          byte_count: load_info_q.byte_count,
-          lower_address: load_info_q.lower_address
+          byte_count: load_info.byte_count,
+          lower_address: load_info.lower_address
       };
     end
   end
@@ -280,14 +366,21 @@ module requester
     .slot_free_o    (slot_free),
     .w_slot_o       (slot),
     .take_i         (take),
-    .op_we_i        (page_first_i),
-    .op_i           (page_op_i),
-    .tag_we_i       (take_load),
-    .tag_i          (alloc_tag_i),
+    .merge_i,
+    .break_i        (settings_write_i || page_cfg_write_i || pcid_cfg_write_i),
+    .op_we_i        (first),
+    .op_i           (op),
+    .mark_we_i      (mark_take),
+    .mark_session_i (mark_pc_id_q),
+    .mark_cookie_i  (mark_cookie_q),
+    .tag_we_i       (take_load || take_again),
+    .tag_i          (take_again ? again_tag_q : alloc_tag_i),
+    .load_number_i  (take_again ? again_number_q : alloc_number_i),
     .page_we_i      (page_here),
     .page_slot_i    (look_q[PageMapLatency-1].slot),
     .page_i         (page),
     .permitted_i    (permitted),
+    .session_i      (session),
     .peer_we_i      (peer_here),
     .peer_slot_i    (peer_stage.slot),
     .peer_mac_i     (peer_mac),
@@ -296,6 +389,7 @@ module requester
     .peer_compact_i (peer.compact),
     .ask_slot_i     (end_slot_q[PageMapLatency]),
     .ask_permitted_o(end_permitted),
+    .look_i         (page_look_i),
     .pay_even_we_i  (page_pay_even_we_i),
     .pay_even_idx_i,
     .pay_even_data_i,
@@ -308,9 +402,14 @@ module requester
     .valid_o,
     .permitted_o,
     .frame_o,
+    .mark_o,
+    .mark_session_o,
+    .mark_cookie_o,
     .pay_idx_i,
     .pay_word_o,
+    .lock_i,
     .pop_i,
+    .cnt_tx_merged_o,
     .busy_net_o
   );
 
@@ -334,8 +433,9 @@ module requester
   assign cnt_tlp_load_o = take_load;
   assign cnt_tlp_load_unmapped_o = load_denied;
   assign cnt_load_no_tag_o = load_no_tag;
+  assign cnt_load_retry_o = take_again;
 
-  assign busy_pcie_o = |look_valid_q || |end_q || load_q || error_valid_q || slots_busy;
+  assign busy_pcie_o = |look_valid_q || |end_q || load_q || error_valid_q || mark_q || slots_busy;
 
 `ifndef SYNTHESIS
   initial begin
@@ -345,9 +445,20 @@ module requester
             PeerPs <= 3 * NetPeriodPs + TokenDelay * PciePeriodPs)
     else $fatal(1, "requester: the token would be ahead of the look-ups");
   end
+  logic again_q;  // what waits is a load that is sent again: it makes no refusal
+  always_ff @(posedge clk_pcie_i) if (!load_q) again_q <= again;
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
-      rx_error_valid_i |-> !error_valid_q && !load_q)
+      rx_error_valid_i |-> !error_valid_q && (!load_q || again_q))
   else $error("requester: a refusal came while another was under way");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
+      mark_i |-> mark_ready_o && !page_first_i && !page_active_i)
+  else $error("requester: a mark came within a page TLP, or while another waits");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
+      again |-> !(page_first_i || page_end_i))
+  else $error("requester: a load is sent again within a page TLP");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
+      mark_q |-> !(page_first_i || page_end_i))
+  else $error("requester: a page TLP overtook a mark");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       load_q |-> !(page_first_i || page_end_i))
   else $error("requester: a page TLP overtook a load");

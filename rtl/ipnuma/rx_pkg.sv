@@ -12,8 +12,11 @@ package rx_pkg;
     BadLength,
     BadMagic,
     BadTlp,
+    BadSession,
     BadKey,
     BadEndCode,
+    Duplicate,
+    Gap,
     BadSource,
     BadRights,
     BadBounds,
@@ -22,14 +25,29 @@ package rx_pkg;
     Load,
     Completion,
     ErrorReport,
+    Void,
+    Ack,            // and negative ones
     Open            // the headers are fine; the rest is not judged yet
   } verdict_e;
+
+  // Where a frame's sequence number stands to the one that its session expects.
+  typedef enum logic [1:0] {
+    InOrder,
+    Old,
+    Ahead
+  } order_e;
 
   // An operation as its frame has it, both formats; numbers in host order.
   typedef struct packed {
     logic        is_store;
     logic        is_load;
-    logic        is_completion;    // none of the three: error report
+    logic        is_completion;
+    logic        is_void;          // control frames
+    logic        is_ack;           // none of the five: error report
+    logic        nack;             // is_ack: a frame is missing
+    logic        unnumbered;       // store or load of `tlp` that is not marked as sequenced
+    logic        has_ack;          // an acknowledgement is in the frame, or is_ack
+    logic [31:0] ack_number;       // only bits 15:0 unless is_ack
     logic [15:0] sequence_number;
     logic [15:0] key;
     logic [31:0] offset;           // DW aligned
@@ -42,13 +60,23 @@ package rx_pkg;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
     reply_to_t   peer;
+    session_t    session;
+    logic [15:0] load_number;      // loads and completions of sessions
   } rx_head_t;
+
+  // A store or load of a session that was refused.
+  typedef struct packed {
+    logic [7:0]  code;
+    logic        is_load;
+    logic [15:0] key;
+    logic [31:0] offset;
+  } refusal_t;
 
   // An error report as its frame has it.
   typedef struct packed {
     logic [7:0]  code;
     logic [7:0]  op;
-    logic [15:0] sequence_number;
+    logic [31:0] sequence_number;
     logic [63:0] address;
     logic [31:0] ip;               // who sent it
   } error_report_t;
@@ -59,6 +87,8 @@ package rx_pkg;
     logic [31:0] offset;     // DW aligned
     logic [6:0]  length;     // DW, 1..64
     logic [31:0] source_ip;
+    logic        session;    // of a frame of a session
+    logic        sealed;     // of a sealed session
   } region_op_t;
 
   // What its region says.
@@ -67,6 +97,7 @@ package rx_pkg;
     logic        source_ok;
     logic        rights_ok;
     logic        bounds_ok;
+    logic        notify;
     logic [63:0] address;    // local
   } region_result_t;
 

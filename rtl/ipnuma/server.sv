@@ -5,7 +5,7 @@
 // Latency   : last word of a frame held by the MAC's receiver -> its slot's token register 1 edge of
 //             clk_net_i; from there two edges of clk_pcie_i to the first beat of a DMA write on m_tlp.
 // Clock     : clk_net_i for frames, clk_pcie_i for TLPs; unrelated.
-// Handshake : s_frames can't wait. alloc_i only with alloc_ok_o.
+// Handshake : s_frames can't wait. alloc_i only with alloc_ok_o. Control frames: see ack_source.
 // Drops     : frames that are not accepted; each has exactly one cnt_rx_*_o pulse.
 // Source    : dissertation sections 3.3 and 4.2; docs/architecture.md.
 module server
@@ -21,7 +21,10 @@ module server
   parameter int unsigned LoadTags = 32,
   /// DMA reads in flight; a power of two, 8 at most.
   parameter int unsigned DmaTags = 8,
-  localparam int unsigned RegionW = $clog2(Regions)
+  /// Sessions; a power of two, 256 at most.
+  parameter int unsigned Sessions = 64,
+  localparam int unsigned RegionW = $clog2(Regions),
+  localparam int unsigned SessionW = $clog2(Sessions)
 ) (
   input logic clk_pcie_i,
   input logic rst_pcie_i,
@@ -29,7 +32,7 @@ module server
   input logic rst_net_i,
 
   // ---- Network side ---------------------------------------------------------------------------
-  /// The MAC's receive stream.
+  /// The receive stream of 2 bits of tuser; with tlast: [0] the frame is bad, [1] it came sealed.
         axis_if.mon        s_frames,
   input logic       [47:0] mac_i,
   input logic       [31:0] ip_i,
@@ -40,6 +43,45 @@ module server
   input  logic                        region_cfg_read_i,
   output region_entry_t               region_cfg_entry_o,
   output logic                        region_cfg_read_done_o,
+
+  input  logic                          session_cfg_write_i,
+  input  logic           [SessionW-1:0] session_cfg_index_i,
+  input  session_entry_t                session_cfg_entry_i,
+  input  logic                          session_cfg_read_i,
+  output session_entry_t                session_cfg_entry_o,
+  output logic                          session_cfg_read_done_o,
+  output logic           [Sessions-1:0] session_valid_o,
+  output logic           [Sessions-1:0] session_sealed_o,
+  /// Pulse in the cycle of session_cfg_write_i: this session begins anew.
+  output logic                          session_reset_o,
+  output logic           [         7:0] session_reset_index_o,
+  /// Time until an acknowledgement goes alone, in ticks of 16 cycles; frames until it does.
+  input  logic           [         7:0] ack_ticks_i,
+  input  logic           [         7:0] ack_every_i,
+  /// Sequence number that a session expects next, combinational.
+  input  logic           [         7:0] status_index_i,
+  output logic           [        31:0] status_expected_o,
+
+  /// Source port for a session's frames, combinational.
+  input  logic      [ 7:0] tx_session_i,
+  output logic      [15:0] tx_port_o,
+  /// Acknowledgement that a data frame to this session can take along, combinational; ack_taken_i is a pulse
+  /// in the cycle in which ack_value_o is read.
+  input  logic      [ 7:0] ack_session_i,
+  output logic             ack_pending_o,
+  output logic             ack_urgent_o,
+  output logic      [31:0] ack_value_o,
+  input  logic             ack_taken_i,
+  /// ACK and NACK frames, for the frame builder.
+  output logic             ctl_valid_o,
+  output tx_frame_t        ctl_frame_o,
+  input  logic             ctl_lock_i,
+  input  logic             ctl_pop_i,
+  /// What the peers say about our frames (pulses).
+  output logic             ack_valid_o,
+  output ack_t             ack_o,
+  output logic             refused_valid_o,
+  output refused_t         refused_o,
 
   /// Refusals, for the frame builder.
   output logic      deny_valid_o,
@@ -79,6 +121,11 @@ module server
   output logic cnt_rx_completion_o,
   output logic cnt_rx_error_report_o,
   output logic cnt_rx_overflow_o,
+  output logic cnt_rx_bad_session_o,
+  output logic cnt_rx_duplicate_o,
+  output logic cnt_rx_gap_o,
+  output logic cnt_rx_void_o,
+  output logic cnt_rx_ack_o,
   output logic cnt_deny_dropped_o,
   output logic busy_net_o,
 
@@ -88,16 +135,28 @@ module server
   input logic [31:0] now_us_i,
 
   /// Tags for the requester's loads.
-  input  logic             alloc_i,
-  input  load_t            alloc_load_i,
-  output logic             alloc_ok_o,
-  output logic       [7:0] alloc_tag_o,
+  input  logic                     alloc_i,
+  input  load_t                    alloc_load_i,
+  output logic                     alloc_ok_o,
+  input  session_t                 alloc_session_i,
+  input  tlp_pkg::page_op_t        alloc_op_i,
+  output logic              [ 7:0] alloc_tag_o,
+  output logic              [15:0] alloc_number_o,
+  /// Loads of sessions to be sent again, see load_tags.
+  input  logic              [15:0] load_retry_us_i,
+  output logic                     retry_valid_o,
+  output logic              [ 7:0] retry_tag_o,
+  output logic              [15:0] retry_number_o,
+  output tlp_pkg::page_op_t        retry_op_o,
+  input  logic                     retry_ready_i,
   /// Loads that nobody answered.
-  output cpl_error_t       cpl_error_o,
-  output logic             cpl_error_valid_o,
-  input  logic             cpl_error_ready_i,
+  output cpl_error_t               cpl_error_o,
+  output logic                     cpl_error_valid_o,
+  input  logic                     cpl_error_ready_i,
 
-  axis_if.src m_tlp,
+         axis_if.src m_tlp,
+  /// Pulse: a store to a region that asks for an interrupt has left on m_tlp.
+  output logic       arrival_o,
 
   /// Completions from the root complex, see tlp_rx.
   input  logic                      cpl_pay_even_we_i,
@@ -116,13 +175,14 @@ module server
   output logic cnt_load_timeout_o,
   output logic cnt_load_completed_o,
   output logic cnt_load_completion_unexpected_o,
+  output logic cnt_load_completion_repeated_o,
   output logic cnt_dma_write_o,
   output logic cnt_dma_read_o,
   output logic cnt_dma_read_timeout_o,
   output logic busy_pcie_o
 );
   // ---- Network side ---------------------------------------------------------------------------
-  logic lookup, check, first, last, good, end_ok;
+  logic lookup, check, first, last, good, unsealed, end_ok, end_but_tag;
   logic           [15:0] lookup_key;
   region_op_t            check_op;
   logic           [11:0] region_tag;
@@ -136,31 +196,129 @@ module server
   logic commit, deny_valid, count;
   rx_op_t commit_op;
   deny_t  deny;
-  logic parser_busy, region_busy, slots_busy, deny_busy, cpl_busy_net;
+  logic parser_busy, region_busy, slots_busy, deny_busy, cpl_busy_net, table_busy, sequence_busy;
+
+  logic session_look, session_ok, session_sealed;
+  logic [15:0] session_port;
+  logic [31:0] session_ip;
+  logic        judge;
+  logic [ 7:0] judge_session;
+  logic [15:0] judge_number, fold;
+  order_e        order;
+  logic   [ 7:0] news_session;
+  logic   [15:0] news_number;
+  logic held, taken, again, gap, refuse;
+  refusal_t refusal, refuse_as;
+  logic dst_read, dst_done;
+  logic [ 7:0] dst_session;
+  logic [47:0] dst_mac;
+  logic [31:0] dst_ip;
 
   frame_parser u_parser (
-    .clk_i       (clk_net_i),
-    .rst_i       (rst_net_i),
+    .clk_i           (clk_net_i),
+    .rst_i           (rst_net_i),
     .s_frames,
     .mac_i,
     .ip_i,
-    .lookup_o    (lookup),
-    .lookup_key_o(lookup_key),
-    .check_o     (check),
-    .check_op_o  (check_op),
-    .tag_i       (region_tag),
-    .first_o     (first),
-    .pair_valid_o(pair_valid),
-    .pair_idx_o  (pair_idx),
-    .pair_o      (pair),
-    .claim_o     (claim),
-    .last_o      (last),
-    .good_o      (good),
-    .verdict_o   (headers),
-    .end_ok_o    (end_ok),
-    .op_o        (op),
-    .report_o    (report_c),
-    .busy_o      (parser_busy)
+    .session_look_o  (session_look),
+    .session_port_o  (session_port),
+    .session_ip_o    (session_ip),
+    .session_sealed_i(session_sealed),
+    .judge_o         (judge),
+    .judge_session_o (judge_session),
+    .judge_number_o  (judge_number),
+    .fold_i          (fold),
+    .lookup_o        (lookup),
+    .lookup_key_o    (lookup_key),
+    .check_o         (check),
+    .check_op_o      (check_op),
+    .tag_i           (region_tag),
+    .first_o         (first),
+    .pair_valid_o    (pair_valid),
+    .pair_idx_o      (pair_idx),
+    .pair_o          (pair),
+    .claim_o         (claim),
+    .last_o          (last),
+    .good_o          (good),
+    .unsealed_o      (unsealed),
+    .verdict_o       (headers),
+    .end_ok_o        (end_ok),
+    .end_but_tag_o   (end_but_tag),
+    .op_o            (op),
+    .report_o        (report_c),
+    .busy_o          (parser_busy)
+  );
+
+  session_table #(
+    .Sessions(Sessions)
+  ) u_sessions (
+    .clk_i            (clk_net_i),
+    .rst_i            (rst_net_i),
+    .cfg_write_i      (session_cfg_write_i),
+    .cfg_index_i      (session_cfg_index_i),
+    .cfg_entry_i      (session_cfg_entry_i),
+    .cfg_read_i       (session_cfg_read_i),
+    .cfg_entry_o      (session_cfg_entry_o),
+    .cfg_read_done_o  (session_cfg_read_done_o),
+    .look_i           (session_look),
+    .look_port_i      (session_port),
+    .look_ip_i        (session_ip),
+    .ok_o             (session_ok),
+    .sealed_o         (session_sealed),
+    .dst_read_i       (dst_read),
+    .dst_session_i    (dst_session),
+    .dst_done_o       (dst_done),
+    .dst_mac_o        (dst_mac),
+    .dst_ip_o         (dst_ip),
+    .tx_session_i,
+    .tx_port_o,
+    .valid_o          (session_valid_o),
+    .sealed_sessions_o(session_sealed_o),
+    .reset_o          (session_reset_o),
+    .reset_index_o    (session_reset_index_o),
+    .busy_o           (table_busy)
+  );
+
+  rx_sequence #(
+    .Sessions(Sessions)
+  ) u_sequence (
+    .clk_i          (clk_net_i),
+    .rst_i          (rst_net_i),
+    .ack_ticks_i,
+    .ack_every_i,
+    .reset_i        (session_reset_o),
+    .reset_index_i  (session_reset_index_o),
+    .judge_i        (judge),
+    .judge_session_i(judge_session),
+    .judge_number_i (judge_number),
+    .order_o        (order),
+    .fold_o         (fold),
+    .held_o         (held),
+    .refusal_o      (refusal),
+    .session_i      (news_session),
+    .taken_i        (taken),
+    .refuse_i       (refuse),
+    .refuse_as_i    (refuse_as),
+    .again_i        (again),
+    .gap_i          (gap),
+    .number_i       (news_number),
+    .ack_session_i,
+    .ack_pending_o,
+    .ack_urgent_o,
+    .ack_value_o,
+    .ack_taken_i,
+    .ctl_valid_o,
+    .ctl_frame_o,
+    .ctl_lock_i,
+    .ctl_pop_i,
+    .dst_read_o     (dst_read),
+    .dst_session_o  (dst_session),
+    .dst_done_i     (dst_done),
+    .dst_mac_i      (dst_mac),
+    .dst_ip_i       (dst_ip),
+    .status_index_i,
+    .status_expected_o,
+    .busy_o         (sequence_busy)
   );
 
   shared_region #(
@@ -191,28 +349,49 @@ module server
   end
 
   rx_verdict u_verdict (
-    .clk_i         (clk_net_i),
-    .rst_i         (rst_net_i),
-    .last_i        (last && good),
-    .headers_i     (headers),
-    .end_ok_i      (end_ok),
-    .op_i          (op),
-    .report_i      (report_c),
-    .region_i      (region),
-    .slot_i        (slot_q),
-    .commit_o      (commit),
-    .commit_op_o   (commit_op),
-    .deny_valid_o  (deny_valid),
-    .deny_o        (deny),
-    .report_valid_o(err_valid_o),
-    .report_o      (report),
-    .count_o       (count),
-    .verdict_o     (verdict)
+    .clk_i           (clk_net_i),
+    .rst_i           (rst_net_i),
+    .last_i          (last && good),
+    .headers_i       (headers),
+    .end_ok_i        (end_ok),
+    .end_but_tag_i   (end_but_tag),
+    .op_i            (op),
+    .report_i        (report_c),
+    .region_i        (region),
+    .slot_i          (slot_q),
+    .session_ok_i    (session_ok),
+    .session_sealed_i(session_sealed),
+    .unsealed_i      (unsealed),
+    .order_i         (order),
+    .fold_i          (fold),
+    .held_i          (held),
+    .refusal_i       (refusal),
+    .reset_i         (session_reset_o),
+    .reset_index_i   (session_reset_index_o),
+    .commit_o        (commit),
+    .commit_op_o     (commit_op),
+    .deny_valid_o    (deny_valid),
+    .deny_o          (deny),
+    .refuse_o        (refuse),
+    .refuse_as_o     (refuse_as),
+    .report_valid_o  (err_valid_o),
+    .report_o        (report),
+    .session_o       (news_session),
+    .taken_o         (taken),
+    .again_o         (again),
+    .number_o        (news_number),
+    .gap_o           (gap),
+    .ack_valid_o,
+    .ack_o,
+    .refused_valid_o,
+    .refused_o,
+    .count_o         (count),
+    .verdict_o       (verdict)
   );
 
   assign err_code_o               = report.code;
   assign err_op_o                 = report.op;
-  assign err_sequence_o           = report.sequence_number;
+  assign err_sequence_o           = report.sequence_number[15:0];
   assign err_address_o            = report.address;
   assign err_ip_o                 = report.ip;
 
@@ -233,6 +412,11 @@ module server
   assign cnt_rx_completion_o      = count && verdict == Completion;
   assign cnt_rx_error_report_o    = count && verdict == ErrorReport;
   assign cnt_rx_overflow_o        = count && verdict == Overflow;
+  assign cnt_rx_bad_session_o     = count && verdict == BadSession;
+  assign cnt_rx_duplicate_o       = count && verdict == Duplicate;
+  assign cnt_rx_gap_o             = count && verdict == Gap;
+  assign cnt_rx_void_o            = count && verdict == Void;
+  assign cnt_rx_ack_o             = count && verdict == Ack;
 
   deny_queue u_deny (
     .clk_i             (clk_net_i),
@@ -247,7 +431,7 @@ module server
   );
 
   assign busy_net_o = parser_busy || region_busy || slots_busy || count ||
-      deny_valid || err_valid_o || deny_busy || cpl_busy_net;
+      deny_valid || err_valid_o || deny_busy || cpl_busy_net || table_busy || sequence_busy;
 
   // ---- Across -----------------------------------------------------------------------------------
   logic op_valid, op_pop;
@@ -277,7 +461,7 @@ module server
   );
 
   // ---- PCIe side ------------------------------------------------------------------------------
-  logic dma_alloc, dma_alloc_ok, load_live, load_done, load_hold;
+  logic dma_alloc, dma_alloc_ok, load_live, load_repeated, load_take, load_done, load_hold;
   logic  [7:0] dma_alloc_tag;
   load_t       load;
   logic dma_busy, tags_busy, cpl_busy_pcie;
@@ -296,38 +480,52 @@ module server
     .dma_alloc_tag_i(dma_alloc_tag),
     .load_live_i    (load_live),
     .load_i         (load),
+    .load_repeated_i(load_repeated),
+    .load_take_o    (load_take),
     .load_done_o    (load_done),
     .load_hold_o    (load_hold),
     .m_tlp,
+    .arrival_o,
     .cnt_dma_write_o,
     .cnt_dma_read_o,
     .cnt_load_completion_unexpected_o,
+    .cnt_load_completion_repeated_o,
     .busy_o         (dma_busy)
   );
 
   load_tags #(
     .LoadTags(LoadTags)
   ) u_load_tags (
-    .clk_i    (clk_pcie_i),
-    .rst_i    (rst_pcie_i),
+    .clk_i     (clk_pcie_i),
+    .rst_i     (rst_pcie_i),
     .now_us_i,
     .read_timeout_us_i,
+    .load_retry_us_i,
     .alloc_i,
     .alloc_load_i,
+    .alloc_session_i,
+    .alloc_op_i,
     .alloc_ok_o,
     .alloc_tag_o,
-    .tag_i    (rx_op.net_tag),
-    .peer_ip_i(rx_op.peer.ip),
-    .live_o   (load_live),
-    .load_o   (load),
-    .done_i   (load_done),
-    .hold_i   (load_hold),
+    .alloc_number_o,
+    .retry_valid_o,
+    .retry_tag_o,
+    .retry_number_o,
+    .retry_op_o,
+    .retry_ready_i,
+    .op_i      (rx_op),
+    .live_o    (load_live),
+    .load_o    (load),
+    .repeated_o(load_repeated),
+    .take_i    (load_take),
+    .done_i    (load_done),
+    .hold_i    (load_hold),
     .cpl_error_o,
     .cpl_error_valid_o,
     .cpl_error_ready_i,
     .cnt_load_timeout_o,
     .cnt_load_completed_o,
-    .busy_o   (tags_busy)
+    .busy_o    (tags_busy)
   );
 
   dma_completion #(

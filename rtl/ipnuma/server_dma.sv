@@ -6,7 +6,7 @@
 //             loads and completions 1 cycle later (their tag is taken or looked up first).
 // Clock     : clk_i (PCIe).
 // Handshake : m_tlp as in axis_if; pop_o with a TLP's last beat. A load waits for a free DMA tag.
-// Drops     : completions that no load waits for; counted.
+// Drops     : completions that no load waits for, or that it has had; counted.
 // Source    : dissertation section 3.3.3; PCI Express Base 2.0, 2.2.
 module server_dma
   import ipnuma_pkg::*;
@@ -30,15 +30,24 @@ module server_dma
   /// Load tags; the tag and address of op_i are looked up.
   input  logic  load_live_i,
   input  load_t load_i,
+  /// A completion that its load has had already.
+  input  logic  load_repeated_i,
+  /// A completion is passed on; it is the last one of its load.
+  output logic  load_take_o,
   output logic  load_done_o,
   /// A completion is being looked up or passed on.
   output logic  load_hold_o,
 
   axis_if.src m_tlp,
 
+  /// Pulse: a store to a region that asks for an interrupt is on its way, ahead of all that is
+  /// offered from now on.
+  output logic arrival_o,
+
   output logic cnt_dma_write_o,
   output logic cnt_dma_read_o,
   output logic cnt_load_completion_unexpected_o,
+  output logic cnt_load_completion_repeated_o,
   output logic busy_o
 );
   typedef struct packed {
@@ -60,7 +69,7 @@ module server_dma
   logic [4:0] pair, pair_next;
   logic [63:0] beat0, beat1;
   logic [95:0] completion;
-  logic write_q, read_q, unexpected_q;
+  logic write_q, read_q, unexpected_q, repeated_q, arrival_q;
 
   assign is_store = valid_i && op_i.kind == RX_STORE;
   assign is_load = valid_i && op_i.kind == RX_LOAD;
@@ -69,7 +78,8 @@ module server_dma
   // ---- Tags -----------------------------------------------------------------------------------
   assign dma_alloc_o = is_load && !armed_q && dma_alloc_ok_i;
   assign unknown = is_completion && !armed_q && !load_live_i;
-  assign load_done_o = is_completion && !armed_q && load_live_i && rx_pkg::completion_ends(
+  assign load_take_o = is_completion && !armed_q && load_live_i;
+  assign load_done_o = load_take_o && rx_pkg::completion_ends(
       op_i.status, op_i.byte_count, op_i.data_dw, op_i.lower_address[1:0]
   );
   assign load_hold_o = is_completion;
@@ -160,20 +170,26 @@ module server_dma
       write_q      <= 1'b0;
       read_q       <= 1'b0;
       unexpected_q <= 1'b0;
+      repeated_q   <= 1'b0;
+      arrival_q    <= 1'b0;
     end else begin
       if (dma_alloc_o || (is_completion && !unknown)) armed_q <= 1'b1;
       if (fire) beat_q <= last ? '0 : beat_q + 1'b1;
       if (fire && last) armed_q <= 1'b0;
       write_q      <= fire && last && is_store;
       read_q       <= fire && last && is_load;
-      unexpected_q <= unknown;
+      unexpected_q <= unknown && !load_repeated_i;
+      repeated_q   <= unknown && load_repeated_i;
+      arrival_q    <= fire && last && is_store && op_i.notify;
     end
   end
 
-  assign cnt_dma_write_o                  = write_q;
-  assign cnt_dma_read_o                   = read_q;
+  assign cnt_dma_write_o = write_q;
+  assign cnt_dma_read_o = read_q;
   assign cnt_load_completion_unexpected_o = unexpected_q;
-  assign busy_o                           = valid_i || write_q || read_q || unexpected_q;
+  assign cnt_load_completion_repeated_o = repeated_q;
+  assign arrival_o = arrival_q;
+  assign busy_o = valid_i || write_q || read_q || unexpected_q || repeated_q;
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
@@ -191,6 +207,6 @@ module server_dma
 `endif
   // Parts of the operation that others use.
   logic unused;
-  assign unused = ^{op_i.net_tag, op_i.peer, load_i.byte_count, load_i.lower_address,
-                    load_i.peer_ip};
+  assign unused = ^{op_i.net_tag, op_i.peer, op_i.session, op_i.load_number, load_i.byte_count,
+                    load_i.lower_address, load_i.peer_ip};
 endmodule

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointers of a ring of slots that is filled in one clock domain and emptied in another; no
-// storage.
+// Pointers of a ring of slots that is filled in one clock domain and emptied in another, one slot at a time;
+// no storage.
 //
-// The filler writes into slot w_slot_o at leisure; w_take_i finishes it, and the pointer that the
-// reader sees (the token) moves at that very edge, or TokenDelay edges later when a slot's last
-// parts come late.
-//
-// Latency   : the token is usable, combinationally (r_valid_o), right after the second r_clk_i edge
-//             that follows its own edge. A popped slot is free after the second w_clk_i edge.
+// Latency   : as in slot_ring: the token is usable, combinationally (r_valid_o), right after the second
+//             r_clk_i edge that follows its own edge. A popped slot is free after the second w_clk_i edge.
 // Clock     : w_clk_i fills, r_clk_i empties; both resets must overlap.
 // Handshake : w_take_i only with w_free_o, r_pop_i only with r_valid_o.
 // Drops     : never.
@@ -35,86 +31,26 @@ module slot_pointer #(
   output logic [SlotW-1:0] r_slot_o,
   input  logic             r_pop_i
 );
-  function automatic logic [SlotW:0] to_gray(logic [SlotW:0] bin);
-    return bin ^ (bin >> 1);
-  endfunction
-
-  function automatic logic [SlotW:0] from_gray(logic [SlotW:0] gray);
-    for (int unsigned i = 0; i <= SlotW; i++) from_gray[i] = ^(gray >> i);
-  endfunction
-
-  logic [SlotW:0] fill_q;  // slots taken
-  logic [SlotW:0] token_q, token_d, token_gray_q, token_sync;
-  logic [SlotW:0] read_q, read_d, read_gray_q, read_sync;
-  logic [SlotW:0] used;
-  logic           token;
-
-  if (TokenDelay == 0) begin : gen_at_once
-    assign token = w_take_i;
-  end else begin : gen_later
-    logic [TokenDelay-1:0] take_q;
-    always_ff @(posedge w_clk_i) begin
-      if (w_rst_i) take_q <= '0;
-      else take_q <= TokenDelay'({take_q, w_take_i});
-    end
-    assign token = take_q[TokenDelay-1];
-  end
-
-  assign used     = fill_q - from_gray(read_sync);
-  assign w_free_o = !used[SlotW];
-  assign w_busy_o = |used;
-  assign w_slot_o = fill_q[SlotW-1:0];
-  assign token_d  = token_q + (SlotW + 1)'(token);
-
-  always_ff @(posedge w_clk_i) begin
-    if (w_rst_i) begin
-      fill_q       <= '0;
-      token_q      <= '0;
-      token_gray_q <= '0;
-    end else begin
-      fill_q       <= fill_q + (SlotW + 1)'(w_take_i);
-      token_q      <= token_d;
-      token_gray_q <= to_gray(token_d);
-    end
-  end
-
-  assign r_valid_o = read_gray_q != token_sync;
-  assign r_slot_o  = read_q[SlotW-1:0];
-  assign read_d    = read_q + (SlotW + 1)'(r_pop_i);
-
-  always_ff @(posedge r_clk_i) begin
-    if (r_rst_i) begin
-      read_q      <= '0;
-      read_gray_q <= '0;
-    end else begin
-      read_q      <= read_d;
-      read_gray_q <= to_gray(read_d);
-    end
-  end
-
-  sync_ff #(
-    .Width(SlotW + 1)
-  ) u_sync_token (
-    .clk_i(r_clk_i),
-    .d_i  (token_gray_q),
-    .q_o  (token_sync)
+  slot_ring #(
+    .Slots     (Slots),
+    .TokenDelay(TokenDelay)
+  ) u_ring (
+    .w_clk_i,
+    .w_rst_i,
+    .w_free_o,
+    .w_slot_o,
+    .w_take_i,
+    .w_busy_o,
+    .r_clk_i,
+    .r_rst_i,
+    .r_valid_o,
+    .r_slot_o,
+    .r_last_o      (),
+    .r_next_valid_o(),
+    .r_next_o      (),
+    .r_join_i      (1'b0),
+    .r_pop_i,
+    .r_group_i     (1'b0),
+    .r_busy_o      ()
   );
-
-  sync_ff #(
-    .Width(SlotW + 1)
-  ) u_sync_read (
-    .clk_i(w_clk_i),
-    .d_i  (read_gray_q),
-    .q_o  (read_sync)
-  );
-
-`ifndef SYNTHESIS
-  initial
-    assert (Slots >= 2 && (Slots & (Slots - 1)) == 0)
-    else $fatal(1, "slot_pointer needs a power of two of slots, two or more");
-  assert property (@(posedge w_clk_i) disable iff (w_rst_i) w_take_i |-> w_free_o)
-  else $error("slot_pointer: a slot was taken that is not free");
-  assert property (@(posedge r_clk_i) disable iff (r_rst_i) r_pop_i |-> r_valid_o)
-  else $error("slot_pointer: an empty slot was popped");
-`endif
 endmodule

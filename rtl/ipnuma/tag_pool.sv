@@ -17,6 +17,8 @@ module tag_pool #(
   parameter int unsigned Tags = 32,
   /// Bits of the generation.
   parameter int unsigned GenerationW = 3,
+  /// Bits of it that tell uses apart when whole_i is low.
+  parameter int unsigned ShortW = GenerationW,
   /// What is remembered of a read.
   parameter type data_t = logic [31:0],
   localparam int unsigned IndexW = $clog2(Tags),
@@ -35,22 +37,27 @@ module tag_pool #(
 
   /// A tag that came back.
   input  logic  [TagW-1:0] tag_i,
+  /// Its whole generation counts; else its ShortW low bits. May depend on data_o.
+  input  logic             whole_i,
   /// It is outstanding.
   output logic             live_o,
   output data_t            data_o,
   input  logic             free_i,
 
-  output logic  expired_o,
-  output data_t expired_data_o,
-  input  logic  expire_i,
-  /// Tags are out.
-  output logic  busy_o
+  output logic                              expired_o,
+  output data_t                             expired_data_o,
+  input  logic                              expire_i,
+  /// Which tags are out, by index.
+  output logic  [Tags-1:0]                  used_o,
+  output logic  [Tags-1:0][GenerationW-1:0] generation_o,
+  output logic                              busy_o
 );
   data_t        data_q [Tags];
   logic  [31:0] start_q[Tags];
   logic [Tags-1:0] used_q, due_q;
-  logic [Tags-1:0][GenerationW-1:0] generation_q;
+  logic [       Tags-1:0][GenerationW-1:0] generation_q;
 
+  logic [GenerationW-1:0]                  apart;
   logic [IndexW-1:0] take_idx, idx, expire_idx, scan_q;
   logic scanning_q;
   logic [31:0] scan_now_q, age;
@@ -68,11 +75,14 @@ module tag_pool #(
   assign take_tag_o     = {generation_q[take_idx], take_idx};
 
   assign idx            = tag_i[IndexW-1:0];
-  assign live_o         = used_q[idx] && generation_q[idx] == tag_i[TagW-1:IndexW];
+  assign apart          = generation_q[idx] ^ tag_i[TagW-1:IndexW];
+  assign live_o         = used_q[idx] && (whole_i ? apart == '0 : apart[ShortW-1:0] == '0);
   assign data_o         = data_q[idx];
 
   assign expired_o      = |due_q && !scanning_q;
   assign expired_data_o = data_q[expire_idx];
+  assign used_o         = used_q;
+  assign generation_o   = generation_q;
   assign busy_o         = |used_q || scanning_q;
 
   // A tag that was taken during the pass is younger than nothing: its age is negative.

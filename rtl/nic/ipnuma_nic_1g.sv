@@ -26,7 +26,13 @@ module ipnuma_nic_1g #(
   /// Cycles of a page map look-up.
   parameter int unsigned PageMapLatency = 2,
   /// Cycles of a PC ID table look-up.
-  parameter int unsigned PcIdLatency = 1
+  parameter int unsigned PcIdLatency = 1,
+  /// Sessions; a power of two.
+  parameter int unsigned Sessions = 64,
+  /// Frames that all sessions together may have in flight; a power of two.
+  parameter int unsigned SendSlots = 128,
+  /// Sessions can be sealed.
+  parameter bit Auth = 1'b1
 ) (
   input  logic        clk_pcie_i,
   input  logic        rst_pcie_i,
@@ -35,6 +41,8 @@ module ipnuma_nic_1g #(
   input  logic [15:0] completer_id_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
   input  logic [31:0] now_us_i,
+  /// The PHY has a link; asynchronous.
+  input  logic        link_up_i,
   input  logic [63:0] s_tlp_tdata_i,
   input  logic [ 7:0] s_tlp_tkeep_i,
   input  logic        s_tlp_tvalid_i,
@@ -99,6 +107,9 @@ module ipnuma_nic_1g #(
     .DmaTags       (DmaTags),
     .PageMapLatency(PageMapLatency),
     .PcIdLatency   (PcIdLatency),
+    .Sessions      (Sessions),
+    .SendSlots     (SendSlots),
+    .Auth          (Auth),
     .PciePeriodPs  (4000),
     .NetPeriodPs   (8000)
   ) u_nic (
@@ -108,6 +119,7 @@ module ipnuma_nic_1g #(
     .rst_net_i,
     .completer_id_i,
     .now_us_i,
+    .link_up_i,
     .s_tlp,
     .m_tlp,
     .s_eth        (rx),

@@ -5,7 +5,8 @@
 // MAC, IP and EPOCH are held on both sides: a write goes to the network side first and is answered
 // when both have it.
 //
-// Latency   : registers and counters answer in 1 cycle, tables as table_window says.
+// Latency   : registers and counters answer in 1 cycle, tables as table_window says; FLUSH when the
+//             requester has taken the mark.
 // Clock     : clk_i (PCIe).
 // Handshake : register bus.
 // Drops     : unknown addresses, writes to read-only registers and indices beyond a table are
@@ -21,6 +22,10 @@ module nic_registers
   parameter int unsigned PcIds = 256,
   /// Entries of the shared-region table (for REG_FEATURES; the table is on the network side).
   parameter int unsigned Regions = 256,
+  /// Sessions (for REG_FEATURES; the table is on the network side).
+  parameter int unsigned Sessions = 64,
+  /// Sessions can be sealed (for REG_FEATURES).
+  parameter bit Auth = 1'b1,
   localparam int unsigned PageW = $clog2(Pages),
   localparam int unsigned PcIdW = $clog2(PcIds)
 ) (
@@ -50,10 +55,39 @@ module nic_registers
   output logic            [             31:0] netmask_o,
   output logic            [             47:0] gateway_mac_o,
   output logic            [              7:0] epoch_o,
-  output logic            [             31:0] read_timeout_us_o
+  output logic            [             31:0] read_timeout_us_o,
+  output logic            [             15:0] load_retry_us_o,
+  /// Stores that wait anyway may share a frame.
+  output logic                                merge_o,
+  /// A register is being written.
+  output logic                                settings_write_o,
+  /// A mark to follow the stores so far: an event says when they are delivered.
+  output logic                                flush_valid_o,
+  output logic            [             15:0] flush_pc_id_o,
+  output logic            [             15:0] flush_cookie_o,
+  input  logic                                flush_ready_i,
+  output logic            [             63:0] event_base_o,
+  output logic            [              4:0] event_log2_o,
+  /// Pulse: the event ring begins anew; with the edge after it event_log2_o is the new one.
+  output logic                                event_restart_o,
+  output logic            [             31:0] event_tail_o,
+  output logic            [             63:0] msi_address_o,
+  output logic            [             31:0] msi_data_o,
+  output logic            [             15:0] msi_moderation_us_o,
+  /// Interrupts on arrival (bit 0) and on events (bit 1).
+  output logic            [              1:0] msi_control_o
 );
   localparam logic [31:0] Features = {
-    7'd0, 1'b1, 3'd0, 5'($clog2(Regions)), 3'd0, 5'($clog2(PcIds)), 3'd0, 5'($clog2(Pages))
+    4'($clog2(Sessions)),
+    1'b0,
+    Auth,
+    2'b11,
+    3'd0,
+    5'($clog2(Regions)),
+    3'd0,
+    5'($clog2(PcIds)),
+    3'd0,
+    5'($clog2(Pages))
   };
 
   // Windows, in address bits.
@@ -75,6 +109,13 @@ module nic_registers
   logic [47:0] mac_q, gateway_mac_q;
   logic [31:0] ip_q, netmask_q, gateway_ip_q, read_timeout_us_q;
   logic [7:0] epoch_q;
+  logic [15:0] load_retry_us_q, msi_moderation_us_q;
+  logic merge_q;
+  logic [63:0] event_base_q, msi_address_q;
+  logic [4:0] event_log2_q;
+  logic [31:0] event_tail_q, msi_data_q;
+  logic [1:0] msi_control_q;
+  logic       event_restart_q;
 
   logic local_start, local_done_q, local_ok_q, local_ok;
   logic [31:0] local_rdata_q, local_rdata, counter_value;
@@ -89,6 +130,11 @@ module nic_registers
       {REGION_BASE[22:21], 21'b?} : target = ToNet;
       {PC_ID_BASE[22:20], 20'b?} : target = ToPcId;
       {NET_COUNTER_BASE[22:12], 12'b?} : target = ToNet;
+      {SESSION_BASE[22:16], 16'b?} : target = ToNet;
+      {KEY_BASE[22:16], 16'b?} : target = ToNet;
+      {SESSION_STATUS_BASE[22:16], 16'b?} : target = ToNet;
+      REG_CONTROL, REG_RESEND_TICKS, REG_ACK_TICKS, REG_RESEND_LIMIT, REG_WINDOW, REG_PACE:
+      target = ToNet;
       REG_LAST_ERROR, REG_LAST_ERROR_ADDR_LO, REG_LAST_ERROR_ADDR_HI, REG_LAST_ERROR_IP:
       target = ToNet;
       REG_MAC_LO, REG_MAC_HI, REG_IP, REG_EPOCH: target = req_i.write ? ToNet : ToLocal;
@@ -98,8 +144,14 @@ module nic_registers
 
   // ---- Local registers and counters
   // --------------------------------------------------------------
-  assign is_counter  = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
-  assign local_start = req_i.valid && target == ToLocal && !local_done_q;
+  assign is_counter = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
+  assign local_start = req_i.valid && target == ToLocal && !local_done_q &&
+      (!flush_valid_o || flush_ready_i);
+
+  // A flush takes its place behind the stores before it, when there is one.
+  assign flush_valid_o = req_i.valid && req_i.write && req_i.addr == REG_FLUSH && !local_done_q;
+  assign flush_pc_id_o = req_i.wdata[15:0];
+  assign flush_cookie_o = req_i.wdata[31:16];
 
   localparam int unsigned CounterW = $clog2(PCIE_COUNTERS);
 
@@ -133,16 +185,27 @@ module nic_registers
           local_rdata = Features;
           local_ok    = !req_i.write;
         end
-        REG_MAC_LO:          local_rdata = mac_q[31:0];
-        REG_MAC_HI:          local_rdata = {16'd0, mac_q[47:32]};
-        REG_IP:              local_rdata = ip_q;
-        REG_NETMASK:         local_rdata = netmask_q;
-        REG_GATEWAY_IP:      local_rdata = gateway_ip_q;
-        REG_GATEWAY_MAC_LO:  local_rdata = gateway_mac_q[31:0];
-        REG_GATEWAY_MAC_HI:  local_rdata = {16'd0, gateway_mac_q[47:32]};
-        REG_READ_TIMEOUT_US: local_rdata = read_timeout_us_q;
-        REG_EPOCH:           local_rdata = {24'd0, epoch_q};
-        default:             local_ok = 1'b0;
+        REG_MAC_LO:            local_rdata = mac_q[31:0];
+        REG_MAC_HI:            local_rdata = {16'd0, mac_q[47:32]};
+        REG_IP:                local_rdata = ip_q;
+        REG_NETMASK:           local_rdata = netmask_q;
+        REG_GATEWAY_IP:        local_rdata = gateway_ip_q;
+        REG_GATEWAY_MAC_LO:    local_rdata = gateway_mac_q[31:0];
+        REG_GATEWAY_MAC_HI:    local_rdata = {16'd0, gateway_mac_q[47:32]};
+        REG_READ_TIMEOUT_US:   local_rdata = read_timeout_us_q;
+        REG_EPOCH:             local_rdata = {24'd0, epoch_q};
+        REG_LOAD_RETRY_US:     local_rdata = {16'd0, load_retry_us_q};
+        REG_FLUSH:             local_rdata = '0;
+        REG_EVENT_BASE_LO:     local_rdata = event_base_q[31:0];
+        REG_EVENT_BASE_HI:     local_rdata = event_base_q[63:32];
+        REG_EVENT_LOG2:        local_rdata = {27'd0, event_log2_q};
+        REG_EVENT_TAIL:        local_rdata = event_tail_q;
+        REG_MSI_ADDRESS_LO:    local_rdata = msi_address_q[31:0];
+        REG_MSI_ADDRESS_HI:    local_rdata = msi_address_q[63:32];
+        REG_MSI_DATA:          local_rdata = msi_data_q;
+        REG_MSI_MODERATION_US: local_rdata = {16'd0, msi_moderation_us_q};
+        REG_MSI_CONTROL:       local_rdata = {30'd0, msi_control_q};
+        default:               local_ok = 1'b0;
       endcase
     end
   end
@@ -159,42 +222,78 @@ module nic_registers
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
-      mac_q             <= '0;
-      ip_q              <= '0;
-      netmask_q         <= '0;
-      gateway_ip_q      <= '0;
-      gateway_mac_q     <= '0;
-      read_timeout_us_q <= READ_TIMEOUT_US_RESET;
-      epoch_q           <= '0;
+      mac_q               <= '0;
+      ip_q                <= '0;
+      netmask_q           <= '0;
+      gateway_ip_q        <= '0;
+      gateway_mac_q       <= '0;
+      read_timeout_us_q   <= READ_TIMEOUT_US_RESET;
+      epoch_q             <= '0;
+      load_retry_us_q     <= LOAD_RETRY_US_RESET[15:0];
+      merge_q             <= CONTROL_RESET[0];
+      event_base_q        <= '0;
+      event_log2_q        <= '0;
+      event_tail_q        <= '0;
+      event_restart_q     <= 1'b0;
+      msi_address_q       <= '0;
+      msi_data_q          <= '0;
+      msi_moderation_us_q <= '0;
+      msi_control_q       <= '0;
     end else begin
+      event_restart_q <= local_start && req_i.write && req_i.addr == REG_EVENT_LOG2;
       if (net_write_done) begin
         unique case (req_i.addr)
-          REG_MAC_LO: mac_q[31:0] <= req_i.wdata;
-          REG_MAC_HI: mac_q[47:32] <= req_i.wdata[15:0];
-          REG_IP:     ip_q <= req_i.wdata;
-          REG_EPOCH:  epoch_q <= req_i.wdata[7:0];
-          default:    ;
+          REG_MAC_LO:  mac_q[31:0] <= req_i.wdata;
+          REG_MAC_HI:  mac_q[47:32] <= req_i.wdata[15:0];
+          REG_IP:      ip_q <= req_i.wdata;
+          REG_EPOCH:   epoch_q <= req_i.wdata[7:0];
+          REG_CONTROL: merge_q <= req_i.wdata[0];
+          default:     ;
         endcase
       end
       if (local_start && req_i.write) begin
         unique case (req_i.addr)
-          REG_NETMASK:         netmask_q <= req_i.wdata;
-          REG_GATEWAY_IP:      gateway_ip_q <= req_i.wdata;
-          REG_GATEWAY_MAC_LO:  gateway_mac_q[31:0] <= req_i.wdata;
-          REG_GATEWAY_MAC_HI:  gateway_mac_q[47:32] <= req_i.wdata[15:0];
-          REG_READ_TIMEOUT_US: read_timeout_us_q <= req_i.wdata;
-          default:             ;
+          REG_NETMASK:           netmask_q <= req_i.wdata;
+          REG_GATEWAY_IP:        gateway_ip_q <= req_i.wdata;
+          REG_GATEWAY_MAC_LO:    gateway_mac_q[31:0] <= req_i.wdata;
+          REG_GATEWAY_MAC_HI:    gateway_mac_q[47:32] <= req_i.wdata[15:0];
+          REG_READ_TIMEOUT_US:   read_timeout_us_q <= req_i.wdata;
+          REG_LOAD_RETRY_US:     load_retry_us_q <= req_i.wdata[15:0];
+          REG_EVENT_BASE_LO:     event_base_q[31:0] <= req_i.wdata & EVENT_BASE_LO_MASK;
+          REG_EVENT_BASE_HI:     event_base_q[63:32] <= req_i.wdata;
+          REG_EVENT_LOG2: begin
+            event_log2_q <= req_i.wdata[4:0];
+            event_tail_q <= '0;
+          end
+          REG_EVENT_TAIL:        event_tail_q <= req_i.wdata;
+          REG_MSI_ADDRESS_LO:    msi_address_q[31:0] <= req_i.wdata & MSI_ADDRESS_LO_MASK;
+          REG_MSI_ADDRESS_HI:    msi_address_q[63:32] <= req_i.wdata;
+          REG_MSI_DATA:          msi_data_q <= req_i.wdata;
+          REG_MSI_MODERATION_US: msi_moderation_us_q <= req_i.wdata[15:0];
+          REG_MSI_CONTROL:       msi_control_q <= req_i.wdata[1:0];
+          default:               ;
         endcase
       end
     end
   end
 
-  assign mac_o             = mac_q;
-  assign ip_o              = ip_q;
-  assign netmask_o         = netmask_q;
-  assign gateway_mac_o     = gateway_mac_q;
-  assign epoch_o           = epoch_q;
-  assign read_timeout_us_o = read_timeout_us_q;
+  assign mac_o               = mac_q;
+  assign ip_o                = ip_q;
+  assign netmask_o           = netmask_q;
+  assign gateway_mac_o       = gateway_mac_q;
+  assign epoch_o             = epoch_q;
+  assign read_timeout_us_o   = read_timeout_us_q;
+  assign load_retry_us_o     = load_retry_us_q;
+  assign merge_o             = merge_q;
+  assign settings_write_o    = req_i.valid && req_i.write;
+  assign event_base_o        = event_base_q;
+  assign event_log2_o        = event_log2_q;
+  assign event_restart_o     = event_restart_q;
+  assign event_tail_o        = event_tail_q;
+  assign msi_address_o       = msi_address_q;
+  assign msi_data_o          = msi_data_q;
+  assign msi_moderation_us_o = msi_moderation_us_q;
+  assign msi_control_o       = msi_control_q;
 
   // ---- Tables -----------------------------------------------------------------------------------
   always_comb begin

@@ -32,6 +32,30 @@ package wire_pkg;
   localparam logic [7:0] ERR_BAD_RIGHTS = 8'd3;
   localparam logic [7:0] ERR_BAD_BOUNDS = 8'd4;
 
+  // ---- Sessions -------------------------------------------------------------------------------
+  localparam logic [1:0] SESSION_PORT_PREFIX = 2'b11;
+  localparam int unsigned SESSION_TICK_CYCLES = 16;
+  localparam int unsigned ACKNOWLEDGEMENT_BYTES = 2;
+  localparam int unsigned CONTROL_BYTES = 10;
+  localparam int unsigned SEAL_HEADER_BYTES = 8;
+  localparam int unsigned SEAL_TAG_BYTES = 16;
+
+  // Codes of control frames.
+  localparam logic [1:0] CONTROL_ACK = 2'd0;
+  localparam logic [1:0] CONTROL_NACK = 2'd1;
+  localparam logic [1:0] CONTROL_VOID = 2'd2;
+
+  // First byte of a sealed payload.
+  localparam logic [7:0] SEAL_MAGIC = 8'hA0;
+
+  // Events; below 16 they are the error codes of refused operations.
+  localparam logic [7:0] EVENT_PEER_LOST = 8'd16;
+  localparam logic [7:0] EVENT_FLUSHED = 8'd17;
+  localparam logic [7:0] EVENT_FLUSH_FAILED = 8'd18;
+  localparam logic [7:0] EVENT_LINK_DOWN = 8'd19;
+  localparam logic [7:0] EVENT_LINK_UP = 8'd20;
+  localparam logic [7:0] EVENT_OVERFLOW = 8'd21;
+
   // ---- Tables ---------------------------------------------------------------------------------
   // What an entry says: where one 4 KB page of BAR 2 goes.
   typedef struct packed {
@@ -42,7 +66,9 @@ package wire_pkg;
 
   // What an entry says: how a peer is reached.
   typedef struct packed {
-    logic [29:0] reserved;
+    logic [28:0] reserved;
+    // frames to the peer belong to the session whose number is this PC ID
+    logic        session;
     logic        compact;      // stores that have a compact form are sent in it
     logic        valid;        // the entry may be used
     logic [15:0] source_port;  // UDP source port of the frames
@@ -52,7 +78,10 @@ package wire_pkg;
 
   // What an entry says: which local memory others may use.
   typedef struct packed {
-    logic [28:0] reserved1;
+    logic [25:0] reserved1;
+    logic        sealed;     // only for frames that came sealed
+    logic        session;    // only for frames of a session
+    logic        notify;     // a store asks for an interrupt
     logic        read;       // loads are permitted
     logic        write;      // stores are permitted
     logic        valid;      // the region exists
@@ -64,6 +93,57 @@ package wire_pkg;
     logic [31:0] first;      // offset of the first permitted byte; bits 1:0 are taken as 0
     logic [63:0] base;       // local address = base + offset; 4 KB aligned
   } region_entry_t;
+
+  // What an entry says: one end of a session: how its frames are sent, and known when they come.
+  typedef struct packed {
+    logic [23:0] reserved;
+    logic [5:0]  epoch;     // epoch of the session, in the source port of what is received
+    logic        sealed;    // frames are sealed, both ways
+    logic        valid;     // the session exists
+    // source port of what is sent: 3, the epoch (6), session number at the peer (8)
+    logic [15:0] port;
+    logic [47:0] mac;       // MAC address of the peer, or of the gateway to it
+    logic [31:0] ip;        // the peer's IPv4 address
+  } session_entry_t;
+
+  // What an entry says: the state of a session.
+  typedef struct packed {
+    logic [63:0] reserved2;
+    logic [23:0] reserved1;
+    logic [7:0]  retries;    // time-outs since the last progress
+    // network cycles from the start of a frame to the next one's at least; 0: not paced
+    logic [31:0] pace;
+    logic [31:0] expected;   // sequence number that is taken next
+    logic [31:0] nxt;        // sequence number that the next new frame gets
+    logic [31:0] una;        // first sequence number that is not acknowledged
+    logic [26:0] reserved0;
+    logic        valid;      // the session exists
+    logic        idle;       // all that was sent is acknowledged
+    logic        resending;  // frames are being sent again
+    logic        open;       // a new frame may be sent
+    logic        lost;       // the peer does not answer; write the session's entry to begin anew
+  } session_status_t;
+
+  // What an entry says: one event in the ring in local memory.
+  typedef struct packed {
+    // refused: the wire address; peer lost: nxt and una; overflow: events lost
+    logic [63:0] address;
+    logic [15:0] number;   // refused, peer lost: sequence number, bits 15:0; flush: cookie
+    logic [15:0] who;      // session, which is the PC ID of the peer
+    // running number of the event, bits 15:0, from 1: the entry is new when it is the one expected
+    logic [15:0] count;
+    logic [7:0]  op;       // refused: fmt/type of the operation
+    logic [7:0]  code;     // what happened
+  } event_entry_t;
+
+  // The keys of a sealed session. They are byte strings: DW 0 of the window is tx_key[127:96], DW 3
+  // tx_key[31:0], DW 4 rx_key[127:96], DW 8 tx_salt, DW 9 rx_salt, DW 15 commits.
+  typedef struct packed {
+    logic [127:0] tx_key;   // of what is sent
+    logic [127:0] rx_key;   // of what is received
+    logic [31:0]  tx_salt;  // first four bytes of the nonces of what is sent
+    logic [31:0]  rx_salt;
+  } key_entry_t;
 
   // ---- BAR 0 ----------------------------------------------------------------------------------
   localparam int unsigned BAR0_ADDR_W = 23;
@@ -83,14 +163,85 @@ package wire_pkg;
   localparam logic [22:0] REG_LAST_ERROR_ADDR_LO = 23'h000038;
   localparam logic [22:0] REG_LAST_ERROR_ADDR_HI = 23'h00003C;
   localparam logic [22:0] REG_LAST_ERROR_IP = 23'h000040;
+  localparam logic [22:0] REG_CONTROL = 23'h000044;
+  localparam logic [22:0] REG_RESEND_TICKS = 23'h000048;
+  localparam logic [22:0] REG_ACK_TICKS = 23'h00004C;
+  localparam logic [22:0] REG_RESEND_LIMIT = 23'h000050;
+  localparam logic [22:0] REG_WINDOW = 23'h000054;
+  localparam logic [22:0] REG_LOAD_RETRY_US = 23'h000058;
+  localparam logic [22:0] REG_FLUSH = 23'h00005C;
+  localparam logic [22:0] REG_EVENT_BASE_LO = 23'h000060;
+  localparam logic [22:0] REG_EVENT_BASE_HI = 23'h000064;
+  localparam logic [22:0] REG_EVENT_LOG2 = 23'h000068;
+  localparam logic [22:0] REG_EVENT_TAIL = 23'h00006C;
+  localparam logic [22:0] REG_MSI_ADDRESS_LO = 23'h000070;
+  localparam logic [22:0] REG_MSI_ADDRESS_HI = 23'h000074;
+  localparam logic [22:0] REG_MSI_DATA = 23'h000078;
+  localparam logic [22:0] REG_MSI_MODERATION_US = 23'h00007C;
+  localparam logic [22:0] REG_MSI_CONTROL = 23'h000080;
+  localparam logic [22:0] REG_PACE = 23'h000084;
   localparam logic [22:0] PCIE_COUNTER_BASE = 23'h001000;
   localparam logic [22:0] NET_COUNTER_BASE = 23'h002000;
+  localparam logic [22:0] SESSION_BASE = 23'h010000;
+  localparam logic [22:0] KEY_BASE = 23'h020000;
+  localparam logic [22:0] SESSION_STATUS_BASE = 23'h030000;
   localparam logic [22:0] PC_ID_BASE = 23'h100000;
   localparam logic [22:0] REGION_BASE = 23'h200000;
   localparam logic [22:0] PAGE_MAP_BASE = 23'h400000;
   localparam logic [31:0] ID_VALUE = 32'h49504E4D;
-  localparam logic [31:0] VERSION_VALUE = 32'h00010000;
-  localparam logic [31:0] READ_TIMEOUT_US_RESET = 32'd100;
+  localparam logic [31:0] VERSION_VALUE = 32'h00020000;
+
+  // What registers hold after reset, and the bits that exist.
+  localparam logic [31:0] MAC_LO_RESET = 32'h00000000;
+  localparam logic [31:0] MAC_LO_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] MAC_HI_RESET = 32'h00000000;
+  localparam logic [31:0] MAC_HI_MASK = 32'h0000FFFF;
+  localparam logic [31:0] IP_RESET = 32'h00000000;
+  localparam logic [31:0] IP_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] NETMASK_RESET = 32'h00000000;
+  localparam logic [31:0] NETMASK_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] GATEWAY_IP_RESET = 32'h00000000;
+  localparam logic [31:0] GATEWAY_IP_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] GATEWAY_MAC_LO_RESET = 32'h00000000;
+  localparam logic [31:0] GATEWAY_MAC_LO_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] GATEWAY_MAC_HI_RESET = 32'h00000000;
+  localparam logic [31:0] GATEWAY_MAC_HI_MASK = 32'h0000FFFF;
+  localparam logic [31:0] READ_TIMEOUT_US_RESET = 32'h00000064;
+  localparam logic [31:0] READ_TIMEOUT_US_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] EPOCH_RESET = 32'h00000000;
+  localparam logic [31:0] EPOCH_MASK = 32'h000000FF;
+  localparam logic [31:0] CONTROL_RESET = 32'h00000000;
+  localparam logic [31:0] CONTROL_MASK = 32'h00000003;
+  localparam logic [31:0] RESEND_TICKS_RESET = 32'h000000C8;
+  localparam logic [31:0] RESEND_TICKS_MASK = 32'h0000FFFF;
+  localparam logic [31:0] ACK_TICKS_RESET = 32'h00000005;
+  localparam logic [31:0] ACK_TICKS_MASK = 32'h000000FF;
+  localparam logic [31:0] RESEND_LIMIT_RESET = 32'h0000060A;
+  localparam logic [31:0] RESEND_LIMIT_MASK = 32'h00000FFF;
+  localparam logic [31:0] WINDOW_RESET = 32'h03200878;
+  localparam logic [31:0] WINDOW_MASK = 32'h0FFFFFFF;
+  localparam logic [31:0] LOAD_RETRY_US_RESET = 32'h0000001E;
+  localparam logic [31:0] LOAD_RETRY_US_MASK = 32'h0000FFFF;
+  localparam logic [31:0] EVENT_BASE_LO_RESET = 32'h00000000;
+  localparam logic [31:0] EVENT_BASE_LO_MASK = 32'hFFFFFFF0;
+  localparam logic [31:0] EVENT_BASE_HI_RESET = 32'h00000000;
+  localparam logic [31:0] EVENT_BASE_HI_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] EVENT_LOG2_RESET = 32'h00000000;
+  localparam logic [31:0] EVENT_LOG2_MASK = 32'h0000001F;
+  localparam logic [31:0] EVENT_TAIL_RESET = 32'h00000000;
+  localparam logic [31:0] EVENT_TAIL_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] MSI_ADDRESS_LO_RESET = 32'h00000000;
+  localparam logic [31:0] MSI_ADDRESS_LO_MASK = 32'hFFFFFFFC;
+  localparam logic [31:0] MSI_ADDRESS_HI_RESET = 32'h00000000;
+  localparam logic [31:0] MSI_ADDRESS_HI_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] MSI_DATA_RESET = 32'h00000000;
+  localparam logic [31:0] MSI_DATA_MASK = 32'hFFFFFFFF;
+  localparam logic [31:0] MSI_MODERATION_US_RESET = 32'h00000000;
+  localparam logic [31:0] MSI_MODERATION_US_MASK = 32'h0000FFFF;
+  localparam logic [31:0] MSI_CONTROL_RESET = 32'h00000000;
+  localparam logic [31:0] MSI_CONTROL_MASK = 32'h00000003;
+  localparam logic [31:0] PACE_RESET = 32'h010061FF;
+  localparam logic [31:0] PACE_MASK = 32'hFFFFFFFF;
 
   // ---- Counters: index in their window, PCIe side ---------------------------------------------
   typedef enum int unsigned {
@@ -113,9 +264,13 @@ package wire_pkg;
     CNT_DMA_WRITE                  = 16,
     CNT_DMA_READ                   = 17,
     CNT_DMA_READ_TIMEOUT           = 18,
-    CNT_REGISTER_REFUSED           = 19
+    CNT_REGISTER_REFUSED           = 19,
+    CNT_LOAD_RETRY                 = 20,
+    CNT_LOAD_COMPLETION_REPEATED   = 21,
+    CNT_EVENT_WRITTEN              = 22,
+    CNT_MSI                        = 23
   } pcie_counter_e;
-  localparam int unsigned PCIE_COUNTERS = 20;
+  localparam int unsigned PCIE_COUNTERS = 24;
 
   // ---- Counters, network side -----------------------------------------------------------------
   typedef enum int unsigned {
@@ -149,8 +304,22 @@ package wire_pkg;
     CNT_RX_OVERFLOW        = 27,
     CNT_DENY_DROPPED       = 28,
     CNT_ARP_DROPPED        = 29,
-    CNT_TX_UNDERRUN        = 30
+    CNT_TX_UNDERRUN        = 30,
+    CNT_TX_ACK             = 31,
+    CNT_TX_NACK            = 32,
+    CNT_TX_VOID            = 33,
+    CNT_TX_RESEND          = 34,
+    CNT_TX_TIMEOUT         = 35,
+    CNT_TX_LOST            = 36,
+    CNT_TX_MERGED          = 37,
+    CNT_RX_BAD_SESSION     = 38,
+    CNT_RX_DUPLICATE       = 39,
+    CNT_RX_GAP             = 40,
+    CNT_RX_VOID            = 41,
+    CNT_RX_ACK             = 42,
+    CNT_RX_BAD_SEAL        = 43,
+    CNT_EVENT_LOST         = 44
   } net_counter_e;
-  localparam int unsigned NET_COUNTERS = 31;
+  localparam int unsigned NET_COUNTERS = 45;
 
 endpackage

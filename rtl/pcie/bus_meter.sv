@@ -59,6 +59,10 @@ module bus_meter
     .DataW(64),
     .UserW(1)
   ) engine_axis ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) no_axis ();
 
   assign s_axis.tready = mem_idle && !op_valid_q && op_ready;
 
@@ -599,12 +603,19 @@ module bus_meter
     end
   end
 
+  assign no_axis.tdata  = '0;
+  assign no_axis.tkeep  = '0;
+  assign no_axis.tvalid = 1'b0;
+  assign no_axis.tlast  = 1'b0;
+  assign no_axis.tuser  = '0;
+
   tlp_tx u_tx (
     .clk_i,
     .rst_i,
     .s_first (register_axis),
     .s_second(memory_axis),
     .s_third (engine_axis),
+    .s_fourth(no_axis),
     .m_axis
   );
 

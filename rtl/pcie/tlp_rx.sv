@@ -40,6 +40,8 @@ module tlp_rx
   /// The last beat of an acceptable, well-formed page TLP is taken (may coincide with
   /// page_first_o).
   output logic     page_end_o,
+  /// A page TLP is behind its beat 1, acceptable or not.
+  output logic     page_active_o,
   /// A store, or a load or refused read, may begin.
   input  logic     page_store_ready_i,
   input  logic     page_load_ready_i,
@@ -209,6 +211,7 @@ module tlp_rx
 
   // Page operations.
   assign page_look_o = s_axis.tvalid && beat1_q && to_pages;
+  assign page_active_o = !first_q && !beat1_q && to_pages;
   assign page_first_o = fire && beat1_q && to_pages && accept;
   assign page_end_o = good_end && to_pages && accept;
   assign page_op_o = '{

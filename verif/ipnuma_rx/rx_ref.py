@@ -63,10 +63,14 @@ class Region:
     valid: bool = False
     write: bool = False
     read: bool = False
+    notify: bool = False
+    session: bool = False
+    sealed: bool = False
 
     def word(self) -> int:
         """Return the 256 bits of the table."""
-        top = self.read << 2 | self.write << 1 | self.valid
+        top = self.sealed << 5 | self.session << 4 | self.notify << 3
+        top |= self.read << 2 | self.write << 1 | self.valid
         word = top
         for value, bits in (
             (0, 20),
@@ -82,13 +86,53 @@ class Region:
 
 
 @dataclass
+class Session:
+    """Session entry, and what the receiver keeps of the session."""
+
+    ip: int = 0
+    mac: int = 0
+    port: int = 0
+    epoch: int = 0
+    valid: bool = False
+    sealed: bool = False
+    expected: int = 0
+    gap_told: bool = False
+    gap_at: int = 0
+    refusal: tuple | None = None  # of the expected frame: (code, op, key, offset)
+
+    def word(self) -> int:
+        """Return the 128 bits of the table."""
+        word = 0
+        for value, bits in (
+            (self.epoch, 6),
+            (self.sealed, 1),
+            (self.valid, 1),
+            (self.port, 16),
+            (self.mac, 48),
+            (self.ip, 32),
+        ):
+            word = word << bits | value
+        return word
+
+
+def nearest(number: int, expected: int) -> tuple[int, int]:
+    """Extend 16 bits to the number nearest to the expected one; also how far it is from it."""
+    distance = (number - expected) & 0xFFFF
+    if distance >= 0x8000:
+        distance -= 0x10000
+    return (expected + distance) & 0xFFFFFFFF, distance
+
+
+@dataclass
 class Identity:
-    """Addresses of the receiver, and its regions by key."""
+    """Addresses of the receiver, its regions by key and its sessions by number."""
 
     mac: int = 0x0200_0000_0001
     ip: int = 0x0A00_0001
     regions: dict[int, Region] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
     completer_id: int = 0x0123
+    session_count: int = 16
 
 
 # ---- Frames ------------------------------------------------------------------------------------
@@ -132,14 +176,19 @@ def build(payload: bytes, to: Addresses, pad: int = 60) -> bytes:
     return bytes(frame).ljust(pad, b"\0")
 
 
-def end_compact(body: bytes, tag: int) -> bytes:
+def port_bytes(port: int) -> bytes:
+    """Return what the end code covers of the source port: all of it in sessions, else nothing."""
+    return struct.pack(">H", port) if port >> 14 == 3 else b""
+
+
+def end_compact(body: bytes, tag: int, port: int = UDP_PORT, fold: int = 0) -> bytes:
     """Append the end code of `compact`."""
-    return body + struct.pack(">H", crc16(body) ^ tag)
+    return body + struct.pack(">H", crc16(port_bytes(port) + body) ^ tag ^ fold)
 
 
-def end_tlp(body: bytes, tag: int) -> bytes:
+def end_tlp(body: bytes, tag: int, port: int = UDP_PORT, fold: int = 0) -> bytes:
     """Append the end code of `tlp`."""
-    return body + struct.pack("<I", crc32c(body) ^ tag)
+    return body + struct.pack("<I", crc32c(port_bytes(port) + body) ^ tag ^ fold)
 
 
 def compact(
@@ -150,34 +199,77 @@ def compact(
     tag: int,
     sequence: int,
     acknowledgement: int | None = None,
+    port: int = UDP_PORT,
 ) -> bytes:
     """UDP payload of a compact store; the low two bits of offset skip bytes."""
     control = 0xC0 | (0 if acknowledgement is None else 8) | trail
-    body = struct.pack(">BH", control, sequence) + (key << 28 | offset).to_bytes(5, "big") + data
+    body = struct.pack(">BH", control, sequence & 0xFFFF)
+    body += (key << 28 | offset).to_bytes(5, "big") + data
     if acknowledgement is not None:
-        body += struct.pack(">H", acknowledgement)
-    return end_compact(body, tag)
+        body += struct.pack(">H", acknowledgement & 0xFFFF)
+    return end_compact(body, tag, port, sequence >> 16 if port_bytes(port) else 0)
+
+
+ACK, NACK, VOID = 0, 1, 2
+
+
+def control_frame(code: int, number: int, port: int, rest: bytes = b"") -> bytes:
+    """UDP payload of a control frame; the number of a void is its own, else the expected one."""
+    if code == VOID:
+        body = struct.pack(">BHIB", 0xC4 | code, number & 0xFFFF, 0, 0) + rest
+        return end_compact(body, 0, port, number >> 16)
+    return end_compact(struct.pack(">BHIB", 0xC4 | code, 0, number, 0) + rest, 0, port)
 
 
 def tlp_payload(
-    head: bytes, data: bytes, tag: int, control: int, epoch: int, sequence: int
+    head: bytes,
+    data: bytes,
+    tag: int,
+    control: int,
+    epoch: int,
+    sequence: int,
+    acknowledgement: int = 0,
+    port: int = UDP_PORT,
 ) -> bytes:
     """UDP payload of the `tlp` format."""
-    start = struct.pack(">2sBBHH", b"NM", control, epoch, sequence, 0)
-    return end_tlp(start + head + data, tag)
+    start = struct.pack(">2sBBHH", b"NM", control, epoch, sequence & 0xFFFF, acknowledgement)
+    fold = sequence >> 16 if port_bytes(port) and head[:1] in (b"\x20", b"\x60") else 0
+    return end_tlp(start + head + data, tag, port, fold)
 
 
 def request_head(
-    fmt: int, length: int, tag: int, last_be: int, first_be: int, key: int, offset: int
+    fmt: int,
+    length: int,
+    tag: int,
+    last_be: int,
+    first_be: int,
+    key: int,
+    offset: int,
+    load_number: int = 0,
 ) -> bytes:
     """TLP header of a store or load as it is on the wire."""
     return struct.pack(
-        ">BBHHBBHHI", fmt, 0, length & 0x3FF, 0, tag, last_be << 4 | first_be, 0, key, offset
+        ">BBHHBBHHI",
+        fmt,
+        0,
+        length & 0x3FF,
+        load_number,
+        tag,
+        last_be << 4 | first_be,
+        0,
+        key,
+        offset,
     )
 
 
 def completion_head(
-    has_data: bool, length: int, status: int, byte_count: int, tag: int, lower: int
+    has_data: bool,
+    length: int,
+    status: int,
+    byte_count: int,
+    tag: int,
+    lower: int,
+    load_number: int = 0,
 ) -> bytes:
     """TLP header of a completion as it is on the wire."""
     return struct.pack(
@@ -187,7 +279,7 @@ def completion_head(
         length & 0x3FF,
         0,
         status << 13 | byte_count & 0xFFF,
-        0,
+        load_number,
         tag,
         lower,
         0,
@@ -196,7 +288,8 @@ def completion_head(
 
 def error_body(code: int, op: int, sequence: int, length: int, address: int) -> bytes:
     """Body of an error report."""
-    return struct.pack(">BBHHHQ", code, op, sequence, 0, length, address)
+    low, high = sequence & 0xFFFF, sequence >> 16
+    return struct.pack(">BBHHHQ", code, op, low, high, length, address)
 
 
 # ---- Verdict -----------------------------------------------------------------------------------
@@ -212,6 +305,10 @@ class Result:
     completion: tuple | None = None  # (tag, status, byte_count, lower, length, data, ip)
     answers: list[dict] = field(default_factory=list)
     report: tuple | None = None
+    ack: tuple | None = None  # (session, number, short, nack)
+    refused: tuple | None = None  # (session, code, op, number, address)
+    news: tuple | None = None  # (taken, again or gap; session)
+    notify: bool = False
 
 
 def checksum_good(header: bytes) -> bool:
@@ -239,7 +336,10 @@ def memory_write(me: Identity, address: int, first_be: int, last_be: int, data: 
 
 
 def judge(frame: bytes, me: Identity, table_size: int) -> Result:
-    """Read the verdict table top down. `frame` is without FCS and good for the MAC."""
+    """Read the verdict table top down, and move the session on.
+
+    `frame` is without FCS and good for the MAC; it came sealed if its source address is a group's.
+    """
     dst = int.from_bytes(frame[:6], "big")
     if dst not in (me.mac, (1 << 48) - 1):
         return Result("rx_not_mine")
@@ -268,96 +368,192 @@ def judge(frame: bytes, me: Identity, table_size: int) -> Result:
     payload = frame[42 : 34 + udp_length]
     size = len(payload)
     peer = (int.from_bytes(frame[6:12], "big"), int.from_bytes(ip[12:16], "big"))
+    port = int.from_bytes(frame[34:36], "big")
+    in_session = port >> 14 == 3
+    index = port & 0xFF
+    session = me.sessions.get(index, Session()) if in_session else Session()
+    sealed = bool(frame[6] & 1)
+    cover = port_bytes(port)
 
-    if payload[0] >> 4 == 0xC and not payload[0] & 4:
-        tail = 4 if payload[0] & 8 else 2
-        data = payload[8 : size - tail]
-        first_be = 0xF << (payload[7] & 3) & 0xF
-        last_be = 0xF >> (payload[0] & 3)
-        if size - tail - 8 == 4:
-            first_be, last_be = first_be & last_be, 0
-            if not first_be:
-                return Result("rx_bad_tlp")
-        if size - tail - 8 not in range(4, 257, 4):
-            return Result("rx_bad_length")
-        address = int.from_bytes(payload[3:8], "big")
-        op = MWR
-        key, offset = address >> 28, address & 0xFFFFFFC
-        length = len(data) // 4
-        tag = sequence = 0
-        sequence = int.from_bytes(payload[1:3], "big")
+    op = 0
+    code = None  # of a control frame
+    acknowledgement = None
+    numbered = False  # control[0] of tlp, or compact
+    load_number = 0
+    if payload[0] >> 4 == 0xC:
 
         def folded() -> int:
-            return int.from_bytes(payload[-2:], "big") ^ crc16(payload[:-2])
+            return int.from_bytes(payload[-2:], "big") ^ crc16(cover + payload[:-2])
+
+        sequence = int.from_bytes(payload[1:3], "big")
+        if payload[0] & 4:
+            code = payload[0] & 3
+            if payload[0] & 8 or code == 3:
+                return Result("rx_bad_magic")
+            if size != 10:
+                return Result("rx_bad_length")
+        else:
+            tail = 4 if payload[0] & 8 else 2
+            data = payload[8 : size - tail]
+            first_be = 0xF << (payload[7] & 3) & 0xF
+            last_be = 0xF >> (payload[0] & 3)
+            if size - tail - 8 == 4:
+                first_be, last_be = first_be & last_be, 0
+                if not first_be:
+                    return Result("rx_bad_tlp")
+            if size - tail - 8 not in range(4, 257, 4):
+                return Result("rx_bad_length")
+            if tail == 4:
+                acknowledgement = int.from_bytes(payload[-4:-2], "big")
+            address = int.from_bytes(payload[3:8], "big")
+            op = MWR
+            key, offset = address >> 28, address & 0xFFFFFFC
+            length = len(data) // 4
+            tag = 0
+            numbered = True
     elif payload[:2] == b"NM" and not payload[2] & 0xC and payload[2] >> 4 < 2:
         if size < 28:
             return Result("rx_bad_length")
         head, data = payload[8:24], payload[24:-4]
         sequence = int.from_bytes(payload[4:6], "big")
+        numbered = bool(payload[2] & 1)
+        if payload[2] & 2:
+            acknowledgement = int.from_bytes(payload[6:8], "big")
 
         def folded() -> int:
-            return int.from_bytes(payload[-4:], "little") ^ crc32c(payload[:-4])
+            return int.from_bytes(payload[-4:], "little") ^ crc32c(cover + payload[:-4])
 
         if payload[2] >> 4 == 1:
             if size != 28:
                 return Result("rx_bad_length")
-            if folded():
-                return Result("rx_bad_end_code")
-            code, what, seq = struct.unpack(">BBH", head[:4])
-            where = int.from_bytes(head[8:16], "big")
-            return Result("rx_error_report", report=(code, what, seq, where, peer[1]))
-        op = head[0]
-        length = int.from_bytes(head[2:4], "big") & 0x3FF
-        first_be, last_be = head[7] & 0xF, head[7] >> 4
-        if op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
-            return Result("rx_bad_tlp")
-        request = op in (MRD, MWR)
-        if request:
-            enables = last_be == 0 if length == 1 else first_be and last_be
-            if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
+        else:
+            op = head[0]
+            length = int.from_bytes(head[2:4], "big") & 0x3FF
+            first_be, last_be = head[7] & 0xF, head[7] >> 4
+            if op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
                 return Result("rx_bad_tlp")
-        carried = 4 * length if op in (MWR, CPLD) else 0
-        if len(data) != carried or (op != CPL and not 1 <= length <= 64):
-            return Result("rx_bad_length")
-        if not request:
-            if folded():
-                return Result("rx_bad_end_code")
-            status = head[6] >> 5
-            count = int.from_bytes(head[6:8], "big") & 0xFFF
-            return Result(
-                "rx_completion",
-                completion=(head[10], status, count, head[11] & 0x7F, length, data, peer[1]),
-            )
-        key, offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
-        tag = head[6]
+            if op in (MRD, MWR):
+                enables = last_be == 0 if length == 1 else first_be and last_be
+                if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
+                    return Result("rx_bad_tlp")
+            carried = 4 * length if op in (MWR, CPLD) else 0
+            if len(data) != carried or (op != CPL and not 1 <= length <= 64):
+                return Result("rx_bad_length")
+            if in_session:
+                load_number = int.from_bytes(head[4:6] if op == MRD else head[8:10], "big")
     else:
         return Result("rx_bad_magic")
+    request = op in (MRD, MWR)
 
-    def refused(counter: str, code: int) -> Result:
+    # Line 9b.
+    if in_session:
+        if (
+            index >= me.session_count
+            or not session.valid
+            or session.epoch != port >> 8 & 0x3F
+            or session.ip != peer[1]
+            or session.sealed != sealed
+            or (request and not numbered)
+        ):
+            return Result("rx_bad_session")
+    elif code is not None or sealed:
+        return Result("rx_bad_session")
+
+    number, distance = nearest(sequence, session.expected) if in_session else (sequence, 0)
+    fold = number >> 16 if in_session else 0
+
+    def misplaced() -> Result:
+        if distance < 0:
+            return Result("rx_duplicate", news=("again", index))
+        told = session.gap_told and (number - session.gap_at) & 0xFFFF in range(1, 0x8000)
+        session.gap_told, session.gap_at = True, number & 0xFFFF
+        return Result("rx_gap", news=("gap" if not told else "told", index))
+
+    def taken(result: Result) -> Result:
+        if in_session:
+            session.expected = (session.expected + 1) & 0xFFFFFFFF
+            session.gap_told = False
+            session.refusal = None
+            result.news = ("taken", index)
+            if acknowledgement is not None:
+                result.ack = (index, acknowledgement, True, False)
+        return result
+
+    if code is not None:
+        if folded() != (fold if code == VOID else 0):
+            return Result("rx_bad_end_code")
+        if code != VOID:
+            expected = int.from_bytes(payload[3:7], "big")
+            return Result("rx_ack", ack=(index, expected, False, code == NACK))
+        return misplaced() if distance else taken(Result("rx_void"))
+    if op == 0:
+        if folded():
+            return Result("rx_bad_end_code")
+        code, what, low, high = struct.unpack(">BBHH", head[:6])
+        where = int.from_bytes(head[8:16], "big")
+        result = Result("rx_error_report", report=(code, what, low, where, peer[1]))
+        if in_session:
+            result.refused = (index, code, what, high << 16 | low, where)
+        return result
+    if op in (CPL, CPLD):
+        if folded():
+            return Result("rx_bad_end_code")
+        status = head[6] >> 5
+        count = int.from_bytes(head[6:8], "big") & 0xFFF
+        return Result(
+            "rx_completion",
+            completion=(head[10], status, count, head[11] & 0x7F, length, data, peer[1]),
+        )
+    if payload[:2] == b"NM":
+        key, offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
+        tag = head[6]
+
+    def refused(counter: str, error: int) -> Result:
         answers = []
         address = key << 32 | offset
+        if in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
+            session.refusal = (error, op, key, offset)
         if op == MRD:
-            zeros = completion_head(True, length, SC, 4 * length, tag, offset & 0x7F)
+            zeros = completion_head(True, length, SC, 4 * length, tag, offset & 0x7F, load_number)
             answers.append({"kind": 0, "head": zeros, "data_dw": length, "zero_data": 1})
-        body = error_body(code, op, sequence, length, address)
+        body = error_body(error, op, number, length, address)
         answers.append({"kind": 1, "head": body, "data_dw": 0, "zero_data": 0})
         for answer in answers:
             answer.update(dst_mac=peer[0], dst_ip=peer[1])
+            answer.update(session=in_session << 8 | (index if in_session else 0))
         return Result(counter, answers=answers)
 
     region = me.regions.get(key, Region()) if key < table_size else Region()
     if not region.valid:
+        # In `tlp` the end code must be right with some tag.
+        if payload[:2] == b"NM" and (folded() ^ fold) >> 12:
+            return Result("rx_bad_end_code")
+        if distance:
+            return Result("rx_bad_key", news=("again", index) if distance < 0 else None)
         return refused("rx_bad_key", 1)
-    if folded() != region.tag:
+    if folded() != region.tag ^ fold:
         return Result("rx_bad_end_code")
+    if distance:
+        return misplaced()
+    if session.refusal and session.refusal[1:] == (op, key, offset):
+        code = session.refusal[0]
+        lines = ("rx_bad_key", "rx_bad_source", "rx_bad_rights", "rx_bad_bounds")
+        return refused(lines[code - 1], code)
     if peer[1] & region.mask != region.ip & region.mask:
         return refused("rx_bad_source", 2)
-    if not (region.read if op == MRD else region.write):
+    if (
+        not (region.read if op == MRD else region.write)
+        or (region.session and not in_session)
+        or (region.sealed and not sealed)
+    ):
         return refused("rx_bad_rights", 3)
     end = offset + 4 * length - 1
     if offset < region.first & ~3 or end > region.last | 3 or offset >> 12 != end >> 12:
         return refused("rx_bad_bounds", 4)
     address = region.base + offset & (1 << 64) - 1
     if op == MRD:
-        return Result("rx_load", load=(address, length, first_be, last_be, tag, peer))
-    return Result("rx_store", tlp=memory_write(me, address, first_be, last_be, data))
+        load = (address, length, first_be, last_be, tag, peer)
+        load += (in_session << 8 | index if in_session else 0, load_number)
+        return taken(Result("rx_load", load=load))
+    tlp = memory_write(me, address, first_be, last_be, data)
+    return taken(Result("rx_store", tlp=tlp, notify=region.notify))

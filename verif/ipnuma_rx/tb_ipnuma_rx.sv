@@ -13,7 +13,9 @@ module tb_ipnuma_rx
   parameter bit Gmii = 1'b0,
   parameter int unsigned Regions = 16,
   parameter int unsigned RxSlots = 32,
-  localparam int unsigned RegionW = $clog2(Regions)
+  parameter int unsigned Sessions = 16,
+  localparam int unsigned RegionW = $clog2(Regions),
+  localparam int unsigned SessionW = $clog2(Sessions)
 ) (
   input  logic        clk_pcie_i,
   input  logic        rst_pcie_i,
@@ -28,6 +30,7 @@ module tb_ipnuma_rx
   output logic [ 5:0] mac_stat_o,
   /// Last beat of a frame held (for latency).
   output logic        held_last_o,
+  output logic        arrival_o,
 
   input  logic               region_cfg_write_i,
   input  logic [RegionW-1:0] region_cfg_index_i,
@@ -35,6 +38,36 @@ module tb_ipnuma_rx
   input  logic               region_cfg_read_i,
   output logic [      255:0] region_cfg_entry_o,
   output logic               region_cfg_read_done_o,
+
+  input  logic                     session_cfg_write_i,
+  input  logic      [SessionW-1:0] session_cfg_index_i,
+  input  logic      [       127:0] session_cfg_entry_i,
+  input  logic                     session_cfg_read_i,
+  output logic      [       127:0] session_cfg_entry_o,
+  output logic                     session_cfg_read_done_o,
+  output logic      [Sessions-1:0] session_valid_o,
+  output logic      [Sessions-1:0] session_sealed_o,
+  output logic                     session_reset_o,
+  output logic      [         7:0] session_reset_index_o,
+  input  logic      [         7:0] ack_ticks_i,
+  input  logic      [         7:0] ack_every_i,
+  input  logic      [         7:0] status_index_i,
+  output logic      [        31:0] status_expected_o,
+  input  logic      [         7:0] tx_session_i,
+  output logic      [        15:0] tx_port_o,
+  input  logic      [         7:0] ack_session_i,
+  output logic                     ack_pending_o,
+  output logic                     ack_urgent_o,
+  output logic      [        31:0] ack_value_o,
+  input  logic                     ack_taken_i,
+  output logic                     ctl_valid_o,
+  output tx_frame_t                ctl_frame_o,
+  input  logic                     ctl_lock_i,
+  input  logic                     ctl_pop_i,
+  output logic                     ack_valid_o,
+  output ack_t                     ack_o,
+  output logic                     refused_valid_o,
+  output refused_t                 refused_o,
 
   output logic             deny_valid_o,
   output tx_frame_t        deny_frame_o,
@@ -60,6 +93,7 @@ module tb_ipnuma_rx
   input  logic       [31:0] now_us_i,
   input  logic              alloc_i,
   input  load_t             alloc_load_i,
+  input  session_t          alloc_session_i,
   output logic              alloc_ok_o,
   output logic       [ 7:0] alloc_tag_o,
   output cpl_error_t        cpl_error_o,
@@ -80,6 +114,10 @@ module tb_ipnuma_rx
   axis_if #(
     .DataW(64),
     .UserW(1)
+  ) received ();
+  axis_if #(
+    .DataW(64),
+    .UserW(2)
   ) frames ();
   axis_if #(
     .DataW(64),
@@ -90,8 +128,24 @@ module tb_ipnuma_rx
     .UserW(3)
   ) s_tlp ();
 
-  assign frames.tready = 1'b1;
-  assign held_last_o   = frames.tvalid && frames.tlast;
+  // A frame from a source MAC address with the group bit counts as one that came sealed.
+  logic sealed_q, begun_q;
+  always_ff @(posedge clk_net_i) begin
+    if (rst_net_i) begin
+      begun_q <= 1'b0;
+    end else if (received.tvalid) begin
+      begun_q <= !received.tlast;
+      if (!begun_q) sealed_q <= received.tdata[48];
+    end
+  end
+  assign received.tready = 1'b1;
+  assign frames.tdata    = received.tdata;
+  assign frames.tkeep    = received.tkeep;
+  assign frames.tvalid   = received.tvalid;
+  assign frames.tlast    = received.tlast;
+  assign frames.tuser    = {sealed_q, received.tuser};
+  assign frames.tready   = 1'b1;
+  assign held_last_o     = received.tvalid && received.tlast;
 
   if (Gmii) begin : gen_gmii
     gmii_rx u_mac (
@@ -100,7 +154,7 @@ module tb_ipnuma_rx
       .gmii_rxd_i,
       .gmii_rx_dv_i,
       .gmii_rx_er_i(1'b0),
-      .m_axis      (frames),
+      .m_axis      (received),
       .stat_o      (mac_stat_o),
       .busy_o      ()
     );
@@ -110,7 +164,7 @@ module tb_ipnuma_rx
       .rst_i (rst_net_i),
       .xgmii_rxd_i,
       .xgmii_rxc_i,
-      .m_axis(frames),
+      .m_axis(received),
       .stat_o(mac_stat_o),
       .busy_o()
     );
@@ -141,6 +195,7 @@ module tb_ipnuma_rx
     .reg_op_valid_o       (),
     .reg_op_ready_i       (1'b1),
     .page_look_o          (),
+    .page_active_o        (),
     .page_op_o            (),
     .page_first_o         (),
     .page_end_o           (),
@@ -167,16 +222,21 @@ module tb_ipnuma_rx
     .busy_o               ()
   );
 
-  assign net_counts_o[10:0]  = '0;
-  assign net_counts_o[30:29] = '0;
-  assign pcie_counts_o[6:0]  = '0;
-  assign pcie_counts_o[10:9] = '0;
-  assign pcie_counts_o[12]   = '0;
-  assign pcie_counts_o[19]   = '0;
+  // What others count.
+  assign net_counts_o[CNT_RX_BAD_PREAMBLE:0]                 = '0;
+  assign net_counts_o[CNT_RX_BAD_SESSION-1:CNT_ARP_DROPPED]  = '0;
+  assign net_counts_o[NET_COUNTERS-1:CNT_RX_BAD_SEAL]        = '0;
+  assign pcie_counts_o[CNT_TLP_REGISTER_READ:0]              = '0;
+  assign pcie_counts_o[CNT_TLP_POISONED:CNT_TLP_UNSUPPORTED] = '0;
+  assign pcie_counts_o[CNT_LOAD_NO_TAG]                      = '0;
+  assign pcie_counts_o[CNT_REGISTER_REFUSED]                 = '0;
+  assign pcie_counts_o[CNT_LOAD_RETRY]                       = '0;
+  assign pcie_counts_o[PCIE_COUNTERS-1:CNT_EVENT_WRITTEN]    = '0;
 
   server #(
-    .Regions(Regions),
-    .RxSlots(RxSlots)
+    .Regions (Regions),
+    .RxSlots (RxSlots),
+    .Sessions(Sessions)
   ) u_server (
     .s_frames                        (frames),
     .err_code_o                      (err_o[127:120]),
@@ -202,6 +262,20 @@ module tb_ipnuma_rx
     .cnt_rx_error_report_o           (net_counts_o[CNT_RX_ERROR_REPORT]),
     .cnt_rx_overflow_o               (net_counts_o[CNT_RX_OVERFLOW]),
     .cnt_deny_dropped_o              (net_counts_o[CNT_DENY_DROPPED]),
+    .cnt_rx_bad_session_o            (net_counts_o[CNT_RX_BAD_SESSION]),
+    .cnt_rx_duplicate_o              (net_counts_o[CNT_RX_DUPLICATE]),
+    .cnt_rx_gap_o                    (net_counts_o[CNT_RX_GAP]),
+    .cnt_rx_void_o                   (net_counts_o[CNT_RX_VOID]),
+    .cnt_rx_ack_o                    (net_counts_o[CNT_RX_ACK]),
+    .alloc_op_i                      ('0),
+    .alloc_number_o                  (),
+    .load_retry_us_i                 ('0),
+    .retry_valid_o                   (),
+    .retry_tag_o                     (),
+    .retry_number_o                  (),
+    .retry_op_o                      (),
+    .retry_ready_i                   (1'b0),
+    .arrival_o                       (arrival_o),
     .m_tlp                           (m_tlp),
     .cpl_pay_even_we_i               (even_we),
     .cpl_pay_odd_we_i                (odd_we),
@@ -218,6 +292,7 @@ module tb_ipnuma_rx
     .cnt_load_timeout_o              (pcie_counts_o[CNT_LOAD_TIMEOUT]),
     .cnt_load_completed_o            (pcie_counts_o[CNT_LOAD_COMPLETED]),
     .cnt_load_completion_unexpected_o(pcie_counts_o[CNT_LOAD_COMPLETION_UNEXPECTED]),
+    .cnt_load_completion_repeated_o  (pcie_counts_o[CNT_LOAD_COMPLETION_REPEATED]),
     .cnt_dma_write_o                 (pcie_counts_o[CNT_DMA_WRITE]),
     .cnt_dma_read_o                  (pcie_counts_o[CNT_DMA_READ]),
     .cnt_dma_read_timeout_o          (pcie_counts_o[CNT_DMA_READ_TIMEOUT]),

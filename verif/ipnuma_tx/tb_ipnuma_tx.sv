@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bench top of the sending chain: TLPs in, tables and load tags at hand, XGMII or GMII out; completions of
-// DMA reads and refusals come in as frames.
+// DMA reads and refusals come in as frames. Sessions are always open and count their frames here.
 //
 // Latency   : that of the chain.
 // Clock     : clk_pcie_i, clk_net_i.
@@ -13,6 +13,7 @@ module tb_ipnuma_tx
 #(
   parameter int unsigned Pages = 1024,
   parameter int unsigned PcIds = 16,
+  parameter int unsigned Sessions = 16,
   parameter int unsigned Slots = 16,
   parameter int unsigned PageMapLatency = 2,
   parameter int unsigned PcIdLatency = 1,
@@ -27,6 +28,11 @@ module tb_ipnuma_tx
   input  logic [                  31:0] netmask_i,
   input  logic [                  47:0] gateway_mac_i,
   input  logic [                   7:0] epoch_i,
+  input  logic                          merge_i,
+  /// In every session.
+  input  logic                          ack_pending_i,
+  input  logic                          ack_urgent_i,
+  input  logic [                  15:0] ack_value_i,
   input  logic [                  63:0] s_tlp_tdata_i,
   input  logic [                   7:0] s_tlp_tkeep_i,
   input  logic                          s_tlp_tvalid_i,
@@ -67,8 +73,8 @@ module tb_ipnuma_tx
   /// Pulses on clk_pcie_i: {malformed, poisoned, unsupported, page_beyond, no_tag, load_unmapped,
   /// store_unmapped, load, store}
   output logic [                   8:0] cnt_pcie_o,
-  /// Pulses on clk_net_i: {arp, error, completion, load, store}
-  output logic [                   4:0] cnt_net_o,
+  /// Pulses on clk_net_i: {merged, arp, error, completion, load, store}
+  output logic [                   5:0] cnt_net_o,
   output logic                          slot_free_o,
   input  logic                          slot_commit_i,
   input  logic [ $bits(tx_frame_t)-1:0] slot_frame_i,
@@ -123,7 +129,7 @@ module tb_ipnuma_tx
   assign arp.tuser      = '0;
   assign s_arp_tready_o = arp.tready;
 
-  logic page_look, page_first, page_end, store_ready, load_ready, even_we, odd_we;
+  logic page_look, page_first, page_end, page_active, store_ready, load_ready, even_we, odd_we;
   page_op_t   page_op;
   cpl_error_t rx_error;
   logic       rx_error_valid;
@@ -142,6 +148,7 @@ module tb_ipnuma_tx
     .page_op_o            (page_op),
     .page_first_o         (page_first),
     .page_end_o           (page_end),
+    .page_active_o        (page_active),
     .page_store_ready_i   (store_ready),
     .page_load_ready_i    (load_ready),
     .page_pay_even_we_o   (even_we),
@@ -165,14 +172,16 @@ module tb_ipnuma_tx
     .busy_o               (busy_rx)
   );
 
-  logic [2:0] src_valid, src_permitted, src_pop;
-  tx_frame_t [2:0]       src_frame;
-  logic      [2:0][63:0] src_pay_word;
+  logic [4:0] src_valid, src_permitted, src_lock, src_pop;
+  tx_frame_t [4:0]       src_frame;
+  logic      [4:0][63:0] src_pay_word;
   logic      [4:0]       pay_idx;
 
+  session_t              alloc_session;
   requester #(
     .Pages         (Pages),
     .PcIds         (PcIds),
+    .Sessions      (Sessions),
     .Slots         (Slots),
     .PageMapLatency(PageMapLatency),
     .PcIdLatency   (PcIdLatency),
@@ -185,10 +194,17 @@ module tb_ipnuma_tx
     .ip_i,
     .netmask_i,
     .gateway_mac_i,
+    .merge_i,
+    .settings_write_i        (1'b0),
+    .mark_i                  (1'b0),
+    .mark_pc_id_i            ('0),
+    .mark_cookie_i           ('0),
+    .mark_ready_o            (),
     .page_look_i             (page_look),
     .page_op_i               (page_op),
     .page_first_i            (page_first),
     .page_end_i              (page_end),
+    .page_active_i           (page_active),
     .page_store_ready_o      (store_ready),
     .page_load_ready_o       (load_ready),
     .page_pay_even_we_i      (even_we),
@@ -213,8 +229,16 @@ module tb_ipnuma_tx
     .pcid_cfg_read_done_o,
     .alloc_o,
     .alloc_load_o            (alloc_load_o),
+    .alloc_session_o         (alloc_session),
+    .alloc_op_o              (),
     .alloc_ok_i,
     .alloc_tag_i,
+    .alloc_number_i          (alloc_session.valid ? 16'hA55A : 16'd0),
+    .retry_valid_i           (1'b0),
+    .retry_tag_i             ('0),
+    .retry_number_i          ('0),
+    .retry_op_i              ('0),
+    .retry_ready_o           (),
     .cpl_error_o             (cpl_error_o),
     .cpl_error_valid_o,
     .cpl_error_ready_i,
@@ -223,13 +247,19 @@ module tb_ipnuma_tx
     .cnt_tlp_store_unmapped_o(cnt_pcie_o[2]),
     .cnt_tlp_load_unmapped_o (cnt_pcie_o[3]),
     .cnt_load_no_tag_o       (cnt_pcie_o[4]),
+    .cnt_load_retry_o        (),
     .busy_pcie_o             (busy_req),
     .valid_o                 (src_valid[0]),
     .permitted_o             (src_permitted[0]),
     .frame_o                 (src_frame[0]),
+    .mark_o                  (),
+    .mark_session_o          (),
+    .mark_cookie_o           (),
     .pay_idx_i               (pay_idx),
     .pay_word_o              (src_pay_word[0]),
+    .lock_i                  (src_lock[0]),
     .pop_i                   (src_pop[0]),
+    .cnt_tx_merged_o         (cnt_net_o[5]),
     .busy_net_o              (busy_req_net)
   );
 
@@ -259,15 +289,35 @@ module tb_ipnuma_tx
     .busy_net_o     (busy_slots_net)
   );
 
-  assign src_valid[2]     = deny_valid_i;
-  assign src_permitted[2] = 1'b1;
-  assign src_frame[2]     = deny_frame_i;
-  assign src_pay_word[2]  = 64'hDEAD_BEEF_DEAD_BEEF;
-  assign deny_pop_o       = src_pop[2];
+  assign src_valid[2]       = deny_valid_i;
+  assign src_permitted[2]   = 1'b1;
+  assign src_frame[2]       = deny_frame_i;
+  assign src_pay_word[2]    = 64'hDEAD_BEEF_DEAD_BEEF;
+  assign deny_pop_o         = src_pop[2];
+
+  // Sources of sessions alone: test_frame_builder.py has them.
+  assign src_valid[4:3]     = '0;
+  assign src_permitted[4:3] = '1;
+  assign src_frame[4:3]     = '0;
+  assign src_pay_word[4:3]  = '0;
+
+  // Sessions: a port and a number for each frame; the numbers wrap soon.
+  logic [7:0] session;
+  logic       resend_start;
+  logic [31:0] start_sequence_q, count_q[Sessions];
+  always_ff @(posedge clk_net_i) begin
+    if (rst_net_i) begin
+      for (int unsigned i = 0; i < Sessions; i++) count_q[i] <= 32'hFFFF_FFF0 + i;
+    end else if (resend_start) begin
+      start_sequence_q                       <= count_q[session[$clog2(Sessions)-1:0]];
+      count_q[session[$clog2(Sessions)-1:0]] <= count_q[session[$clog2(Sessions)-1:0]] + 1'b1;
+    end
+  end
 
   logic fb_start, fb_ready, start, ready_start;
   frame_builder #(
-    .PcIds(PcIds)
+    .PcIds   (PcIds),
+    .Sessions(Sessions)
   ) u_builder (
     .clk_i              (clk_net_i),
     .rst_i              (rst_net_i),
@@ -279,14 +329,42 @@ module tb_ipnuma_tx
     .src_frame_i        (src_frame),
     .src_pay_idx_o      (pay_idx),
     .src_pay_word_i     (src_pay_word),
+    .src_lock_o         (src_lock),
     .src_pop_o          (src_pop),
+    .mark_i             (1'b0),
+    .mark_valid_o       (),
+    .mark_ready_i       (1'b0),
+    .session_o          (session),
+    .session_port_i     ({2'b11, 6'h15, session ^ 8'h5A}),
+    .session_valid_i    ('1),
+    .session_sealed_i   ('0),
+    .open_i             ('1),
+    .lost_i             ('0),
+    .resend_start_o     (resend_start),
+    .start_sequence_i   (start_sequence_q),
+    .rs_sequence_i      ('0),
+    .copy_frame_we_o    (),
+    .copy_frame_o       (),
+    .copy_we_o          (),
+    .copy_idx_o         (),
+    .copy_word_o        (),
+    .ack_pending_i,
+    .ack_urgent_i,
+    .ack_value_i,
+    .ack_taken_o        (),
     .start_o            (fb_start),
+    .start_sealed_o     (),
     .ready_start_i      (fb_ready),
     .m_axis             (frames),
     .cnt_tx_store_o     (cnt_net_o[0]),
     .cnt_tx_load_o      (cnt_net_o[1]),
     .cnt_tx_completion_o(cnt_net_o[2]),
     .cnt_tx_error_o     (cnt_net_o[3]),
+    .cnt_tx_ack_o       (),
+    .cnt_tx_nack_o      (),
+    .cnt_tx_void_o      (),
+    .cnt_tx_resend_o    (),
+    .cnt_tx_lost_o      (),
     .busy_o             (busy_fb)
   );
 

@@ -38,7 +38,7 @@ PCIE_COUNTERS = (
     "poisoned",
     "malformed",
 )
-NET_COUNTERS = ("store", "load", "completion", "error", "arp")
+NET_COUNTERS = ("store", "load", "completion", "error", "arp", "merged")
 
 
 def fields(value: int, *widths: int) -> tuple[int, ...]:
@@ -57,6 +57,8 @@ def tx_frame(
     """Pack ipnuma_pkg::tx_frame_t for a frame that is neither compact nor sequenced."""
     members = (
         (0, 1),
+        (0, 1),
+        (0, 9),
         (kind, 4),
         (0, 1),
         (0, 16),
@@ -114,7 +116,7 @@ class Bench:
             "pcid_cfg_index_i "
             "page_cfg_entry_i pcid_cfg_entry_i slot_commit_i slot_pay_even_we_i slot_pay_odd_we_i "
             "slot_frame_i slot_pay_idx_i deny_valid_i deny_frame_i s_arp_tvalid_i s_arp_tlast_i "
-            "alloc_tag_i"
+            "alloc_tag_i merge_i ack_pending_i ack_urgent_i ack_value_i"
         ).split():
             getattr(dut, name).value = 0
         for name in "reg_op_ready_i cpl_ready_i alloc_ok_i cpl_error_ready_i".split():
@@ -168,6 +170,12 @@ class Bench:
             await self.write_page(index, page)
         for index, peer in enumerate(sender.peers):
             await self.write_peer(index, peer)
+
+    def acknowledge(self, sender: Sender, ack: tuple[bool, int] | None) -> None:
+        """Let an acknowledgement (urgent, value) wait in every session from now on, or none."""
+        sender.ack = ack
+        self.dut.ack_pending_i.value = int(ack is not None)
+        self.dut.ack_urgent_i.value, self.dut.ack_value_i.value = ack or (0, 0)
 
     # ---- TLPs ----
     async def send(self, tlp: Tlp, gap: float = 0.0) -> None:
@@ -318,9 +326,10 @@ def random_sender(pages: int, pc_ids: int) -> Sender:
         sender.peers[index] = Peer(
             valid=random.random() < 0.85,
             compact=random.random() < 0.5,
-            port=random.randrange(1 << 16),
+            port=random.randrange(0xC000),
             mac=random.getrandbits(48),
             ip=random.choice((0x0A000000, 0x0B010200)) | random.randrange(256),
+            session=random.random() < 0.4,
         )
     sender.peers[0] = Peer(valid=True, mac=1, ip=0x0A000009)
     for index in range(pages):
@@ -421,10 +430,28 @@ def check_frames(bench: Bench, expected: list[bytes]) -> None:
 @cocotb.test()
 async def random_tlps(dut) -> None:
     """Any mixture of TLPs: frames, counters, refusals, register operations and completions."""
+    await mixture(dut, None)
+
+
+@cocotb.test()
+async def random_tlps_with_acknowledgements(dut) -> None:
+    """The same with an acknowledgement waiting all the time, where it costs nothing."""
+    await mixture(dut, (False, 0x1234))
+
+
+@cocotb.test()
+async def random_tlps_with_urgent_acknowledgements(dut) -> None:
+    """And where it does."""
+    await mixture(dut, (True, 0xFEDC))
+
+
+async def mixture(dut, ack: tuple[bool, int] | None) -> None:
+    """Random TLPs against the reference."""
     pages, pc_ids = int(dut.Pages.value), int(dut.PcIds.value)
     sender = random_sender(pages, pc_ids)
     bench = Bench(dut, offset=random.randrange(100, 6400, 200), alloc_rate=0.7, ready_rate=0.8)
     await bench.start()
+    bench.acknowledge(sender, ack)
     await bench.write_tables(sender)
     changes: list[tuple[int, Page]] = []
 
@@ -435,7 +462,7 @@ async def random_tlps(dut) -> None:
     bench.on_reg_write = change_table
     tlps, marks = [], {}
     used = random.sample(range(pages), 24)
-    for index in range(1500):
+    for index in range(500 if ack else 1500):
         tlp = random_tlp(pages)
         if tlp.bar == 2 and not tlp.is_completion and random.random() < 0.7:
             page = random.choice(used)
@@ -462,7 +489,11 @@ async def random_tlps(dut) -> None:
     assert next(outcomes, "none") == "none"
     dut._log.info("counters %s, %d frames", bench.counters, len(bench.frames))
     assert bench.counters == expected.counters, f"want {expected.counters}"
-    assert set(PCIE_COUNTERS) == set(expected.counters), "the mixture left something out"
+    if not ack:
+        # The long run has all of them.
+        assert set(PCIE_COUNTERS) == set(expected.counters), "the mixture left something out"
+    in_sessions = sum(1 for frame in expected.frames if frame[34] >= 0xC0)
+    assert 0 < in_sessions < len(expected.frames)
     assert bench.errors == expected.errors
     assert bench.loads == expected.loads
     assert bench.completions == expected.completions
@@ -499,11 +530,13 @@ def store(page: int, length: int, wide: bool = False, offset: int = 0) -> Tlp:
 
 
 def simple_sender(pages: int, pc_ids: int) -> Sender:
-    """PC ID 1 compact on pages 0..7, PC ID 2 tlp on pages 8..15."""
+    """PC ID 1 compact on pages 0..7, 2 tlp on 8..15; 3 and 4 the same in sessions on 16..31."""
     sender = Sender(Config(), pages, pc_ids)
     sender.peers[1] = Peer(True, True, 4000, 0x020000000011, 0x0A000011)
     sender.peers[2] = Peer(True, False, 4001, 0x020000000012, 0x0A000012)
-    for index in range(16):
+    sender.peers[3] = Peer(True, True, 4002, 0x020000000013, 0x0A000013, session=True)
+    sender.peers[4] = Peer(True, False, 4003, 0x020000000014, 0x0A000014, session=True)
+    for index in range(32):
         sender.page_map[index] = Page(1 + index // 8, index << 20 | 0x100 + index, 0x800 + index)
     return sender
 
@@ -521,9 +554,11 @@ async def phases(dut, offset: int) -> None:
     slower = 4 * (int(dut.PageMapLatency.value) + int(dut.PcIdLatency.value) + 1) - 3 * period
     late = -(-max(0, slow, slower) // 4) * 4
     tlps = []
-    for page in (0, 8):
+    for page in (0, 8, 16, 24):
         for step in range(8):
-            for wide, length in ((False, 1), (True, 1), (False, 2), (False, 16), (True, 64)):
+            # In sessions the start is the same: two lengths are enough.
+            shapes = ((False, 1), (True, 2), (True, 1), (False, 16), (True, 64))
+            for wide, length in shapes[: 5 if page < 16 else 2]:
                 tlps.append((page, step, store(page, length, wide)))
     results = []
     for _, step, tlp in tlps:
@@ -560,52 +595,108 @@ async def latency_odd_phases(dut) -> None:
     await phases(dut, 500)
 
 
-async def flood(dut, page: int, length: int, count: int) -> None:
+async def flood(
+    dut, page: int, lengths: tuple[int, ...], count: int, ack: tuple[bool, int] | None = None
+) -> None:
     """Stores as fast as they are taken: XGMII must never wait for the builder."""
     sender = simple_sender(int(dut.Pages.value), int(dut.PcIds.value))
     bench = Bench(dut, offset=random.randrange(100, 6400, 200))
     await bench.start()
+    bench.acknowledge(sender, ack)
     await bench.write_tables(sender)
-    expected = Expected()
-    for _ in range(count):
-        tlp = store(page, length, wide=bool(random.randrange(2)))
-        await bench.send(tlp)
-        sender.take(tlp, expected, lambda: 0)
-    await bench.idle()
-    check_frames(bench, expected.frames)
-    # Preamble and the gap of 12 bytes on average are all that lies between frames. The deficit
-    # idle count moves a start by up to seven bytes.
-    size = len(bench.frames[0].data) + 8 + 12
-    begin, end = bench.frames[4], bench.frames[-1]
-    byte = 8000 if bench.gmii else 800
-    duration = (end.time + end.lane * byte) - (begin.time + begin.lane * byte)
-    average = duration / (len(bench.frames) - 5) / byte
-    dut._log.info("%d bytes of payload: one frame each %.3f byte times", 4 * length, average)
-    assert abs(average - size) * (len(bench.frames) - 5) <= 8
+    for length in lengths:
+        bench.frames.clear()
+        expected = Expected()
+        for _ in range(count):
+            tlp = store(page, length, wide=bool(random.randrange(2)))
+            await bench.send(tlp)
+            sender.take(tlp, expected, lambda: 0)
+        await bench.idle()
+        check_frames(bench, expected.frames)
+        # Preamble and the gap of 12 bytes on average are all that lies between frames. The deficit
+        # idle count moves a start by up to seven bytes.
+        size = len(bench.frames[0].data) + 8 + 12
+        begin, end = bench.frames[4], bench.frames[-1]
+        byte = 8000 if bench.gmii else 800
+        duration = (end.time + end.lane * byte) - (begin.time + begin.lane * byte)
+        average = duration / (len(bench.frames) - 5) / byte
+        dut._log.info("%d bytes of payload: one frame each %.3f byte times", 4 * length, average)
+        assert abs(average - size) * (len(bench.frames) - 5) <= 8
 
 
 @cocotb.test()
 async def line_rate_minimum(dut) -> None:
     """8-byte stores: 64-byte frames, 84 byte times each."""
-    await flood(dut, 0, 2, 200)
+    await flood(dut, 0, (2,), 200)
 
 
 @cocotb.test()
 async def line_rate_compact_longest(dut) -> None:
     """256-byte compact stores."""
-    await flood(dut, 1, 64, 60)
+    await flood(dut, 1, (64,), 60)
 
 
 @cocotb.test()
 async def line_rate_tlp(dut) -> None:
     """Stores in the tlp format, short and long."""
-    await flood(dut, 8, 1, 100)
+    await flood(dut, 8, (1,), 100)
 
 
 @cocotb.test()
 async def line_rate_tlp_longest(dut) -> None:
     """256-byte stores in the tlp format."""
-    await flood(dut, 9, 64, 60)
+    await flood(dut, 9, (64,), 60)
+
+
+@cocotb.test()
+async def line_rate_in_a_session(dut) -> None:
+    """8-byte stores of a session, acknowledgements where they cost nothing: 84 byte times each."""
+    await flood(dut, 16, (2,), 200, (False, 0xBEEF))
+
+
+@cocotb.test()
+async def line_rate_with_acknowledgements(dut) -> None:
+    """An acknowledgement in every compact frame: all four ways to end."""
+    await flood(dut, 16, (1, 2, 3, 63, 64), 50, (True, 0xBEEF))
+
+
+@cocotb.test()
+async def line_rate_tlp_with_acknowledgements(dut) -> None:
+    """An acknowledgement in every tlp frame: it costs nothing."""
+    await flood(dut, 24, (2, 3), 50, (False, 0xBEEF))
+
+
+@cocotb.test()
+async def joined_stores(dut) -> None:
+    """Stores that wait anyway travel together: every byte is there, in order and once."""
+    sender = simple_sender(int(dut.Pages.value), int(dut.PcIds.value))
+    bench = Bench(dut, offset=random.randrange(100, 6400, 200))
+    await bench.start()
+    await bench.write_tables(sender)
+    dut.merge_i.value = 1
+    for page in (0, 16):
+        bench.frames.clear()
+        bench.net_counters.clear()
+        memory, offset, count = b"", 0, 0
+        while offset < 4096:
+            dws = min(random.choice((1, 1, 2, 2, 2, 5)), (4096 - offset) // 4)
+            tlp = store(page, dws, offset=offset)
+            await bench.send(tlp, gap=random.choice((0, 0.3)))
+            memory += tlp.data
+            offset += 4 * dws
+            count += 1
+        await bench.idle()
+        at = 0
+        for frame in bench.frames:
+            # What it is by itself: one store of all that it carries, whatever it was joined of.
+            size = int.from_bytes(frame.data[16:18], "big") - 20 - 8 - 10
+            tlp = store(page, size // 4, offset=at)
+            tlp.data = memory[at : at + size]
+            assert frame.data == with_fcs(sender.store_or_load(tlp, 0))
+            at += size
+        assert at == 4096
+        assert bench.net_counters["store"] == len(bench.frames)
+        assert bench.net_counters["merged"] == count - len(bench.frames) > 0
 
 
 @cocotb.test()
@@ -695,7 +786,7 @@ async def three_sources_and_arp(dut) -> None:
 
     async def stores() -> None:
         for _ in range(80):
-            tlp = store(random.randrange(16), random.randint(1, 64))
+            tlp = store(random.randrange(32), random.randint(1, 64))
             await bench.send(tlp)
             sender.take(tlp, expected, lambda: 0)
 
@@ -736,7 +827,7 @@ async def unmapped_stores_make_room(dut) -> None:
     await bench.write_tables(sender)
     expected = Expected()
     for index in range(100):
-        tlp = store(20 if index % 10 else 3, 1)
+        tlp = store(40 if index % 10 else 3, 1)
         await bench.send(tlp)
         sender.take(tlp, expected, lambda: 0)
     await bench.idle()

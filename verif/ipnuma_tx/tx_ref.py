@@ -75,10 +75,12 @@ class Peer:
     port: int = 0
     mac: int = 0
     ip: int = 0
+    session: bool = False
 
     def word(self) -> int:
         return (
-            int(self.compact) << 97
+            int(self.session) << 98
+            | int(self.compact) << 97
             | int(self.valid) << 96
             | self.port << 80
             | self.mac << 32
@@ -107,6 +109,51 @@ def tlp_payload(
     control = kind << 4 | (sequence is not None)
     text = struct.pack(">HBBHH", 0x4E4D, control, config.epoch, sequence or 0, 0) + body + data
     return text + (crc32c(text) ^ tag).to_bytes(4, "little")
+
+
+@dataclass
+class Session:
+    """What a frame of a session has beyond others: its port, number and acknowledgement."""
+
+    port: int
+    sequence: int | None = None  # 32 bits; None: not sequenced
+    ack: int | None = None  # 16 bits
+
+    @property
+    def prefix(self) -> bytes:
+        """What the end code covers in front of the payload."""
+        return self.port.to_bytes(2, "big")
+
+    @property
+    def fold(self) -> int:
+        return (self.sequence or 0) >> 16
+
+
+def session_compact(
+    session: Session, control: bool, trail: int, address: int, data: bytes, tag: int
+) -> bytes:
+    """UDP payload of a compact store or a control frame of a session."""
+    first = 0xC0 | (session.ack is not None) << 3 | control << 2 | trail
+    text = bytes([first]) + ((session.sequence or 0) & 0xFFFF).to_bytes(2, "big")
+    text += address.to_bytes(5, "big") + data
+    if session.ack is not None:
+        text += session.ack.to_bytes(2, "big")
+    return text + (crc16(session.prefix + text) ^ tag ^ session.fold).to_bytes(2, "big")
+
+
+def session_tlp(session: Session, kind: int, body: bytes, data: bytes, tag: int) -> bytes:
+    """UDP payload of the tlp format in a session."""
+    control = kind << 4 | (session.ack is not None) << 1 | (session.sequence is not None)
+    text = struct.pack(
+        ">HBBHH",
+        0x4E4D,
+        control,
+        session.port >> 8 & 0x3F,
+        (session.sequence or 0) & 0xFFFF,
+        session.ack or 0,
+    )
+    text += body + data
+    return text + (crc32c(session.prefix + text) ^ tag ^ session.fold).to_bytes(4, "little")
 
 
 def compact_fields(length: int, first_be: int, last_be: int) -> tuple[int, int] | None:
@@ -241,6 +288,10 @@ class Sender:
         self.page_map = [Page() for _ in range(pages)]
         self.peers = [Peer() for _ in range(pc_ids)]
         self.sequence = [0] * pc_ids
+        # What the bench's sessions begin with, and the acknowledgement that waits: (urgent, value).
+        self.session_sequence = [0xFFFFFFF0 + index for index in range(pc_ids)]
+        self.ack: tuple[bool, int] | None = None
+        self.load_number = 0xA55A
 
     def store_or_load(self, tlp: Tlp, net_tag: int) -> bytes:
         """Frame of a permitted operation; takes a sequence number."""
@@ -248,13 +299,26 @@ class Sender:
         peer = self.peers[page.pc_id]
         key, offset = page.remote_page >> 20, (page.remote_page & 0xFFFFF) << 12
         offset |= tlp.address & 0xFFC
-        sequence = self.sequence[page.pc_id]
-        self.sequence[page.pc_id] = (sequence + 1) & 0xFFFF
+        session = None
+        sequence = 0
+        if peer.session:
+            number = self.session_sequence[page.pc_id]
+            self.session_sequence[page.pc_id] = (number + 1) & 0xFFFFFFFF
+            session = Session(0xD500 | (page.pc_id ^ 0x5A), number)
+        else:
+            sequence = self.sequence[page.pc_id]
+            self.sequence[page.pc_id] = (sequence + 1) & 0xFFFF
         form = compact_fields(tlp.length, tlp.first_be, tlp.last_be)
         if peer.compact and tlp.is_store and form and key < 4096 and offset < 1 << 28:
             skip, trail = form
+            address = key << 28 | offset | skip
+            if session:
+                if self.ack and (self.ack[0] or tlp.length == 1):
+                    session.ack = self.ack[1]
+                payload = session_compact(session, False, trail, address, tlp.data, page.tag)
+                return self.frame_to(peer, session.port, payload)
             text = bytes([0xC0 | trail]) + sequence.to_bytes(2, "big")
-            text += (key << 28 | offset | skip).to_bytes(5, "big") + tlp.data
+            text += address.to_bytes(5, "big") + tlp.data
             payload = text + (crc16(text) ^ page.tag).to_bytes(2, "big")
         else:
             body = struct.pack(
@@ -262,16 +326,24 @@ class Sender:
                 0x60 if tlp.is_store else 0x20,
                 0,
                 tlp.length,
-                0,
+                self.load_number if session and tlp.is_load else 0,
                 0 if tlp.is_store else net_tag,
                 tlp.last_be << 4 | tlp.first_be,
                 key,
                 offset,
             )
+            if session:
+                session.ack = self.ack[1] if self.ack else None
+                payload = session_tlp(session, 0, body, tlp.data, page.tag)
+                return self.frame_to(peer, session.port, payload)
             payload = tlp_payload(self.config, 0, sequence, body, tlp.data, page.tag)
+        return self.frame_to(peer, peer.port, payload)
+
+    def frame_to(self, peer: Peer, port: int, payload: bytes) -> bytes:
+        """Put a payload into a frame to a peer."""
         far = (peer.ip ^ self.config.ip) & self.config.netmask
         mac = self.config.gateway_mac if far else peer.mac
-        return udp_frame(self.config, mac, peer.ip, peer.port, payload)
+        return udp_frame(self.config, mac, peer.ip, port, payload)
 
     def take(self, tlp: Tlp, out: Expected, tag_of_load) -> None:
         """Apply one TLP. `tag_of_load()` gives the tag that a load got, or None."""

@@ -57,6 +57,8 @@ from nic_ref import (
 from scapy.layers.l2 import ARP, Ether
 
 UR, CA = CplStatus.UR, CplStatus.CA
+# Behind the last register.
+UNUSED = 0x88
 
 
 async def refused_read(b: Bench, address: int, length: int) -> CplStatus:
@@ -79,8 +81,8 @@ async def registers_and_tables_read_back(dut) -> None:
     """Every register and table entry gives back what was written; the rest is refused."""
     b = await Bench(dut).start()
     assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
-    assert await b.bar0.read_dword(REG_VERSION) == 0x00010000
-    assert await b.bar0.read_dword(REG_FEATURES) == 0x01080812
+    assert await b.bar0.read_dword(REG_VERSION) == 0x00020000
+    assert await b.bar0.read_dword(REG_FEATURES) == 0x67080812
     assert await b.bar0.read_dword(REG_READ_TIMEOUT_US) == 100
     widths = {
         REG_MAC_LO: 32,
@@ -119,9 +121,9 @@ async def registers_and_tables_read_back(dut) -> None:
     assert await b.read_entry(PAGE_MAP, 0, 2) == entry
     assert await b.changed(before) == {}
     # Refused: read-only, unknown, behind a table, byte enables.
-    for address in (REG_ID, 0x44, 0x1050, 0x207C, PC_IDS + 16 * 256, REGIONS + 32 * 256):
+    for address in (REG_ID, UNUSED, 0x1060, 0x20B4, PC_IDS + 16 * 256, REGIONS + 32 * 256):
         await b.bar0.write_dword(address, 1)
-    for address in (0x44, 0x1050, 0x207C, PC_IDS + 16 * 256, REGIONS + 32 * 256):
+    for address in (UNUSED, 0x1060, 0x20B4, PC_IDS + 16 * 256, REGIONS + 32 * 256):
         assert await b.bar0.read_dword(address) == 0
     await b.bar0.write(REG_NETMASK, b"\x55")
     assert await b.bar0.read_dword(REG_NETMASK) == values[REG_NETMASK]
@@ -222,7 +224,8 @@ async def frames_become_dma_writes(dut) -> None:
             payload = tlp_request(
                 MWR, 9, at, data, first_be=first, last_be=last, sequence=i, tag=0xABC
             )
-        await b.send(frame(payload, PEER, NIC, sport=random.getrandbits(16)))
+        # The highest quarter of the source ports belongs to sessions.
+        await b.send(frame(payload, PEER, NIC, sport=random.randrange(0xC000)))
         expected[at + skip : at + 4 * dws - trail] = data[skip : 4 * dws - trail]
         count += 1
     await ClockCycles(dut.clk_net_i, 100)
@@ -537,7 +540,7 @@ async def both_directions_under_pressure(dut) -> None:
         # Completions and DMA writes share the way to the root complex.
         for _ in range(30):
             assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
-            assert await b.bar0.read_dword(0x44) == 0
+            assert await b.bar0.read_dword(UNUSED) == 0
 
     tasks = [cocotb.start_soon(c()) for c in (out, into, registers)]
     for i in range(count):

@@ -92,7 +92,7 @@ def compare(sample: dict[str, Any], packet: list[tuple[str, Any]]) -> None:
 EXPERTS = {
     f"{protocol}.{name}"
     for protocol, names in {
-        "ipnuma": "bad_magic bad_length bad_tlp bad_end_code reserved refused",
+        "ipnuma": "bad_magic bad_length bad_tlp bad_end_code bad_session reserved refused",
         "ipnuma_tlp": "bad_length unknown poisoned failed reserved",
     }.items()
     for name in names.split()

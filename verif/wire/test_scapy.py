@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -37,6 +38,30 @@ def big(value: int, size: int) -> bytes:
     return value.to_bytes(size, "big")
 
 
+def port_bytes(fields: dict[str, Any]) -> bytes:
+    """Return what the end code covers before the payload: a session's source port, else nothing."""
+    port = fields["udp.srcport"]
+    return big(port, 2) if port >> 14 == 3 else b""
+
+
+def session_port(fields: dict[str, Any]) -> int:
+    return 3 << 14 | fields["ipnuma.session.epoch"] << 8 | fields["ipnuma.session.index"]
+
+
+def control_payload(fields: dict[str, Any]) -> bytes:
+    out = big(0xC4 | fields["ipnuma.control.code"], 1)
+    out += big(fields["ipnuma.control.sequence"], 2) + big(fields["ipnuma.control.expected"], 4)
+    out += bytes(1)
+    crc = crc16_ccitt_false(port_bytes(fields) + out)
+    return out + big(crc ^ fields["ipnuma.tag"], 2)
+
+
+def sealed_payload(fields: dict[str, Any]) -> bytes:
+    number = fields["ipnuma.seal.packet_high"] << 32 | fields["ipnuma.seal.packet_low"]
+    out = b"\xa0\0" + big(number, 6) + bytes.fromhex(fields["ipnuma.seal.data"])
+    return out + bytes.fromhex(fields["ipnuma.seal.tag"])
+
+
 def compact_payload(fields: dict[str, Any]) -> bytes:
     has_ack = "ipnuma.acknowledgement" in fields
     address = fields["ipnuma.compact.key"] << 28 | fields["ipnuma.compact.offset"]
@@ -45,7 +70,8 @@ def compact_payload(fields: dict[str, Any]) -> bytes:
     out += bytes.fromhex(fields["ipnuma.data"])
     if has_ack:
         out += big(fields["ipnuma.acknowledgement"], 2)
-    return out + big(crc16_ccitt_false(out) ^ fields["ipnuma.tag"], 2)
+    crc = crc16_ccitt_false(port_bytes(fields) + out)
+    return out + big(crc ^ fields["ipnuma.tag"], 2)
 
 
 def tlp_header(fields: dict[str, Any]) -> bytes:
@@ -64,7 +90,7 @@ def tlp_header(fields: dict[str, Any]) -> bytes:
 
 def error_body(fields: dict[str, Any]) -> bytes:
     out = big(fields["ipnuma.error.code"], 1) + big(fields["ipnuma.error.fmt_type"], 1)
-    out += big(fields["ipnuma.error.sequence"], 2) + bytes(2)
+    out += big(fields["ipnuma.error.sequence"], 2) + big(fields["ipnuma.error.sequence_high"], 2)
     return out + big(fields["ipnuma.error.length"], 2) + big(fields["ipnuma.error.address"], 8)
 
 
@@ -75,7 +101,8 @@ def tlp_payload(fields: dict[str, Any]) -> bytes:
     out += big(fields["ipnuma.tlp.sequence"], 2) + big(fields["ipnuma.tlp.acknowledgement"], 2)
     out += error_body(fields) if fields["ipnuma.tlp.kind"] == 1 else tlp_header(fields)
     out += bytes.fromhex(fields.get("ipnuma.data", ""))
-    return out + (crc32c(out) ^ fields["ipnuma.tag"]).to_bytes(4, "little")
+    crc = crc32c(port_bytes(fields) + out)
+    return out + (crc ^ fields["ipnuma.tag"]).to_bytes(4, "little")
 
 
 def mac(value: int) -> str:
@@ -92,13 +119,16 @@ def test_crcs_of_this_file() -> None:
 
 
 def test_frames_are_as_the_document_says(samples: dict[str, Any]) -> None:
-    compared = {"compact": 0, "tlp": 0, "error": 0}
+    compared = {"compact": 0, "tlp": 0, "error": 0, "control": 0, "sealed": 0}
+    makers = {"compact": compact_payload, "control": control_payload, "sealed": sealed_payload}
     for sample in samples["frames"]:
         kind = sample["name"].split()[0]
         if "spoilt" in sample["name"]:
             continue
         fields = sample["fields"]
-        payload = compact_payload(fields) if kind == "compact" else tlp_payload(fields)
+        payload = makers.get(kind, tlp_payload)(fields)
+        if "ipnuma.session.index" in fields:
+            assert fields["udp.srcport"] == session_port(fields)
         packet = (
             Ether(src=mac(fields["eth.src"]), dst=mac(fields["eth.dst"]))
             / IP(src=ip(fields["ip.src"]), dst=ip(fields["ip.dst"]), id=0, flags="DF", ttl=64)
@@ -109,6 +139,22 @@ def test_frames_are_as_the_document_says(samples: dict[str, Any]) -> None:
         assert bytes.fromhex(sample["bytes"]) == wanted, sample["name"]
         compared[kind] += 1
     assert min(compared.values()) > 10, compared
+
+
+def test_another_library_opens_the_seals(samples: dict[str, Any]) -> None:
+    opened = 0
+    for sample in samples["frames"]:
+        if "key" not in sample:
+            continue
+        frame = bytes.fromhex(sample["bytes"])
+        length = int.from_bytes(frame[38:40], "big") - 8
+        payload, port = frame[42 : 42 + length], frame[34:36]
+        nonce = bytes.fromhex(sample["salt"]) + payload[2:8] + port
+        cipher = AESGCM(bytes.fromhex(sample["key"]))
+        plain = cipher.decrypt(nonce, payload[8:], payload[:8])
+        assert plain == bytes.fromhex(sample["plain"]), sample["name"]
+        opened += 1
+    assert opened > 10
 
 
 def test_scapy_reads_the_headers(samples: dict[str, Any]) -> None:

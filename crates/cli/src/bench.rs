@@ -3,8 +3,9 @@
 
 use std::process::ExitCode;
 
+use rack::faults::Faults;
 use rack::run::{Options, rtl, run as run_topology};
-use rack::topology::Pair;
+use rack::topology::{NicOptions, Pair};
 use rack::{Error, Topology};
 
 use crate::{FormatArgument, RateArgument, text};
@@ -39,6 +40,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             bytes: 4,
             loops: arguments.loops,
             warmup: 10,
+            nic: NicOptions::default(),
+            faults: Faults::default(),
         });
         let options = Options {
             skip_idle,

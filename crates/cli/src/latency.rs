@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use rack::run::{nic_latency, rtl};
+use rack::topology::NicOptions;
 use rack::{Error, Picoseconds};
 use serde_json::json;
 
@@ -21,6 +22,12 @@ pub struct Arguments {
     /// Bytes of the store: 4 to 64, a multiple of 4
     #[arg(long, default_value_t = 4)]
     bytes: usize,
+    /// Without sessions
+    #[arg(long)]
+    no_resend: bool,
+    /// In sealed sessions
+    #[arg(long, conflicts_with = "no_resend")]
+    auth: bool,
     /// Step of the clock phases in picoseconds
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(50..=4_000))]
     step_ps: u64,
@@ -57,7 +64,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     for format in formats {
         let step = Picoseconds(arguments.step_ps);
         let rate = arguments.rate.into();
-        let found = nic_latency(rate, format.into(), arguments.bytes, step, &rtl)?;
+        let nic = NicOptions {
+            reliable: !arguments.no_resend,
+            auth: arguments.auth,
+            merge: false,
+        };
+        let found = nic_latency((rate, format.into()), arguments.bytes, nic, step, &rtl)?;
         let [transmit, frame, hop, receive] = found.worst.map(text::ns);
         out += &format!(
             "{:<10}{:>9}{:>9.1}{:>9}   {:<40}{:>9}{:>8}\n",

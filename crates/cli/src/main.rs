@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `ipnuma` command: the virtual rack from the command line.
+//! The `ipnuma` command: the virtual rack from the command line, and the programs of this machine over IP-NUMA.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod daemon;
+mod host;
 mod latency;
 mod live;
+mod network;
 mod paper;
 mod pingpong;
 mod platform;
+mod regions;
 mod rfc2544;
+mod run;
+mod sockets;
+mod stream;
 mod text;
 
 use std::process::ExitCode;
@@ -29,6 +36,8 @@ struct Arguments {
 enum Command {
     /// Ping-pong between two hosts, with the one-way time taken apart.
     Pingpong(pingpong::Arguments),
+    /// Hosts store to one host as fast as they can: goodput, fairness, latency, what is sent again.
+    Stream(stream::Arguments),
     /// Runs the experiments and sets the results beside the dissertation's figures.
     Paper(paper::Arguments),
     /// Latency of two NICs back to back, in all clock phases.
@@ -37,6 +46,14 @@ enum Command {
     Rfc2544(rfc2544::Arguments),
     /// The switch in RTL between TAP devices, for real programs: functional, its timing says nothing.
     Switch(live::Arguments),
+    /// Serves the programs of this machine that use IP-NUMA.
+    Daemon(daemon::Arguments),
+    /// Runs a program whose sockets go over IP-NUMA where the other end's do, too.
+    Run(run::Arguments),
+    /// The accelerated connections of this machine.
+    Sockets(sockets::Arguments),
+    /// The memory of this machine that others may use.
+    Regions(regions::Arguments),
     /// Speed of the simulation.
     Bench(bench::Arguments),
     /// Shows the constants of a platform and where they come from.
@@ -107,6 +124,8 @@ enum Failure {
     Rack(#[from] rack::Error),
     /// Of a test of the switch.
     Test(#[from] ::rfc2544::Error),
+    /// Of the daemon and what it serves.
+    Host(#[from] host::Error),
 }
 
 impl Failure {
@@ -115,6 +134,7 @@ impl Failure {
         match self {
             Self::Rack(error) => error.is_usage(),
             Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
+            Self::Host(error) => error.is_usage(),
         }
     }
 }
@@ -125,10 +145,15 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
+        Command::Stream(arguments) => stream::run(&arguments).map_err(Failure::from),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),
         Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         Command::Switch(arguments) => live::run(&arguments).map_err(Failure::from),
+        Command::Daemon(arguments) => daemon::run(&arguments).map_err(Failure::from),
+        Command::Run(arguments) => run::run(&arguments).map_err(Failure::from),
+        Command::Sockets(arguments) => sockets::run(&arguments).map_err(Failure::from),
+        Command::Regions(arguments) => regions::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
     };

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use rack::faults::Faults;
 use rack::meter::{self, Experiment};
 use rack::pcie::LinkKind;
 use rack::platform::Platform;
 use rack::record::NETWORK;
 use rack::run::{Options, Outcome, rtl, run as run_topology};
-use rack::topology::Pair;
+use rack::topology::{NicOptions, Pair};
 use rack::{Error, Picoseconds, Topology};
 use serde::{Deserialize, Serialize};
 
+mod stream;
 mod switch;
 
 use crate::{Failure, FormatArgument, RateArgument, text};
@@ -63,6 +65,8 @@ const EXPERIMENTS: &[(&str, &str)] = experiments![
     "table-6.5",
     "figure-5.10",
     "congestion",
+    "resend",
+    "incast",
 ];
 
 /// Allowed departure from what is expected, where an experiment does not say.
@@ -139,8 +143,12 @@ enum Run {
         /// Of all cables together.
         #[serde(default = "one_metre")]
         metres: f64,
+        /// In sessions.
+        #[serde(default = "yes")]
+        reliable: bool,
     },
     Rfc2544(switch::Measurement),
+    Stream(stream::Measurement),
     /// A figure of the paper for comparison; there is nothing to run.
     Published {},
     None {
@@ -182,6 +190,10 @@ enum PingpongFigure {
     OneWay,
     LoopsRatio,
     NetworkRoundTrip,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn one_metre() -> f64 {
@@ -276,6 +288,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         loops: arguments.loops,
         pingpongs: BTreeMap::new(),
         switches: switch::Switches::default(),
+        streams: stream::Streams::default(),
     };
     let mut sections = Vec::new();
     for (id, text) in texts.iter().filter(|(id, _)| wanted(id)) {
@@ -309,6 +322,7 @@ struct Runner {
     /// Mean round trip, mean one-way time, and the accesses of a packet, by rate.
     pingpongs: BTreeMap<String, PingpongResult>,
     switches: switch::Switches,
+    streams: stream::Streams,
 }
 
 /// The figure of a row, and how it came about.
@@ -450,6 +464,7 @@ impl Runner {
                 };
                 self.switches.measure(measurement, phy_ns)?
             }
+            Run::Stream(measurement) => self.streams.measure(measurement)?,
             Run::Meter {
                 experiment,
                 link: own,
@@ -463,7 +478,7 @@ impl Runner {
                 Found::new(self.meter(*experiment, link, *bytes)?, "bus meter RTL")
             }
             Run::Accesses { count } => {
-                let result = self.pingpong(RateArgument::Ten, 0, one_metre())?;
+                let result = self.pingpong(RateArgument::Ten, 0, one_metre(), true)?;
                 let value = match count {
                     Access::CpuWrite => result.cpu_writes,
                     Access::CpuRead => result.cpu_reads,
@@ -480,12 +495,13 @@ impl Runner {
                 socket,
                 switches,
                 metres,
+                reliable,
             } => {
                 let rate = match rate {
                     PingpongRate::Ten => RateArgument::Ten,
                     PingpongRate::One => RateArgument::One,
                 };
-                let result = self.pingpong(rate, *switches, *metres)?;
+                let result = self.pingpong(rate, *switches, *metres, *reliable)?;
                 let value = match figure {
                     PingpongFigure::RoundTrip => result.round_trip_ns / 1e3,
                     PingpongFigure::OneWay => result.one_way_ns / 1e3,
@@ -544,8 +560,9 @@ impl Runner {
         rate: RateArgument,
         switches: usize,
         metres: f64,
+        reliable: bool,
     ) -> Result<PingpongResult, Error> {
-        let key = format!("{} {switches} {metres}", rate.name());
+        let key = format!("{} {switches} {metres} {reliable}", rate.name());
         if let Some(result) = self.pingpongs.get(&key) {
             return Ok(*result);
         }
@@ -563,6 +580,11 @@ impl Runner {
                 self.loops.min(SWITCHED_LOOPS)
             },
             warmup: 10,
+            nic: NicOptions {
+                reliable,
+                ..NicOptions::default()
+            },
+            faults: Faults::default(),
         };
         let topology = Topology::row(pair, switches).checked()?;
         let outcome: Outcome = run_topology(&topology, &Options::default(), &rtl)?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rack::capture::{write_pcapng, write_perfetto};
+use rack::faults::FaultCounts;
 use rack::platform::Platform;
 use rack::rack::wave_file;
 use rack::record::{STAGES, Spread};
@@ -14,6 +15,7 @@ use rack::topology::{Format, MOST_SWITCHES, Pair, ProgramSpec, Rate};
 use rack::{Error, NetSpeed, Picoseconds, Topology};
 use serde::Serialize;
 
+use crate::network::{self, Sessions};
 use crate::text::{self, Summary};
 use crate::{FormatArgument, RateArgument};
 
@@ -47,6 +49,8 @@ pub struct Arguments {
     /// Draws the phases of the clocks
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    network: network::Arguments,
     /// Take hosts, NICs, cables and program from a topology file
     #[arg(long, value_name = "FILE", conflicts_with_all =
         ["bytes", "loops", "warmup", "rate", "switches", "cable_m", "platform", "format", "seed"])]
@@ -131,6 +135,15 @@ struct Report<'a> {
     tlps: u64,
     clock_edges: u64,
     run_hash: String,
+    /// What sealing adds to the median of the one-way times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seal_ns: Option<f64>,
+    /// What happened on cables with faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faults: Option<FaultCounts>,
+    /// What the sessions did about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sessions: Option<Sessions>,
 }
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {
@@ -164,6 +177,8 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
         bytes: arguments.bytes,
         loops: arguments.loops,
         warmup: arguments.warmup,
+        nic: arguments.network.nic(false),
+        faults: arguments.network.faults()?,
     };
     Topology::row(pair, arguments.switches).checked()
 }
@@ -178,6 +193,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         ..Options::default()
     };
     let outcome = run_topology(&topology, &options, &rtl)?;
+    let unsealed = if arguments.network.auth() {
+        Some(without_seals(&topology)?)
+    } else {
+        None
+    };
     if let Some(path) = &arguments.pcap {
         write_pcapng(&outcome, path)?;
     }
@@ -187,9 +207,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let switches = switch_rows(&topology, &outcome);
     let stages = breakdown(&topology, &outcome, &switches)?;
     let out = if arguments.json {
-        json(arguments, &topology, &outcome, &stages, &switches)
+        json(arguments, &topology, &outcome, &stages, &switches, unsealed)
     } else {
         let mut out = report(&topology, &outcome, &stages, &switches);
+        if let Some(unsealed) = unsealed {
+            let sealed = median(&outcome);
+            let _ = writeln!(
+                out,
+                "\none way, median: {sealed:.1} ns sealed, {unsealed:.1} ns in sessions without seals: the seal costs {:.1} ns",
+                sealed - unsealed
+            );
+        }
+        out += &sessions(&outcome);
         let waves = arguments.waves.iter().flat_map(|path| {
             let switches = outcome.switches.iter().map(|switch| &switch.name);
             let names = outcome.names.iter().chain(switches);
@@ -206,6 +235,41 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     };
     text::print(&out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Median of the one-way times, from store to poll.
+fn median(outcome: &Outcome) -> f64 {
+    Summary::of(&outcome.record.one_ways).median
+}
+
+/// The median of the same run without seals.
+fn without_seals(topology: &Topology) -> Result<f64, Error> {
+    let mut topology = topology.clone();
+    for host in &mut topology.host {
+        host.nic.auth = false;
+    }
+    let outcome = run_topology(&topology, &Options::default(), &rtl)?;
+    Ok(median(&outcome))
+}
+
+/// The sum of both NICs.
+fn sessions_of(outcome: &Outcome) -> Option<Sessions> {
+    let [one, two] = outcome.statistics.as_ref()?;
+    let mut sum = *one;
+    sum.add(two);
+    Some(Sessions::of(&sum))
+}
+
+/// What the sessions did about the faults.
+fn sessions(outcome: &Outcome) -> String {
+    let Some(sessions) = sessions_of(outcome) else {
+        return String::new();
+    };
+    let mut out = format!("\n{}\n", network::describe(&outcome.faults));
+    for (name, value) in sessions.rows() {
+        let _ = writeln!(out, "  {name:<26}{value:>10}");
+    }
+    out
 }
 
 fn rate_of(topology: &Topology) -> Rate {
@@ -367,8 +431,16 @@ fn parts(stages: &[Stage]) -> (f64, f64) {
     (sum(rtl), sum(rest))
 }
 
+/// Bytes of a message, and round trips.
+fn sizes(topology: &Topology) -> (usize, u64) {
+    match topology.program.as_ref() {
+        ProgramSpec::Pingpong { bytes, loops, .. } => (*bytes, *loops),
+        ProgramSpec::Stream { bytes, stores, .. } => (*bytes, *stores),
+    }
+}
+
 fn describe(topology: &Topology) -> String {
-    let ProgramSpec::Pingpong { bytes, loops, .. } = topology.program.as_ref();
+    let (bytes, loops) = sizes(topology);
     let nic = &topology.host[0].nic;
     let rate = match nic.rate {
         Rate::Ten => "10G",
@@ -445,8 +517,8 @@ fn beside_the_paper(
     ours: f64,
     rtl: f64,
 ) -> String {
-    let ProgramSpec::Pingpong { bytes, .. } = topology.program.as_ref();
-    if *bytes != 4 || topology.platform != "keio-2016" {
+    let (bytes, _) = sizes(topology);
+    if bytes != 4 || topology.platform != "keio-2016" {
         return "\n  The dissertation measured 4 bytes on keio-2016 only; nothing to set beside this.\n".to_owned();
     }
     let mut out = format!(
@@ -512,8 +584,9 @@ fn json(
     outcome: &Outcome,
     stages: &[Stage],
     switches: &[SwitchRow],
+    unsealed: Option<f64>,
 ) -> String {
-    let ProgramSpec::Pingpong { bytes, loops, .. } = topology.program.as_ref();
+    let (bytes, loops) = sizes(topology);
     let (rtl_ns, constants_ns) = parts(stages);
     let file = arguments
         .topology
@@ -523,8 +596,8 @@ fn json(
     let report = Report {
         topology: file.as_deref().unwrap_or(&described),
         platform: &topology.platform,
-        bytes: *bytes,
-        loops: *loops,
+        bytes,
+        loops,
         seed: topology.seed,
         round_trip_ns: Summary::of(&outcome.round_trips),
         one_way_ns: Summary::of(&outcome.record.one_ways),
@@ -537,6 +610,9 @@ fn json(
         tlps: outcome.record.counted.1,
         clock_edges: outcome.effort.edges,
         run_hash: outcome.record.digest(),
+        seal_ns: unsealed.map(|unsealed| median(outcome) - unsealed),
+        faults: outcome.statistics.map(|_| outcome.faults),
+        sessions: sessions_of(outcome),
     };
     let text = serde_json::to_string_pretty(&report).expect("numbers and strings have JSON");
     text + "\n"

@@ -55,7 +55,7 @@ fn wrong_input_is_one_sentence_and_status_2() {
             &["paper", "--only", "table-9.9"],
             "error: --only: there is no experiment `table-9.9`; choose one of table-3.2, table-3.3, table-3.4, \
              figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6, \
-             table-5.2, table-5.3, table-5.4, table-5.5, table-6.5, figure-5.10, congestion\n",
+             table-5.2, table-5.3, table-5.4, table-5.5, table-6.5, figure-5.10, congestion, resend, incast\n",
         ),
         (
             &["rfc2544", "--routes", "0"],
@@ -103,7 +103,7 @@ fn wrong_topologies_name_file_line_and_remedy() {
     assert_eq!(
         text(&output.stderr),
         format!(
-            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `program`\n"
+            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `register`, `program`\n"
         )
     );
 }

@@ -56,6 +56,10 @@ const QUIET_CYCLES: u32 = 36;
 /// The same while tags are out: longer than a pass over the tags and a register access.
 const CALM_CYCLES: u32 = 160;
 const PCIE_PERIOD_PS: u64 = 4000;
+/// How many times slower the PCIe clock of a NIC goes that is asked to save time.
+const SLOW: u64 = 8;
+/// PCIe edges without anything to do after which it does.
+const SLOW_AFTER: u32 = 64;
 
 /// The RTL in its two clock domains.
 pub struct RtlDut {
@@ -72,6 +76,9 @@ pub struct RtlDut {
     decoder: Decoder,
     quiet: u32,
     calm: u32,
+    slow_when_idle: bool,
+    /// Edges of the PCIe clock without anything to do.
+    pcie_rest: u32,
 }
 
 impl RtlDut {
@@ -108,8 +115,52 @@ impl RtlDut {
             decoder: Decoder::new(speed),
             quiet: 0,
             calm: 0,
+            slow_when_idle: false,
+            pcie_rest: 0,
             rng,
         })
+    }
+
+    /// Lets the PCIe clock go slower while only the network side works, to save time.
+    pub fn slow_when_idle(&mut self, slow: bool) {
+        self.slow_when_idle = slow;
+    }
+
+    /// Resets the NIC at any moment: what was queued and what it was sending is gone.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.beats.clear();
+        self.tlp.clear();
+        let speed = self.nic.speed();
+        self.encoder = Encoder::new(speed);
+        self.decoder = Decoder::new(speed);
+        (self.quiet, self.calm, self.pcie_rest) = (0, 0, 0);
+        self.nic.inputs.s_tlp = None;
+        self.nic.inputs.net = speed.idle();
+        self.nic.reset().map_err(|error| error.to_string())
+    }
+
+    /// Sets the signal from the PHY that says whether the line is up.
+    pub fn set_link(&mut self, up: bool) {
+        (self.quiet, self.calm) = (0, 0);
+        self.nic.inputs.link_up = up;
+    }
+
+    /// Lets time pass without clock edges, for a NIC that is quiet.
+    pub fn skip_to(&mut self, until_ps: u64) {
+        let skip = |next: &mut u64, period: u64| {
+            *next += until_ps.saturating_sub(*next).div_ceil(period) * period;
+        };
+        skip(&mut self.next_pcie_ps, PCIE_PERIOD_PS);
+        skip(&mut self.next_net_ps, self.net_period_ps);
+    }
+
+    /// The PCIe clock goes at its full speed again.
+    fn wake_pcie(&mut self) {
+        self.pcie_rest = 0;
+        let soon = self.time_ps + PCIE_PERIOD_PS;
+        if self.next_pcie_ps > soon {
+            self.next_pcie_ps = soon;
+        }
     }
 
     /// Lets the network clock tick with that of another NIC.
@@ -118,7 +169,8 @@ impl RtlDut {
         self.next_net_ps = other.next_net_ps;
     }
 
-    fn next_edge_ps(&self) -> u64 {
+    /// Time of the next edge of either clock.
+    pub fn next_edge_ps(&self) -> u64 {
         self.next_pcie_ps.min(self.next_net_ps)
     }
 
@@ -164,7 +216,13 @@ impl RtlDut {
             }
         }
         if pcie {
-            self.next_pcie_ps += PCIE_PERIOD_PS;
+            let rests = self.beats.is_empty() && !offered && out.m_tlp.is_none() && !out.busy_pcie;
+            self.pcie_rest = if rests { self.pcie_rest + 1 } else { 0 };
+            self.next_pcie_ps += if self.slow_when_idle && self.pcie_rest > SLOW_AFTER {
+                SLOW * PCIE_PERIOD_PS
+            } else {
+                PCIE_PERIOD_PS
+            };
             if ready && let Some(beat) = out.m_tlp {
                 self.take_beat(beat, events)?;
             }
@@ -214,6 +272,7 @@ impl RtlDut {
 impl Dut for RtlDut {
     fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
         (self.quiet, self.calm) = (0, 0);
+        self.wake_pcie();
         let beats = tlp.len().div_ceil(8);
         for (index, chunk) in tlp.chunks(8).enumerate() {
             let mut data = [0; 8];

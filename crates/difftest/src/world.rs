@@ -160,9 +160,11 @@ impl World {
         let entry = PcIdEntry {
             compact: percent(rng, 60),
             valid: setup || percent(rng, 92),
-            source_port: rng.random(),
+            // Ports from 0xC000 belong to sessions.
+            source_port: rng.random_range(0..0xC000),
             mac: peer.mac,
             ip: peer.ip,
+            ..PcIdEntry::default()
         };
         Self::entry_writes(reg::PC_ID_BASE, peer.id.into(), &entry.to_dws())
     }
@@ -256,6 +258,7 @@ impl World {
             last: first.saturating_add(size),
             first,
             base: base_page << 12,
+            ..RegionEntry::default()
         };
         let key = self.regions[index].0;
         self.regions[index].1 = entry;
@@ -478,7 +481,7 @@ impl World {
         let (key, _) = self.regions.choose(rng).expect("there are regions");
         let beyond_pages = reg::PAGE_MAP_BASE + 8 * self.config.pages as u32;
         let beyond_regions = reg::REGION_BASE + 32 * self.config.regions as u32;
-        let offset = match rng.random_range(0..9) {
+        let offset = match rng.random_range(0..10) {
             0 => reg::PAGE_MAP_BASE + 8 * page,
             1 => reg::PC_ID_BASE + 16 * u32::from(peer.id) + 8 * rng.random_range(0..2),
             2 => reg::REGION_BASE + 32 * u32::from(*key) + 8 * rng.random_range(0..4),
@@ -488,6 +491,16 @@ impl World {
             5 => reg::PC_ID_BASE + 16 * self.config.pc_ids as u32 + 8 * rng.random_range(0..4),
             6 if beyond_pages < 1 << reg::BAR0_ADDR_W => beyond_pages,
             7 => beyond_regions + 8 * rng.random_range(0..4),
+            // Sessions are not used here, so nothing depends on their registers.
+            8 => *[
+                reg::REG_RESEND_TICKS,
+                reg::REG_RESEND_LIMIT,
+                reg::REG_EVENT_BASE_LO,
+                reg::REG_MSI_ADDRESS_LO,
+                reg::REG_MSI_DATA,
+            ]
+            .choose(rng)
+            .expect("the list is not empty"),
             _ => reg::REG_MAC_LO,
         };
         if percent(rng, 70) {

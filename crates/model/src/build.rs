@@ -2,9 +2,9 @@
 //! The frames and TLPs that the NIC makes, written into buffers that are used again and again.
 
 use wire::{
-    COMPACT_KEY_W, COMPACT_NIBBLE, COMPACT_OFFSET_W, FMT_CPL, FMT_CPLD, FMT_MRD32, FMT_MRD64,
-    FMT_MWR32, FMT_MWR64, KIND_ERROR, KIND_TLP, MIN_FRAME_BYTES, PAYLOAD_OFFSET, TLP_MAGIC,
-    UDP_PORT, contiguous, crc16, crc32c,
+    COMPACT_KEY_W, COMPACT_NIBBLE, COMPACT_OFFSET_W, CONTROL_VOID, FMT_CPL, FMT_CPLD, FMT_MRD32,
+    FMT_MRD64, FMT_MWR32, FMT_MWR64, KIND_ERROR, KIND_TLP, MIN_FRAME_BYTES, PAYLOAD_OFFSET,
+    SessionPort, TLP_MAGIC, UDP_PORT, contiguous, crc16, crc16_from, crc32c, crc32c_from,
 };
 
 use crate::bytes::put48;
@@ -24,6 +24,24 @@ pub struct Route {
     pub source_port: u16,
     /// Epoch of the sender.
     pub epoch: u8,
+    /// An acknowledgement to take along.
+    pub acknowledgement: Option<u16>,
+}
+
+/// End code of the `compact` format without tag; the source port of a session is under it.
+pub fn end_code_16(port: u16, payload: &[u8]) -> u16 {
+    match SessionPort::from_port(port) {
+        Some(_) => crc16_from(port, payload),
+        None => crc16(payload),
+    }
+}
+
+/// End code of the `tlp` format without tag; the source port of a session is under it.
+pub fn end_code_32(port: u16, payload: &[u8]) -> u32 {
+    match SessionPort::from_port(port) {
+        Some(_) => crc32c_from(port, payload),
+        None => crc32c(payload),
+    }
 }
 
 fn begin(out: &mut Vec<u8>, route: &Route) {
@@ -39,6 +57,12 @@ fn begin(out: &mut Vec<u8>, route: &Route) {
     out.extend_from_slice(&UDP_PORT.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
     debug_assert_eq!(out.len(), PAYLOAD_OFFSET);
+}
+
+/// The upper half of the number of a sequenced frame, which only sessions have.
+fn fold(route: &Route, request: &Request) -> u16 {
+    let session = SessionPort::from_port(route.source_port);
+    session.map_or(0, |_| (request.sequence >> 16) as u16)
 }
 
 fn finish(out: &mut Vec<u8>) {
@@ -78,25 +102,46 @@ pub fn compact(
     let offset = u64::from(request.offset) | u64::from(lead);
     let address = u64::from(request.key) << COMPACT_OFFSET_W | offset;
     begin(out, route);
-    out.push(COMPACT_NIBBLE << 4 | trail);
-    out.extend_from_slice(&request.sequence.to_be_bytes());
+    let acknowledged = u8::from(route.acknowledgement.is_some());
+    out.push(COMPACT_NIBBLE << 4 | acknowledged << 3 | trail);
+    out.extend_from_slice(&(request.sequence as u16).to_be_bytes());
     out.extend_from_slice(&address.to_be_bytes()[3..]);
     out.extend_from_slice(data);
-    let code = crc16(&out[PAYLOAD_OFFSET..]) ^ tag;
+    if let Some(acknowledgement) = route.acknowledgement {
+        out.extend_from_slice(&acknowledgement.to_be_bytes());
+    }
+    let code = end_code_16(route.source_port, &out[PAYLOAD_OFFSET..]) ^ tag ^ fold(route, request);
     out.extend_from_slice(&code.to_be_bytes());
     finish(out);
 }
 
-fn tlp_header(out: &mut Vec<u8>, kind: u8, epoch: u8, sequence: Option<u16>) {
-    out.extend_from_slice(&TLP_MAGIC.to_be_bytes());
-    out.push(kind << 4 | u8::from(sequence.is_some()));
-    out.push(epoch);
-    out.extend_from_slice(&sequence.unwrap_or(0).to_be_bytes());
-    out.extend_from_slice(&[0; 2]);
+/// A control frame of a session: its code, and the number that it carries.
+pub fn control(out: &mut Vec<u8>, route: &Route, code: u8, number: u32) {
+    let (sequence, expected) = match code {
+        CONTROL_VOID => (number, 0),
+        _ => (0, number),
+    };
+    begin(out, route);
+    out.push(COMPACT_NIBBLE << 4 | 0b0100 | code);
+    out.extend_from_slice(&(sequence as u16).to_be_bytes());
+    out.extend_from_slice(&expected.to_be_bytes());
+    out.push(0);
+    let code = end_code_16(route.source_port, &out[PAYLOAD_OFFSET..]) ^ (sequence >> 16) as u16;
+    out.extend_from_slice(&code.to_be_bytes());
+    finish(out);
 }
 
-fn tlp_end(out: &mut Vec<u8>, tag: u16) {
-    let code = crc32c(&out[PAYLOAD_OFFSET..]) ^ u32::from(tag);
+fn tlp_header(out: &mut Vec<u8>, kind: u8, route: &Route, sequence: Option<u16>) {
+    out.extend_from_slice(&TLP_MAGIC.to_be_bytes());
+    let acknowledged = u8::from(route.acknowledgement.is_some());
+    out.push(kind << 4 | acknowledged << 1 | u8::from(sequence.is_some()));
+    out.push(route.epoch);
+    out.extend_from_slice(&sequence.unwrap_or(0).to_be_bytes());
+    out.extend_from_slice(&route.acknowledgement.unwrap_or(0).to_be_bytes());
+}
+
+fn tlp_end(out: &mut Vec<u8>, route: &Route, tag: u16) {
+    let code = end_code_32(route.source_port, &out[PAYLOAD_OFFSET..]) ^ u32::from(tag);
     out.extend_from_slice(&code.to_le_bytes());
     finish(out);
 }
@@ -108,38 +153,39 @@ fn dw0(out: &mut Vec<u8>, fmt_type: u8, tc: u8, length: u16) {
 /// A store or load in the `tlp` format.
 pub fn tlp_request(out: &mut Vec<u8>, route: &Route, request: &Request, tag: u16, data: &[u8]) {
     begin(out, route);
-    tlp_header(out, KIND_TLP, route.epoch, Some(request.sequence));
+    tlp_header(out, KIND_TLP, route, Some(request.sequence as u16));
     dw0(out, request.fmt_type, 0, request.dws as u16);
-    out.extend_from_slice(&[0, 0, request.tag, request.last_be << 4 | request.first_be]);
+    out.extend_from_slice(&request.number.to_be_bytes());
+    out.extend_from_slice(&[request.tag, request.last_be << 4 | request.first_be]);
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&request.key.to_be_bytes());
     out.extend_from_slice(&request.offset.to_be_bytes());
     out.extend_from_slice(data);
-    tlp_end(out, tag);
+    tlp_end(out, route, tag ^ fold(route, request));
 }
 
 /// A completion in the `tlp` format.
 pub fn tlp_completion(out: &mut Vec<u8>, route: &Route, completion: &Completion, data: &[u8]) {
     begin(out, route);
-    tlp_header(out, KIND_TLP, route.epoch, None);
-    completion_dws(out, 0, 0, (0, completion.tag), completion);
+    tlp_header(out, KIND_TLP, route, None);
+    completion_dws(out, 0, 0, (completion.number, completion.tag), completion);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(data);
-    tlp_end(out, 0);
+    tlp_end(out, route, 0);
 }
 
 /// An error packet about a refused operation.
 pub fn error_packet(out: &mut Vec<u8>, route: &Route, code: u8, request: &Request) {
     begin(out, route);
-    tlp_header(out, KIND_ERROR, route.epoch, None);
+    tlp_header(out, KIND_ERROR, route, None);
     out.extend_from_slice(&[code, request.fmt_type]);
-    out.extend_from_slice(&request.sequence.to_be_bytes());
-    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&(request.sequence as u16).to_be_bytes());
+    out.extend_from_slice(&((request.sequence >> 16) as u16).to_be_bytes());
     out.extend_from_slice(&(request.dws as u16).to_be_bytes());
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&request.key.to_be_bytes());
     out.extend_from_slice(&request.offset.to_be_bytes());
-    tlp_end(out, 0);
+    tlp_end(out, route, 0);
 }
 
 /// The reply to the ARP request in `request`, a frame of at least 42 bytes.

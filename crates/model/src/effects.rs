@@ -13,6 +13,10 @@ pub enum TlpSource {
     Refusal,
     /// Completions of loads that nobody answered.
     LoadTimeout,
+    /// Events for the ring in local memory.
+    Events,
+    /// Interrupts.
+    Msi,
 }
 
 /// The part of the NIC that a frame comes from. Frames of one source are in order.
@@ -26,6 +30,10 @@ pub enum FrameSource {
     Refusals,
     /// ARP replies.
     Arp,
+    /// Acknowledgements in frames of their own.
+    Control,
+    /// Frames of sessions that are sent again, voids among them.
+    Resend,
 }
 
 /// Takes what the NIC sends. The bytes are only lent: nothing is allocated for them.

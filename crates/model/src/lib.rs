@@ -24,11 +24,14 @@
 //! ```
 //!
 //! It is the golden model of the differential test against the RTL, and meant as the engine of a
-//! NIC in software: nothing is allocated for an operation, except while it waits for a DMA tag.
+//! NIC in software: nothing is allocated for an operation, except while it waits for a DMA tag, and
+//! for the first time that a slot of the send buffer is used.
 //!
-//! What it does not do: time other than the microseconds of [`Nic::tick`], the limits of the
-//! hardware's queues for frames to the wire (so `deny_dropped`, `arp_dropped` and `tx_underrun`
-//! stay 0), and operations in parallel: each input is worked off before the next.
+//! What it does not do: time other than the microseconds of [`Nic::tick`] and the ticks of
+//! [`Nic::tick_net`], so the frames of a session are not paced; the limits of the hardware's queues
+//! for frames to the wire (so `deny_dropped`, `arp_dropped` and `tx_underrun` stay 0) and of stores
+//! that wait for their session; several stores in one frame; and operations in parallel: each input
+//! is worked off before the next.
 //!
 //! The switch has a model of its own: [`switch::SwitchModel`].
 #![forbid(unsafe_code)]
@@ -37,11 +40,13 @@ mod build;
 mod bytes;
 mod counters;
 mod effects;
+mod events;
 mod memory;
 mod nic;
 mod registers;
 mod requester;
 mod server;
+mod session;
 pub mod switch;
 mod tables;
 mod tags;

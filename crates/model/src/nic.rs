@@ -7,9 +7,11 @@ use wire::{PageMapEntry, PcIdEntry, PcieCounter, RegionEntry};
 
 use crate::counters::Counters;
 use crate::effects::{Sink, TlpSource};
+use crate::events::Notices;
 use crate::registers::Registers;
 use crate::requester::STATUS_CA;
 use crate::server::Waiting;
+use crate::session::{Mark, Outgoing, Sessions, Ticket};
 use crate::tables::Table;
 use crate::tags::TagPool;
 use crate::verdict::{Completion, Peer};
@@ -34,6 +36,12 @@ pub struct Config {
     pub dma_tags: usize,
     /// Accepted operations that may wait for a DMA tag.
     pub rx_slots: usize,
+    /// Sessions; a power of two, 256 at most.
+    pub sessions: usize,
+    /// Frames of all sessions that may wait for their acknowledgement.
+    pub send_slots: usize,
+    /// Whether sessions can be sealed.
+    pub auth: bool,
     /// Longest good frame with FCS, bytes.
     pub max_frame: usize,
     /// Own bus, device and function number.
@@ -49,6 +57,9 @@ impl Default for Config {
             load_tags: 32,
             dma_tags: 8,
             rx_slots: 32,
+            sessions: 64,
+            send_slots: 128,
+            auth: true,
             max_frame: 1518,
             completer_id: 0,
         }
@@ -70,6 +81,33 @@ pub struct Load {
     pub lower_address: u8,
     /// Who may answer.
     pub peer_ip: u32,
+    /// Bytes still to come, of a load in a session.
+    pub remaining: u16,
+    /// When it was sent last, in microseconds.
+    pub sent_us: u32,
+    /// How to send it again, in a session.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl Load {
+    /// How to send it again: only what has not come yet is asked for, so that it does not matter how its host splits
+    /// the answer.
+    fn rest(&self) -> Option<Ticket> {
+        let mut ticket = self.ticket?;
+        let request = &mut ticket.operation.request;
+        if self.remaining != self.byte_count {
+            let left = usize::from(self.remaining).div_ceil(4);
+            request.offset += 4 * (request.dws - left) as u32;
+            request.dws = left;
+            request.first_be = 0xF;
+            if left == 1 {
+                // All bytes up to the last one.
+                request.first_be = 0xF >> ((4 - self.remaining % 4) % 4);
+                request.last_be = 0;
+            }
+        }
+        Some(ticket)
+    }
 }
 
 /// A DMA read on behalf of a load from the network.
@@ -83,6 +121,10 @@ pub struct DmaRead {
     pub byte_count: u16,
     /// Lower address of its first byte.
     pub lower_address: u8,
+    /// The session that the load came in.
+    pub session: Option<u8>,
+    /// What tells it apart from others with its tag, in a session.
+    pub number: u16,
 }
 
 /// Functional model of one NIC.
@@ -99,8 +141,18 @@ pub struct Nic {
     pub(crate) dma_tags: TagPool<DmaRead>,
     pub(crate) sequences: Vec<u16>,
     pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) sessions: Sessions,
+    /// Stores, loads and flushes that wait for their session, or behind one that does.
+    pub(crate) outgoing: VecDeque<Outgoing>,
+    /// Memory of data that waited there.
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) marks: VecDeque<Mark>,
+    pub(crate) notices: Notices,
+    pub(crate) link_up: bool,
     /// The TLP or frame in the making.
     pub(crate) buffer: Vec<u8>,
+    /// A sealed frame that was opened.
+    pub(crate) opened: Vec<u8>,
 }
 
 impl Nic {
@@ -108,7 +160,7 @@ impl Nic {
     pub fn new(config: Config) -> Self {
         Self {
             now_us: 0,
-            registers: Registers::new(config.pages, config.pc_ids, config.regions),
+            registers: Registers::new(&config),
             pages: Table::new(config.pages),
             pc_ids: Table::new(config.pc_ids),
             regions: Table::new(config.regions),
@@ -117,7 +169,14 @@ impl Nic {
             dma_tags: TagPool::new(config.dma_tags, DMA_GENERATION_BITS),
             sequences: vec![0; config.pc_ids],
             waiting: VecDeque::new(),
+            sessions: Sessions::new(config.sessions, config.send_slots),
+            outgoing: VecDeque::new(),
+            spare: Vec::new(),
+            marks: VecDeque::new(),
+            notices: Notices::default(),
+            link_up: true,
             buffer: Vec::new(),
+            opened: Vec::new(),
             config,
         }
     }
@@ -147,6 +206,36 @@ impl Nic {
         self.dma_tags.iter()
     }
 
+    /// The sessions, as they stand.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Microseconds until something is due by [`Nic::tick`].
+    pub fn us_deadline(&self) -> Option<u32> {
+        let timeout = self.registers.read_timeout_us;
+        let left = |since: u32, limit: u32| limit.saturating_sub(self.now_us.wrapping_sub(since));
+        let loads = self.load_tags.iter().map(|(_, start, load)| {
+            let end = left(start, timeout);
+            let retry = self.registers.load_retry_us;
+            match load.ticket {
+                Some(_) if retry != 0 => end.min(left(load.sent_us, retry)),
+                _ => end,
+            }
+        });
+        let reads = self
+            .dma_tags
+            .iter()
+            .map(|(_, start, _)| left(start, timeout));
+        loads.chain(reads).chain(self.interrupt_due()).min()
+    }
+
+    /// Whether nothing is under way: no frame waits for an acknowledgement or its session, no read for its answer, no
+    /// interrupt for its time. Events that wait for room in the ring are software's business.
+    pub fn is_quiet(&self) -> bool {
+        self.outgoing.is_empty() && self.net_deadline().is_none() && self.us_deadline().is_none()
+    }
+
     /// Accepted operations that wait for a free DMA tag.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -164,6 +253,7 @@ impl Nic {
             self.counters.count_pcie(PcieCounter::DmaReadTimeout);
             let completion = Completion {
                 tag: read.net_tag,
+                number: read.number,
                 status: STATUS_CA,
                 byte_count: read.byte_count,
                 lower_address: read.lower_address,
@@ -172,6 +262,31 @@ impl Nic {
             };
             self.send_completion(&read, &completion, &[], out);
         }
+        self.retry_loads(out);
+        self.send_interrupt(out);
         self.serve_waiting(out);
+    }
+
+    /// Sends the loads of sessions again that have waited long enough.
+    fn retry_loads(&mut self, out: &mut impl Sink) {
+        let (now_us, retry) = (self.now_us, self.registers.load_retry_us);
+        if retry == 0 {
+            return;
+        }
+        let late =
+            |load: &Load| load.ticket.is_some() && now_us.wrapping_sub(load.sent_us) >= retry;
+        loop {
+            let mut loads = self.load_tags.iter();
+            let tag = loads.find_map(|(tag, _, load)| late(load).then_some(tag));
+            drop(loads);
+            let Some(load) = tag.and_then(|tag| self.load_tags.get_mut(tag)) else {
+                return;
+            };
+            load.sent_us = now_us;
+            if let Some(ticket) = load.rest() {
+                self.counters.count_pcie(PcieCounter::LoadRetry);
+                self.submit(&ticket, &[], out);
+            }
+        }
     }
 }

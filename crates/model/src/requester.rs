@@ -3,14 +3,16 @@
 //! the table "Behaviour of the PCIe side" in `docs/architecture.md`.
 
 use wire::{
-    FMT_CPL, FMT_CPLD, FMT_MRD64, FMT_MWR64, PcieCounter, TlpView, first_byte, read_byte_count,
-    registers as reg,
+    FMT_CPL, FMT_CPLD, FMT_MRD64, FMT_MWR64, KeyEntry, PcieCounter, SessionEntry, SessionStatus,
+    TlpView, first_byte, read_byte_count, registers as reg,
 };
 
 use crate::build::{self, Route};
 use crate::bytes::be16;
 use crate::effects::{FrameSource, Sink, TlpSource};
 use crate::nic::{DmaRead, Load, Nic};
+use crate::session::Ticket;
+use crate::session::sender::Operation;
 use crate::verdict::{Completion, Identity, Peer, Request};
 
 /// BAR of registers, tables and counters.
@@ -83,6 +85,7 @@ impl Nic {
     ) {
         let completion = Completion {
             tag: 0,
+            number: 0,
             status,
             byte_count: load.byte_count,
             lower_address: load.lower_address,
@@ -132,21 +135,14 @@ impl Nic {
         }
 
         let through_gateway = (peer.ip ^ self.registers.ip) & self.registers.netmask != 0;
+        let session = u8::try_from(pc_id)
+            .ok()
+            .filter(|session| peer.session && usize::from(*session) < self.sessions.len());
         let next_hop = if through_gateway {
             self.registers.gateway_mac
         } else {
             peer.mac
         };
-        let route = Route {
-            from: self.identity(),
-            to: Peer {
-                mac: next_hop,
-                ip: peer.ip,
-            },
-            source_port: peer.source_port,
-            epoch: self.registers.epoch,
-        };
-        let sequence = &mut self.sequences[pc_id];
         let request = Request {
             fmt_type: if is_read { FMT_MRD64 } else { FMT_MWR64 },
             key: entry.key(),
@@ -155,24 +151,34 @@ impl Nic {
             first_be: view.first_be(),
             last_be: view.last_be(),
             tag,
-            sequence: *sequence,
+            number: match session {
+                Some(_) if is_read => self.load_tags.number(tag).unwrap_or(0),
+                _ => 0,
+            },
+            sequence: 0,
         };
-        *sequence = sequence.wrapping_add(1);
-        match build::compact_form(&request).filter(|_| peer.compact) {
-            Some(form) => {
-                let data = view.data();
-                build::compact(&mut self.buffer, &route, &request, form, entry.tag, data);
-            }
-            None => {
-                build::tlp_request(&mut self.buffer, &route, &request, entry.tag, view.data());
-            }
+        let ticket = Ticket {
+            operation: Operation {
+                form: build::compact_form(&request).filter(|_| peer.compact),
+                request,
+                to: Peer {
+                    mac: next_hop,
+                    ip: peer.ip,
+                },
+                tag: entry.tag,
+            },
+            session,
+            pc_id: entry.pc_id,
+            source_port: peer.source_port,
+        };
+        if is_read
+            && session.is_some()
+            && let Some(load) = self.load_tags.get_mut(tag)
+        {
+            load.ticket = Some(ticket);
+            load.sent_us = self.now_us;
         }
-        self.counters.count_net(if is_read {
-            wire::NetCounter::TxLoad
-        } else {
-            wire::NetCounter::TxStore
-        });
-        out.frame(FrameSource::Requester, &self.buffer);
+        self.submit(&ticket, view.data(), out);
     }
 
     fn register_operation(&mut self, view: &TlpView<'_>, is_read: bool, out: &mut impl Sink) {
@@ -195,6 +201,7 @@ impl Nic {
             let load = load_of(view, 0);
             let completion = Completion {
                 tag: 0,
+                number: 0,
                 status: 0,
                 byte_count: load.byte_count,
                 lower_address: load.lower_address,
@@ -220,7 +227,7 @@ impl Nic {
             };
             let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             let done = if enables == 0xF {
-                self.write_register(offset + 4 * dw, value)
+                self.write_register(offset + 4 * dw, value, out)
             } else {
                 None
             };
@@ -236,6 +243,20 @@ impl Nic {
             reg::PAGE_MAP_BASE.. => self.pages.read_dw((offset - reg::PAGE_MAP_BASE) as usize),
             reg::REGION_BASE.. => self.regions.read_dw((offset - reg::REGION_BASE) as usize),
             reg::PC_ID_BASE.. => self.pc_ids.read_dw((offset - reg::PC_ID_BASE) as usize),
+            reg::SESSION_STATUS_BASE.. => {
+                let at = (offset - reg::SESSION_STATUS_BASE) as usize;
+                let session = u8::try_from(at / SessionStatus::BYTES).ok()?;
+                let status = self.session_status(session)?;
+                Some(status.to_dws()[at % SessionStatus::BYTES / 4])
+            }
+            reg::KEY_BASE.. => {
+                let session = (offset - reg::KEY_BASE) as usize / KeyEntry::BYTES;
+                (session < self.sessions.len()).then_some(0)
+            }
+            reg::SESSION_BASE.. => {
+                let at = (offset - reg::SESSION_BASE) as usize;
+                self.sessions.table.read_dw(at)
+            }
             reg::NET_COUNTER_BASE.. => counter(self.counters.net_window(), reg::NET_COUNTER_BASE),
             reg::PCIE_COUNTER_BASE.. => {
                 counter(self.counters.pcie_window(), reg::PCIE_COUNTER_BASE)
@@ -244,7 +265,7 @@ impl Nic {
         }
     }
 
-    fn write_register(&mut self, offset: u32, value: u32) -> Option<()> {
+    fn write_register(&mut self, offset: u32, value: u32, out: &mut impl Sink) -> Option<()> {
         match offset {
             reg::PAGE_MAP_BASE.. => {
                 let at = (offset - reg::PAGE_MAP_BASE) as usize;
@@ -258,8 +279,31 @@ impl Nic {
                 let at = (offset - reg::PC_ID_BASE) as usize;
                 self.pc_ids.write_dw(at, value)
             }
+            reg::SESSION_STATUS_BASE.. => None,
+            reg::KEY_BASE.. => {
+                let at = (offset - reg::KEY_BASE) as usize;
+                self.sessions.write_key(at, value)
+            }
+            reg::SESSION_BASE.. => {
+                let at = (offset - reg::SESSION_BASE) as usize;
+                self.sessions.table.write_dw(at, value)?;
+                if at % SessionEntry::BYTES == SessionEntry::BYTES - 4 {
+                    self.begin_session((at / SessionEntry::BYTES) as u8, out);
+                }
+                Some(())
+            }
             reg::PCIE_COUNTER_BASE.. => None,
-            _ => self.registers.write(offset, value),
+            _ => {
+                self.registers.write(offset, value)?;
+                match offset {
+                    reg::REG_FLUSH => self.flush(value as u16, (value >> 16) as u16, out),
+                    reg::REG_EVENT_LOG2 => self.empty_ring(),
+                    reg::REG_EVENT_TAIL => self.write_events(out),
+                    reg::REG_WINDOW => self.send_waiting(out),
+                    _ => {}
+                }
+                Some(())
+            }
         }
     }
 
@@ -268,6 +312,7 @@ impl Nic {
         let status = be16(tlp, 4 + 2);
         let mut completion = Completion {
             tag: tlp[10],
+            number: 0,
             status: (status >> 13) as u8,
             byte_count: status & 0xFFF,
             lower_address: tlp[11] & 0x7F,
@@ -287,6 +332,7 @@ impl Nic {
             self.dma_tags.free(completion.tag);
         }
         completion.tag = read.net_tag;
+        completion.number = read.number;
         self.send_completion(&read, &completion, data, out);
         self.serve_waiting(out);
     }
@@ -298,10 +344,24 @@ impl Nic {
         data: &[u8],
         out: &mut impl Sink,
     ) {
-        let route = self.reply_route(read.peer);
+        let Some(route) = self.answer_route(read.peer, read.session) else {
+            return;
+        };
         build::tlp_completion(&mut self.buffer, &route, completion, data);
         self.counters.count_net(wire::NetCounter::TxCompletion);
-        out.frame(FrameSource::Completions, &self.buffer);
+        self.send_frame(FrameSource::Completions, read.session, out);
+    }
+
+    /// How an answer to a frame is addressed; `None`, and counted, if its session is no longer there.
+    pub(crate) fn answer_route(&mut self, to: Peer, session: Option<u8>) -> Option<Route> {
+        let Some(session) = session else {
+            return Some(self.reply_route(to));
+        };
+        let route = self.session_route(session, to);
+        if route.is_none() {
+            self.counters.count_net(wire::NetCounter::TxLost);
+        }
+        route
     }
 
     pub(crate) fn reply_route(&self, to: Peer) -> Route {
@@ -310,6 +370,7 @@ impl Nic {
             to,
             source_port: wire::UDP_PORT,
             epoch: self.registers.epoch,
+            acknowledgement: None,
         }
     }
 
@@ -330,21 +391,28 @@ fn load_of(view: &TlpView<'_>, peer_ip: u32) -> Load {
         byte_count: read_byte_count(view.length(), view.first_be(), view.last_be()),
         lower_address: view.address_field() as u8 & 0x7C | first_byte(view.first_be()),
         peer_ip,
+        remaining: read_byte_count(view.length(), view.first_be(), view.last_be()),
+        sent_us: 0,
+        ticket: None,
     }
 }
 
-/// Whether no further completion of the same read follows.
-pub(crate) fn is_last(completion: &Completion) -> bool {
+/// Bytes of the read that a completion brings.
+pub(crate) fn carried(completion: &Completion) -> u16 {
     let carried = if completion.has_data {
         4 * completion.length
     } else {
         0
     };
-    // Bytes before the lower address are in the first DW, but not counted. A count of 0 is 4096.
-    let carried = carried.saturating_sub(u16::from(completion.lower_address & 3));
+    // Bytes before the lower address are in the first DW, but not counted.
+    carried.saturating_sub(u16::from(completion.lower_address & 3))
+}
+
+/// Whether no further completion of the same read follows.
+pub(crate) fn is_last(completion: &Completion) -> bool {
     let byte_count = match completion.byte_count {
         0 => 4096,
         count => count,
     };
-    completion.status != 0 || byte_count <= carried
+    completion.status != 0 || byte_count <= carried(completion)
 }

@@ -6,12 +6,28 @@ use wire::{FCS_BYTES, FMT_MWR64, NetCounter, PcieCounter, fcs};
 use crate::build;
 use crate::bytes::{be16, be32, be48};
 use crate::effects::{FrameSource, Sink, TlpSource};
-use crate::nic::{DmaRead, Nic};
-use crate::requester::is_last;
-use crate::verdict::{Completion, Peer, Request, Verdict, judge};
+use crate::events::Event;
+use crate::nic::{DmaRead, Load, Nic};
+use crate::requester::{carried, is_last};
+use crate::session::Opened;
+use crate::verdict::{
+    Completion, Context, Judged, Peer, Place, Request, Verdict, judge, sealed_payload,
+};
 
 /// Shortest good frame with FCS, bytes.
 const MIN_FRAME: usize = 64;
+
+/// Who refused, in the event of an error report outside of sessions.
+const NO_SESSION: u16 = 0xFFFF;
+
+/// Whether a completion brings the bytes of a load that come next, or ends it. The zeros of a refused load count whole
+/// DWs, whatever the byte enables, so there may be more of them than were asked for.
+fn continues(load: &Load, completion: &Completion) -> bool {
+    let zeros = load.remaining == load.byte_count
+        && completion.byte_count > load.remaining
+        && carried(completion) == completion.byte_count;
+    completion.status != 0 || completion.byte_count == load.remaining || zeros
+}
 
 /// What the PHY had to say about a frame, beyond its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,8 +44,20 @@ pub enum LineFault {
 /// An operation that waits for a free DMA tag, or behind one that does.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
-    Request(Peer, Request, u64, Vec<u8>),
-    Completion(Peer, Completion, Vec<u8>),
+    Request(Arrival, Vec<u8>),
+    Completion(Peer, Option<u8>, Completion, Vec<u8>),
+}
+
+/// An accepted store or load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    peer: Peer,
+    session: Option<u8>,
+    request: Request,
+    /// Local address.
+    address: u64,
+    /// The region asks for an interrupt.
+    notify: bool,
 }
 
 impl Nic {
@@ -41,13 +69,42 @@ impl Nic {
         fault: LineFault,
         out: &mut impl Sink,
     ) -> NetCounter {
-        let end = self.mac_verdict(frame, fault).unwrap_or_else(|| {
-            let body = &frame[..frame.len() - FCS_BYTES];
-            let verdict = judge(body, self.identity(), &self.regions);
-            self.act(body, verdict, out)
-        });
+        let end = match self.mac_verdict(frame, fault) {
+            Some(counter) => counter,
+            None => self.pass(&frame[..frame.len() - FCS_BYTES], out),
+        };
         self.counters.count_net(end);
         self.counters.count_net(NetCounter::RxFrames);
+        end
+    }
+
+    /// Takes a frame without FCS that another MAC found good, such as that of the kernel under a NIC in software, and
+    /// returns the counter that it ended in.
+    pub fn frame_from_mac(&mut self, frame: &[u8], out: &mut impl Sink) -> NetCounter {
+        let end = if frame.len() + FCS_BYTES < MIN_FRAME {
+            NetCounter::RxRunt
+        } else if frame.len() + FCS_BYTES > self.config.max_frame {
+            NetCounter::RxGiant
+        } else {
+            self.pass(frame, out)
+        };
+        self.counters.count_net(end);
+        self.counters.count_net(NetCounter::RxFrames);
+        end
+    }
+
+    /// Takes a frame that the MAC found good, sealed or not.
+    fn pass(&mut self, body: &[u8], out: &mut impl Sink) -> NetCounter {
+        let mut room = std::mem::take(&mut self.opened);
+        let end = match self.open(body, &mut room) {
+            None => self.take(body, false, out),
+            Some(Ok((session, packet))) => {
+                self.sessions.opened(session, packet);
+                self.take(&room, true, out)
+            }
+            Some(Err(())) => NetCounter::RxBadSeal,
+        };
+        self.opened = room;
         end
     }
 
@@ -55,14 +112,40 @@ impl Nic {
     pub fn verdict(&self, frame: &[u8], fault: LineFault) -> NetCounter {
         self.mac_verdict(frame, fault).unwrap_or_else(|| {
             let body = &frame[..frame.len() - FCS_BYTES];
-            match judge(body, self.identity(), &self.regions) {
+            let mut room = Vec::new();
+            let judged = match self.open(body, &mut room) {
+                None => judge(body, &self.context(false)),
+                Some(Ok(_)) => judge(&room, &self.context(true)),
+                Some(Err(())) => return NetCounter::RxBadSeal,
+            };
+            match judged.verdict {
                 Verdict::Drop(counter) | Verdict::Deny(counter, ..) => counter,
                 Verdict::Error(..) => NetCounter::RxErrorReport,
+                Verdict::Void => NetCounter::RxVoid,
+                Verdict::Acknowledgement(..) => NetCounter::RxAck,
                 _ if self.slots_full() => NetCounter::RxOverflow,
                 Verdict::Request(_, request, ..) => request.accepted_as(),
                 Verdict::Completion(..) => NetCounter::RxCompletion,
             }
         })
+    }
+
+    fn context(&self, sealed: bool) -> Context<'_> {
+        Context {
+            me: self.identity(),
+            regions: &self.regions,
+            sessions: &self.sessions,
+            sealed,
+        }
+    }
+
+    /// Opens a sealed frame for this NIC, if sealed frames are opened at all.
+    fn open(&self, body: &[u8], room: &mut Vec<u8>) -> Option<Opened> {
+        if !self.registers.auth() || !self.config.auth {
+            return None;
+        }
+        let end = sealed_payload(body, self.identity())?;
+        Some(end.map_or(Err(()), |end| self.sessions.open(body, end, room)))
     }
 
     fn mac_verdict(&self, frame: &[u8], fault: LineFault) -> Option<NetCounter> {
@@ -79,8 +162,35 @@ impl Nic {
         }
     }
 
-    fn act(&mut self, frame: &[u8], verdict: Verdict, out: &mut impl Sink) -> NetCounter {
-        match verdict {
+    /// Takes a frame that the MAC found good; `sealed` if it came sealed and was opened.
+    fn take(&mut self, frame: &[u8], sealed: bool, out: &mut impl Sink) -> NetCounter {
+        let judged = judge(frame, &self.context(sealed));
+        let (session, order) = (judged.session, judged.order);
+        let acknowledgement = judged.acknowledgement;
+        let sequenced = matches!(judged.verdict, Verdict::Request(..) | Verdict::Void);
+        let counter = self.act(frame, judged, out);
+        if let Some(session) = session {
+            let every = self.registers.window >> 8 & 0xFF;
+            let state = &mut self.sessions.sessions[usize::from(session)].receiver;
+            match order {
+                Place::Old => state.again(),
+                Place::Ahead(sequence) => state.ahead(sequence),
+                Place::InTurn if sequenced && counter != NetCounter::RxOverflow => {
+                    state.take(every);
+                    if let Some(low) = acknowledgement {
+                        self.acknowledged_short(session, low, out);
+                    }
+                }
+                Place::InTurn => {}
+            }
+            self.answer(session, out);
+        }
+        counter
+    }
+
+    fn act(&mut self, frame: &[u8], judged: Judged, out: &mut impl Sink) -> NetCounter {
+        let session = judged.session;
+        match judged.verdict {
             Verdict::Drop(counter) => {
                 if counter == NetCounter::RxArp {
                     self.arp(frame, out);
@@ -88,32 +198,63 @@ impl Nic {
                 counter
             }
             Verdict::Deny(counter, code, peer, request) => {
-                self.deny(code, peer, &request, out);
+                if let Some(session) = session {
+                    let state = &mut self.sessions.sessions[usize::from(session)];
+                    state.receiver.refuse(code, &request);
+                }
+                self.deny(code, peer, session, &request, out);
                 counter
             }
             Verdict::Error(peer, report) => {
                 self.registers.last_error = (report, peer.ip);
+                match session {
+                    Some(session) => self.refused(session, &report, out),
+                    None => {
+                        let event = Event {
+                            code: report.code,
+                            op: report.fmt_type,
+                            number: report.sequence as u16,
+                            who: NO_SESSION,
+                            address: report.address,
+                        };
+                        self.tell(event, out);
+                    }
+                }
                 NetCounter::RxErrorReport
+            }
+            Verdict::Void => NetCounter::RxVoid,
+            Verdict::Acknowledgement(next, missing) => {
+                if let Some(session) = session {
+                    self.acknowledged(session, next, missing, out);
+                }
+                NetCounter::RxAck
             }
             Verdict::Request(..) | Verdict::Completion(..) if self.slots_full() => {
                 NetCounter::RxOverflow
             }
-            Verdict::Request(peer, request, address, data) => {
+            Verdict::Request(peer, request, address, notify, data) => {
                 let data = &frame[data];
+                let arrival = Arrival {
+                    peer,
+                    session,
+                    request,
+                    address,
+                    notify,
+                };
                 if !self.must_wait(&request) {
-                    self.serve(peer, &request, address, data, out);
+                    self.serve(&arrival, data, out);
                 } else {
-                    let waiting = Waiting::Request(peer, request.clone(), address, data.to_vec());
-                    self.waiting.push_back(waiting);
+                    self.waiting
+                        .push_back(Waiting::Request(arrival, data.to_vec()));
                 }
                 request.accepted_as()
             }
             Verdict::Completion(peer, completion, data) => {
                 let data = &frame[data];
                 if self.waiting.is_empty() {
-                    self.complete(peer, &completion, data, out);
+                    self.complete(peer, session, &completion, data, out);
                 } else {
-                    let waiting = Waiting::Completion(peer, completion, data.to_vec());
+                    let waiting = Waiting::Completion(peer, session, completion, data.to_vec());
                     self.waiting.push_back(waiting);
                 }
                 NetCounter::RxCompletion
@@ -130,19 +271,22 @@ impl Nic {
         !self.waiting.is_empty() || request.fmt_type != FMT_MWR64 && !self.dma_tags.has_free()
     }
 
-    fn serve(
-        &mut self,
-        peer: Peer,
-        request: &Request,
-        address: u64,
-        data: &[u8],
-        out: &mut impl Sink,
-    ) {
+    fn serve(&mut self, arrival: &Arrival, data: &[u8], out: &mut impl Sink) {
+        let Arrival {
+            peer,
+            session,
+            request,
+            address,
+            notify,
+        } = arrival;
+        let address = *address;
         let is_store = request.fmt_type == FMT_MWR64;
         let mut tag = 0;
         if !is_store {
             let read = DmaRead {
-                peer,
+                peer: *peer,
+                session: *session,
+                number: request.number,
                 net_tag: request.tag,
                 byte_count: wire::read_byte_count(
                     request.dws as u16,
@@ -164,19 +308,41 @@ impl Nic {
             PcieCounter::DmaRead
         });
         out.tlp(TlpSource::Server, &self.buffer);
+        if is_store && *notify {
+            self.arrived(out);
+        }
     }
 
     /// Passes a completion from the network on to the CPU.
-    fn complete(&mut self, peer: Peer, completion: &Completion, data: &[u8], out: &mut impl Sink) {
+    fn complete(
+        &mut self,
+        peer: Peer,
+        session: Option<u8>,
+        completion: &Completion,
+        data: &[u8],
+        out: &mut impl Sink,
+    ) {
+        let number = self.load_tags.number(completion.tag);
         let load = self.load_tags.get(completion.tag).copied();
-        let Some(load) = load.filter(|load| load.peer_ip == peer.ip) else {
+        let Some(load) = load.filter(|load| match load.ticket {
+            // A load in a session is answered in it, and to the very load.
+            Some(ticket) => ticket.session == session && number == Some(completion.number),
+            None => load.peer_ip == peer.ip,
+        }) else {
             self.counters
                 .count_pcie(PcieCounter::LoadCompletionUnexpected);
             return;
         };
+        if load.ticket.is_some() && !continues(&load, completion) {
+            self.counters
+                .count_pcie(PcieCounter::LoadCompletionRepeated);
+            return;
+        }
         if is_last(completion) {
             self.load_tags.free(completion.tag);
             self.counters.count_pcie(PcieCounter::LoadCompleted);
+        } else if let Some(load) = self.load_tags.get_mut(completion.tag) {
+            load.remaining = load.remaining.wrapping_sub(carried(completion));
         }
         build::cpu_completion(
             &mut self.buffer,
@@ -192,18 +358,16 @@ impl Nic {
     /// Serves what waited for a DMA tag, in order, as far as tags go.
     pub(crate) fn serve_waiting(&mut self, out: &mut impl Sink) {
         while let Some(front) = self.waiting.front() {
-            if let Waiting::Request(_, request, ..) = front
-                && request.fmt_type != FMT_MWR64
+            if let Waiting::Request(arrival, _) = front
+                && arrival.request.fmt_type != FMT_MWR64
                 && !self.dma_tags.has_free()
             {
                 return;
             }
             match self.waiting.pop_front() {
-                Some(Waiting::Request(peer, request, address, data)) => {
-                    self.serve(peer, &request, address, &data, out);
-                }
-                Some(Waiting::Completion(peer, completion, data)) => {
-                    self.complete(peer, &completion, &data, out);
+                Some(Waiting::Request(arrival, data)) => self.serve(&arrival, &data, out),
+                Some(Waiting::Completion(peer, session, completion, data)) => {
+                    self.complete(peer, session, &completion, &data, out);
                 }
                 None => return,
             }
@@ -211,12 +375,22 @@ impl Nic {
     }
 
     /// Refuses a store or load: zeros for a load, and an error packet.
-    fn deny(&mut self, code: u8, peer: Peer, request: &Request, out: &mut impl Sink) {
+    fn deny(
+        &mut self,
+        code: u8,
+        peer: Peer,
+        session: Option<u8>,
+        request: &Request,
+        out: &mut impl Sink,
+    ) {
         const ZEROS: [u8; 4 * wire::MAX_DATA_DW] = [0; 4 * wire::MAX_DATA_DW];
-        let route = self.reply_route(peer);
+        let Some(route) = self.answer_route(peer, session) else {
+            return;
+        };
         if request.fmt_type != FMT_MWR64 {
             let completion = Completion {
                 tag: request.tag,
+                number: request.number,
                 status: 0,
                 byte_count: 4 * request.dws as u16,
                 lower_address: request.offset as u8 & 0x7C,
@@ -226,11 +400,11 @@ impl Nic {
             let zeros = &ZEROS[..4 * request.dws];
             build::tlp_completion(&mut self.buffer, &route, &completion, zeros);
             self.counters.count_net(NetCounter::TxCompletion);
-            out.frame(FrameSource::Refusals, &self.buffer);
+            self.send_frame(FrameSource::Refusals, session, out);
         }
         build::error_packet(&mut self.buffer, &route, code, request);
         self.counters.count_net(NetCounter::TxError);
-        out.frame(FrameSource::Refusals, &self.buffer);
+        self.send_frame(FrameSource::Refusals, session, out);
     }
 
     /// Answers an ARP request for the own address.

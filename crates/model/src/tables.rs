@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The three tables of BAR 0: entries are staged DW by DW and change at once with their last DW.
+//! The tables of BAR 0: entries are staged DW by DW and change at once with their last DW.
 
-use wire::{PageMapEntry, PcIdEntry, RegionEntry};
+use wire::{PageMapEntry, PcIdEntry, RegionEntry, SessionEntry};
 
 /// An entry type of a table, as the BAR window lays it out.
 pub trait Entry: Copy + Default {
@@ -27,6 +27,7 @@ macro_rules! entry {
 entry!(PageMapEntry, 2);
 entry!(PcIdEntry, 4);
 entry!(RegionEntry, 8);
+entry!(SessionEntry, 4);
 
 /// A table of `E` with one staging register.
 #[derive(Clone, Debug)]

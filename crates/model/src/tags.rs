@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tags of outstanding reads: a small index that is reused and a generation that tells uses apart.
 
+/// Bits of the generation beside those in the tag byte.
+const NUMBER_BITS: u32 = 16;
+
 /// A pool of at most 32 tags, each with what is remembered about its read.
 ///
 /// The lowest free index is taken first. The generation of an index grows by one when it is freed,
@@ -9,18 +12,20 @@
 pub struct TagPool<T> {
     slots: Vec<Slot<T>>,
     index_bits: u32,
-    generation_mask: u8,
+    generation_bits: u32,
+    generation_mask: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Slot<T> {
-    generation: u8,
+    generation: u32,
     started_us: u32,
     entry: Option<T>,
 }
 
 impl<T> TagPool<T> {
-    /// A pool of `count` tags, whose tag bytes carry `generation_bits` above the index.
+    /// A pool of `count` tags, whose tag bytes carry `generation_bits` above the index. The generation itself has
+    /// 16 bits more: see [`TagPool::number`].
     ///
     /// # Panics
     /// When the index and the generation do not fit a byte.
@@ -38,13 +43,15 @@ impl<T> TagPool<T> {
         Self {
             slots: (0..count).map(|_| slot()).collect(),
             index_bits,
-            generation_mask: ((1_u16 << generation_bits) - 1) as u8,
+            generation_bits,
+            generation_mask: (1 << (generation_bits + NUMBER_BITS)) - 1,
         }
     }
 
     fn tag(&self, index: usize) -> u8 {
         // At eight index bits there is no generation, and the shift is done in a wider type.
-        ((u16::from(self.slots[index].generation) << self.index_bits) as u8) | index as u8
+        let generation = self.slots[index].generation & ((1 << self.generation_bits) - 1);
+        (generation << self.index_bits) as u8 | index as u8
     }
 
     fn index(&self, tag: u8) -> Option<usize> {
@@ -52,6 +59,12 @@ impl<T> TagPool<T> {
         let live =
             index < self.slots.len() && self.slots[index].entry.is_some() && self.tag(index) == tag;
         live.then_some(index)
+    }
+
+    /// The upper 16 bits of the generation of an outstanding tag, which the tag byte does not carry.
+    pub fn number(&self, tag: u8) -> Option<u16> {
+        let index = self.index(tag)?;
+        Some((self.slots[index].generation >> self.generation_bits) as u16)
     }
 
     /// Whether a tag is free.
@@ -79,6 +92,12 @@ impl<T> TagPool<T> {
     pub fn get(&self, tag: u8) -> Option<&T> {
         self.index(tag)
             .and_then(|index| self.slots[index].entry.as_ref())
+    }
+
+    /// The entry of an outstanding tag, to change it.
+    pub fn get_mut(&mut self, tag: u8) -> Option<&mut T> {
+        self.index(tag)
+            .and_then(|index| self.slots[index].entry.as_mut())
     }
 
     /// Frees an outstanding tag.

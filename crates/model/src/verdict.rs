@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a frame: the table "Verdict on a received frame" of `docs/wire-format.md`, line
-//! by line. The comments carry its line numbers.
+//! by line. The comments carry its line numbers. Sealed frames have been opened before.
 
 use std::ops::Range;
 
 use wire::{
-    ACKNOWLEDGEMENT_BYTES, COMPACT_END_BYTES, COMPACT_NIBBLE, ERR_BAD_BOUNDS, ERR_BAD_KEY,
-    ERR_BAD_RIGHTS, ERR_BAD_SOURCE, FCS_BYTES, FMT_CPL, FMT_CPLD, FMT_MRD64, FMT_MWR64,
-    HEADER_BYTES, KIND_ERROR, KIND_TLP, MAX_DATA_DW, NetCounter, PAYLOAD_OFFSET, RegionEntry,
-    TLP_END_BYTES, TLP_HEADER_BYTES, TLP_MAGIC, UDP_PORT, crc16, crc32c,
+    ACKNOWLEDGEMENT_BYTES, COMPACT_END_BYTES, COMPACT_NIBBLE, CONTROL_ACK, CONTROL_BYTES,
+    CONTROL_NACK, CONTROL_VOID, ERR_BAD_BOUNDS, ERR_BAD_KEY, ERR_BAD_RIGHTS, ERR_BAD_SOURCE,
+    FCS_BYTES, FMT_CPL, FMT_CPLD, FMT_MRD64, FMT_MWR64, HEADER_BYTES, KIND_ERROR, KIND_TLP,
+    MAX_DATA_DW, NetCounter, PAYLOAD_OFFSET, RegionEntry, SEAL_MAGIC, TAG_W, TLP_END_BYTES,
+    TLP_HEADER_BYTES, TLP_MAGIC, UDP_PORT,
 };
 
+use wire::seal::SEAL_BYTES;
+
+use crate::build::{end_code_16, end_code_32};
 use crate::bytes::{be16, be32, be48, be64};
+use crate::session::Sessions;
 use crate::tables::Table;
 
 /// Bytes of the `tlp` format without data.
@@ -34,7 +39,7 @@ pub struct Peer {
 }
 
 /// A store or load as it stands in a frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// `FMT_MWR64` or `FMT_MRD64`.
     pub fmt_type: u8,
@@ -50,8 +55,10 @@ pub struct Request {
     pub last_be: u8,
     /// Tag of a load.
     pub tag: u8,
-    /// Sequence number of its frame.
-    pub sequence: u16,
+    /// What tells loads of the same tag apart, in sessions.
+    pub number: u16,
+    /// Sequence number of its frame; outside of sessions 16 bits.
+    pub sequence: u32,
 }
 
 impl Request {
@@ -70,6 +77,8 @@ impl Request {
 pub struct Completion {
     /// Network tag.
     pub tag: u8,
+    /// What tells loads of the same tag apart, in sessions.
+    pub number: u16,
     /// Completion status.
     pub status: u8,
     /// Byte count field.
@@ -90,7 +99,7 @@ pub struct ErrorReport {
     /// fmt/type of the refused operation.
     pub fmt_type: u8,
     /// Its sequence number.
-    pub sequence: u16,
+    pub sequence: u32,
     /// Its wire address.
     pub address: u64,
 }
@@ -102,12 +111,41 @@ pub enum Verdict {
     Drop(NetCounter),
     /// Counted and answered with an error packet.
     Deny(NetCounter, u8, Peer, Request),
-    /// A permitted store or load, its local address, and where its data are in the frame.
-    Request(Peer, Request, u64, Range<usize>),
+    /// A permitted store or load, its local address, whether its region asks for an interrupt, and where its data are in
+    /// the frame.
+    Request(Peer, Request, u64, bool, Range<usize>),
     /// A completion, and where its data are in the frame.
     Completion(Peer, Completion, Range<usize>),
     /// An error report.
     Error(Peer, ErrorReport),
+    /// A void in a session.
+    Void,
+    /// The peer of a session expects this sequence number next; with `true` it misses it.
+    Acknowledgement(u32, bool),
+}
+
+/// Where a frame stands in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing to do for the session, or the frame was taken.
+    InTurn,
+    /// It was taken before: its acknowledgement was lost.
+    Old,
+    /// An earlier one is missing.
+    Ahead(u32),
+}
+
+/// A verdict, and what the session is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// What becomes of the frame.
+    pub verdict: Verdict,
+    /// The session that the frame is part of.
+    pub session: Option<u8>,
+    /// The acknowledgement in a sequenced frame.
+    pub acknowledgement: Option<u16>,
+    /// What the receiver of the session learns.
+    pub order: Place,
 }
 
 /// Own addresses, as the verdict needs them.
@@ -124,6 +162,8 @@ enum Body {
     Request(Request),
     Completion(Completion),
     Error(ErrorReport),
+    Void(u16),
+    Acknowledgement(u32, bool),
 }
 
 /// A payload that passed lines 6 to 9.
@@ -131,6 +171,8 @@ struct Parsed {
     body: Body,
     data: Range<usize>,
     compact: bool,
+    sequenced: bool,
+    acknowledgement: Option<u16>,
 }
 
 /// Sum of 16-bit words in one's complement.
@@ -145,16 +187,59 @@ fn ones_complement_sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
+/// What a verdict depends on beside the frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Own addresses.
+    pub me: Identity,
+    /// The shared regions.
+    pub regions: &'a Table<RegionEntry>,
+    /// The sessions.
+    pub sessions: &'a Sessions,
+    /// The frame came sealed, and was opened.
+    pub sealed: bool,
+}
+
 /// Judges a frame that the MAC called good (64 bytes or more, `frame` is without FCS).
-pub fn judge(frame: &[u8], me: Identity, regions: &Table<RegionEntry>) -> Verdict {
-    match judge_headers(frame, me).and_then(|payload_end| parse(frame, payload_end)) {
-        Err(counter) => Verdict::Drop(counter),
-        Ok((parsed, end)) => judge_operation(frame, parsed, end, regions),
+pub fn judge(frame: &[u8], context: &Context<'_>) -> Judged {
+    match judge_headers(frame, context.me).and_then(|payload_end| parse(frame, payload_end)) {
+        Err(counter) => Judged {
+            verdict: Verdict::Drop(counter),
+            session: None,
+            acknowledgement: None,
+            order: Place::InTurn,
+        },
+        Ok((parsed, end)) => judge_operation(frame, parsed, end, context),
     }
 }
 
 /// Lines 1 to 5; returns where the UDP payload ends.
 fn judge_headers(frame: &[u8], me: Identity) -> Result<usize, NetCounter> {
+    let (ip_length, udp_length) = judge_addresses(frame, me)?;
+    // 5
+    if udp_length + IP_HEADER_BYTES != ip_length
+        || udp_length < UDP_HEADER_BYTES + 10
+        || frame.len() + FCS_BYTES < ip_length + 18
+    {
+        return Err(NetCounter::RxBadLength);
+    }
+    Ok(UDP_OFFSET + udp_length)
+}
+
+/// Whether a frame carries a sealed payload for this NIC, and where that ends; `None` as the end: the lengths can't be
+/// those of a sealed payload.
+pub fn sealed_payload(frame: &[u8], me: Identity) -> Option<Option<usize>> {
+    let (ip_length, udp_length) = judge_addresses(frame, me).ok()?;
+    if udp_length + IP_HEADER_BYTES != ip_length || frame[PAYLOAD_OFFSET] != SEAL_MAGIC {
+        return None;
+    }
+    let shortest = UDP_HEADER_BYTES + CONTROL_BYTES + SEAL_BYTES;
+    let whole = udp_length >= shortest && frame.len() + FCS_BYTES >= ip_length + 18;
+    Some(whole.then_some(UDP_OFFSET + udp_length))
+}
+
+/// Lines 1 to 4; returns the lengths of IP and UDP.
+fn judge_addresses(frame: &[u8], me: Identity) -> Result<(usize, usize), NetCounter> {
     // 1
     let destination = be48(frame, 0);
     if destination != me.mac && destination != BROADCAST {
@@ -182,16 +267,9 @@ fn judge_headers(frame: &[u8], me: Identity) -> Result<usize, NetCounter> {
     if ones_complement_sum(&ip[..IP_HEADER_BYTES]) != 0xFFFF {
         return Err(NetCounter::RxBadIpChecksum);
     }
-    // 5
     let ip_length = usize::from(be16(ip, 2));
     let udp_length = usize::from(be16(frame, UDP_OFFSET + 4));
-    if udp_length + IP_HEADER_BYTES != ip_length
-        || udp_length < UDP_HEADER_BYTES + 10
-        || frame.len() + FCS_BYTES < ip_length + 18
-    {
-        return Err(NetCounter::RxBadLength);
-    }
-    Ok(UDP_OFFSET + udp_length)
+    Ok((ip_length, udp_length))
 }
 
 /// Lines 6 to 9; also returns where the payload ends.
@@ -199,6 +277,8 @@ fn parse(frame: &[u8], end: usize) -> Result<(Parsed, usize), NetCounter> {
     let payload = &frame[PAYLOAD_OFFSET..end];
     let parsed = if payload[0] >> 4 == COMPACT_NIBBLE && payload[0] & 0b0100 == 0 {
         parse_compact(payload)
+    } else if matches!(payload[0], 0xC4..=0xC6) {
+        parse_control(payload)
     } else if be16(payload, 0) == TLP_MAGIC
         && payload[2] & 0b1100 == 0
         && matches!(payload[2] >> 4, KIND_TLP | KIND_ERROR)
@@ -243,10 +323,36 @@ fn parse_compact(payload: &[u8]) -> Result<Parsed, NetCounter> {
             first_be,
             last_be,
             tag: 0,
-            sequence: be16(payload, 1),
+            number: 0,
+            sequence: be16(payload, 1).into(),
         }),
         data: start..start + data,
         compact: true,
+        sequenced: true,
+        acknowledgement: (acknowledgement != 0).then(|| be16(payload, HEADER_BYTES + data)),
+    })
+}
+
+fn parse_control(payload: &[u8]) -> Result<Parsed, NetCounter> {
+    // 9
+    if payload.len() != CONTROL_BYTES {
+        return Err(NetCounter::RxBadLength);
+    }
+    let expected = be32(payload, 3);
+    let body = match payload[0] & 3 {
+        CONTROL_ACK => Body::Acknowledgement(expected, false),
+        CONTROL_NACK => Body::Acknowledgement(expected, true),
+        code => {
+            debug_assert_eq!(code, CONTROL_VOID);
+            Body::Void(be16(payload, 1))
+        }
+    };
+    Ok(Parsed {
+        sequenced: matches!(body, Body::Void(_)),
+        body,
+        data: 0..0,
+        compact: true,
+        acknowledgement: None,
     })
 }
 
@@ -263,6 +369,8 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
             body,
             data: start..start + data,
             compact: false,
+            sequenced: payload[2] & 1 != 0,
+            acknowledgement: (payload[2] & 2 != 0).then(|| be16(payload, 6)),
         })
     };
     if payload[2] >> 4 == KIND_ERROR {
@@ -273,7 +381,7 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
         let report = ErrorReport {
             code: head[0],
             fmt_type: head[1],
-            sequence: be16(head, 2),
+            sequence: u32::from(be16(head, 4)) << 16 | u32::from(be16(head, 2)),
             address: be64(head, 8),
         };
         return parsed(Body::Error(report), 0);
@@ -315,11 +423,13 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
             first_be,
             last_be,
             tag: head[6],
-            sequence: be16(payload, 4),
+            number: be16(head, 4),
+            sequence: be16(payload, 4).into(),
         })
     } else {
         Body::Completion(Completion {
             tag: head[10],
+            number: be16(head, 8),
             status: head[6] >> 5,
             byte_count: be16(head, 6) & 0xFFF,
             lower_address: head[11] & 0x7F,
@@ -330,55 +440,164 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
     parsed(body, extra)
 }
 
-/// Whether the end code is that of the payload, folded with `tag`.
-fn end_code_good(frame: &[u8], end: usize, compact: bool, tag: u16) -> bool {
+/// The end code that the payload should have XOR the one that it has: what was folded into it, if it is whole.
+fn folded(frame: &[u8], end: usize, compact: bool) -> u32 {
+    let port = be16(frame, UDP_OFFSET);
     if compact {
         let at = end - COMPACT_END_BYTES;
-        be16(frame, at) == crc16(&frame[PAYLOAD_OFFSET..at]) ^ tag
+        let code = end_code_16(port, &frame[PAYLOAD_OFFSET..at]);
+        u32::from(code ^ be16(frame, at))
     } else {
         let at = end - TLP_END_BYTES;
-        be32(frame, at).swap_bytes() == crc32c(&frame[PAYLOAD_OFFSET..at]) ^ u32::from(tag)
+        let code = end_code_32(port, &frame[PAYLOAD_OFFSET..at]);
+        code ^ be32(frame, at).swap_bytes()
     }
 }
 
-/// Lines 10 to 14.
-fn judge_operation(
-    frame: &[u8],
-    parsed: Parsed,
-    end: usize,
-    regions: &Table<RegionEntry>,
-) -> Verdict {
+/// Lines 9b to 14.
+fn judge_operation(frame: &[u8], parsed: Parsed, end: usize, context: &Context<'_>) -> Judged {
     let peer = Peer {
         mac: be48(frame, 6),
         ip: be32(frame, IP_OFFSET + 12),
     };
-    let Parsed {
-        body,
-        data,
-        compact,
-    } = parsed;
-    let request = match body {
-        Body::Request(request) => request,
-        _ if !end_code_good(frame, end, compact, 0) => {
-            return Verdict::Drop(NetCounter::RxBadEndCode);
-        }
-        Body::Completion(completion) => return Verdict::Completion(peer, completion, data),
-        Body::Error(report) => return Verdict::Error(peer, report),
+    let drop = |counter| Judged {
+        verdict: Verdict::Drop(counter),
+        session: None,
+        acknowledgement: None,
+        order: Place::InTurn,
     };
+    // 9b
+    let is_request = matches!(parsed.body, Body::Request(_));
+    let port = wire::SessionPort::from_port(be16(frame, UDP_OFFSET));
+    let in_order = match port {
+        None => {
+            let only_in_sessions = matches!(parsed.body, Body::Void(_) | Body::Acknowledgement(..));
+            if only_in_sessions || context.sealed {
+                return drop(NetCounter::RxBadSession);
+            }
+            None
+        }
+        Some(port) => {
+            let expected = context.sessions.known(port, peer.ip, context.sealed);
+            let Some(expected) = expected.filter(|_| parsed.sequenced || !is_request) else {
+                return drop(NetCounter::RxBadSession);
+            };
+            Some(expected)
+        }
+    };
+    let session = in_order.and(port).map(|port| port.index);
+    let end_code = |fold: u16| folded(frame, end, parsed.compact) == u32::from(fold);
+    let acknowledgement = parsed.acknowledgement;
+    let judged = |verdict, order| Judged {
+        verdict,
+        session,
+        // Only a frame that is taken in its turn is known to be a new one.
+        acknowledgement: acknowledgement.filter(|_| session.is_some() && parsed.sequenced),
+        order,
+    };
+    let order_of = |sequence: u32| match in_order {
+        None => (sequence, Place::InTurn),
+        Some(expected) => {
+            let sequence = wire::extend_sequence(sequence as u16, expected);
+            let order = match sequence.wrapping_sub(expected) as i32 {
+                0 => Place::InTurn,
+                ..0 => Place::Old,
+                _ => Place::Ahead(sequence),
+            };
+            (sequence, order)
+        }
+    };
+    // The upper half of the sequence number of a frame of a session.
+    let fold_of = |sequence: u32| match in_order {
+        None => 0,
+        Some(_) => (sequence >> 16) as u16,
+    };
+    let misplaced = |order| match order {
+        Place::InTurn => None,
+        Place::Old => Some(NetCounter::RxDuplicate),
+        Place::Ahead(_) => Some(NetCounter::RxGap),
+    };
+    let plain = match parsed.body {
+        Body::Request(request) => Err(request),
+        Body::Void(low) => {
+            let (sequence, order) = order_of(low.into());
+            // 11
+            if !end_code(fold_of(sequence)) {
+                return drop(NetCounter::RxBadEndCode);
+            }
+            // 11b
+            let verdict = misplaced(order).map_or(Verdict::Void, Verdict::Drop);
+            return judged(verdict, order);
+        }
+        Body::Completion(mut completion) => {
+            completion.number = if session.is_some() {
+                completion.number
+            } else {
+                0
+            };
+            Ok(Verdict::Completion(peer, completion, parsed.data.clone()))
+        }
+        Body::Error(report) => Ok(Verdict::Error(peer, report)),
+        Body::Acknowledgement(expected, missing) => Ok(Verdict::Acknowledgement(expected, missing)),
+    };
+    let mut request = match plain {
+        Ok(_) if !end_code(0) => return drop(NetCounter::RxBadEndCode),
+        Ok(verdict) => {
+            return Judged {
+                verdict,
+                session,
+                acknowledgement: None,
+                order: Place::InTurn,
+            };
+        }
+        Err(request) => request,
+    };
+    let (sequence, order) = order_of(request.sequence);
+    request.sequence = sequence;
+    request.number = if session.is_some() { request.number } else { 0 };
     // 10
-    let Some(region) = regions
-        .get(usize::from(request.key))
-        .filter(|region| region.valid)
-    else {
-        return Verdict::Deny(NetCounter::RxBadKey, ERR_BAD_KEY, peer, request);
+    let region = context.regions.get(usize::from(request.key));
+    let Some(region) = region.filter(|region| region.valid) else {
+        // Nobody knows the tag, but that it has 12 bits; a load whose key was spoilt on the way must not be answered.
+        let tag = folded(frame, end, parsed.compact) ^ u32::from(fold_of(sequence));
+        if !parsed.compact && tag >> TAG_W != 0 {
+            return drop(NetCounter::RxBadEndCode);
+        }
+        // The end code can't be judged fully, so an early frame says nothing; a late one may have been taken before
+        // its region went away.
+        return match order {
+            Place::InTurn => judged(
+                Verdict::Deny(NetCounter::RxBadKey, ERR_BAD_KEY, peer, request),
+                order,
+            ),
+            Place::Old => judged(Verdict::Drop(NetCounter::RxBadKey), order),
+            Place::Ahead(_) => drop(NetCounter::RxBadKey),
+        };
     };
     // 11
-    if !end_code_good(frame, end, compact, region.tag) {
-        return Verdict::Drop(NetCounter::RxBadEndCode);
+    if !end_code(region.tag ^ fold_of(sequence)) {
+        return drop(NetCounter::RxBadEndCode);
+    }
+    // 11b
+    if let Some(counter) = misplaced(order) {
+        return judged(Verdict::Drop(counter), order);
+    }
+    let refuse =
+        |counter, code, request| judged(Verdict::Deny(counter, code, peer, request), order);
+    // What was refused once stays refused, whatever became of the region since: the sender is being told.
+    let state = session.and_then(|session| context.sessions.get(session));
+    if let Some(code) = state.and_then(|state| state.receiver.refused_before(&request)) {
+        let counter = match code {
+            ERR_BAD_KEY => NetCounter::RxBadKey,
+            ERR_BAD_SOURCE => NetCounter::RxBadSource,
+            ERR_BAD_RIGHTS => NetCounter::RxBadRights,
+            _ => NetCounter::RxBadBounds,
+        };
+        return refuse(counter, code, request);
     }
     // 12
     if !region.shares_with(peer.ip) {
-        return Verdict::Deny(NetCounter::RxBadSource, ERR_BAD_SOURCE, peer, request);
+        return refuse(NetCounter::RxBadSource, ERR_BAD_SOURCE, request);
     }
     // 13
     let right = if request.fmt_type == FMT_MWR64 {
@@ -386,14 +605,16 @@ fn judge_operation(
     } else {
         region.read
     };
-    if !right {
-        return Verdict::Deny(NetCounter::RxBadRights, ERR_BAD_RIGHTS, peer, request);
+    let unsafe_way = region.session && session.is_none() || region.sealed && !context.sealed;
+    if !right || unsafe_way {
+        return refuse(NetCounter::RxBadRights, ERR_BAD_RIGHTS, request);
     }
     // 14
     if !region.contains(request.offset, request.dws) {
-        return Verdict::Deny(NetCounter::RxBadBounds, ERR_BAD_BOUNDS, peer, request);
+        return refuse(NetCounter::RxBadBounds, ERR_BAD_BOUNDS, request);
     }
     // The base is whole pages; lower bits of the entry mean nothing.
     let address = (region.base & !0xFFF).wrapping_add(u64::from(request.offset));
-    Verdict::Request(peer, request, address, data)
+    let verdict = Verdict::Request(peer, request, address, region.notify, parsed.data.clone());
+    judged(verdict, order)
 }

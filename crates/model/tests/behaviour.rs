@@ -90,6 +90,7 @@ fn region() -> RegionEntry {
         first: FIRST,
         last: LAST,
         base: BASE,
+        ..RegionEntry::default()
     }
 }
 
@@ -118,6 +119,7 @@ fn nic() -> Nic {
             source_port: 5000 + id as u16,
             mac: peer.0,
             ip: peer.1,
+            ..PcIdEntry::default()
         };
         write_entry(&mut nic, reg::PC_ID_BASE, id, &entry.to_dws());
         let page = PageMapEntry::new(id as u16, KEY, 0x3000, TAG);
@@ -271,7 +273,7 @@ fn byte_enables_choose_the_format() {
                 };
                 assert_eq!((write.first_be, write.last_be), (first_be, last_be));
             }
-            Payload::Error(_) => panic!("a store is not an error"),
+            _ => panic!("a store is neither report nor control"),
         }
     }
 }
@@ -444,7 +446,7 @@ fn registers_refuse_what_is_not_theirs() {
         })
         .collect();
     let ip_and_mask = [1, 0, 0, 0, 0, 0, 0, 0xFF];
-    let expected: [&[u8]; 3] = [&ip_and_mask, &[0, 0, 1, 0], &[0; 4]];
+    let expected: [&[u8]; 3] = [&ip_and_mask, &[0, 0, 2, 0], &[0; 4]];
     assert_eq!(data, expected);
     assert_eq!(nic.counters().pcie(PcieCounter::RegisterRefused), 3);
 }
@@ -666,7 +668,11 @@ fn every_line_of_the_verdict_table() {
             f[42] = 0;
         }),
         ("magic", C::RxBadMagic, store(), |f| f[42] = 0xD0),
-        ("compact bit 2", C::RxBadMagic, store(), |f| f[42] |= 4),
+        ("control of no meaning", C::RxBadMagic, store(), |f| {
+            f[42] |= 7
+        }),
+        ("control with A", C::RxBadMagic, store(), |f| f[42] = 0xCC),
+        ("control with data", C::RxBadLength, store(), |f| f[42] |= 4),
         ("tlp magic", C::RxBadMagic, write(FIRST, 1), |f| f[43] ^= 1),
         ("kind", C::RxBadMagic, write(FIRST, 1), |f| f[44] |= 0x20),
         ("control", C::RxBadMagic, write(FIRST, 1), |f| f[44] |= 4),
@@ -692,6 +698,13 @@ fn every_line_of_the_verdict_table() {
             (f[45], f[59]) = (1, f[59] ^ 1)
         }),
         ("invalid key", C::RxBadKey, store(), |f| f[46] = 0x60),
+        ("no key in tlp", C::RxBadKey, write(FIRST, 1), |f| {
+            f[61] ^= 0x60;
+            reseal(f, 0xABC);
+        }),
+        ("spoilt key in tlp", C::RxBadEndCode, write(FIRST, 1), |f| {
+            f[61] ^= 0x60;
+        }),
         ("end code", C::RxBadEndCode, store(), |f| {
             let source = f[28];
             f[28] = source ^ 1;

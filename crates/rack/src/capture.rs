@@ -7,7 +7,6 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use ipnuma_rtl::Switch;
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -18,6 +17,7 @@ use serde_json::json;
 
 use crate::calendar::ComponentId;
 use crate::error::Error;
+use crate::model::WIDE_PORTS;
 use crate::record::{Packet, Point};
 use crate::run::Outcome;
 use crate::time::Picoseconds;
@@ -109,8 +109,8 @@ const fn switch_of(component: ComponentId, hosts: u32) -> Option<u32> {
     component.0.checked_sub(2 * hosts)
 }
 
-/// Ports of a switch.
-const PORTS: usize = Switch::PORTS;
+/// Ports of a switch at most.
+const PORTS: usize = WIDE_PORTS;
 /// Rows of a host in the timeline.
 const ROWS: [&str; 4] = ["CPU", "PCIe", "NIC", "cable"];
 

@@ -135,7 +135,17 @@ pub fn words(speed: NetSpeed, frame: &[u8]) -> Vec<NetWord> {
 /// Offset of the UDP payload in the frames that the NIC builds.
 const PAYLOAD: usize = wire::PAYLOAD_OFFSET;
 
-/// Whether the frame carries a store: compact, or tlp with a memory write.
+/// Bit of the first byte of a compact payload that says that it is a control frame.
+const CONTROL_BIT: u8 = 4;
+/// UDP payload of a sealed control frame, which is shorter than any other.
+const SEALED_CONTROL: usize = wire::CONTROL_BYTES + wire::seal::SEAL_BYTES;
+/// Where the UDP length is in a frame.
+const UDP_LENGTH: usize = 38;
+/// Bytes of the UDP header.
+const UDP_BYTES: usize = 8;
+
+/// Whether the frame carries a store: compact, or tlp with a memory write. Of a sealed frame only the length is known:
+/// between hosts that do nothing but store, what is longer than an acknowledgement is a store.
 pub fn is_store(frame: &[u8]) -> bool {
     let udp = frame.get(12..14) == Some(&[8, 0])
         && frame.get(36..38) == Some(&wire::UDP_PORT.to_be_bytes());
@@ -145,11 +155,26 @@ pub fn is_store(frame: &[u8]) -> bool {
     if !udp {
         return false;
     }
+    if first == wire::SEAL_MAGIC {
+        let length = usize::from(u16::from_be_bytes([
+            frame[UDP_LENGTH],
+            frame[UDP_LENGTH + 1],
+        ]));
+        return length > UDP_BYTES + SEALED_CONTROL;
+    }
     if first >> 4 == wire::COMPACT_NIBBLE {
-        return true;
+        return first & CONTROL_BIT == 0;
     }
     u16::from_be_bytes([first, second]) == wire::TLP_MAGIC
         && frame.get(PAYLOAD + wire::HEADER_BYTES) == Some(&wire::FMT_MWR64)
+}
+
+/// Whether the frame has these data in it, or hides what it has.
+pub fn carries(frame: &[u8], data: Option<&[u8]>) -> bool {
+    let (Some(payload), Some(data)) = (frame.get(PAYLOAD..), data) else {
+        return false;
+    };
+    payload[0] == wire::SEAL_MAGIC || payload.windows(data.len()).any(|window| window == data)
 }
 
 /// Where the source address of an IPv4 packet is: what is before it changes from hop to hop.

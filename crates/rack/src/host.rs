@@ -35,6 +35,9 @@ const COMPLETION_BYTES: usize = 128;
 /// The root complex's own number.
 const ROOT_ID: u16 = 0;
 
+/// Is told of every DMA write: when it is in memory, where, and what.
+pub type Watcher = Box<dyn FnMut(Picoseconds, u64, &[u8])>;
+
 /// A program: it ends, or gives up with a sentence.
 pub type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
@@ -224,6 +227,7 @@ pub struct Host {
     reads: VecDeque<PendingRead>,
     /// DMA writes that nobody has polled for yet: the last packet for each line.
     landed: BTreeMap<u64, PacketId>,
+    watcher: Option<Watcher>,
     /// Why a poll or a completion came to nothing.
     failure: Option<String>,
 }
@@ -253,6 +257,7 @@ impl Host {
             next_tag: 0,
             reads: VecDeque::new(),
             landed: BTreeMap::new(),
+            watcher: None,
             failure: None,
         }
     }
@@ -267,6 +272,11 @@ impl Host {
     /// Gives the CPU a program, to be started by [`Host::start`].
     pub fn run(&mut self, program: Program) {
         self.program = Some(program);
+    }
+
+    /// Has somebody told of every DMA write.
+    pub fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
     }
 
     /// Whether there is nothing more to do for the CPU.
@@ -534,7 +544,8 @@ impl Host {
         });
         match header.emit(data) {
             Ok(bytes) => {
-                let packet = (bar == 2).then(|| record.issue(issued, self.id, data));
+                let traced = bar == 2 && record.tracing;
+                let packet = traced.then(|| record.issue(issued, self.id, data));
                 record.access(self.id, |count| count.cpu_write += 1);
                 self.queue.push_back(Tlp { bytes, bar, packet });
                 self.drain(now, out, record);
@@ -674,6 +685,9 @@ impl Host {
                 let (first_be, last_be) = (request.first_be, request.last_be);
                 self.memory
                     .write_enabled(request.address, data, first_be, last_be);
+                if let Some(watcher) = &mut self.watcher {
+                    watcher(now, request.address, data);
+                }
                 if let Some(id) = tlp.packet {
                     record.pass(id, Point::Visible, now);
                     self.land(request.address / LINE_BYTES as u64, id, record);

@@ -64,14 +64,14 @@ impl HostPort {
     }
 
     /// Offers what is next.
-    pub fn offer(&self, inputs: &mut SwitchInputs) {
+    pub fn offer<const N: usize>(&self, inputs: &mut SwitchInputs<N>) {
         inputs.host = self.beats.front().copied();
         inputs.host_ready = true;
         inputs.write = self.writes.front().copied();
     }
 
     /// What the switch takes and gives at the coming edge; returns the frame that is whole with it.
-    pub fn exchange(&mut self, before: &SwitchOutputs) -> Option<Punted> {
+    pub fn exchange<const N: usize>(&mut self, before: &SwitchOutputs<N>) -> Option<Punted> {
         if before.write_ready && self.writes.pop_front().is_some() {
             self.passed.written += 1;
         }

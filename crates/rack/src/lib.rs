@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! Not here: caches, more than one core a host, packet loss on cables.
+//! Cables can lose, change, double and delay frames, see [`faults`]. Not here: caches, more than one core a host.
 
 #![forbid(unsafe_code)]
 
@@ -25,9 +25,11 @@ pub mod address;
 pub mod calendar;
 pub mod capture;
 pub mod error;
+pub mod faults;
 pub mod frame;
 pub mod host;
 pub mod host_port;
+pub mod ideal;
 pub mod live;
 pub mod memory;
 pub mod meter;
@@ -39,6 +41,8 @@ pub mod platform;
 pub mod rack;
 pub mod record;
 pub mod run;
+pub mod setup;
+pub mod stream;
 pub mod switch;
 pub mod tables;
 pub mod time;

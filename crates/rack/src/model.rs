@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use ipnuma_rtl::{
-    BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, Switch, SwitchInputs,
-    SwitchOutputs, TlpBeat,
+    BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, PortSwitch, Switch,
+    SwitchInputs, SwitchOutputs, TlpBeat, WideSwitch,
 };
 
 use crate::time::Picoseconds;
@@ -43,14 +43,19 @@ pub trait NicModel {
     }
 }
 
-/// A switch with its ports and its host side, clock edge by clock edge.
-pub trait SwitchModel {
+/// Ports of a switch as most are.
+pub const PORTS: usize = Switch::PORTS;
+/// Ports of a wide switch, which there is at 10G only.
+pub const WIDE_PORTS: usize = WideSwitch::PORTS;
+
+/// A switch with its `N` ports and its host side, clock edge by clock edge.
+pub trait SwitchModel<const N: usize = PORTS> {
     /// Pins to write before [`SwitchModel::settle`].
-    fn inputs(&mut self) -> &mut SwitchInputs;
+    fn inputs(&mut self) -> &mut SwitchInputs<N>;
     /// The outputs before the coming edge.
-    fn settle(&mut self) -> Result<SwitchOutputs, Error>;
+    fn settle(&mut self) -> Result<SwitchOutputs<N>, Error>;
     /// One edge of all clocks; the outputs after it.
-    fn edge(&mut self) -> Result<SwitchOutputs, Error>;
+    fn edge(&mut self) -> Result<SwitchOutputs<N>, Error>;
     /// Puts the switch through reset: its tables are empty then.
     fn reset(&mut self) -> Result<(), Error>;
     /// Time of the coming edge, for waves and messages.
@@ -69,6 +74,11 @@ pub trait Hardware {
     fn nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, crate::Error>;
     /// A switch.
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, crate::Error>;
+
+    /// A switch of 10G with more ports.
+    fn wide_switch(&self) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
+        Ok(Box::new(WideSwitch::wide()?))
+    }
 }
 
 impl NicModel for Nic {
@@ -105,37 +115,37 @@ impl NicModel for Nic {
     }
 }
 
-impl SwitchModel for Switch {
-    fn inputs(&mut self) -> &mut SwitchInputs {
+impl<const N: usize> SwitchModel<N> for PortSwitch<N> {
+    fn inputs(&mut self) -> &mut SwitchInputs<N> {
         &mut self.inputs
     }
 
-    fn settle(&mut self) -> Result<SwitchOutputs, Error> {
-        Switch::settle(self).copied()
+    fn settle(&mut self) -> Result<SwitchOutputs<N>, Error> {
+        PortSwitch::settle(self).copied()
     }
 
-    fn edge(&mut self) -> Result<SwitchOutputs, Error> {
-        Switch::edge(self).copied()
+    fn edge(&mut self) -> Result<SwitchOutputs<N>, Error> {
+        PortSwitch::edge(self).copied()
     }
 
     fn reset(&mut self) -> Result<(), Error> {
-        Switch::reset(self)
+        PortSwitch::reset(self)
     }
 
     fn set_time(&mut self, time: Picoseconds) {
-        Switch::set_time(self, time.0);
+        PortSwitch::set_time(self, time.0);
     }
 
     fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        Switch::trace(self, path)
+        PortSwitch::trace(self, path)
     }
 
     fn trace_close(&mut self) {
-        Switch::trace_close(self);
+        PortSwitch::trace_close(self);
     }
 
     fn speed(&self) -> NetSpeed {
-        Switch::speed(self)
+        PortSwitch::speed(self)
     }
 }
 
@@ -159,6 +169,7 @@ impl Meter {
                 s_tlp: None,
                 m_tlp_ready: false,
                 net: NetSpeed::TenGig.idle(),
+                link_up: true,
             },
             period,
         }

@@ -7,7 +7,7 @@ use ipnuma_rtl::{NetWord, TlpBeat};
 
 use crate::calendar::{ComponentId, Message, Outbox, Tlp};
 use crate::error::Error;
-use crate::frame::{Framer, is_store};
+use crate::frame::{Framer, carries, is_store};
 use crate::model::NicModel;
 use crate::pcie::Lanes;
 use crate::record::{PacketId, Point, Recorder};
@@ -351,19 +351,18 @@ impl NicPort {
         out.send(arrival, self.host, Message::Tlp(tlp));
     }
 
-    /// Which packet a DMA write belongs to: the first expected one with the same data.
+    /// Which packet a DMA write belongs to: the first expected one with the same data. Those before it were refused.
     fn match_dma(&mut self, bytes: &[u8], record: &mut Recorder) -> Option<PacketId> {
         if !matches!(bytes[0], wire::FMT_MWR32 | wire::FMT_MWR64) {
             return None;
         }
         let data = &bytes[wire::tlp::header_bytes(bytes[0])..];
-        while let Some(id) = self.from_wire.pop_front() {
-            if record.data(id) == Some(data) {
-                return Some(id);
-            }
+        let same = |id: &PacketId| record.data(*id) == Some(data);
+        let index = self.from_wire.iter().position(same)?;
+        for id in self.from_wire.drain(..index) {
             record.forget(id);
         }
-        None
+        self.from_wire.pop_front()
     }
 
     fn sample_word(&mut self, now: Picoseconds, word: NetWord, record: &mut Recorder) {
@@ -391,7 +390,9 @@ impl NicPort {
         let mut packet = None;
         if let Some(frame) = self.sent.word(now, word) {
             record.frame(self.id, 0, &frame);
-            if is_store(&frame.bytes) {
+            // A frame that is sent again is none that waits.
+            let waits = |id: &PacketId| carries(&frame.bytes, record.data(*id));
+            if is_store(&frame.bytes) && self.to_wire.front().is_some_and(waits) {
                 packet = self.to_wire.pop_front();
             }
             if let Some(id) = packet {

@@ -4,13 +4,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use wire::registers::{
-    PAGE_MAP_BASE, PC_ID_BASE, REG_GATEWAY_IP, REG_GATEWAY_MAC_HI, REG_GATEWAY_MAC_LO, REG_IP,
-    REG_MAC_HI, REG_MAC_LO, REG_NETMASK, REGION_BASE,
-};
-use wire::{PageMapEntry, PcIdEntry, RegionEntry};
-
-use crate::host::{BAR0, BAR2, HostApi, LINE_BYTES};
+use crate::host::{BAR2, HostApi, LINE_BYTES};
+use crate::setup::{NicConfig, configure};
+use crate::stream::{Statistics, statistics};
 use crate::time::Picoseconds;
 
 /// Where the receive region is in the memory of every host: the page of the dissertation's figure 3.14.
@@ -21,83 +17,13 @@ const LARGEST_STORE: usize = 8;
 /// Different pauses of [`PingPong::stagger`].
 const STAGGERS: u64 = 8;
 
-/// What a NIC must know of itself and its peer.
-#[derive(Clone, Copy, Debug)]
-pub struct NicConfig {
-    /// Own addresses.
-    pub mac: u64,
-    /// Own addresses.
-    pub ip: u32,
-    /// The peer's.
-    pub peer_mac: u64,
-    /// The peer's.
-    pub peer_ip: u32,
-    /// Own netmask: a peer outside is reached through the gateway.
-    pub netmask: u32,
-    /// The gateway, if there is one.
-    pub gateway: Option<Gateway>,
-    /// Send stores in the compact format.
-    pub compact: bool,
-}
+/// Index of the region, and PC ID of the peer: the same on both sides, none of them 0 where it could hide a fault.
+pub const KEY: u16 = 5;
+/// See [`KEY`].
+pub const PC_ID: u16 = 1;
 
-/// The switch port that a NIC sends to what is not in its subnet.
-#[derive(Clone, Copy, Debug)]
-pub struct Gateway {
-    /// Its IPv4 address.
-    pub ip: u32,
-    /// Its MAC address.
-    pub mac: u64,
-}
-
-/// Key of the region, PC ID of the peer, tag: the same on both sides, none of them 0 where it could hide a fault.
-const KEY: u16 = 5;
-const PC_ID: u16 = 1;
-const TAG: u16 = 0x3A5;
-
-/// Writes registers and tables: page 0 of BAR 2 becomes the peer's region.
-pub async fn configure(api: &HostApi, config: NicConfig) {
-    let register =
-        async |offset: u32, value: u32| api.store4(BAR0 + u64::from(offset), value).await;
-    register(REG_MAC_LO, config.mac as u32).await;
-    register(REG_MAC_HI, (config.mac >> 32) as u32).await;
-    register(REG_IP, config.ip).await;
-    register(REG_NETMASK, config.netmask).await;
-    if let Some(gateway) = config.gateway {
-        register(REG_GATEWAY_IP, gateway.ip).await;
-        register(REG_GATEWAY_MAC_LO, gateway.mac as u32).await;
-        register(REG_GATEWAY_MAC_HI, (gateway.mac >> 32) as u32).await;
-    }
-    let peer = PcIdEntry {
-        compact: config.compact,
-        valid: true,
-        source_port: wire::UDP_PORT,
-        mac: config.peer_mac,
-        ip: config.peer_ip,
-    };
-    let region = RegionEntry {
-        read: true,
-        write: true,
-        valid: true,
-        tag: TAG,
-        mask: 0xFFFF_FFFF,
-        ip: config.peer_ip,
-        last: wire::registers::PAGE_BYTES - 1,
-        first: 0,
-        base: REGION,
-    };
-    let page = PageMapEntry::new(PC_ID, KEY, 0, TAG);
-    let peer_at = PC_ID_BASE + 16 * u32::from(PC_ID);
-    let region_at = REGION_BASE + 32 * u32::from(KEY);
-    for (base, dws) in [
-        (peer_at, &peer.to_dws()[..]),
-        (region_at, &region.to_dws()[..]),
-        (PAGE_MAP_BASE, &page.to_dws()[..]),
-    ] {
-        for (offset, value) in (base..).step_by(4).zip(dws) {
-            register(offset, *value).await;
-        }
-    }
-}
+/// How often the second host looks whether the first is done.
+const LOOK: Picoseconds = Picoseconds::from_us(1);
 
 /// What the two programs share with the one who started them.
 #[derive(Debug, Default)]
@@ -116,6 +42,12 @@ pub struct PingPong {
     pub round_trips: Vec<Picoseconds>,
     /// When measuring began and ended.
     pub span: (Picoseconds, Picoseconds),
+    /// Whether the NICs' counters are to be read at the end.
+    pub counters: bool,
+    /// What the first and the second host's NIC counted.
+    pub statistics: [Statistics; 2],
+    /// Whether the first host is done.
+    pub done: bool,
 }
 
 /// Message number `value`: every DW has the number and its place, so that a lost or stale DW shows.
@@ -150,7 +82,7 @@ async fn receive(api: &HostApi, old: &mut Vec<u8>, expected: u32) -> Result<(), 
 }
 
 async fn begin(api: &HostApi, shared: &RefCell<PingPong>, config: NicConfig) -> Result<(), String> {
-    configure(api, config).await;
+    configure(api, &config).await;
     let start = shared.borrow().start;
     if api.now() > start {
         return Err(format!("the NIC was not configured by {start}"));
@@ -191,7 +123,17 @@ pub async fn first(
     }
     api.measure(false).await;
     shared.borrow_mut().span.1 = api.now();
+    shared.borrow_mut().done = true;
+    finish(&api, &shared, 0).await;
     Ok(())
+}
+
+/// Reads the counters, if somebody wants to know.
+async fn finish(api: &HostApi, shared: &RefCell<PingPong>, own: usize) {
+    if shared.borrow().counters {
+        let found = statistics(api, PC_ID).await;
+        shared.borrow_mut().statistics[own] = found;
+    }
 }
 
 /// PC2 of figure 4.3.
@@ -212,5 +154,12 @@ pub async fn second(
         send(&api, number + 1, bytes).await;
         number += 2;
     }
+    if shared.borrow().counters {
+        // What is lost on the way to the first host is sent again meanwhile, and counted.
+        while !shared.borrow().done {
+            api.compute(LOOK).await;
+        }
+    }
+    finish(&api, &shared, 1).await;
     Ok(())
 }

@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::error::Error;
+use crate::faults::{FaultCounts, Faults, FaultyCable};
 use crate::host::Host;
 use crate::model::NicModel;
 use crate::nic::{Attachment, Effort, NicPort, NicSetup};
 use crate::pcie::Lanes;
 use crate::platform::HostTiming;
 use crate::record::Recorder;
-use crate::switch::{SwitchNode, SwitchSetup};
+use crate::switch::{Node, SwitchNode, SwitchSetup};
 use crate::time::Picoseconds;
 use crate::topology::End;
+
+use ipnuma_rtl::NetSpeed;
 
 /// Simulated time without a message after which a run counts as stuck, if the NICs never sleep.
 const STUCK: Picoseconds = Picoseconds::from_us(20_000);
@@ -21,10 +24,12 @@ const STUCK: Picoseconds = Picoseconds::from_us(20_000);
 enum Component {
     Host(Box<Host>),
     Nic(Box<NicPort>),
-    Switch(Box<SwitchNode>),
+    Switch(Box<dyn Node>),
+    Cable(Box<FaultyCable>),
 }
 
-/// Hosts, NICs and switches on one calendar. Component 2k is host k, component 2k+1 its NIC; the switches follow.
+/// Hosts, NICs and switches on one calendar. Component 2k is host k, component 2k+1 its NIC; the switches follow, and
+/// then the cables with faults, one for each direction.
 pub struct Rack {
     components: Vec<Component>,
     hosts: usize,
@@ -93,7 +98,7 @@ impl Rack {
     }
 
     /// Adds a switch; returns its number.
-    pub fn add_switch(&mut self, setup: SwitchSetup) -> Result<usize, Error> {
+    pub fn add_switch<const N: usize>(&mut self, setup: SwitchSetup<N>) -> Result<usize, Error> {
         let number = self.components.len() - 2 * self.hosts;
         let node = SwitchNode::new(self.switch_id(number), setup, self.skip_idle)?;
         self.components.push(Component::Switch(Box::new(node)));
@@ -130,10 +135,10 @@ impl Rack {
     }
 
     /// A switch.
-    pub fn switch(&mut self, number: usize) -> &mut SwitchNode {
+    pub fn switch(&mut self, number: usize) -> &mut dyn Node {
         let index = 2 * self.hosts + number;
         match &mut self.components[index] {
-            Component::Switch(switch) => switch,
+            Component::Switch(switch) => switch.as_mut(),
             _ => unreachable!("switches are behind the hosts"),
         }
     }
@@ -142,16 +147,65 @@ impl Rack {
     pub fn cable(&mut self, ends: [End; 2], delays: [Picoseconds; 2]) {
         let [one, two] = ends;
         for (from, to, delay) in [(one, two, delays[0]), (two, one, delays[1])] {
-            let (peer, port) = match to {
-                End::Host(host) => (Self::ids(host).1, 0),
-                End::Switch(switch, port) => (self.switch_id(switch), port),
+            let attachment = self.attachment(to, delay);
+            self.attach(from, attachment);
+        }
+    }
+
+    /// Joins two ends by a cable with faults; `seeds` are those of its directions. No switch may be added behind it.
+    pub fn faulty_cable(
+        &mut self,
+        ends: [End; 2],
+        delays: [Picoseconds; 2],
+        speed: NetSpeed,
+        faults: Faults,
+        seeds: [u64; 2],
+    ) {
+        // To the cable, which has the rest; no message comes without taking time.
+        const STEP: Picoseconds = Picoseconds(1);
+        let [one, two] = ends;
+        for ((from, to, delay), seed) in [(one, two, delays[0]), (two, one, delays[1])]
+            .into_iter()
+            .zip(seeds)
+        {
+            let rest = delay.saturating_sub(STEP).max(STEP);
+            let far = self.attachment(to, rest);
+            let id = ComponentId(self.components.len() as u32);
+            let cable = FaultyCable::new(id, far, speed, faults, seed);
+            self.components.push(Component::Cable(Box::new(cable)));
+            let near = Attachment {
+                peer: id,
+                port: 0,
+                delay: STEP,
             };
-            let attachment = Attachment { peer, port, delay };
-            match from {
-                End::Host(host) => self.nic(host).attach(attachment),
-                End::Switch(switch, port) => self.switch(switch).attach(port, attachment),
+            self.attach(from, near);
+        }
+    }
+
+    fn attachment(&self, to: End, delay: Picoseconds) -> Attachment {
+        let (peer, port) = match to {
+            End::Host(host) => (Self::ids(host).1, 0),
+            End::Switch(switch, port) => (self.switch_id(switch), port),
+        };
+        Attachment { peer, port, delay }
+    }
+
+    fn attach(&mut self, from: End, attachment: Attachment) {
+        match from {
+            End::Host(host) => self.nic(host).attach(attachment),
+            End::Switch(switch, port) => self.switch(switch).attach(port, attachment),
+        }
+    }
+
+    /// What happened on all cables with faults.
+    pub fn faults(&self) -> FaultCounts {
+        let mut sum = FaultCounts::default();
+        for component in &self.components {
+            if let Component::Cable(cable) = component {
+                sum.add(cable.counts);
             }
         }
+        sum
     }
 
     /// Simulated time.
@@ -164,9 +218,9 @@ impl Rack {
         let mut sum = Effort::default();
         for component in &self.components {
             let effort = match component {
-                Component::Host(_) => continue,
+                Component::Host(_) | Component::Cable(_) => continue,
                 Component::Nic(nic) => nic.effort,
-                Component::Switch(switch) => switch.effort,
+                Component::Switch(switch) => switch.effort(),
             };
             sum.edges += effort.edges;
             sum.sleeps += effort.sleeps;
@@ -183,9 +237,10 @@ impl Rack {
                 Component::Host(host) => name.clone_from(&host.name),
                 Component::Nic(nic) => nic.model().trace(&wave_file(path, &name))?,
                 Component::Switch(switch) => {
-                    let file = wave_file(path, &switch.name);
-                    switch.model().trace(&file)?;
+                    let file = wave_file(path, switch.name());
+                    switch.trace(&file)?;
                 }
+                Component::Cable(_) => {}
             }
         }
         Ok(())
@@ -195,9 +250,9 @@ impl Rack {
     pub fn trace_close(&mut self) {
         for component in &mut self.components {
             match component {
-                Component::Host(_) => {}
+                Component::Host(_) | Component::Cable(_) => {}
                 Component::Nic(nic) => nic.model().trace_close(),
-                Component::Switch(switch) => switch.model().trace_close(),
+                Component::Switch(switch) => switch.trace_close(),
             }
         }
     }
@@ -209,6 +264,7 @@ impl Rack {
                 Component::Host(host) => host.start(self.now, &mut self.outbox),
                 Component::Nic(nic) => nic.start(self.now, &mut self.outbox),
                 Component::Switch(switch) => switch.start(self.now, &mut self.outbox),
+                Component::Cable(_) => {}
             }
             self.calendar
                 .post(self.now, ComponentId(index as u32), &mut self.outbox);
@@ -236,7 +292,7 @@ impl Rack {
     fn is_done(&self) -> bool {
         self.components.iter().all(|component| match component {
             Component::Host(host) => host.is_done(),
-            Component::Nic(_) | Component::Switch(_) => true,
+            Component::Nic(_) | Component::Switch(_) | Component::Cable(_) => true,
         })
     }
 
@@ -246,7 +302,7 @@ impl Rack {
             .iter()
             .filter_map(|component| match component {
                 Component::Host(host) => host.describe(),
-                Component::Nic(_) | Component::Switch(_) => None,
+                Component::Nic(_) | Component::Switch(_) | Component::Cable(_) => None,
             })
             .collect();
         Error::Stuck {
@@ -274,6 +330,9 @@ impl Rack {
                 Message::Tick => switch.tick(self.now, out),
                 message => switch.receive(self.now, message, out),
             },
+            Component::Cable(cable) => {
+                cable.receive(self.now, event.message, out, &mut self.record);
+            }
         }
         self.calendar.post(self.now, event.to, out);
         Ok(())

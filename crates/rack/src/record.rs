@@ -194,11 +194,14 @@ struct Open {
 const FIRST_FRAME_KIND: u8 = 2;
 
 /// Listens to all components.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorder {
     sha: Sha256,
     open: BTreeMap<PacketId, Open>,
     next: u64,
+    /// Whether stores are followed on their way. A store that travels in another's frame, or a second time, has no
+    /// way of its own to follow.
+    pub tracing: bool,
     /// Whether finished packets and bus accesses count: off during warm-up.
     pub measuring: bool,
     /// Each stage.
@@ -223,6 +226,29 @@ pub struct Recorder {
     pub tlps: Vec<CapturedTlp>,
     /// Frames and TLPs in all.
     pub counted: (u64, u64),
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            sha: Sha256::default(),
+            open: BTreeMap::new(),
+            next: 0,
+            tracing: true,
+            measuring: false,
+            stages: Default::default(),
+            links: Spread::default(),
+            switches: BTreeMap::new(),
+            one_way: Spread::default(),
+            one_ways: Vec::new(),
+            accesses: BTreeMap::new(),
+            keep: 0,
+            packets: Vec::new(),
+            frames: Vec::new(),
+            tlps: Vec::new(),
+            counted: (0, 0),
+        }
+    }
 }
 
 impl Recorder {
@@ -320,7 +346,7 @@ impl Recorder {
         let Some(open) = self.open.remove(&id) else {
             return;
         };
-        // A store that fell out of the trace (none does in a run without loss) has no whole way.
+        // A store that was lost and sent again has no whole way.
         let Some(at) = open.at.into_iter().collect::<Option<Vec<_>>>() else {
             return;
         };

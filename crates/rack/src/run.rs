@@ -2,6 +2,8 @@
 //! A topology made ready and run.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,20 +11,25 @@ use std::time::Instant;
 use ipnuma_rtl::NetSpeed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use wire::registers::{PAGE_BYTES, REG_ACK_TICKS, REG_PACE};
 
 use crate::calendar::ComponentId;
 use crate::error::Error;
+use crate::faults::{FaultCounts, Faults};
 use crate::host_port::HostSide;
-use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel};
+use crate::ideal::{IdealSwitch, Way};
+use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel, WIDE_PORTS};
 use crate::nic::Effort;
-use crate::pingpong::{self, Gateway, NicConfig, PingPong};
+use crate::pingpong::{self, PingPong};
 use crate::platform::{HostTiming, Platform};
 use crate::rack::{HostSetup, Rack};
 use crate::record::{Point, Recorder, Spread};
+use crate::setup::{Gateway, NicConfig, Pages, Peer, Region, Session, keys};
+use crate::stream::{self, Sender, Statistics, Stream};
 use crate::switch::SwitchSetup;
 use crate::tables;
 use crate::time::Picoseconds;
-use crate::topology::{End, Format, Pair, ProgramSpec, Rate, Topology};
+use crate::topology::{End, Format, NicOptions, Pair, ProgramSpec, Rate, Topology};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
@@ -95,9 +102,9 @@ const LATENCY_LOOPS: u64 = 16;
 ///
 /// Both network clocks are in phase, as they are where one receives what the other sends.
 pub fn nic_latency(
-    rate: Rate,
-    format: Format,
+    (rate, format): (Rate, Format),
     bytes: usize,
+    nic: NicOptions,
     step: Picoseconds,
     hardware: &dyn Hardware,
 ) -> Result<NicLatency, Error> {
@@ -110,6 +117,8 @@ pub fn nic_latency(
         bytes,
         loops: LATENCY_LOOPS,
         warmup: 0,
+        nic,
+        faults: Faults::default(),
     });
     let period = NetSpeed::from(rate).net_period_ps();
     let phases = |period: u64| (0..period).step_by(step.0 as usize).map(Picoseconds);
@@ -199,6 +208,10 @@ pub struct Outcome {
     pub switches: Vec<SwitchReport>,
     /// Numbers of the switches from the first host to the second.
     pub path: Vec<usize>,
+    /// What the NICs of the first and the second host counted, if a cable has faults.
+    pub statistics: Option<[Statistics; 2]>,
+    /// What happened on the cables.
+    pub faults: FaultCounts,
     /// What was simulated.
     pub effort: Effort,
     /// Simulated time of the whole run.
@@ -226,6 +239,9 @@ fn delays(platform: &Platform, speed: NetSpeed, ends: [End; 2], metres: f64) -> 
     [one.0 + two.1 + cable, two.0 + one.1 + cable].map(|delay| delay.max(Picoseconds(1)))
 }
 
+/// Draws the seeds of cables, apart from the clock phases, so that faults change nothing else.
+const CABLE_STREAM: u64 = 1;
+
 /// Plugs all cables in; returns the constants between the two hosts of the program.
 fn lay_cables(
     rack: &mut Rack,
@@ -235,6 +251,8 @@ fn lay_cables(
     hosts: (usize, usize),
     path: &[(usize, usize, usize)],
 ) -> Result<Constants, Error> {
+    let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
+    random.set_stream(CABLE_STREAM);
     let speed = NetSpeed::from(topology.host[hosts.0].nic.rate);
     let mut constants = Constants::default();
     if !bare {
@@ -250,6 +268,7 @@ fn lay_cables(
     for cable in &topology.cable {
         let ends = topology.ends(cable).expect("the topology was checked");
         let metres = *cable.metres.as_ref();
+        let seeds = [random.random(), random.random()];
         if bare {
             rack.cable(ends, [Picoseconds(1); 2]);
             continue;
@@ -258,7 +277,12 @@ fn lay_cables(
             End::Host(host) => topology.host[host].nic.rate,
             End::Switch(switch, _) => topology.switch[switch].rate,
         });
-        rack.cable(ends, delays(platform, speed, ends, metres));
+        let delays = delays(platform, speed, ends, metres);
+        if cable.faults.is_none() {
+            rack.cable(ends, delays);
+        } else {
+            rack.faulty_cable(ends, delays, speed, cable.faults, seeds);
+        }
         if on_path.iter().any(|end| ends.contains(end)) {
             constants.cable += platform.metres_delay(metres);
         }
@@ -297,20 +321,79 @@ fn furnish(
             phases: given.copied().unwrap_or(drawn),
         })?;
     }
-    for (number, switch) in topology.switch.iter().enumerate() {
-        let speed = NetSpeed::from(switch.rate);
-        rack.add_switch(SwitchSetup {
-            name: switch.name.as_ref().clone(),
-            model: hardware.switch(speed)?,
-            phase: Picoseconds(random.random_range(0..speed.net_period_ps())),
-            control: tables::control(topology, number)?,
-        })?;
+    for number in 0..topology.switch.len() {
+        let speed = NetSpeed::from(topology.switch[number].rate);
+        let phase = Picoseconds(random.random_range(0..speed.net_period_ps()));
+        match *topology.switch[number].ports.as_ref() {
+            WIDE_PORTS => add_switch(rack, topology, number, phase, || hardware.wide_switch())?,
+            _ => add_switch(rack, topology, number, phase, || hardware.switch(speed))?,
+        }
     }
     Ok(timings)
 }
 
-/// What the NIC of a host must know to play with another.
-fn nic_config(topology: &Topology, own: usize, peer: usize) -> NicConfig {
+/// Cycles of the RTL switches from the start of a frame in to its start out, at both rates: those of docs/fibnic.md less
+/// the one at the pins. The small build has VLAN stages, which take one at 10G.
+const SWITCH_CYCLES: u64 = 13;
+const VLAN_CYCLES: u64 = 1;
+const SWITCH_CYCLES_1G: u64 = 50;
+
+/// Adds a switch, in RTL or ideal.
+fn add_switch<const N: usize>(
+    rack: &mut Rack,
+    topology: &Topology,
+    number: usize,
+    phase: Picoseconds,
+    hardware: impl FnOnce() -> Result<Box<dyn SwitchModel<N>>, Error>,
+) -> Result<(), Error> {
+    let spec = &topology.switch[number];
+    let model = if spec.ideal {
+        let speed = NetSpeed::from(spec.rate);
+        let cycles = match (spec.rate, N) {
+            (Rate::Ten, WIDE_PORTS) => SWITCH_CYCLES,
+            (Rate::Ten, _) => SWITCH_CYCLES + VLAN_CYCLES,
+            (Rate::One, _) => SWITCH_CYCLES_1G,
+        };
+        Box::new(IdealSwitch::new(speed, cycles, ways(topology, number)?))
+    } else {
+        hardware()?
+    };
+    rack.add_switch(SwitchSetup {
+        name: spec.name.as_ref().clone(),
+        model,
+        phase,
+        control: tables::control(topology, number)?,
+    })?;
+    Ok(())
+}
+
+/// Where a switch sends frames to the hosts.
+fn ways(topology: &Topology, switch: usize) -> Result<BTreeMap<Ipv4Addr, Way>, Error> {
+    let mut ways = BTreeMap::new();
+    for host in 0..topology.host.len() {
+        let address = topology.host_ip(host);
+        let Ok(port) = topology.egress(switch, address) else {
+            continue;
+        };
+        let next = topology
+            .opposite(End::Switch(switch, port))
+            .expect("a cable leads there");
+        let way = Way {
+            port,
+            own: tables::port_mac(switch, port),
+            next: tables::mac(next),
+        };
+        ways.insert(address, way);
+    }
+    Ok(ways)
+}
+
+/// Registers whose reset values suit 10G. At 1G an acknowledgement of its own is on the line for 0.7 us: it waits 16
+/// ticks, longer than a host takes to answer. And frames take up to 2,500 cycles: sessions may slow down as far as that.
+const SLOW_LINE: [(u32, u32); 2] = [(REG_ACK_TICKS, 16), (REG_PACE, 0x0100_6FFF)];
+
+/// What a host's NIC knows of itself.
+fn nic_config(topology: &Topology, own: usize) -> NicConfig {
     let gateway = topology.opposite(End::Host(own)).and_then(|end| match end {
         End::Host(_) => None,
         End::Switch(..) => Some(Gateway {
@@ -318,40 +401,138 @@ fn nic_config(topology: &Topology, own: usize, peer: usize) -> NicConfig {
             mac: tables::mac(end),
         }),
     });
+    let registers = wire::registers::REGISTERS.iter();
+    let registers = registers.filter_map(|register| {
+        let given = topology.register.get(register.name).copied();
+        let slow = (topology.host[own].nic.rate == Rate::One)
+            .then(|| {
+                SLOW_LINE
+                    .iter()
+                    .find(|(offset, _)| *offset == register.offset)
+            })
+            .flatten();
+        let value = given.or(slow.map(|(_, value)| *value))?;
+        Some((register.offset, value))
+    });
     NicConfig {
         mac: tables::host_mac(own),
         ip: topology.host_ip(own).to_bits(),
-        peer_mac: tables::host_mac(peer),
-        peer_ip: topology.host_ip(peer).to_bits(),
         netmask: u32::MAX << (32 - topology.prefix_len(own)),
         gateway,
-        compact: topology.host[own].nic.format == Format::Compact,
+        merge: topology.host[own].nic.merge,
+        registers: registers.collect(),
+        peers: Vec::new(),
     }
 }
 
-/// Runs the program of a topology.
+/// What a host's NIC knows of another: PC IDs are (of the peer here, of this one there).
+fn peer(topology: &Topology, own: usize, other: usize, pc_ids: (u16, u16)) -> Peer {
+    let nic = [own, other].map(|host| &topology.host[host].nic);
+    let reliable = nic.iter().all(|nic| nic.reliable);
+    let auth = nic.iter().all(|nic| nic.auth);
+    Peer {
+        pc_id: pc_ids.0,
+        mac: tables::host_mac(other),
+        ip: topology.host_ip(other).to_bits(),
+        compact: topology.host[own].nic.format == Format::Compact,
+        session: reliable.then(|| Session {
+            index: pc_ids.1 as u8,
+            keys: auth.then(|| keys(topology.seed, own, other)),
+        }),
+        region: None,
+        pages: None,
+    }
+}
+
+/// What the NIC of a host must know to play ping-pong with another.
+fn pingpong_config(topology: &Topology, own: usize, other: usize) -> NicConfig {
+    let mut config = nic_config(topology, own);
+    config.peers.push(Peer {
+        region: Some(Region {
+            key: pingpong::KEY,
+            base: pingpong::REGION,
+            bytes: PAGE_BYTES,
+        }),
+        pages: Some(Pages {
+            first: 0,
+            count: 1,
+            key: pingpong::KEY,
+        }),
+        ..peer(topology, own, other, (pingpong::PC_ID, pingpong::PC_ID))
+    });
+    config
+}
+
+/// A rack that is ready to be given programs.
+struct Built {
+    rack: Rack,
+    timings: Vec<HostTiming>,
+    constants: Constants,
+    path: Vec<usize>,
+}
+
+/// Everything but the programs; the constants are those of the way between two hosts.
+fn build(
+    topology: &Topology,
+    options: &Options,
+    hardware: &dyn Hardware,
+    hosts: (usize, usize),
+) -> Result<Built, Error> {
+    let platform = Platform::load(&topology.platform)?;
+    let mut rack = Rack::new(options.skip_idle);
+    rack.record.keep = options.keep;
+    let timings = furnish(&mut rack, topology, &platform, options, hardware)?;
+    let path = topology.path(hosts.0, hosts.1).map_err(Error::Config)?;
+    let constants = lay_cables(&mut rack, topology, &platform, options.bare, hosts, &path)?;
+    Ok(Built {
+        rack,
+        timings,
+        constants,
+        path: path.iter().map(|(switch, _, _)| *switch).collect(),
+    })
+}
+
+/// The switches after a run.
+fn switch_reports(rack: &mut Rack, topology: &Topology) -> Vec<SwitchReport> {
+    let mut switches = Vec::new();
+    for (number, spec) in topology.switch.iter().enumerate() {
+        switches.push(SwitchReport {
+            name: spec.name.as_ref().clone(),
+            id: rack.switch_id(number),
+            rate: spec.rate,
+            host_side: rack.switch(number).host_side(),
+        });
+    }
+    switches
+}
+
+/// Runs the ping-pong of a topology.
 pub fn run(
     topology: &Topology,
     options: &Options,
     hardware: &dyn Hardware,
 ) -> Result<Outcome, Error> {
-    let platform = Platform::load(&topology.platform)?;
-    let mut rack = Rack::new(options.skip_idle);
-    rack.record.keep = options.keep;
-    let timings = furnish(&mut rack, topology, &platform, options, hardware)?;
     let ProgramSpec::Pingpong {
         first,
         second,
         bytes,
         loops,
         warmup,
-    } = topology.program.as_ref();
+    } = topology.program.as_ref()
+    else {
+        return Err(Error::Config(
+            "program.kind: this is no ping-pong; run it with ipnuma stream".to_owned(),
+        ));
+    };
     let number = |name: &str| topology.host_index(name).expect("the topology was checked");
     let (one, two) = (number(first), number(second));
-    let path = topology.path(one, two).map_err(Error::Config)?;
-    let bare = options.bare;
-    let constants = lay_cables(&mut rack, topology, &platform, bare, (one, two), &path)?;
-
+    let Built {
+        mut rack,
+        timings,
+        constants,
+        path,
+    } = build(topology, options, hardware, (one, two))?;
+    let faulty = topology.cable.iter().any(|cable| !cable.faults.is_none());
     let shared = Rc::new(RefCell::new(PingPong {
         stagger: if options.bare {
             PCIE_PERIOD
@@ -362,14 +543,15 @@ pub fn run(
         warmup: *warmup,
         loops: *loops,
         start: START,
+        counters: faulty,
         ..PingPong::default()
     }));
     let api = rack.host(one).api();
-    let config = nic_config(topology, one, two);
+    let config = pingpong_config(topology, one, two);
     let program = pingpong::first(api, config, Rc::clone(&shared));
     rack.host(one).run(Box::pin(program));
     let api = rack.host(two).api();
-    let config = nic_config(topology, two, one);
+    let config = pingpong_config(topology, two, one);
     let program = pingpong::second(api, config, Rc::clone(&shared));
     rack.host(two).run(Box::pin(program));
 
@@ -385,26 +567,115 @@ pub fn run(
     let wall_seconds = began.elapsed().as_secs_f64();
     let results = shared.take();
     let names = topology.host.iter().map(|host| host.name.as_ref().clone());
-    let mut switches = Vec::new();
-    for (number, spec) in topology.switch.iter().enumerate() {
-        switches.push(SwitchReport {
-            name: spec.name.as_ref().clone(),
-            id: rack.switch_id(number),
-            rate: spec.rate,
-            host_side: rack.switch(number).host_side(),
-        });
-    }
     Ok(Outcome {
         round_trips: results.round_trips,
         span: results.span,
         constants,
         timing: [timings[one], timings[two]],
         names: names.collect(),
-        switches,
-        path: path.iter().map(|(switch, _, _)| *switch).collect(),
+        switches: switch_reports(&mut rack, topology),
+        path,
+        statistics: faulty.then_some(results.statistics),
+        faults: rack.faults(),
         effort: rack.effort(),
         simulated: rack.now(),
         record: rack.record,
         wall_seconds,
+    })
+}
+
+/// What came out of a stream.
+#[derive(Debug)]
+pub struct StreamOutcome {
+    /// What the programs saw.
+    pub stream: Stream,
+    /// What happened on the cables.
+    pub faults: FaultCounts,
+    /// Everything that was seen.
+    pub record: Recorder,
+    /// What was simulated.
+    pub effort: Effort,
+    /// Simulated time of the whole run.
+    pub simulated: Picoseconds,
+    /// Seconds that it took.
+    pub wall_seconds: f64,
+}
+
+/// Runs the stream of a topology.
+pub fn run_stream(
+    topology: &Topology,
+    options: &Options,
+    hardware: &dyn Hardware,
+) -> Result<StreamOutcome, Error> {
+    let ProgramSpec::Stream {
+        from,
+        to,
+        bytes,
+        stores,
+        rate_gbps,
+    } = topology.program.as_ref()
+    else {
+        return Err(Error::Config(
+            "program.kind: this is no stream; run it with ipnuma pingpong".to_owned(),
+        ));
+    };
+    let number = |name: &str| topology.host_index(name).expect("the topology was checked");
+    let sink = number(to);
+    let senders: Vec<usize> = from.iter().map(|name| number(name)).collect();
+    let built = build(topology, options, hardware, (senders[0], sink))?;
+    let mut rack = built.rack;
+    rack.record.tracing = false;
+    let reliable = |host: &usize| topology.host[*host].nic.reliable;
+    let interval = rate_gbps.map_or(Picoseconds::ZERO, |rate| {
+        Picoseconds::from_ns_f64(8.0 * *bytes as f64 / rate)
+    });
+    let shared = Rc::new(RefCell::new(Stream {
+        bytes: *bytes,
+        stores: *stores,
+        interval,
+        reliable: reliable(&sink) && senders.iter().all(reliable),
+        senders: vec![Sender::default(); senders.len()],
+        ..Stream::default()
+    }));
+    let mut sink_config = nic_config(topology, sink);
+    for (index, host) in senders.iter().enumerate() {
+        let key = pingpong::KEY + index as u16;
+        sink_config.peers.push(Peer {
+            region: Some(Region {
+                key,
+                base: stream::region(index),
+                bytes: stream::WINDOW as u32,
+            }),
+            ..peer(topology, sink, *host, (stream::pc_id(index), stream::SINK))
+        });
+        let mut config = nic_config(topology, *host);
+        config.peers.push(Peer {
+            pages: Some(Pages {
+                first: 0,
+                count: stream::PAGES,
+                key,
+            }),
+            ..peer(topology, *host, sink, (stream::SINK, stream::pc_id(index)))
+        });
+        let api = rack.host(*host).api();
+        let program = stream::send(api, config, index, Rc::clone(&shared));
+        rack.host(*host).run(Box::pin(program));
+    }
+    let api = rack.host(sink).api();
+    let program = stream::receive(api, sink_config, Rc::clone(&shared));
+    rack.host(sink).run(Box::pin(program));
+    rack.host(sink).watch(stream::watcher(&shared));
+
+    let began = Instant::now();
+    rack.start();
+    rack.run()?;
+    let stream = shared.take();
+    Ok(StreamOutcome {
+        stream,
+        faults: rack.faults(),
+        effort: rack.effort(),
+        simulated: rack.now(),
+        record: rack.record,
+        wall_seconds: began.elapsed().as_secs_f64(),
     })
 }

@@ -2,21 +2,19 @@
 //! A switch in the rack: the RTL's pins joined to cables, its tables written by the host side.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use control::{Action, Control, HostFrame};
-use ipnuma_rtl::{NetWord, Switch, SwitchWrite};
+use ipnuma_rtl::{NetWord, SwitchWrite};
 
 use crate::calendar::{ComponentId, Message, Outbox};
 use crate::error::Error;
 use crate::frame::{Framer, flow_key};
 use crate::host_port::{HostPort, HostSide, Punted};
-use crate::model::SwitchModel;
+use crate::model::{PORTS, SwitchModel};
 use crate::nic::{Attachment, Effort, QUIET_CYCLES};
 use crate::record::{Hop, PacketId, Recorder};
 use crate::time::Picoseconds;
-
-/// Ports of a switch.
-const PORTS: usize = Switch::PORTS;
 
 #[derive(Debug, Default)]
 struct Port {
@@ -42,16 +40,44 @@ struct Inside {
     key: Vec<u8>,
 }
 
-/// The component.
-pub struct SwitchNode {
-    id: ComponentId,
+/// What the rack asks of a switch, whatever the number of its ports.
+pub trait Node {
     /// Its name in the topology.
-    pub name: String,
-    model: Box<dyn SwitchModel>,
+    fn name(&self) -> &str;
+    /// Plugs a cable into a port.
+    fn attach(&mut self, port: usize, cable: Attachment);
+    /// What the host side did.
+    fn host_side(&self) -> HostSide;
+    /// How much was simulated.
+    fn effort(&self) -> Effort;
+    /// Begins to write waves.
+    fn trace(&mut self, path: &Path) -> Result<(), Error>;
+    /// Ends the waves.
+    fn trace_close(&mut self);
+    /// Begins to write the tables.
+    fn start(&mut self, now: Picoseconds, out: &mut Outbox);
+    /// The host side looks at its timers.
+    fn tick(&mut self, now: Picoseconds, out: &mut Outbox);
+    /// Something arrives.
+    fn receive(&mut self, now: Picoseconds, message: Message, out: &mut Outbox);
+    /// One clock edge.
+    fn edge(
+        &mut self,
+        now: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error>;
+}
+
+/// The component.
+pub struct SwitchNode<const N: usize = PORTS> {
+    id: ComponentId,
+    name: String,
+    model: Box<dyn SwitchModel<N>>,
     period: Picoseconds,
     phase: Picoseconds,
     next: Picoseconds,
-    ports: [Port; PORTS],
+    ports: [Port; N],
     host: HostPort,
     control: Box<Control>,
     /// When the host side will look at its timers.
@@ -60,25 +86,24 @@ pub struct SwitchNode {
     skip_idle: bool,
     awake: bool,
     quiet_since: Option<Picoseconds>,
-    /// How much was simulated.
-    pub effort: Effort,
+    effort: Effort,
 }
 
 /// Fixed parts of a switch.
-pub struct SwitchSetup {
+pub struct SwitchSetup<const N: usize = PORTS> {
     /// Name.
     pub name: String,
     /// The hardware.
-    pub model: Box<dyn SwitchModel>,
+    pub model: Box<dyn SwitchModel<N>>,
     /// Phase of its clock.
     pub phase: Picoseconds,
     /// What is behind its host port. It takes no time of its own: how long software takes is not published.
     pub control: Control,
 }
 
-impl SwitchNode {
+impl<const N: usize> SwitchNode<N> {
     /// A switch after reset, asleep.
-    pub fn new(id: ComponentId, setup: SwitchSetup, skip_idle: bool) -> Result<Self, Error> {
+    pub fn new(id: ComponentId, setup: SwitchSetup<N>, skip_idle: bool) -> Result<Self, Error> {
         let mut model = setup.model;
         model.reset()?;
         let period = Picoseconds(model.speed().net_period_ps());
@@ -89,7 +114,7 @@ impl SwitchNode {
             period,
             phase: setup.phase,
             next: setup.phase,
-            ports: Default::default(),
+            ports: std::array::from_fn(|_| Port::default()),
             host: HostPort::default(),
             control: Box::new(setup.control),
             tick_at: None,
@@ -99,39 +124,6 @@ impl SwitchNode {
             quiet_since: None,
             effort: Effort::default(),
         })
-    }
-
-    /// Plugs a cable into a port.
-    pub fn attach(&mut self, port: usize, cable: Attachment) {
-        self.ports[port].cable = Some(cable);
-    }
-
-    /// What the host side did.
-    pub const fn host_side(&self) -> HostSide {
-        self.host.passed
-    }
-
-    /// The hardware, for waves.
-    pub fn model(&mut self) -> &mut dyn SwitchModel {
-        self.model.as_mut()
-    }
-
-    /// Begins to write the tables.
-    pub fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
-        let actions = self.control.start(nanoseconds(now));
-        self.obey(now, actions, out);
-        if !self.skip_idle {
-            self.wake(now, out);
-        }
-    }
-
-    /// The host side looks at its timers.
-    pub fn tick(&mut self, now: Picoseconds, out: &mut Outbox) {
-        if self.tick_at == Some(now) {
-            self.tick_at = None;
-            let actions = self.control.tick(nanoseconds(now));
-            self.obey(now, actions, out);
-        }
     }
 
     /// Does what the host side wants.
@@ -160,17 +152,6 @@ impl SwitchNode {
         }
     }
 
-    /// Something arrives.
-    pub fn receive(&mut self, now: Picoseconds, message: Message, out: &mut Outbox) {
-        match message {
-            Message::Word { port, word, packet } => {
-                self.ports[port].words.push_back((word, packet));
-            }
-            other => unreachable!("a switch is sent words, and not {other:?}"),
-        }
-        self.wake(now, out);
-    }
-
     fn wake(&mut self, now: Picoseconds, out: &mut Outbox) {
         self.quiet_since = None;
         if self.awake {
@@ -179,47 +160,6 @@ impl SwitchNode {
         self.awake = true;
         self.next = self.period.next_edge(self.phase, now);
         out.send(self.next, self.id, Message::Edge);
-    }
-
-    /// One clock edge.
-    pub fn edge(
-        &mut self,
-        now: Picoseconds,
-        out: &mut Outbox,
-        record: &mut Recorder,
-    ) -> Result<(), Error> {
-        let rtl = |source| Error::Rtl { time: now, source };
-        self.effort.edges += 1;
-        let idle = self.model.speed().idle();
-        let words: [NetWord; PORTS] = std::array::from_fn(|port| {
-            let front = self.ports[port].words.front();
-            front.map_or(idle, |(word, _)| *word)
-        });
-        self.model.set_time(now);
-        let inputs = self.model.inputs();
-        inputs.net = words;
-        self.host.offer(inputs);
-        let before = self.model.settle().map_err(rtl)?;
-        if let Some(frame) = self.host.exchange(&before) {
-            self.punted(now, &frame, out);
-        }
-        for (port, word) in words.into_iter().enumerate() {
-            self.sample_word(now, port, word);
-        }
-        let after = self.model.edge().map_err(rtl)?;
-        for (port, word) in after.net.into_iter().enumerate() {
-            self.launch_word(now, port, word, out, record);
-        }
-        self.next = now + self.period;
-        let quiet = !after.busy
-            && after.host.is_none()
-            && self.host.is_idle()
-            && self
-                .ports
-                .iter()
-                .all(|port| port.words.is_empty() && !port.line_active);
-        self.settle_down(now, quiet, out, record);
-        Ok(())
     }
 
     /// Sleeps or goes on.
@@ -312,5 +252,97 @@ impl SwitchNode {
             };
             out.send(now + cable.delay, cable.peer, message);
         }
+    }
+}
+
+impl<const N: usize> Node for SwitchNode<N> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn attach(&mut self, port: usize, cable: Attachment) {
+        self.ports[port].cable = Some(cable);
+    }
+
+    fn host_side(&self) -> HostSide {
+        self.host.passed
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    fn trace(&mut self, path: &Path) -> Result<(), Error> {
+        Ok(self.model.trace(path)?)
+    }
+
+    fn trace_close(&mut self) {
+        self.model.trace_close();
+    }
+
+    fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
+        let actions = self.control.start(nanoseconds(now));
+        self.obey(now, actions, out);
+        if !self.skip_idle {
+            self.wake(now, out);
+        }
+    }
+
+    fn tick(&mut self, now: Picoseconds, out: &mut Outbox) {
+        if self.tick_at == Some(now) {
+            self.tick_at = None;
+            let actions = self.control.tick(nanoseconds(now));
+            self.obey(now, actions, out);
+        }
+    }
+
+    fn receive(&mut self, now: Picoseconds, message: Message, out: &mut Outbox) {
+        match message {
+            Message::Word { port, word, packet } => {
+                self.ports[port].words.push_back((word, packet));
+            }
+            other => unreachable!("a switch is sent words, and not {other:?}"),
+        }
+        self.wake(now, out);
+    }
+
+    fn edge(
+        &mut self,
+        now: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error> {
+        let rtl = |source| Error::Rtl { time: now, source };
+        self.effort.edges += 1;
+        let idle = self.model.speed().idle();
+        let words: [NetWord; N] = std::array::from_fn(|port| {
+            let front = self.ports[port].words.front();
+            front.map_or(idle, |(word, _)| *word)
+        });
+        self.model.set_time(now);
+        let inputs = self.model.inputs();
+        inputs.net = words;
+        self.host.offer(inputs);
+        let before = self.model.settle().map_err(rtl)?;
+        if let Some(frame) = self.host.exchange(&before) {
+            self.punted(now, &frame, out);
+        }
+        for (port, word) in words.into_iter().enumerate() {
+            self.sample_word(now, port, word);
+        }
+        let after = self.model.edge().map_err(rtl)?;
+        for (port, word) in after.net.into_iter().enumerate() {
+            self.launch_word(now, port, word, out, record);
+        }
+        self.next = now + self.period;
+        let quiet = !after.busy
+            && after.host.is_none()
+            && self.host.is_idle()
+            && self
+                .ports
+                .iter()
+                .all(|port| port.words.is_empty() && !port.line_active);
+        self.settle_down(now, quiet, out, record);
+        Ok(())
     }
 }

@@ -7,16 +7,23 @@ use control::{Control, Neighbour, PortConfig, Route, Subnet, Via};
 use fib::{Config4, Config6};
 use ipnuma_rtl::{Switch, SwitchSize};
 
+use crate::model::WIDE_PORTS;
+
 use crate::error::Error;
 use crate::topology::{End, Neighbours, Topology};
 
-/// Which build of the switch is in the rack.
+/// Which build of the switch with four ports is in the rack.
 pub const SIZE: SwitchSize = SwitchSize::Small;
 
 /// Depths of its tables.
 pub fn sizes() -> fib::Config {
+    sizes_of(SIZE)
+}
+
+/// Depths of the tables of a build.
+fn sizes_of(size: SwitchSize) -> fib::Config {
     let depth = |parameter: &str| {
-        Switch::depth(SIZE, parameter).expect("the build names the depths of all tables")
+        Switch::depth(size, parameter).expect("the build names the depths of all tables")
     };
     fib::Config {
         v4: Config4::RunVec {
@@ -68,10 +75,13 @@ fn subnet(address: Ipv4Addr, len: u8) -> Subnet {
 pub fn control(topology: &Topology, switch: usize) -> Result<Control, Error> {
     let spec = &topology.switch[switch];
     let mut config = control::Config {
-        fib: sizes(),
+        fib: match *spec.ports.as_ref() {
+            WIDE_PORTS => sizes_of(SwitchSize::Wide),
+            _ => sizes(),
+        },
         ..control::Config::default()
     };
-    for number in 0..Switch::PORTS {
+    for number in 0..*spec.ports.as_ref() {
         let addresses = spec.port(number).map(|port| {
             let interface = port.address.as_ref();
             subnet(interface.address, interface.subnet.len())

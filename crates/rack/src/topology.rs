@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topologies: which hosts, NICs, switches and cables there are, and what runs on them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,6 +12,9 @@ use toml::Spanned;
 
 use crate::address::{Interface, Subnet};
 use crate::error::{Error, line_of, located};
+use crate::faults::Faults;
+use crate::host::LINE_BYTES;
+use crate::model::{PORTS, WIDE_PORTS};
 use crate::pcie::LinkKind;
 
 mod check;
@@ -57,6 +61,19 @@ pub struct NicSpec {
     /// IPv4 address; 10.0.0.1 and up if absent. Netmask and gateway are those of the switch port at the other end of
     /// its cable.
     pub ip: Option<Ipv4Addr>,
+    /// Stores and loads belong to sessions: acknowledged, sent again, in order, once.
+    #[serde(default = "yes")]
+    pub reliable: bool,
+    /// Sessions are sealed: AES-GCM with keys that the topology's seed draws.
+    #[serde(default)]
+    pub auth: bool,
+    /// Stores that wait anyway may travel in one frame.
+    #[serde(default)]
+    pub merge: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A host with one NIC.
@@ -86,7 +103,7 @@ pub enum Neighbours {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortSpec {
-    /// 0 to 3.
+    /// 0 to 3; to 8 with nine ports.
     pub number: Spanned<usize>,
     /// Its own address, with the length of the subnet's prefix.
     pub address: Spanned<Interface>,
@@ -110,6 +127,12 @@ pub struct SwitchSpec {
     pub name: Spanned<String>,
     /// Line rate of all its ports.
     pub rate: Rate,
+    /// How many there are: 4, or at 10G 9.
+    #[serde(default = "four_ports")]
+    pub ports: Spanned<usize>,
+    /// Not the RTL: a switch of the same latency whose outputs have queues without end, to compare with.
+    #[serde(default)]
+    pub ideal: bool,
     /// How it knows its neighbours.
     #[serde(default)]
     pub neighbours: Neighbours,
@@ -128,6 +151,9 @@ pub struct CableSpec {
     pub between: Spanned<[String; 2]>,
     /// Length.
     pub metres: Spanned<f64>,
+    /// What goes wrong on it, in both directions.
+    #[serde(default)]
+    pub faults: Faults,
 }
 
 /// One end of a cable, by index.
@@ -159,10 +185,31 @@ pub enum ProgramSpec {
         #[serde(default = "ten")]
         warmup: u64,
     },
+    /// Hosts store to one host as fast as they can, or at a rate.
+    Stream {
+        /// The hosts that send.
+        from: Vec<String>,
+        /// The host that receives.
+        to: String,
+        /// Bytes of a store: 4 to 64, a multiple of 4.
+        #[serde(default = "line")]
+        bytes: usize,
+        /// Stores of each sender.
+        #[serde(default = "thousand")]
+        stores: u64,
+        /// Gigabits of data a second that each sender offers; as fast as the bus lets it if absent.
+        rate_gbps: Option<f64>,
+    },
 }
 
+fn four_ports() -> Spanned<usize> {
+    unplaced(PORTS)
+}
 const fn four() -> usize {
     4
+}
+const fn line() -> usize {
+    LINE_BYTES
 }
 const fn thousand() -> u64 {
     1_000
@@ -188,6 +235,9 @@ pub struct Topology {
     /// Cables.
     #[serde(default)]
     pub cable: Vec<CableSpec>,
+    /// Registers of every NIC that are not to have their reset values, by name, such as `WINDOW`.
+    #[serde(default)]
+    pub register: BTreeMap<String, u32>,
     /// The program.
     pub program: Spanned<ProgramSpec>,
 }
@@ -211,7 +261,64 @@ pub struct Pair {
     pub loops: u64,
     /// Round trips before measuring.
     pub warmup: u64,
+    /// How the NICs send.
+    pub nic: NicOptions,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
 }
+
+/// How NICs send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicOptions {
+    /// In sessions.
+    pub reliable: bool,
+    /// In sealed ones.
+    pub auth: bool,
+    /// Several stores in a frame.
+    pub merge: bool,
+}
+
+impl Default for NicOptions {
+    fn default() -> Self {
+        Self {
+            reliable: true,
+            auth: false,
+            merge: false,
+        }
+    }
+}
+
+/// Senders to one receiver, through a switch or, if it is one sender, by a cable.
+#[derive(Clone, Debug)]
+pub struct Fan {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate.
+    pub rate: Rate,
+    /// Format.
+    pub format: Format,
+    /// Senders.
+    pub senders: usize,
+    /// Whether a switch is between; with more than one sender it is.
+    pub switch: bool,
+    /// Metres of each cable.
+    pub metres: f64,
+    /// Bytes of a store.
+    pub bytes: usize,
+    /// Stores of each sender.
+    pub stores: u64,
+    /// Gigabits of data a second that each sender offers.
+    pub rate_gbps: Option<f64>,
+    /// How the NICs send.
+    pub nic: NicOptions,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
+}
+
+/// Most senders of [`Topology::fan`].
+pub const MOST_SENDERS: usize = WIDE_PORTS - 1;
 
 /// Most switches of a rack; the subnets of [`Topology::row`] are numbered by a byte, and a packet lives for 64 hops.
 pub const MOST_SWITCHES: usize = 16;
@@ -247,6 +354,8 @@ fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
     SwitchSpec {
         name: unplaced(format!("sw{}", index + 1)),
         rate,
+        ports: four_ports(),
+        ideal: false,
         neighbours: Neighbours::Static,
         port: vec![
             port(0, link_address(index, true)),
@@ -277,6 +386,9 @@ impl Topology {
                 rate: pair.rate,
                 format: pair.format,
                 ip,
+                reliable: pair.nic.reliable,
+                auth: pair.nic.auth,
+                merge: pair.nic.merge,
             },
         };
         let [first, second] = names.clone();
@@ -292,6 +404,7 @@ impl Topology {
         let cable = |link: usize| CableSpec {
             between: unplaced([left(link), right(link)]),
             metres: unplaced(metres),
+            faults: pair.faults,
         };
         Self {
             host: names.iter().zip(ips).map(host).collect(),
@@ -308,7 +421,90 @@ impl Topology {
             }),
             platform: pair.platform,
             seed: pair.seed,
+            register: BTreeMap::new(),
         }
+    }
+
+    /// Hosts `pc1`, `pc2`, ... that store to the last of them, `sink`: the sink is at port 0 of the switch `sw1`.
+    pub fn fan(fan: Fan) -> Self {
+        let switched = fan.switch || fan.senders > 1;
+        let mut names: Vec<_> = (1..=fan.senders).map(|n| format!("pc{n}")).collect();
+        names.push("sink".to_owned());
+        let port_of = |host: usize| (host + 1) % (fan.senders + 1);
+        let host = |(index, name): (usize, &String)| HostSpec {
+            name: unplaced(name.clone()),
+            link: None,
+            nic: NicSpec {
+                rate: fan.rate,
+                format: fan.format,
+                ip: switched.then(|| link_address(port_of(index), false)),
+                reliable: fan.nic.reliable,
+                auth: fan.nic.auth,
+                merge: fan.nic.merge,
+            },
+        };
+        let port = |number: usize| PortSpec {
+            number: unplaced(number),
+            address: unplaced(Interface::new(link_address(number, true), PREFIX_LEN)),
+        };
+        let switch = SwitchSpec {
+            name: unplaced("sw1".to_owned()),
+            rate: fan.rate,
+            ports: unplaced(if fan.senders < PORTS {
+                PORTS
+            } else {
+                WIDE_PORTS
+            }),
+            ideal: false,
+            neighbours: Neighbours::Static,
+            port: (0..=fan.senders).map(port).collect(),
+            route: Vec::new(),
+        };
+        let cable = |one: String, two: String| CableSpec {
+            between: unplaced([one, two]),
+            metres: unplaced(fan.metres),
+            faults: fan.faults,
+        };
+        let cables = if switched {
+            let named = names.iter().enumerate();
+            named
+                .map(|(index, name)| cable(name.clone(), format!("sw1:{}", port_of(index))))
+                .collect()
+        } else {
+            vec![cable(names[0].clone(), names[1].clone())]
+        };
+        let (to, from) = names.split_last().expect("the sink is there");
+        Self {
+            host: names.iter().enumerate().map(host).collect(),
+            switch: if switched { vec![switch] } else { Vec::new() },
+            cable: cables,
+            program: unplaced(ProgramSpec::Stream {
+                from: from.to_vec(),
+                to: to.clone(),
+                bytes: fan.bytes,
+                stores: fan.stores,
+                rate_gbps: fan.rate_gbps,
+            }),
+            platform: fan.platform,
+            seed: fan.seed,
+            register: BTreeMap::new(),
+        }
+    }
+
+    /// The same without faults, without sessions, and with ideal switches: what the figures of a run are held against.
+    pub fn ideal(&self) -> Self {
+        let mut ideal = self.clone();
+        for host in &mut ideal.host {
+            host.nic.reliable = false;
+            host.nic.auth = false;
+        }
+        for switch in &mut ideal.switch {
+            switch.ideal = true;
+        }
+        for cable in &mut ideal.cable {
+            cable.faults = Faults::default();
+        }
+        ideal
     }
 
     /// Reads and checks a file.
@@ -433,4 +629,4 @@ impl fmt::Display for Rate {
     }
 }
 
-pub use check::check_pingpong;
+pub use check::{check_pingpong, check_stream};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rack::run::{Options, Outcome, nic_latency, rtl, run};
-use rack::topology::{Format, Rate};
+use rack::topology::{Format, NicOptions, Rate};
 use rack::{Picoseconds, Topology};
 
 fn topology(rate: &str, format: &str, bytes: usize, loops: u64, seed: u64) -> Topology {
@@ -76,7 +76,14 @@ fn same_seed_same_hash_and_skipping_changes_nothing() {
 #[test]
 fn nics_back_to_back() {
     let step = Picoseconds(1_600);
-    let found = nic_latency(Rate::Ten, Format::Compact, 4, step, &rtl).expect("it runs");
+    let found = nic_latency(
+        (Rate::Ten, Format::Compact),
+        4,
+        NicOptions::default(),
+        step,
+        &rtl,
+    )
+    .expect("it runs");
     println!("{found:?}");
     // docs/architecture.md: 100 ns in the worst phase.
     assert!(found.latency.max <= Picoseconds(100_000));

@@ -155,7 +155,7 @@ second = "b"
         (
             "metres = 1",
             "meters = 1",
-            "t.toml, line 10: unknown field `meters`, expected `between` or `metres`",
+            "t.toml, line 10: unknown field `meters`, expected one of `between`, `metres`, `faults`",
         ),
         (
             "name = \"a\"",

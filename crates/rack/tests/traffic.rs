@@ -6,10 +6,11 @@ use std::future::Future;
 use rack::NetSpeed;
 use rack::Picoseconds;
 use rack::host::{BAR2, HostApi};
-use rack::pingpong::{NicConfig, REGION, configure};
+use rack::pingpong::{KEY, PC_ID, REGION};
 use rack::platform::Platform;
 use rack::rack::{HostSetup, Rack};
 use rack::run::rtl;
+use rack::setup::{NicConfig, Pages, Peer, Region, Session, configure};
 use rack::topology::End;
 
 /// When both NICs are configured.
@@ -19,11 +20,30 @@ fn config(own: u64, peer: u64) -> NicConfig {
     NicConfig {
         mac: 0x0200_0000_0000 | own,
         ip: 0x0A00_0000 | own as u32,
-        peer_mac: 0x0200_0000_0000 | peer,
-        peer_ip: 0x0A00_0000 | peer as u32,
         netmask: 0xFFFF_FF00,
         gateway: None,
-        compact: true,
+        merge: false,
+        registers: Vec::new(),
+        peers: vec![Peer {
+            pc_id: PC_ID,
+            mac: 0x0200_0000_0000 | peer,
+            ip: 0x0A00_0000 | peer as u32,
+            compact: true,
+            session: Some(Session {
+                index: PC_ID as u8,
+                keys: None,
+            }),
+            region: Some(Region {
+                key: KEY,
+                base: REGION,
+                bytes: 4096,
+            }),
+            pages: Some(Pages {
+                first: 0,
+                count: 1,
+                key: KEY,
+            }),
+        }],
     }
 }
 
@@ -54,13 +74,13 @@ where
     let api = rack.host(0).api();
     let own = program(api.clone());
     rack.host(0).run(Box::pin(async move {
-        configure(&api, config(1, 2)).await;
+        configure(&api, &config(1, 2)).await;
         api.sleep_until(START).await;
         own.await
     }));
     let api = rack.host(1).api();
     rack.host(1).run(Box::pin(async move {
-        configure(&api, config(2, 1)).await;
+        configure(&api, &config(2, 1)).await;
         api.sleep_until(end).await;
         Ok(())
     }));

@@ -84,6 +84,8 @@ pub struct NicInputs {
     pub completer_id: u16,
     /// Microseconds, free to jump while the NIC is idle.
     pub now_us: u32,
+    /// The PHY has a link.
+    pub link_up: bool,
     /// Beat offered by the root complex; it is taken at a PCIe edge with `s_tlp_ready`.
     pub s_tlp: Option<TlpBeat>,
     /// The root complex takes the offered `m_tlp` at the next PCIe edge.
@@ -171,6 +173,7 @@ impl Nic {
                 rst_net: true,
                 completer_id: 0,
                 now_us: 0,
+                link_up: true,
                 s_tlp: None,
                 m_tlp_ready: false,
                 net: speed.idle(),
@@ -330,6 +333,7 @@ macro_rules! impl_top {
                 self.set_rst_net_i(inputs.rst_net);
                 self.set_completer_id_i(u64::from(inputs.completer_id));
                 self.set_now_us_i(u64::from(inputs.now_us));
+                self.set_link_up_i(inputs.link_up);
                 let beat = inputs.s_tlp.unwrap_or_default();
                 self.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
                 self.set_s_tlp_tdata_i(beat.data);

@@ -13,6 +13,8 @@ pub enum SwitchSize {
     Small,
     /// 1.3 million IPv4 and 300,000 IPv6 routes: `fib::Config::default()`.
     Full,
+    /// Some hundred routes: [`WideSwitch`].
+    Wide,
 }
 
 /// Eight bytes of a frame of the host at most; byte 0 is in the low bits. Frames have no FCS.
@@ -67,11 +69,11 @@ impl SwitchWrite {
 
 /// Inputs of the switch other than its clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchInputs {
+pub struct SwitchInputs<const N: usize = 4> {
     /// Reset of all clocks.
     pub rst: bool,
     /// Words from the PHYs, of the kind that the switch's speed asks for.
-    pub net: [NetWord; Switch::PORTS],
+    pub net: [NetWord; N],
     /// Beat offered by the host; it is taken at an edge with `host_in_ready`.
     pub host: Option<HostBeat>,
     /// The host takes the offered `host` beat at the next edge.
@@ -84,9 +86,9 @@ pub struct SwitchInputs {
 
 /// Outputs of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchOutputs {
+pub struct SwitchOutputs<const N: usize = 4> {
     /// Words to the PHYs.
-    pub net: [NetWord; Switch::PORTS],
+    pub net: [NetWord; N],
     /// Beat offered to the host.
     pub host: Option<HostOut>,
     /// The offered beat of the host is taken at the next edge.
@@ -96,15 +98,21 @@ pub struct SwitchOutputs {
     /// The counter that was named two edges before.
     pub counter: u32,
     /// Ports that store and check now, one bit each.
-    pub check: u8,
+    pub check: u16,
     /// Something may still come out without new input.
     pub busy: bool,
 }
 
-/// The Verilated switch, `fibnic_10g` or `fibnic_1g`, with four ports. All clocks are one here.
+/// The Verilated switch, `fibnic_10g` or `fibnic_1g`, with four ports.
+pub type Switch = PortSwitch<4>;
+
+/// The Verilated switch `fibnic_10g` with nine ports and small tables, [`SwitchSize::Wide`]. It has no waves.
+pub type WideSwitch = PortSwitch<9>;
+
+/// The Verilated switch with `N` ports: [`Switch`] or [`WideSwitch`]. All clocks are one here.
 ///
-/// A cycle takes three steps: write [`Switch::inputs`], call [`Switch::settle`], which shows what is
-/// ready before the edge, and call [`Switch::edge`], which returns the outputs after it.
+/// A cycle takes three steps: write [`PortSwitch::inputs`], call [`PortSwitch::settle`], which shows what is
+/// ready before the edge, and call [`PortSwitch::edge`], which returns the outputs after it.
 ///
 /// ```no_run
 /// use ipnuma_rtl::{NetSpeed, Switch, SwitchSize};
@@ -117,12 +125,12 @@ pub struct SwitchOutputs {
 /// # let _ = (ready, word); Ok(())
 /// # }
 /// ```
-pub struct Switch {
-    /// Taken by the next [`Switch::settle`].
-    pub inputs: SwitchInputs,
-    outputs: SwitchOutputs,
+pub struct PortSwitch<const N: usize> {
+    /// Taken by the next [`PortSwitch::settle`].
+    pub inputs: SwitchInputs<N>,
+    outputs: SwitchOutputs<N>,
     speed: NetSpeed,
-    top: Box<dyn Top>,
+    top: Box<dyn Top<N>>,
     settled: bool,
     time_ps: u64,
     dumped_ps: u64,
@@ -130,21 +138,45 @@ pub struct Switch {
 }
 
 /// The tops alike. Methods are coarse, so that a call through the table costs little.
-trait Top: Send {
-    fn apply(&mut self, inputs: &SwitchInputs);
+trait Top<const N: usize>: Send {
+    fn apply(&mut self, inputs: &SwitchInputs<N>);
     fn clock(&mut self, high: bool);
-    fn outputs(&self) -> SwitchOutputs;
+    fn outputs(&self) -> SwitchOutputs<N>;
     fn model(&mut self) -> &mut dyn crate::Model;
 }
 
 impl Switch {
-    /// Network ports.
-    pub const PORTS: usize = 4;
-
     /// Creates a switch held in reset, with its clocks low.
     pub fn new(speed: NetSpeed, size: SwitchSize) -> Result<Self, Error> {
-        let net = [speed.idle(); Self::PORTS];
-        Ok(Self {
+        Ok(Self::of(speed, new_top(speed, size)?))
+    }
+
+    /// Depth of a memory of the lookup, by the parameter of the top that sets it (`V4Leaves`).
+    pub fn depth(size: SwitchSize, parameter: &str) -> Option<u32> {
+        let parameters = match size {
+            SwitchSize::Small => crate::SMALL_TABLES,
+            SwitchSize::Full => crate::FULL_TABLES,
+            SwitchSize::Wide => crate::WIDE_TABLES,
+        };
+        let found = parameters.iter().find(|(name, _)| *name == parameter);
+        found.and_then(|(_, value)| value.parse().ok())
+    }
+}
+
+impl WideSwitch {
+    /// Creates a switch of 10G held in reset, with its clocks low.
+    pub fn wide() -> Result<Self, Error> {
+        Ok(Self::of(NetSpeed::TenGig, new_wide()?))
+    }
+}
+
+impl<const N: usize> PortSwitch<N> {
+    /// Network ports.
+    pub const PORTS: usize = N;
+
+    fn of(speed: NetSpeed, top: Box<dyn Top<N>>) -> Self {
+        let net = [speed.idle(); N];
+        Self {
             inputs: SwitchInputs {
                 rst: true,
                 net,
@@ -163,22 +195,12 @@ impl Switch {
                 busy: false,
             },
             speed,
-            top: new_top(speed, size)?,
+            top,
             settled: false,
             time_ps: 0,
             dumped_ps: 0,
             tracing: false,
-        })
-    }
-
-    /// Depth of a memory of the lookup, by the parameter of the top that sets it (`V4Leaves`).
-    pub fn depth(size: SwitchSize, parameter: &str) -> Option<u32> {
-        let parameters = match size {
-            SwitchSize::Small => crate::SMALL_TABLES,
-            SwitchSize::Full => crate::FULL_TABLES,
-        };
-        let found = parameters.iter().find(|(name, _)| *name == parameter);
-        found.and_then(|(_, value)| value.parse().ok())
+        }
     }
 
     /// Line rate.
@@ -207,7 +229,7 @@ impl Switch {
     }
 
     /// Lowers the clocks, applies the inputs, and returns the outputs before the coming edge.
-    pub fn settle(&mut self) -> Result<&SwitchOutputs, Error> {
+    pub fn settle(&mut self) -> Result<&SwitchOutputs<N>, Error> {
         self.top.clock(false);
         self.top.apply(&self.inputs);
         self.top.model().eval()?;
@@ -221,7 +243,7 @@ impl Switch {
     }
 
     /// Raises the clocks and returns the outputs after the edge.
-    pub fn edge(&mut self) -> Result<&SwitchOutputs, Error> {
+    pub fn edge(&mut self) -> Result<&SwitchOutputs<N>, Error> {
         if !self.settled {
             self.settle()?;
         }
@@ -237,12 +259,12 @@ impl Switch {
 
     /// Outputs as of the last evaluation.
     #[inline]
-    pub fn outputs(&self) -> &SwitchOutputs {
+    pub fn outputs(&self) -> &SwitchOutputs<N> {
         &self.outputs
     }
 
-    /// Begins to write FST waves; the times are those of [`Switch::set_time`]. Refused by
-    /// [`SwitchSize::Full`], which is built without them.
+    /// Begins to write FST waves; the times are those of [`PortSwitch::set_time`]. Refused by
+    /// [`SwitchSize::Full`] and [`SwitchSize::Wide`], which are built without them.
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
         self.top.model().trace(path)?;
         self.tracing = true;
@@ -267,7 +289,7 @@ impl Switch {
 
 // What these return as errors is unreachable in a build that has all tops.
 #[allow(unreachable_patterns)]
-fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top>, Error> {
+fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top<4>>, Error> {
     match (speed, size) {
         #[cfg(has_fibnic_10g)]
         (NetSpeed::TenGig, SwitchSize::Small) => Ok(Box::new(crate::Fibnic10g::new())),
@@ -281,7 +303,18 @@ fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top>, Error> {
         (NetSpeed::TenGig, SwitchSize::Full) => Err(not_built("fibnic_10g_full")),
         (NetSpeed::OneGig, SwitchSize::Small) => Err(not_built("fibnic_1g")),
         (NetSpeed::OneGig, SwitchSize::Full) => Err(not_built("fibnic_1g_full")),
+        (_, SwitchSize::Wide) => Err(not_built("fibnic_wide with four ports")),
     }
+}
+
+#[cfg(has_fibnic_10g_wide)]
+fn new_wide() -> Result<Box<dyn Top<9>>, Error> {
+    Ok(Box::new(crate::Fibnic10gWide::new()))
+}
+
+#[cfg(not(has_fibnic_10g_wide))]
+fn new_wide() -> Result<Box<dyn Top<9>>, Error> {
+    Err(not_built("fibnic_10g_wide"))
 }
 
 #[allow(dead_code)]
@@ -291,7 +324,9 @@ fn not_built(model: &'static str) -> Error {
 
 /// All clocks of the receivers.
 #[allow(dead_code)]
-const ALL: u64 = (1 << Switch::PORTS) - 1;
+const fn all(ports: usize) -> u64 {
+    (1 << ports) - 1
+}
 /// Fields of the host stream's `tuser`, from its low bit: verdict, port, bad.
 #[allow(dead_code)]
 const VERDICT_BITS: u32 = 5;
@@ -301,12 +336,12 @@ const BAD_BIT: u32 = 9;
 /// Implements [`Top`] for a generated model; the two blocks set and read the network ports.
 #[allow(unused_macros)]
 macro_rules! impl_top {
-    ($model:ty, |$set:ident, $words:ident| $set_net:block, |$get:ident| $get_net:block) => {
-        impl Top for $model {
+    ($model:ty, $ports:literal, |$set:ident, $words:ident| $set_net:block, |$get:ident| $get_net:block) => {
+        impl Top<$ports> for $model {
             #[inline]
-            fn apply(&mut self, inputs: &SwitchInputs) {
+            fn apply(&mut self, inputs: &SwitchInputs<$ports>) {
                 self.set_rst_i(inputs.rst);
-                self.set_rst_rx_i(if inputs.rst { ALL } else { 0 });
+                self.set_rst_rx_i(if inputs.rst { all($ports) } else { 0 });
                 let beat = inputs.host.unwrap_or_default();
                 self.set_s_host_tvalid_i(inputs.host.is_some());
                 self.set_s_host_tdata_i(beat.data);
@@ -328,11 +363,11 @@ macro_rules! impl_top {
             #[inline]
             fn clock(&mut self, high: bool) {
                 self.set_clk_i(high);
-                self.set_clk_rx_i(if high { ALL } else { 0 });
+                self.set_clk_rx_i(if high { all($ports) } else { 0 });
             }
 
             #[inline]
-            fn outputs(&self) -> SwitchOutputs {
+            fn outputs(&self) -> SwitchOutputs<$ports> {
                 let $get = self;
                 SwitchOutputs {
                     net: $get_net,
@@ -350,7 +385,7 @@ macro_rules! impl_top {
                     host_in_ready: self.s_host_tready_o(),
                     write_ready: self.wr_ready_o(),
                     counter: self.cnt_o() as u32,
-                    check: self.check_o() as u8,
+                    check: self.check_o() as u16,
                     busy: self.busy_o(),
                 }
             }
@@ -367,6 +402,7 @@ macro_rules! impl_10g {
     ($model:ty) => {
         impl_top!(
             $model,
+            4,
             |top, words| {
                 let mut controls = 0;
                 for (port, word) in words.iter().enumerate() {
@@ -394,6 +430,7 @@ macro_rules! impl_1g {
     ($model:ty) => {
         impl_top!(
             $model,
+            4,
             |top, words| {
                 let (mut bytes, mut enables, mut errors) = (0, 0, 0);
                 for (port, word) in words.iter().enumerate() {
@@ -426,6 +463,29 @@ macro_rules! impl_1g {
     };
 }
 
+#[cfg(has_fibnic_10g_wide)]
+impl_top!(
+    crate::Fibnic10gWide,
+    9,
+    |top, words| {
+        let mut controls = [0; 2];
+        for (port, word) in words.iter().enumerate() {
+            let NetWord::Xgmii { data, control } = *word else {
+                panic!("a 10G switch takes XGMII words, not {word:?}")
+            };
+            top.set_xgmii_rxd_i_lane(port, data);
+            controls[port / 8] |= u64::from(control) << (8 * (port % 8));
+        }
+        top.set_xgmii_rxc_i(controls);
+    },
+    |top| {
+        let controls = top.xgmii_txc_o();
+        std::array::from_fn(|port| NetWord::Xgmii {
+            data: top.xgmii_txd_o_lane(port),
+            control: (controls[port / 8] >> (8 * (port % 8))) as u8,
+        })
+    }
+);
 #[cfg(has_fibnic_10g)]
 impl_10g!(crate::Fibnic10g);
 #[cfg(has_fibnic_10g_full)]

@@ -93,6 +93,10 @@ counters! {
         DmaRead "dma_read" Event "load from the network read from local memory";
         DmaReadTimeout "dma_read_timeout" Event "local memory did not answer a DMA read in READ_TIMEOUT_US: CA is sent to the peer";
         RegisterRefused "register_refused" Event "a DW of BAR 0 that is read-only, unknown, beyond its table, or written with byte enables other than 0xF: nothing changes, a read gives 0";
+        LoadRetry "load_retry" Event "load of a session sent again because no completion came in LOAD_RETRY_US";
+        LoadCompletionRepeated "load_completion_repeated" Event "completion of data that a load already has, or not those that come next: dropped";
+        EventWritten "event_written" Event "event written to the ring in local memory";
+        Msi "msi" Event "interrupt sent";
     }
 }
 
@@ -130,6 +134,20 @@ counters! {
         DenyDropped "deny_dropped" Event "error report (and zero completion) not sent because the queue of reports was full";
         ArpDropped "arp_dropped" Event "ARP request not answered because an earlier reply still waited";
         TxUnderrun "tx_underrun" Event "a frame was cut because its data came too late; never in a correct build";
+        TxAck "tx_ack" Event "acknowledgement sent in a frame of its own";
+        TxNack "tx_nack" Event "negative acknowledgement sent";
+        TxVoid "tx_void" Event "void sent: it keeps the sequence in place of a refused operation";
+        TxResend "tx_resend" Event "frame of a session sent again";
+        TxTimeout "tx_timeout" Event "a session made no progress in its time: it sends again, or its peer is lost";
+        TxLost "tx_lost" Event "store or load dropped because its session is lost or not valid";
+        TxMerged "tx_merged" Event "store that travelled in the frame of the one before it";
+        RxBadSession "rx_bad_session" FrameEnd "the frame's session does not exist, has another epoch or peer, or is sealed and the frame is not, or the reverse";
+        RxDuplicate "rx_duplicate" FrameEnd "frame of a session that was taken before: acknowledged again, nothing else";
+        RxGap "rx_gap" FrameEnd "frame of a session while an earlier one is missing: dropped";
+        RxVoid "rx_void" FrameEnd "void accepted";
+        RxAck "rx_ack" FrameEnd "acknowledgement or negative acknowledgement accepted";
+        RxBadSeal "rx_bad_seal" FrameEnd "sealed frame that does not open: altered, forged, replayed, or no key for it";
+        EventLost "event_lost" Event "event of the network side dropped because earlier ones still waited";
     }
 }
 
@@ -139,8 +157,8 @@ mod tests {
 
     #[test]
     fn indices_and_names() {
-        assert_eq!(PcieCounter::COUNT, 20);
-        assert_eq!(NetCounter::COUNT, 31);
+        assert_eq!(PcieCounter::COUNT, 24);
+        assert_eq!(NetCounter::COUNT, 45);
         for (i, counter) in NetCounter::ALL.iter().enumerate() {
             assert_eq!(counter.index(), i);
         }
@@ -148,7 +166,7 @@ mod tests {
         names.extend(PcieCounter::ALL.iter().map(|c| c.name()));
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 51, "every name is used once");
+        assert_eq!(names.len(), 69, "every name is used once");
         assert_eq!(NetCounter::RxStore.offset(), 0x2000 + 4 * 23);
     }
 }

@@ -52,6 +52,59 @@ pub const ERR_BAD_RIGHTS: u8 = 3;
 /// Error report: outside the region, or across a 4 KB boundary.
 pub const ERR_BAD_BOUNDS: u8 = 4;
 
+/// Upper two bits of the source port of a frame of a session.
+pub const SESSION_PORT_PREFIX: u16 = 3;
+/// Cycles of the network clock in a tick, the unit of a session's timers.
+pub const SESSION_TICK_CYCLES: u32 = 16;
+/// Bytes of a control frame's payload.
+pub const CONTROL_BYTES: usize = 10;
+/// Code of a control frame: the sequence number that is expected next.
+pub const CONTROL_ACK: u8 = 0;
+/// Code of a control frame: the same, and a frame is missing.
+pub const CONTROL_NACK: u8 = 1;
+/// Code of a control frame: nothing, in the place of a refused operation.
+pub const CONTROL_VOID: u8 = 2;
+/// First byte of a sealed payload.
+pub const SEAL_MAGIC: u8 = 0xA0;
+/// Bytes before the sealed part of a payload.
+pub const SEAL_HEADER_BYTES: usize = 8;
+/// Bytes of the authentication tag after it.
+pub const SEAL_TAG_BYTES: usize = 16;
+
+/// Event: a session's retry limit is reached.
+pub const EVENT_PEER_LOST: u8 = 16;
+/// Event: all stores before the flush are delivered.
+pub const EVENT_FLUSHED: u8 = 17;
+/// Event: the flush can't succeed: the peer is lost or the session not valid.
+pub const EVENT_FLUSH_FAILED: u8 = 18;
+/// Event: the line went down.
+pub const EVENT_LINK_DOWN: u8 = 19;
+/// Event: the line came up.
+pub const EVENT_LINK_UP: u8 = 20;
+/// Event: events were lost here because the ring was full.
+pub const EVENT_OVERFLOW: u8 = 21;
+
+/// Names of the events; below 16 they are the error codes of refused operations.
+pub const EVENT_CODES: &[(u64, &str)] = &[
+    (ERR_BAD_KEY as u64, "refused: bad key"),
+    (ERR_BAD_SOURCE as u64, "refused: bad source"),
+    (ERR_BAD_RIGHTS as u64, "refused: bad rights"),
+    (ERR_BAD_BOUNDS as u64, "refused: bad bounds"),
+    (EVENT_PEER_LOST as u64, "peer lost"),
+    (EVENT_FLUSHED as u64, "flushed"),
+    (EVENT_FLUSH_FAILED as u64, "flush failed"),
+    (EVENT_LINK_DOWN as u64, "link down"),
+    (EVENT_LINK_UP as u64, "link up"),
+    (EVENT_OVERFLOW as u64, "events lost"),
+];
+
+/// Names of the codes of control frames.
+pub const CONTROL_CODES: &[(u64, &str)] = &[
+    (CONTROL_ACK as u64, "acknowledgement"),
+    (CONTROL_NACK as u64, "negative acknowledgement"),
+    (CONTROL_VOID as u64, "void"),
+];
+
 /// Names of the kinds.
 pub const KINDS: &[(u64, &str)] = &[
     (KIND_TLP as u64, "TLP"),
@@ -128,7 +181,7 @@ pub const COMPACT_HEADER: Layout = Layout {
             "acknowledged",
             "an acknowledgement stands before the end code",
         ),
-        zero("zero", 1),
+        flag("control", "0: a store; 1: a control frame, see there"),
         dec(
             "trail",
             2,
@@ -160,6 +213,41 @@ pub const TLP_FORMAT_HEADER: Layout = Layout {
     ],
 };
 
+/// The payload of a control frame before its end code.
+pub const CONTROL_HEADER: Layout = Layout {
+    name: "control",
+    doc: "a control frame of a session",
+    fields: &[
+        hex("format", 4, "0xC"),
+        zero("acknowledged", 1),
+        flag("control", "a control frame, not a store"),
+        names("code", 2, CONTROL_CODES, "what it says"),
+        dec("sequence", 16, "void: sequence number, bits 15:0"),
+        dec(
+            "expected",
+            32,
+            "acknowledgements: sequence number that is expected next",
+        ),
+        zero("zero", 8),
+    ],
+};
+
+/// What stands before the sealed part of a payload.
+pub const SEAL_HEADER: Layout = Layout {
+    name: "seal",
+    doc: "header of a sealed payload",
+    fields: &[
+        hex("magic", 8, "0xA0"),
+        zero("zero", 8),
+        dec(
+            "packet_high",
+            16,
+            "packet number of the session, bits 47:32",
+        ),
+        dec("packet_low", 32, "bits 31:0"),
+    ],
+};
+
 /// The body of an error report.
 pub const ERROR_BODY: Layout = Layout {
     name: "error",
@@ -172,8 +260,16 @@ pub const ERROR_BODY: Layout = Layout {
             FMT_TYPES,
             "fmt/type of the refused operation",
         ),
-        dec("sequence", 16, "sequence number of the refused operation"),
-        zero("zero", 16),
+        dec(
+            "sequence",
+            16,
+            "sequence number of the refused operation, bits 15:0",
+        ),
+        dec(
+            "sequence_high",
+            16,
+            "bits 31:16 of it; 0 outside of sessions",
+        ),
         dec("length", 16, "length of the refused operation in DW"),
         hex(
             "address",

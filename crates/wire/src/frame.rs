@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whole frames: Ethernet, IPv4, UDP and one of the two payload formats.
+//! Whole frames: Ethernet, IPv4, UDP and one of the two payload formats. Sealed payloads are opened before: [`crate::seal`].
 //!
 //! A receiver that must say why it dropped a frame uses the views: [`FrameView`] gives lines 1 to 5 of the verdict in
 //! `docs/wire-format.md`, [`PayloadView`] lines 6 to 9, both without copying. Everyone else uses [`Frame`].
@@ -8,23 +8,28 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use crate::counters::NetCounter;
-use crate::crc::{crc16, crc32c};
+use crate::crc::{crc16, crc16_from, crc32c, crc32c_from};
 use crate::format::{
-    ACKNOWLEDGEMENT_BYTES, COMPACT_END_BYTES, COMPACT_HEADER, COMPACT_NIBBLE, ERROR_BODY, FMT_CPL,
-    FMT_CPLD, FMT_MRD64, FMT_MWR64, HEADER_BYTES, KIND_ERROR, KIND_TLP, MAX_DATA_DW,
-    MIN_FRAME_BYTES, PAYLOAD_OFFSET, TLP_DW0, TLP_END_BYTES, TLP_FORMAT_HEADER, TLP_HEADER_BYTES,
-    TLP_MAGIC, UDP_PORT, WIRE_ADDRESS,
+    ACKNOWLEDGEMENT_BYTES, COMPACT_END_BYTES, COMPACT_HEADER, COMPACT_NIBBLE, CONTROL_ACK,
+    CONTROL_BYTES, CONTROL_HEADER, CONTROL_NACK, CONTROL_VOID, ERROR_BODY, FMT_CPL, FMT_CPLD,
+    FMT_MRD64, FMT_MWR64, HEADER_BYTES, KIND_ERROR, KIND_TLP, MAX_DATA_DW, MIN_FRAME_BYTES,
+    PAYLOAD_OFFSET, SESSION_PORT_PREFIX, TLP_DW0, TLP_END_BYTES, TLP_FORMAT_HEADER,
+    TLP_HEADER_BYTES, TLP_MAGIC, UDP_PORT, WIRE_ADDRESS,
 };
 use crate::layout::Span;
 use crate::tlp::{TlpError, TlpHeader, TlpView, byte_enables, byte_enables_valid};
 
 const C_FORMAT: Span = COMPACT_HEADER.span("format");
 const C_ACKNOWLEDGED: Span = COMPACT_HEADER.span("acknowledged");
-const C_ZERO: Span = COMPACT_HEADER.span("zero");
+const C_CONTROL: Span = COMPACT_HEADER.span("control");
 const C_TRAIL: Span = COMPACT_HEADER.span("trail");
 const C_SEQUENCE: Span = COMPACT_HEADER.span("sequence");
 const C_KEY: Span = COMPACT_HEADER.span("key");
 const C_OFFSET: Span = COMPACT_HEADER.span("offset");
+
+const N_CODE: Span = CONTROL_HEADER.span("code");
+const N_SEQUENCE: Span = CONTROL_HEADER.span("sequence");
+const N_EXPECTED: Span = CONTROL_HEADER.span("expected");
 
 const T_MAGIC: Span = TLP_FORMAT_HEADER.span("magic");
 const T_KIND: Span = TLP_FORMAT_HEADER.span("kind");
@@ -38,6 +43,7 @@ const T_ACKNOWLEDGEMENT: Span = TLP_FORMAT_HEADER.span("acknowledgement");
 const E_CODE: Span = ERROR_BODY.span("code");
 const E_FMT_TYPE: Span = ERROR_BODY.span("fmt_type");
 const E_SEQUENCE: Span = ERROR_BODY.span("sequence");
+const E_SEQUENCE_HIGH: Span = ERROR_BODY.span("sequence_high");
 const E_LENGTH: Span = ERROR_BODY.span("length");
 const E_ADDRESS: Span = ERROR_BODY.span("address");
 
@@ -54,6 +60,42 @@ const PROTOCOL_UDP: u8 = 17;
 #[must_use]
 pub const fn wire_address(key: u16, offset: u32) -> u64 {
     (key as u64) << 32 | offset as u64
+}
+
+/// The source port of a frame of a session: the session's epoch and number, both at the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionPort {
+    /// Epoch, 6 bits.
+    pub epoch: u8,
+    /// Number of the session at the receiver, which is the sender's PC ID there.
+    pub index: u8,
+}
+
+impl SessionPort {
+    /// Reads a source port; `None` if the frame belongs to no session.
+    #[must_use]
+    pub const fn from_port(port: u16) -> Option<Self> {
+        if port >> 14 != SESSION_PORT_PREFIX {
+            return None;
+        }
+        Some(Self {
+            epoch: (port >> 8) as u8 & 0x3F,
+            index: port as u8,
+        })
+    }
+
+    /// The source port; bits of the epoch above its 6 are dropped.
+    #[must_use]
+    pub const fn to_port(self) -> u16 {
+        SESSION_PORT_PREFIX << 14 | (self.epoch as u16 & 0x3F) << 8 | self.index as u16
+    }
+}
+
+/// The 32-bit sequence number nearest to `near` that has these low 16 bits: up to 32,768 before and 32,767 after it.
+#[must_use]
+pub const fn extend_sequence(low: u16, near: u32) -> u32 {
+    let distance = low.wrapping_sub(near as u16) as i16;
+    near.wrapping_add(distance as i32 as u32)
 }
 
 /// An Ethernet address, first byte on the wire first.
@@ -228,12 +270,53 @@ pub struct ErrorReport {
     pub code: u8,
     /// fmt/type of the refused operation.
     pub fmt_type: u8,
-    /// Its sequence number.
-    pub sequence: u16,
+    /// Its sequence number; outside of sessions 16 bits.
+    pub sequence: u32,
     /// Its length in DWs.
     pub length: u16,
     /// Its wire address, DW aligned.
     pub address: u64,
+}
+
+/// A frame of a session without an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// All sequence numbers before this one have arrived.
+    Acknowledgement(u32),
+    /// The same, and the frame with this number is missing.
+    Missing(u32),
+    /// Nothing, in the place of an operation that was refused: the low half of its sequence number. The upper half is
+    /// folded into the end code, as in every sequenced frame.
+    Void(u16),
+}
+
+/// What a frame's end code knows beside the payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndCode {
+    /// UDP source port; one of a session is under the code, others are not.
+    pub port: u16,
+    /// Tag of the region, 12 bits; 0 for completions, error reports and control frames.
+    pub tag: u16,
+    /// Upper half of the sequence number of a sequenced frame of a session; else 0.
+    pub sequence_high: u16,
+}
+
+impl EndCode {
+    fn compact(self, body: &[u8]) -> u16 {
+        let crc = match SessionPort::from_port(self.port) {
+            Some(_) => crc16_from(self.port, body),
+            None => crc16(body),
+        };
+        crc ^ self.tag ^ self.sequence_high
+    }
+
+    fn tlp(self, body: &[u8]) -> u32 {
+        let crc = match SessionPort::from_port(self.port) {
+            Some(_) => crc32c_from(self.port, body),
+            None => crc32c(body),
+        };
+        crc ^ u32::from(self.tag ^ self.sequence_high)
+    }
 }
 
 /// What a frame carries.
@@ -245,15 +328,29 @@ pub enum Payload {
     Tlp(Tlp),
     /// An error report (`tlp` format, kind 1).
     Error(ErrorReport),
+    /// A control frame of a session.
+    Control(Control),
 }
 
 impl Payload {
-    /// The UDP payload; the end code is XORed with the tag of the region (0 for completions and error reports).
+    /// The UDP payload; the end code is XORed with the tag of the region (0 for completions, error reports and control
+    /// frames).
     ///
     /// # Errors
     /// If a value does not fit its field or the data don't match the header.
     pub fn emit(&self, tag: u16) -> Result<Vec<u8>, EmitError> {
-        fits("tag", u64::from(tag), crate::format::TAG_W)?;
+        self.emit_with(EndCode {
+            tag,
+            ..EndCode::default()
+        })
+    }
+
+    /// The UDP payload of a frame of a session.
+    ///
+    /// # Errors
+    /// As [`Payload::emit`].
+    pub fn emit_with(&self, end_code: EndCode) -> Result<Vec<u8>, EmitError> {
+        fits("tag", u64::from(end_code.tag), crate::format::TAG_W)?;
         let mut out = vec![0; HEADER_BYTES];
         match self {
             Self::Compact(compact) => {
@@ -301,11 +398,32 @@ impl Payload {
                 E_CODE.put(body, u64::from(error.code));
                 E_FMT_TYPE.put(body, u64::from(error.fmt_type));
                 E_SEQUENCE.put(body, u64::from(error.sequence));
+                E_SEQUENCE_HIGH.put(body, u64::from(error.sequence >> 16));
                 E_LENGTH.put(body, u64::from(error.length));
                 E_ADDRESS.put(body, error.address);
             }
+            Self::Control(control) => {
+                C_FORMAT.put(&mut out, u64::from(COMPACT_NIBBLE));
+                C_CONTROL.put(&mut out, 1);
+                let code = match *control {
+                    Control::Acknowledgement(expected) => {
+                        N_EXPECTED.put(&mut out, u64::from(expected));
+                        CONTROL_ACK
+                    }
+                    Control::Missing(expected) => {
+                        N_EXPECTED.put(&mut out, u64::from(expected));
+                        CONTROL_NACK
+                    }
+                    Control::Void(sequence) => {
+                        N_SEQUENCE.put(&mut out, u64::from(sequence));
+                        CONTROL_VOID
+                    }
+                };
+                N_CODE.put(&mut out, u64::from(code));
+                out.resize(CONTROL_BYTES, 0);
+            }
         }
-        seal_payload(&mut out, tag);
+        seal_payload_with(&mut out, end_code);
         Ok(out)
     }
 }
@@ -315,9 +433,20 @@ fn put_acknowledgement(header: &mut [u8], acknowledgement: Option<u16>) {
     T_ACKNOWLEDGEMENT.put(header, u64::from(acknowledgement.unwrap_or(0)));
 }
 
-/// Recomputes the end code of a UDP payload that was changed; a payload too short for one, or of neither format, is
-/// left alone.
+/// Recomputes the end code of a UDP payload outside of sessions that was changed; a payload too short for one, or of
+/// neither format, is left alone.
 pub fn seal_payload(payload: &mut [u8], tag: u16) {
+    seal_payload_with(
+        payload,
+        EndCode {
+            tag,
+            ..EndCode::default()
+        },
+    );
+}
+
+/// The same in a session.
+pub fn seal_payload_with(payload: &mut [u8], end_code: EndCode) {
     let is_compact = payload
         .first()
         .is_some_and(|first| first >> 4 == COMPACT_NIBBLE);
@@ -331,9 +460,9 @@ pub fn seal_payload(payload: &mut [u8], tag: u16) {
     };
     let (body, end) = payload.split_at_mut(at);
     if is_compact {
-        end.copy_from_slice(&(crc16(body) ^ tag).to_be_bytes());
+        end.copy_from_slice(&end_code.compact(body).to_be_bytes());
     } else {
-        end.copy_from_slice(&(crc32c(body) ^ u32::from(tag)).to_le_bytes());
+        end.copy_from_slice(&end_code.tlp(body).to_le_bytes());
     }
 }
 
@@ -384,7 +513,8 @@ pub struct Frame {
 pub struct Parsed {
     /// The frame.
     pub frame: Frame,
-    /// Computed end code XOR received end code: the frame is whole if this is the expected tag.
+    /// Computed end code XOR received end code: the frame is whole if this is the expected tag, in a session XOR the
+    /// upper half of the sequence number.
     pub tag: u32,
 }
 
@@ -394,7 +524,20 @@ impl Frame {
     /// # Errors
     /// If a value does not fit its field or the data don't match the header.
     pub fn emit(&self, tag: u16) -> Result<Vec<u8>, EmitError> {
-        let payload = self.payload.emit(tag)?;
+        self.emit_sequenced(tag, 0)
+    }
+
+    /// The same for a sequenced frame of a session: `sequence_high`, the upper half of its number, is folded into the
+    /// end code as well.
+    ///
+    /// # Errors
+    /// As [`Frame::emit`].
+    pub fn emit_sequenced(&self, tag: u16, sequence_high: u16) -> Result<Vec<u8>, EmitError> {
+        let payload = self.payload.emit_with(EndCode {
+            port: self.src_port,
+            tag,
+            sequence_high,
+        })?;
         let udp_length = (8 + payload.len()) as u16;
         let mut frame = Vec::with_capacity((PAYLOAD_OFFSET + payload.len()).max(MIN_FRAME_BYTES));
         frame.extend_from_slice(&self.dst_mac.0);
@@ -425,7 +568,7 @@ impl Frame {
         let view = FrameView::new(bytes)?;
         let payload = PayloadView::new(view.payload()?)?;
         Ok(Parsed {
-            tag: payload.tag(),
+            tag: payload.tag_from(view.src_port()),
             frame: Self {
                 dst_mac: view.dst_mac(),
                 src_mac: view.src_mac(),
@@ -587,6 +730,8 @@ pub struct RequestView<'a> {
     pub tag: u8,
     /// Sequence field, 0 if not sequenced.
     pub sequence: u16,
+    /// Whether the frame is sequenced; in the `compact` format every store is.
+    pub sequenced: bool,
     /// The data of a store in memory order.
     pub data: &'a [u8],
 }
@@ -615,6 +760,8 @@ pub enum PayloadView<'a> {
     Tlp(TlpPayloadView<'a>),
     /// An error report.
     Error(ErrorView<'a>),
+    /// A control frame of a session.
+    Control(ControlView<'a>),
 }
 
 impl<'a> PayloadView<'a> {
@@ -627,8 +774,11 @@ impl<'a> PayloadView<'a> {
         if bytes.len() < HEADER_BYTES + COMPACT_END_BYTES {
             return Err(too_short);
         }
-        if C_FORMAT.get(bytes) == u64::from(COMPACT_NIBBLE) && C_ZERO.get(bytes) == 0 {
-            return CompactView::new(bytes).map(Self::Compact);
+        if C_FORMAT.get(bytes) == u64::from(COMPACT_NIBBLE) {
+            if C_CONTROL.get(bytes) == 0 {
+                return CompactView::new(bytes).map(Self::Compact);
+            }
+            return ControlView::new(bytes).map(Self::Control);
         }
         let kind = T_KIND.get(bytes);
         if T_MAGIC.get(bytes) != u64::from(TLP_MAGIC)
@@ -649,17 +799,28 @@ impl<'a> PayloadView<'a> {
         Ok(Self::Error(ErrorView { bytes }))
     }
 
-    /// Computed end code XOR received end code: the payload is whole if this is the expected tag.
+    /// Computed end code XOR received end code: a payload outside of sessions is whole if this is the expected tag.
     #[must_use]
     pub fn tag(&self) -> u32 {
+        self.tag_from(0)
+    }
+
+    /// The same for a payload that came from the UDP source port `port`. In a session it is the tag XOR the upper half
+    /// of the sequence number.
+    #[must_use]
+    pub fn tag_from(&self, port: u16) -> u32 {
+        let code = EndCode {
+            port,
+            ..EndCode::default()
+        };
         match self {
-            Self::Compact(CompactView { bytes, .. }) => {
+            Self::Compact(CompactView { bytes, .. }) | Self::Control(ControlView { bytes, .. }) => {
                 let (body, end) = bytes.split_at(bytes.len() - COMPACT_END_BYTES);
-                u32::from(crc16(body) ^ u16::from_be_bytes([end[0], end[1]]))
+                u32::from(code.compact(body) ^ u16::from_be_bytes([end[0], end[1]]))
             }
             Self::Tlp(TlpPayloadView { bytes, .. }) | Self::Error(ErrorView { bytes }) => {
                 let (body, end) = bytes.split_at(bytes.len() - TLP_END_BYTES);
-                crc32c(body) ^ u32::from_le_bytes([end[0], end[1], end[2], end[3]])
+                code.tlp(body) ^ u32::from_le_bytes([end[0], end[1], end[2], end[3]])
             }
         }
     }
@@ -670,7 +831,18 @@ impl<'a> PayloadView<'a> {
         match self {
             Self::Compact(view) => Some(view.request()),
             Self::Tlp(view) => view.request(),
-            Self::Error(_) => None,
+            Self::Error(_) | Self::Control(_) => None,
+        }
+    }
+
+    /// The acknowledgement that a data frame carries beside its operation.
+    #[must_use]
+    pub fn acknowledgement(&self) -> Option<u16> {
+        match self {
+            Self::Compact(view) => view.acknowledgement(),
+            Self::Tlp(view) => view.acknowledgement(),
+            Self::Error(view) => acknowledgement(view.bytes),
+            Self::Control(_) => None,
         }
     }
 
@@ -681,6 +853,7 @@ impl<'a> PayloadView<'a> {
             Self::Compact(view) => Payload::Compact(view.to_compact()),
             Self::Tlp(view) => Payload::Tlp(view.to_tlp()),
             Self::Error(view) => Payload::Error(view.report()),
+            Self::Control(view) => Payload::Control(view.control()),
         }
     }
 }
@@ -740,6 +913,7 @@ impl<'a> CompactView<'a> {
             last_be,
             tag: 0,
             sequence: C_SEQUENCE.get(self.bytes) as u16,
+            sequenced: true,
             data,
         }
     }
@@ -762,6 +936,38 @@ impl<'a> CompactView<'a> {
             trail: self.trail(),
             data: self.bytes[HEADER_BYTES..self.data_end].to_vec(),
         }
+    }
+}
+
+/// The payload of a control frame.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlView<'a> {
+    bytes: &'a [u8],
+    control: Control,
+}
+
+impl<'a> ControlView<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let expected = N_EXPECTED.get(bytes) as u32;
+        let control = match N_CODE.get(bytes) as u8 {
+            CONTROL_ACK => Control::Acknowledgement(expected),
+            CONTROL_NACK => Control::Missing(expected),
+            CONTROL_VOID => Control::Void(N_SEQUENCE.get(bytes) as u16),
+            _ => return Err(WireError::BadMagic),
+        };
+        if C_ACKNOWLEDGED.get(bytes) != 0 {
+            return Err(WireError::BadMagic);
+        }
+        if bytes.len() != CONTROL_BYTES {
+            return Err(WireError::BadPayloadLength(bytes.len()));
+        }
+        Ok(Self { bytes, control })
+    }
+
+    /// What the frame says.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        self.control
     }
 }
 
@@ -863,6 +1069,7 @@ impl<'a> TlpPayloadView<'a> {
             last_be: request.last_be,
             tag: request.tag,
             sequence: T_SEQUENCE.get(self.bytes) as u16,
+            sequenced: T_SEQUENCED.get(self.bytes) != 0,
             data: self.data(),
         })
     }
@@ -900,7 +1107,7 @@ impl ErrorView<'_> {
             acknowledgement: acknowledgement(self.bytes),
             code: E_CODE.get(body) as u8,
             fmt_type: E_FMT_TYPE.get(body) as u8,
-            sequence: E_SEQUENCE.get(body) as u16,
+            sequence: (E_SEQUENCE_HIGH.get(body) << 16 | E_SEQUENCE.get(body)) as u32,
             length: E_LENGTH.get(body) as u16,
             address: E_ADDRESS.get(body),
         }

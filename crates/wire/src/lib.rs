@@ -42,14 +42,17 @@ pub mod format;
 mod frame;
 pub mod layout;
 pub mod registers;
+pub mod seal;
 pub mod tables;
 pub mod tlp;
 
 pub use counters::{NetCounter, PcieCounter};
-pub use crc::{crc16, crc32c, fcs};
+pub use crc::{crc16, crc16_from, crc32c, crc32c_from, fcs};
 pub use format::*;
 pub use frame::*;
-pub use tables::{PageMapEntry, PcIdEntry, RegionEntry};
+pub use tables::{
+    EventEntry, KeyEntry, PageMapEntry, PcIdEntry, RegionEntry, SessionEntry, SessionStatus,
+};
 pub use tlp::{
     Completion, CompletionStatus, MemRequest, TlpError, TlpHeader, TlpView, byte_enables,
     byte_enables_valid, contiguous, first_byte, read_byte_count,

@@ -10,7 +10,7 @@ pub const PAGE_BYTES: u32 = 4096;
 /// What [`REG_ID`] reads: "IPNM".
 pub const ID_VALUE: u32 = 0x4950_4E4D;
 /// What [`REG_VERSION`] reads: major version in the upper half, minor in the lower.
-pub const VERSION_VALUE: u32 = 0x0001_0000;
+pub const VERSION_VALUE: u32 = 0x0002_0000;
 /// Microseconds that a load waits for its completion, after reset.
 pub const READ_TIMEOUT_US_RESET: u32 = 100;
 
@@ -21,6 +21,8 @@ pub enum Access {
     ReadOnly,
     /// Read and write.
     ReadWrite,
+    /// Writing does something; it reads as 0.
+    WriteOnly,
 }
 
 /// What a register holds after reset.
@@ -84,8 +86,8 @@ registers! {
         "\"IPNM\": says that this is an IP-NUMA NIC";
     REG_VERSION "VERSION" = 0x04, ReadOnly, Reset::Value(VERSION_VALUE), 0xFFFF_FFFF,
         "version of this register map: major in bits 31:16, minor in bits 15:0";
-    REG_FEATURES "FEATURES" = 0x08, ReadOnly, Reset::Build, 0x011F_1F1F,
-        "how it was built: bits 4:0 log2 of the pages, 12:8 log2 of the PC IDs, 20:16 log2 of the regions, bit 24 the compact format is understood";
+    REG_FEATURES "FEATURES" = 0x08, ReadOnly, Reset::Build, 0xF71F_1F1F,
+        "how it was built: bits 4:0 log2 of the pages, 12:8 log2 of the PC IDs, 20:16 log2 of the regions, bit 24 the compact format is understood, bit 25 it has sessions, bit 26 it can seal them, 31:28 log2 of the sessions";
     REG_MAC_LO "MAC_LO" = 0x10, ReadWrite, Reset::Value(0), 0xFFFF_FFFF,
         "own MAC address, bits 31:0 (the last four bytes on the wire)";
     REG_MAC_HI "MAC_HI" = 0x14, ReadWrite, Reset::Value(0), 0x0000_FFFF,
@@ -112,6 +114,40 @@ registers! {
         "wire address of the refused operation, bits 63:32 (the key)";
     REG_LAST_ERROR_IP "LAST_ERROR_IP" = 0x40, ReadOnly, Reset::Value(0), 0xFFFF_FFFF,
         "IPv4 address that sent the last error report";
+    REG_CONTROL "CONTROL" = 0x44, ReadWrite, Reset::Value(0), 0x0000_0003,
+        "bit 0 stores that wait anyway may travel in one frame, bit 1 sealed frames are opened and sent";
+    REG_RESEND_TICKS "RESEND_TICKS" = 0x48, ReadWrite, Reset::Value(200), 0x0000_FFFF,
+        "ticks without progress after which a session sends again";
+    REG_ACK_TICKS "ACK_TICKS" = 0x4C, ReadWrite, Reset::Value(5), 0x0000_00FF,
+        "ticks that an acknowledgement waits for a frame that takes it along";
+    REG_RESEND_LIMIT "RESEND_LIMIT" = 0x50, ReadWrite, Reset::Value(0x60A), 0x0000_0FFF,
+        "bits 7:0 time-outs in a row after which the peer is lost, 11:8 how often the time-out doubles at most";
+    REG_WINDOW "WINDOW" = 0x54, ReadWrite, Reset::Value(0x0320_0878), 0x0FFF_FFFF,
+        "bits 7:0 most frames in flight of a session, 15:8 acknowledge at once after so many frames, 23:16 the interval between frames shrinks after so many acknowledged frames, 27:24 it grows by interval >> this on a negative acknowledgement";
+    REG_LOAD_RETRY_US "LOAD_RETRY_US" = 0x58, ReadWrite, Reset::Value(30), 0x0000_FFFF,
+        "microseconds after which an unanswered load of a session is sent again; 0: never";
+    REG_FLUSH "FLUSH" = 0x5C, WriteOnly, Reset::Value(0), 0xFFFF_FFFF,
+        "bits 31:16 cookie, 15:0 PC ID: an event with the cookie says when all earlier stores to the peer are delivered";
+    REG_EVENT_BASE_LO "EVENT_BASE_LO" = 0x60, ReadWrite, Reset::Value(0), 0xFFFF_FFF0,
+        "local address of the event ring, bits 31:0; 16-byte aligned";
+    REG_EVENT_BASE_HI "EVENT_BASE_HI" = 0x64, ReadWrite, Reset::Value(0), 0xFFFF_FFFF,
+        "local address of the event ring, bits 63:32";
+    REG_EVENT_LOG2 "EVENT_LOG2" = 0x68, ReadWrite, Reset::Value(0), 0x0000_001F,
+        "log2 of the entries of the event ring, 1 to 16; 0: off; writing it empties the ring";
+    REG_EVENT_TAIL "EVENT_TAIL" = 0x6C, ReadWrite, Reset::Value(0), 0xFFFF_FFFF,
+        "events that software has taken since EVENT_LOG2 was written; the NIC writes none while the ring is full";
+    REG_MSI_ADDRESS_LO "MSI_ADDRESS_LO" = 0x70, ReadWrite, Reset::Value(0), 0xFFFF_FFFC,
+        "address that an interrupt is written to, bits 31:0; DW aligned";
+    REG_MSI_ADDRESS_HI "MSI_ADDRESS_HI" = 0x74, ReadWrite, Reset::Value(0), 0xFFFF_FFFF,
+        "address that an interrupt is written to, bits 63:32";
+    REG_MSI_DATA "MSI_DATA" = 0x78, ReadWrite, Reset::Value(0), 0xFFFF_FFFF,
+        "what an interrupt writes";
+    REG_MSI_MODERATION_US "MSI_MODERATION_US" = 0x7C, ReadWrite, Reset::Value(0), 0x0000_FFFF,
+        "microseconds from one interrupt to the next at least; a cause in between waits";
+    REG_MSI_CONTROL "MSI_CONTROL" = 0x80, ReadWrite, Reset::Value(0), 0x0000_0003,
+        "bit 0 interrupt when a region with the notify right was written, bit 1 when an event was written";
+    REG_PACE "PACE" = 0x84, ReadWrite, Reset::Value(0x0100_61FF), 0xFFFF_FFFF,
+        "bits 11:0 longest interval between frames of a session in network cycles (0: never paced), 15:12 it shrinks by interval >> this, 31:16 ticks without acknowledged frames after which it shrinks too";
 }
 
 macro_rules! windows {
@@ -131,6 +167,9 @@ macro_rules! windows {
 windows! {
     PCIE_COUNTER_BASE = 0x00_1000, 4, 0x1000, "counters of the PCIe side, read only";
     NET_COUNTER_BASE = 0x00_2000, 4, 0x1000, "counters of the network side, read only";
+    SESSION_BASE = 0x01_0000, 16, 0x1000, "sessions";
+    KEY_BASE = 0x02_0000, 64, 0x4000, "keys of sealed sessions, write only: they read as 0";
+    SESSION_STATUS_BASE = 0x03_0000, 32, 0x2000, "state of the sessions, read only";
     PC_ID_BASE = 0x10_0000, 16, 0x10_0000, "PC ID table";
     REGION_BASE = 0x20_0000, 32, 0x20_0000, "shared-region table";
     PAGE_MAP_BASE = 0x40_0000, 8, 0x40_0000, "page map";
@@ -151,9 +190,16 @@ pub fn window(offset: u32) -> Option<&'static Window> {
 }
 
 /// What `FEATURES` reads for a NIC of this build; the numbers of entries are powers of two.
+/// `auth` says whether it can seal sessions.
 #[must_use]
-pub const fn features(pages: u32, pc_ids: u32, regions: u32) -> u32 {
-    1 << 24 | regions.ilog2() << 16 | pc_ids.ilog2() << 8 | pages.ilog2()
+pub const fn features(pages: u32, pc_ids: u32, regions: u32, sessions: u32, auth: bool) -> u32 {
+    sessions.ilog2() << 28
+        | (auth as u32) << 26
+        | 1 << 25
+        | 1 << 24
+        | regions.ilog2() << 16
+        | pc_ids.ilog2() << 8
+        | pages.ilog2()
 }
 
 #[cfg(test)]
@@ -183,6 +229,6 @@ mod tests {
 
     #[test]
     fn features_of_the_default_build() {
-        assert_eq!(features(262_144, 256, 256), 0x0108_0812);
+        assert_eq!(features(262_144, 256, 256, 64, true), 0x6708_0812);
     }
 }

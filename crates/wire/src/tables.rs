@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The entries of the three tables, as software writes them through BAR 0.
+//! The entries of the tables, as software writes them through BAR 0, of the read-only window of the sessions' state, and
+//! of the event ring in local memory.
 //!
 //! An entry is a number of 32-bit words, the least significant first. The last word written commits the entry.
 
+use crate::format::EVENT_CODES;
 use crate::layout::{Field, Layout, Show};
 
 /// A value that fits in some bits of an entry.
@@ -23,7 +25,7 @@ macro_rules! bits_of {
         })*
     };
 }
-bits_of!(u16, u32, u64);
+bits_of!(u8, u16, u32, u64);
 
 impl Bits for bool {
     fn to_bits(self) -> u64 {
@@ -155,7 +157,8 @@ impl PageMapEntry {
 entry! {
     /// How frames reach a peer, and in which format.
     PcIdEntry[4] PC_ID_ENTRY = "pc_id_entry_t", "how a peer is reached" {
-        reserved: _ = 30, Show::Zero, "write 0";
+        reserved: _ = 29, Show::Zero, "write 0";
+        session: bool = 1, Show::Flag, "frames to the peer belong to the session whose number is this PC ID";
         compact: bool = 1, Show::Flag, "stores that have a compact form are sent in it";
         valid: bool = 1, Show::Flag, "the entry may be used";
         source_port: u16 = 16, Show::Dec, "UDP source port of the frames";
@@ -167,7 +170,10 @@ entry! {
 entry! {
     /// A window of local memory that others may use.
     RegionEntry[8] REGION_ENTRY = "region_entry_t", "which local memory others may use" {
-        reserved1: _ = 29, Show::Zero, "write 0";
+        reserved1: _ = 26, Show::Zero, "write 0";
+        sealed: bool = 1, Show::Flag, "only for frames that came sealed";
+        session: bool = 1, Show::Flag, "only for frames of a session";
+        notify: bool = 1, Show::Flag, "a store asks for an interrupt";
         read: bool = 1, Show::Flag, "loads are permitted";
         write: bool = 1, Show::Flag, "stores are permitted";
         valid: bool = 1, Show::Flag, "the region exists";
@@ -199,11 +205,122 @@ impl RegionEntry {
     }
 }
 
-/// The three tables with their base registers' names: (layout, DWs of an entry).
+entry! {
+    /// One end of a reliable connection; its number is the PC ID of the peer.
+    SessionEntry[4] SESSION_ENTRY = "session_entry_t", "one end of a session: how its frames are sent, and known when they come" {
+        reserved: _ = 24, Show::Zero, "write 0";
+        epoch: u8 = 6, Show::Hex, "epoch of the session, in the source port of what is received";
+        sealed: bool = 1, Show::Flag, "frames are sealed, both ways";
+        valid: bool = 1, Show::Flag, "the session exists";
+        port: u16 = 16, Show::Hex, "source port of what is sent: 3, the epoch (6), session number at the peer (8)";
+        mac: u64 = 48, Show::Hex, "MAC address of the peer, or of the gateway to it";
+        ip: u32 = 32, Show::Hex, "the peer's IPv4 address";
+    }
+}
+
+entry! {
+    /// What a session does at the moment.
+    SessionStatus[8] SESSION_STATUS = "session_status_t", "the state of a session" {
+        reserved2: _ = 64, Show::Zero, "reads 0";
+        reserved1: _ = 24, Show::Zero, "reads 0";
+        retries: u8 = 8, Show::Dec, "time-outs since the last progress";
+        pace: u32 = 32, Show::Dec, "network cycles from the start of a frame to the next one's at least; 0: not paced";
+        expected: u32 = 32, Show::Dec, "sequence number that is taken next";
+        nxt: u32 = 32, Show::Dec, "sequence number that the next new frame gets";
+        una: u32 = 32, Show::Dec, "first sequence number that is not acknowledged";
+        reserved0: _ = 27, Show::Zero, "reads 0";
+        valid: bool = 1, Show::Flag, "the session exists";
+        idle: bool = 1, Show::Flag, "all that was sent is acknowledged";
+        resending: bool = 1, Show::Flag, "frames are being sent again";
+        open: bool = 1, Show::Flag, "a new frame may be sent";
+        lost: bool = 1, Show::Flag, "the peer does not answer; write the session's entry to begin anew";
+    }
+}
+
+entry! {
+    /// What the NIC tells software through the ring in local memory.
+    EventEntry[4] EVENT_ENTRY = "event_entry_t", "one event in the ring in local memory" {
+        address: u64 = 64, Show::Hex, "refused: the wire address; peer lost: nxt and una; overflow: events lost";
+        number: u16 = 16, Show::Dec, "refused, peer lost: sequence number, bits 15:0; flush: cookie";
+        who: u16 = 16, Show::Dec, "session, which is the PC ID of the peer";
+        count: u16 = 16, Show::Dec, "running number of the event, bits 15:0, from 1: the entry is new when it is the one expected";
+        op: u8 = 8, Show::Hex, "refused: fmt/type of the operation";
+        code: u8 = 8, Show::Names(EVENT_CODES), "what happened";
+    }
+}
+
+/// The two keys of a sealed session, as they are written into the window at `KEY_BASE`.
+///
+/// Keys are byte strings: byte 0 is in the most significant byte of its first word.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyEntry {
+    /// Key of the frames that are sent.
+    pub tx_key: [u8; 16],
+    /// Key of the frames that are received.
+    pub rx_key: [u8; 16],
+    /// First four bytes of the nonces of frames that are sent.
+    pub tx_salt: [u8; 4],
+    /// First four bytes of the nonces of frames that are received.
+    pub rx_salt: [u8; 4],
+}
+
+impl std::fmt::Debug for KeyEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyEntry { .. }")
+    }
+}
+
+impl KeyEntry {
+    /// 32-bit words of an entry.
+    pub const DWS: usize = 16;
+    /// Bytes from one entry to the next in BAR 0.
+    pub const BYTES: usize = 64;
+
+    /// The words to write, in this order.
+    #[must_use]
+    pub fn to_dws(&self) -> [u32; Self::DWS] {
+        let mut dws = [0; Self::DWS];
+        let bytes = [
+            &self.tx_key[..],
+            &self.rx_key[..],
+            &self.tx_salt[..],
+            &self.rx_salt[..],
+        ]
+        .concat();
+        for (dw, bytes) in dws.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *dw = u32::from_be_bytes(*bytes);
+        }
+        dws
+    }
+
+    /// The keys from the words that were written.
+    #[must_use]
+    pub fn from_dws(dws: &[u32; Self::DWS]) -> Self {
+        let mut key = Self::default();
+        let parts = [
+            &mut key.tx_key[..],
+            &mut key.rx_key[..],
+            &mut key.tx_salt[..],
+            &mut key.rx_salt[..],
+        ];
+        let mut dws = dws.iter();
+        for part in parts {
+            for (bytes, dw) in part.as_chunks_mut::<4>().0.iter_mut().zip(&mut dws) {
+                *bytes = dw.to_be_bytes();
+            }
+        }
+        key
+    }
+}
+
+/// The tables with their base registers' names: (layout, DWs of an entry).
 pub const TABLES: &[(&Layout, usize)] = &[
     (&PAGE_MAP_ENTRY, PageMapEntry::DWS),
     (&PC_ID_ENTRY, PcIdEntry::DWS),
     (&REGION_ENTRY, RegionEntry::DWS),
+    (&SESSION_ENTRY, SessionEntry::DWS),
+    (&SESSION_STATUS, SessionStatus::DWS),
+    (&EVENT_ENTRY, EventEntry::DWS),
 ];
 
 #[cfg(test)]
@@ -217,6 +334,7 @@ mod tests {
         assert_eq!(page.to_dws(), [0x5678_9DEF, 0x1234_ABCD]);
         assert_eq!((page.key(), page.offset()), (0xABCD, 0x5678_9000));
         let peer = PcIdEntry {
+            session: true,
             compact: true,
             valid: true,
             source_port: 0x0D5E,
@@ -225,9 +343,12 @@ mod tests {
         };
         assert_eq!(
             peer.to_dws(),
-            [0x0A00_0001, 0x0000_0102, 0x0D5E_0200, 0x0000_0003]
+            [0x0A00_0001, 0x0000_0102, 0x0D5E_0200, 0x0000_0007]
         );
         let region = RegionEntry {
+            sealed: true,
+            session: false,
+            notify: true,
             read: true,
             write: false,
             valid: true,
@@ -248,8 +369,66 @@ mod tests {
                 0x0A00_0002,
                 0xFFFF_FF00,
                 0x5A5,
-                0x5
+                0x2D
             ]
+        );
+    }
+
+    #[test]
+    fn session_words_are_where_the_windows_have_them() {
+        let session = SessionEntry {
+            epoch: 0x2A,
+            sealed: true,
+            valid: true,
+            port: 0xEA07,
+            mac: 0x0200_0000_0102,
+            ip: 0x0A00_0001,
+        };
+        assert_eq!(
+            session.to_dws(),
+            [0x0A00_0001, 0x0000_0102, 0xEA07_0200, 0x0000_00AB]
+        );
+        let event = EventEntry {
+            address: 0x1122_3344_5566_7788,
+            number: 0x99AA,
+            who: 0xBBCC,
+            count: 1,
+            op: 0x60,
+            code: 3,
+        };
+        assert_eq!(
+            event.to_dws(),
+            [0x0001_6003, 0x99AA_BBCC, 0x5566_7788, 0x1122_3344]
+        );
+        let status = SessionStatus {
+            retries: 5,
+            pace: 4,
+            expected: 3,
+            nxt: 2,
+            una: 1,
+            valid: true,
+            idle: false,
+            resending: true,
+            open: false,
+            lost: true,
+        };
+        assert_eq!(status.to_dws(), [0b10101, 1, 2, 3, 4, 5, 0, 0]);
+        let key = KeyEntry {
+            tx_key: std::array::from_fn(|i| i as u8),
+            rx_key: std::array::from_fn(|i| 0x10 + i as u8),
+            tx_salt: [0x20, 0x21, 0x22, 0x23],
+            rx_salt: [0x30, 0x31, 0x32, 0x33],
+        };
+        let dws = key.to_dws();
+        assert_eq!((dws[0], dws[3]), (0x0001_0203, 0x0C0D_0E0F));
+        assert_eq!((dws[4], dws[7]), (0x1011_1213, 0x1C1D_1E1F));
+        assert_eq!((dws[8], dws[9]), (0x2021_2223, 0x3031_3233));
+        assert_eq!(dws[10..], [0; 6]);
+        assert_eq!(KeyEntry::from_dws(&dws), key);
+        assert_eq!(
+            format!("{key:?}"),
+            "KeyEntry { .. }",
+            "keys are not printed"
         );
     }
 
@@ -285,11 +464,15 @@ mod tests {
         fn entries_survive_their_words(words in any::<[u32; 8]>()) {
             let two = [words[0], words[1]];
             prop_assert_eq!(PageMapEntry::from_dws(&two).to_dws(), two);
-            let four = [words[0], words[1], words[2], words[3] & 3];
+            let four = [words[0], words[1], words[2], words[3] & 7];
             prop_assert_eq!(PcIdEntry::from_dws(&four).to_dws(), four);
+            let four = [words[0], words[1], words[2], words[3] & 0xFF];
+            prop_assert_eq!(SessionEntry::from_dws(&four).to_dws(), four);
+            let four = [words[0], words[1], words[2], words[3]];
+            prop_assert_eq!(EventEntry::from_dws(&four).to_dws(), four);
             let mut eight = words;
             eight[6] &= 0xFFF;
-            eight[7] &= 7;
+            eight[7] &= 0x3F;
             prop_assert_eq!(RegionEntry::from_dws(&eight).to_dws(), eight);
         }
     }

@@ -4,10 +4,12 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use wire::seal::{LAST_PACKET, Sealer, packet_number};
 use wire::{
-    Compact, Completion, CompletionStatus, EmitError, ErrorReport, FCS_BYTES, Frame, FrameView,
-    MAX_DATA_DW, Mac, MemRequest, NetCounter, PAYLOAD_OFFSET, Payload, PayloadView, Tlp, TlpHeader,
-    UDP_PORT, WireError, byte_enables, contiguous, fcs, seal_ip, seal_payload, wire_address,
+    Compact, Completion, CompletionStatus, Control, EmitError, EndCode, ErrorReport, FCS_BYTES,
+    Frame, FrameView, MAX_DATA_DW, Mac, MemRequest, NetCounter, PAYLOAD_OFFSET, Payload,
+    PayloadView, SessionPort, Tlp, TlpHeader, UDP_PORT, WireError, byte_enables, contiguous,
+    extend_sequence, fcs, seal_ip, seal_payload, wire_address,
 };
 
 fn data() -> impl Strategy<Value = Vec<u8>> {
@@ -107,7 +109,7 @@ fn tlp() -> impl Strategy<Value = Payload> {
 
 fn error() -> impl Strategy<Value = Payload> {
     (
-        any::<(u8, u8, u8, u16, u16, u64)>(),
+        any::<(u8, u8, u8, u32, u16, u64)>(),
         option::of(any::<u16>()),
     )
         .prop_map(
@@ -125,10 +127,19 @@ fn error() -> impl Strategy<Value = Payload> {
         )
 }
 
+fn control() -> impl Strategy<Value = Payload> {
+    prop_oneof![
+        any::<u32>().prop_map(Control::Acknowledgement),
+        any::<u32>().prop_map(Control::Missing),
+        any::<u16>().prop_map(Control::Void),
+    ]
+    .prop_map(Payload::Control)
+}
+
 fn frame() -> impl Strategy<Value = Frame> {
     (
         any::<([u8; 6], [u8; 6], u32, u32, u16)>(),
-        prop_oneof![compact(), tlp(), error()],
+        prop_oneof![compact(), tlp(), error(), control()],
     )
         .prop_map(
             |((dst_mac, src_mac, src_ip, dst_ip, src_port), payload)| Frame {
@@ -168,7 +179,7 @@ proptest! {
     fn random_payloads_never_panic(mut bytes in vec(any::<u8>(), 0..400), start in 0..3_u8) {
         // Most random bytes are neither format; help two thirds of them.
         match (start, bytes.len()) {
-            (1, 1..) => bytes[0] = 0xC0 | bytes[0] & 0xB,
+            (1, 1..) => bytes[0] |= 0xC0,
             (2, 3..) => {
                 bytes[..2].copy_from_slice(&[0x4E, 0x4D]);
                 bytes[2] &= 0x13;
@@ -221,6 +232,97 @@ proptest! {
         let (compact, tlp) = (compact.emit(1)?, tlp.emit(1)?);
         prop_assert_eq!(PayloadView::new(&compact)?.request(), PayloadView::new(&tlp)?.request());
     }
+}
+
+proptest! {
+    #[test]
+    fn sequence_numbers_are_extended(sequence in any::<u32>(), distance in -32768_i32..=32767) {
+        let near = sequence.wrapping_sub(distance as u32);
+        prop_assert_eq!(extend_sequence(sequence as u16, near), sequence);
+    }
+
+    #[test]
+    fn session_ports_survive(port in any::<u16>()) {
+        match SessionPort::from_port(port) {
+            Some(session) => prop_assert_eq!(session.to_port(), port),
+            None => prop_assert!(port < 0xC000),
+        }
+    }
+
+    /// A frame that is a multiple of 65,536 frames late has the right number in its header and the wrong end code.
+    #[test]
+    fn a_frame_of_65536_ago_never_passes(
+        payload in prop_oneof![compact(), tlp(), Just(Payload::Control(Control::Void(9)))],
+        tag in 0..4096_u16,
+        high in any::<u16>(),
+        ago in 1..=u16::MAX,
+    ) {
+        let port = 0xC102;
+        let end_code = EndCode { port, tag, sequence_high: high.wrapping_sub(ago) };
+        let bytes = payload.emit_with(end_code)?;
+        let expected = u32::from(tag ^ high);
+        prop_assert_ne!(PayloadView::new(&bytes)?.tag_from(port), expected);
+        let bytes = payload.emit_with(EndCode { port, tag, sequence_high: high })?;
+        prop_assert_eq!(PayloadView::new(&bytes)?.tag_from(port), expected);
+    }
+
+    /// The source port of a session's frame is under the end code; others are not.
+    #[test]
+    fn a_changed_session_port_shows(frame in frame(), session in 0xC000..=u16::MAX, flip in 0..14_u32) {
+        let mut frame = frame;
+        frame.src_port = session;
+        let mut bytes = frame.emit(5)?;
+        bytes[34..36].copy_from_slice(&(session ^ 1 << flip).to_be_bytes());
+        prop_assert_ne!(Frame::parse(&bytes)?.tag, 5);
+        frame.src_port = session & 0x3FFF;
+        let mut bytes = frame.emit(5)?;
+        bytes[34..36].copy_from_slice(&((session & 0x3FFF) ^ 1 << flip).to_be_bytes());
+        prop_assert_eq!(Frame::parse(&bytes)?.tag, 5);
+    }
+
+    #[test]
+    fn sealed_frames_survive(frame in frame(), tag in 0..4096_u16, packet in 0..=LAST_PACKET) {
+        let sealer = Sealer::new([5; 16], [6; 4]);
+        let plain = frame.emit(tag)?;
+        let mut bytes = plain.clone();
+        sealer.seal_frame(&mut bytes, packet)?;
+        let inner = usize::from(u16::from_be_bytes([plain[38], plain[39]])) - 8;
+        prop_assert_eq!(bytes.len(), (PAYLOAD_OFFSET + inner + 24).max(60));
+        let sealed = FrameView::new(&bytes)?.payload()?;
+        prop_assert_eq!(packet_number(sealed), Some(packet));
+        prop_assert_eq!(PayloadView::new(sealed).expect_err("sealed"), WireError::BadMagic);
+        // The receiver's padding is not the sender's business.
+        bytes.resize(bytes.len() + 7, 0xEE);
+        prop_assert_eq!(sealer.open_frame(&mut bytes)?, packet);
+        prop_assert_eq!(bytes, plain);
+    }
+}
+
+#[test]
+fn control_frames_are_where_the_document_has_them() {
+    let port = 0xC102;
+    let bytes = |control, sequence_high| {
+        let bytes = Payload::Control(control).emit_with(EndCode {
+            port,
+            tag: 0,
+            sequence_high,
+        });
+        bytes.expect("control frames have no limits")
+    };
+    let check = |bytes: &[u8], high: u16| {
+        let end = u16::from_be_bytes([bytes[8], bytes[9]]);
+        let covered = [&[0xC1, 0x02], &bytes[..8]].concat();
+        assert_eq!(wire::crc16(&covered) ^ high, end);
+    };
+    let acknowledgement = bytes(Control::Acknowledgement(0x0102_0304), 0);
+    assert_eq!(acknowledgement[..8], [0xC4, 0, 0, 1, 2, 3, 4, 0]);
+    check(&acknowledgement, 0);
+    let missing = bytes(Control::Missing(0x0102_0304), 0);
+    assert_eq!(missing[..8], [0xC5, 0, 0, 1, 2, 3, 4, 0]);
+    let void = bytes(Control::Void(0x0304), 0x0102);
+    assert_eq!(void[..8], [0xC6, 3, 4, 0, 0, 0, 0, 0]);
+    check(&void, 0x0102);
+    assert_eq!(void.len(), 10);
 }
 
 fn example() -> Frame {
@@ -292,7 +394,13 @@ fn refusals_are_counted_by_the_first_line_that_applies() {
         ("longer than the frame", RxBadLength, |b| resized(b, 19)),
         ("shorter than any payload", RxBadLength, |b| resized(b, 9)),
         ("magic", RxBadMagic, |b| b[42] = 0xD0),
-        ("compact bit 2", RxBadMagic, |b| b[42] |= 4),
+        ("control of no meaning", RxBadMagic, |b| b[42] |= 7),
+        ("control with A", RxBadMagic, |b| b[42] |= 0xC),
+        ("control with data", RxBadLength, |b| b[42] |= 4),
+        ("control, too long", RxBadLength, |b| {
+            b[42] |= 4;
+            resized(b, 12);
+        }),
         ("tlp control bits 3:2", RxBadMagic, |b| {
             b[42..45].copy_from_slice(&[0x4E, 0x4D, 4]);
         }),

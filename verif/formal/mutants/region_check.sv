@@ -40,9 +40,14 @@ module region_check
 `endif
 `ifdef MUTANT_RIGHTS
     result_o.rights_ok = entry_i.read || entry_i.write;
+`elsif MUTANT_SEALED
+    result_o.rights_ok = (op_i.is_load ? entry_i.read : entry_i.write) &&
+        (op_i.session || !entry_i.session);
 `else
-    result_o.rights_ok = op_i.is_load ? entry_i.read : entry_i.write;
+    result_o.rights_ok = (op_i.is_load ? entry_i.read : entry_i.write) &&
+        (op_i.session || !entry_i.session) && (op_i.sealed || !entry_i.sealed);
 `endif
+    result_o.notify = entry_i.notify;
     result_o.bounds_ok = first_dw >= entry_i.first[31:2] && last_dw <= entry_i.last[31:2] &&
                          !crosses;
     result_o.address = {entry_i.base[63:12] + 52'(op_i.offset[31:12]), op_i.offset[11:0]};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that the schema of a topology does not say.
 
-use ipnuma_rtl::Switch;
-
-use super::{CableSpec, End, MOST_SWITCHES, PortSpec, ProgramSpec, SwitchSpec, Topology};
+use super::{CableSpec, End, MOST_SWITCHES, PortSpec, ProgramSpec, Rate, SwitchSpec, Topology};
 use crate::address::is_unicast;
+use crate::model::{PORTS, WIDE_PORTS};
 
 /// What is wrong, with the offset that tells the line.
 type Fault = (usize, String);
@@ -29,6 +28,14 @@ impl Topology {
         for (index, switch) in self.switch.iter().enumerate() {
             self.check_routes(index, switch)?;
         }
+        for host in &self.host {
+            if host.nic.auth && !host.nic.reliable {
+                let sentence =
+                    "host.nic.auth: only sessions can be sealed; set reliable".to_owned();
+                return Err((host.name.span().start, sentence));
+            }
+        }
+        self.check_registers()?;
         self.check_program()
     }
 
@@ -140,6 +147,9 @@ impl Topology {
             }));
         }
         self.check_subnet(ends, [one, two]).map_err(fault)?;
+        if let Err(sentence) = cable.faults.check() {
+            return Err((place, format!("cable.faults.{sentence}")));
+        }
         let metres = *cable.metres.as_ref();
         if !(0.0..=100_000.0).contains(&metres) {
             return Err((
@@ -222,27 +232,66 @@ impl Topology {
 
     fn check_program(&self) -> Result<(), Fault> {
         let place = self.program.span().start;
-        let ProgramSpec::Pingpong {
-            first,
-            second,
-            bytes,
-            loops,
-            ..
-        } = self.program.as_ref();
-        let find = |key: &str, name: &str| {
-            self.host_index(name).ok_or_else(|| {
-                let known = self.known_hosts();
-                (
-                    place,
-                    format!("program.{key}: there is no host `{name}`; the hosts are {known}"),
-                )
-            })
-        };
-        let (one, two) = (find("first", first)?, find("second", second)?);
-        if one == two {
-            let sentence = format!("program: `{first}` is both first and second; name two hosts");
-            return Err((place, sentence));
+        let fault = |sentence: String| (place, format!("program.{sentence}"));
+        match self.program.as_ref() {
+            ProgramSpec::Pingpong {
+                first,
+                second,
+                bytes,
+                loops,
+                ..
+            } => {
+                let (one, two) = (
+                    self.program_host("first", first)?,
+                    self.program_host("second", second)?,
+                );
+                if one == two {
+                    let sentence =
+                        format!("program: `{first}` is both first and second; name two hosts");
+                    return Err((place, sentence));
+                }
+                self.check_way(one, two)?;
+                check_pingpong(*bytes, *loops).map_err(fault)
+            }
+            ProgramSpec::Stream {
+                from,
+                to,
+                bytes,
+                stores,
+                rate_gbps,
+            } => {
+                let sink = self.program_host("to", to)?;
+                if from.is_empty() {
+                    return Err(fault("from: nobody sends; name a host".to_owned()));
+                }
+                for (index, name) in from.iter().enumerate() {
+                    let sender = self.program_host("from", name)?;
+                    if sender == sink || from[..index].contains(name) {
+                        return Err(fault(format!(
+                            "from: `{name}` is there twice, or receives; name each host once"
+                        )));
+                    }
+                    self.check_way(sender, sink)?;
+                }
+                check_stream(*bytes, *stores, *rate_gbps).map_err(fault)
+            }
         }
+    }
+
+    /// Index of a host that the program names.
+    fn program_host(&self, key: &str, name: &str) -> Result<usize, Fault> {
+        self.host_index(name).ok_or_else(|| {
+            let known = self.known_hosts();
+            (
+                self.program.span().start,
+                format!("program.{key}: there is no host `{name}`; the hosts are {known}"),
+            )
+        })
+    }
+
+    /// Packets between two hosts of the program find their way, the same in both directions.
+    fn check_way(&self, one: usize, two: usize) -> Result<(), Fault> {
+        let place = self.program.span().start;
         let path = |from, to| {
             let path = self.path(from, to);
             path.map_err(|sentence| (place, format!("program: {sentence}")))
@@ -251,30 +300,56 @@ impl Topology {
         let returns = back.iter().rev();
         let returns = returns.map(|(switch, input, output)| (*switch, *output, *input));
         if !returns.eq(there) {
+            let [first, second] = [one, two].map(|host| self.host[host].name.as_ref());
             let sentence = format!(
                 "program: packets from `{second}` to `{first}` take another way back; make the routes the same both ways"
             );
             return Err((place, sentence));
         }
-        check_pingpong(*bytes, *loops).map_err(|sentence| (place, format!("program.{sentence}")))
+        Ok(())
+    }
+
+    fn check_registers(&self) -> Result<(), Fault> {
+        for name in self.register.keys() {
+            let known = wire::registers::REGISTERS.iter();
+            let mut known =
+                known.filter(|register| register.access == wire::registers::Access::ReadWrite);
+            if !known.any(|register| register.name == name) {
+                return Err((
+                    0,
+                    format!(
+                        "register: there is no register `{name}` to write; docs/registers.md has their names"
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
 /// Numbers and subnets of a switch's ports.
 fn check_ports(switch: &SwitchSpec) -> Result<(), Fault> {
     let name = switch.name.as_ref();
+    let ports = *switch.ports.as_ref();
+    if ports != PORTS && !(ports == WIDE_PORTS && switch.rate == Rate::Ten) {
+        let sentence = format!(
+            "switch.ports: there is no switch of {ports} ports at {}; write {PORTS}, or {WIDE_PORTS} at 10g",
+            switch.rate
+        );
+        return Err((switch.ports.span().start, sentence));
+    }
     if switch.port.is_empty() {
         let sentence = format!("switch.port: `{name}` has no port with an address; add some");
         return Err((switch.name.span().start, sentence));
     }
     for (index, port) in switch.port.iter().enumerate() {
         let number = *port.number.as_ref();
-        if number >= Switch::PORTS {
+        if number >= ports {
             return Err((
                 port.number.span().start,
                 format!(
                     "switch.port.number: there is no port {number}; they are 0 to {}",
-                    Switch::PORTS - 1
+                    ports - 1
                 ),
             ));
         }
@@ -311,6 +386,22 @@ pub fn check_pingpong(bytes: usize, loops: u64) -> Result<(), String> {
     }
     if !(1..=100_000_000).contains(&loops) {
         return Err(format!("loops: {loops} is not from 1 to 100000000"));
+    }
+    Ok(())
+}
+
+/// Limits of the stream program, for topologies and command lines.
+pub fn check_stream(bytes: usize, stores: u64, rate_gbps: Option<f64>) -> Result<(), String> {
+    if !(4..=64).contains(&bytes) || !bytes.is_multiple_of(4) {
+        return Err(format!(
+            "bytes: {bytes} is not a multiple of 4 from 4 to 64"
+        ));
+    }
+    if !(1..=10_000_000).contains(&stores) {
+        return Err(format!("stores: {stores} is not from 1 to 10000000"));
+    }
+    if let Some(rate) = rate_gbps.filter(|rate| !(*rate > 0.0 && *rate <= 1_000.0)) {
+        return Err(format!("rate: {rate} is no rate; write up to 1000 Gb/s"));
     }
     Ok(())
 }

@@ -37,6 +37,7 @@ impl StandIn {
             s_tlp: None,
             m_tlp_ready: false,
             net: speed.idle(),
+            link_up: true,
         };
         let outputs = NicOutputs {
             s_tlp_ready: true,

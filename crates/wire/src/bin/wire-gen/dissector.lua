@@ -71,7 +71,11 @@ local F = {
   last_be = field(ProtoField.uint8, "ipnuma.last_be", "Bytes enabled in the last DW", base.HEX),
   end16 = field(ProtoField.uint16, "ipnuma.compact.end_code", "End code", base.HEX),
   end32 = field(ProtoField.uint32, "ipnuma.tlp.end_code", "End code", base.HEX),
-  tag = field(ProtoField.uint32, "ipnuma.tag", "Tag = computed end code xor received", base.HEX),
+  tag = field(ProtoField.uint32, "ipnuma.tag", "Computed end code xor received: tag, and upper half of the sequence", base.HEX),
+  session = field(ProtoField.uint8, "ipnuma.session.index", "Session at the receiver"),
+  session_epoch = field(ProtoField.uint8, "ipnuma.session.epoch", "Session epoch"),
+  sealed = field(ProtoField.bytes, "ipnuma.seal.data", "Sealed payload"),
+  seal_tag = field(ProtoField.bytes, "ipnuma.seal.tag", "Authentication tag"),
   tlp_address = field(ProtoField.uint64, "ipnuma_tlp.address", "Address", base.HEX),
   tlp_dw3 = field(ProtoField.uint32, "ipnuma_tlp.dw3", "Fourth DW", base.HEX),
   tlp_data = field(ProtoField.bytes, "ipnuma_tlp.data", "Data"),
@@ -96,6 +100,7 @@ do
     { "bad_magic", "ipnuma.bad_magic", "begins as neither format does", "PROTOCOL", "ERROR" },
     { "bad_length", "ipnuma.bad_length", "length is not what the header says", "PROTOCOL", "ERROR" },
     { "bad_tlp", "ipnuma.bad_tlp", "TLP that the format does not have", "PROTOCOL", "ERROR" },
+    { "bad_session", "ipnuma.bad_session", "only sessions have this frame", "PROTOCOL", "ERROR" },
     { "bad_end_code", "ipnuma.bad_end_code", "end code wrong", "CHECKSUM", "ERROR" },
     { "reserved", "ipnuma.reserved", "bits that are sent as 0 are not 0", "PROTOCOL", "WARN" },
     { "refused", "ipnuma.refused", "operation refused by its receiver", "RESPONSE_CODE", "NOTE" },
@@ -142,8 +147,9 @@ for i = 0, 255 do
   crc16_table[i], crc32c_table[i] = high, low
 end
 
-local function crc16(text)
-  local crc = 0xFFFF
+-- The CRCs begin with `seed`, whose source port stands before the payload if it is that of a session.
+local function crc16(seed, payload)
+  local crc, text = 0xFFFF, seed .. payload
   for i = 1, #text do
     local index = bxor(integer(crc / 256), text:byte(i))
     crc = bxor((crc % 256) * 256, crc16_table[index])
@@ -151,8 +157,8 @@ local function crc16(text)
   return crc
 end
 
-local function crc32c(text)
-  local crc = 0xFFFFFFFF
+local function crc32c(seed, payload)
+  local crc, text = 0xFFFFFFFF, seed .. payload
   for i = 1, #text do
     crc = bxor(integer(crc / 256), crc32c_table[bxor(crc % 256, text:byte(i))])
   end
@@ -191,22 +197,36 @@ local function fmt_name(fmt_type)
   return FMT_TYPES[fmt_type] or string.format("TLP type 0x%02x", fmt_type)
 end
 
+-- What the end code covers beside the payload: the source port, in a session.
+local function seed_of(pinfo)
+  local port = pinfo.src_port
+  if port < SESSION_PORTS then
+    return ""
+  end
+  return string.char(integer(port / 256), port % 256)
+end
+
 -- The end code can't be judged fully without knowing the region's tag; but a right one leaves at most 12 bits, and
--- none where there is no region.
-local function show_end(tree, range, bytes, has_tag)
+-- none where there is no region. A frame with a number of a session may leave 16 bits, which are all of a compact one's.
+local function show_end(tree, range, bytes, has_tag, pinfo, sequenced)
+  local seed = seed_of(pinfo)
   local at = range:len() - bytes
   local text = range:raw(0, at)
   local received, computed, item
   if bytes == COMPACT_END_BYTES then
-    received, computed = range(at, bytes):uint(), crc16(text)
+    received, computed = range(at, bytes):uint(), crc16(seed, text)
     item = tree:add(F.end16, range(at, bytes))
   else
-    received, computed = range(at, bytes):le_uint(), crc32c(text)
+    received, computed = range(at, bytes):le_uint(), crc32c(seed, text)
     item = tree:add_le(F.end32, range(at, bytes))
   end
   local tag = bxor(received, computed)
   tree:add(F.tag, range(at, bytes), tag):set_generated()
-  if tag >= TAG_LIMIT or (tag ~= 0 and not has_tag) then
+  local limit = has_tag and TAG_LIMIT or 1
+  if seed ~= "" and sequenced then
+    limit = 65536
+  end
+  if tag >= limit then
     item:add_proto_expert_info(X.bad_end_code)
     return false
   end
@@ -244,11 +264,45 @@ local function dissect_compact(range, pinfo, root)
   if acknowledged then
     root:add(F.acknowledgement, range(HEADER_BYTES + data_bytes, 2))
   end
-  local whole = show_end(root, range, COMPACT_END_BYTES, true)
+  local whole = show_end(root, range, COMPACT_END_BYTES, true, pinfo, true)
   pinfo.cols.info = string.format(
     "store %d bytes, key 0x%x offset 0x%x, sequence %d%s", data_bytes - lead - trail,
     get(range, COMPACT.key), get(range, COMPACT.offset), get(range, COMPACT.sequence),
     whole and "" or ", bad end code")
+end
+
+local function dissect_control(range, pinfo, root)
+  local tree = root:add(range(0, HEADER_BYTES), "Control header")
+  show(tree, range(0, HEADER_BYTES), CONTROL, X.reserved)
+  if range:len() ~= CONTROL_BYTES then
+    return bad(pinfo, tree, X.bad_length, string.format("%d bytes, a control frame has %d", range:len(), CONTROL_BYTES))
+  end
+  local code = get(range, CONTROL.code)
+  local is_void = code == CONTROL_VOID
+  local whole = show_end(root, range, COMPACT_END_BYTES, false, pinfo, is_void)
+  local text = is_void and string.format("sequence %d", get(range, CONTROL.sequence))
+    or string.format("expects %d", get(range, CONTROL.expected))
+  pinfo.cols.info = string.format("%s, %s%s", CONTROL_CODES[code], text, whole and "" or ", bad end code")
+  if seed_of(pinfo) == "" then
+    tree:add_proto_expert_info(X.bad_session)
+  end
+end
+
+-- A sealed payload can't be opened here: who has the keys?
+local function dissect_sealed(range, pinfo, root)
+  local tree = root:add(range(0, SEAL_HEADER_BYTES), "Seal")
+  show(tree, range(0, SEAL_HEADER_BYTES), SEAL, X.reserved)
+  local bytes = range:len() - SEAL_HEADER_BYTES - SEAL_TAG_BYTES
+  if bytes < CONTROL_BYTES then
+    return bad(pinfo, tree, X.bad_length, "shorter than any sealed frame")
+  end
+  root:add(F.sealed, range(SEAL_HEADER_BYTES, bytes))
+  root:add(F.seal_tag, range(SEAL_HEADER_BYTES + bytes, SEAL_TAG_BYTES))
+  local number = get(range, SEAL.packet_high) * 4294967296.0 + get(range, SEAL.packet_low)
+  pinfo.cols.info = string.format("sealed, packet %.0f, %d bytes", number, bytes)
+  if seed_of(pinfo) == "" then
+    tree:add_proto_expert_info(X.bad_session)
+  end
 end
 
 -- Header of a TLP; returns a sentence for the list of packets.
@@ -317,8 +371,9 @@ local function dissect_operation(range, pinfo, root)
   if data_bytes > 0 then
     root:add(F.data, range(HEADER_BYTES + TLP_HEADER_BYTES, data_bytes))
   end
-  local whole = show_end(root, range, TLP_END_BYTES, is_request)
-  if get(range, FORMAT.sequenced) == 1 then
+  local sequenced = get(range, FORMAT.sequenced) == 1
+  local whole = show_end(root, range, TLP_END_BYTES, is_request, pinfo, is_request and sequenced)
+  if sequenced then
     info = string.format("%s, sequence %d", info, get(range, FORMAT.sequence))
   end
   pinfo.cols.info = info .. (whole and "" or ", bad end code")
@@ -333,10 +388,10 @@ local function dissect_error(range, pinfo, root)
   if range:len() ~= fixed then
     return bad(pinfo, tree, X.bad_length, string.format("%d bytes, an error report has %d", range:len(), fixed))
   end
-  local whole = show_end(root, range, TLP_END_BYTES, false)
+  local whole = show_end(root, range, TLP_END_BYTES, false, pinfo, false)
   pinfo.cols.info = string.format("refused: %s, %s of sequence %d%s",
     ERROR_CODES[get(body, ERROR.code)] or "unknown code", fmt_name(get(body, ERROR.fmt_type)),
-    get(body, ERROR.sequence), whole and "" or ", bad end code")
+    get(body, ERROR.sequence_high) * 65536 + get(body, ERROR.sequence), whole and "" or ", bad end code")
 end
 
 function ipnuma.dissector(tvb, pinfo, parent)
@@ -350,8 +405,20 @@ function ipnuma.dissector(tvb, pinfo, parent)
   if range:len() < HEADER_BYTES + COMPACT_END_BYTES then
     return bad(pinfo, root, X.bad_length, "shorter than any frame")
   end
-  if get(range, COMPACT.format) == COMPACT_NIBBLE and get(range, COMPACT.zero) == 0 then
+  if pinfo.src_port >= SESSION_PORTS then
+    root:add(F.session_epoch, range(0, 0), integer(pinfo.src_port / 256) % 64):set_generated()
+    root:add(F.session, range(0, 0), pinfo.src_port % 256):set_generated()
+  end
+  if get(range, COMPACT.format) == COMPACT_NIBBLE and get(range, COMPACT.control) == 0 then
     return dissect_compact(range, pinfo, root)
+  end
+  if get(range, COMPACT.format) == COMPACT_NIBBLE and CONTROL_CODES[get(range, CONTROL.code)]
+    and get(range, CONTROL.acknowledged) == 0
+  then
+    return dissect_control(range, pinfo, root)
+  end
+  if get(range, SEAL.magic) == SEAL_MAGIC then
+    return dissect_sealed(range, pinfo, root)
   end
   local kind = get(range, FORMAT.kind)
   if get(range, FORMAT.magic) ~= TLP_MAGIC or get(range, FORMAT.zero) ~= 0 or kind > KIND_ERROR then

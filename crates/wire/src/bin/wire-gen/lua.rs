@@ -49,6 +49,7 @@ fn layout(out: &mut String, variable: &str, prefix: &str, layout: &Layout) {
                     (wire::ERROR_CODES, "ERROR_CODES"),
                     (wire::FMT_TYPES, "FMT_TYPES"),
                     (wire::STATUSES, "STATUSES"),
+                    (wire::CONTROL_CODES, "CONTROL_CODES"),
                 ]
                 .into_iter()
                 .find(|(table, _)| *table == values)
@@ -98,6 +99,12 @@ pub fn dissector() -> String {
         ("FMT_MWR64", u64::from(wire::FMT_MWR64)),
         ("FMT_CPL", u64::from(wire::FMT_CPL)),
         ("FMT_CPLD", u64::from(wire::FMT_CPLD)),
+        ("CONTROL_BYTES", wire::CONTROL_BYTES as u64),
+        ("CONTROL_VOID", u64::from(wire::CONTROL_VOID)),
+        ("SESSION_PORTS", u64::from(wire::SESSION_PORT_PREFIX) << 14),
+        ("SEAL_MAGIC", u64::from(wire::SEAL_MAGIC)),
+        ("SEAL_HEADER_BYTES", wire::SEAL_HEADER_BYTES as u64),
+        ("SEAL_TAG_BYTES", wire::SEAL_TAG_BYTES as u64),
     ] {
         let _ = writeln!(out, "local {name} = 0x{value:X}");
     }
@@ -105,9 +112,12 @@ pub fn dissector() -> String {
     names(&mut out, "ERROR_CODES", wire::ERROR_CODES);
     names(&mut out, "FMT_TYPES", wire::FMT_TYPES);
     names(&mut out, "STATUSES", wire::STATUSES);
+    names(&mut out, "CONTROL_CODES", wire::CONTROL_CODES);
     out.push_str(helpers);
     for (variable, prefix, table) in [
         ("COMPACT", "ipnuma.compact", &wire::COMPACT_HEADER),
+        ("CONTROL", "ipnuma.control", &wire::CONTROL_HEADER),
+        ("SEAL", "ipnuma.seal", &wire::SEAL_HEADER),
         ("FORMAT", "ipnuma.tlp", &wire::TLP_FORMAT_HEADER),
         ("ERROR", "ipnuma.error", &wire::ERROR_BODY),
         ("ADDRESS", "ipnuma.address", &wire::WIRE_ADDRESS),

@@ -6,7 +6,9 @@ use std::fmt::Write;
 use wire::counters::Counts;
 use wire::layout::{Layout, Show};
 use wire::registers::{Access, REGISTERS, Reset, WINDOWS};
-use wire::tables::{PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY};
+use wire::tables::{
+    EVENT_ENTRY, PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY, SESSION_ENTRY, SESSION_STATUS,
+};
 use wire::{NetCounter, PcieCounter};
 
 /// The pieces of a field in the words of its entry, as software writes them: `DW 1 [31:0], DW 2 [15:0]`.
@@ -29,16 +31,29 @@ fn words(low: u32, bits: u32) -> String {
 }
 
 fn entry(out: &mut String, title: &str, window: &str, layout: &Layout) {
+    place(out, title, window, layout.doc, true);
+    fields(out, layout);
+}
+
+fn place(out: &mut String, title: &str, window: &str, doc: &str, writable: bool) {
     let window = WINDOWS
         .iter()
         .find(|w| w.name == window)
         .expect("the tables have windows");
     let last = window.entry_bytes / 4 - 1;
+    let commit = if writable {
+        format!("Writing DW {last} commits the entry.")
+    } else {
+        "It is read only.".to_owned()
+    };
     let _ = writeln!(
         out,
-        "### {title}\n\nEntry `i` is at {:#08x} + {} i and says {}. Writing DW {last} commits the entry.\n",
-        window.base, window.entry_bytes, layout.doc
+        "### {title}\n\nEntry `i` is at {:#08x} + {} i and says {doc}. {commit}\n",
+        window.base, window.entry_bytes,
     );
+}
+
+fn fields(out: &mut String, layout: &Layout) {
     out.push_str("| field | where | meaning |\n|---|---|---|\n");
     let mut high = layout.bits();
     let mut rows = Vec::new();
@@ -92,6 +107,7 @@ is read-only, unknown, beyond its table, or written with other byte enables is r
         let access = match register.access {
             Access::ReadOnly => "read",
             Access::ReadWrite => "read, write",
+            Access::WriteOnly => "write",
         };
         let reset = match register.reset {
             Reset::Value(value) => format!("{value:#x}"),
@@ -137,6 +153,58 @@ TLP, a region change for frames whose key is looked up after it.
     entry(o, "Page map", "PAGE_MAP_BASE", &PAGE_MAP_ENTRY);
     entry(o, "PC ID table", "PC_ID_BASE", &PC_ID_ENTRY);
     entry(o, "Shared regions", "REGION_BASE", &REGION_ENTRY);
+    entry(o, "Sessions", "SESSION_BASE", &SESSION_ENTRY);
+    o.push_str(
+        "Writing an entry begins the session anew, in both directions: numbers 0, nothing in flight, not lost.\n\n",
+    );
+    place(
+        o,
+        "Keys",
+        "KEY_BASE",
+        "with which keys session `i` is sealed",
+        true,
+    );
+    o.push_str(
+        "| field | where | meaning |
+|---|---|---|
+| tx_key | DW 0 to 3 | key of what is sent; byte 0 is DW 0 [31:24] |
+| rx_key | DW 4 to 7 | key of what is received |
+| tx_salt | DW 8 | first four bytes of the nonces of what is sent; byte 0 is [31:24] |
+| rx_salt | DW 9 | the same of what is received |
+| reserved | DW 10 to 15 | write 0 |
+
+Keys read as 0. Writing an entry sets both packet numbers of the session back, so a key must never be written twice, not
+even after a reset of the NIC: the same numbers with the same key give both payloads away. Take new random keys each time,
+and different keys or salts for the two directions.
+
+",
+    );
+    place(
+        o,
+        "State of the sessions",
+        "SESSION_STATUS_BASE",
+        SESSION_STATUS.doc,
+        false,
+    );
+    fields(o, &SESSION_STATUS);
+    o.push_str(
+        "## Event ring
+
+`1 << EVENT_LOG2` entries of 16 bytes in local memory, from `EVENT_BASE`. Event number n (from 1) is in entry (n - 1) modulo
+the size. Software knows a new one by its count and says with `EVENT_TAIL` how many it has taken.
+
+",
+    );
+    fields(o, &EVENT_ENTRY);
+    o.push_str(
+        "| code | event |
+|---|---|
+",
+    );
+    for (code, name) in wire::EVENT_CODES {
+        let _ = writeln!(o, "| {code} | {name} |");
+    }
+    o.push('\n');
     o.push_str(
         "## Counters
 

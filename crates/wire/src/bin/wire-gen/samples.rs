@@ -5,10 +5,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use wire::seal::Sealer;
 use wire::{
-    Compact, Completion, CompletionStatus, ErrorReport, FMT_MRD64, FMT_MWR64, Frame, Mac,
-    MemRequest, Payload, Tlp, TlpHeader, UDP_PORT, byte_enables, seal_ip, seal_payload,
-    wire_address,
+    Compact, Completion, CompletionStatus, Control, ErrorReport, FMT_MRD64, FMT_MWR64, Frame, Mac,
+    MemRequest, Payload, SessionPort, Tlp, TlpHeader, UDP_PORT, byte_enables, seal_ip,
+    seal_payload, wire_address,
 };
 
 /// SplitMix64: small, seeded, and enough to spread values over fields.
@@ -61,6 +62,8 @@ struct Sample {
     bytes: Vec<u8>,
     fields: Vec<(&'static str, Value)>,
     experts: Vec<&'static str>,
+    /// Key, salt and plain payload of a sealed frame.
+    seal: Option<[Vec<u8>; 3]>,
 }
 
 enum Value {
@@ -75,6 +78,7 @@ impl Sample {
             bytes: Vec::new(),
             fields: Vec::new(),
             experts: Vec::new(),
+            seal: None,
         }
     }
 
@@ -102,7 +106,15 @@ impl Sample {
             };
         }
         let experts: Vec<String> = self.experts.iter().map(|x| format!("\"{x}\"")).collect();
-        let _ = write!(out, "}}, \"experts\": [{}]}}", experts.join(", "));
+        let _ = write!(out, "}}, \"experts\": [{}]", experts.join(", "));
+        if let Some(seal) = &self.seal {
+            let [key, salt, plain] = seal.each_ref().map(|bytes| hex(bytes));
+            let _ = write!(
+                out,
+                ", \"key\": \"{key}\", \"salt\": \"{salt}\", \"plain\": \"{plain}\""
+            );
+        }
+        out.push('}');
         out
     }
 }
@@ -190,6 +202,7 @@ fn compact(random: &mut Random) -> (Sample, Payload, u16) {
         "ipnuma.compact.acknowledged",
         payload.acknowledgement.is_some(),
     );
+    sample.add("ipnuma.compact.control", 0_u8);
     sample.add("ipnuma.compact.trail", trail);
     sample.add("ipnuma.compact.sequence", payload.sequence);
     sample.add("ipnuma.compact.key", payload.key);
@@ -313,7 +326,7 @@ fn error(random: &mut Random) -> (Sample, Payload, u16) {
         acknowledgement: random.maybe(),
         code: 1 + random.below(4) as u8,
         fmt_type: if random.flag() { FMT_MWR64 } else { FMT_MRD64 },
-        sequence: random.bits(16) as u16,
+        sequence: random.bits(32) as u32,
         length: random.dws() as u16,
         address: wire_address(random.bits(16) as u16, random.bits(32) as u32 & !3),
     };
@@ -326,12 +339,94 @@ fn error(random: &mut Random) -> (Sample, Payload, u16) {
     );
     sample.add("ipnuma.error.code", report.code);
     sample.add("ipnuma.error.fmt_type", report.fmt_type);
-    sample.add("ipnuma.error.sequence", report.sequence);
+    sample.add("ipnuma.error.sequence", report.sequence & 0xFFFF);
+    sample.add("ipnuma.error.sequence_high", report.sequence >> 16);
     sample.add("ipnuma.error.length", report.length);
     sample.add("ipnuma.error.address", report.address);
     sample.add("ipnuma.tag", 0_u8);
     sample.experts.push("ipnuma.refused");
     (sample, Payload::Error(report), 0)
+}
+
+fn control(random: &mut Random) -> (Sample, Payload, u16) {
+    let mut sample = Sample::new("control");
+    let number = random.bits(32) as u32;
+    let control = match random.below(3) {
+        0 => Control::Acknowledgement(number),
+        1 => Control::Missing(number),
+        _ => Control::Void(number as u16),
+    };
+    let (code, sequence, expected) = match control {
+        Control::Acknowledgement(expected) => (wire::CONTROL_ACK, 0, expected),
+        Control::Missing(expected) => (wire::CONTROL_NACK, 0, expected),
+        Control::Void(sequence) => (wire::CONTROL_VOID, sequence, 0),
+    };
+    sample.add("ipnuma.control.format", 0xC_u8);
+    sample.add("ipnuma.control.acknowledged", 0_u8);
+    sample.add("ipnuma.control.control", 1_u8);
+    sample.add("ipnuma.control.code", code);
+    sample.add("ipnuma.control.sequence", sequence);
+    sample.add("ipnuma.control.expected", expected);
+    sample.add("ipnuma.tag", 0_u8);
+    (sample, Payload::Control(control), 0)
+}
+
+/// The upper half of the frame's sequence number, if it can have one.
+fn sequence_high(random: &mut Random, payload: &Payload) -> u16 {
+    let sequenced = match payload {
+        Payload::Compact(_) | Payload::Control(Control::Void(_)) => true,
+        Payload::Tlp(tlp) => {
+            tlp.sequence.is_some() && !matches!(tlp.header, TlpHeader::Completion(_))
+        }
+        _ => false,
+    };
+    if sequenced { random.bits(16) as u16 } else { 0 }
+}
+
+/// Makes a frame one of a session, and sometimes seals it.
+fn into_session(random: &mut Random, sample: &mut Sample, frame: &mut Frame, tag: u16) -> u16 {
+    let port = SessionPort {
+        epoch: random.bits(6) as u8,
+        index: random.bits(8) as u8,
+    };
+    frame.src_port = port.to_port();
+    sample.name.push_str(" of a session");
+    sample.add("ipnuma.session.epoch", port.epoch);
+    sample.add("ipnuma.session.index", port.index);
+    let high = sequence_high(random, &frame.payload);
+    for (name, value) in &mut sample.fields {
+        if *name == "ipnuma.tag" {
+            *value = Value::Number(u64::from(tag ^ high));
+        }
+    }
+    high
+}
+
+fn seal(random: &mut Random, sample: &mut Sample) -> Result<(), String> {
+    let packet = random.bits(48);
+    let key: [u8; 16] = std::array::from_fn(|_| random.bits(8) as u8);
+    let salt: [u8; 4] = std::array::from_fn(|_| random.bits(8) as u8);
+    let sealer = Sealer::new(key, salt);
+    let end = 34 + usize::from(u16::from_be_bytes([sample.bytes[38], sample.bytes[39]]));
+    let plain = sample.bytes[wire::PAYLOAD_OFFSET..end].to_vec();
+    sample.seal = Some([key.to_vec(), salt.to_vec(), plain]);
+    sealer
+        .seal_frame(&mut sample.bytes, packet)
+        .map_err(|error| format!("{}: {error}", sample.name))?;
+    let length = usize::from(u16::from_be_bytes([sample.bytes[38], sample.bytes[39]])) - 8;
+    let payload = sample.bytes[wire::PAYLOAD_OFFSET..wire::PAYLOAD_OFFSET + length].to_vec();
+    let (data, tag) = payload[wire::SEAL_HEADER_BYTES..].split_at(length - wire::seal::SEAL_BYTES);
+    sample.name = format!("sealed {}", sample.name);
+    sample.experts.clear();
+    sample
+        .fields
+        .retain(|(name, _)| !name.starts_with("ipnuma") || name.starts_with("ipnuma.session."));
+    sample.add("ipnuma.seal.magic", wire::SEAL_MAGIC);
+    sample.add("ipnuma.seal.packet_high", packet >> 32);
+    sample.add("ipnuma.seal.packet_low", packet & 0xFFFF_FFFF);
+    sample.add_data("ipnuma.seal.data", data);
+    sample.add_data("ipnuma.seal.tag", tag);
+    Ok(())
 }
 
 fn frame(random: &mut Random, payload: Payload) -> Frame {
@@ -344,15 +439,15 @@ fn frame(random: &mut Random, payload: Payload) -> Frame {
         src_ip: (0x0A00_0000 | random.bits(24) as u32).into(),
         dst_ip: (0x0A00_0000 | random.bits(24) as u32).into(),
         // An unregistered port, lest another dissector claims it.
-        src_port: 50_000 + random.below(10_000) as u16,
+        src_port: 20_000 + random.below(10_000) as u16,
         dst_port: UDP_PORT,
         payload,
     }
 }
 
-fn finish(mut sample: Sample, frame: &Frame, tag: u16) -> Result<Sample, String> {
+fn finish(mut sample: Sample, frame: &Frame, tag: u16, high: u16) -> Result<Sample, String> {
     sample.bytes = frame
-        .emit(tag)
+        .emit_sequenced(tag, high)
         .map_err(|error| format!("{}: {error}", sample.name))?;
     sample.add("eth.dst", frame.dst_mac.to_u64());
     sample.add("eth.src", frame.src_mac.to_u64());
@@ -458,17 +553,29 @@ fn raw_tlp(random: &mut Random) -> Result<Sample, String> {
 pub fn write(dir: &Path, seed: u64) -> Result<(), String> {
     let mut random = Random(seed);
     let mut frames = Vec::new();
-    for index in 0..400 {
-        let (sample, payload, tag) = match index % 4 {
+    for index in 0..600 {
+        let (mut sample, payload, tag) = match index % 6 {
             0 | 1 => tlp(&mut random),
-            2 => compact(&mut random),
-            _ => error(&mut random),
+            2 | 3 => compact(&mut random),
+            4 => error(&mut random),
+            _ => control(&mut random),
         };
         let is_compact = matches!(payload, Payload::Compact(_));
         let is_error = matches!(payload, Payload::Error(_));
-        let frame = frame(&mut random, payload);
-        let mut sample = finish(sample, &frame, tag)?;
-        if index % 5 == 4 {
+        let is_control = matches!(payload, Payload::Control(_));
+        let mut frame = frame(&mut random, payload);
+        // Half of the frames are of sessions, a quarter of these sealed; the others may be spoilt.
+        let mut high = 0;
+        let of_session = random.flag();
+        if of_session {
+            high = into_session(&mut random, &mut sample, &mut frame, tag);
+        } else if is_control {
+            sample.experts.push("ipnuma.bad_session");
+        }
+        let mut sample = finish(sample, &frame, tag, high)?;
+        if of_session && random.below(4) == 0 {
+            seal(&mut random, &mut sample)?;
+        } else if !of_session && !is_control && random.below(3) == 0 {
             spoil(&mut random, &mut sample, is_compact, is_error);
         }
         frames.push(sample);

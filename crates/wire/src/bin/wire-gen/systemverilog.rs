@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use wire::layout::{Field, Layout, Show};
-use wire::registers::{
-    BAR0_ADDR_W, ID_VALUE, READ_TIMEOUT_US_RESET, REGISTERS, VERSION_VALUE, WINDOWS,
+use wire::registers::{Access, BAR0_ADDR_W, ID_VALUE, REGISTERS, Reset, VERSION_VALUE, WINDOWS};
+use wire::tables::{
+    EVENT_ENTRY, PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY, SESSION_ENTRY, SESSION_STATUS,
 };
-use wire::tables::{PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY};
 use wire::{NetCounter, PcieCounter};
 
 const COLUMNS: usize = 100;
@@ -145,10 +145,70 @@ package wire_pkg;
         let _ = writeln!(o, "  localparam logic [7:0] {name} = 8'd{value};");
     }
 
+    section(o, "Sessions");
+    let _ = writeln!(
+        o,
+        "  localparam logic [1:0] SESSION_PORT_PREFIX = 2'b{:02b};",
+        wire::SESSION_PORT_PREFIX
+    );
+    for (name, value) in [
+        ("SESSION_TICK_CYCLES", wire::SESSION_TICK_CYCLES as usize),
+        ("ACKNOWLEDGEMENT_BYTES", wire::ACKNOWLEDGEMENT_BYTES),
+        ("CONTROL_BYTES", wire::CONTROL_BYTES),
+        ("SEAL_HEADER_BYTES", wire::SEAL_HEADER_BYTES),
+        ("SEAL_TAG_BYTES", wire::SEAL_TAG_BYTES),
+    ] {
+        integer(o, name, value);
+    }
+    o.push_str("\n  // Codes of control frames.\n");
+    for (name, value) in [
+        ("CONTROL_ACK", wire::CONTROL_ACK),
+        ("CONTROL_NACK", wire::CONTROL_NACK),
+        ("CONTROL_VOID", wire::CONTROL_VOID),
+    ] {
+        let _ = writeln!(o, "  localparam logic [1:0] {name} = 2'd{value};");
+    }
+    o.push_str("\n  // First byte of a sealed payload.\n");
+    let _ = writeln!(
+        o,
+        "  localparam logic [7:0] SEAL_MAGIC = 8'h{:02X};",
+        wire::SEAL_MAGIC
+    );
+    o.push_str("\n  // Events; below 16 they are the error codes of refused operations.\n");
+    for (name, value) in [
+        ("EVENT_PEER_LOST", wire::EVENT_PEER_LOST),
+        ("EVENT_FLUSHED", wire::EVENT_FLUSHED),
+        ("EVENT_FLUSH_FAILED", wire::EVENT_FLUSH_FAILED),
+        ("EVENT_LINK_DOWN", wire::EVENT_LINK_DOWN),
+        ("EVENT_LINK_UP", wire::EVENT_LINK_UP),
+        ("EVENT_OVERFLOW", wire::EVENT_OVERFLOW),
+    ] {
+        let _ = writeln!(o, "  localparam logic [7:0] {name} = 8'd{value};");
+    }
+
     section(o, "Tables");
-    for layout in [&PAGE_MAP_ENTRY, &PC_ID_ENTRY, &REGION_ENTRY] {
+    for layout in [
+        &PAGE_MAP_ENTRY,
+        &PC_ID_ENTRY,
+        &REGION_ENTRY,
+        &SESSION_ENTRY,
+        &SESSION_STATUS,
+        &EVENT_ENTRY,
+    ] {
         packed(o, layout);
     }
+    o.push_str(
+        "  // The keys of a sealed session. They are byte strings: DW 0 of the window is tx_key[127:96], DW 3
+  // tx_key[31:0], DW 4 rx_key[127:96], DW 8 tx_salt, DW 9 rx_salt, DW 15 commits.
+  typedef struct packed {
+    logic [127:0] tx_key;   // of what is sent
+    logic [127:0] rx_key;   // of what is received
+    logic [31:0]  tx_salt;  // first four bytes of the nonces of what is sent
+    logic [31:0]  rx_salt;
+  } key_entry_t;
+
+",
+    );
     // The section heading brings its own empty line.
     o.pop();
 
@@ -177,10 +237,21 @@ package wire_pkg;
         o,
         "  localparam logic [31:0] VERSION_VALUE = 32'h{VERSION_VALUE:08X};"
     );
-    let _ = writeln!(
-        o,
-        "  localparam logic [31:0] READ_TIMEOUT_US_RESET = 32'd{READ_TIMEOUT_US_RESET};"
-    );
+    o.push_str("\n  // What registers hold after reset, and the bits that exist.\n");
+    for register in REGISTERS.iter().filter(|r| r.access == Access::ReadWrite) {
+        if let Reset::Value(value) = register.reset {
+            let _ = writeln!(
+                o,
+                "  localparam logic [31:0] {}_RESET = 32'h{value:08X};",
+                register.name
+            );
+        }
+        let _ = writeln!(
+            o,
+            "  localparam logic [31:0] {}_MASK = 32'h{:08X};",
+            register.name, register.mask
+        );
+    }
 
     section(o, "Counters: index in their window, PCIe side");
     counters(o, "pcie", PcieCounter::ALL.iter().map(|c| c.name()));

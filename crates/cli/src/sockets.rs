@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ipnuma sockets`: the accelerated connections of this machine.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ipnuma::channel::flags;
+use ipnuma::client::Client;
+use ipnuma::ipc::{EndStatus, Reply, Request, SocketKind, SocketStatus, Totals};
+use serde::Serialize;
+
+use crate::host::{Error, Where, age, bytes, columns, list};
+use crate::text;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each connection has two lines, the client's and the server's, or the sender's and the receiver's: what this end has
+sent, how often it rang the other's doorbell, how often it slept until something came, and how often spinning was
+enough. State: `waits` has not attached yet, `ended` sends no more, `closed`, `reset`, `revoked`.")]
+pub struct Arguments {
+    #[command(flatten)]
+    place: Where,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+    /// Prints again and again, every so many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    watch: Option<u32>,
+    /// Ends a connection: both programs find it reset
+    #[arg(long, value_name = "CHANNEL", conflicts_with_all = ["json", "watch"])]
+    revoke: Option<u64>,
+}
+
+/// An end, for JSON.
+#[derive(Serialize)]
+struct End<'a> {
+    pid: u32,
+    program: &'a str,
+    address: std::net::SocketAddr,
+    state: &'static str,
+    messages: u64,
+    bytes: u64,
+    doorbells: u64,
+    sleeps: u64,
+    spins_found: u64,
+    dropped: u64,
+}
+
+/// A connection, for JSON.
+#[derive(Serialize)]
+struct Socket<'a> {
+    channel: u64,
+    kind: &'static str,
+    age_ms: u64,
+    ends: [End<'a>; 2],
+}
+
+/// All of it, for JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    totals: Totals,
+    sockets: Vec<Socket<'a>>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let client = arguments.place.connect()?;
+    if let Some(channel) = arguments.revoke {
+        client.done(&Request::RevokeChannel { channel })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        let (totals, sockets) = fetch(&client)?;
+        text::print(&match arguments.json {
+            true => json(totals, &sockets),
+            false => table(totals, &sockets),
+        })?;
+        match arguments.watch {
+            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds.max(1).into())),
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn fetch(client: &Client) -> Result<(Totals, Vec<SocketStatus>), Error> {
+    let mut first = None;
+    let sockets = list(
+        client,
+        |after| Request::Sockets { after },
+        |reply| match reply {
+            Reply::Sockets { totals, sockets } => {
+                first.get_or_insert(totals);
+                Some(sockets)
+            }
+            _ => None,
+        },
+        |socket| socket.channel,
+    )?;
+    Ok((first.unwrap_or_default(), sockets))
+}
+
+/// What an end's flags say.
+const fn state(flags: u32) -> &'static str {
+    match flags {
+        _ if flags & flags::REVOKED != 0 => "revoked",
+        _ if flags & flags::RESET != 0 => "reset",
+        _ if flags & flags::CLOSED != 0 => "closed",
+        _ if flags & flags::FIN != 0 => "ended",
+        _ if flags & flags::ATTACHED != 0 => "open",
+        _ => "waits",
+    }
+}
+
+const fn kind(kind: SocketKind) -> &'static str {
+    match kind {
+        SocketKind::Stream => "stream",
+        SocketKind::Datagrams => "datagrams",
+    }
+}
+
+fn end(end: &EndStatus) -> End<'_> {
+    End {
+        pid: end.pid,
+        program: &end.program,
+        address: end.address,
+        state: state(end.flags),
+        messages: end.messages,
+        bytes: end.bytes,
+        doorbells: end.doorbells,
+        sleeps: end.sleeps,
+        spins_found: end.spins_found,
+        dropped: end.dropped,
+    }
+}
+
+fn json(totals: Totals, sockets: &[SocketStatus]) -> String {
+    let sockets = sockets.iter().map(|socket| Socket {
+        channel: socket.channel,
+        kind: kind(socket.kind),
+        age_ms: socket.age_ms,
+        ends: [end(&socket.ends[0]), end(&socket.ends[1])],
+    });
+    let report = Report {
+        totals,
+        sockets: sockets.collect(),
+    };
+    format!("{:#}\n", serde_json::json!(report))
+}
+
+fn table(totals: Totals, sockets: &[SocketStatus]) -> String {
+    let mut rows = Vec::new();
+    for socket in sockets {
+        let lasted = age(Duration::from_millis(socket.age_ms));
+        let roles = match socket.kind {
+            SocketKind::Stream => ["client", "server"],
+            SocketKind::Datagrams => ["sender", "receiver"],
+        };
+        for (side, end) in socket.ends.iter().enumerate() {
+            let whose = match end.pid {
+                0 => "-".to_owned(),
+                pid => format!("{} {pid}", end.program),
+            };
+            let [number, lasted] = match side {
+                0 => [socket.channel.to_string(), lasted.clone()],
+                _ => [String::new(), String::new()],
+            };
+            rows.push(vec![
+                number,
+                roles[side].to_owned(),
+                whose,
+                end.address.to_string(),
+                end.messages.to_string(),
+                bytes(end.bytes),
+                end.doorbells.to_string(),
+                end.sleeps.to_string(),
+                end.spins_found.to_string(),
+                state(end.flags).to_owned(),
+                lasted,
+            ]);
+        }
+    }
+    let heads = [
+        "channel", "end", "program", "address", "messages", "sent", "rang", "slept", "spun",
+        "state", "age",
+    ];
+    let right = [
+        true, false, false, false, true, true, true, true, true, false, true,
+    ];
+    let mut out = String::new();
+    if rows.is_empty() {
+        out += "no accelerated connections\n";
+    } else {
+        out += &columns(&heads, &right, &rows);
+    }
+    let dropped: u64 = sockets
+        .iter()
+        .flat_map(|socket| &socket.ends)
+        .map(|end| end.dropped)
+        .sum();
+    if dropped > 0 {
+        out += &format!("{dropped} datagrams found no room and were dropped\n");
+    }
+    out + &format!(
+        "since the daemon's start: {} streams, {} datagram channels, {} messages, {}, {} doorbells, {} sleeps\n",
+        totals.streams,
+        totals.datagrams,
+        totals.messages,
+        bytes(totals.bytes),
+        totals.doorbells,
+        totals.sleeps
+    )
+}

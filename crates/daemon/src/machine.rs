@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine as it is: memory from memfd, events from eventfd, addresses as the kernel has them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ipnuma::channel::{Channel, flags};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::state::{Counted, Kind, Machine, Refusal};
+
+/// The real one.
+#[derive(Debug)]
+pub struct Real {
+    /// Lines of a stream's rings.
+    pub stream_lines: u32,
+    /// Lines of a datagram ring.
+    pub datagram_lines: u32,
+}
+
+/// A descriptor that several may hold; closed with the last.
+pub type Handle = Arc<OwnedFd>;
+
+fn because(what: &'static str) -> impl Fn(ipnuma::Error) -> Refusal {
+    move |error| {
+        let errno = Errno::from_raw_os_error(error.errno());
+        Refusal::new(errno, format!("the daemon could not {what}: {error}"))
+    }
+}
+
+impl Machine for Real {
+    type Handle = Handle;
+
+    fn memory(&mut self, bytes: u64) -> Result<Handle, Refusal> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX - ipnuma::memory::PAGE);
+        ipnuma::memory::create("ipnuma-region", ipnuma::memory::pages(size))
+            .map(Arc::new)
+            .map_err(because("make memory for a region"))
+    }
+
+    fn event(&mut self) -> Result<Handle, Refusal> {
+        rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map(Arc::new)
+            .map_err(|errno| {
+                let message = format!("the daemon could not make an event counter: {errno}");
+                Refusal::new(errno, message)
+            })
+    }
+
+    fn read_only(&mut self, memory: &Handle) -> Result<Handle, Refusal> {
+        ipnuma::memory::read_only(memory)
+            .map(Arc::new)
+            .map_err(because("open a region for reading only"))
+    }
+
+    fn channel(&mut self, kind: Kind) -> Result<Handle, Refusal> {
+        let lines = match kind {
+            Kind::Stream => self.stream_lines,
+            Kind::Datagram => self.datagram_lines,
+        };
+        Channel::create(lines)
+            .map(|(_, memory)| Arc::new(memory))
+            .map_err(because("make memory for a channel"))
+    }
+
+    fn revoke_channel(&mut self, memory: &Handle) {
+        // Without addresses to map it at, the processes still get their notices.
+        if let Ok(channel) = Channel::map(memory) {
+            for half in 0..2 {
+                let flags = &channel.control(half).flags;
+                flags.fetch_or(flags::REVOKED, std::sync::atomic::Ordering::Release);
+            }
+        }
+    }
+
+    fn counters(&self, memory: &Handle) -> Option<[Counted; 2]> {
+        let channel = Channel::map(memory).ok()?;
+        Some([0, 1].map(|half| {
+            let control = channel.control(half);
+            Counted {
+                flags: control.flags.load(Relaxed),
+                messages: control.sender.messages.load(Relaxed),
+                bytes: control.sender.bytes.load(Relaxed),
+                doorbells: control.counters.doorbells.load(Relaxed),
+                sleeps: control.counters.sleeps.load(Relaxed),
+                spins_found: control.counters.spins_found.load(Relaxed),
+                dropped: control.counters.dropped.load(Relaxed),
+            }
+        }))
+    }
+
+    fn is_local(&mut self, ip: IpAddr) -> bool {
+        if ip.is_loopback() {
+            return true;
+        }
+        if ip.is_multicast() || ip == IpAddr::V4(std::net::Ipv4Addr::BROADCAST) {
+            return false;
+        }
+        // Only an own address can be bound.
+        let family = match ip {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .and_then(|socket| rustix::net::bind(&socket, &SocketAddr::new(ip, 0)))
+            .is_ok()
+    }
+
+    fn secret(&mut self) -> Result<[u8; 16], Refusal> {
+        random().map_err(|error| Refusal::new(Errno::IO, error))
+    }
+}
+
+/// Sixteen bytes that nobody can guess.
+pub fn random() -> Result<[u8; 16], String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("the daemon got no random bytes from the system: {error}"))?;
+    Ok(bytes)
+}

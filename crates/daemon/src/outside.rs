@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Between the server's thread and those that speak with other machines: what comes from there.
+//!
+//! The server's thread calls an [`Outside`], which never blocks; the other threads send [`Event`]s, which wake the
+//! server.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use ipnuma::token::Token;
+use rustix::event::EventfdFlags;
+
+use crate::Error;
+use crate::machine::Handle;
+use crate::state::{Granted, Refusal};
+
+/// What speaks with other machines. The server's thread calls it, so nothing here may block; dropped, it ends.
+pub trait Outside: std::fmt::Debug + Send {
+    /// A process wants a window on the region of another machine's token. The answer is [`Event::Opened`].
+    fn open(&mut self, window: u64, token: Token);
+    /// Its holder has no more use of it; it may not be open yet.
+    fn close(&mut self, window: u64);
+    /// A grant of this machine's ends, because its token was revoked or its owner is gone.
+    fn withdraw(&mut self, grant: u64);
+    /// The machines it speaks with.
+    fn peers(&self) -> Vec<Ipv4Addr>;
+}
+
+/// A window on another machine's region, as its holder gets it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The operations ring: a memfd.
+    pub ring: OwnedFd,
+    /// Its event counter.
+    pub event: OwnedFd,
+}
+
+/// What happens outside.
+#[derive(Debug)]
+pub enum Event {
+    /// A window that was asked for is open, or is refused.
+    Opened {
+        /// The window.
+        window: u64,
+        /// What its holder gets.
+        result: Result<Opened, Refusal>,
+    },
+    /// Another machine's daemon shows a token of this machine's.
+    Ask {
+        /// The other machine.
+        peer: Ipv4Addr,
+        /// Its token.
+        token: Token,
+        /// Where the answer goes.
+        answer: mpsc::Sender<Result<Granted<Handle>, Refusal>>,
+    },
+    /// The other machine has no more use of a grant, or is lost.
+    Ended {
+        /// The grant.
+        grant: u64,
+    },
+    /// The other machine cannot be reached any more.
+    Lost {
+        /// A window on its memory.
+        window: u64,
+    },
+    /// The other machine has taken its token back.
+    Revoked {
+        /// The window of this token.
+        window: u64,
+    },
+}
+
+/// Where the server takes events from.
+#[derive(Debug)]
+pub struct Events {
+    receiver: mpsc::Receiver<Event>,
+    /// Readable when there are some.
+    pub wake: Arc<OwnedFd>,
+}
+
+/// Where events are put; every thread has a clone.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    sender: mpsc::Sender<Event>,
+    wake: Arc<OwnedFd>,
+}
+
+/// A pair.
+pub fn events() -> Result<(Inbox, Events), Error> {
+    let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map(Arc::new)
+        .map_err(|source| Error::System {
+            what: "make an event counter",
+            source,
+        })?;
+    let (sender, receiver) = mpsc::channel();
+    let inbox = Inbox {
+        sender,
+        wake: Arc::clone(&wake),
+    };
+    Ok((inbox, Events { receiver, wake }))
+}
+
+impl Inbox {
+    /// Tells the server; when it has ended, nobody.
+    pub fn send(&self, event: Event) {
+        if self.sender.send(event).is_ok() {
+            // It can only fail when the server has been woken 2^64 times.
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Events {
+    /// The next one. Call it until there is none.
+    pub fn take(&self) -> Option<Event> {
+        // First the wake-up, then the events: one that comes in between wakes again.
+        let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
+        self.receiver.try_recv().ok()
+    }
+}

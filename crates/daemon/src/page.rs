@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The notice page: what a process reads without a system call, and only the daemon writes.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ipnuma::ipc::notice_page;
+use ipnuma::memory::{Access, Mapping};
+
+/// One process's page.
+#[derive(Debug)]
+pub struct NoticePage {
+    memory: Mapping,
+}
+
+impl NoticePage {
+    /// A new page, and the descriptor of it that the process gets.
+    pub fn new(magic: [u8; 16], generation: u64) -> Result<(Self, OwnedFd), ipnuma::Error> {
+        let memfd = ipnuma::memory::create("ipnuma-notices", notice_page::BYTES)?;
+        let theirs = ipnuma::memory::read_only(&memfd)?;
+        let memory = Mapping::whole(&memfd, Access::ReadWrite)?;
+        let page = Self { memory };
+        let (low, high) = magic.split_at(8);
+        for (offset, half) in [(0, low), (8, high)] {
+            let mut word = [0; 8];
+            word.copy_from_slice(half);
+            let word = u64::from_ne_bytes(word);
+            page.word(notice_page::MAGIC + offset)
+                .store(word, Ordering::Relaxed);
+        }
+        page.set_generation(generation);
+        Ok((page, theirs))
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.memory.len());
+        // SAFETY: in the mapping, aligned, and reached through atomics only, as long as the mapping lives.
+        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(offset).cast()) }
+    }
+
+    /// One more notice was sent.
+    pub fn count(&self) {
+        self.word(notice_page::NOTICES)
+            .fetch_add(1, Ordering::Release);
+    }
+
+    /// The addresses have changed.
+    pub fn set_generation(&self, generation: u64) {
+        self.word(notice_page::GENERATION)
+            .store(generation, Ordering::Release);
+    }
+}

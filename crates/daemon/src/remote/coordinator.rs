@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decides who speaks with whom, and which window is whose. One thread; it may wait for the NIC's thread and for the
+//! server, which both answer at once, and never for another machine.
+
+mod readers;
+mod writers;
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use ipnuma::token::Token;
+use rustix::io::Errno;
+use softnic::{Identity, PeerAddress};
+
+use crate::outside::{Event, Inbox};
+use crate::remote::Stop;
+use crate::remote::engine::Handle;
+use crate::remote::link::LinkId;
+use crate::remote::messages::{Message, VERSION};
+use crate::remote::options::{Options, Transport};
+use crate::state::Refusal;
+
+use readers::Reader;
+use writers::Writer;
+
+/// What it is told.
+#[derive(Debug)]
+pub enum Input {
+    /// A process wants a window.
+    Open(u64, Token),
+    /// It has no more use of it.
+    Close(u64),
+    /// A grant of this machine's ends.
+    Withdraw(u64),
+    /// Another daemon has connected.
+    Accepted(TcpStream, Ipv4Addr),
+    /// A connection of this daemon's has come about.
+    Connected(LinkId, TcpStream),
+    /// A message has come.
+    Arrived(LinkId, Message),
+    /// A connection is closed, or did not come about.
+    Closed(LinkId, String),
+    /// The NIC does not hear from the peer of a session any more.
+    SessionLost(u8),
+    /// The NIC's device fails.
+    NicFailed(String),
+    /// It is time to end.
+    Stop,
+}
+
+/// How often it looks for those who do not answer.
+const TICK: Duration = Duration::from_millis(250);
+/// Connections of other daemons at once.
+const MOST_READERS: usize = 512;
+
+/// First epoch of sessions: the source ports of these are outside of the range from which Linux gives ports to programs.
+const FIRST_EPOCH: u8 = 48;
+/// Epochs from there on.
+const EPOCHS: u8 = 16;
+
+/// The one who decides.
+#[derive(Debug)]
+pub struct Coordinator {
+    options: Options,
+    /// By which address tokens know this machine.
+    own: Ipv4Addr,
+    engine: Handle,
+    inbox: Inbox,
+    inputs: mpsc::Sender<Input>,
+    peers: Arc<Mutex<Vec<Ipv4Addr>>>,
+    stop: Arc<Stop>,
+    last_link: LinkId,
+    /// Connections of this daemon's, by which processes here write.
+    writers: HashMap<LinkId, Writer>,
+    /// Connections of other daemons', whose processes write to memory here.
+    readers: HashMap<LinkId, Reader>,
+    epoch: u8,
+    /// How the NIC's device failed last.
+    failure: Option<String>,
+}
+
+fn refusal(errno: Errno, message: impl Into<String>) -> Refusal {
+    Refusal::new(errno, message)
+}
+
+impl Coordinator {
+    pub fn new(
+        options: Options,
+        own: Ipv4Addr,
+        engine: Handle,
+        inbox: Inbox,
+        inputs: mpsc::Sender<Input>,
+        peers: Arc<Mutex<Vec<Ipv4Addr>>>,
+        stop: Arc<Stop>,
+    ) -> Self {
+        // So that a daemon that is started anew does not begin with the epoch that it had before.
+        let epoch = crate::machine::random().map_or(0, |bytes| bytes[0] % EPOCHS);
+        Self {
+            options,
+            own,
+            engine,
+            inbox,
+            inputs,
+            peers,
+            stop,
+            last_link: 0,
+            writers: HashMap::new(),
+            readers: HashMap::new(),
+            epoch,
+            failure: None,
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(mut self, received: &mpsc::Receiver<Input>) {
+        let mut looked = Instant::now();
+        loop {
+            match received.recv_timeout(TICK) {
+                Ok(Input::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Ok(input) => self.take(input),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if looked.elapsed() >= TICK {
+                looked = Instant::now();
+                self.lose_patience();
+            }
+            self.list_peers();
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Open(window, token) => self.open(window, token),
+            Input::Close(window) => self.close(window),
+            Input::Withdraw(grant) => self.withdraw(grant),
+            Input::Accepted(stream, peer) => self.accepted(stream, peer),
+            Input::Connected(link, stream) => self.connected(link, stream),
+            Input::Arrived(link, message) => self.arrived(link, message),
+            Input::Closed(link, why) => self.closed(link, &why),
+            Input::SessionLost(session) => self.session_lost(session),
+            Input::NicFailed(why) => {
+                if self.failure.as_ref() != Some(&why) {
+                    eprintln!("ipnuma daemon: {why}");
+                    self.failure = Some(why);
+                }
+            }
+            // Seen by `run`.
+            Input::Stop => {}
+        }
+    }
+
+    /// Closes connections to those who do not answer, and of those who do not say who they are.
+    fn lose_patience(&mut self) {
+        let patience = self.patience();
+        let writers = self.writers.iter();
+        let silent: Vec<_> = writers
+            .filter(|(_, writer)| {
+                writer
+                    .waits_since()
+                    .is_some_and(|since| since.elapsed() > patience)
+            })
+            .map(|(link, _)| *link)
+            .collect();
+        let readers = self.readers.iter();
+        let strangers: Vec<_> = readers
+            .filter(|(_, reader)| reader.session.is_none() && reader.since.elapsed() > patience)
+            .map(|(link, _)| *link)
+            .collect();
+        for link in silent.into_iter().chain(strangers) {
+            self.closed(link, "it does not answer");
+        }
+    }
+
+    fn list_peers(&self) {
+        let writers = self.writers.values().map(|writer| *writer.peer.ip());
+        let readers = self.readers.values().map(|reader| reader.peer);
+        let mut now: Vec<_> = writers.chain(readers).collect();
+        now.sort_unstable();
+        now.dedup();
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    const fn fresh_link(&mut self) -> LinkId {
+        self.last_link += 1;
+        self.last_link
+    }
+
+    fn next_epoch(&mut self) -> u8 {
+        self.epoch = (self.epoch + 1) % EPOCHS;
+        FIRST_EPOCH + self.epoch
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.options.patience.max(1))
+    }
+
+    fn arrived(&mut self, link: LinkId, message: Message) {
+        let understood = if self.writers.contains_key(&link) {
+            self.tell_writer(link, message)
+        } else if self.readers.contains_key(&link) {
+            self.tell_reader(link, message)
+        } else {
+            // It was closed in the meantime.
+            true
+        };
+        if !understood {
+            self.closed(link, "it says what makes no sense");
+        }
+    }
+
+    fn closed(&mut self, link: LinkId, why: &str) {
+        self.writer_closed(link, why);
+        self.reader_closed(link);
+    }
+
+    fn session_lost(&mut self, session: u8) {
+        let of_writer = |(_, writer): &(&LinkId, &Writer)| writer.session == Some(session);
+        let of_reader = |(_, reader): &(&LinkId, &Reader)| reader.session == Some(session);
+        let writer = self.writers.iter().find(of_writer).map(|(link, _)| *link);
+        let reader = self.readers.iter().find(of_reader).map(|(link, _)| *link);
+        if let Some(link) = writer.or(reader) {
+            self.closed(link, "its NIC does not answer any more");
+        }
+    }
+
+    /// Takes a number for a session, and says how this side's NIC is reached.
+    fn hello(&self, epoch: u8) -> Result<(u8, Message), Refusal> {
+        let reserved = self.engine.call(|engine| {
+            let nic = engine.nic();
+            Ok((nic.reserve_session()?, nic.identity()))
+        });
+        let (session, identity) = nic_result(reserved)?;
+        let Identity { mac, ip } = identity;
+        let hello = Message::Hello {
+            version: VERSION,
+            mac,
+            ip,
+            session,
+            epoch,
+        };
+        Ok((session, hello))
+    }
+
+    /// Opens an own session to the other side's.
+    fn open_session(
+        &self,
+        own: u8,
+        theirs: u8,
+        identity: Identity,
+        epoch: u8,
+    ) -> Result<(), Refusal> {
+        let mut identity = identity;
+        if matches!(self.options.nic, Transport::Xdp(..)) {
+            // The other side may not know its own: a UDP socket has none.
+            identity.mac = neighbour(identity.ip.into()).unwrap_or(identity.mac);
+        }
+        let peer = PeerAddress {
+            identity,
+            session: theirs,
+            epoch,
+            compact: true,
+            keys: None,
+        };
+        nic_result(
+            self.engine
+                .call(move |engine| engine.nic().open_session(own, &peer)),
+        )
+    }
+
+    fn close_session(&self, session: Option<u8>) {
+        if let Some(session) = session {
+            // Without a NIC there is no session either.
+            let _ = self
+                .engine
+                .call(move |engine| engine.nic().close_session(session));
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        self.inbox.send(event);
+    }
+}
+
+/// What the NIC's thread has answered.
+fn nic_result<T>(result: Option<Result<T, softnic::Error>>) -> Result<T, Refusal> {
+    match result {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => {
+            let errno = match error {
+                softnic::Error::Full { .. } => Errno::NOSPC,
+                softnic::Error::Range { .. } => Errno::INVAL,
+                softnic::Error::Memory { .. } => Errno::NOMEM,
+                softnic::Error::Port { .. } => Errno::ADDRINUSE,
+                _ => Errno::IO,
+            };
+            Err(refusal(errno, error.to_string()))
+        }
+        None => Err(refusal(
+            Errno::IO,
+            "the daemon's NIC has ended; start the daemon anew",
+        )),
+    }
+}
+
+/// The MAC address of a machine on the same network, which the kernel knows because it has just spoken with it.
+fn neighbour(ip: Ipv4Addr) -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/arp").ok()?;
+    let ip = ip.to_string();
+    table.lines().skip(1).find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let found = words.next()? == ip;
+        // Hardware type and flags stand in between.
+        let mac = words.nth(2)?;
+        found.then(|| super::options::parse_mac(mac))?
+    })
+}
+
+/// How the machine of a token is called in messages.
+fn named(peer: SocketAddrV4) -> String {
+    format!("the daemon at {peer}")
+}

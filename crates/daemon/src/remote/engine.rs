@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The thread with the NIC: it takes stores out of the processes' rings, frames from the network, and does nothing else
+//! but what it is called for.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ipnuma::operations::state;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use softnic::{Config, Event, Refusal, SoftNic, Window};
+
+use crate::Error;
+use crate::remote::coordinator::Input;
+use crate::remote::options::Options;
+use crate::remote::ring::{Ring, Wanted};
+use crate::remote::system;
+
+/// Something for the thread to do.
+type Call = Box<dyn FnOnce(&mut Engine) + Send>;
+
+/// Longest sleep: longer ones serve nobody.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Keys of the epoll that are no windows.
+const WAKE: u64 = u64::MAX;
+const FRAMES: u64 = u64::MAX - 1;
+
+/// The NIC and the rings.
+#[derive(Debug)]
+pub struct Engine {
+    nic: Shown,
+    rings: HashMap<u64, Ring>,
+    /// Whose flushes and loads are under way, by the NIC's number.
+    marks: HashMap<u64, (u64, Wanted)>,
+    loads: HashMap<u64, (u64, Wanted)>,
+    last_mark: u64,
+    epoll: OwnedFd,
+    inputs: mpsc::Sender<Input>,
+}
+
+/// A NIC says nothing of itself in messages for people.
+struct Shown(SoftNic);
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SoftNic")
+    }
+}
+
+/// Calls the thread. It ends with the last of these.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    calls: mpsc::Sender<Call>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Has something done by the thread, and waits for it; `None` if it has ended.
+    pub fn call<R: Send + 'static>(
+        &self,
+        body: impl FnOnce(&mut Engine) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (give, take) = mpsc::sync_channel(1);
+        let call: Call = Box::new(move |engine| {
+            let _ = give.send(body(engine));
+        });
+        self.calls.send(call).ok()?;
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        take.recv().ok()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // If it was the last, the thread sees that nobody can call it any more.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Engine {
+    /// Starts the thread.
+    pub fn start(
+        options: &Options,
+        management: Ipv4Addr,
+        inputs: mpsc::Sender<Input>,
+    ) -> Result<(Handle, JoinHandle<()>), Error> {
+        let refused = |error: softnic::Error| Error::Resource(error.to_string());
+        let transport = options.open(management).map_err(refused)?;
+        let nic = SoftNic::new(Config::default(), transport).map_err(refused)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(system("make an event counter"))?;
+        let wake = Arc::new(wake);
+        let watch = |fd, key| {
+            epoll::add(&epoll, fd, EventData::new_u64(key), EventFlags::IN)
+                .map_err(system("watch its NIC"))
+        };
+        watch(wake.as_fd(), WAKE)?;
+        if let Some(fd) = nic.descriptor() {
+            watch(fd, FRAMES)?;
+        }
+        let engine = Self {
+            nic: Shown(nic),
+            rings: HashMap::new(),
+            marks: HashMap::new(),
+            loads: HashMap::new(),
+            last_mark: 0,
+            epoll,
+            inputs,
+        };
+        let (calls, queue) = mpsc::channel();
+        let spin = Duration::from_micros(options.spin_us);
+        let own = Arc::clone(&wake);
+        let thread = std::thread::Builder::new()
+            .name("ipnuma-nic".to_owned())
+            .spawn(move || engine.run(&queue, &own, spin));
+        let thread = thread.map_err(super::io_error("start a thread"))?;
+        Ok((Handle { calls, wake }, thread))
+    }
+
+    /// The NIC.
+    pub fn nic(&mut self) -> &mut SoftNic {
+        &mut self.nic.0
+    }
+
+    /// Takes stores from a ring from now on.
+    pub fn attach(&mut self, number: u64, ring: Ring) -> Result<(), Error> {
+        let data = EventData::new_u64(number);
+        epoll::add(&self.epoll, &ring.event, data, EventFlags::IN)
+            .map_err(system("watch a ring"))?;
+        self.rings.insert(number, ring);
+        Ok(())
+    }
+
+    /// Takes no more stores from it, and gives its pages back.
+    pub fn detach(&mut self, number: u64) {
+        if let Some(ring) = self.rings.remove(&number) {
+            // The last descriptor may be the process's.
+            let _ = epoll::delete(&self.epoll, &ring.event);
+            self.unmap(ring.close());
+        }
+    }
+
+    fn unmap(&mut self, window: Window) {
+        self.nic().unmap(window);
+    }
+
+    /// The token of a window was taken back.
+    pub fn revoke(&mut self, number: u64) {
+        if let Some(ring) = self.rings.get(&number) {
+            ring.set_state(state::REVOKED);
+        }
+    }
+
+    /// The peer of a window is lost.
+    pub fn cut(&mut self, number: u64) {
+        if let Some(ring) = self.rings.get_mut(&number) {
+            ring.cut();
+        }
+    }
+
+    fn run(mut self, calls: &mpsc::Receiver<Call>, wake: &OwnedFd, spin: Duration) {
+        let mut active = Instant::now();
+        loop {
+            let mut busy = false;
+            loop {
+                match calls.try_recv() {
+                    Ok(call) => {
+                        call(&mut self);
+                        busy = true;
+                    }
+                    Err(mpsc::TryRecvError::Empty) => break,
+                    Err(mpsc::TryRecvError::Disconnected) => return,
+                }
+            }
+            match self.nic().poll() {
+                Ok(came) => busy |= came,
+                Err(error) => {
+                    let _ = self.inputs.send(Input::NicFailed(error.to_string()));
+                    // It may come up again.
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+            self.tell();
+            busy |= self.drain();
+            if busy {
+                active = Instant::now();
+            } else if active.elapsed() < spin {
+                std::hint::spin_loop();
+            } else {
+                self.sleep(wake);
+                active = Instant::now();
+            }
+        }
+    }
+
+    fn drain(&mut self) -> bool {
+        let mut busy = false;
+        let nic = &mut self.nic.0;
+        for (&number, ring) in &mut self.rings {
+            if !ring.readable() {
+                continue;
+            }
+            let turn = ring.drain(nic, &mut self.last_mark);
+            busy |= turn.busy;
+            self.marks
+                .extend(turn.marks.iter().map(|(id, mark)| (*id, (number, *mark))));
+            self.loads
+                .extend(turn.loads.iter().map(|(id, load)| (*id, (number, *load))));
+        }
+        nic.kick();
+        busy
+    }
+
+    /// Passes on what the NIC has to say.
+    fn tell(&mut self) {
+        while let Some(event) = self.nic().next_event() {
+            match event {
+                Event::PeerLost { session } => {
+                    let rings = self.rings.values_mut();
+                    for ring in rings.filter(|ring| ring.session() == session) {
+                        ring.cut();
+                    }
+                    let _ = self.inputs.send(Input::SessionLost(session));
+                }
+                Event::Refused {
+                    session,
+                    reason,
+                    key,
+                    ..
+                } => {
+                    for ring in self.rings.values() {
+                        if (ring.session(), ring.key) == (session, key) {
+                            ring.fault();
+                            if reason == Refusal::Key {
+                                ring.set_state(state::REVOKED);
+                            }
+                        }
+                    }
+                }
+                Event::Flushed { cookie, delivered } => {
+                    if let Some((number, wanted)) = self.marks.remove(&cookie)
+                        && let Some(ring) = self.rings.get(&number)
+                    {
+                        ring.ended(wanted, delivered, None);
+                    }
+                }
+                Event::Loaded { load, data } => {
+                    if let Some((number, wanted)) = self.loads.remove(&load)
+                        && let Some(ring) = self.rings.get(&number)
+                    {
+                        ring.ended(wanted, data.is_some(), data.as_deref());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a frame comes, a process wants something, or something is due.
+    fn sleep(&mut self, wake: &OwnedFd) {
+        for ring in self.rings.values() {
+            ring.arm(true);
+        }
+        // Who stores after this sees that it must wake us; who has stored before is seen by us.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        // A ring whose next store the NIC has no room for does not keep us awake: a frame will.
+        let can_store = self.nic().can_store();
+        if !(can_store && self.rings.values().any(Ring::readable)) {
+            let due = self.nic().deadline().unwrap_or(LONGEST_SLEEP);
+            let due = due.min(LONGEST_SLEEP);
+            let timeout = Timespec {
+                tv_sec: due.as_secs().cast_signed(),
+                tv_nsec: due.subsec_nanos().into(),
+            };
+            let mut events = Vec::with_capacity(16);
+            // An interrupted sleep is a short one.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout));
+            for event in &events {
+                let mut count = [0; 8];
+                match event.data.u64() {
+                    FRAMES => {}
+                    WAKE => {
+                        let _ = rustix::io::read(wake, &mut count);
+                    }
+                    number => {
+                        if let Some(ring) = self.rings.get(&number) {
+                            let _ = rustix::io::read(&ring.event, &mut count);
+                        }
+                    }
+                }
+            }
+        }
+        for ring in self.rings.values() {
+            ring.arm(false);
+        }
+    }
+}

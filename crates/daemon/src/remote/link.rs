@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection to another daemon: a thread that reads, and one that writes. They decide nothing.
+
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+
+use crate::remote::coordinator::Input;
+use crate::remote::messages::{self, Message};
+
+/// Number of a connection.
+pub type LinkId = u64;
+
+/// A connection, or one in the making. Dropped, it is closed.
+#[derive(Debug)]
+pub struct Link {
+    messages: mpsc::Sender<Message>,
+    stream: Option<TcpStream>,
+}
+
+impl Link {
+    /// Connects to a daemon, from the own address by which tokens know this machine. [`Input::Connected`] or
+    /// [`Input::Closed`] follows.
+    pub fn connect(
+        id: LinkId,
+        from: Ipv4Addr,
+        to: SocketAddrV4,
+        patience: Duration,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
+        let (messages, queue) = mpsc::channel();
+        thread::spawn(move || {
+            let stream = connect(from, to, patience);
+            let copies = stream.and_then(|stream| Ok((stream.try_clone()?, stream)));
+            match copies {
+                Ok((copy, stream)) => {
+                    let _ = inputs.send(Input::Connected(id, copy));
+                    run(id, stream, &queue, &inputs);
+                }
+                Err(error) => {
+                    let _ = inputs.send(Input::Closed(id, error.to_string()));
+                }
+            }
+        });
+        Self {
+            messages,
+            stream: None,
+        }
+    }
+
+    /// A connection that another daemon has made.
+    pub fn accepted(
+        id: LinkId,
+        stream: TcpStream,
+        inputs: mpsc::Sender<Input>,
+    ) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        let copy = stream.try_clone()?;
+        let (messages, queue) = mpsc::channel();
+        thread::spawn(move || run(id, stream, &queue, &inputs));
+        Ok(Self {
+            messages,
+            stream: Some(copy),
+        })
+    }
+
+    /// The connection has come about: it is closed through this one.
+    pub fn connected(&mut self, stream: TcpStream) {
+        self.stream = Some(stream);
+    }
+
+    /// Sends a message, without waiting. If the connection is gone, [`Input::Closed`] says so.
+    pub fn send(&self, message: Message) {
+        let _ = self.messages.send(message);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.stream {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn connect(from: Ipv4Addr, to: SocketAddrV4, patience: Duration) -> io::Result<TcpStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddrV4::new(from, 0))?;
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let timeout = Timespec {
+                tv_sec: patience.as_secs().cast_signed(),
+                tv_nsec: 0,
+            };
+            let mut one = [PollFd::new(&socket, PollFlags::OUT)];
+            if poll(&mut one, Some(&timeout))? == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sockopt::socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Writes here, reads in another thread.
+fn run(
+    id: LinkId,
+    stream: TcpStream,
+    queue: &mpsc::Receiver<Message>,
+    inputs: &mpsc::Sender<Input>,
+) {
+    let mut writer = match stream.try_clone() {
+        Ok(writer) => writer,
+        Err(error) => {
+            let _ = inputs.send(Input::Closed(id, error.to_string()));
+            return;
+        }
+    };
+    // Without these it is only slower, and a dead machine is noticed by its NIC's silence.
+    let _ = writer.set_nodelay(true);
+    let _ = sockopt::set_socket_keepalive(&writer, true);
+    let back = inputs.clone();
+    thread::spawn(move || read(id, stream, &back));
+    for message in queue {
+        if messages::write(&mut writer, &message).is_err() {
+            // The reader sees it too, and says so.
+            let _ = writer.shutdown(Shutdown::Both);
+            return;
+        }
+    }
+    // The link was dropped while it was in the making.
+    let _ = writer.shutdown(Shutdown::Both);
+}
+
+fn read(id: LinkId, mut stream: TcpStream, inputs: &mpsc::Sender<Input>) {
+    loop {
+        let why = match messages::read(&mut stream) {
+            Ok(Some(message)) => {
+                if inputs.send(Input::Arrived(id, message)).is_err() {
+                    return;
+                }
+                continue;
+            }
+            Ok(None) => "it has closed the connection".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let _ = stream.shutdown(Shutdown::Both);
+        let _ = inputs.send(Input::Closed(id, why));
+        return;
+    }
+}

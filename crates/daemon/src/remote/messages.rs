@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What two daemons say to each other: postcard, each message after its length (32 bits, little-endian).
+//!
+//! The one that connects is the writer: it opens windows on regions of the other. Who wants it the other way round
+//! connects the other way round.
+
+use std::io::{self, Read, Write};
+
+use ipnuma::token::{Rights, Token};
+use serde::{Deserialize, Serialize};
+
+/// Version of these messages: both must have the same.
+pub const VERSION: u16 = 1;
+/// Longest message; longer ones are none.
+pub const LONGEST: usize = 1024;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// First of all, from both: how this side's NIC is reached.
+    Hello {
+        /// [`VERSION`].
+        version: u16,
+        /// MAC address of its NIC; bits 47:40 are the first byte on the wire.
+        mac: u64,
+        /// IPv4 address of its NIC.
+        ip: u32,
+        /// Its number of the session.
+        session: u8,
+        /// Epoch of the session; the writer chooses.
+        epoch: u8,
+    },
+    /// In place of the second `Hello`: the session can't be.
+    Unwelcome {
+        /// A sentence.
+        message: String,
+        /// Whether another epoch may do.
+        again: bool,
+    },
+    /// The writer wants a window.
+    Open {
+        /// Its number there.
+        window: u64,
+        /// What allows it.
+        token: Token,
+    },
+    /// It has it.
+    Opened {
+        /// As asked.
+        window: u64,
+        /// Its number here.
+        grant: u64,
+        /// Key of the region.
+        key: u16,
+        /// What is folded into the end code.
+        tag: u16,
+        /// What is allowed.
+        rights: Rights,
+    },
+    /// It does not get it.
+    Denied {
+        /// As asked.
+        window: u64,
+        /// Error number.
+        errno: i32,
+        /// A sentence.
+        message: String,
+    },
+    /// The writer has no more use of it.
+    Close {
+        /// As it was opened.
+        grant: u64,
+    },
+    /// The token was taken back.
+    Withdrawn {
+        /// As it was opened.
+        grant: u64,
+    },
+}
+
+/// Decodes a message; trailing bytes make it none.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<Message> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Some(message),
+        _ => None,
+    }
+}
+
+/// Reads a message; `None` at the end.
+///
+/// # Errors
+/// What the connection says, and `InvalidData` for what is no message.
+pub fn read(from: &mut impl Read) -> io::Result<Option<Message>> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = [0; LONGEST];
+    from.read_exact(&mut bytes[..length])?;
+    let message = decode(&bytes[..length]);
+    message
+        .map(Some)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Writes a message.
+///
+/// # Errors
+/// What the connection says, and `InvalidData` for one that is too long.
+pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(message).map_err(|_| io::ErrorKind::InvalidData)?;
+    if bytes.len() > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut packet = (bytes.len() as u32).to_le_bytes().to_vec();
+    packet.extend_from_slice(&bytes);
+    to.write_all(&packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<Message> {
+        vec![
+            Message::Hello {
+                version: VERSION,
+                mac: 0x0200_0000_0001,
+                ip: 0x0A00_0001,
+                session: 7,
+                epoch: 50,
+            },
+            Message::Unwelcome {
+                message: "there is no room".to_owned(),
+                again: true,
+            },
+            Message::Open {
+                window: 1 << 40,
+                token: Token {
+                    rights: Rights::Write,
+                    management: "10.0.0.1:3422".parse().expect("an address"),
+                    region: 3,
+                    first: 4096,
+                    bytes: 64,
+                    secret: [0xA5; 16],
+                },
+            },
+            Message::Opened {
+                window: 1,
+                grant: 2,
+                key: 3,
+                tag: 4,
+                rights: Rights::ReadWrite,
+            },
+            Message::Denied {
+                window: 1,
+                errno: 13,
+                message: "no".to_owned(),
+            },
+            Message::Close { grant: 9 },
+            Message::Withdrawn { grant: u64::MAX },
+        ]
+    }
+
+    #[test]
+    fn messages_come_back() {
+        let mut stream = Vec::new();
+        for message in messages() {
+            write(&mut stream, &message).expect("a Vec has room");
+        }
+        let mut from = &stream[..];
+        for message in messages() {
+            assert_eq!(read(&mut from).expect("a message"), Some(message));
+        }
+        assert_eq!(read(&mut from).expect("the end"), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in [
+            &[255, 255, 255, 255][..],
+            &[1, 0, 0, 0, 99],
+            &[3, 0, 0, 0, 5, 1, 7],
+        ] {
+            let mut from = [bytes, &[0; 8]].concat();
+            from.truncate(bytes.len());
+            assert!(read(&mut &from[..]).is_err(), "{bytes:?}");
+        }
+        for message in messages() {
+            let bytes = postcard::to_stdvec(&message).expect("bytes");
+            for length in 0..bytes.len() {
+                assert_eq!(decode(&bytes[..length]), None);
+            }
+            assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+        }
+        let long = Message::Unwelcome {
+            message: "x".repeat(LONGEST),
+            again: false,
+        };
+        assert!(write(&mut Vec::new(), &long).is_err());
+    }
+}

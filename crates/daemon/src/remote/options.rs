@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How stores travel to other machines.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use softnic::{AfXdp, Faults, Faulty, Tap, Udp};
+
+/// What is below the NIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Transport {
+    /// UDP sockets at the management address.
+    #[default]
+    Udp,
+    /// An AF_XDP socket for the management address: the name of the device, and its queue.
+    Xdp(String, u32),
+    /// A TAP device of this name; the NIC beyond it has these addresses.
+    Tap(String, u64, Ipv4Addr),
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no transport: write `udp`, `xdp:DEVICE`, `xdp:DEVICE,QUEUE` or \
+                 `tap:DEVICE,MAC,ADDRESS`"
+            )
+        };
+        if text == "udp" {
+            return Ok(Self::Udp);
+        }
+        let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let mut parts = rest.split(',');
+        let device = parts.next().filter(|name| !name.is_empty());
+        let device = device.ok_or_else(wrong)?.to_owned();
+        let transport = match kind {
+            "xdp" => {
+                let queue = parts.next().map_or(Ok(0), str::parse);
+                Self::Xdp(device, queue.map_err(|_| wrong())?)
+            }
+            "tap" => {
+                let mac = parts.next().and_then(parse_mac).ok_or_else(wrong)?;
+                let address = parts.next().and_then(|text| text.parse().ok());
+                Self::Tap(device, mac, address.ok_or_else(wrong)?)
+            }
+            _ => return Err(wrong()),
+        };
+        parts
+            .next()
+            .is_none()
+            .then_some(transport)
+            .ok_or_else(wrong)
+    }
+}
+
+impl TryFrom<String> for Transport {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A MAC address in its usual form, 02:00:00:00:00:01.
+pub fn parse_mac(text: &str) -> Option<u64> {
+    let bytes: Vec<&str> = text.split(':').collect();
+    if bytes.len() != 6 || bytes.iter().any(|byte| byte.len() != 2) {
+        return None;
+    }
+    let digits = |byte: &str| byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !bytes.iter().all(|byte| digits(byte)) {
+        return None;
+    }
+    bytes.iter().try_fold(0, |mac, byte| {
+        Some(mac << 8 | u64::from(u8::from_str_radix(byte, 16).ok()?))
+    })
+}
+
+/// Of the part of the daemon that speaks with other machines; used only with a management address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// What carries frames.
+    pub nic: Transport,
+    /// Microseconds that the NIC's thread looks for more to do before it sleeps.
+    pub spin_us: u64,
+    /// Seconds until another daemon must have answered; less than a process waits for its own daemon.
+    pub patience: u64,
+    /// For tests: what happens to frames that this side sends, and with which seed.
+    #[serde(skip)]
+    pub faults: Option<(Faults, u64)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nic: Transport::Udp,
+            spin_us: 50,
+            patience: 3,
+            faults: None,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn open(
+        &self,
+        management: Ipv4Addr,
+    ) -> Result<Box<dyn softnic::Transport>, softnic::Error> {
+        fn with<T: softnic::Transport + 'static>(
+            transport: T,
+            faults: Option<(Faults, u64)>,
+        ) -> Box<dyn softnic::Transport> {
+            match faults {
+                Some((faults, seed)) => Box::new(Faulty::new(transport, faults, seed)),
+                None => Box::new(transport),
+            }
+        }
+        Ok(match &self.nic {
+            Transport::Udp => with(Udp::bind(management)?, self.faults),
+            Transport::Xdp(device, queue) => {
+                with(AfXdp::open(device, *queue, management)?, self.faults)
+            }
+            Transport::Tap(device, mac, address) => {
+                with(Tap::open(device, *mac, *address)?, self.faults)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transports_have_names() {
+        for (text, transport) in [
+            ("udp", Transport::Udp),
+            ("xdp:eth0", Transport::Xdp("eth0".into(), 0)),
+            ("xdp:eth0,3", Transport::Xdp("eth0".into(), 3)),
+            (
+                "tap:ipnuma0,02:00:00:00:0a:01,10.0.0.1",
+                Transport::Tap("ipnuma0".into(), 0x0200_0000_0A01, [10, 0, 0, 1].into()),
+            ),
+        ] {
+            assert_eq!(text.parse(), Ok(transport), "{text}");
+        }
+        for text in [
+            "",
+            "tcp",
+            "xdp:",
+            "xdp:eth0,x",
+            "xdp:eth0,1,2",
+            "tap:a,b,c",
+            "tap:a,02:00:00:00:0a:01",
+            "tap:a,02:00:00:00:0a:+1,10.0.0.1",
+        ] {
+            let refused = text.parse::<Transport>();
+            assert!(refused.is_err(), "{text}: {refused:?}");
+        }
+    }
+}

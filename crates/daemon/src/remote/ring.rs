@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One window of a process on another machine's memory: its stores come out of a ring, and go into the NIC.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use ipnuma::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
+use ipnuma::token::Rights;
+use softnic::{SoftNic, Window};
+
+/// Messages that are taken before other rings have their turn.
+const TURN: usize = 64;
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// A mark of this number.
+    Mark(u64),
+    /// A load of this number.
+    Load(u64),
+}
+
+/// What came of a turn.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Something was done.
+    pub busy: bool,
+    /// Flushes and loads to be told of: what, and the NIC's cookie or number.
+    pub marks: Vec<(u64, Wanted)>,
+    /// Loads likewise.
+    pub loads: Vec<(u64, Wanted)>,
+}
+
+/// A ring with its window.
+#[derive(Debug)]
+pub struct Ring {
+    operations: Operations,
+    /// Wakes the NIC's thread.
+    pub event: OwnedFd,
+    window: Window,
+    rights: Rights,
+    /// Key of the region.
+    pub key: u16,
+    /// Bytes of the store in front that the NIC has taken.
+    partial: usize,
+    /// Nothing goes to the NIC any more: the session may be another peer's by now.
+    cut: bool,
+    /// Nothing is taken from it any more.
+    dead: bool,
+}
+
+/// A little-endian number at the front, and the rest.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (first, rest) = bytes.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*first), rest))
+}
+
+impl Ring {
+    /// A ring for a window.
+    pub fn new(
+        operations: Operations,
+        event: OwnedFd,
+        window: Window,
+        rights: Rights,
+        key: u16,
+    ) -> Self {
+        Self {
+            operations,
+            event,
+            window,
+            rights,
+            key,
+            partial: 0,
+            cut: false,
+            dead: false,
+        }
+    }
+
+    /// Own number of the session that it goes through.
+    pub fn session(&self) -> u8 {
+        self.window.session()
+    }
+
+    /// Whether there is something to take.
+    pub fn readable(&self) -> bool {
+        !self.dead && self.operations.receiver().readable()
+    }
+
+    /// Tells the process whether it must wake the NIC's thread.
+    pub fn arm(&self, armed: bool) {
+        let word = &self.operations.control().armed;
+        word.store(armed.into(), Ordering::SeqCst);
+    }
+
+    /// Takes stores and the like; `next` gives numbers to flushes.
+    pub fn drain(&mut self, nic: &mut SoftNic, next: &mut u64) -> Turn {
+        let mut turn = Turn::default();
+        for _ in 0..TURN {
+            if self.dead {
+                break;
+            }
+            let receiver = self.operations.receiver();
+            if receiver.is_corrupt() {
+                // Whoever has written this has only its own window to lose.
+                self.set_state(state::CLOSED);
+                self.dead = true;
+                break;
+            }
+            let Some(message) = receiver.peek() else {
+                break;
+            };
+            let content = number(message.bytes());
+            match (message.kind(), content) {
+                (STORE, Some(_)) if self.cut => self.fault(),
+                (MARK, Some((mark, []))) if self.cut => self.ended(Wanted::Mark(mark), false, None),
+                (LOAD, Some((load, _))) if self.cut => self.operations.answer(load, None),
+                (STORE, Some((offset, data))) if self.rights.can_write() => {
+                    let done = self.partial.min(data.len());
+                    let at = offset.saturating_add(done as u64);
+                    match nic.store(&self.window, at, &data[done..]) {
+                        Ok(taken) => {
+                            turn.busy |= taken > 0;
+                            self.partial = done + taken;
+                            if self.partial < data.len() {
+                                break;
+                            }
+                        }
+                        Err(_) => self.fault(),
+                    }
+                }
+                (MARK, Some((mark, []))) => {
+                    *next += 1;
+                    match nic.flush(self.session(), *next) {
+                        Ok(()) => turn.marks.push((*next, Wanted::Mark(mark))),
+                        // Too many wait: this one is taken later.
+                        Err(_) => break,
+                    }
+                }
+                (LOAD, Some((load, rest))) => {
+                    let (at, bytes) = match number(rest) {
+                        Some((at, rest)) => (at, number(rest).map_or(u64::MAX, |(bytes, _)| bytes)),
+                        None => (0, u64::MAX),
+                    };
+                    let fits = bytes <= LOAD_BYTES as u64 && self.rights.can_read();
+                    let begun = fits.then(|| nic.load(&self.window, at, bytes as usize));
+                    match begun {
+                        Some(Ok(id)) => turn.loads.push((id, Wanted::Load(load))),
+                        _ => self.operations.answer(load, None),
+                    }
+                }
+                _ => self.fault(),
+            }
+            self.partial = 0;
+            turn.busy = true;
+            receiver.release();
+        }
+        turn
+    }
+
+    /// A store was refused or lost.
+    pub fn fault(&self) {
+        self.operations
+            .control()
+            .faults
+            .fetch_add(1, Ordering::Release);
+    }
+
+    /// Something the process waits for has ended.
+    pub fn ended(&self, wanted: Wanted, delivered: bool, data: Option<&[u8]>) {
+        match wanted {
+            Wanted::Mark(mark) => {
+                if !delivered {
+                    self.fault();
+                }
+                self.operations
+                    .control()
+                    .mark
+                    .store(mark, Ordering::Release);
+            }
+            Wanted::Load(load) => self.operations.answer(load, data),
+        }
+    }
+
+    /// Changes the state that the process sees, unless it has changed before.
+    pub fn set_state(&self, to: u32) {
+        let word = &self.operations.control().state;
+        // Whichever was first stays.
+        let _ = word.compare_exchange(state::UP, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The peer is lost: stores are counted as faults from now on.
+    pub fn cut(&mut self) {
+        if !self.cut {
+            self.fault();
+            self.set_state(state::LOST);
+            self.cut = true;
+        }
+    }
+
+    /// Takes it apart; the process sees that it is closed.
+    pub fn close(self) -> Window {
+        self.set_state(state::CLOSED);
+        self.window
+    }
+}

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Unix socket: one thread, which never waits for a client.
+
+mod client;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ipnuma::ipc::{self, Notice, Reply, Request};
+use ipnuma::token::Token;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags};
+use rustix::process::PidfdFlags;
+
+use crate::machine::{Handle, Real, random};
+use crate::outside::{self, Events, Opened, Outside};
+use crate::place::Place;
+use crate::state::{Answer, Effect, ProcessId, Refusal, Settings, State};
+use crate::{Error, Options, Stopper};
+
+use client::{Client, Gone};
+
+/// What an event is about: the lowest two bits say which descriptor of a client.
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+const OUTSIDE: u64 = 2;
+const FOLLOWED: u64 = 3;
+const REQUESTS: u64 = 0;
+const NOTICES: u64 = 1;
+const LIFE: u64 = 2;
+
+/// Requests of one client before the others get their turn.
+const TURN: usize = 16;
+
+/// How often it looks for what has waited too long.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A daemon that serves its socket.
+#[derive(Debug)]
+pub struct Server {
+    place: Place,
+    epoll: OwnedFd,
+    stopper: Stopper,
+    state: State<Handle>,
+    machine: Real,
+    clients: HashMap<ProcessId, Client>,
+    /// What speaks with other machines, if anything does.
+    outside: Option<Box<dyn Outside>>,
+    events: Events,
+    /// Stands for the other machines among the processes.
+    others: ProcessId,
+    /// The process whose end is this daemon's, unless others are connected then.
+    _followed: Option<OwnedFd>,
+    /// That process has ended.
+    leaves: bool,
+    /// Ticks without clients since then.
+    idle: u32,
+    /// Given up to accept and refuse a client when descriptors run out.
+    spare: Option<OwnedFd>,
+    magic: [u8; 16],
+    generation: u64,
+    started: Instant,
+    options: Options,
+    buffer: Vec<u8>,
+}
+
+fn system(what: &'static str) -> impl Fn(Errno) -> Error {
+    move |source| Error::System { what, source }
+}
+
+fn spare() -> Option<OwnedFd> {
+    rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Watches for a process's end; nothing if it has ended already.
+fn follow(epoll: &OwnedFd, pid: u32) -> Option<OwnedFd> {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)?;
+    let followed = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // It stays readable, so it is told once.
+    let flags = EventFlags::IN | EventFlags::ONESHOT;
+    epoll::add(epoll, &followed, EventData::new_u64(FOLLOWED), flags).ok()?;
+    Some(followed)
+}
+
+impl Server {
+    /// Takes the socket; clients can connect from now on.
+    ///
+    /// # Errors
+    /// If the socket can't be had, as when another daemon has it.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        options.check().map_err(|problem| Error::Config {
+            place: "options".to_owned(),
+            problem,
+        })?;
+        let place = Place::take(&options.socket, options.own_directory)?;
+        let stopper = Stopper::new()?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
+        let (inbox, events) = outside::events()?;
+        for (fd, data) in [
+            (place.listener.as_fd(), LISTENER),
+            (stopper.event.as_fd(), STOP),
+            (events.wake.as_fd(), OUTSIDE),
+        ] {
+            epoll::add(&epoll, fd, EventData::new_u64(data), EventFlags::IN)
+                .map_err(system("watch its socket"))?;
+        }
+        let followed = options.follow.map(|pid| follow(&epoll, pid));
+        let mut state = State::new(Settings {
+            limits: options.limits.clone(),
+            netns: ipnuma::client::network_namespace(),
+            management: options.management,
+        });
+        // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
+        let others = state.outside();
+        let outside = match options.management {
+            Some(management) => Some(crate::remote::start(&options.remote, management, inbox)?),
+            None => None,
+        };
+        Ok(Self {
+            place,
+            epoll,
+            stopper,
+            state,
+            machine: Real {
+                stream_lines: options.ring_lines,
+                datagram_lines: options.datagram_lines,
+            },
+            clients: HashMap::new(),
+            outside,
+            events,
+            others,
+            idle: 0,
+            leaves: matches!(followed, Some(None)),
+            _followed: followed.flatten(),
+            spare: spare(),
+            magic: random().map_err(Error::Resource)?,
+            generation: 1,
+            started: Instant::now(),
+            options,
+            buffer: vec![0; ipc::MAX_PACKET],
+        })
+    }
+
+    /// Its socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// Ends it from elsewhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// If the system fails it; what a client does never ends it.
+    pub fn run(&mut self) -> Result<(), Error> {
+        let mut events: Vec<Event> = Vec::with_capacity(64);
+        let mut ticked = self.started;
+        loop {
+            events.clear();
+            let patience = rustix::event::Timespec {
+                tv_sec: TICK.as_secs().cast_signed(),
+                tv_nsec: 0,
+            };
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(system("wait for clients")(errno)),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return Ok(()),
+                    LISTENER => self.accept(),
+                    OUTSIDE => self.hear(),
+                    FOLLOWED => self.leaves = true,
+                    data => self.event(data >> 2, data & 3, event.flags),
+                }
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.state.tick(&mut self.machine, self.started.elapsed());
+                self.retry_notices();
+                self.idle = match self.leaves && self.clients.is_empty() {
+                    true => self.idle + 1,
+                    false => 0,
+                };
+                // Twice: a child that its parent has left may be about to connect.
+                if self.idle > 1 {
+                    return Ok(());
+                }
+                self.carry_out();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match rustix::net::accept_with(&self.place.listener, flags) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                // Nothing can be done for this client, but it must not wait in vain, nor wake us for ever.
+                Err(Errno::MFILE | Errno::NFILE) if self.spare.take().is_some() => {
+                    drop(rustix::net::accept_with(&self.place.listener, flags));
+                    self.spare = spare();
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) {
+        if self.clients.len() >= self.options.limits.processes {
+            self.trace(0, "refused: there are too many processes");
+            return;
+        }
+        let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else {
+            return;
+        };
+        let pid = peer.pid.as_raw_pid().unsigned_abs();
+        let allowed = [rustix::process::geteuid(), rustix::process::Uid::ROOT];
+        let refusal = (!allowed.contains(&peer.uid)).then(|| {
+            Refusal::new(
+                Errno::ACCESS,
+                format!(
+                    "the daemon at {} serves user {} only; start one of your own with `ipnuma daemon`",
+                    self.place.path().display(),
+                    rustix::process::geteuid().as_raw()
+                ),
+            )
+        });
+        // A child that has inherited the socket must not keep a dead process alive.
+        let life = rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()).ok();
+        let id = self.state.arrive(pid);
+        let mut client = Client::new(socket, life, pid, refusal);
+        if client.watch(&self.epoll, id).is_err() {
+            let now = self.started.elapsed();
+            self.state.leave(&mut self.machine, now, id);
+            return;
+        }
+        self.clients.insert(id, client);
+    }
+
+    fn event(&mut self, id: ProcessId, which: u64, flags: EventFlags) {
+        let over = EventFlags::HUP | EventFlags::ERR;
+        let result = match which {
+            REQUESTS => self.serve(id),
+            NOTICES if flags.intersects(over) => Err(Gone),
+            NOTICES => match self.clients.get_mut(&id) {
+                Some(client) => client.flush(&self.epoll, id),
+                None => Ok(()),
+            },
+            // LIFE: the process has exited; what it asked for before is done first.
+            _ => self.serve(id).and(Err(Gone)),
+        };
+        if result.is_err() {
+            self.farewell(id);
+        }
+        self.carry_out();
+    }
+
+    fn farewell(&mut self, id: ProcessId) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.trace(client.pid, "gone");
+            let now = self.started.elapsed();
+            self.state.leave(&mut self.machine, now, id);
+        }
+    }
+
+    /// Answers what a client has asked.
+    fn serve(&mut self, id: ProcessId) -> Result<(), Gone> {
+        for _ in 0..TURN {
+            let Some(client) = self.clients.get_mut(&id) else {
+                return Ok(());
+            };
+            let length = match ipnuma::packet::receive(
+                &client.socket,
+                &mut self.buffer,
+                RecvFlags::DONTWAIT,
+            ) {
+                Ok((0, _)) => return Err(Gone),
+                Ok((length, _)) => length,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(_) => return Err(Gone),
+            };
+            let Ok(request) = ipc::decode::<Request>(&self.buffer[..length]) else {
+                let refusal = Refusal::new(
+                    Errno::PROTO,
+                    "the daemon does not understand the request; install library and daemon from one release",
+                );
+                return client.refuse(refusal).and(Err(Gone));
+            };
+            if let Some(refusal) = client.refusal.take() {
+                return client.refuse(refusal).and(Err(Gone));
+            }
+            // One request at a time; a client that does not wait for its answer is none of ours.
+            if client.awaits.is_some() {
+                return Err(Gone);
+            }
+            self.answer(id, request)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, id: ProcessId, request: Request) -> Result<(), Gone> {
+        let now = self.started.elapsed();
+        let told = self.options.trace.then(|| format!("{request:?}"));
+        let mut answer = match request {
+            Request::Connect { token } if self.state.is_elsewhere(&token) => {
+                match self.connect_elsewhere(id, token) {
+                    Ok(()) => return Ok(()),
+                    Err(refusal) => Answer::refused(refusal),
+                }
+            }
+            request => self.state.request(&mut self.machine, now, id, request),
+        };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Ok(());
+        };
+        if let Reply::Hello { peers, .. } = &mut answer.reply {
+            *peers = self
+                .outside
+                .as_ref()
+                .map_or_else(Vec::new, |outside| outside.peers());
+            match client.open_notices(&self.epoll, id, self.magic, self.generation) {
+                Ok(handles) => answer.handles = handles,
+                Err(refusal) => return client.refuse(refusal).and(Err(Gone)),
+            }
+        }
+        if let Some(told) = told {
+            say(client.pid, &format!("{told} -> {:?}", answer.reply));
+        }
+        // A doorbell that the answer leads to must not overtake the notice that says what it is about.
+        self.carry_out();
+        match self.clients.get_mut(&id) {
+            Some(client) => client.reply(&answer),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks another machine; its answer comes as an event.
+    fn connect_elsewhere(&mut self, id: ProcessId, token: Token) -> Result<(), Refusal> {
+        let Some(outside) = &mut self.outside else {
+            return Err(Refusal::new(
+                Errno::HOSTUNREACH,
+                format!(
+                    "the token is of the machine {}, and this daemon serves its own only; \
+                     start it with --management and its address",
+                    token.management
+                ),
+            ));
+        };
+        let window = self.state.connect_elsewhere(id)?;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Ok(());
+        };
+        client.awaits = Some((window, token));
+        outside.open(window, token);
+        Ok(())
+    }
+
+    /// Takes what comes from other machines.
+    fn hear(&mut self) {
+        while let Some(event) = self.events.take() {
+            match event {
+                outside::Event::Opened { window, result } => self.opened(window, result),
+                outside::Event::Ask {
+                    peer,
+                    token,
+                    answer,
+                } => {
+                    let granted = self
+                        .state
+                        .grant(&mut self.machine, self.others, peer, &token);
+                    let grant = granted.as_ref().ok().map(|granted| granted.grant);
+                    if answer.send(granted).is_err()
+                        && let Some(grant) = grant
+                    {
+                        self.state.end_window(grant);
+                    }
+                }
+                outside::Event::Ended { grant } => self.state.end_window(grant),
+                outside::Event::Lost { window } => {
+                    self.state.tell_holder(window, Notice::PeerLost { window });
+                }
+                outside::Event::Revoked { window } => {
+                    let notice = Notice::Revoked {
+                        channel: None,
+                        window: Some(window),
+                        region: None,
+                    };
+                    self.state.tell_holder(window, notice);
+                }
+            }
+            self.carry_out();
+        }
+    }
+
+    /// Gives a process its window on another machine's region, or says why there is none.
+    fn opened(&mut self, window: u64, result: Result<Opened, Refusal>) {
+        let awaits = |client: &Client| client.awaits.is_some_and(|(awaited, _)| awaited == window);
+        let found = self.clients.iter_mut().find(|(_, client)| awaits(client));
+        let Some((&id, client)) = found else {
+            // It has gone in the meantime, and its going has closed the window.
+            return;
+        };
+        let Some((_, token)) = client.awaits.take() else {
+            return;
+        };
+        let answer = match result {
+            Ok(Opened { ring, event }) => Answer {
+                reply: Reply::Window {
+                    window,
+                    first: token.first,
+                    bytes: token.bytes,
+                    rights: token.rights,
+                    remote: true,
+                },
+                handles: vec![Arc::new(ring), Arc::new(event)],
+            },
+            Err(refusal) => {
+                self.state.end_window(window);
+                Answer::refused(refusal)
+            }
+        };
+        if client.reply(&answer).is_err() {
+            self.farewell(id);
+        }
+    }
+
+    /// Does what the state wants done beside the answers.
+    fn carry_out(&mut self) {
+        loop {
+            let effects = self.state.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                match effect {
+                    Effect::AddressesChanged => {
+                        self.generation += 1;
+                        for client in self.clients.values() {
+                            client.set_generation(self.generation);
+                        }
+                    }
+                    Effect::CloseElsewhere { window } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.close(window);
+                        }
+                    }
+                    Effect::Notify {
+                        process, notice, ..
+                    } if process == self.others => {
+                        if let (
+                            Some(outside),
+                            Notice::PeerLost { window: grant }
+                            | Notice::Revoked {
+                                window: Some(grant),
+                                ..
+                            },
+                        ) = (&mut self.outside, notice)
+                        {
+                            outside.withdraw(grant);
+                        }
+                    }
+                    Effect::Notify {
+                        process,
+                        notice,
+                        handles,
+                    } => {
+                        let most = self.options.limits.notices;
+                        let Some(client) = self.clients.get_mut(&process) else {
+                            continue;
+                        };
+                        if client
+                            .notify(&self.epoll, process, &notice, handles, most)
+                            .is_err()
+                        {
+                            // It does not read; its going may have effects of its own.
+                            self.farewell(process);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what the kernel had no room for although the socket had.
+    fn retry_notices(&mut self) {
+        let mut gone = Vec::new();
+        for (&id, client) in &mut self.clients {
+            if client.flush(&self.epoll, id).is_err() {
+                gone.push(id);
+            }
+        }
+        for id in gone {
+            self.farewell(id);
+        }
+    }
+
+    fn trace(&self, pid: u32, what: &str) {
+        if self.options.trace {
+            say(pid, what);
+        }
+    }
+}
+
+/// A line of the trace; nobody needs to read it.
+fn say(pid: u32, what: &str) {
+    let _ = writeln!(std::io::stderr(), "ipnuma daemon: process {pid}: {what}");
+}
+
+/// The key of a client's descriptor in the epoll.
+const fn key(id: ProcessId, which: u64) -> EventData {
+    EventData::new_u64(id << 2 | which)
+}

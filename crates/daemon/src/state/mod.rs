@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the daemon knows, apart from sockets and clocks: requests go in, answers and notices come out.
+//!
+//! Whatever touches the machine (memory, addresses, randomness) goes through [`Machine`], so that tests can stand in
+//! for it. Time is what the caller says it is.
+
+mod address;
+mod datagrams;
+mod limits;
+mod outside;
+mod regions;
+mod status;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ipnuma::ipc::{self, Notice, Reply, Request};
+use rustix::io::Errno;
+
+pub use limits::Limits;
+pub use outside::Granted;
+
+use address::Registry;
+use regions::{Region, Window};
+
+/// One client of the daemon: a connection to its socket.
+pub type ProcessId = u64;
+
+/// Why a request is not done: an error number for the program, and a sentence for its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What a system call would give.
+    pub errno: Errno,
+    /// The thing, the place and the remedy.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal in words.
+    pub fn new(errno: Errno, message: impl Into<String>) -> Self {
+        Self {
+            errno,
+            message: message.into(),
+        }
+    }
+}
+
+/// Which rings a channel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One ring each way.
+    Stream,
+    /// One ring, from the sender to the receiver.
+    Datagram,
+}
+
+/// What one side of a channel has counted in the channel's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Flags as of now.
+    pub flags: u32,
+    /// Messages sent.
+    pub messages: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Times it slept in the kernel.
+    pub sleeps: u64,
+    /// Times spinning was enough.
+    pub spins_found: u64,
+    /// Datagrams dropped.
+    pub dropped: u64,
+}
+
+/// The machine under the daemon.
+pub trait Machine {
+    /// Something that can be given to a process: a descriptor, in life.
+    type Handle: Clone;
+
+    /// Memory for a region.
+    fn memory(&mut self, bytes: u64) -> Result<Self::Handle, Refusal>;
+    /// An event counter for a region.
+    fn event(&mut self) -> Result<Self::Handle, Refusal>;
+    /// The same memory, for reading only.
+    fn read_only(&mut self, memory: &Self::Handle) -> Result<Self::Handle, Refusal>;
+    /// Memory for a channel, laid out and fresh.
+    fn channel(&mut self, kind: Kind) -> Result<Self::Handle, Refusal>;
+    /// Tells both sides, in the channel's memory, that it is revoked.
+    fn revoke_channel(&mut self, memory: &Self::Handle);
+    /// What the two sides have counted, client or sender first.
+    fn counters(&self, memory: &Self::Handle) -> Option<[Counted; 2]>;
+    /// Whether this address is one of this machine.
+    fn is_local(&mut self, ip: IpAddr) -> bool;
+    /// Sixteen bytes that nobody can guess.
+    fn secret(&mut self) -> Result<[u8; 16], Refusal>;
+}
+
+/// The answer to one request, with what goes along.
+#[derive(Clone, Debug)]
+pub struct Answer<H> {
+    /// The reply.
+    pub reply: Reply,
+    /// Descriptors beside it.
+    pub handles: Vec<H>,
+}
+
+impl<H> Answer<H> {
+    fn new(reply: Reply, handles: impl Into<Vec<H>>) -> Self {
+        Self {
+            reply,
+            handles: handles.into(),
+        }
+    }
+
+    fn done() -> Self {
+        Self::new(Reply::Done, [])
+    }
+
+    fn kernel() -> Self {
+        Self::new(Reply::Kernel, [])
+    }
+
+    /// The answer that is a refusal.
+    pub fn refused(refusal: Refusal) -> Self {
+        Self::new(
+            Reply::Error {
+                errno: refusal.errno.raw_os_error(),
+                message: refusal.message,
+            },
+            [],
+        )
+    }
+}
+
+/// Something to do beside the answer.
+#[derive(Clone, Debug)]
+pub enum Effect<H> {
+    /// Tell a process.
+    Notify {
+        /// Whom.
+        process: ProcessId,
+        /// What.
+        notice: Notice,
+        /// With which descriptors.
+        handles: Vec<H>,
+    },
+    /// Tell the other machine that a window on its region is no longer used.
+    CloseElsewhere {
+        /// The window.
+        window: u64,
+    },
+    /// A datagram address came or went: tell every process to ask again.
+    AddressesChanged,
+}
+
+/// A process as the daemon sees it.
+#[derive(Debug, Default)]
+struct Process {
+    pid: u32,
+    program: String,
+    /// It has said hello.
+    greeted: bool,
+    /// It shares the daemon's network namespace; all others get the kernel's sockets.
+    near: bool,
+    listeners: HashSet<SocketAddr>,
+    addresses: HashSet<SocketAddr>,
+    intents: HashMap<u64, SocketAddr>,
+    channels: BTreeSet<u64>,
+    regions: BTreeSet<u64>,
+    region_bytes: u64,
+    windows: BTreeSet<u64>,
+}
+
+/// One side of a channel.
+#[derive(Debug, Default)]
+struct Side {
+    /// The processes that hold it.
+    holders: BTreeSet<ProcessId>,
+    /// The one that had it first, for statistics; it may be gone.
+    pid: u32,
+    program: String,
+    /// When its last holder went without a word.
+    lost: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Channel<H> {
+    kind: Kind,
+    /// Address of the client or sender.
+    from: SocketAddr,
+    /// Address of the server or receiver.
+    to: SocketAddr,
+    memory: H,
+    born: Duration,
+    /// Client or sender, then server or receiver.
+    sides: [Side; 2],
+    /// The server has asked for it; always so with datagrams.
+    taken: bool,
+}
+
+/// What the daemon is told at its start.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What one process may have.
+    pub limits: Limits,
+    /// Inode of the network namespace in which addresses are ours.
+    pub netns: u64,
+    /// Where other machines reach this daemon; tokens name it.
+    pub management: Option<std::net::SocketAddrV4>,
+}
+
+/// Everything the daemon knows.
+#[derive(Debug)]
+pub struct State<H> {
+    settings: Settings,
+    last_id: u64,
+    processes: HashMap<ProcessId, Process>,
+    listeners: Registry,
+    /// Clients about to connect, by where to.
+    intents: HashMap<SocketAddr, BTreeSet<u64>>,
+    channels: BTreeMap<u64, Channel<H>>,
+    /// Live streams by client and server address; the latest wins.
+    streams: HashMap<(SocketAddr, SocketAddr), u64>,
+    /// Acceptors that were told to wait: since when, and the newest intent that could be theirs.
+    waiting: HashMap<(SocketAddr, SocketAddr), streams::Waiting>,
+    /// Streams that were left to the kernel before the client announced them.
+    left_to_kernel: HashMap<(SocketAddr, SocketAddr), Duration>,
+    /// Datagram sockets.
+    receivers: Registry,
+    /// Live datagram channels by sender and receiver address.
+    datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
+    regions: BTreeMap<u64, Region<H>>,
+    windows: BTreeMap<u64, Window>,
+    /// Sums over channels that are gone.
+    gone: ipc::Totals,
+    /// Channels just dropped, not yet in the sums.
+    retired: Vec<Channel<H>>,
+    effects: Vec<Effect<H>>,
+}
+
+impl<H: Clone> State<H> {
+    /// An empty state.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            last_id: 0,
+            processes: HashMap::new(),
+            listeners: Registry::default(),
+            intents: HashMap::new(),
+            channels: BTreeMap::new(),
+            streams: HashMap::new(),
+            waiting: HashMap::new(),
+            left_to_kernel: HashMap::new(),
+            receivers: Registry::default(),
+            datagrams: HashMap::new(),
+            regions: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            gone: ipc::Totals::default(),
+            retired: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Numbers are never used twice, so that a late message cannot mean something new.
+    const fn fresh_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// A process has connected.
+    pub fn arrive(&mut self, pid: u32) -> ProcessId {
+        let id = self.fresh_id();
+        self.processes.insert(
+            id,
+            Process {
+                pid,
+                ..Process::default()
+            },
+        );
+        id
+    }
+
+    /// A process is gone, by exit or by death; what it alone had goes with it.
+    pub fn leave<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration, id: ProcessId) {
+        let Some(process) = self.processes.remove(&id) else {
+            return;
+        };
+        for address in process.listeners {
+            self.listeners.remove(address, id);
+        }
+        for (intent, to) in process.intents {
+            self.drop_intent(intent, to);
+        }
+        for address in process.addresses {
+            self.unbind_address(machine, address, id);
+        }
+        for channel in process.channels {
+            // Both sides may be its own.
+            self.let_go(machine, channel, id, Some(now));
+            self.let_go(machine, channel, id, Some(now));
+        }
+        for window in process.windows {
+            self.drop_window(window);
+        }
+        for region in process.regions {
+            self.drop_region(region, regions::Why::OwnerGone);
+        }
+        self.sum_up(machine);
+    }
+
+    /// What is to be done beside the answers since the last call.
+    pub fn take_effects(&mut self) -> Vec<Effect<H>> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Answers a request.
+    pub fn request<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        id: ProcessId,
+        request: Request,
+    ) -> Answer<H> {
+        let answer = self.answer(machine, now, id, request);
+        self.sum_up(machine);
+        answer.unwrap_or_else(Answer::refused)
+    }
+
+    fn answer<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        id: ProcessId,
+        request: Request,
+    ) -> Result<Answer<H>, Refusal> {
+        if let Request::Hello {
+            version,
+            program,
+            netns,
+        } = request
+        {
+            return self.hello(id, version, program, netns);
+        }
+        if !self.process(id)?.greeted {
+            return Err(Refusal::new(
+                Errno::PROTO,
+                "the first request must be Hello; connect to the daemon again",
+            ));
+        }
+        match request {
+            Request::Hello { .. } => unreachable!("answered above"),
+            Request::Create { bytes } => self.create(machine, id, bytes),
+            Request::Export {
+                region,
+                first,
+                bytes,
+                rights,
+                peer,
+            } => {
+                let range = first..first.saturating_add(bytes);
+                self.export(machine, id, region, range, rights, peer)
+            }
+            Request::Revoke { token } => self.revoke(machine, id, &token),
+            Request::Release { region } => self.release(id, region),
+            Request::Connect { token } => self.connect(machine, id, &token),
+            Request::Disconnect { window } => self.disconnect(id, window),
+            Request::Listen { address } => self.listen(id, address),
+            Request::Unlisten { address } => self.unlisten(id, address),
+            Request::Intend { to } => self.intend(machine, id, to),
+            Request::Announce { intent, from, to } => {
+                self.announce(machine, now, id, intent, from, to)
+            }
+            Request::Withdraw { intent } => self.withdraw(machine, id, intent),
+            Request::Resolve { from, to } => self.resolve(machine, now, id, from, to),
+            Request::Close { channel } => self.close(machine, id, channel),
+            Request::Bind { address } => self.bind(id, address),
+            Request::Unbind { address } => self.unbind(machine, id, address),
+            Request::Datagrams { from, to } => self.open_datagrams(machine, now, id, from, to),
+            Request::Sockets { after } => Ok(self.sockets(machine, now, after)),
+            Request::Regions { after } => Ok(self.region_list(after)),
+            Request::RevokeChannel { channel } => self.revoke_channel(machine, channel),
+            Request::RevokeRegion { region } => self.revoke_region(machine, region),
+            Request::Adopt { own, peer } => self.adopt(id, own, peer),
+        }
+    }
+
+    fn hello(
+        &mut self,
+        id: ProcessId,
+        version: u16,
+        program: String,
+        netns: u64,
+    ) -> Result<Answer<H>, Refusal> {
+        if version != ipc::VERSION {
+            return Err(Refusal::new(
+                Errno::PROTONOSUPPORT,
+                format!(
+                    "the library speaks version {version} of the daemon's protocol and the daemon {}; \
+                     install both from one release and start the daemon again",
+                    ipc::VERSION
+                ),
+            ));
+        }
+        let ours = self.settings.netns;
+        let process = self.process(id)?;
+        if process.greeted {
+            return Err(Refusal::new(
+                Errno::PROTO,
+                "Hello came twice on one connection to the daemon",
+            ));
+        }
+        process.greeted = true;
+        process.near = netns == ours;
+        process.program = program.chars().take(limits::PROGRAM_NAME).collect();
+        Ok(Answer::new(
+            Reply::Hello {
+                version: ipc::VERSION,
+                management: self.settings.management,
+                peers: Vec::new(),
+            },
+            [],
+        ))
+    }
+
+    fn process(&mut self, id: ProcessId) -> Result<&mut Process, Refusal> {
+        self.processes
+            .get_mut(&id)
+            .ok_or_else(|| Refusal::new(Errno::NOTCONN, "this process is not connected"))
+    }
+
+    /// Drops what has waited for too long; to be called about once a second.
+    pub fn tick<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+        self.tidy_streams(now);
+        self.sum_up(machine);
+    }
+
+    /// Number of channels and of connected processes, for the daemon's own log.
+    pub fn census(&self) -> (usize, usize) {
+        (self.channels.len(), self.processes.len())
+    }
+
+    fn notify(&mut self, process: ProcessId, notice: Notice, handles: impl Into<Vec<H>>) {
+        self.effects.push(Effect::Notify {
+            process,
+            notice,
+            handles: handles.into(),
+        });
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other machines: their windows on regions of this one, and this one's windows on theirs.
+//!
+//! What carries the stores between machines is not known here; only who has which window. The windows that other
+//! machines have are held by a process of their own, so that they end as all others do.
+
+use std::net::Ipv4Addr;
+
+use ipnuma::ipc::Notice;
+use ipnuma::token::Token;
+use rustix::io::Errno;
+
+use super::regions::{Place, refused};
+use super::{Machine, Process, ProcessId, Refusal, State};
+
+/// What another machine may use of a region here.
+#[derive(Clone, Debug)]
+pub struct Granted<H> {
+    /// Its number: the window that the other machine has.
+    pub grant: u64,
+    /// All of the region.
+    pub memory: H,
+    /// Wakes the region's owner.
+    pub event: H,
+    /// Says whether the owner sleeps.
+    pub signal: H,
+    /// Size of the region.
+    pub region_bytes: u64,
+    /// What the token allows.
+    pub token: Token,
+}
+
+impl<H: Clone> State<H> {
+    /// The process that stands for all other machines.
+    pub fn outside(&mut self) -> ProcessId {
+        let id = self.fresh_id();
+        let process = Process {
+            greeted: true,
+            program: "other machines".to_owned(),
+            ..Process::default()
+        };
+        self.processes.insert(id, process);
+        id
+    }
+
+    /// Whether another daemon has to be asked about this token.
+    pub fn is_elsewhere(&self, token: &Token) -> bool {
+        let here = self.settings.management;
+        !token.management.ip().is_unspecified() && here != Some(token.management)
+    }
+
+    /// A process wants to use another machine's region: its window's number.
+    ///
+    /// # Errors
+    /// If it may not have another window.
+    pub fn connect_elsewhere(&mut self, id: ProcessId) -> Result<u64, Refusal> {
+        if !self.process(id)?.greeted {
+            return Err(Refusal::new(
+                Errno::PROTO,
+                "the first request must be Hello; connect to the daemon again",
+            ));
+        }
+        self.room_for_window(id)?;
+        Ok(self.add_window(id, Place::Elsewhere))
+    }
+
+    /// Another machine's daemon shows a token of this machine's.
+    ///
+    /// # Errors
+    /// If the token does not allow it.
+    pub fn grant<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        outside: ProcessId,
+        peer: Ipv4Addr,
+        token: &Token,
+    ) -> Result<Granted<H>, Refusal> {
+        self.room_for_window(outside)?;
+        let grant = self.check(token)?;
+        if let Some(only) = grant.peer
+            && only != peer
+        {
+            return Err(refused(
+                token,
+                &format!("it is for the machine {only}, and {peer} has shown it"),
+            ));
+        }
+        let signal = machine.read_only(&grant.signal)?;
+        let region_bytes = self
+            .regions
+            .get(&token.region)
+            .map_or(0, |region| region.bytes);
+        let place = Place::Here {
+            region: token.region,
+            export: grant.export,
+        };
+        Ok(Granted {
+            grant: self.add_window(outside, place),
+            memory: grant.memory,
+            event: grant.event,
+            signal,
+            region_bytes,
+            token: *token,
+        })
+    }
+
+    /// A window's holder has no more use of it, or never got it.
+    pub fn end_window(&mut self, window: u64) {
+        let holder = self.windows.get(&window).map(|window| window.holder);
+        if let Some(process) = holder.and_then(|holder| self.processes.get_mut(&holder)) {
+            process.windows.remove(&window);
+        }
+        self.drop_window(window);
+    }
+
+    /// Something has happened to the other machine's end of a window; its holder gives it up itself.
+    pub fn tell_holder(&mut self, window: u64, notice: Notice) {
+        if let Some(holder) = self.windows.get(&window).map(|window| window.holder) {
+            self.notify(holder, notice, []);
+        }
+    }
+}

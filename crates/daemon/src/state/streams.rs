@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Streams: listeners, clients that are about to connect, and the channel that both ends of a connection get.
+//!
+//! The client says before it connects that it is about to (`Intend`), and once it knows its own port, between which
+//! addresses the connection runs (`Announce`). An acceptor asks by these addresses (`Resolve`). It may ask before the
+//! client has announced: while an intent from before its question is open, the connection it has accepted may be
+//! that client's, and it is told to wait.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ipnuma::ipc::Reply;
+use rustix::io::Errno;
+
+use super::address::{canonical, destination};
+use super::limits::room;
+use super::{Answer, Channel, Kind, Machine, ProcessId, Refusal, Side, State};
+
+/// How long an acceptor waits for a client that said it would connect.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a client may still announce what was left to the kernel.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// How long a channel that its client has closed waits for an acceptor, with a listener and without.
+const BACKLOG: Duration = Duration::from_secs(3600);
+const ORPHANED: Duration = Duration::from_secs(10);
+
+/// How long an open connection waits for a process that adopts it, when it was nobody's by a program's replacement of
+/// itself, or by a process that sent its descriptor and ended.
+const ADOPTION: Duration = Duration::from_secs(2);
+
+/// An acceptor was told to wait.
+#[derive(Debug)]
+pub struct Waiting {
+    since: Duration,
+    /// Later intents are other connections'.
+    newest: u64,
+}
+
+impl<H: Clone> State<H> {
+    pub(super) fn listen(
+        &mut self,
+        id: ProcessId,
+        address: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let limit = self.settings.limits.listeners;
+        let address = canonical(address);
+        let process = self.process(id)?;
+        if process.near && !process.listeners.contains(&address) {
+            room(process.listeners.len(), limit, "listeners", "listeners")?;
+            process.listeners.insert(address);
+            self.listeners.add(address, id);
+        }
+        Ok(Answer::done())
+    }
+
+    pub(super) fn unlisten(
+        &mut self,
+        id: ProcessId,
+        address: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let address = canonical(address);
+        if self.process(id)?.listeners.remove(&address) {
+            self.listeners.remove(address, id);
+        }
+        Ok(Answer::done())
+    }
+
+    pub(super) fn intend<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        id: ProcessId,
+        to: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let limit = self.settings.limits.intents;
+        let to = destination(to);
+        if !self.process(id)?.near || self.listeners.at(to).is_none() || !machine.is_local(to.ip())
+        {
+            return Ok(Answer::kernel());
+        }
+        let process = self.process(id)?;
+        room(
+            process.intents.len(),
+            limit,
+            "connections half open",
+            "intents",
+        )?;
+        let intent = self.fresh_id();
+        self.process(id)?.intents.insert(intent, to);
+        self.intents.entry(to).or_default().insert(intent);
+        Ok(Answer::new(Reply::Intent { intent }, []))
+    }
+
+    /// The channel's number is the intent's.
+    pub(super) fn announce<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        id: ProcessId,
+        intent: u64,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let limit = self.settings.limits.channels;
+        let (from, to) = (canonical(from), destination(to));
+        // Whatever comes of it, no acceptor has to wait for this intent any more.
+        if !self.end_intent(id, intent)? {
+            return Err(Refusal::new(
+                Errno::NOENT,
+                format!(
+                    "this process has no open intent {intent}; ask for one with Intend before each connect"
+                ),
+            ));
+        }
+        if self.left_to_kernel.remove(&(from, to)).is_some() {
+            return Ok(Answer::kernel());
+        }
+        let process = self.process(id)?;
+        room(process.channels.len(), limit, "channels", "channels")?;
+        let client = Side::of(id, process);
+        let memory = machine.channel(Kind::Stream)?;
+        // A connection between these addresses from before is over, whether or not its ends have said so.
+        if let Some(old) = self.streams.remove(&(from, to))
+            && self.channels.get(&old).is_some_and(|old| !old.taken)
+        {
+            self.forget(old);
+        }
+        self.channels.insert(
+            intent,
+            Channel {
+                kind: Kind::Stream,
+                from,
+                to,
+                memory: memory.clone(),
+                born: now,
+                sides: [client, Side::default()],
+                taken: false,
+            },
+        );
+        self.streams.insert((from, to), intent);
+        self.process(id)?.channels.insert(intent);
+        Ok(Answer::new(Reply::Channel { channel: intent }, [memory]))
+    }
+
+    /// The connection does not come about, whether it was announced or not.
+    pub(super) fn withdraw<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        id: ProcessId,
+        intent: u64,
+    ) -> Result<Answer<H>, Refusal> {
+        if !self.end_intent(id, intent)? && self.process(id)?.channels.contains(&intent) {
+            if self
+                .channels
+                .get(&intent)
+                .is_some_and(|channel| !channel.taken)
+            {
+                self.forget(intent);
+            } else {
+                self.let_go(machine, intent, id, None);
+            }
+        }
+        Ok(Answer::done())
+    }
+
+    pub(super) fn resolve<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        id: ProcessId,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let (from, to) = (canonical(from), destination(to));
+        if !self.process(id)?.near {
+            return Ok(Answer::kernel());
+        }
+        if let Some(&number) = self.streams.get(&(from, to)) {
+            self.waiting.remove(&(from, to));
+            return self.take(machine, id, number);
+        }
+        let newest = self.last_id;
+        let waiting = self
+            .waiting
+            .entry((from, to))
+            .or_insert(Waiting { since: now, newest });
+        let (since, newest) = (waiting.since, waiting.newest);
+        let oldest = self.intents.get(&to).and_then(BTreeSet::first);
+        if oldest.is_some_and(|&oldest| oldest <= newest) {
+            if now.saturating_sub(since) < PATIENCE {
+                return Ok(Answer::new(Reply::Wait, []));
+            }
+            self.left_to_kernel.insert((from, to), now);
+        }
+        self.waiting.remove(&(from, to));
+        Ok(Answer::kernel())
+    }
+
+    /// Gives an announced channel to its acceptor.
+    fn take<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        id: ProcessId,
+        number: u64,
+    ) -> Result<Answer<H>, Refusal> {
+        let limit = self.settings.limits.channels;
+        let process = self.process(id)?;
+        let server = Side::of(id, process);
+        let full = room(process.channels.len(), limit, "channels", "channels");
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return Ok(Answer::kernel());
+        };
+        // Asked again by the same process: the descriptor was lost on the way, or the program has replaced itself.
+        let again = channel.sides[1].holders.contains(&id) || channel.sides[1].pid == server.pid;
+        if channel.taken && !again {
+            return Ok(Answer::kernel());
+        }
+        let memory = channel.memory.clone();
+        if let Err(refusal) = full {
+            // The client already uses it, so this connection can't go on over the kernel.
+            machine.revoke_channel(&memory);
+            return Err(refusal);
+        }
+        if channel.taken {
+            channel.sides[1].holders.insert(id);
+        } else {
+            channel.taken = true;
+            channel.sides[1] = server;
+        }
+        self.process(id)?.channels.insert(number);
+        Ok(Answer::new(Reply::Channel { channel: number }, [memory]))
+    }
+
+    pub(super) fn close<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        id: ProcessId,
+        channel: u64,
+    ) -> Result<Answer<H>, Refusal> {
+        if self.process(id)?.channels.contains(&channel) {
+            self.let_go(machine, channel, id, None);
+        }
+        Ok(Answer::done())
+    }
+
+    /// Says whether the intent was this process's and still open.
+    fn end_intent(&mut self, id: ProcessId, intent: u64) -> Result<bool, Refusal> {
+        let Some(to) = self.process(id)?.intents.remove(&intent) else {
+            return Ok(false);
+        };
+        self.drop_intent(intent, to);
+        Ok(true)
+    }
+
+    pub(super) fn drop_intent(&mut self, intent: u64, to: SocketAddr) {
+        if let Some(open) = self.intents.get_mut(&to) {
+            open.remove(&intent);
+            if open.is_empty() {
+                self.intents.remove(&to);
+            }
+        }
+    }
+
+    /// Gives one more process an end of an open connection, which it has from another one.
+    pub(super) fn adopt(
+        &mut self,
+        id: ProcessId,
+        own: SocketAddr,
+        peer: SocketAddr,
+    ) -> Result<Answer<H>, Refusal> {
+        let limit = self.settings.limits.channels;
+        if !self.process(id)?.near {
+            return Ok(Answer::kernel());
+        }
+        let ends = [(own, peer), (peer, own)];
+        let found = ends.iter().enumerate().find_map(|(half, &(from, to))| {
+            let key = (canonical(from), destination(to));
+            let number = *self.streams.get(&key)?;
+            // Before it is taken there is no server's end to adopt.
+            let there = self.channels.get(&number)?.taken || half == 0;
+            there.then_some((number, half))
+        });
+        let Some((number, half)) = found else {
+            return Ok(Answer::kernel());
+        };
+        let process = self.process(id)?;
+        room(process.channels.len(), limit, "channels", "channels")?;
+        let adopter = Side::of(id, process);
+        process.channels.insert(number);
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return Ok(Answer::kernel());
+        };
+        let side = &mut channel.sides[half];
+        if side.holders.is_empty() {
+            *side = adopter;
+        } else {
+            side.holders.insert(id);
+        }
+        let memory = channel.memory.clone();
+        let half = u8::from(half == 1);
+        Ok(Answer::new(
+            Reply::Adopted {
+                channel: number,
+                half,
+            },
+            [memory],
+        ))
+    }
+
+    /// A process has no more use of one side of a channel, the first that it holds when both are its; or it is `lost`.
+    pub(super) fn let_go<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        number: u64,
+        id: ProcessId,
+        lost: Option<Duration>,
+    ) {
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return;
+        };
+        let side = usize::from(!channel.sides[0].holders.contains(&id));
+        let side = &mut channel.sides[side];
+        if side.holders.remove(&id) && side.holders.is_empty() {
+            side.lost = lost;
+        }
+        if !channel.sides[1].holders.contains(&id)
+            && let Some(process) = self.processes.get_mut(&id)
+        {
+            process.channels.remove(&number);
+        }
+        let [near, far] = [0, 1].map(|side: usize| !channel.sides[side].holders.is_empty());
+        match channel.kind {
+            // Closed by its client, it still waits for the acceptor: there may be data in it.
+            Kind::Stream if near || far || !channel.taken => {}
+            // A lost one may have become another program, which adopts its end.
+            Kind::Stream if channel.sides.iter().any(|side| side.lost.is_some()) => {}
+            Kind::Stream => self.forget(number),
+            Kind::Datagram if near && far => {}
+            Kind::Datagram => self.end_datagrams(machine, number),
+        }
+    }
+
+    /// Drops a channel wherever it is known.
+    pub(super) fn forget(&mut self, number: u64) {
+        let Some(channel) = self.channels.remove(&number) else {
+            return;
+        };
+        for id in channel.sides.iter().flat_map(|side| &side.holders) {
+            if let Some(process) = self.processes.get_mut(id) {
+                process.channels.remove(&number);
+            }
+        }
+        let index = match channel.kind {
+            Kind::Stream => &mut self.streams,
+            Kind::Datagram => &mut self.datagrams,
+        };
+        let key = (channel.from, channel.to);
+        if index.get(&key) == Some(&number) {
+            index.remove(&key);
+        }
+        self.retired.push(channel);
+    }
+
+    pub(super) fn tidy_streams(&mut self, now: Duration) {
+        let age = |since: Duration| now.saturating_sub(since);
+        // Twice: an acceptor that asks in time gets its answer from `resolve`.
+        self.waiting
+            .retain(|_, waiting| age(waiting.since) < PATIENCE * 2);
+        self.left_to_kernel
+            .retain(|_, &mut since| age(since) < MEMORY);
+        let late: Vec<u64> = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| channel.kind == Kind::Stream)
+            .filter(|(_, channel)| channel.sides.iter().all(|side| side.holders.is_empty()))
+            .filter(|(_, channel)| {
+                if channel.taken {
+                    let lost = channel.sides.iter().filter_map(|side| side.lost);
+                    return lost.max().is_none_or(|lost| age(lost) >= ADOPTION);
+                }
+                let patience = match self.listeners.at(channel.to) {
+                    Some(_) => BACKLOG,
+                    None => ORPHANED,
+                };
+                age(channel.born) >= patience
+            })
+            .map(|(&number, _)| number)
+            .collect();
+        for number in late {
+            self.forget(number);
+        }
+    }
+}
+
+impl Side {
+    pub(super) fn of(id: ProcessId, process: &super::Process) -> Self {
+        Self {
+            holders: [id].into(),
+            pid: process.pid,
+            program: process.program.clone(),
+            lost: None,
+        }
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two daemons, each the one of a machine: windows of processes here on regions there, through a network that loses
+//! frames. Once over loopback addresses, and once in two network namespaces that a virtual cable joins.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use daemon::remote::{self, Transport};
+use daemon::{Options, Running};
+use ipnuma::{Config, Device, Error, Flush, Rights, Token, Window, ring};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
+use softnic::Faults;
+use tempfile::TempDir;
+
+/// Longer than anything takes: only so that a test does not hang.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const BYTES: usize = 64 * 1024;
+/// Where the exported range begins.
+const FIRST: usize = 4096 + 64;
+
+const LOSSY: Faults = Faults {
+    loss: 10,
+    duplicate: 5,
+    reorder: 5,
+    corrupt: 5,
+};
+
+fn seed() -> u64 {
+    let given = std::env::var("IPNUMA_SEED").ok();
+    let seed = given.and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| rand::rng().random());
+    println!("IPNUMA_SEED={seed}");
+    seed
+}
+
+struct Machine {
+    running: Running,
+    address: Ipv4Addr,
+    _directory: TempDir,
+}
+
+impl Machine {
+    /// A daemon in the network namespace of this thread.
+    fn start(
+        address: Ipv4Addr,
+        nic: Transport,
+        faults: Option<(Faults, u64)>,
+    ) -> Result<Self, daemon::Error> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = Options {
+            socket: directory.path().join("ipnuma/daemon.sock"),
+            management: Some(SocketAddrV4::new(address, 3422)),
+            remote: remote::Options {
+                nic,
+                faults,
+                ..remote::Options::default()
+            },
+            ..Options::default()
+        };
+        Ok(Self {
+            running: daemon::spawn(options)?,
+            address,
+            _directory: directory,
+        })
+    }
+
+    /// One at a loopback address that nobody uses.
+    fn local(seed: u64) -> Self {
+        loop {
+            let [a, b, c]: [u8; 3] = rand::rng().random();
+            let address = Ipv4Addr::new(127, a, b, c.clamp(1, 254));
+            if let Ok(machine) = Self::start(address, Transport::Udp, Some((LOSSY, seed))) {
+                return machine;
+            }
+        }
+    }
+
+    fn device(&self) -> Device {
+        let config = Config {
+            daemon: self.running.socket().to_owned(),
+            ..Config::default()
+        };
+        Device::open(&config).expect("the daemon runs")
+    }
+}
+
+/// Stores, loads and a ring between a process there, which has the memory, and one here.
+fn talk(there: &Machine, here: &Machine, rng: &mut ChaCha8Rng) {
+    let (server, client) = (there.device(), here.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region
+        .export(FIRST..BYTES, Rights::ReadWrite, Some(here.address))
+        .expect("a token");
+    assert_eq!(token.management.ip(), &there.address);
+    let window = client.connect(&token).expect("the other machine's daemon");
+    assert!(window.map().is_err(), "it can't be mapped");
+    assert_eq!(window.len(), BYTES - FIRST);
+    let epoch = window.epoch();
+
+    let mut shadow = vec![0; BYTES];
+    for _ in 0..5000 {
+        let length = match rng.random_range(0..10) {
+            0 => rng.random_range(1..=10_000),
+            1..5 => rng.random_range(1..=300),
+            _ => 64,
+        };
+        let at = rng.random_range(0..BYTES - FIRST - length);
+        let bytes: Vec<u8> = (0..length).map(|_| rng.random()).collect();
+        window.put(at, &bytes).expect("inside");
+        shadow[FIRST + at..FIRST + at + length].copy_from_slice(&bytes);
+    }
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    window.check(epoch).expect("nothing was lost");
+    let mut bytes = vec![0; BYTES];
+    region.read(0, &mut bytes).expect("inside");
+    assert!(bytes == shadow, "memory is not as it was stored");
+    for _ in 0..20 {
+        let length = rng.random_range(1..=9000);
+        let at = rng.random_range(0..BYTES - FIRST - length);
+        let mut bytes = vec![0; length];
+        window.load(at, &mut bytes, PATIENCE).expect("an answer");
+        assert!(bytes == shadow[FIRST + at..FIRST + at + length]);
+    }
+    assert!(window.put(BYTES - FIRST, &[0]).is_err(), "outside");
+
+    // Who sleeps is woken.
+    let word = BYTES - FIRST - 8;
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let word = region.word(BYTES - 8);
+            region.wait_until(PATIENCE, || {
+                (word.load(std::sync::atomic::Ordering::Acquire) == 0x1234_5678_9ABC_DEF0)
+                    .then_some(())
+            })
+        });
+        window
+            .put_signal(0, &[7; 100], word, 0x1234_5678_9ABC_DEF0)
+            .expect("inside");
+        sleeper.join().expect("the sleeper").expect("a signal");
+    });
+
+    let (mut receiver, token) = ring::create(&server, 256).expect("a ring");
+    let mut sender = ring::connect(&client, &token).expect("its other end");
+    let messages: Vec<Vec<u8>> = (0..1000)
+        .map(|_| {
+            let most = if rng.random() { 56 } else { 1500 };
+            let length = rng.random_range(0..=most);
+            (0..length).map(|_| rng.random()).collect()
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for message in &messages {
+                sender
+                    .send(3, &[message], PATIENCE)
+                    .expect("there is room in time");
+            }
+        });
+        let mut into = vec![0; 4096];
+        for (number, message) in messages.iter().enumerate() {
+            let (kind, length) = receiver.receive(&mut into, PATIENCE).expect("a message");
+            assert_eq!(
+                (kind, &into[..length]),
+                (3, &message[..]),
+                "message {number}"
+            );
+        }
+    });
+}
+
+/// Until the window says that what it stores is lost.
+fn fails(window: &Window) -> Error {
+    let epoch = window.epoch();
+    let began = Instant::now();
+    loop {
+        window.put(0, &[9; 64]).expect("inside");
+        if let Err(error) = window.check(epoch) {
+            return error;
+        }
+        assert!(
+            began.elapsed() < PATIENCE.expect("a limit"),
+            "nobody says so"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn processes_of_two_machines_share_memory() {
+    let seed = seed();
+    let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    talk(&one, &two, &mut rng);
+    talk(&two, &one, &mut rng);
+}
+
+#[test]
+fn only_who_has_the_token_may() {
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region
+        .export(0..BYTES, Rights::Read, None)
+        .expect("a token");
+    let refused = |token: &Token, errno: rustix::io::Errno| match client.connect(token) {
+        Ok(_) => panic!("{token:?} was let in"),
+        Err(error) => assert_eq!(error.errno(), errno.raw_os_error(), "{error}"),
+    };
+    let mut forged = token;
+    forged.secret[3] ^= 1;
+    refused(&forged, rustix::io::Errno::ACCESS);
+    let more = Token {
+        rights: Rights::ReadWrite,
+        ..token
+    };
+    refused(&more, rustix::io::Errno::ACCESS);
+    let other = region
+        .export(0..64, Rights::Write, Some(Ipv4Addr::new(10, 1, 2, 3)))
+        .expect("a token");
+    refused(&other, rustix::io::Errno::ACCESS);
+    // Nobody is there.
+    let nowhere = Token {
+        management: SocketAddrV4::new(Ipv4Addr::new(127, 255, 255, 1), 1),
+        ..token
+    };
+    refused(&nowhere, rustix::io::Errno::HOSTUNREACH);
+
+    let window = client.connect(&token).expect("it is the right one");
+    assert!(window.put(0, &[1]).is_err(), "it may only be read");
+    region.write(5, b"hello").expect("inside");
+    let mut bytes = [0; 5];
+    window.load(5, &mut bytes, PATIENCE).expect("an answer");
+    assert_eq!(&bytes, b"hello");
+}
+
+#[test]
+fn what_is_taken_back_is_not_written_any_more() {
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let tokens = [0, 1].map(|_| {
+        region
+            .export(0..4096, Rights::ReadWrite, None)
+            .expect("a token")
+    });
+    let window = client.connect(&tokens[0]).expect("a window");
+    window.put(0, &[1; 64]).expect("inside");
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    region.revoke(&tokens[0]).expect("it was valid");
+    region.write(0, &[2; 64]).expect("inside");
+    let why = fails(&window);
+    assert!(matches!(why, Error::Revoked), "{why}");
+    let mut bytes = [0; 64];
+    region.read(0, &mut bytes).expect("inside");
+    assert_eq!(bytes, [2; 64]);
+    assert!(client.connect(&tokens[0]).is_err(), "it was revoked");
+    let again = client
+        .connect(&tokens[1])
+        .expect("the other token is valid");
+    again.put(0, &[3; 64]).expect("inside");
+    again.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    region.read(0, &mut bytes).expect("inside");
+    assert_eq!(bytes, [3; 64]);
+}
+
+#[test]
+fn a_machine_that_is_gone_is_noticed() {
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region
+        .export(0..4096, Rights::Write, None)
+        .expect("a token");
+    let window = client.connect(&token).expect("a window");
+    window.put(0, &[1; 64]).expect("inside");
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    one.running.stop().expect("it ends");
+    let why = fails(&window);
+    assert!(matches!(why, Error::PeerLost), "{why}");
+    drop(window);
+    assert!(client.connect(&token).is_err());
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status();
+    assert!(
+        status.expect("`ip` of iproute2").success(),
+        "ip {arguments}"
+    );
+}
+
+/// A machine in a network namespace of its own, which lives until the sender is dropped. `plug` is called there before
+/// the daemon starts.
+fn elsewhere(
+    address: Ipv4Addr,
+    nic: Transport,
+    seed: u64,
+    plug: impl FnOnce(i32) + Send + 'static,
+) -> Option<(Machine, mpsc::Sender<()>)> {
+    let (give, take) = mpsc::channel();
+    let (stay, leave) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        // SAFETY: of this thread, and those it starts, only the network namespace changes.
+        if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
+            println!("skipped: no right to make a network namespace: {error}");
+            return;
+        }
+        plug(gettid().as_raw_nonzero().get());
+        ip("link set lo up");
+        ip(&format!("addr add {address}/24 dev cable"));
+        ip("link set cable up");
+        let machine = Machine::start(address, nic, Some((LOSSY, seed)));
+        let _ = give.send(machine);
+        let _ = leave.recv();
+    });
+    match take.recv() {
+        Ok(Ok(machine)) => Some((machine, stay)),
+        Ok(Err(error)) => panic!("{error}"),
+        Err(_) => None,
+    }
+}
+
+fn across_a_cable(nics: [Transport; 2]) {
+    let seed = seed();
+    let [first, second] = nics;
+    let (give, take) = mpsc::channel();
+    let (plugged, wait) = mpsc::channel();
+    let addresses = [Ipv4Addr::new(10, 8, 0, 1), Ipv4Addr::new(10, 8, 0, 2)];
+    // The first thread makes the cable once it knows the second one's namespace.
+    let other = std::thread::spawn(move || {
+        elsewhere(addresses[1], second, seed ^ 1, move |thread| {
+            let _ = give.send(thread);
+            let _ = wait.recv();
+        })
+    });
+    let one = elsewhere(addresses[0], first, seed, move |_| {
+        let Ok(thread) = take.recv() else { return };
+        ip(&format!(
+            "link add cable type veth peer name cable netns {thread}"
+        ));
+        let _ = plugged.send(());
+    });
+    let (Some((one, _stay)), Some((two, _stays))) = (one, other.join().expect("the other thread"))
+    else {
+        return;
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    talk(&one, &two, &mut rng);
+    talk(&two, &one, &mut rng);
+}
+
+#[test]
+fn machines_speak_over_a_cable_by_udp_sockets() {
+    across_a_cable([Transport::Udp, Transport::Udp]);
+}
+
+#[test]
+fn machines_speak_over_a_cable_by_af_xdp_and_udp() {
+    across_a_cable([Transport::Xdp("cable".to_owned(), 0), Transport::Udp]);
+}
+
+#[test]
+fn who_does_not_answer_is_given_up() {
+    let here = Machine::local(0);
+    let silent =
+        std::net::TcpListener::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let std::net::SocketAddr::V4(management) = silent.local_addr().expect("an address") else {
+        panic!("it was bound to an IPv4 address");
+    };
+    let token = Token {
+        rights: Rights::Write,
+        management,
+        region: 1,
+        first: 0,
+        bytes: 64,
+        secret: [0; 16],
+    };
+    match here.device().connect(&token) {
+        Ok(_) => panic!("nobody can have let it in"),
+        Err(error) => {
+            let errno = rustix::io::Errno::HOSTUNREACH.raw_os_error();
+            assert_eq!(error.errno(), errno, "{error}");
+        }
+    }
+    // And one that says what makes no sense is not listened to.
+    use std::io::{Read, Write};
+    let address = SocketAddrV4::new(here.address, 3422);
+    let mut stranger = std::net::TcpStream::connect(address).expect("it listens");
+    stranger.write_all(&[255; 100]).expect("it listens");
+    assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
+}

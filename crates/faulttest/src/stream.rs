@@ -1,0 +1,784 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The oracle: what a CPU asked of one session in one direction, and what of it became true.
+//!
+//! Every store, load and flush is written down when it is issued. A DMA write at the receiver must
+//! be the next store of its session: once and in order. A store may be left out only if a report
+//! said so. Nothing here knows frames, sequence numbers or the model.
+
+use std::collections::VecDeque;
+
+use wire::{FMT_MRD64, FMT_MWR64};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// What should become of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It happens.
+    Deliver,
+    /// It is refused, with this code, and reported.
+    Refuse(u8),
+    /// One of the two: its region is given and taken away meanwhile.
+    Either,
+}
+
+/// An operation of the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A store.
+    Store,
+    /// A load; the number is the CPU's tag.
+    Load(u8),
+    /// A flush; the number is its cookie.
+    Flush(u16),
+}
+
+/// One operation as it was issued.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What it is.
+    pub what: What,
+    /// What should become of it.
+    pub fate: Fate,
+    /// Page of the session.
+    pub page: u8,
+    /// Data DWs.
+    pub dws: u8,
+    /// Byte enables of the first DW.
+    pub first_be: u8,
+    /// Byte enables of the last DW, 0 if it is the first.
+    pub last_be: u8,
+    /// Byte offset in the page, DW aligned.
+    pub offset: u16,
+    /// Its data are made of this number.
+    pub seed: u64,
+    /// Address on the wire, DW aligned.
+    pub wire: u64,
+    /// A report has named it.
+    pub reported: bool,
+    /// Its session began anew: nobody knows what became of it, and the application was told.
+    pub excused: bool,
+    /// A flush said that it was delivered.
+    pub promised: bool,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        4 * usize::from(self.dws)
+    }
+
+    fn end(&self) -> usize {
+        usize::from(self.offset) + self.bytes()
+    }
+
+    /// Byte enables of DW number `dw`.
+    fn enables(&self, dw: usize) -> u8 {
+        match dw {
+            0 => self.first_be,
+            _ if dw + 1 == usize::from(self.dws) => self.last_be,
+            _ => 0xF,
+        }
+    }
+
+    /// A store that must still arrive.
+    fn is_owed(&self) -> bool {
+        self.what == What::Store && !self.excused && !self.reported && self.fate == Fate::Deliver
+    }
+
+    /// fmt/type in reports.
+    fn op(&self) -> u8 {
+        match self.what {
+            What::Load(_) => FMT_MRD64,
+            _ => FMT_MWR64,
+        }
+    }
+
+    /// Whether `next` may have travelled in one frame with it.
+    fn joins(&self, next: &Self) -> bool {
+        self.what == What::Store
+            && next.what == What::Store
+            && self.page == next.page
+            && self.end() == usize::from(next.offset)
+    }
+}
+
+/// Fills `data` with the data of an operation.
+pub fn fill(seed: u64, data: &mut [u8]) {
+    let mut state = seed;
+    for chunk in data.chunks_mut(8) {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = state;
+        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^= word >> 31;
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// A DMA write at the receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// Page of the session.
+    pub page: usize,
+    /// Byte offset in the page, DW aligned.
+    pub offset: usize,
+    /// Byte enables of the first DW.
+    pub first_be: u8,
+    /// Byte enables of the last DW, 0 if it is the first.
+    pub last_be: u8,
+    /// The data.
+    pub data: &'a [u8],
+}
+
+impl Write<'_> {
+    fn enables(&self, dw: usize) -> u8 {
+        let dws = self.data.len() / 4;
+        match dw {
+            0 => self.first_be,
+            _ if dw + 1 == dws => self.last_be,
+            _ => 0xF,
+        }
+    }
+
+    /// Carries it out in the memory of its session.
+    pub fn apply(&self, memory: &mut [u8]) {
+        let place = &mut memory[self.page * PAGE + self.offset..][..self.data.len()];
+        for (index, (byte, new)) in place.iter_mut().zip(self.data).enumerate() {
+            if self.enables(index / 4) >> (index % 4) & 1 == 1 {
+                *byte = *new;
+            }
+        }
+    }
+
+    /// Whether the store is in this write, `from` bytes behind its start.
+    fn contains(&self, entry: &Entry, from: usize) -> bool {
+        if entry.what != What::Store
+            || usize::from(entry.page) != self.page
+            || usize::from(entry.offset) != self.offset + from
+            || from + entry.bytes() > self.data.len()
+        {
+            return false;
+        }
+        let mut data = [0; 256];
+        let data = &mut data[..entry.bytes()];
+        fill(entry.seed, data);
+        let got = &self.data[from..from + entry.bytes()];
+        (0..usize::from(entry.dws)).all(|dw| {
+            let enables = entry.enables(dw);
+            enables == self.enables(dw + from / 4)
+                && (0..4).all(|byte| {
+                    enables >> byte & 1 == 0 || data[4 * dw + byte] == got[4 * dw + byte]
+                })
+        })
+    }
+}
+
+/// Operations that are kept for the report of a failure.
+const HISTORY: usize = 12;
+/// Picoseconds after a session began anew during which reports of the time before may come.
+const DOUBT_PS: u64 = 100_000_000;
+
+/// What was counted on one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Stores that were issued.
+    pub stores: u64,
+    /// Stores that arrived.
+    pub delivered: u64,
+    /// DMA writes that they came in.
+    pub writes: u64,
+    /// Stores and loads that were refused and reported.
+    pub refused: u64,
+    /// Stores, loads and flushes of a peer that was lost or began anew.
+    pub excused: u64,
+    /// Flushes that succeeded.
+    pub flushed: u64,
+    /// Flushes that failed.
+    pub flush_failed: u64,
+}
+
+/// One session in one direction.
+#[derive(Debug, Default)]
+pub struct Stream {
+    pending: VecDeque<Entry>,
+    /// Refused operations that were passed in the stream before their report came.
+    unreported: VecDeque<Entry>,
+    /// The last operation that a report named or covered.
+    last_reported: Option<Entry>,
+    /// Wire addresses of loads that are refused since the last quiet moment: a load that is sent
+    /// again is reported again.
+    refused_loads: Vec<u64>,
+    /// Flushes without an answer.
+    flushes: VecDeque<u16>,
+    /// Number of the last report.
+    last_number: Option<u16>,
+    /// The session was told to begin anew, which may take until stores in front of it have gone:
+    /// numbers may go back once.
+    renewed: bool,
+    /// Until then reports may be of the time before the session began anew.
+    doubtful_until_ps: u64,
+    /// The last operations that ended, and how.
+    history: VecDeque<(Entry, &'static str)>,
+    merge: bool,
+    tally: Tally,
+}
+
+impl Stream {
+    /// A stream; with `merge` stores that follow each other may come as one.
+    pub fn new(merge: bool) -> Self {
+        Self {
+            merge,
+            ..Self::default()
+        }
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Operations whose end is not known.
+    pub fn open(&self) -> usize {
+        self.pending.len() + self.unreported.len() + self.flushes.len()
+    }
+
+    /// Writes an operation down.
+    pub fn issue(&mut self, entry: Entry) {
+        match entry.what {
+            What::Store => self.tally.stores += 1,
+            What::Flush(cookie) => self.flushes.push_back(cookie),
+            What::Load(_) if matches!(entry.fate, Fate::Refuse(_)) => {
+                self.refused_loads.push(entry.wire);
+            }
+            What::Load(_) => {}
+        }
+        self.pending.push_back(entry);
+    }
+
+    /// A DMA write of this session: the next stores. `shadow` is the session's memory as it should
+    /// be.
+    pub fn write(&mut self, write: &Write<'_>, shadow: &mut [u8]) -> Result<(), String> {
+        let mut from = 0;
+        let mut passed = 0;
+        self.tally.writes += 1;
+        while from < write.data.len() || from == 0 {
+            let Some(entry) = self.pending.front().copied() else {
+                return Err(format!(
+                    "a DMA write that nobody asked for, {from} bytes of it were expected: {}",
+                    show_write(write)
+                ));
+            };
+            let matches = !entry.reported && write.contains(&entry, from);
+            if matches && !matches!(entry.fate, Fate::Refuse(_)) {
+                let whole = from == 0 && entry.bytes() == write.data.len();
+                if !whole && !self.merge {
+                    return Err(format!(
+                        "two stores came as one: {}",
+                        self.show(write, &entry)
+                    ));
+                }
+                self.pending.pop_front();
+                self.tally.delivered += 1;
+                apply(&entry, shadow);
+                self.remember(entry, "arrived");
+                from += entry.bytes();
+                continue;
+            }
+            if from > 0 && !entry.excused {
+                return Err(format!(
+                    "a DMA write goes on behind {from} bytes with other than the next store: {}",
+                    self.show(write, &entry)
+                ));
+            }
+            passed += 1;
+            if entry.what == What::Store {
+                self.remember(entry, "passed");
+            }
+            match entry.fate {
+                _ if entry.excused => self.tally.excused += 1,
+                Fate::Deliver if entry.what == What::Store => {
+                    let kind = self.kind_of_disorder(write);
+                    return Err(format!("{kind}: {}", self.show(write, &entry)));
+                }
+                Fate::Deliver => {}
+                Fate::Refuse(_) | Fate::Either => self.pass_refused(entry),
+            }
+            self.pending.pop_front();
+            if passed > 100_000 {
+                return Err("the oracle runs in circles".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn kind_of_disorder(&self, write: &Write<'_>) -> &'static str {
+        let mut later = self.pending.iter().skip(1);
+        if later.any(|entry| write.contains(entry, 0)) {
+            "a store was left out or overtaken"
+        } else {
+            "a DMA write is not the next store of its session (again, altered, or of nobody)"
+        }
+    }
+
+    /// A refused operation is passed in the stream.
+    fn pass_refused(&mut self, entry: Entry) {
+        if entry.what == What::Store || matches!(entry.what, What::Load(_)) {
+            if entry.reported {
+                self.last_reported = Some(entry);
+            } else {
+                self.unreported.push_back(entry);
+            }
+        }
+    }
+
+    fn remember(&mut self, entry: Entry, how: &'static str) {
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((entry, how));
+    }
+
+    /// The NIC reported that an operation was refused.
+    pub fn report(
+        &mut self,
+        now_ps: u64,
+        code: u8,
+        op: u8,
+        number: u16,
+        wire: u64,
+    ) -> Result<(), String> {
+        let show = format!("event {code} about {op:#04x} number {number} at {wire:#x}");
+        let doubtful = now_ps < self.doubtful_until_ps;
+        let backwards = self
+            .last_number
+            .is_some_and(|last| number.wrapping_sub(last) as i16 <= 0);
+        if backwards && self.renewed {
+            self.renewed = false;
+        } else if backwards && !doubtful {
+            let last = self.last_number.unwrap_or(0);
+            return Err(format!("{show}, after one about number {last}"));
+        }
+        if !doubtful {
+            self.last_number = Some(number);
+        }
+        let named = |entry: &Entry| {
+            let fate = match entry.fate {
+                Fate::Refuse(expected) => expected == code,
+                Fate::Either => true,
+                Fate::Deliver => false,
+            };
+            fate && !entry.reported && entry.wire == wire && entry.op() == op
+        };
+        // Those that were passed before it are in front.
+        if let Some(at) = self.unreported.iter().position(&named) {
+            for entry in self.unreported.drain(..at).collect::<Vec<_>>() {
+                self.cover(&entry)?;
+            }
+            self.last_reported = self.unreported.pop_front();
+        } else if let Some(at) = self.pending.iter().position(&named) {
+            for entry in self.unreported.drain(..).collect::<Vec<_>>() {
+                self.cover(&entry)?;
+            }
+            self.pending[at].reported = true;
+        } else if doubtful || op == FMT_MRD64 && self.refused_loads.contains(&wire) {
+            return Ok(());
+        } else {
+            let mut text = format!("{show}: there was no such operation to be refused");
+            for entry in self.pending.iter().filter(|entry| entry.wire == wire) {
+                text += &format!("\n  waits: {}", show_entry(entry));
+            }
+            self.show_history(&mut text);
+            return Err(text);
+        }
+        self.tally.refused += 1;
+        Ok(())
+    }
+
+    fn show_history(&self, text: &mut String) {
+        for (entry, how) in &self.history {
+            *text += &format!("\n  {how}: {}", show_entry(entry));
+        }
+    }
+
+    /// A refused operation without a report of its own must have travelled behind one with.
+    fn cover(&mut self, entry: &Entry) -> Result<(), String> {
+        let covered = self.merge
+            && self
+                .last_reported
+                .as_ref()
+                .is_some_and(|last| last.joins(entry));
+        if entry.excused {
+            self.tally.excused += 1;
+            return Ok(());
+        }
+        if !covered {
+            return Err(format!(
+                "a refused operation was not reported: {}",
+                show_entry(entry)
+            ));
+        }
+        self.last_reported = Some(*entry);
+        self.tally.refused += 1;
+        Ok(())
+    }
+
+    /// The NIC said that a flush succeeded. What is before it must have arrived, or be among the
+    /// `under_way` operations that the receiver's slots hold.
+    pub fn flushed(&mut self, cookie: u16, under_way: usize) -> Result<(), String> {
+        if self.flushes.front() != Some(&cookie) {
+            return Err(format!(
+                "flush {cookie:#x} succeeded, but the next one is {:x?}",
+                self.flushes.front()
+            ));
+        }
+        self.flushes.pop_front();
+        self.tally.flushed += 1;
+        let at = self
+            .pending
+            .iter()
+            .position(|e| e.what == What::Flush(cookie));
+        let Some(at) = at else { return Ok(()) };
+        let mut missing = 0;
+        for entry in self.pending.iter_mut().take(at) {
+            if entry.is_owed() {
+                entry.promised = true;
+                missing += 1;
+            }
+        }
+        if missing > under_way {
+            return Err(format!(
+                "flush {cookie:#x} succeeded, but {missing} stores before it have not arrived"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The NIC said that a flush failed.
+    pub fn flush_failed(&mut self, cookie: u16) -> Result<(), String> {
+        let at = self.flushes.iter().position(|flush| *flush == cookie);
+        let Some(at) = at else {
+            return Err(format!("flush {cookie:#x} failed, but nobody asked for it"));
+        };
+        self.flushes.remove(at);
+        self.tally.flush_failed += 1;
+        Ok(())
+    }
+
+    /// The session begins anew: what is open may or may not have happened, but for what a flush
+    /// has promised, unless the receiver itself begins anew.
+    pub fn excuse(&mut self, now_ps: u64, receiver_too: bool) {
+        for entry in self.pending.iter_mut().chain(&mut self.unreported) {
+            entry.excused |= receiver_too || !entry.promised;
+        }
+        self.doubtful_until_ps = now_ps + DOUBT_PS;
+        self.last_number = None;
+        self.renewed = true;
+    }
+
+    /// Flushes need no answer any more: the NIC itself began anew.
+    pub fn forget_flushes(&mut self) {
+        self.tally.excused += self.flushes.len() as u64;
+        self.flushes.clear();
+    }
+
+    /// Forgets everything that is open.
+    pub fn abandon(&mut self) {
+        self.tally.excused += self.open() as u64;
+        self.pending.clear();
+        self.unreported.clear();
+        self.flushes.clear();
+        self.refused_loads.clear();
+        self.last_number = None;
+        self.last_reported = None;
+    }
+
+    /// A load was carried out at the receiver: all stores before it must have arrived.
+    pub fn load_served(&self, tag: u8) -> Result<(), String> {
+        let this = |entry: &Entry| entry.what == What::Load(tag);
+        let Some(at) = self.pending.iter().rposition(this) else {
+            return Ok(());
+        };
+        let mut before = self.pending.iter().take(at);
+        match before.find(|entry| entry.is_owed()) {
+            None => Ok(()),
+            Some(entry) => Err(format!(
+                "a load was served before an earlier store: {}",
+                show_entry(entry)
+            )),
+        }
+    }
+
+    /// Nothing moves any more: everything must have ended.
+    pub fn settle(&mut self) -> Result<(), String> {
+        while let Some(entry) = self.pending.pop_front() {
+            match entry.fate {
+                _ if entry.excused => self.tally.excused += 1,
+                Fate::Deliver if entry.what == What::Store => {
+                    return Err(format!(
+                        "a store never arrived and nobody reported it ({} operations behind it): {}",
+                        self.pending.len(),
+                        show_entry(&entry)
+                    ));
+                }
+                Fate::Deliver => {}
+                Fate::Refuse(_) | Fate::Either => self.pass_refused(entry),
+            }
+        }
+        for entry in self.unreported.drain(..).collect::<Vec<_>>() {
+            self.cover(&entry)?;
+        }
+        if let Some(cookie) = self.flushes.front() {
+            return Err(format!("flush {cookie:#x} was never answered"));
+        }
+        self.refused_loads.clear();
+        Ok(())
+    }
+
+    /// Operations that wait for something other than the end of refused ones.
+    pub fn waits(&self) -> bool {
+        !self.flushes.is_empty() || self.pending.iter().any(Entry::is_owed)
+    }
+
+    fn show(&self, write: &Write<'_>, entry: &Entry) -> String {
+        let mut text = format!(
+            "{}\n  the next of {} operations is {}",
+            show_write(write),
+            self.pending.len(),
+            show_entry(entry)
+        );
+        for other in self
+            .pending
+            .iter()
+            .skip(1)
+            .filter(|other| write.contains(other, 0))
+        {
+            text += &format!("\n  this one waits: {}", show_entry(other));
+        }
+        self.show_history(&mut text);
+        text
+    }
+}
+
+fn apply(entry: &Entry, shadow: &mut [u8]) {
+    let mut data = [0; 256];
+    let data = &mut data[..entry.bytes()];
+    fill(entry.seed, data);
+    let at = usize::from(entry.page) * PAGE + usize::from(entry.offset);
+    let memory = &mut shadow[at..at + data.len()];
+    for dw in 0..usize::from(entry.dws) {
+        let enables = entry.enables(dw);
+        for byte in 0..4 {
+            if enables >> byte & 1 == 1 {
+                memory[4 * dw + byte] = data[4 * dw + byte];
+            }
+        }
+    }
+}
+
+fn show_write(write: &Write<'_>) -> String {
+    format!(
+        "DMA write of {} bytes to page {} offset {:#x}, enables {:x}/{:x}, data {:02x?}..",
+        write.data.len(),
+        write.page,
+        write.offset,
+        write.first_be,
+        write.last_be,
+        &write.data[..write.data.len().min(8)]
+    )
+}
+
+fn show_entry(entry: &Entry) -> String {
+    let mut data = [0; 256];
+    let data = &mut data[..entry.bytes()];
+    fill(entry.seed, data);
+    format!(
+        "{:?} of {} bytes at page {} offset {:#x} (wire {:#x}), enables {:x}/{:x}, data {:02x?}.., {:?}{}{}",
+        entry.what,
+        data.len(),
+        entry.page,
+        entry.offset,
+        entry.wire,
+        entry.first_be,
+        entry.last_be,
+        &data[..data.len().min(8)],
+        entry.fate,
+        if entry.reported { ", reported" } else { "" },
+        if entry.excused { ", excused" } else { "" },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(index: u16, fate: Fate) -> Entry {
+        Entry {
+            what: What::Store,
+            fate,
+            page: 0,
+            dws: 2,
+            first_be: 0xF,
+            last_be: 0xF,
+            offset: 8 * index,
+            seed: u64::from(index),
+            wire: u64::from(8 * index),
+            reported: false,
+            excused: false,
+            promised: false,
+        }
+    }
+
+    struct Bed {
+        stream: Stream,
+        shadow: Vec<u8>,
+    }
+
+    impl Bed {
+        fn new(merge: bool, fates: &[Fate]) -> Self {
+            let mut stream = Stream::new(merge);
+            for (index, fate) in (0..).zip(fates) {
+                stream.issue(store(index, *fate));
+            }
+            Self {
+                stream,
+                shadow: vec![0; PAGE],
+            }
+        }
+
+        fn write(&mut self, indices: &[u16]) -> Result<(), String> {
+            let mut data = Vec::new();
+            for index in indices {
+                let mut eight = [0; 8];
+                fill(u64::from(*index), &mut eight);
+                data.extend_from_slice(&eight);
+            }
+            let write = Write {
+                page: 0,
+                offset: 8 * usize::from(indices[0]),
+                first_be: 0xF,
+                last_be: 0xF,
+                data: &data,
+            };
+            self.stream.write(&write, &mut self.shadow)
+        }
+    }
+
+    const D: Fate = Fate::Deliver;
+    const R: Fate = Fate::Refuse(3);
+
+    #[test]
+    fn order_is_order() {
+        let mut good = Bed::new(false, &[D, D, D]);
+        for index in 0..3 {
+            good.write(&[index]).expect("in order");
+        }
+        good.stream.settle().expect("all arrived");
+        let swapped = Bed::new(false, &[D, D, D]).write(&[1]);
+        assert!(swapped.unwrap_err().contains("left out or overtaken"));
+        let mut again = Bed::new(false, &[D, D]);
+        again.write(&[0]).expect("in order");
+        assert!(again.write(&[0]).unwrap_err().contains("again"));
+        let mut missing = Bed::new(false, &[D, D]);
+        missing.write(&[0]).expect("in order");
+        assert!(
+            missing
+                .stream
+                .settle()
+                .unwrap_err()
+                .contains("never arrived")
+        );
+    }
+
+    #[test]
+    fn merged_stores_are_their_concatenation() {
+        let mut good = Bed::new(true, &[D, D, D]);
+        good.write(&[0, 1]).expect("two as one");
+        good.write(&[2]).expect("in order");
+        good.stream.settle().expect("all arrived");
+        assert!(Bed::new(false, &[D, D]).write(&[0, 1]).is_err());
+        assert!(Bed::new(true, &[D, D, D]).write(&[0, 2]).is_err());
+        assert!(Bed::new(true, &[D]).write(&[0, 1]).is_err());
+    }
+
+    #[test]
+    fn refusals_are_reported_once() {
+        let mut bed = Bed::new(false, &[D, R, D]);
+        bed.write(&[0]).expect("in order");
+        bed.stream.report(0, 3, FMT_MWR64, 1, 8).expect("refused");
+        bed.write(&[2]).expect("in order");
+        bed.stream.settle().expect("all ended");
+        assert!(bed.stream.report(0, 3, FMT_MWR64, 1, 8).is_err());
+
+        let mut bed = Bed::new(false, &[D, R, D]);
+        bed.write(&[0]).expect("in order");
+        bed.write(&[2]).expect("the report may come later");
+        let silent = bed.stream.settle();
+        assert!(silent.unwrap_err().contains("was not reported"));
+
+        let mut bed = Bed::new(false, &[D, R]);
+        assert!(bed.stream.report(0, 1, FMT_MWR64, 1, 8).is_err());
+        assert!(bed.stream.report(0, 3, FMT_MWR64, 1, 0).is_err());
+        bed.write(&[0]).expect("in order");
+        assert!(bed.write(&[1]).is_err(), "a refused store must not arrive");
+    }
+
+    #[test]
+    fn a_report_covers_what_travelled_with_it() {
+        let mut bed = Bed::new(true, &[R, R, D]);
+        bed.stream.report(0, 3, FMT_MWR64, 1, 0).expect("refused");
+        bed.write(&[2]).expect("in order");
+        bed.stream.settle().expect("the second travelled with it");
+        let mut bed = Bed::new(false, &[R, R, D]);
+        bed.stream.report(0, 3, FMT_MWR64, 1, 0).expect("refused");
+        bed.write(&[2]).expect("in order");
+        assert!(bed.stream.settle().is_err());
+    }
+
+    #[test]
+    fn revoked_regions_let_either_happen() {
+        let mut bed = Bed::new(false, &[Fate::Either, Fate::Either, D]);
+        bed.write(&[0]).expect("still given");
+        bed.write(&[2]).expect("the second was refused");
+        assert!(bed.stream.settle().is_err(), "and not reported");
+        let mut bed = Bed::new(false, &[Fate::Either, Fate::Either, D]);
+        bed.write(&[0]).expect("still given");
+        bed.stream.report(0, 1, FMT_MWR64, 7, 8).expect("refused");
+        bed.write(&[2]).expect("in order");
+        bed.stream.settle().expect("all ended");
+    }
+
+    #[test]
+    fn what_is_excused_may_vanish_but_not_come_twice() {
+        let mut bed = Bed::new(false, &[D, D, D]);
+        bed.write(&[0]).expect("in order");
+        bed.stream.excuse(0, false);
+        bed.stream.issue(store(3, D));
+        bed.write(&[2]).expect("one vanished");
+        assert!(bed.write(&[1]).is_err(), "it is gone");
+        let mut bed = Bed::new(false, &[D, D]);
+        bed.stream.excuse(0, false);
+        bed.stream.issue(store(3, D));
+        bed.write(&[3]).expect("two vanished");
+        bed.stream.settle().expect("all ended");
+    }
+
+    #[test]
+    fn flushes_come_after_their_stores() {
+        let mut bed = Bed::new(false, &[D, D]);
+        bed.stream.issue(Entry {
+            what: What::Flush(5),
+            ..store(9, D)
+        });
+        assert!(bed.stream.flushed(5, 1).is_err());
+        let mut bed = Bed::new(false, &[D]);
+        bed.stream.issue(Entry {
+            what: What::Flush(5),
+            ..store(9, D)
+        });
+        bed.write(&[0]).expect("in order");
+        assert!(bed.stream.flushed(6, 0).is_err());
+        bed.stream.flushed(5, 0).expect("all arrived");
+        bed.stream.settle().expect("all ended");
+    }
+}

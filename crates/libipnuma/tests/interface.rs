@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The C interface from outside: C programs, compiled against the header and the library as a user would.
+
+#[path = "header/generate.rs"]
+mod generate;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Builds the library as these tests were built, and says where it is: cargo does not build a cdylib for tests.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let executable = std::env::current_exe().expect("this test has a name");
+        let directory = executable
+            .parent()
+            .and_then(Path::parent)
+            .expect("tests are in target/PROFILE/deps");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "libipnuma",
+            "--lib",
+        ]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.env("CARGO_TARGET_DIR", directory.parent().expect("target"));
+        if directory.ends_with("release") {
+            cargo.arg("--release");
+        }
+        run(&mut cargo);
+        directory.to_owned()
+    })
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    passed(&format!("{command:?}"), &output)
+}
+
+fn passed(what: &str, output: &Output) -> String {
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{out}{err}",
+        output.status
+    );
+    out.into_owned()
+}
+
+fn daemon(directory: &Path) -> daemon::Running {
+    let options = daemon::Options {
+        socket: directory.join("daemon.sock"),
+        ..daemon::Options::default()
+    };
+    daemon::spawn(options).expect("the daemon starts")
+}
+
+/// Installs the library below `directory`.
+fn install(directory: &Path) -> PathBuf {
+    let prefix = directory.join("usr");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/install-libipnuma");
+    run(Command::new(script)
+        .arg("--prefix")
+        .arg(&prefix)
+        .arg("--built")
+        .arg(built()));
+    prefix
+}
+
+/// Whether a line of the header is no comment.
+fn is_code(line: &str) -> bool {
+    !line.trim_start().starts_with("//") && !line.starts_with(" *")
+}
+
+fn functions() -> Vec<String> {
+    let header = generate::header();
+    let declared = header
+        .lines()
+        .filter(|line| is_code(line))
+        .filter_map(|line| {
+            let before = line.split_once('(')?.0;
+            let name = before.rsplit([' ', '*']).next()?;
+            name.starts_with("ipn_").then(|| name.to_owned())
+        });
+    let names: Vec<_> = declared.collect();
+    assert!(names.len() > 35, "{names:?}");
+    names
+}
+
+#[test]
+fn the_header_is_what_the_sources_say() {
+    let committed = std::fs::read_to_string(generate::path()).expect("the header is there");
+    assert!(
+        committed == generate::header(),
+        "include/ipnuma.h is old: cargo run -p libipnuma --example header -- --write"
+    );
+}
+
+#[test]
+fn every_function_is_documented_as_a_man_page() {
+    let header = generate::header();
+    let lines: Vec<_> = header.lines().collect();
+    for name in functions() {
+        let at = lines
+            .iter()
+            .position(|line| is_code(line) && line.contains(&format!("{name}(")))
+            .expect("it is declared");
+        let page: Vec<_> = lines[..at]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with("//"))
+            .copied()
+            .collect();
+        for section in ["RETURN", "ERRORS", "THREADS", "EXAMPLE"] {
+            assert!(
+                page.contains(&format!("// {section}").as_str()),
+                "{name} says nothing about {section}"
+            );
+        }
+        let described = page.contains(&"// DESCRIPTION") || page.contains(&"// UNITS");
+        assert!(described, "{name} has no description");
+        let example = page
+            .iter()
+            .take_while(|line| **line != "// EXAMPLE")
+            .any(|line| line.contains(&name));
+        assert!(example, "the example of {name} does not use it");
+    }
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let library = built().join("libipnuma.so");
+    let listed = run(Command::new("nm")
+        .args(["--dynamic", "--defined-only", "--format=posix"])
+        .arg(&library));
+    let mut exported: Vec<_> = listed
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect();
+    let mut declared = functions();
+    exported.sort();
+    declared.sort();
+    assert_eq!(exported, declared);
+    let headers = run(Command::new("objdump").arg("-p").arg(&library));
+    assert!(
+        headers
+            .lines()
+            .any(|line| line.split_whitespace().eq(["SONAME", "libipnuma.so.0"])),
+        "{headers}"
+    );
+}
+
+#[test]
+fn every_function_checks_its_arguments() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/arguments.c");
+    let text = std::fs::read_to_string(&source).expect("the program is there");
+    for name in functions() {
+        assert!(
+            text.contains(&format!("{name}(")),
+            "arguments.c does not try {name}"
+        );
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let daemon = daemon(directory.path());
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    for (compiler, language, library) in [
+        ("cc", "-std=c11", "shared"),
+        ("c++", "-std=c++17", "shared"),
+        ("cc", "-std=c11", "static"),
+    ] {
+        let program = directory.path().join(format!("{compiler}-{library}"));
+        let mut compile = Command::new(compiler);
+        compile.args([language, "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+        if compiler == "c++" {
+            compile.args(["-x", "c++"]);
+        }
+        compile
+            .arg("-I")
+            .arg(&include)
+            .arg(&source)
+            .args(["-x", "none", "-o"])
+            .arg(&program);
+        match library {
+            "static" => compile.arg(built().join("libipnuma.a")).args([
+                "-lgcc_s",
+                "-lpthread",
+                "-lm",
+                "-ldl",
+            ]),
+            _ => compile.arg("-L").arg(built()).arg("-lipnuma"),
+        };
+        run(&mut compile);
+        // The shared library is asked for by its soname.
+        let soname = directory.path().join("libipnuma.so.0");
+        if !soname.exists() {
+            std::os::unix::fs::symlink(built().join("libipnuma.so"), &soname).expect("a link");
+        }
+        let out = run(Command::new(&program)
+            .arg(daemon.socket())
+            .env("LD_LIBRARY_PATH", directory.path())
+            .env("IPNUMA_CONFIG", "/dev/null")
+            .env_remove("IPNUMA_BACKEND"));
+        assert_eq!(out, "all as documented\n", "{compiler} {library}");
+    }
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the two sides of an example.
+fn pair(daemon: &daemon::Running, libraries: &Path, sides: [&[String]; 2]) -> [String; 2] {
+    let start = |side: &[String]| {
+        let mut command = Command::new(&side[0]);
+        command
+            .args(&side[1..])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .stdin(Stdio::null());
+        command
+            .env("IPNUMA_DAEMON", daemon.socket())
+            .env("LD_LIBRARY_PATH", libraries);
+        command
+            .env("IPNUMA_CONFIG", "/dev/null")
+            .env_remove("IPNUMA_BACKEND");
+        Running(command.spawn().expect("the example starts"))
+    };
+    let mut running = sides.map(start);
+    running.each_mut().map(|side| {
+        let mut out = String::new();
+        let mut pipe = side.0.stdout.take().expect("piped");
+        std::io::Read::read_to_string(&mut pipe, &mut out).expect("text");
+        let status = side.0.wait().expect("it ends");
+        assert!(status.success(), "{status}: {out}");
+        out
+    })
+}
+
+/// Runs all examples of a directory.
+fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
+    let shared = tempfile::tempdir().expect("a directory");
+    let name = |name: &str| examples.join(name).display().to_string();
+    let file = |name: &str| shared.path().join(name).display().to_string();
+    let sides = |program: &str, first: &str, second: &str, place: &str, count: &str| {
+        let start = |side: &str| [name(program), side.into(), place.into(), count.into()];
+        pair(daemon, libraries, [&start(first), &start(second)])
+    };
+    let here = shared.path().display().to_string();
+    let out = sides("pingpong", "pong", "ping", &here, "2000");
+    assert!(out[1].starts_with("2000 round trips: median "), "{out:?}");
+    let out = sides("kvpush", "reader", "writer", &file("table"), "20000");
+    assert!(out[0].contains("gets, all whole"), "{out:?}");
+    assert_eq!(out[1], "20000 writes pushed\n");
+    let out = sides("ring", "receive", "send", &file("messages"), "20000");
+    assert!(out[0].starts_with("20000 messages of "), "{out:?}");
+    assert_eq!(out[1], "20000 messages sent\n");
+}
+
+#[test]
+fn installed_c_examples_run_as_two_processes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/c");
+    run(Command::new("make")
+        .arg("-C")
+        .arg(&sources)
+        .arg(format!("OUT={}", directory.path().display()))
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    let daemon = daemon(directory.path());
+    examples(&daemon, &prefix.join("lib"), directory.path());
+}

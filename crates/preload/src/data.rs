@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls that move data.
+
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec,
+};
+use rustix::io::Errno;
+use socket::calls;
+use socket::object::Object;
+use socket::table;
+
+use crate::next::next;
+use crate::{answer, set_errno};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    if table::known(fd) {
+        if count == 0
+            && table::get(fd).is_some_and(|description| description.object().stream().is_some())
+        {
+            return 0;
+        }
+        // SAFETY: as read(2).
+        if let Some(result) = unsafe { calls::receive(fd, buffer, count, 0) } {
+            return answer(result);
+        }
+    }
+    next!(read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    room: size_t,
+) -> ssize_t {
+    check(count, room);
+    // SAFETY: as read(2).
+    unsafe { read(fd, buffer, count) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as recv(2).
+    if let Some(result) = unsafe { calls::receive(fd, buffer, count, flags) } {
+        return answer(result);
+    }
+    next!(recv(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    check(count, room);
+    // SAFETY: as recv(2).
+    unsafe { recv(fd, buffer, count, flags) }
+}
+
+/// What the fortified functions do when a buffer is too small for what is asked.
+fn check(count: size_t, room: size_t) {
+    if count > room {
+        unsafe extern "C" {
+            fn __chk_fail() -> !;
+        }
+        // SAFETY: ends the program, as the C library's function would.
+        unsafe { __chk_fail() }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        let mut part = iovec {
+            iov_base: buffer,
+            iov_len: count,
+        };
+        let mut message = calls::header(&mut part, 1);
+        if !name.is_null() && !length.is_null() {
+            message.msg_name = name.cast();
+            // SAFETY: as recvfrom(2).
+            message.msg_namelen = unsafe { *length };
+        }
+        // SAFETY: as recvfrom(2).
+        if let Some(result) =
+            unsafe { calls::receive_message(fd, &description, &mut message, flags) }
+        {
+            if !name.is_null() && !length.is_null() && result.is_ok() {
+                // SAFETY: as recvfrom(2).
+                unsafe { *length = message.msg_namelen };
+            }
+            return answer(result);
+        }
+    }
+    next!(recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, name: *mut sockaddr, length: *mut socklen_t) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    count: size_t,
+    room: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    check(count, room);
+    // SAFETY: as recvfrom(2).
+    unsafe { recvfrom(fd, buffer, count, flags, name, length) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        // SAFETY: as recvmsg(2).
+        if let Some(result) =
+            unsafe { calls::receive_message(fd, &description, &mut *message, flags) }
+        {
+            return answer(result);
+        }
+    }
+    let result = next!(recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t);
+    // SAFETY: the call has filled it in.
+    unsafe {
+        if result >= 0 && (*message).msg_controllen >= size_of::<libc::cmsghdr>() {
+            socket::inherit::received(&*message);
+        }
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        if count < 0 || count as usize > calls::MAX_BUFFERS {
+            return answer(Err(Errno::INVAL));
+        }
+        // SAFETY: as readv(2).
+        if unsafe { nothing(&description, parts, count as usize) } {
+            return 0;
+        }
+        let mut message = calls::header(parts.cast_mut(), count as usize);
+        // SAFETY: as readv(2).
+        if let Some(result) = unsafe { calls::receive_message(fd, &description, &mut message, 0) } {
+            return answer(result);
+        }
+    }
+    next!(readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: as write(2).
+    if let Some(result) = unsafe { calls::send(fd, buffer, count, 0) } {
+        return answer(result);
+    }
+    next!(write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(
+    fd: c_int,
+    buffer: *const c_void,
+    count: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as send(2).
+    if let Some(result) = unsafe { calls::send(fd, buffer, count, flags) } {
+        return answer(result);
+    }
+    next!(send(fd: c_int, buffer: *const c_void, count: size_t, flags: c_int) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    count: size_t,
+    flags: c_int,
+    name: *const sockaddr,
+    length: socklen_t,
+) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        let mut part = iovec {
+            iov_base: buffer.cast_mut(),
+            iov_len: count,
+        };
+        let mut message = calls::header(&mut part, 1);
+        message.msg_name = name.cast_mut().cast();
+        message.msg_namelen = if name.is_null() { 0 } else { length };
+        // SAFETY: as sendto(2).
+        if let Some(result) = unsafe { calls::send_message(fd, &description, &message, flags) } {
+            return answer(result);
+        }
+    }
+    next!(sendto(fd: c_int, buffer: *const c_void, count: size_t, flags: c_int, name: *const sockaddr, length: socklen_t) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        // SAFETY: as sendmsg(2).
+        if let Some(result) = unsafe { calls::send_message(fd, &description, &*message, flags) } {
+            return answer(result);
+        }
+    }
+    // SAFETY: as sendmsg(2).
+    let rights = unsafe { message.as_ref() }
+        .is_some_and(|message| message.msg_controllen >= size_of::<libc::cmsghdr>());
+    if rights {
+        // SAFETY: as sendmsg(2).
+        unsafe { socket::inherit::sending(&*message, true) };
+    }
+    let result = next!(sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t);
+    if rights && result < 0 {
+        // SAFETY: as sendmsg(2).
+        unsafe { socket::inherit::sending(&*message, false) };
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if let Some(description) = table::get(fd) {
+        if count < 0 || count as usize > calls::MAX_BUFFERS {
+            return answer(Err(Errno::INVAL));
+        }
+        // SAFETY: as writev(2).
+        if unsafe { nothing(&description, parts, count as usize) } {
+            return 0;
+        }
+        let message = calls::header(parts.cast_mut(), count as usize);
+        // SAFETY: as writev(2).
+        if let Some(result) = unsafe { calls::send_message(fd, &description, &message, 0) } {
+            return answer(result);
+        }
+    }
+    next!(writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    let Some(description) = table::get(fd) else {
+        return next!(recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int);
+    };
+    // SAFETY: as recvmmsg(2).
+    let limit = unsafe { timeout.as_ref() }.map(|time| {
+        let limit = std::time::Duration::from_secs(time.tv_sec.max(0) as u64)
+            + std::time::Duration::from_nanos(time.tv_nsec.max(0) as u64);
+        socket::wait::Deadline::after(limit)
+    });
+    let mut done = 0;
+    let mut how = flags & !libc::MSG_WAITFORONE;
+    while done < count {
+        // SAFETY: as recvmmsg(2).
+        let entry = unsafe { &mut *messages.add(done as usize) };
+        // SAFETY: as recvmmsg(2).
+        let result = match unsafe {
+            calls::receive_message(fd, &description, &mut entry.msg_hdr, how)
+        } {
+            Some(result) => result,
+            // The kernel's socket: all of it, if nothing was received yet.
+            None if done == 0 => {
+                return next!(recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int);
+            }
+            None => break,
+        };
+        match result {
+            Ok(bytes) => {
+                entry.msg_len = bytes as c_uint;
+                done += 1;
+                if flags & libc::MSG_WAITFORONE != 0 {
+                    how |= libc::MSG_DONTWAIT;
+                }
+                let stream_over = bytes == 0 && description.object().stream().is_some();
+                if stream_over || limit.is_some_and(socket::wait::Deadline::passed) {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(error) => return answer(Err(error)) as c_int,
+        }
+    }
+    done as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    let Some(description) = table::get(fd) else {
+        return next!(sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int);
+    };
+    let mut done = 0;
+    while done < count.min(1024) {
+        // SAFETY: as sendmmsg(2).
+        let entry = unsafe { &mut *messages.add(done as usize) };
+        // SAFETY: as sendmmsg(2).
+        let result = match unsafe { calls::send_message(fd, &description, &entry.msg_hdr, flags) } {
+            Some(result) => result,
+            // This one is the kernel's.
+            None => match unsafe { sendmsg(fd, &entry.msg_hdr, flags) } {
+                -1 if done > 0 => break,
+                -1 => return -1,
+                bytes => Ok(bytes as usize),
+            },
+        };
+        match result {
+            Ok(bytes) => entry.msg_len = bytes as c_uint,
+            Err(_) if done > 0 => break,
+            Err(error) => return answer(Err(error)) as c_int,
+        }
+        done += 1;
+    }
+    done as c_int
+}
+
+/// Bytes of a file on their way to a socket.
+const PIECE: usize = 32768;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile(
+    out: c_int,
+    file: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    match accelerated(out) {
+        // SAFETY: as sendfile(2).
+        Some(description) => unsafe { copy_file(out, &description, file, offset, count) },
+        None if accelerated(file).is_some() => answer(Err(Errno::INVAL)),
+        None => {
+            next!(sendfile(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile64(
+    out: c_int,
+    file: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    match accelerated(out) {
+        // SAFETY: as sendfile(2).
+        Some(description) => unsafe { copy_file(out, &description, file, offset, count) },
+        None if accelerated(file).is_some() => answer(Err(Errno::INVAL)),
+        None => {
+            next!(sendfile64(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t)
+        }
+    }
+}
+
+/// The description of an accelerated connection.
+fn accelerated(fd: c_int) -> Option<table::Ref> {
+    let description = table::get(fd)?;
+    match description.object() {
+        Object::Stream(stream) if stream.settle(fd) => Some(description),
+        _ => None,
+    }
+}
+
+unsafe fn copy_file(
+    out: c_int,
+    description: &table::Description,
+    file: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    let Some(stream) = description.object().stream() else {
+        return answer(Err(Errno::BADF));
+    };
+    let mut buffer = [0u8; PIECE];
+    let mut done = 0;
+    while done < count {
+        let piece = PIECE.min(count - done);
+        // Read where the file stands without moving it, for not all of it may find room.
+        // SAFETY: as sendfile(2).
+        let place = if offset.is_null() {
+            unsafe { libc::lseek64(file, 0, libc::SEEK_CUR) }
+        } else {
+            unsafe { *offset }
+        };
+        if place < 0 {
+            // A pipe or a socket has no place.
+            return answer(Err(Errno::INVAL));
+        }
+        // SAFETY: the buffer has room.
+        let had = unsafe { libc::pread64(file, buffer.as_mut_ptr().cast(), piece, place) };
+        if had < 0 {
+            // SAFETY: the calling thread's errno.
+            if unsafe { *libc::__errno_location() } == libc::ESPIPE {
+                set_errno(libc::EINVAL);
+            }
+            return if done > 0 { done as ssize_t } else { -1 };
+        }
+        if had == 0 {
+            break;
+        }
+        let part = iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: had as usize,
+        };
+        // SAFETY: the buffer is filled that far.
+        match unsafe { stream.send(out, description, std::slice::from_ref(&part), 0) } {
+            Ok(sent) => {
+                done += sent;
+                // SAFETY: as sendfile(2).
+                unsafe {
+                    if offset.is_null() {
+                        libc::lseek64(file, place + sent as i64, libc::SEEK_SET);
+                    } else {
+                        *offset = place + sent as i64;
+                    }
+                }
+                if sent < had as usize {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(error) => return answer(Err(error)),
+        }
+    }
+    done as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn splice(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    count: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let Some(description) = accelerated(to).or_else(|| accelerated(from)) else {
+        return next!(splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, count: size_t, flags: c_uint) -> ssize_t);
+    };
+    if !from_offset.is_null() || !to_offset.is_null() {
+        set_errno(libc::ESPIPE);
+        return -1;
+    }
+    let Some(stream) = description.object().stream() else {
+        return answer(Err(Errno::BADF));
+    };
+    let mut buffer = [0u8; PIECE];
+    let piece = PIECE.min(count);
+    let how = if flags & libc::SPLICE_F_NONBLOCK != 0 {
+        libc::MSG_DONTWAIT
+    } else {
+        0
+    };
+    if accelerated(to).is_some() {
+        // SAFETY: the buffer has room. What is read from a pipe must be sent, so this waits for room.
+        let had = unsafe { libc::read(from, buffer.as_mut_ptr().cast(), piece.min(16384)) };
+        if had <= 0 {
+            return had;
+        }
+        let mut sent = 0;
+        while sent < had as usize {
+            // SAFETY: inside of the buffer.
+            let part = iovec {
+                iov_base: unsafe { buffer.as_mut_ptr().add(sent) }.cast(),
+                iov_len: had as usize - sent,
+            };
+            // SAFETY: the buffer is filled that far.
+            match unsafe { stream.send(to, &description, std::slice::from_ref(&part), 0) } {
+                Ok(more) => sent += more,
+                Err(Errno::AGAIN) => {
+                    let _ = socket::wait::wait_one(
+                        to,
+                        &description,
+                        stream,
+                        socket::ready::Events::OUT,
+                        None,
+                    );
+                }
+                Err(error) if sent == 0 => return answer(Err(error)),
+                Err(_) => break,
+            }
+        }
+        return sent as ssize_t;
+    }
+    // From the socket into a pipe: a pipe takes 4096 bytes at once or not at all.
+    let part = iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: piece.min(4096),
+    };
+    // SAFETY: the buffer has room.
+    match unsafe { stream.receive(from, &description, std::slice::from_ref(&part), how) } {
+        // SAFETY: the buffer is filled that far.
+        Ok(had) if had > 0 => unsafe { libc::write(to, buffer.as_ptr().cast(), had) },
+        result => answer(result),
+    }
+}
+
+/// Whether a connection is to move no bytes at all: readv and writev of nothing give 0 whatever the connection's state.
+unsafe fn nothing(description: &table::Description, parts: *const iovec, count: usize) -> bool {
+    // SAFETY: as readv(2) says of the buffers.
+    description.object().stream().is_some()
+        && (0..count).all(|index| unsafe { (*parts.add(index)).iov_len == 0 })
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process's own life: start, fork and end.
+
+use socket::{fork, process};
+
+use std::ffi::{c_char, c_int};
+
+use crate::next::next;
+
+unsafe extern "C" fn start() {
+    process::start();
+    socket::wait::start();
+    socket::inherit::start();
+    // SAFETY: the handlers stay loaded as long as the process lives.
+    unsafe { pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: unsafe extern "C" fn() = start;
+
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> libc::c_int;
+}
+
+unsafe extern "C" fn before() {
+    fork::before();
+}
+
+unsafe extern "C" fn after_in_parent() {
+    fork::after_in_parent();
+}
+
+unsafe extern "C" fn after_in_child() {
+    fork::after_in_child();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> libc::pid_t {
+    let child = next!(fork() -> libc::pid_t);
+    if child < 0 {
+        fork::failed();
+    }
+    child
+}
+
+unsafe extern "C" fn end() {
+    fork::leave();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: unsafe extern "C" fn() = end;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(code: libc::c_int) -> ! {
+    fork::leave();
+    next!(_exit(code: libc::c_int) -> !)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(code: libc::c_int) -> ! {
+    fork::leave();
+    next!(_Exit(code: libc::c_int) -> !)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit(
+    resource: libc::c_uint,
+    limit: *const libc::rlimit,
+) -> libc::c_int {
+    limited(
+        resource,
+        next!(setrlimit(resource: libc::c_uint, limit: *const libc::rlimit) -> libc::c_int),
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit64(
+    resource: libc::c_uint,
+    limit: *const libc::rlimit,
+) -> libc::c_int {
+    limited(
+        resource,
+        next!(setrlimit64(resource: libc::c_uint, limit: *const libc::rlimit) -> libc::c_int),
+    )
+}
+
+/// After a change of limits.
+fn limited(resource: libc::c_uint, result: libc::c_int) -> libc::c_int {
+    if result == 0 && resource == libc::RLIMIT_NOFILE && !process::is_borrowed() {
+        process::limit_changed();
+    }
+    result
+}
+
+/// The program is about to become another one, which finds its connections anew; if it does not, they stay.
+fn exec(call: impl FnOnce() -> c_int) -> c_int {
+    let taken = fork::leave_for_exec();
+    let result = call();
+    fork::stay(&taken);
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    exec(
+        || next!(execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    exec(|| next!(execv(path: *const c_char, arguments: *const *const c_char) -> c_int))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    exec(|| next!(execvp(file: *const c_char, arguments: *const *const c_char) -> c_int))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(
+    file: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    exec(
+        || next!(execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
+    )
+}
+
+type SpawnPlan = *const libc::c_void;
+
+/// posix_spawn and its like: the child is another program from its first breath on.
+fn spawn(call: impl FnOnce() -> c_int) -> c_int {
+    let taken = fork::before_spawn();
+    let result = call();
+    if result != 0 {
+        fork::spawn_failed(&taken);
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    pid: *mut libc::pid_t,
+    path: *const c_char,
+    actions: SpawnPlan,
+    attributes: SpawnPlan,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    spawn(
+        || next!(posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    pid: *mut libc::pid_t,
+    file: *const c_char,
+    actions: SpawnPlan,
+    attributes: SpawnPlan,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    spawn(
+        || next!(posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
+    )
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Makes an accelerated connection of a connected twin and a channel.
+
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{Channel, End, flags};
+use ipnuma::ipc::Reply;
+use rustix::net::sockopt;
+
+use crate::process;
+use crate::stream::{ABANDONED, Stream, borrow, option};
+
+/// The stream of a channel that the daemon gave: half 0 is the client's, half 1 the server's.
+///
+/// `open` says whether the twin is connected already; `intent` is the client's.
+pub fn attach(
+    fd: RawFd,
+    reply: (Reply, Vec<OwnedFd>),
+    half: usize,
+    intent: u64,
+    open: bool,
+) -> Option<Stream> {
+    let (Reply::Channel { channel }, descriptors) = reply else {
+        return None;
+    };
+    let end = map(channel, descriptors, half)?;
+    if end.own().flags.fetch_or(flags::ATTACHED, Ordering::AcqRel) & ABANDONED != 0 {
+        // The client waited for too long, and uses the kernel.
+        process::close(channel);
+        return None;
+    }
+    end.own().pid.store(
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        Ordering::Relaxed,
+    );
+    // Armed from its birth on; nobody sleeps yet, and whoever will, looks at the ring first.
+    end.own().armed.store(0, Ordering::SeqCst);
+    let stream = Stream::new(end, channel, intent, open);
+    inherit(fd, &stream);
+    Some(stream)
+}
+
+/// The stream of a connection that this process got from another one.
+pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
+    let (Reply::Adopted { channel, half }, descriptors) = reply else {
+        return None;
+    };
+    let end = map(channel, descriptors, usize::from(half))?;
+    if (end.own().flags.load(Ordering::Acquire) | end.peer().flags.load(Ordering::Acquire))
+        & ABANDONED
+        != 0
+    {
+        process::close(channel);
+        return None;
+    }
+    // The options and the place in the stream are in the channel already.
+    let stream = Stream::new(end, channel, 0, true);
+    if stream.take_reserved() {
+        stream.count_user(false);
+    }
+    Some(stream)
+}
+
+fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<End> {
+    let mapped = descriptors
+        .first()
+        .map(|memory| Channel::map(memory.as_fd()));
+    drop(descriptors);
+    process::refill();
+    let Some(Ok(mapped)) = mapped else {
+        process::close(channel);
+        return None;
+    };
+    Some(End::new(Arc::new(mapped), half))
+}
+
+/// Takes over what the program has set on the socket, and makes the twin a good doorbell.
+fn inherit(fd: RawFd, stream: &Stream) {
+    let twin = borrow(fd);
+    if let Ok(flags) = rustix::fs::fcntl_getfl(twin) {
+        stream.set_option(
+            option::NONBLOCKING,
+            flags.contains(rustix::fs::OFlags::NONBLOCK),
+        );
+    }
+    if let Ok(limit) = sockopt::socket_timeout(twin, sockopt::Timeout::Recv) {
+        stream.set_timeout(false, limit);
+    }
+    if let Ok(limit) = sockopt::socket_timeout(twin, sockopt::Timeout::Send) {
+        stream.set_timeout(true, limit);
+    }
+    if let Ok(Some(time)) = sockopt::socket_linger(twin) {
+        stream.set_option(option::RESET, time.is_zero());
+    }
+    // A doorbell is not to wait for the acknowledgement of the one before.
+    let nodelay = sockopt::tcp_nodelay(twin).unwrap_or(false);
+    stream.set_option(option::NODELAY, nodelay);
+    if !nodelay {
+        let _ = sockopt::set_tcp_nodelay(twin, true);
+    }
+    if sockopt::tcp_cork(twin).unwrap_or(false) {
+        stream.set_option(option::CORK, true);
+        let _ = sockopt::set_tcp_cork(twin, false);
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Descriptors that come and go: close, dup, and what was decided about them.
+
+use std::os::fd::RawFd;
+
+use crate::object::Object;
+use crate::table::{self, Removed};
+use crate::{datagram, process, ready};
+
+/// The program is about to close `fd`.
+#[inline]
+pub fn closing(fd: RawFd) {
+    if table::known(fd) && !process::is_borrowed() {
+        finish(fd, table::remove(fd));
+    }
+}
+
+/// The program is about to close all numbers from `first` to `last`.
+pub fn closing_range(first: RawFd, last: RawFd) {
+    if process::is_borrowed() {
+        return;
+    }
+    let mut hit = Vec::new();
+    table::each(|fd, _| {
+        if (first..=last).contains(&fd) {
+            hit.push(fd);
+        }
+    });
+    for fd in hit {
+        finish(fd, table::remove(fd));
+    }
+}
+
+/// `old` was duplicated to `new`, which did not exist, or was [`closing`] before.
+pub fn duplicated(old: RawFd, new: RawFd) {
+    if old == new || process::is_borrowed() {
+        return;
+    }
+    if table::known(old) || table::known(new) {
+        finish(new, table::duplicate(old, new));
+    }
+}
+
+/// Ends what `fd` referred to, if nothing else of this process refers to it.
+pub(crate) fn finish(fd: RawFd, removed: Option<Removed>) {
+    let Some(Removed {
+        description,
+        last: true,
+    }) = removed
+    else {
+        return;
+    };
+    ready::closed(fd, &description);
+    match description.object() {
+        Object::Stream(stream) => stream.close(fd),
+        Object::Listener(listener) => listener.close(),
+        Object::Datagram(_) => datagram::closing(fd, &description),
+        _ => {}
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connecting: the twins shake hands as always; the daemon learns the addresses meanwhile.
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+use ipnuma::ipc::{Reply, Request};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::attach::attach;
+use crate::object::Object;
+use crate::ready::{self, Events};
+use crate::stream::{Result, Stream, borrow};
+use crate::table::{self, Description};
+use crate::wait::Deadline;
+use crate::{address, process, raw, signals, wait};
+
+/// connect on a TCP socket. None: the kernel alone shall do it.
+///
+/// # Safety
+/// `to` has `length` readable bytes.
+pub unsafe fn connect(
+    fd: RawFd,
+    description: &Description,
+    to: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> Option<Result<()>> {
+    if let Object::Stream(stream) = description.object() {
+        // Under way, connected or failed: the twin knows best what a further call gets.
+        stream.settle(fd);
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let target = address::destination(unsafe { address::read(to, length) }?);
+    if !process::accelerates(target.port()) || process::is_shunned(target) {
+        return None;
+    }
+    let intent = match process::ask(&Request::Intend { to: target })? {
+        (Reply::Intent { intent }, _) => intent,
+        _ => {
+            process::trace(|| {
+                format!("connect to {target}: the kernel's, no listener there has the library")
+            });
+            return None;
+        }
+    };
+    // SAFETY: passed on.
+    Some(unsafe { announced(fd, description, to, length, target, intent) })
+}
+
+unsafe fn announced(
+    fd: RawFd,
+    description: &Description,
+    to: *const libc::sockaddr,
+    length: libc::socklen_t,
+    target: SocketAddr,
+    intent: u64,
+) -> Result<()> {
+    let twin = borrow(fd);
+    let mode = rustix::fs::fcntl_getfl(twin).unwrap_or(OFlags::empty());
+    let blocking = !mode.contains(OFlags::NONBLOCK);
+    // The own address is known as soon as the handshake has begun: a blocking connect would tell it too late.
+    if blocking {
+        let _ = rustix::fs::fcntl_setfl(twin, mode | OFlags::NONBLOCK);
+    }
+    // SAFETY: the caller's promise.
+    let result = unsafe {
+        raw::syscall(
+            libc::SYS_connect as usize,
+            [fd as usize, to as usize, length as usize, 0, 0, 0],
+        )
+    };
+    let begun = result == 0 || result == -(libc::EINPROGRESS as isize);
+    let reply = match (begun, address::local(fd)) {
+        (true, Some(from)) => {
+            let to = address::remote(fd).unwrap_or(target);
+            process::ask(&Request::Announce { intent, from, to })
+        }
+        _ => None,
+    };
+    if blocking {
+        let _ = rustix::fs::fcntl_setfl(twin, mode);
+    }
+    let stream = match reply {
+        Some(reply @ (Reply::Channel { .. }, _)) => attach(fd, reply, 0, intent, result == 0),
+        Some((Reply::Kernel, _)) => None,
+        _ => {
+            process::withdraw(intent);
+            None
+        }
+    };
+    process::trace(|| match &stream {
+        Some(_) => format!("connect to {target}: accelerated"),
+        None => format!("connect to {target}: the kernel's, it could not be announced"),
+    });
+    if !begun {
+        return Err(Errno::from_raw_os_error(-result as i32));
+    }
+    if result != 0 && blocking {
+        let outcome = finished(fd, description);
+        if outcome.is_err() && outcome != Err(Errno::INTR) && outcome != Err(Errno::INPROGRESS) {
+            if let Some(stream) = stream {
+                stream.settled(false);
+            }
+            return outcome;
+        }
+        if outcome.is_ok() {
+            // The first call after success is told so, the next one that there is a connection: this is the first.
+            // SAFETY: the caller's promise.
+            unsafe {
+                raw::syscall(
+                    libc::SYS_connect as usize,
+                    [fd as usize, to as usize, length as usize, 0, 0, 0],
+                )
+            };
+            if let Some(stream) = &stream {
+                stream.settled(true);
+            }
+        }
+        accelerate(description, stream);
+        return outcome;
+    }
+    accelerate(description, stream);
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Errno::INPROGRESS)
+    }
+}
+
+fn accelerate(description: &Description, stream: Option<Stream>) {
+    let Some(stream) = stream else { return };
+    if description.decide(Object::Stream(stream)).is_ok() {
+        ready::changed(description);
+    }
+}
+
+/// Waits for the twin's handshake, as a blocking connect does.
+fn finished(fd: RawFd, description: &Description) -> Result<()> {
+    let twin = borrow(fd);
+    let limit = rustix::net::sockopt::socket_timeout(twin, rustix::net::sockopt::Timeout::Send)
+        .ok()
+        .flatten();
+    let deadline = limit.map(Deadline::after);
+    loop {
+        let left = deadline.map_or(wait::HEARTBEAT, |deadline| {
+            deadline.left().min(wait::HEARTBEAT)
+        });
+        match wait::poll_kernel(fd, Events::OUT, left) {
+            Ok(events) if !events.is_empty() => {
+                return match rustix::net::sockopt::socket_error(twin) {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) | Err(error) => Err(error),
+                };
+            }
+            Err(Errno::INTR) if limit.is_none() && signals::restart() => {}
+            Err(error) => return Err(error),
+            Ok(_) if deadline.is_some_and(Deadline::passed) => return Err(Errno::INPROGRESS),
+            Ok(_) if !table::still(fd, description) => return Err(Errno::BADF),
+            Ok(_) => {}
+        }
+    }
+}

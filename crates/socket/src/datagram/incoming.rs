@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The receiving side: a ring for each sender.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{End, armed, flags};
+use ipnuma::client::Client;
+
+use super::Datagram;
+use crate::address;
+
+/// A sender's ring.
+pub(super) struct Ring {
+    channel: u64,
+    from: SocketAddr,
+    end: End,
+    /// The sender is gone: to be dropped when it is empty.
+    ended: bool,
+    /// The socket is connected to somebody else.
+    muted: bool,
+}
+
+impl Ring {
+    fn readable(&self) -> bool {
+        !self.muted && self.end.receiver().readable()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.end.own().refs.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// All rings of a socket.
+#[derive(Default)]
+pub(super) struct Incoming {
+    rings: Vec<Ring>,
+    /// The ring that is looked at first.
+    turn: usize,
+    /// Somebody sleeps.
+    armed: bool,
+    /// Edges of rings that are gone.
+    gone: u64,
+    /// Where the address is registered.
+    pub client: Option<Arc<Client>>,
+}
+
+impl Incoming {
+    /// A sender has appeared.
+    pub fn attach(&mut self, channel: u64, from: SocketAddr, end: End, peer: Option<SocketAddr>) {
+        if self.rings.iter().any(|ring| ring.channel == channel) {
+            return;
+        }
+        end.own().refs.fetch_add(1, Ordering::Relaxed);
+        if !self.armed {
+            end.own().armed.store(0, Ordering::SeqCst);
+        }
+        let muted = peer.is_some_and(|peer| peer != from);
+        self.rings.push(Ring {
+            channel,
+            from,
+            end,
+            ended: false,
+            muted,
+        });
+    }
+
+    /// A sender is gone.
+    pub fn end(&mut self, channel: u64) {
+        for ring in &mut self.rings {
+            ring.ended |= ring.channel == channel;
+        }
+        self.tidy();
+    }
+
+    /// Only datagrams of `peer` count from now on.
+    pub fn connect(&mut self, peer: Option<SocketAddr>) {
+        for ring in &mut self.rings {
+            ring.muted = peer.is_some_and(|peer| peer != ring.from);
+        }
+    }
+
+    #[inline]
+    pub fn readable(&self) -> bool {
+        self.rings.iter().any(Ring::readable)
+    }
+
+    pub fn next_length(&self) -> Option<usize> {
+        self.rings
+            .iter()
+            .filter(|ring| ring.readable())
+            .find_map(|ring| ring.end.receiver().peek().map(|message| message.len()))
+    }
+
+    /// Asks the senders to ring, or not to.
+    pub fn arm(&mut self, on: bool) {
+        if on == self.armed {
+            return;
+        }
+        self.armed = on;
+        for ring in &self.rings {
+            let own = ring.end.own();
+            if on {
+                own.counters.sleeps.fetch_add(1, Ordering::Relaxed);
+            }
+            own.armed
+                .store(if on { armed::DATA } else { 0 }, Ordering::SeqCst);
+        }
+    }
+
+    /// Messages that ever arrived.
+    pub fn arrived(&self) -> u64 {
+        self.gone
+            + self
+                .rings
+                .iter()
+                .map(|ring| ring.end.receiver().arrived())
+                .sum::<u64>()
+    }
+
+    /// Whether another process reads the same rings.
+    pub fn shared(&self) -> bool {
+        self.rings
+            .iter()
+            .any(|ring| ring.end.own().refs.load(Ordering::Relaxed) > 1)
+    }
+
+    pub fn after_fork(&mut self) {
+        for ring in &self.rings {
+            ring.end.own().refs.fetch_add(1, Ordering::Relaxed);
+        }
+        // Its descriptors are the parent's business and closed already.
+        std::mem::forget(self.client.take());
+    }
+
+    /// Drops rings of senders that are gone, once they are empty.
+    fn tidy(&mut self) {
+        let mut gone = 0;
+        self.rings.retain(|ring| {
+            let dead =
+                ring.ended || ring.end.own().flags.load(Ordering::Relaxed) & flags::REVOKED != 0;
+            let keep = !dead || ring.readable();
+            if !keep {
+                gone += ring.end.receiver().arrived();
+            }
+            keep
+        });
+        self.gone += gone;
+    }
+}
+
+impl Datagram {
+    /// Takes the next datagram of the rings, one ring after the other.
+    ///
+    /// # Safety
+    /// `message` is the program's.
+    pub(super) unsafe fn receive_from_rings(
+        &self,
+        message: &mut libc::msghdr,
+        asked: i32,
+    ) -> Option<usize> {
+        let mut incoming = self.incoming.lock();
+        let count = incoming.rings.len();
+        let mut dead = false;
+        for step in 0..count {
+            let index = (incoming.turn + step) % count;
+            let ring = &incoming.rings[index];
+            let receiver = ring.end.receiver();
+            if !receiver.readable() {
+                dead |= ring.ended;
+                continue;
+            }
+            // Another process may read the same ring.
+            let Ok(_guard) = ring.end.own().rx.lock() else {
+                continue;
+            };
+            if ring.muted {
+                while receiver.peek().is_some() {
+                    receiver.release();
+                }
+                continue;
+            }
+            let Some(datagram) = receiver.peek() else {
+                continue;
+            };
+            // SAFETY: by the caller.
+            let taken = unsafe { scatter(datagram.bytes(), message) };
+            let length = datagram.len();
+            // SAFETY: by the caller.
+            unsafe { name(ring.from, self.family, message) };
+            message.msg_controllen = 0;
+            message.msg_flags = if length > taken { libc::MSG_TRUNC } else { 0 };
+            if asked & libc::MSG_PEEK == 0 {
+                receiver.release();
+                drop(_guard);
+                incoming.turn = (index + 1) % count;
+            }
+            return Some(if asked & libc::MSG_TRUNC != 0 {
+                length
+            } else {
+                taken
+            });
+        }
+        if dead {
+            incoming.tidy();
+        }
+        None
+    }
+}
+
+/// Copies a datagram to the program's buffers. Returns how much of it went there.
+///
+/// # Safety
+/// The buffers are the program's.
+unsafe fn scatter(bytes: &[u8], message: &libc::msghdr) -> usize {
+    let mut left = bytes;
+    for index in 0..message.msg_iovlen {
+        // SAFETY: by the caller.
+        unsafe {
+            let part = *message.msg_iov.add(index);
+            let count = part.iov_len.min(left.len());
+            if count > 0 {
+                std::ptr::copy_nonoverlapping(left.as_ptr(), part.iov_base.cast::<u8>(), count);
+            }
+            left = &left[count..];
+        }
+        if left.is_empty() {
+            break;
+        }
+    }
+    bytes.len() - left.len()
+}
+
+/// Says who sent it, if the program asks.
+///
+/// # Safety
+/// The buffer for the name is the program's.
+unsafe fn name(from: SocketAddr, family: i32, message: &mut libc::msghdr) {
+    if message.msg_name.is_null() {
+        message.msg_namelen = 0;
+        return;
+    }
+    let storage = super::setup::storage(from, family);
+    // SAFETY: by the caller.
+    unsafe {
+        address::Storage::give(
+            &storage,
+            message.msg_name.cast(),
+            &raw mut message.msg_namelen,
+        )
+    };
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sending side: where datagrams for an address go.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{self, End, armed, flags};
+use ipnuma::ipc::{Reply, Request};
+use rustix::io::Errno;
+
+use super::{Datagram, setup, twin};
+use crate::address;
+use crate::object::Object;
+use crate::process;
+use crate::raw;
+use crate::table::Description;
+use crate::wait::clock;
+
+/// Parts of a datagram that are gathered without an allocation.
+const PARTS: usize = 8;
+/// So many destinations are remembered before old ones are looked for.
+const MANY: usize = 256;
+/// Flags that a ring can honour.
+const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+
+enum Route {
+    Ring {
+        channel: u64,
+        end: End,
+        bell: [u8; 16],
+        /// When the receiver was last seen alive, in ticks.
+        asked: u64,
+    },
+    /// Nobody there has the library, as of this state of the daemon's registry.
+    Kernel { epoch: u64, generation: u64 },
+}
+
+impl Route {
+    fn is_stale(&self) -> bool {
+        match self {
+            Route::Ring { end, .. } => {
+                (end.own().flags.load(Ordering::Acquire) | end.peer().flags.load(Ordering::Acquire))
+                    & flags::REVOKED
+                    != 0
+            }
+            Route::Kernel { epoch, generation } => {
+                let now = process::current().map(|client| client.generation());
+                *epoch != process::epoch() || now != Some(*generation)
+            }
+        }
+    }
+
+    /// Tells the daemon that the channel is of no more use.
+    fn close(self) {
+        if let Route::Ring { channel, .. } = self {
+            process::close(channel);
+        }
+    }
+}
+
+/// All destinations of a socket.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    routes: BTreeMap<SocketAddr, Route>,
+}
+
+impl Outgoing {
+    /// The daemon knows the channels as the parent's: a child asks anew.
+    pub fn after_fork(&mut self) {
+        self.routes.clear();
+    }
+
+    /// Forgets everything; the address has changed, or the socket is closed.
+    pub fn clear(&mut self) -> Vec<impl FnOnce() + use<>> {
+        std::mem::take(&mut self.routes)
+            .into_values()
+            .map(|route| move || route.close())
+            .collect()
+    }
+}
+
+/// sendmsg and all that is made of it. None: the kernel does it.
+///
+/// # Safety
+/// `message` is the program's, as sendmsg(2) says.
+pub unsafe fn send(
+    fd: RawFd,
+    description: &Description,
+    message: &libc::msghdr,
+    flags: i32,
+) -> Option<Result<usize, Errno>> {
+    if flags & !FLAGS != 0 || message.msg_controllen > 0 {
+        return None;
+    }
+    let named = !message.msg_name.is_null() && message.msg_namelen > 0;
+    let to = if named {
+        // SAFETY: by the caller.
+        Some(address::destination(unsafe {
+            address::read(message.msg_name.cast(), message.msg_namelen)
+        }?))
+    } else {
+        None
+    };
+    let datagram = match description.object() {
+        Object::Datagram(datagram) => datagram,
+        Object::Pending(pending) if pending.kind == libc::SOCK_DGRAM => {
+            setup::begin_sending(fd, description, to?)?
+        }
+        _ => return None,
+    };
+    if datagram.kernel_only.load(Ordering::Relaxed) {
+        return None;
+    }
+    if datagram.twin.load(Ordering::Relaxed) & twin::ERROR != 0 {
+        // The kernel gives the error to whoever comes first.
+        return datagram.take_error().map(Err);
+    }
+    let to = match to {
+        Some(to) => to,
+        None => datagram.address.lock().peer?,
+    };
+    // SAFETY: by the caller.
+    unsafe { datagram.send_to(fd, to, message, named) }
+}
+
+impl Datagram {
+    /// # Safety
+    /// As [`send`].
+    unsafe fn send_to(
+        &self,
+        fd: RawFd,
+        to: SocketAddr,
+        message: &libc::msghdr,
+        named: bool,
+    ) -> Option<Result<usize, Errno>> {
+        let count = message.msg_iovlen;
+        // SAFETY: by the caller; empty parts may have any address.
+        let part = |index: usize| unsafe {
+            let part = *message.msg_iov.add(index);
+            if part.iov_len == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len)
+            }
+        };
+        let mut few: [&[u8]; PARTS] = [&[]; PARTS];
+        let many: Vec<&[u8]>;
+        let parts = if count <= PARTS {
+            for (index, place) in few[..count].iter_mut().enumerate() {
+                *place = part(index);
+            }
+            &few[..count]
+        } else {
+            many = (0..count).map(part).collect();
+            &many[..]
+        };
+        let length = parts
+            .iter()
+            .map(|part| part.len())
+            .fold(0, usize::saturating_add);
+        let mut ring = None;
+        {
+            let mut outgoing = self.outgoing.lock();
+            let mut known = outgoing.routes.get_mut(&to);
+            if known.as_ref().is_none_or(|route| route.is_stale()) {
+                let old = outgoing.routes.remove(&to);
+                drop(outgoing);
+                if let Some(old) = old {
+                    old.close();
+                }
+                let fresh = self.find_route(fd, to)?;
+                outgoing = self.outgoing.lock();
+                outgoing.tidy();
+                outgoing.routes.insert(to, fresh);
+                known = outgoing.routes.get_mut(&to);
+            }
+            match known {
+                Some(Route::Ring {
+                    end, bell, asked, ..
+                }) => {
+                    if length > end.sender().max_message() {
+                        end.own()
+                            .counters
+                            .kernel_messages
+                            .fetch_add(1, Ordering::Relaxed);
+                        return None;
+                    }
+                    let Ok(guard) = end.own().tx.lock() else {
+                        return None;
+                    };
+                    let sent = end.sender().try_send(0, parts);
+                    drop(guard);
+                    if sent.is_err() {
+                        end.own().counters.dropped.fetch_add(1, Ordering::Relaxed);
+                        if is_orphan(end, asked) {
+                            outgoing.routes.remove(&to);
+                            return None;
+                        }
+                    }
+                    if end.peer_armed(armed::DATA) {
+                        end.own().counters.doorbells.fetch_add(1, Ordering::Relaxed);
+                        ring = Some(*bell);
+                    }
+                }
+                _ => return None,
+            }
+        }
+        if let Some(bell) = ring {
+            let (name, name_length) = if named {
+                (message.msg_name as usize, message.msg_namelen as usize)
+            } else {
+                (0, 0)
+            };
+            // SAFETY: the name is the program's; the doorbell lives as long as the call. If the twin cannot take it,
+            // there are doorbells enough in the receiver's queue.
+            unsafe {
+                raw::syscall(
+                    libc::SYS_sendto as usize,
+                    [
+                        fd as usize,
+                        bell.as_ptr() as usize,
+                        bell.len(),
+                        (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as usize,
+                        name,
+                        name_length,
+                    ],
+                )
+            };
+        }
+        Some(Ok(length))
+    }
+
+    /// Asks the daemon how to reach an address.
+    #[cold]
+    fn find_route(&self, fd: RawFd, to: SocketAddr) -> Option<Route> {
+        let client = process::client()?;
+        let (epoch, generation) = (process::epoch(), client.generation());
+        let kernel = Route::Kernel { epoch, generation };
+        if !setup::is_here(to.ip()) {
+            return Some(kernel);
+        }
+        let from = setup::source(fd, to)?;
+        // Either of the two is the server.
+        if !process::accelerates(to.port()) && !process::accelerates(from.port()) {
+            return Some(kernel);
+        }
+        match process::ask(&Request::Datagrams { from, to }) {
+            Some((Reply::Channel { channel }, fds)) => {
+                match channel::attach(fds.first()?.as_fd(), 0) {
+                    Ok(end) => {
+                        process::trace(|| format!("datagrams from {from} to {to}: accelerated"));
+                        Some(Route::Ring {
+                            channel,
+                            end,
+                            bell: client.doorbell_magic(),
+                            asked: clock::ticks(),
+                        })
+                    }
+                    Err(_) => Some(kernel),
+                }
+            }
+            _ => {
+                process::trace(|| {
+                    format!(
+                        "datagrams from {from} to {to}: the kernel's, nobody there has the library"
+                    )
+                });
+                Some(kernel)
+            }
+        }
+    }
+}
+
+impl Outgoing {
+    /// Room for a new destination.
+    fn tidy(&mut self) {
+        if self.routes.len() >= MANY && self.routes.len().is_power_of_two() {
+            self.routes.retain(|_, route| !route.is_stale());
+        }
+    }
+}
+
+/// Whether the receiver of a full ring is dead. Without a daemon nobody else would say so.
+fn is_orphan(end: &End, asked: &mut u64) -> bool {
+    let now = clock::ticks();
+    if now.wrapping_sub(*asked) < 1_000 * clock::per_microsecond() {
+        return false;
+    }
+    *asked = now;
+    let process = end.peer().pid.load(Ordering::Relaxed);
+    let Some(process) = i32::try_from(process)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    else {
+        return false;
+    };
+    rustix::process::test_kill_process(process) == Err(Errno::SRCH)
+}
+
+/// Addresses that only the kernel serves.
+pub(super) fn is_ordinary(to: SocketAddr) -> bool {
+    let special = match to.ip() {
+        IpAddr::V4(ip) => ip.is_broadcast() || ip.is_multicast(),
+        IpAddr::V6(ip) => ip.is_multicast(),
+    };
+    !special && to.port() != 0
+}

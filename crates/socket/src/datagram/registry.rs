@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which socket of this process has which address: the daemon's notices name addresses, not sockets.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ipnuma::channel;
+use ipnuma::client::Client;
+use ipnuma::ipc::Notice;
+
+use crate::latch::Latch;
+use crate::object::Object;
+use crate::table::Ref;
+
+struct Entry {
+    address: SocketAddr,
+    description: Ref,
+}
+
+static ENTRIES: Latch<Vec<Entry>> = Latch::new(Vec::new());
+/// One thread at a time takes notices: their order matters.
+static HEARING: Latch<()> = Latch::new(());
+
+/// Enters a socket.
+pub(super) fn enter(address: SocketAddr, description: Ref) {
+    let id = description.id();
+    let mut entries = ENTRIES.lock();
+    entries.retain(|entry| entry.description.id() != id);
+    entries.push(Entry {
+        address,
+        description,
+    });
+}
+
+/// Takes a socket out.
+pub(super) fn leave(id: u64) {
+    let mut entries = ENTRIES.lock();
+    let place = entries
+        .iter()
+        .position(|entry| entry.description.id() == id);
+    let entry = place.map(|place| entries.swap_remove(place));
+    drop(entries);
+    drop(entry);
+}
+
+/// Whether another socket of this process has the same address.
+pub(super) fn is_taken(address: SocketAddr) -> bool {
+    ENTRIES.lock().iter().any(|entry| entry.address == address)
+}
+
+/// The socket that receives what is sent to `to`: the one with that very address, else one with a wildcard.
+fn find(to: SocketAddr) -> Option<Ref> {
+    let entries = ENTRIES.lock();
+    let exact = entries.iter().find(|entry| entry.address == to);
+    let any = || {
+        entries
+            .iter()
+            .find(|entry| entry.address.port() == to.port() && entry.address.ip().is_unspecified())
+    };
+    exact.or_else(any).map(|entry| entry.description.clone())
+}
+
+/// Takes all notices that wait.
+#[cold]
+pub(super) fn hear(client: &Client) {
+    let _one = HEARING.lock();
+    while client.has_notices() {
+        match client.next_notice() {
+            Ok(Some((notice, fds))) => take(notice, fds),
+            _ => return,
+        }
+    }
+}
+
+fn take(notice: Notice, mut fds: Vec<OwnedFd>) {
+    match notice {
+        Notice::Datagrams { channel, from, to } => {
+            let (Some(memory), Some(description)) = (fds.pop(), find(to)) else {
+                return;
+            };
+            let Object::Datagram(datagram) = description.object() else {
+                return;
+            };
+            let Ok(end) = channel::attach(memory.as_fd(), 1) else {
+                return;
+            };
+            let peer = datagram.address.lock().peer;
+            datagram.incoming.lock().attach(channel, from, end, peer);
+        }
+        Notice::Revoked {
+            channel: Some(channel),
+            ..
+        } => {
+            let all: Vec<Ref> = ENTRIES
+                .lock()
+                .iter()
+                .map(|entry| entry.description.clone())
+                .collect();
+            for description in all {
+                if let Object::Datagram(datagram) = description.object() {
+                    datagram.incoming.lock().end(channel);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Before a fork, with no lock held: what was said to the parent the child would never hear.
+pub(crate) fn hear_all() {
+    let all: Vec<Ref> = ENTRIES
+        .lock()
+        .iter()
+        .map(|entry| entry.description.clone())
+        .collect();
+    for description in all {
+        if let Object::Datagram(datagram) = description.object() {
+            datagram.hear();
+        }
+    }
+}
+
+/// Before a fork: nobody is in the middle of a notice.
+pub(crate) fn before_fork() {
+    HEARING.acquire();
+    ENTRIES.acquire();
+}
+
+/// After a fork, in both processes.
+pub(crate) fn after_fork() {
+    ENTRIES.release();
+    HEARING.release();
+}

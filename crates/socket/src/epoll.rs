@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Epoll sets with accelerated sockets in them.
+//!
+//! The program's descriptor is a real epoll set of the kernel, in which every member is registered: plain files as the
+//! program asked, so that the kernel's rules hold for them without our doing, and twins of accelerated sockets
+//! edge-triggered for doorbells and the connection's end.
+//!
+//! An accelerated member is *hot* or *cold*. Hot ones have had traffic lately and are looked at in each wait, which costs
+//! a load per member. Cold ones are asleep: their peers ring the twin, the kernel's set reports it, and the member becomes
+//! hot. A member that stays quiet, and every member before the thread sleeps, becomes cold: armed, and looked at once
+//! more. So a set with thousands of idle connections costs no more than one with the few that are busy.
+//!
+//! Locks: a set's before the waiters' of a member; an outer set's before an inner's. Other sets are told with none held.
+
+mod control;
+mod kernel;
+mod members;
+mod nested;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+pub use kernel::SignalMask;
+pub use waiting::Timeout;
+
+use crate::latch::Latch;
+use crate::object::Object;
+use crate::ready::{self, Events};
+use crate::table;
+use crate::wait::clock;
+use kernel::Event;
+use members::{EDGE, EXCLUSIVE, Members};
+
+/// An epoll set, as an open description.
+pub struct Epoll(Arc<Set>);
+
+/// What members and waiters of a set share.
+pub struct Set {
+    inner: Latch<Inner>,
+    /// A number of the set; any that it was used with last.
+    number: AtomicI32,
+    /// Members that the library knows.
+    known: AtomicU32,
+    /// Members whose readiness is known at user level.
+    accelerated: AtomicU32,
+    /// Threads that sleep in the kernel's set, or are about to; an outer set that sleeps on this one counts too.
+    sleepers: AtomicU32,
+    /// Threads inside of a wait.
+    inside: AtomicU32,
+    /// When the kernel's set was looked at last.
+    polled: AtomicU64,
+    /// An outer set or a poll sleeps on this one.
+    armed: AtomicBool,
+    /// Grows with what happens to members: the edges of a nested set.
+    happened: AtomicU64,
+    /// Sleeps must be short: some member cannot be woken through the kernel's set.
+    short: AtomicBool,
+    /// There are kept events in the stash.
+    stashed: AtomicBool,
+    /// Inherited by a fork: the kernel's set is the parent's too.
+    inherited: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    members: Members,
+    /// Where the next scan of hot members begins.
+    start: usize,
+    /// When idle members were last made cold.
+    swept: u64,
+    /// Events of plain files that were fetched to answer an outer set.
+    stash: Vec<Event>,
+}
+
+impl Epoll {
+    /// The set behind `fd`, which has no members yet.
+    #[must_use]
+    pub fn new(fd: RawFd) -> Self {
+        Self(Arc::new(Set {
+            inner: Latch::new(Inner::default()),
+            number: AtomicI32::new(fd),
+            known: AtomicU32::new(0),
+            accelerated: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            polled: AtomicU64::new(0),
+            armed: AtomicBool::new(false),
+            happened: AtomicU64::new(1),
+            short: AtomicBool::new(false),
+            stashed: AtomicBool::new(false),
+            inherited: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether any member's readiness is known at user level. If not, the kernel's word about the set is all there is.
+    #[must_use]
+    pub fn has_accelerated(&self) -> bool {
+        self.0.accelerated.load(Ordering::Acquire) > 0
+    }
+
+    /// The last descriptor is about to be closed.
+    pub(crate) fn close(&self) {
+        let places = self.0.inner.lock().members.all();
+        for place in places {
+            let key = self.0.inner.lock().members.key(place);
+            self.0.forget(key);
+        }
+    }
+
+    pub(crate) fn before_fork(&self) {
+        self.0.inner.acquire();
+    }
+
+    pub(crate) fn after_fork(&self, child: bool) {
+        if child {
+            self.0.sleepers.store(0, Ordering::Relaxed);
+            self.0.inside.store(0, Ordering::Relaxed);
+            self.0.armed.store(false, Ordering::Relaxed);
+            self.0.inherited.store(true, Ordering::Relaxed);
+        }
+        self.0.inner.release();
+    }
+}
+
+impl Set {
+    /// A descriptor of this set that is open now.
+    fn descriptor(&self) -> Option<RawFd> {
+        let is_ours = |description: &table::Description| matches!(description.object(), Object::Epoll(epoll) if std::ptr::eq(Arc::as_ptr(&epoll.0), self));
+        let number = self.number.load(Ordering::Relaxed);
+        if table::get(number).is_some_and(|description| is_ours(&description)) {
+            return Some(number);
+        }
+        let mut found = None;
+        table::each(|fd, description| {
+            if is_ours(&description) {
+                found = Some(fd);
+            }
+        });
+        if let Some(fd) = found {
+            self.number.store(fd, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Makes the peer of a member ring from now on. Returns true if it has something to report already.
+    fn arm(&self, inner: &mut Inner, place: u32) -> bool {
+        let key = inner.members.key(place);
+        let Some(member) = inner.members.get_mut(place) else {
+            return false;
+        };
+        let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
+        else {
+            return false;
+        };
+        if pollable.shared() {
+            self.short.store(true, Ordering::Relaxed);
+        }
+        let want = member.want();
+        let needed = member.needs();
+        description.waiters.member(self, key, want, pollable);
+        if needed & !member.registered != 0 {
+            self.register(member, key, needed);
+        }
+        !member.peek().is_empty()
+    }
+
+    /// Changes the kernel's registration of a member.
+    fn register(&self, member: &mut members::Member, key: u64, events: u32) -> bool {
+        let alive = member
+            .description
+            .as_ref()
+            .is_some_and(|description| table::still(member.fd, description));
+        let Some(epoll) = self.descriptor() else {
+            return false;
+        };
+        // Under another number the kernel does not know the member; only time can wake a sleeper then.
+        if !alive {
+            self.short.store(true, Ordering::Relaxed);
+            return false;
+        }
+        let result = if (member.registered | events) & EXCLUSIVE != 0 {
+            // An exclusive registration cannot be changed.
+            let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, member.fd, 0, 0);
+            kernel::ctl(epoll, libc::EPOLL_CTL_ADD, member.fd, events, key)
+        } else {
+            kernel::ctl(epoll, libc::EPOLL_CTL_MOD, member.fd, events, key)
+        };
+        if result.is_err() {
+            self.short.store(true, Ordering::Relaxed);
+            return false;
+        }
+        member.registered = events;
+        true
+    }
+
+    /// Puts a hot member to sleep, unless it has something to report.
+    fn cool(&self, inner: &mut Inner, place: u32) -> bool {
+        if self.arm(inner, place) {
+            return false;
+        }
+        if let Some(member) = inner.members.get_mut(place) {
+            member.hot = false;
+        }
+        true
+    }
+
+    /// Puts all members to sleep. False if one has something to report; it stays hot.
+    fn cool_all(&self, inner: &mut Inner) -> bool {
+        let mut hot = std::mem::take(&mut inner.members.hot);
+        hot.retain(|place| !self.cool(inner, *place));
+        let asleep = hot.is_empty();
+        inner.members.hot = hot;
+        asleep
+    }
+
+    /// Wakes a sleeper through the kernel's set: a twin can be written nearly always, and a changed registration is
+    /// looked at anew.
+    fn kick(&self, inner: &mut Inner, place: u32) {
+        let key = inner.members.key(place);
+        let Some(member) = inner.members.get_mut(place) else {
+            return;
+        };
+        let events = member.registered | Events::OUT.0 | EDGE;
+        self.register(member, key, events);
+    }
+
+    /// A hot member may have something to report while threads sleep: let them hear of it.
+    fn disturb(&self, key: u64) {
+        self.happened.fetch_add(1, Ordering::Relaxed);
+        if self.sleepers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if let Some(place) = inner.members.place(key)
+            && self.arm(&mut inner, place)
+        {
+            self.kick(&mut inner, place);
+        }
+    }
+
+    /// Somebody else drained the doorbell of a sleeping member, and is about to take what it rang for. Should it not,
+    /// this set's sleepers find out at their next heartbeat; to wake them all each time would be a stampede.
+    pub(crate) fn poke(&self, key: u64) {
+        {
+            let mut inner = self.inner.lock();
+            let Some(place) = inner.members.place(key) else {
+                return;
+            };
+            inner.members.heat(place, clock::ticks());
+        }
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if !self.short.swap(true, Ordering::Relaxed) {
+            self.disturb(key);
+        }
+    }
+
+    /// A member's description has become something else.
+    pub(crate) fn reconsider(&self, key: u64) {
+        let first = {
+            let mut inner = self.inner.lock();
+            let Some(place) = inner.members.place(key) else {
+                return;
+            };
+            let Some(member) = inner.members.get_mut(place) else {
+                return;
+            };
+            if member.accelerated || !control::is_accelerated(member.description.as_deref()) {
+                return;
+            }
+            member.accelerated = true;
+            member.renew();
+            let needed = member.needs();
+            self.register(member, key, needed);
+            inner.members.heat(place, clock::ticks());
+            self.accelerated.fetch_add(1, Ordering::AcqRel) == 0
+        };
+        std::sync::atomic::fence(Ordering::SeqCst);
+        self.disturb(key);
+        if first {
+            self.tell_outer();
+        }
+    }
+
+    /// The set has its first accelerated member: a set that contains this one must look at it in another way.
+    fn tell_outer(&self) {
+        if let Some(fd) = self.descriptor()
+            && let Some(description) = table::get(fd)
+        {
+            ready::changed(&description);
+        }
+    }
+
+    /// A member's last descriptor, `fd`, is about to be closed.
+    pub(crate) fn closing(&self, key: u64, fd: RawFd) {
+        let member = {
+            let mut inner = self.inner.lock();
+            let Some(place) = inner.members.place(key) else {
+                return;
+            };
+            inner.members.remove(place)
+        };
+        // If another process has the file, too, the kernel would go on reporting it, and we had no data to report.
+        // After a fork the kernel's set is not ours alone: what is deleted in it would be gone for the parent.
+        if let Some(member) = &member
+            && !member.accelerated
+            && member.fd == fd
+            && !self.inherited.load(Ordering::Relaxed)
+            && let Some(epoll) = self.descriptor()
+        {
+            let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
+        }
+        if let Some(member) = member {
+            self.forgotten(member, key);
+        }
+    }
+
+    /// The set itself is about to be closed.
+    fn forget(&self, key: u64) {
+        let member = {
+            let mut inner = self.inner.lock();
+            let Some(place) = inner.members.place(key) else {
+                return;
+            };
+            inner.members.remove(place)
+        };
+        if let Some(member) = member {
+            self.forgotten(member, key);
+        }
+    }
+
+    /// What is left to do for a member that is no longer in the table.
+    fn forgotten(&self, member: members::Member, key: u64) {
+        self.known.fetch_sub(1, Ordering::AcqRel);
+        if member.accelerated {
+            self.accelerated.fetch_sub(1, Ordering::AcqRel);
+        }
+        if let Some(description) = &member.description {
+            description.waiters.leave(self, key, member.pollable());
+        }
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The members of an epoll set that the library knows, and what the kernel's events about them mean.
+//!
+//! The kernel's registration of such a member carries a key instead of the program's data. Plain files are registered
+//! with the program's data as it is, and the library forgets about them; the few values that look like a key make the
+//! file a known member without a description.
+
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+
+use crate::object::Object;
+use crate::ready::{Events, Pollable};
+use crate::table::Ref;
+
+pub(super) const EXCLUSIVE: u32 = 1 << 28;
+pub(super) const WAKEUP: u32 = 1 << 29;
+pub(super) const ONESHOT: u32 = 1 << 30;
+pub(super) const EDGE: u32 = 1 << 31;
+/// What an exclusive member may be asked for.
+pub(super) const EXCLUSIVE_MAY: u32 =
+    Events::IN.0 | Events::OUT.0 | Events::ERR.0 | Events::HUP.0 | WAKEUP | EDGE | EXCLUSIVE;
+pub(super) const FLAGS: u32 = EXCLUSIVE | WAKEUP | ONESHOT | EDGE;
+
+/// No pointer of a program and no small number begins like this.
+const MARK: u64 = 0xB1A5;
+
+/// Whether data would be taken for a key.
+pub(super) const fn looks_like_key(data: u64) -> bool {
+    data >> 48 == MARK
+}
+
+/// A member of a set.
+pub(super) struct Member {
+    /// The number under which it was added.
+    pub fd: RawFd,
+    /// None: a plain file whose data looks like a key.
+    pub description: Option<Ref>,
+    /// The program's events and flags.
+    pub interest: u32,
+    /// The program's data.
+    pub data: u64,
+    /// Its readiness is known at user level; else the kernel's registration is the program's own.
+    pub accelerated: bool,
+    /// What the kernel's registration asks for.
+    pub registered: u32,
+    /// It is on the hot list.
+    pub hot: bool,
+    /// A one-shot member that has been reported.
+    pub spent: bool,
+    /// To be reported whatever the edges say: it was just added or changed.
+    fresh: bool,
+    seen: (u64, u64),
+    /// When it was last reported or woken.
+    pub active: u64,
+}
+
+impl Member {
+    pub fn new(fd: RawFd, description: Option<Ref>, interest: u32, data: u64) -> Self {
+        Self {
+            fd,
+            description,
+            interest,
+            data,
+            accelerated: false,
+            registered: 0,
+            hot: false,
+            spent: false,
+            fresh: true,
+            seen: (0, 0),
+            active: 0,
+        }
+    }
+
+    /// The program's events without the flags.
+    pub fn want(&self) -> Events {
+        if self.spent {
+            Events::NONE
+        } else {
+            Events(self.interest & !FLAGS)
+        }
+    }
+
+    pub fn pollable(&self) -> Option<&dyn Pollable> {
+        if !self.accelerated {
+            return None;
+        }
+        self.description.as_ref()?.object().pollable()
+    }
+
+    /// What the kernel's registration of an accelerated member must ask for.
+    ///
+    /// A UDP socket may be in the sets of many threads; a doorbell wakes one of those that sleep.
+    pub fn needs(&self) -> u32 {
+        let Some(pollable) = self.pollable() else {
+            return self.interest;
+        };
+        let twin = pollable.twin_interest(self.want());
+        match self
+            .description
+            .as_ref()
+            .map(|description| description.object())
+        {
+            Some(Object::Datagram(_)) => {
+                (twin & !Events::RDHUP).0 & EXCLUSIVE_MAY | EDGE | EXCLUSIVE
+            }
+            _ => twin.0 | EDGE,
+        }
+    }
+
+    /// The program has changed what it wants, or the description what it is.
+    pub fn renew(&mut self) {
+        self.fresh = true;
+        self.spent = false;
+    }
+
+    /// What would be reported now; looking does not count as reporting.
+    #[inline]
+    pub fn peek(&self) -> Events {
+        self.look().0
+    }
+
+    /// What is to be reported now. An edge that is reported has been seen.
+    #[inline]
+    pub fn report(&mut self) -> Events {
+        let (events, edges) = self.look();
+        if self.interest & EDGE != 0 {
+            self.seen = edges;
+        }
+        if !events.is_empty() {
+            self.fresh = false;
+            self.spent = self.interest & ONESHOT != 0;
+        }
+        events
+    }
+
+    #[inline]
+    fn look(&self) -> (Events, (u64, u64)) {
+        if self.spent {
+            return (Events::NONE, self.seen);
+        }
+        let Some(pollable) = self.pollable() else {
+            return (Events::NONE, self.seen);
+        };
+        let wanted = self.want() | Events::ALWAYS;
+        if self.interest & EDGE == 0 {
+            return (pollable.ready() & wanted, self.seen);
+        }
+        // Edges first: an event between the two looks is then reported twice rather than never.
+        let edges = pollable.edges();
+        let input =
+            edges.0 != self.seen.0 && wanted.has(Events::IN | Events::RDHUP | Events::RDNORM);
+        let output = edges.1 != self.seen.1 && wanted.has(Events::OUT | Events::WRNORM);
+        if !(self.fresh || input || output) {
+            return (Events::NONE, edges);
+        }
+        (pollable.ready() & wanted, edges)
+    }
+}
+
+/// Known members by key.
+#[derive(Default)]
+pub(super) struct Members {
+    places: Vec<Option<(u16, Member)>>,
+    free: Vec<u32>,
+    /// By number and description; dup and close can leave several with the same number.
+    index: BTreeMap<(RawFd, u64), u32>,
+    next: u16,
+    /// Members that are scanned at user level.
+    pub hot: Vec<u32>,
+}
+
+fn identity(member: &Member) -> (RawFd, u64) {
+    let id = member
+        .description
+        .as_ref()
+        .map_or(0, |description| description.id());
+    (member.fd, id)
+}
+
+impl Members {
+    pub fn insert(&mut self, member: Member) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.index.insert(identity(&member), place);
+        self.places[place as usize] = Some((self.next, member));
+        self.key(place)
+    }
+
+    pub fn key(&self, place: u32) -> u64 {
+        let generation = self.places[place as usize]
+            .as_ref()
+            .map_or(0, |(generation, _)| *generation);
+        MARK << 48 | u64::from(generation) << 32 | u64::from(place)
+    }
+
+    /// The place of a key, if its member is still there.
+    pub fn place(&self, key: u64) -> Option<u32> {
+        let place = key as u32;
+        match self.places.get(place as usize)? {
+            Some((generation, _)) if *generation == (key >> 32) as u16 => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Makes a place the one that is found for its number again.
+    pub fn reindex(&mut self, place: u32) {
+        if let Some(member) = self.get(place) {
+            let identity = identity(member);
+            self.index.insert(identity, place);
+        }
+    }
+
+    pub fn find(&self, fd: RawFd, id: u64) -> Option<u32> {
+        self.index.get(&(fd, id)).copied()
+    }
+
+    #[inline]
+    pub fn get(&self, place: u32) -> Option<&Member> {
+        self.places
+            .get(place as usize)?
+            .as_ref()
+            .map(|(_, member)| member)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut Member> {
+        self.places
+            .get_mut(place as usize)?
+            .as_mut()
+            .map(|(_, member)| member)
+    }
+
+    pub fn remove(&mut self, place: u32) -> Option<Member> {
+        let (_, member) = self.places.get_mut(place as usize)?.take()?;
+        self.free.push(place);
+        let identity = identity(&member);
+        if self.index.get(&identity) == Some(&place) {
+            self.index.remove(&identity);
+        }
+        if member.hot {
+            self.hot.retain(|other| *other != place);
+        }
+        Some(member)
+    }
+
+    pub fn heat(&mut self, place: u32, now: u64) {
+        if let Some((_, member)) = &mut self.places[place as usize] {
+            member.active = now;
+            if !member.hot {
+                member.hot = true;
+                self.hot.push(place);
+            }
+        }
+    }
+
+    /// All places that are taken.
+    pub fn all(&self) -> Vec<u32> {
+        (0..self.places.len() as u32)
+            .filter(|place| self.places[*place as usize].is_some())
+            .collect()
+    }
+}

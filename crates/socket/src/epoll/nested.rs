@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A set as a member of another, or in poll and select.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::kernel::{self, Event, NO_EVENT, SignalMask};
+use super::waiting::Output;
+use super::{Epoll, Set};
+use crate::ready::{Events, Pollable};
+use crate::wait::{clock, poll_kernel};
+
+/// Events that are fetched to see whether any of them is the program's.
+const BATCH: usize = 16;
+
+impl Pollable for Epoll {
+    /// Whether a wait would report something. It may have to ask the kernel.
+    fn ready(&self) -> Events {
+        let set = &self.0;
+        if set.has_report() {
+            return Events::IN;
+        }
+        let Some(fd) = set.descriptor() else {
+            return Events::NONE;
+        };
+        if !matches!(poll_kernel(fd, Events::IN, Duration::ZERO), Ok(events) if events.has(Events::IN))
+        {
+            return Events::NONE;
+        }
+        // A doorbell of a member, or an event of a plain file: only fetching it tells.
+        let mut batch = [NO_EVENT; BATCH];
+        // SAFETY: the batch is ours and has room.
+        let count = unsafe {
+            kernel::wait(
+                fd,
+                batch.as_mut_ptr(),
+                BATCH as i32,
+                Some(Duration::ZERO),
+                SignalMask::NONE,
+            )
+        };
+        set.keep(&batch[..count.unwrap_or(0)]);
+        if set.has_report() {
+            Events::IN
+        } else {
+            Events::NONE
+        }
+    }
+
+    fn arm(&self, want: Events) {
+        let set = &self.0;
+        if want.is_empty() {
+            if set.armed.swap(false, Ordering::SeqCst) {
+                set.sleepers.fetch_sub(1, Ordering::SeqCst);
+            }
+            return;
+        }
+        if !set.armed.swap(true, Ordering::SeqCst) {
+            set.sleepers.fetch_add(1, Ordering::SeqCst);
+        }
+        let mut inner = set.inner.lock();
+        set.cool_all(&mut inner);
+    }
+
+    /// Nothing to drain: the kernel's events stay until the set is waited for.
+    fn woken(&self, _fd: RawFd, _twin: Events) {
+        self.0.happened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn edges(&self) -> (u64, u64) {
+        (self.0.happened.load(Ordering::Relaxed), 0)
+    }
+
+    fn twin_interest(&self, want: Events) -> Events {
+        want & (Events::IN | Events::RDNORM)
+    }
+
+    /// Not every member can wake an outer set, so nobody sleeps long on a nested one.
+    fn shared(&self) -> bool {
+        true
+    }
+}
+
+impl Set {
+    /// Whether something is to be reported at user level.
+    fn has_report(&self) -> bool {
+        let inner = self.inner.lock();
+        !inner.stash.is_empty()
+            || inner.members.hot.iter().any(|place| {
+                inner
+                    .members
+                    .get(*place)
+                    .is_some_and(|member| !member.peek().is_empty())
+            })
+    }
+
+    /// Keeps events of plain files for the next wait.
+    fn keep(&self, batch: &[Event]) {
+        let mut events = [NO_EVENT; BATCH];
+        let mut output = Output::new(&mut events);
+        self.digest(batch, &mut output).tell();
+        let filled = output.filled;
+        let mut inner = self.inner.lock();
+        for event in &events[..filled] {
+            let data = event.u64;
+            if !inner.stash.iter().any(|kept| kept.u64 == data) {
+                inner.stash.push(*event);
+            }
+        }
+        self.stashed
+            .store(!inner.stash.is_empty(), Ordering::Relaxed);
+        self.polled.store(clock::ticks(), Ordering::Relaxed);
+    }
+
+    /// Adds the kept events that the kernel did not just report again.
+    pub(super) fn unstash(&self, output: &mut Output) {
+        if !self.stashed.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        while output.room() > 0 {
+            let Some(event) = inner.stash.pop() else {
+                self.stashed.store(false, Ordering::Relaxed);
+                return;
+            };
+            let (events, data) = (event.events, event.u64);
+            if !output.events[..output.filled]
+                .iter()
+                .any(|other| other.u64 == data)
+            {
+                output.push(events, data);
+            }
+        }
+    }
+}

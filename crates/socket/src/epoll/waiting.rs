@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+//! epoll_wait: look at the hot members, at the kernel now and then, spin, sleep.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+use libc::c_int;
+use rustix::io::Errno;
+
+use super::kernel::{self, Event, NO_EVENT, SignalMask};
+use super::members::looks_like_key;
+use super::{Epoll, Inner, Set};
+use crate::ready::{self, Events, Told};
+use crate::table;
+use crate::wait::{Deadline, HEARTBEAT, SHARED_HEARTBEAT, Spin, Step, clock, kernel_due};
+
+/// How long to wait: for ever if nothing is said.
+pub type Timeout = Option<Duration>;
+
+/// Events that are fetched from the kernel at once.
+const BATCH: usize = 64;
+/// A hot member that has been quiet for so many microseconds becomes cold.
+const QUIET: u64 = 1_000;
+/// So few hot members are not worth a sweep.
+const FEW: usize = 4;
+
+/// Where events go.
+pub(super) struct Output<'a> {
+    pub events: &'a mut [Event],
+    pub filled: usize,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(events: &'a mut [Event]) -> Self {
+        Self { events, filled: 0 }
+    }
+
+    pub fn room(&self) -> usize {
+        self.events.len() - self.filled
+    }
+
+    pub fn push(&mut self, events: u32, data: u64) {
+        self.events[self.filled] = Event { events, u64: data };
+        self.filled += 1;
+    }
+}
+
+/// Counts a thread for as long as it lives.
+struct Counted<'a>(&'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What came of a batch of the kernel's events.
+#[derive(Default)]
+pub(super) struct Digest {
+    /// Sleeping members of other sets that must hear of it.
+    told: Vec<Told>,
+    /// Events of members that are no more.
+    stale: usize,
+}
+
+impl Digest {
+    pub fn tell(self) {
+        for told in self.told {
+            told.tell();
+        }
+    }
+}
+
+impl Epoll {
+    /// epoll_wait and its relatives on the set, under the number `epoll`.
+    ///
+    /// # Safety
+    /// `out` is the program's array of `max` events; `mask` is as the program passed it.
+    pub unsafe fn wait(
+        &self,
+        epoll: RawFd,
+        out: *mut Event,
+        max: c_int,
+        timeout: Timeout,
+        mask: SignalMask,
+    ) -> Result<usize, Errno> {
+        let set = &self.0;
+        if max <= 0
+            || out.is_null()
+            || set.known.load(Ordering::Acquire) == 0 && max > i32::MAX / 64
+        {
+            // SAFETY: by the caller; the kernel says what is wrong.
+            return unsafe { kernel::wait(epoll, out, max, timeout, mask) };
+        }
+        set.number.store(epoll, Ordering::Relaxed);
+        let _inside = Counted::new(&set.inside);
+        let mut deadline = None;
+        if set.accelerated.load(Ordering::Acquire) == 0 {
+            // SAFETY: by the caller.
+            if let Some(done) =
+                unsafe { set.wait_passively(epoll, out, max, timeout, mask, &mut deadline) }
+            {
+                return done;
+            }
+        }
+        // SAFETY: by the caller; the kernel would write there as well.
+        let events = unsafe { std::slice::from_raw_parts_mut(out, max as usize) };
+        let mut output = Output::new(events);
+        set.wait_actively(epoll, &mut output, timeout, mask, deadline)?;
+        Ok(output.filled)
+    }
+}
+
+fn remaining(timeout: Timeout, deadline: &mut Option<Deadline>) -> Timeout {
+    let timeout = timeout?;
+    if timeout.is_zero() {
+        return Some(timeout);
+    }
+    Some(
+        deadline
+            .get_or_insert_with(|| Deadline::after(timeout))
+            .left(),
+    )
+}
+
+impl Set {
+    /// Without accelerated members: the kernel waits. None: there are some now.
+    ///
+    /// # Safety
+    /// As [`Epoll::wait`].
+    unsafe fn wait_passively(
+        &self,
+        epoll: RawFd,
+        out: *mut Event,
+        max: c_int,
+        timeout: Timeout,
+        mask: SignalMask,
+        deadline: &mut Option<Deadline>,
+    ) -> Option<Result<usize, Errno>> {
+        loop {
+            let left = remaining(timeout, deadline);
+            let count = {
+                let _sleeper = Counted::new(&self.sleepers);
+                if self.accelerated.load(Ordering::SeqCst) > 0 {
+                    return None;
+                }
+                // SAFETY: by the caller.
+                match unsafe { kernel::wait(epoll, out, max, left, mask) } {
+                    Ok(count) => count,
+                    Err(error) => return Some(Err(error)),
+                }
+            };
+            if count == 0 || self.known.load(Ordering::Acquire) == 0 {
+                return Some(Ok(count));
+            }
+            // SAFETY: the kernel has written so many events.
+            let events = unsafe { std::slice::from_raw_parts_mut(out, count) };
+            let (kept, digest) = self.translate(events);
+            let stale = digest.stale;
+            digest.tell();
+            if kept > 0 {
+                return Some(Ok(kept));
+            }
+            if self.accelerated.load(Ordering::Acquire) > 0 {
+                return None;
+            }
+            if stale > 0 {
+                pause();
+            }
+        }
+    }
+
+    fn wait_actively(
+        self: &Arc<Self>,
+        epoll: RawFd,
+        output: &mut Output,
+        timeout: Timeout,
+        mask: SignalMask,
+        mut deadline: Option<Deadline>,
+    ) -> Result<(), Errno> {
+        let now = clock::ticks();
+        let patient = timeout != Some(Duration::ZERO);
+        if self.stashed.load(Ordering::Relaxed)
+            || kernel_due(self.polled.load(Ordering::Relaxed), now)
+        {
+            self.look_at_kernel(epoll, output)?;
+            self.scan(output, now);
+        } else {
+            self.scan(output, now);
+            if output.filled == 0 && !patient {
+                self.look_at_kernel(epoll, output)?;
+                self.scan(output, now);
+            }
+        }
+        if output.filled > 0 || !patient {
+            self.leave(now);
+            return Ok(());
+        }
+        // From here on time counts.
+        remaining(timeout, &mut deadline);
+        if self.spin(epoll, output)? {
+            return Ok(());
+        }
+        loop {
+            if deadline.is_some_and(Deadline::passed) {
+                self.look_at_kernel(epoll, output)?;
+                self.scan(output, clock::ticks());
+                self.leave(now);
+                return Ok(());
+            }
+            let longest = if self.short.load(Ordering::Relaxed) {
+                SHARED_HEARTBEAT
+            } else {
+                HEARTBEAT
+            };
+            let left = remaining(timeout, &mut deadline).map_or(longest, |left| left.min(longest));
+            let mut batch = [NO_EVENT; BATCH];
+            let room = output.room().min(BATCH);
+            let (count, slept) = {
+                let _sleeper = Counted::new(&self.sleepers);
+                let asleep = {
+                    let mut inner = self.inner.lock();
+                    self.cool_all(&mut inner)
+                };
+                let left = if asleep { left } else { Duration::ZERO };
+                // SAFETY: the batch is ours and has room.
+                let count = unsafe {
+                    kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, Some(left), mask)
+                }?;
+                (count, asleep)
+            };
+            let now = clock::ticks();
+            self.polled.store(now, Ordering::Relaxed);
+            let digest = self.digest(&batch[..count], output);
+            let stale = digest.stale;
+            digest.tell();
+            if count == 0 && slept {
+                self.wake_ready(now);
+            }
+            self.scan(output, now);
+            if output.filled > 0 {
+                self.leave(now);
+                return Ok(());
+            }
+            if stale > 0 && stale == count {
+                pause();
+            }
+        }
+    }
+
+    /// Spins for a while, if some member is worth it. True if there is something to report.
+    fn spin(self: &Arc<Self>, epoll: RawFd, output: &mut Output) -> Result<bool, Errno> {
+        if self.inner.lock().members.hot.is_empty() {
+            return Ok(false);
+        }
+        let mut spin = Spin::begin(self.polled.load(Ordering::Relaxed));
+        loop {
+            match spin.step() {
+                Step::Again => {}
+                Step::Kernel => self.look_at_kernel(epoll, output)?,
+                Step::Sleep => return Ok(false),
+            }
+            self.scan(output, 0);
+            if output.filled > 0 {
+                spin.found();
+                drop(spin);
+                self.leave(0);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reports hot members that are ready. `now` marks them as active; 0: look at the clock only for those.
+    #[inline]
+    fn scan(&self, output: &mut Output, now: u64) {
+        if output.room() == 0 {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let count = inner.members.hot.len();
+        let start = if inner.start < count { inner.start } else { 0 };
+        for step in 0..count {
+            let index = if start + step < count {
+                start + step
+            } else {
+                start + step - count
+            };
+            let place = inner.members.hot[index];
+            let Some(member) = inner.members.get_mut(place) else {
+                continue;
+            };
+            let events = member.report();
+            if events.is_empty() {
+                continue;
+            }
+            member.active = if now == 0 { clock::ticks() } else { now };
+            output.push(events.0, member.data);
+            if output.room() == 0 {
+                // The next scan begins behind the last that was reported, so that nobody is left out.
+                inner.start = index + 1;
+                return;
+            }
+        }
+        inner.start = 0;
+    }
+
+    /// Fetches what the kernel's set has to say, without waiting.
+    fn look_at_kernel(&self, epoll: RawFd, output: &mut Output) -> Result<(), Errno> {
+        let room = output.room().min(BATCH);
+        if room == 0 {
+            return Ok(());
+        }
+        let mut batch = [NO_EVENT; BATCH];
+        // SAFETY: the batch is ours and has room.
+        let count = unsafe {
+            kernel::wait(
+                epoll,
+                batch.as_mut_ptr(),
+                room as c_int,
+                Some(Duration::ZERO),
+                SignalMask::NONE,
+            )
+        }?;
+        let now = clock::ticks();
+        self.polled.store(now, Ordering::Relaxed);
+        if count > 0 {
+            self.digest(&batch[..count], output).tell();
+        }
+        self.unstash(output);
+        self.sweep(now);
+        Ok(())
+    }
+
+    /// Turns the kernel's events into the program's.
+    pub(super) fn digest(&self, batch: &[Event], output: &mut Output) -> Digest {
+        let mut digest = Digest::default();
+        if batch.is_empty() {
+            return digest;
+        }
+        let mut inner = self.inner.lock();
+        for event in batch {
+            if let Some((events, data)) = self.resolve(&mut inner, *event, &mut digest) {
+                output.push(events, data);
+            }
+        }
+        digest
+    }
+
+    /// The same in place. Returns how many events are left.
+    fn translate(&self, events: &mut [Event]) -> (usize, Digest) {
+        let mut digest = Digest::default();
+        let mut inner = self.inner.lock();
+        let mut kept = 0;
+        for index in 0..events.len() {
+            if let Some((bits, data)) = self.resolve(&mut inner, events[index], &mut digest) {
+                events[kept] = Event {
+                    events: bits,
+                    u64: data,
+                };
+                kept += 1;
+            }
+        }
+        (kept, digest)
+    }
+
+    /// What the program shall see of an event: of a plain file all of it, of a twin nothing, but the member is hot now.
+    fn resolve(&self, inner: &mut Inner, event: Event, digest: &mut Digest) -> Option<(u32, u64)> {
+        let (events, data) = (event.events, event.u64);
+        if !looks_like_key(data) {
+            return Some((events, data));
+        }
+        let Some(place) = inner.members.place(data) else {
+            digest.stale += 1;
+            return None;
+        };
+        let member = inner.members.get(place)?;
+        let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
+        else {
+            // The kernel's word goes.
+            return Some((events, member.data));
+        };
+        let fd = if table::still(member.fd, description) {
+            Some(member.fd)
+        } else {
+            ready::any_fd(description)
+        };
+        if let Some(fd) = fd {
+            let told = description
+                .waiters
+                .member_woken(self, data, pollable, fd, Events(events));
+            if !told.is_empty() {
+                digest.told.push(told);
+            }
+        }
+        inner.members.heat(place, clock::ticks());
+        self.happened.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Makes members cold that have been quiet for a while.
+    fn sweep(&self, now: u64) {
+        let quiet = QUIET * clock::per_microsecond();
+        let mut inner = self.inner.lock();
+        if inner.members.hot.len() <= FEW || now.wrapping_sub(inner.swept) < quiet {
+            return;
+        }
+        inner.swept = now;
+        let mut hot = std::mem::take(&mut inner.members.hot);
+        hot.retain(|place| {
+            let idle = inner.members.get(*place).is_some_and(|member| {
+                now.saturating_sub(member.active) > quiet && member.peek().is_empty()
+            });
+            !(idle && self.cool(&mut inner, *place))
+        });
+        inner.members.hot = hot;
+    }
+
+    /// After a whole heartbeat: a member may be ready though nobody could ring for it.
+    fn wake_ready(&self, now: u64) {
+        let mut inner = self.inner.lock();
+        for place in inner.members.all() {
+            if inner
+                .members
+                .get(place)
+                .is_some_and(|member| !member.peek().is_empty())
+            {
+                #[cfg(test)]
+                self.count_rescue(&inner, place);
+                inner.members.heat(place, now);
+            }
+        }
+    }
+
+    /// Counts a member that was asleep, with no doorbell in its twin and nobody awake who could have taken it.
+    #[cfg(test)]
+    fn count_rescue(&self, inner: &Inner, place: u32) {
+        let others = self.inside.load(Ordering::SeqCst) - 1;
+        let rung = inner.members.get(place).is_none_or(|member| {
+            crate::wait::poll_kernel(member.fd, Events::IN, Duration::ZERO) != Ok(Events::NONE)
+        });
+        if !inner.members.hot.contains(&place)
+            && self.sleepers.load(Ordering::SeqCst) == others
+            && !rung
+        {
+            crate::wait::RESCUED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A thread goes to work. If others sleep in the set, they must hear of what comes in meanwhile.
+    fn leave(&self, now: u64) {
+        if self.inside.load(Ordering::Relaxed) < 2 {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        for place in inner.members.hot.clone() {
+            let reported = inner
+                .members
+                .get(place)
+                .is_some_and(|member| member.active >= now && now != 0);
+            if self.arm(&mut inner, place) && !reported {
+                self.kick(&mut inner, place);
+            }
+        }
+    }
+}
+
+/// Events of members that are no more keep the kernel's set ready: do not spin on them.
+fn pause() {
+    let pause = rustix::thread::Timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    let _ = rustix::thread::nanosleep(&pause);
+}

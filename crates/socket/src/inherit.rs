@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sockets that this process did not make: inherited through exec, or received in a message.
+
+use std::os::fd::RawFd;
+
+use ipnuma::ipc::{Reply, Request};
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use crate::attach::adopt as attach_adopted;
+use crate::object::Object;
+use crate::pending::Pending;
+use crate::stream::borrow;
+use crate::{address, close, datagram, listener, process, table};
+
+/// At start: looks at the descriptors that were there before this program.
+pub fn start() {
+    let Ok(directory) = rustix::fs::open(
+        "/proc/self/fd",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
+        return;
+    };
+    let mut found = Vec::new();
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 2048];
+    let mut entries = RawDir::new(&directory, &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        if let Some(fd) = entry
+            .file_name()
+            .to_str()
+            .ok()
+            .and_then(|name| name.parse::<RawFd>().ok())
+        {
+            found.push(fd);
+        }
+    }
+    drop(directory);
+    for fd in found {
+        adopt(fd);
+    }
+}
+
+/// Makes a socket known that came from elsewhere.
+pub fn adopt(fd: RawFd) {
+    close::finish(fd, table::remove(fd));
+    let socket = borrow(fd);
+    let Ok(kind) = sockopt::socket_type(socket) else {
+        return;
+    };
+    let kind = match kind {
+        SocketType::STREAM => libc::SOCK_STREAM,
+        SocketType::DGRAM => libc::SOCK_DGRAM,
+        _ => return,
+    };
+    let family = match sockopt::socket_domain(socket) {
+        Ok(AddressFamily::INET) => libc::AF_INET,
+        Ok(AddressFamily::INET6) => libc::AF_INET6,
+        _ => return,
+    };
+    let protocol = match sockopt::socket_protocol(socket) {
+        Ok(protocol) => protocol.map_or(0, |protocol| protocol.as_raw().get() as i32),
+        Err(_) => return,
+    };
+    let Some(pending) = Pending::of(family, kind, protocol) else {
+        return;
+    };
+    // It may be one of this process, which went round in a message.
+    if let Some(other) = twin_of(fd) {
+        close::duplicated(other, fd);
+        if let Some(description) = table::get(fd)
+            && let Some(stream) = description.object().stream()
+            && stream.take_reserved()
+        {
+            stream.count_user(false);
+        }
+        return;
+    }
+    if kind == libc::SOCK_STREAM
+        && let (Some(own), Some(peer)) = (address::local(fd), address::remote(fd))
+    {
+        if let Some(reply @ (Reply::Adopted { .. }, _)) =
+            process::ask(&Request::Adopt { own, peer })
+            && let Some(stream) = attach_adopted(fd, reply)
+        {
+            drop(table::install(fd, Object::Stream(stream)));
+        }
+        return;
+    }
+    let (Some(description), _) = table::install(fd, Object::Pending(pending)) else {
+        return;
+    };
+    if kind == libc::SOCK_DGRAM {
+        datagram::bound(fd, &description);
+    } else if sockopt::socket_acceptconn(socket).unwrap_or(false) {
+        listener::listening(fd, &description);
+    }
+}
+
+/// A descriptor of this process that refers to the same kernel socket.
+fn twin_of(fd: RawFd) -> Option<RawFd> {
+    let cookie = sockopt::socket_cookie(borrow(fd)).ok()?;
+    let mut found = None;
+    table::each(|other, description| {
+        if found.is_none()
+            && !matches!(description.object(), Object::Epoll(_))
+            && sockopt::socket_cookie(borrow(other)) == Ok(cookie)
+        {
+            found = Some(other);
+        }
+    });
+    found
+}
+
+/// Calls `visit` for each descriptor in a message's control data.
+///
+/// # Safety
+/// The header is the program's for sendmsg, or what recvmsg filled in.
+unsafe fn each_right(message: &libc::msghdr, mut visit: impl FnMut(RawFd)) {
+    // SAFETY: the caller's promise; the macros walk inside of the control buffer.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = header.as_ref() {
+            if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
+                let bytes = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                for index in 0..bytes / size_of::<RawFd>() {
+                    visit(data.add(index).read_unaligned());
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
+
+/// After a recvmsg that brought descriptors.
+///
+/// # Safety
+/// The header is what recvmsg filled in.
+pub unsafe fn received(message: &libc::msghdr) {
+    // SAFETY: the caller's promise.
+    unsafe { each_right(message, adopt) };
+}
+
+/// Before a sendmsg that takes descriptors along: while they are in the message, it counts as a user. `sent` false:
+/// they were not sent after all.
+///
+/// # Safety
+/// The header is the program's.
+pub unsafe fn sending(message: &libc::msghdr, sent: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        each_right(message, |fd| {
+            let Some(description) = table::get(fd) else {
+                return;
+            };
+            let Some(stream) = description.object().stream() else {
+                return;
+            };
+            if sent {
+                stream.before_exec(true, true);
+            } else {
+                stream.after_exec_failed(true, true);
+            }
+        });
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A small lock without the C library: for short sections that a fork may not leave half done.
+//!
+//! Unlike a standard mutex it can be taken by the handler before a fork and let go by the handlers after it, in the
+//! parent and in the child, though another thread holds the guard of neither.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A value behind a spinning lock.
+#[derive(Debug, Default)]
+pub struct Latch<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is only reachable through the guard, of which there is one at a time.
+unsafe impl<T: Send> Sync for Latch<T> {}
+// SAFETY: owning the latch is owning the value.
+unsafe impl<T: Send> Send for Latch<T> {}
+
+/// Holds the lock until dropped.
+pub struct Guard<'a, T>(&'a Latch<T>);
+
+impl<T> Latch<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock; yields the processor after a short spin.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T> {
+        self.acquire();
+        Guard(self)
+    }
+
+    /// Takes the lock without a guard, for the handler before a fork.
+    #[inline]
+    pub fn acquire(&self) {
+        let mut spins = 0u32;
+        while self
+            .taken
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            spins += 1;
+            if spins < 100 {
+                std::hint::spin_loop();
+            } else {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    /// Lets go of a lock taken by [`Latch::acquire`] in this process or, before a fork, in its parent.
+    #[inline]
+    pub fn release(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the lock and is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_under_contention() {
+        static LATCH: Latch<u64> = Latch::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        *LATCH.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*LATCH.lock(), 40_000);
+    }
+}

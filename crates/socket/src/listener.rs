@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Listening sockets: the kernel accepts, the daemon says which connections are accelerated.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ipnuma::ipc::{Reply, Request};
+use rustix::io::Errno;
+
+use crate::address::{self, Storage};
+use crate::attach::attach;
+use crate::object::Object;
+use crate::stream::{Result, borrow};
+use crate::table::{self, Description};
+use crate::{process, raw, ready};
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    address: Option<SocketAddr>,
+    registered: AtomicU64,
+}
+
+/// The program's listen has succeeded: tells the daemon.
+pub fn listening(fd: RawFd, description: &Description) {
+    if let Object::Pending(pending) = description.object()
+        && pending.kind == libc::SOCK_STREAM
+    {
+        let listener = Listener {
+            address: place(fd),
+            registered: AtomicU64::new(0),
+        };
+        if description.decide(Object::Listener(listener)).is_ok() {
+            ready::changed(description);
+        }
+    }
+    if let Object::Listener(listener) = description.object() {
+        listener.register();
+    }
+}
+
+/// The address to register.
+fn place(fd: RawFd) -> Option<SocketAddr> {
+    let address = address::local(fd)?;
+    // For the daemon the IPv6 wildcard includes IPv4; a socket of IPv6 alone takes what comes to this machine.
+    if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        && rustix::net::sockopt::ipv6_v6only(borrow(fd)).unwrap_or(true)
+    {
+        return Some(SocketAddr::new(
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+            address.port(),
+        ));
+    }
+    Some(address)
+}
+
+impl Listener {
+    /// Tells the daemon, if this one does not know yet.
+    fn register(&self) {
+        let Some(address) = self.address else { return };
+        if !process::accelerates(address.port()) {
+            return;
+        }
+        let Some(client) = process::client() else {
+            return;
+        };
+        let epoch = process::epoch();
+        if self.registered.load(Ordering::Relaxed) != epoch
+            && client.done(&Request::Listen { address }).is_ok()
+        {
+            self.registered.store(epoch, Ordering::Relaxed);
+        }
+    }
+
+    /// The last descriptor is about to be closed.
+    pub fn close(&self) {
+        let Some(address) = self.address else { return };
+        if self.registered.load(Ordering::Relaxed) != process::epoch() {
+            return;
+        }
+        // Several sockets of this process may share the address (SO_REUSEPORT).
+        let mut shared = false;
+        table::each(|_, other| {
+            if let Object::Listener(other) = other.object() {
+                shared |= !std::ptr::eq(other, self) && other.address == self.address;
+            }
+        });
+        if let Some(client) = process::current()
+            && !shared
+        {
+            let _ = client.done(&Request::Unlisten { address });
+        }
+    }
+}
+
+/// accept4 on one of our listening sockets.
+///
+/// # Safety
+/// `peer` and `length` are null or as accept(2) says.
+pub unsafe fn accept(
+    fd: RawFd,
+    listener: &Listener,
+    peer: *mut libc::sockaddr,
+    length: *mut libc::socklen_t,
+    flags: i32,
+) -> Result<RawFd> {
+    listener.register();
+    // Whoever accepts must be able to receive the channel as well.
+    if process::current().is_some() && !process::refill() {
+        return Err(Errno::MFILE);
+    }
+    let mut storage = Storage::new();
+    // SAFETY: the kernel writes at most `length` bytes into the storage.
+    let result = unsafe {
+        raw::syscall(
+            libc::SYS_accept4 as usize,
+            [
+                fd as usize,
+                storage.bytes.as_mut_ptr() as usize,
+                &raw mut storage.length as usize,
+                flags as usize,
+                0,
+                0,
+            ],
+        )
+    };
+    if result < 0 {
+        return Err(Errno::from_raw_os_error(-result as i32));
+    }
+    let accepted = result as RawFd;
+    // SAFETY: the caller's promise.
+    unsafe { storage.give(peer, length) };
+    // A stale entry of a number that was closed behind our back.
+    drop(table::remove(accepted));
+    if let Some(from) = storage.address() {
+        resolve(accepted, from);
+    }
+    Ok(accepted)
+}
+
+/// Asks whether a connection that was accepted is accelerated.
+fn resolve(fd: RawFd, from: SocketAddr) {
+    let Some(to) = address::local(fd) else { return };
+    if !process::accelerates(to.port()) {
+        return;
+    }
+    loop {
+        match process::ask(&Request::Resolve { from, to }) {
+            Some((Reply::Wait, _)) => {
+                // The client is between its connect and its announcement; the daemon ends this after a second.
+                let _ =
+                    rustix::thread::nanosleep(&crate::wait::timespec(Duration::from_micros(20)));
+            }
+            Some(reply @ (Reply::Channel { .. }, _)) => {
+                if let Some(stream) = attach(fd, reply, 1, 0, true) {
+                    process::trace(|| format!("accepted {from} at {to}: accelerated"));
+                    drop(table::install(fd, Object::Stream(stream)));
+                }
+                return;
+            }
+            _ => {
+                process::trace(|| {
+                    format!("accepted {from} at {to}: the kernel's, it was not announced")
+                });
+                return;
+            }
+        }
+    }
+}

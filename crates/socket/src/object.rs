@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an open description can be.
+
+use crate::datagram::Datagram;
+use crate::epoll::Epoll;
+use crate::listener::Listener;
+use crate::pending::Pending;
+use crate::ready::Pollable;
+use crate::stream::Stream;
+
+/// What an open description is.
+pub enum Object {
+    /// A TCP or UDP socket for which nothing is decided yet; the kernel serves it.
+    Pending(Pending),
+    /// An accelerated connection.
+    Stream(Stream),
+    /// A listening TCP socket.
+    Listener(Listener),
+    /// A UDP socket with an address.
+    Datagram(Datagram),
+    /// An epoll set.
+    Epoll(Epoll),
+    /// What a test says.
+    #[cfg(test)]
+    Fake(std::sync::Arc<dyn Pollable + Send + Sync>),
+}
+
+impl Object {
+    /// The accelerated connection, if it is one.
+    #[inline]
+    pub fn stream(&self) -> Option<&Stream> {
+        match self {
+            Object::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// User-level readiness; None: only the kernel knows.
+    #[inline]
+    pub fn pollable(&self) -> Option<&dyn Pollable> {
+        match self {
+            Object::Stream(stream) if stream.is_kernel() => None,
+            Object::Stream(stream) => Some(stream),
+            Object::Datagram(datagram) => datagram.pollable(),
+            Object::Epoll(epoll) => Some(epoll),
+            #[cfg(test)]
+            Object::Fake(fake) => Some(&**fake),
+            Object::Pending(_) | Object::Listener(_) => None,
+        }
+    }
+}

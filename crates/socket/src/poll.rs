@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! poll and ppoll with accelerated sockets among the descriptors; select is made of the same.
+
+use std::cell::Cell;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::time::Duration;
+
+use libc::{c_long, pollfd, timespec};
+use rustix::io::Errno;
+
+use crate::epoll::SignalMask;
+use crate::object::Object;
+use crate::raw;
+use crate::ready::{self, Events, Pollable};
+use crate::table::{self, Ref};
+use crate::wait::{Deadline, HEARTBEAT, SHARED_HEARTBEAT, Spin, Step, clock, kernel_due};
+
+thread_local! {
+    /// When this thread's poll asked the kernel last.
+    static POLLED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// An accelerated socket among the descriptors.
+struct Own {
+    index: usize,
+    description: Ref,
+}
+
+impl Own {
+    fn pollable(&self) -> Option<&dyn Pollable> {
+        self.description.object().pollable()
+    }
+}
+
+/// Whether user-level readiness has a say about `fd`.
+pub(crate) fn has_say(fd: RawFd) -> bool {
+    table::known(fd) && table::get(fd).is_some_and(|description| speaks(&description))
+}
+
+fn speaks(description: &Ref) -> bool {
+    match description.object() {
+        Object::Epoll(epoll) => epoll.has_accelerated(),
+        object => object.pollable().is_some(),
+    }
+}
+
+/// poll and ppoll. None: no accelerated socket is among the descriptors, the C library's own function shall run.
+///
+/// # Safety
+/// `fds` is the program's array of `count` descriptors; `mask` is as the program passed it.
+pub unsafe fn poll(
+    fds: *mut pollfd,
+    count: usize,
+    timeout: Option<Duration>,
+    mask: SignalMask,
+) -> Option<Result<usize, Errno>> {
+    if fds.is_null() || count > table::LIMIT {
+        return None;
+    }
+    // SAFETY: by the caller.
+    let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
+    if !fds.iter().any(|entry| has_say(entry.fd)) {
+        return None;
+    }
+    Some(wait_many(fds, timeout, mask))
+}
+
+/// Waits for any of the descriptors, of which at least one is accelerated.
+pub(crate) fn wait_many(
+    fds: &mut [pollfd],
+    timeout: Option<Duration>,
+    mask: SignalMask,
+) -> Result<usize, Errno> {
+    let mut own = Vec::with_capacity(8);
+    for (index, entry) in fds.iter_mut().enumerate() {
+        entry.revents = 0;
+        if let Some(description) = table::get(entry.fd)
+            && speaks(&description)
+        {
+            own.push(Own { index, description });
+        }
+    }
+    let mixed = own.len() < fds.len();
+    let mut found = look(fds, &own);
+    let due = mixed && kernel_due(POLLED.get(), clock::ticks());
+    if due || (found == 0 && timeout == Some(Duration::ZERO)) {
+        found = look_at_all(fds, &own, SignalMask::NONE, Duration::ZERO)?;
+    }
+    if found > 0 || timeout == Some(Duration::ZERO) {
+        return Ok(found);
+    }
+    let deadline = timeout.map(Deadline::after);
+    let mut spin = Spin::begin(POLLED.get());
+    loop {
+        match spin.step() {
+            Step::Again => found = look(fds, &own),
+            Step::Kernel => found = look_at_all(fds, &own, SignalMask::NONE, Duration::ZERO)?,
+            Step::Sleep => break,
+        }
+        if found > 0 {
+            spin.found();
+            return Ok(found);
+        }
+    }
+    drop(spin);
+    sleep(fds, &own, deadline, mask)
+}
+
+fn sleep(
+    fds: &mut [pollfd],
+    own: &[Own],
+    deadline: Option<Deadline>,
+    mask: SignalMask,
+) -> Result<usize, Errno> {
+    let token = ready::token();
+    loop {
+        let mut longest = HEARTBEAT;
+        for each in own {
+            if let Some(pollable) = each.pollable() {
+                let want = Events(fds[each.index].events as u16 as u32);
+                each.description
+                    .waiters
+                    .thread_sleeps(token, want, pollable);
+                if pollable.shared() {
+                    longest = SHARED_HEARTBEAT;
+                }
+            }
+        }
+        let left = if look(fds, own) > 0 {
+            Duration::ZERO
+        } else {
+            deadline.map_or(longest, |deadline| deadline.left().min(longest))
+        };
+        let twins = ask_kernel(fds, own, mask, left);
+        let mut all_drained = true;
+        for each in own {
+            let Some(pollable) = each.pollable() else {
+                continue;
+            };
+            let fd = fds[each.index].fd;
+            let twin = twins
+                .as_ref()
+                .map_or(Events::NONE, |twins| twins[each.index]);
+            all_drained &= each
+                .description
+                .waiters
+                .thread_wakes(token, pollable, fd, twin);
+        }
+        let found = match twins {
+            Ok(twins) => gather(fds, own, &twins),
+            Err(error) => {
+                let found = look(fds, own);
+                if found == 0 {
+                    return Err(error);
+                }
+                found
+            }
+        };
+        if found > 0 || deadline.is_some_and(Deadline::passed) {
+            return Ok(found);
+        }
+        if !all_drained {
+            // Others sleep on the same twin and have yet to wake.
+            rustix::thread::sched_yield();
+        }
+    }
+}
+
+/// User-level readiness alone.
+fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
+    let mut found = 0;
+    for each in own {
+        let entry = &mut fds[each.index];
+        let asked = Events(entry.events as u16 as u32) | Events::ALWAYS;
+        let ready = each.pollable().map_or(Events::NONE, Pollable::ready);
+        let events = ready.with_aliases() & asked;
+        entry.revents = events.0 as i16;
+        found += usize::from(!events.is_empty());
+    }
+    found
+}
+
+/// The kernel's word about all descriptors.
+fn look_at_all(
+    fds: &mut [pollfd],
+    own: &[Own],
+    mask: SignalMask,
+    timeout: Duration,
+) -> Result<usize, Errno> {
+    let twins = ask_kernel(fds, own, mask, timeout)?;
+    for each in own {
+        let twin = twins[each.index];
+        if let Some(pollable) = each.pollable()
+            && !twin.is_empty()
+        {
+            each.description
+                .waiters
+                .seen(pollable, fds[each.index].fd, twin);
+        }
+    }
+    Ok(gather(fds, own, &twins))
+}
+
+/// Puts both words together.
+fn gather(fds: &mut [pollfd], own: &[Own], twins: &[Events]) -> usize {
+    for (entry, twin) in fds.iter_mut().zip(twins) {
+        entry.revents = twin.0 as i16;
+    }
+    look(fds, own);
+    fds.iter().filter(|entry| entry.revents != 0).count()
+}
+
+/// Asks the kernel: about plain files what the program asks, about twins what they can tell.
+fn ask_kernel(
+    fds: &[pollfd],
+    own: &[Own],
+    mask: SignalMask,
+    timeout: Duration,
+) -> Result<Vec<Events>, Errno> {
+    let mut asked = fds.to_vec();
+    for each in own {
+        let entry = &mut asked[each.index];
+        if let Some(pollable) = each.pollable()
+            && table::still(entry.fd, &each.description)
+        {
+            let want = Events(entry.events as u16 as u32);
+            entry.events = pollable.twin_interest(want).0 as i16;
+        }
+    }
+    let spec = timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: c_long::from(timeout.subsec_nanos() as i32),
+    };
+    POLLED.set(clock::ticks());
+    // SAFETY: the array and the time live as long as the call; the mask is the program's.
+    unsafe {
+        raw::call(
+            libc::SYS_ppoll,
+            [
+                asked.as_mut_ptr() as usize,
+                asked.len(),
+                ptr::from_ref(&spec) as usize,
+                mask.0 as usize,
+                mask.1,
+                0,
+            ],
+        )
+    }?;
+    Ok(asked
+        .iter()
+        .map(|entry| Events(entry.revents as u16 as u32))
+        .collect())
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//! This process and its daemon.
+//!
+//! The daemon is needed to set connections up, never to use them. If there is none, or it goes away, sockets are the
+//! kernel's; at the next occasion the process looks for one again, but not more often than every 100 ms.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ipnuma::client::{Client, move_up};
+use ipnuma::config::Config;
+use ipnuma::ipc::{Reply, Request};
+use rustix::fs::{Mode, OFlags};
+
+use crate::latch::Latch;
+use crate::raw;
+
+/// How long a failed search for a daemon counts, nanoseconds.
+const REST: u64 = 100_000_000;
+
+struct Known {
+    client: Option<Arc<Client>>,
+    searched: u64,
+}
+
+static KNOWN: Latch<Known> = Latch::new(Known {
+    client: None,
+    searched: 0,
+});
+static CONFIG: OnceLock<Config> = OnceLock::new();
+static SHUNNED: Latch<Vec<(SocketAddr, u64)>> = Latch::new(Vec::new());
+static SHUNNING: AtomicBool = AtomicBool::new(false);
+static EPOCH: AtomicU64 = AtomicU64::new(1);
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Descriptors of the library's own, which programs that close everything must not hit.
+static PRIVATE: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+const REQUESTS: usize = 0;
+const NOTICES: usize = 1;
+const SPARE: usize = 2;
+
+/// The daemon's client; looks for the daemon if there is none.
+pub fn client() -> Option<Arc<Client>> {
+    if !config().socket.enable {
+        return None;
+    }
+    let mut known = KNOWN.lock();
+    if let Some(client) = &known.client {
+        if !client.is_lost() {
+            return Some(client.clone());
+        }
+        forget(&mut known);
+    }
+    let now = crate::wait::clock::nanoseconds();
+    if known.searched != 0 && now.saturating_sub(known.searched) < REST {
+        return None;
+    }
+    known.searched = now;
+    let client = Client::connect_above(&config().daemon, &program(), floor()).ok()?;
+    PRIVATE[REQUESTS].store(client.request_socket().as_raw_fd(), Ordering::Relaxed);
+    PRIVATE[NOTICES].store(client.notice_socket().as_raw_fd(), Ordering::Relaxed);
+    EPOCH.fetch_add(1, Ordering::Relaxed);
+    refill();
+    let client = Arc::new(client);
+    known.client = Some(client.clone());
+    Some(client)
+}
+
+/// The daemon's client if there is one already.
+pub fn current() -> Option<Arc<Client>> {
+    KNOWN.lock().client.clone()
+}
+
+/// Another number for each client: what was registered with another one is to be registered anew.
+pub fn epoch() -> u64 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
+fn forget(known: &mut Known) {
+    PRIVATE[REQUESTS].store(-1, Ordering::Relaxed);
+    PRIVATE[NOTICES].store(-1, Ordering::Relaxed);
+    known.client = None;
+}
+
+/// Asks the daemon. A daemon that is gone is looked for once more, unless the question belongs to the old one.
+pub fn ask(request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
+    let client = client()?;
+    match client.request(request) {
+        Ok(answer) => Some(answer),
+        Err(_) if client.is_lost() => None,
+        // It refused, or the descriptor did not fit: with the spare one it does.
+        Err(ipnuma::Error::System { .. }) => {
+            empty();
+            client.request(request).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// Says that this process has no more use of a channel.
+pub fn close(channel: u64) {
+    if let Some(client) = current() {
+        let _ = client.done(&Request::Close { channel });
+    }
+}
+
+/// Says that an announced connection does not come about.
+pub fn withdraw(intent: u64) {
+    if let Some(client) = current() {
+        let _ = client.done(&Request::Withdraw { intent });
+    }
+}
+
+/// Whether a number is one of the library's own descriptors.
+#[inline]
+pub fn is_private(fd: RawFd) -> bool {
+    fd >= 0 && PRIVATE.iter().any(|own| own.load(Ordering::Relaxed) == fd)
+}
+
+/// The library's own descriptors, in ascending order.
+pub fn private() -> impl Iterator<Item = RawFd> {
+    let mut own: [RawFd; 3] = std::array::from_fn(|index| PRIVATE[index].load(Ordering::Relaxed));
+    own.sort_unstable();
+    own.into_iter().filter(|fd| *fd >= 0)
+}
+
+/// Whether this code runs in another process than the one whose memory it is: a child of vfork before its exec.
+#[inline]
+pub fn is_borrowed() -> bool {
+    let process = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => {
+            PROCESS.store(process, Ordering::Relaxed);
+            false
+        }
+        known => known != process,
+    }
+}
+
+/// Opens the spare descriptor, which makes room for one to receive when there is no other. False: it cannot be had.
+pub fn refill() -> bool {
+    if PRIVATE[SPARE].load(Ordering::Relaxed) >= 0 {
+        return true;
+    }
+    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    else {
+        return false;
+    };
+    let spare = std::os::fd::IntoRawFd::into_raw_fd(move_up(null, floor()));
+    PRIVATE[SPARE].store(spare, Ordering::Relaxed);
+    true
+}
+
+/// The program has changed how many descriptors it may have: a spare one above the limit would make no room.
+pub fn limit_changed() {
+    if PRIVATE[SPARE].load(Ordering::Relaxed) >= 0 {
+        empty();
+        refill();
+    }
+}
+
+fn empty() {
+    close_own(SPARE);
+}
+
+fn close_own(which: usize) {
+    let fd = PRIVATE[which].swap(-1, Ordering::Relaxed);
+    if fd >= 0 {
+        // SAFETY: our own descriptor, taken out of the list by the exchange.
+        unsafe { raw::syscall(libc::SYS_close as usize, [fd as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Own descriptors get high numbers, so that a program finds the low ones that it expects.
+fn floor() -> i32 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .unwrap_or(1 << 20);
+    (limit.saturating_sub(40).min(960)).max(limit / 2).min(960) as i32
+}
+
+fn program() -> String {
+    let mut name = [0; 32];
+    let length = rustix::fs::open(
+        "/proc/self/comm",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .and_then(|file| rustix::io::read(&file, &mut name))
+    .unwrap_or(0);
+    String::from_utf8_lossy(&name[..length]).trim().to_owned()
+}
+
+/// At start: remembers whose memory this is, and where the daemon is; programs change their environment.
+pub fn start() {
+    is_borrowed();
+    let spin = config().spin.as_micros();
+    crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX));
+}
+
+/// The configuration, as it was when the program started: some programs empty their environment.
+fn config() -> &'static Config {
+    CONFIG.get_or_init(|| {
+        Config::load().unwrap_or_else(|error| {
+            // A program must not do something else than its user has configured.
+            say(&format!(
+                "ipnuma: {error}; until then sockets are the kernel's\n"
+            ));
+            let mut config = Config::default();
+            config.socket.enable = false;
+            config
+        })
+    })
+}
+
+/// Writes to standard error, come of it what may: the program's work does not depend on it.
+fn say(text: &str) {
+    let _ = rustix::io::write(crate::stream::borrow(2), text.as_bytes());
+}
+
+/// Says on standard error what becomes of a connection, if the user wants to know.
+#[inline]
+pub fn trace(what: impl FnOnce() -> String) {
+    if config().trace {
+        let process = rustix::process::getpid().as_raw_nonzero();
+        say(&format!("ipnuma[{process}]: {}\n", what()));
+    }
+}
+
+/// Whether connections and datagrams of servers at `port` may be accelerated.
+pub fn accelerates(port: u16) -> bool {
+    config().socket.accelerates(port)
+}
+
+/// How long an address is not tried whose acceptor did not come to its channel, nanoseconds.
+const AVERSION: u64 = 2_000_000_000;
+
+/// Remembers an address whose acceptor did not come.
+pub fn shun(address: SocketAddr) {
+    let mut shunned = SHUNNED.lock();
+    let now = crate::wait::clock::nanoseconds();
+    shunned.retain(|(other, until)| *other != address && *until > now);
+    shunned.push((address, now + AVERSION));
+    SHUNNING.store(true, Ordering::Relaxed);
+}
+
+/// Whether the address is better left to the kernel.
+pub fn is_shunned(address: SocketAddr) -> bool {
+    if !SHUNNING.load(Ordering::Relaxed) {
+        return false;
+    }
+    let mut shunned = SHUNNED.lock();
+    let now = crate::wait::clock::nanoseconds();
+    shunned.retain(|(_, until)| *until > now);
+    SHUNNING.store(!shunned.is_empty(), Ordering::Relaxed);
+    shunned.iter().any(|(other, _)| *other == address)
+}
+
+/// Before a fork: nobody talks to the daemon when the child is made.
+pub fn before_fork() {
+    KNOWN.acquire();
+    SHUNNED.acquire();
+}
+
+/// After a fork, in both processes. The child gets a client of its own when it needs one.
+pub fn after_fork(child: bool) {
+    if child {
+        PROCESS.store(
+            rustix::process::getpid().as_raw_nonzero().get() as u32,
+            Ordering::Relaxed,
+        );
+        close_own(REQUESTS);
+        close_own(NOTICES);
+    }
+    SHUNNED.release();
+    KNOWN.release();
+    if child {
+        let mut known = KNOWN.lock();
+        known.searched = 0;
+        // Its descriptors are closed, and the numbers may be others' soon: it must not close them again.
+        std::mem::forget(known.client.take());
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What signals mean for calls that wait: restart, and SIGPIPE.
+
+use crate::raw;
+
+/// What the kernel's `rt_sigaction` fills in.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Action {
+    handler: usize,
+    flags: usize,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Whether a wait that a signal interrupted is to be taken up again: yes if every handler wants that (SA_RESTART).
+///
+/// Which signal it was can't be told; a program that mixes both kinds of handlers gets EINTR, which it must expect anyway.
+#[cold]
+pub fn restart() -> bool {
+    (1..=64_i32).all(|signal| {
+        let mut action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        // SAFETY: asks only; the kernel writes one structure of this layout.
+        let result = unsafe {
+            raw::syscall(libc::SYS_rt_sigaction as usize, [signal as usize, 0, &raw mut action as usize, 8, 0, 0])
+        };
+        result != 0
+            || action.handler == libc::SIG_DFL
+            || action.handler == libc::SIG_IGN
+            // The C library's own (thread cancellation, setuid), and faults, which interrupt no wait.
+            || matches!(signal, 32 | 33 | libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGSYS)
+            || action.flags & libc::SA_RESTART as usize != 0
+    })
+}
+
+/// Sends SIGPIPE to the calling thread, as a write to a closed connection does.
+#[cold]
+pub fn pipe() {
+    let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as usize;
+    // SAFETY: a signal to the calling thread.
+    unsafe {
+        raw::syscall(
+            libc::SYS_tgkill as usize,
+            [process, thread, libc::SIGPIPE as usize, 0, 0, 0],
+        )
+    };
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An accelerated TCP connection: the kernel socket (twin) stays under the descriptor, the data goes through a channel.
+//!
+//! Everything that belongs to the connection and not to this process lies in the channel's memory, so that the processes
+//! that share the connection after a fork see one state.
+
+mod abandon;
+mod finish;
+mod readiness;
+mod receive;
+mod send;
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ipnuma::channel::{Control, End, flags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::ready::Events;
+
+pub(crate) use abandon::ABANDONED;
+
+/// Result of a call.
+pub type Result<T = usize> = std::result::Result<T, Errno>;
+
+/// Bits of the description's state that processes share (`Control::words[STATE]`).
+mod state {
+    /// The twin says that the peer's last descriptor is closed.
+    pub const GONE: u32 = 1;
+    /// A write after the peer's close was taken: the next one fails.
+    pub const BROKEN: u32 = 2;
+    /// The error has been told.
+    pub const TOLD: u32 = 4;
+    /// The receiving direction was shut down.
+    pub const READ_SHUT: u32 = 8;
+    /// The twin's receiving direction was shut down, to wake sleepers.
+    pub const TWIN_SHUT: u32 = 16;
+    /// Something came through the twin before the peer had attached.
+    pub const STRANGE: u32 = 32;
+}
+
+/// Use of `Control::words`.
+mod word {
+    /// Bits of [`super::state`].
+    pub const STATE: usize = 0;
+    /// Counts how often a writer that found no room got some.
+    pub const ROOM: usize = 1;
+    /// Not zero: a writer found no room.
+    pub const STARVED: usize = 2;
+    /// Receive time limit, tens of microseconds; 0: none.
+    pub const RECEIVE_LIMIT: usize = 3;
+    /// Send time limit, tens of microseconds; 0: none.
+    pub const SEND_LIMIT: usize = 4;
+    /// Users that are counted already for programs that processes are about to become.
+    pub const RESERVED: usize = 5;
+}
+
+/// Bits of `Control::options`.
+pub mod option {
+    /// O_NONBLOCK.
+    pub const NONBLOCKING: u32 = 1;
+    /// SO_LINGER with a time of zero: close resets.
+    pub const RESET: u32 = 2;
+    /// What the program believes of TCP_NODELAY.
+    pub const NODELAY: u32 = 4;
+    /// What the program believes of TCP_CORK.
+    pub const CORK: u32 = 8;
+}
+
+const CONNECTING: u8 = 0;
+const OPEN: u8 = 1;
+/// The handshake failed; the twin knows why.
+const FAILED: u8 = 2;
+/// The kernel's socket from now on.
+const KERNEL: u8 = 3;
+
+/// An accelerated connection.
+pub struct Stream {
+    end: End,
+    channel: u64,
+    intent: u64,
+    phase: AtomicU8,
+    looked: AtomicU64,
+    born: u64,
+}
+
+impl Stream {
+    /// The connection whose channel `end` is; `open` says whether the twin is connected already. `intent` is the
+    /// client's, by which it can be withdrawn.
+    pub fn new(end: End, channel: u64, intent: u64, open: bool) -> Self {
+        let own = end.own();
+        own.refs.fetch_add(1, Ordering::AcqRel);
+        let phase = AtomicU8::new(if open { OPEN } else { CONNECTING });
+        let born = crate::raw::ticks();
+        Self {
+            end,
+            channel,
+            intent,
+            phase,
+            looked: AtomicU64::new(born),
+            born,
+        }
+    }
+
+    /// The channel's number at the daemon.
+    pub fn channel(&self) -> u64 {
+        self.channel
+    }
+
+    /// This end of the channel.
+    pub fn end(&self) -> &End {
+        &self.end
+    }
+
+    #[inline(always)]
+    fn own(&self) -> &Control {
+        self.end.own()
+    }
+
+    #[inline(always)]
+    fn peer(&self) -> &Control {
+        self.end.peer()
+    }
+
+    /// Whether the peer has come to the channel.
+    #[inline(always)]
+    fn attached(&self) -> bool {
+        self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED != 0
+    }
+
+    #[inline(always)]
+    fn state(&self) -> u32 {
+        self.own().words[word::STATE].load(Ordering::Acquire)
+    }
+
+    /// Sets bits of the state; returns what it was.
+    fn note(&self, bits: u32) -> u32 {
+        self.own().words[word::STATE].fetch_or(bits, Ordering::AcqRel)
+    }
+
+    /// Whether the connection has come about and is not the kernel's.
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == OPEN
+    }
+
+    /// Whether the connection failed.
+    #[inline]
+    pub fn is_failed(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == FAILED
+    }
+
+    /// Whether the connection has gone back to the kernel.
+    #[inline]
+    pub fn is_kernel(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == KERNEL
+    }
+
+    /// Finds out whether a connection under way has come about. False: still under way, or failed; the kernel serves it.
+    pub fn settle(&self, fd: RawFd) -> bool {
+        if self.phase.load(Ordering::Acquire) != CONNECTING {
+            return self.is_open();
+        }
+        let twin = borrow(fd);
+        let mut polled = [rustix::event::PollFd::new(
+            &twin,
+            rustix::event::PollFlags::OUT,
+        )];
+        if !matches!(
+            rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())),
+            Ok(1..)
+        ) {
+            return false;
+        }
+        self.settled(rustix::net::getpeername(twin).is_ok())
+    }
+
+    /// The connection has come about, or has failed.
+    pub fn settled(&self, connected: bool) -> bool {
+        let phase = if connected { OPEN } else { FAILED };
+        let before =
+            self.phase
+                .compare_exchange(CONNECTING, phase, Ordering::AcqRel, Ordering::Acquire);
+        if before.is_ok() && !connected {
+            crate::process::withdraw(self.intent);
+        }
+        self.is_open()
+    }
+
+    /// O_NONBLOCK as the program set it.
+    #[inline(always)]
+    pub fn nonblocking(&self) -> bool {
+        self.own().options.load(Ordering::Relaxed) & option::NONBLOCKING != 0
+    }
+
+    /// Sets or clears bits of the options.
+    pub fn set_option(&self, bits: u32, on: bool) {
+        if on {
+            self.own().options.fetch_or(bits, Ordering::Relaxed);
+        } else {
+            self.own().options.fetch_and(!bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any of the option's bits is set.
+    pub fn has_option(&self, bits: u32) -> bool {
+        self.own().options.load(Ordering::Relaxed) & bits != 0
+    }
+
+    /// Sets a time limit; None: wait for ever.
+    pub fn set_timeout(&self, send: bool, limit: Option<Duration>) {
+        let tens = limit.map_or(0, |limit| {
+            limit
+                .as_micros()
+                .div_ceil(10)
+                .clamp(1, u128::from(u32::MAX)) as u32
+        });
+        self.limit(send).store(tens, Ordering::Relaxed);
+    }
+
+    fn timeout(&self, send: bool) -> Option<Duration> {
+        match self.limit(send).load(Ordering::Relaxed) {
+            0 => None,
+            tens => Some(Duration::from_micros(u64::from(tens) * 10)),
+        }
+    }
+
+    fn limit(&self, send: bool) -> &AtomicU32 {
+        &self.own().words[if send {
+            word::SEND_LIMIT
+        } else {
+            word::RECEIVE_LIMIT
+        }]
+    }
+
+    /// Rings the doorbell if the peer sleeps for one of `bits`.
+    #[inline(always)]
+    fn ring_if_armed(&self, fd: RawFd, bits: u32) -> bool {
+        // A peer that is not attached yet looks at the ring when it does; nobody else shall find bytes in the twin.
+        if self.end.peer_armed(bits)
+            && self.peer().flags.load(Ordering::Relaxed) & flags::ATTACHED != 0
+        {
+            self.ring(fd, bits);
+            return true;
+        }
+        false
+    }
+
+    #[cold]
+    fn ring(&self, fd: RawFd, bits: u32) {
+        if self.peer().armed.fetch_and(!bits, Ordering::AcqRel) & bits == 0 {
+            return;
+        }
+        self.own()
+            .counters
+            .doorbells
+            .fetch_add(1, Ordering::Relaxed);
+        let rung = rustix::net::send(borrow(fd), &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        // If there is no room, there are unread bytes enough to wake the peer.
+        if matches!(rung, Err(Errno::PIPE | Errno::CONNRESET)) {
+            self.note(state::GONE);
+        }
+    }
+
+    /// Takes the doorbell's bytes out of the twin; notices its end.
+    fn drain(&self, fd: RawFd) {
+        let mut scratch = [0u8; 256];
+        loop {
+            match rustix::net::recv(borrow(fd), &mut scratch, RecvFlags::DONTWAIT) {
+                Ok((0, _)) if self.state() & state::TWIN_SHUT != 0 => return,
+                Ok((0, _)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => {
+                    self.note(state::GONE);
+                    return;
+                }
+                Ok((count, _)) if count == scratch.len() => {}
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Asks the kernel about the twin if nobody has for a while: a peer that was killed says nothing in the ring.
+    #[inline(always)]
+    fn look(&self, fd: RawFd) {
+        let now = crate::raw::ticks();
+        if now.wrapping_sub(self.looked.load(Ordering::Relaxed)) > crate::raw::MILLISECOND {
+            self.looked.store(now, Ordering::Relaxed);
+            self.look_now(fd);
+        }
+    }
+
+    #[cold]
+    fn look_now(&self, fd: RawFd) {
+        use rustix::event::{PollFd, PollFlags};
+        let twin = borrow(fd);
+        let mut polled = [PollFd::new(&twin, PollFlags::RDHUP)];
+        if matches!(
+            rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())),
+            Ok(1..)
+        ) {
+            let events = Events(u32::from(polled[0].revents().bits()));
+            self.notice_end(events);
+        }
+    }
+
+    fn notice_end(&self, twin: Events) {
+        let mut signs = Events::HUP | Events::ERR;
+        if self.state() & state::TWIN_SHUT == 0 {
+            signs |= Events::RDHUP;
+        }
+        if twin.has(signs) {
+            self.note(if self.attached() {
+                state::GONE
+            } else {
+                state::STRANGE
+            });
+        }
+    }
+
+    /// Whether the peer is gone with bytes of ours that it never read.
+    fn left_unread(&self) -> bool {
+        let sent = self.own().sender.next.load(Ordering::Acquire);
+        self.peer().receiver.next.load(Ordering::Acquire) != sent
+    }
+
+    /// Whether the connection was broken off rather than ended.
+    fn is_reset(&self) -> bool {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        let own = self.own().flags.load(Ordering::Relaxed);
+        if (peer | own) & flags::REVOKED != 0
+            || peer & flags::RESET != 0
+            || self.end.receiver().is_corrupt()
+        {
+            return true;
+        }
+        self.state() & state::GONE != 0
+            && peer & (flags::CLOSED | flags::FIN) == 0
+            && self.left_unread()
+    }
+
+    /// The pending error, told once, as SO_ERROR does.
+    pub fn take_error(&self) -> Option<Errno> {
+        let broken = self.state() & state::BROKEN != 0;
+        if !broken && !self.is_reset() || self.note(state::TOLD) & state::TOLD != 0 {
+            return None;
+        }
+        let ended = self.peer().flags.load(Ordering::Acquire) & flags::FIN != 0;
+        Some(if ended || broken {
+            Errno::PIPE
+        } else {
+            Errno::CONNRESET
+        })
+    }
+
+    /// Bytes that can be read now (FIONREAD).
+    pub fn queued_bytes(&self) -> usize {
+        self.end.receiver().queued_bytes()
+    }
+
+    /// Bytes sent that the peer has not read (SIOCOUTQ); full lines are counted.
+    pub fn unread_lines(&self) -> usize {
+        let sent = self.own().sender.next.load(Ordering::Acquire);
+        sent.saturating_sub(self.peer().receiver.next.load(Ordering::Acquire)) as usize
+    }
+
+    /// Before an exec, by the process itself or by a child of vfork (`borrowed`), which is no user yet. The next program
+    /// is a user if the connection goes along.
+    pub fn before_exec(&self, borrowed: bool, along: bool) {
+        if along {
+            self.own().words[word::RESERVED].fetch_add(1, Ordering::AcqRel);
+        }
+        if borrowed == along {
+            self.count_user(along);
+        }
+    }
+
+    /// Undoes [`Stream::before_exec`].
+    pub fn after_exec_failed(&self, borrowed: bool, along: bool) {
+        if along {
+            self.take_reserved();
+        }
+        if borrowed == along {
+            self.count_user(!along);
+        }
+    }
+
+    /// Whether this process was counted as a user before its exec.
+    pub fn take_reserved(&self) -> bool {
+        let reserved = &self.own().words[word::RESERVED];
+        reserved
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            })
+            .is_ok()
+    }
+
+    /// Before a fork: the child will be one more user. After one that failed: it is not.
+    pub fn count_user(&self, more: bool) {
+        if more {
+            self.own().refs.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.own().refs.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The descriptor for the length of a call.
+#[inline(always)]
+pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: only used for system calls on a number that the program passed; the kernel checks it.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A connection whose acceptor never came to its channel: back to the kernel.
+//!
+//! The daemon promises a client that somebody with this library listens, but the connection may be accepted by a process
+//! without it: one that inherited the listening socket, has another user id, or lost the daemon. The client notices when
+//! bytes or an end arrive through the twin before the acceptor has attached, or when it has waited for long. It then says
+//! so in the channel (an acceptor that comes later uses the kernel, too), sends what it had put into the ring through the
+//! twin, and is a kernel socket from then on.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{End, flags};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, sockopt};
+
+use super::receive::DATA;
+use super::{KERNEL, Result, Stream, borrow, option, state};
+use crate::ready::{self, Events};
+use crate::table::Description;
+use crate::{process, raw, wait};
+
+pub use ipnuma::channel::flags::ABANDONED;
+
+/// How long a client that waits for an answer waits for its peer to attach.
+const PATIENCE: u64 = 400 * raw::MILLISECOND;
+
+impl Stream {
+    /// Whether the peer is not there, and is not likely to come.
+    #[cold]
+    pub(super) fn waits_in_vain(&self) -> bool {
+        self.end.half() == 0
+            && self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED == 0
+            && (self.state() & state::STRANGE != 0
+                || raw::ticks().wrapping_sub(self.born) > PATIENCE)
+    }
+
+    /// Goes over to the kernel if the peer is not likely to come. True: it has gone over.
+    #[cold]
+    pub(super) fn abandon(&self, fd: RawFd, description: &Description) -> Result<bool> {
+        if self.is_kernel() {
+            return Ok(true);
+        }
+        let Ok(guard) = self.own().tx.lock() else {
+            return Ok(false);
+        };
+        if self.peer().flags.load(Ordering::Acquire) & ABANDONED == 0 {
+            if !self.waits_in_vain() {
+                return Ok(false);
+            }
+            if !self.take_back() {
+                return Ok(false);
+            }
+            if let Some(address) = crate::address::remote(fd) {
+                process::shun(address);
+            }
+            process::withdraw(self.intent);
+        }
+        let flushed = self.flush(fd);
+        self.phase.store(KERNEL, Ordering::Release);
+        drop(guard);
+        ready::changed(description);
+        flushed.map(|()| true)
+    }
+
+    /// The program closes with bytes in the ring before its peer has come: the kernel keeps them, whoever accepts.
+    pub(super) fn leave_behind(&self, fd: RawFd) {
+        let Ok(_guard) = self.own().tx.lock() else {
+            return;
+        };
+        let bytes = self.own().sender.next.load(Ordering::Acquire) != 0;
+        if bytes && self.end.half() == 0 && self.is_open() && !self.attached() && self.take_back() {
+            // What the kernel does not take either, it would not have taken from the program.
+            let _ = self.flush(fd);
+        }
+    }
+
+    /// Says in the channel that the peer is waited for no longer. False: it has come after all.
+    fn take_back(&self) -> bool {
+        let before = self.peer().flags.fetch_or(ABANDONED, Ordering::AcqRel);
+        if before & flags::ATTACHED != 0 {
+            self.peer().flags.fetch_and(!ABANDONED, Ordering::AcqRel);
+            return false;
+        }
+        true
+    }
+
+    /// Sends what lies in the ring through the twin, as if it had been sent there at once.
+    fn flush(&self, fd: RawFd) -> std::result::Result<(), Errno> {
+        let twin = borrow(fd);
+        // The acceptor's end, which nobody uses.
+        let end = End::new(self.end.channel().clone(), self.end.half() ^ 1);
+        let receiver = end.receiver();
+        let mut buffer = [0; 4096];
+        loop {
+            let (count, _) = receiver.read(DATA, &mut buffer);
+            if count == 0 {
+                break;
+            }
+            let mut sent = 0;
+            while sent < count {
+                match rustix::net::send(
+                    twin,
+                    &buffer[sent..count],
+                    SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+                ) {
+                    Ok(more) => sent += more,
+                    Err(Errno::INTR) => {}
+                    // The ring is smaller than the kernel's buffers can be; if they are smaller still, this must wait.
+                    Err(Errno::AGAIN) => {
+                        let _ = sockopt::set_socket_send_buffer_size(twin, 1 << 18);
+                        let _ = wait::poll_kernel(fd, Events::OUT, wait::HEARTBEAT);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0 {
+            let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
+        }
+        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
+        if self.has_option(option::CORK) {
+            let _ = sockopt::set_tcp_cork(twin, true);
+        }
+        Ok(())
+    }
+}
+
+/// recvmsg or sendmsg on the kernel's socket.
+///
+/// # Safety
+/// The buffers are as the call demands.
+#[cold]
+pub(super) unsafe fn kernel_call(
+    call: libc::c_long,
+    fd: RawFd,
+    parts: &[libc::iovec],
+    how: i32,
+) -> Result {
+    let message = crate::calls::header(parts.as_ptr().cast_mut(), parts.len());
+    // SAFETY: the caller's promise.
+    let result = unsafe {
+        raw::syscall(
+            call as usize,
+            [
+                fd as usize,
+                &raw const message as usize,
+                how as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    if result < 0 {
+        Err(Errno::from_raw_os_error(-result as i32))
+    } else {
+        Ok(result as usize)
+    }
+}

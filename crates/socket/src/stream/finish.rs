@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Shutdown and close.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{armed, flags};
+
+use super::{Stream, borrow, option, state, word};
+
+impl Stream {
+    /// Shuts directions down. The twin stays as it is: doorbells need it.
+    pub fn shutdown(&self, fd: RawFd, read: bool, write: bool) {
+        if write {
+            self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
+            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+        }
+        if read {
+            self.note(state::READ_SHUT);
+        }
+        // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can.
+        if self.own().armed.load(Ordering::Acquire) != 0
+            && self.note(state::TWIN_SHUT) & state::TWIN_SHUT == 0
+        {
+            let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
+        }
+    }
+
+    /// The last descriptor of this process is about to be closed.
+    pub fn close(&self, fd: RawFd) {
+        if self.is_kernel() || self.is_failed() {
+            return;
+        }
+        if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if !self.attached() && !self.has_option(option::RESET) {
+                self.leave_behind(fd);
+            }
+            let unread = self.end.receiver().readable() && self.state() & state::READ_SHUT == 0;
+            let end = if unread || self.has_option(option::RESET) {
+                flags::RESET
+            } else {
+                flags::FIN
+            };
+            self.own()
+                .flags
+                .fetch_or(end | flags::CLOSED, Ordering::AcqRel);
+            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+        }
+        if self.own().words[word::RESERVED].load(Ordering::Acquire) != 0 {
+            // On its way to another program or process, which will ask the daemon for the channel.
+        } else if self.is_open() {
+            crate::process::close(self.channel);
+        } else {
+            crate::process::withdraw(self.intent);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an accelerated connection tells the calls that wait.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{Ordering, fence};
+
+use ipnuma::channel::{armed, flags};
+
+use super::{CONNECTING, FAILED, KERNEL, OPEN, Stream, state, word};
+use crate::ready::{Events, Pollable};
+
+const ENDS: u32 = flags::FIN | flags::CLOSED | flags::RESET;
+
+impl Pollable for Stream {
+    #[inline]
+    fn ready(&self) -> Events {
+        match self.phase.load(Ordering::Acquire) {
+            OPEN => {}
+            FAILED | KERNEL => {
+                return Events::IN | Events::OUT | Events::ERR | Events::HUP | Events::RDHUP;
+            }
+            _ => return Events::NONE,
+        }
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        let own = self.own().flags.load(Ordering::Relaxed);
+        let state = self.state();
+        let mut events = Events::NONE;
+        if self.end.receiver().readable() {
+            events |= Events::IN;
+        }
+        if self.end.sender().writable() {
+            events |= Events::OUT;
+        }
+        if peer & (ENDS | flags::ATTACHED) != flags::ATTACHED
+            || (own | peer) & flags::REVOKED != 0
+            || own & flags::FIN != 0
+            || state != 0
+        {
+            events |= self.ends(peer, own, state);
+        }
+        events
+    }
+
+    fn arm(&self, want: Events) {
+        if want.is_empty() {
+            self.end.disarm(armed::DATA | armed::SPACE);
+            fence(Ordering::SeqCst);
+            return;
+        }
+        self.own().counters.sleeps.fetch_add(1, Ordering::Relaxed);
+        // The end of the connection rings for data, so whoever sleeps sleeps for that, too.
+        let space = if want.has(Events::OUT) {
+            armed::SPACE
+        } else {
+            0
+        };
+        self.end.arm(armed::DATA | space);
+    }
+
+    fn woken(&self, fd: RawFd, twin: Events) {
+        match self.phase.load(Ordering::Acquire) {
+            OPEN => {}
+            CONNECTING => {
+                if twin.has(Events::OUT | Events::ERR | Events::HUP) {
+                    self.settle(fd);
+                }
+                return;
+            }
+            _ => return,
+        }
+        self.notice_end(twin);
+        if !self.attached() {
+            // Not a doorbell: only a peer that has attached rings.
+            if twin.has(Events::IN) {
+                self.note(state::STRANGE);
+            }
+            return;
+        }
+        if twin.has(Events::IN) {
+            self.drain(fd);
+        }
+    }
+
+    fn edges(&self) -> (u64, u64) {
+        if !self.is_open() {
+            return (0, 0);
+        }
+        let own = self.own();
+        // As in the kernel, shutting the own direction wakes those who wait for edges, too.
+        let shut = u64::from(own.flags.load(Ordering::Relaxed) & flags::FIN);
+        let ends = shut
+            + u64::from((self.peer().flags.load(Ordering::Acquire) & ENDS).count_ones())
+            + u64::from((self.state() & (state::GONE | state::READ_SHUT)).count_ones())
+            + u64::from(!self.attached() && self.waits_in_vain());
+        if own.words[word::STARVED].load(Ordering::Acquire) != 0
+            && self.end.sender().writable()
+            && own.words[word::STARVED].swap(0, Ordering::AcqRel) != 0
+        {
+            own.words[word::ROOM].fetch_add(1, Ordering::AcqRel);
+        }
+        // Coming about is the first edge of output.
+        (
+            self.end.receiver().arrived() + ends,
+            1 + u64::from(own.words[word::ROOM].load(Ordering::Acquire)) + ends,
+        )
+    }
+
+    fn twin_interest(&self, want: Events) -> Events {
+        match self.phase.load(Ordering::Acquire) {
+            CONNECTING => want | Events::OUT,
+            // Its end is known: the kernel would report it for ever.
+            OPEN if self.state() & (state::GONE | state::STRANGE) != 0 => Events::NONE,
+            OPEN => Events::IN | Events::RDHUP,
+            _ => want,
+        }
+    }
+
+    fn shared(&self) -> bool {
+        // A peer that does not come rings for nothing either.
+        self.own().refs.load(Ordering::Relaxed) > 1 || !self.attached()
+    }
+}
+
+impl Stream {
+    /// Events of a connection of which a direction has ended.
+    #[cold]
+    fn ends(&self, peer: u32, own: u32, state: u32) -> Events {
+        let mut events = Events::NONE;
+        if !self.attached() && self.waits_in_vain() {
+            // The next call goes over to the kernel.
+            return Events::IN | Events::OUT;
+        }
+        let reset = self.is_reset();
+        let over = peer & ENDS != 0 || state & (state::GONE | state::READ_SHUT) != 0 || reset;
+        let broken = reset || state & state::BROKEN != 0;
+        if over {
+            events |= Events::IN | Events::RDHUP;
+        }
+        if own & flags::FIN != 0
+            || peer & (flags::CLOSED | flags::RESET) != 0
+            || state & state::GONE != 0
+            || broken
+        {
+            events |= Events::OUT;
+        }
+        if over && own & flags::FIN != 0 || broken {
+            events |= Events::HUP;
+        }
+        if broken && state & state::TOLD == 0 {
+            events |= Events::ERR;
+        }
+        events
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Receiving.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{armed, flags};
+use rustix::io::Errno;
+
+use super::abandon::kernel_call;
+use super::{Result, Stream, state};
+use crate::ready::Events;
+use crate::table::Description;
+use crate::wait::{Deadline, Wait, wait_one};
+
+/// Kind of the messages of a stream.
+pub(super) const DATA: u8 = 0;
+
+impl Stream {
+    /// Receives into the buffers.
+    ///
+    /// # Safety
+    /// Each buffer is writable memory that nobody else uses meanwhile.
+    #[inline]
+    pub unsafe fn receive(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        parts: &[libc::iovec],
+        how: i32,
+    ) -> Result {
+        let want: usize = parts.iter().map(|part| part.iov_len).sum();
+        let mut done = 0;
+        let mut deadline = None;
+        loop {
+            let peek = how & libc::MSG_PEEK != 0;
+            // SAFETY: passed on.
+            let taken = unsafe { self.take(fd, parts, if peek { 0 } else { done }, how) }?;
+            done = if peek { taken } else { done + taken };
+            let enough = done == want || how & libc::MSG_WAITALL == 0;
+            if done > 0 && enough {
+                return Ok(done);
+            }
+            if want == 0 && self.end.receiver().readable() {
+                return Ok(0);
+            }
+            if !self.attached() && self.abandon(fd, description)? {
+                // SAFETY: passed on.
+                return unsafe { kernel_call(libc::SYS_recvmsg, fd, parts, how) };
+            }
+            if self.over() {
+                // Said after the last bytes were written: what is in the ring comes first.
+                if self.end.receiver().readable() && !(peek && done > 0) {
+                    continue;
+                }
+                return if done > 0 { Ok(done) } else { self.ended() };
+            }
+            if how & libc::MSG_DONTWAIT != 0 || self.nonblocking() {
+                if done > 0 {
+                    return Ok(done);
+                }
+                self.look(fd);
+                if self.over() || !self.attached() && self.waits_in_vain() {
+                    continue;
+                }
+                return Err(Errno::AGAIN);
+            }
+            if peek && done > 0 {
+                // What was seen stays, so readiness does not tell of more: MSG_PEEK with MSG_WAITALL, which is rare.
+                let _ = rustix::thread::nanosleep(&crate::wait::timespec(
+                    std::time::Duration::from_micros(50),
+                ));
+                deadline = deadline.or_else(|| self.timeout(false).map(Deadline::after));
+                if deadline.is_some_and(Deadline::passed) {
+                    return Ok(done);
+                }
+                self.look(fd);
+                continue;
+            }
+            if let Err(error) = self.pause(fd, description, Events::IN, false, &mut deadline) {
+                return if done > 0 { Ok(done) } else { Err(error) };
+            }
+        }
+    }
+
+    /// Takes what is there.
+    #[inline]
+    unsafe fn take(&self, fd: RawFd, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
+        // Interrupted by a handler in the middle of a call on the same socket: as if there were nothing.
+        let Ok(guard) = self.own().rx.lock() else {
+            return Err(Errno::AGAIN);
+        };
+        let receiver = self.end.receiver();
+        let mut skip = skip;
+        let mut done = 0;
+        let mut returned = false;
+        if how & (libc::MSG_PEEK | libc::MSG_TRUNC) != 0 {
+            // SAFETY: passed on.
+            return unsafe { self.take_oddly(parts, skip, how) };
+        }
+        for part in parts {
+            if skip >= part.iov_len {
+                skip -= part.iov_len;
+                continue;
+            }
+            let room = part.iov_len - skip;
+            // SAFETY: the caller's buffer, behind what was filled before.
+            let into = unsafe {
+                std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>().add(skip), room)
+            };
+            skip = 0;
+            let (count, credit) = receiver.read(DATA, into);
+            returned |= credit;
+            done += count;
+            if count < room {
+                break;
+            }
+        }
+        drop(guard);
+        if returned {
+            self.ring_if_armed(fd, armed::SPACE);
+        }
+        Ok(done)
+    }
+
+    /// MSG_PEEK: without taking; MSG_TRUNC: without copying. The lock is held.
+    #[cold]
+    unsafe fn take_oddly(&self, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
+        let receiver = self.end.receiver();
+        let room: usize = parts.iter().map(|part| part.iov_len).sum::<usize>() - skip;
+        if how & libc::MSG_PEEK == 0 {
+            let mut done = 0;
+            while done < room {
+                let Some(message) = receiver.peek() else {
+                    break;
+                };
+                let count = message.len().min(room - done);
+                receiver.advance(count);
+                done += count;
+            }
+            return Ok(done);
+        }
+        if how & libc::MSG_TRUNC != 0 {
+            return Ok(receiver.queued_bytes().min(room));
+        }
+        if let [part] = parts {
+            // SAFETY: the caller's buffer.
+            let into =
+                unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
+            return Ok(receiver.copy(DATA, into));
+        }
+        let mut all = vec![0; room];
+        let count = receiver.copy(DATA, &mut all);
+        let mut at = 0;
+        for part in parts {
+            let piece = part.iov_len.min(count - at);
+            // SAFETY: the caller's buffer.
+            unsafe {
+                std::ptr::copy_nonoverlapping(all[at..].as_ptr(), part.iov_base.cast::<u8>(), piece)
+            };
+            at += piece;
+        }
+        Ok(count)
+    }
+
+    /// Whether nothing more will come than what is in the ring.
+    #[inline]
+    fn over(&self) -> bool {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        let own = self.own().flags.load(Ordering::Relaxed);
+        peer & (flags::FIN | flags::CLOSED | flags::RESET) != 0
+            || (peer | own) & flags::REVOKED != 0
+            || self.state() & (state::GONE | state::READ_SHUT) != 0
+            || self.end.receiver().is_corrupt()
+    }
+
+    /// What a reader is told then.
+    #[cold]
+    fn ended(&self) -> Result {
+        let fin = self.peer().flags.load(Ordering::Acquire) & flags::FIN != 0;
+        if !fin && self.is_reset() && self.note(state::TOLD) & state::TOLD == 0 {
+            return Err(Errno::CONNRESET);
+        }
+        Ok(0)
+    }
+
+    /// Waits for `want`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn pause(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        want: Events,
+        send: bool,
+        deadline: &mut Option<Deadline>,
+    ) -> std::result::Result<(), Errno> {
+        if deadline.is_none() {
+            *deadline = self.timeout(send).map(Deadline::after);
+        }
+        match wait_one(fd, description, self, want, *deadline) {
+            Wait::Ready => Ok(()),
+            Wait::TimedOut => Err(Errno::AGAIN),
+            // As the kernel: with a time limit a call is never taken up again.
+            Wait::Interrupted if deadline.is_none() && crate::signals::restart() => Ok(()),
+            Wait::Interrupted => Err(Errno::INTR),
+            Wait::Closed => Err(Errno::BADF),
+        }
+    }
+}

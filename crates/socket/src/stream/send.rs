@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sending.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use ipnuma::channel::{armed, flags};
+use rustix::io::Errno;
+
+use super::abandon::{ABANDONED, kernel_call};
+use super::receive::DATA;
+use super::{Result, Stream, state, word};
+use crate::ready::Events;
+use crate::table::Description;
+
+/// Longest message: short enough that the reader starts while the writer goes on.
+const CHUNK: usize = 16384;
+/// Most pieces gathered into one message.
+const PIECES: usize = 16;
+
+impl Stream {
+    /// Sends what is in the buffers.
+    ///
+    /// # Safety
+    /// Each buffer is readable memory.
+    #[inline]
+    pub unsafe fn send(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        parts: &[libc::iovec],
+        how: i32,
+    ) -> Result {
+        let total: usize = parts.iter().map(|part| part.iov_len).sum();
+        let mut done = 0;
+        let mut deadline = None;
+        loop {
+            if !self.attached() && self.abandon(fd, description)? {
+                // SAFETY: passed on.
+                return match unsafe { kernel_rest(fd, parts, done, how) } {
+                    Err(_) if done > 0 => Ok(done),
+                    other => other.map(|more| done + more),
+                };
+            }
+            // SAFETY: passed on.
+            let put = unsafe { self.put(fd, parts, total, &mut done) };
+            if done == total && put.is_ok() {
+                return Ok(done);
+            }
+            if let Err(error) = put {
+                return self.failed(done, error, how);
+            }
+            if how & libc::MSG_DONTWAIT != 0 || self.nonblocking() {
+                return if done > 0 {
+                    Ok(done)
+                } else {
+                    Err(Errno::AGAIN)
+                };
+            }
+            if let Err(error) = self.pause(fd, description, Events::OUT, true, &mut deadline) {
+                return if done > 0 { Ok(done) } else { Err(error) };
+            }
+        }
+    }
+
+    #[cold]
+    fn failed(&self, done: usize, error: Errno, how: i32) -> Result {
+        if done > 0 {
+            return Ok(done);
+        }
+        if error == Errno::PIPE && how & libc::MSG_NOSIGNAL == 0 {
+            crate::signals::pipe();
+        }
+        Err(error)
+    }
+
+    /// Puts as much into the ring as there is room for.
+    #[inline]
+    unsafe fn put(
+        &self,
+        fd: RawFd,
+        parts: &[libc::iovec],
+        total: usize,
+        done: &mut usize,
+    ) -> std::result::Result<(), Errno> {
+        let Ok(guard) = self.own().tx.lock() else {
+            return Err(Errno::AGAIN);
+        };
+        if self.peer().flags.load(Ordering::Relaxed) & ABANDONED != 0 {
+            // Another thread has just gone over to the kernel: the caller looks again.
+            return Ok(());
+        }
+        let ends = flags::CLOSED | flags::RESET | flags::REVOKED;
+        let own = self.own().flags.load(Ordering::Relaxed);
+        if self.peer().flags.load(Ordering::Acquire) & ends != 0
+            || own & (flags::FIN | flags::REVOKED) != 0
+            || self.state() & state::GONE != 0
+        {
+            if self.refuse()? {
+                *done = total;
+            }
+            return Ok(());
+        }
+        let sender = self.end.sender();
+        let longest = sender.max_message().min(CHUNK);
+        let mut rang = false;
+        while *done < total {
+            let mut pieces: [&[u8]; PIECES] = [&[]; PIECES];
+            // SAFETY: passed on.
+            let (count, length) = unsafe { gather(parts, *done, longest, &mut pieces) };
+            if sender.try_send(DATA, &pieces[..count]).is_err() {
+                self.starve();
+                break;
+            }
+            *done += length;
+            rang |= self.ring_if_armed(fd, armed::DATA);
+        }
+        drop(guard);
+        if !rang {
+            self.look(fd);
+        }
+        Ok(())
+    }
+
+    /// The peer takes no more. Ok(true): the write is taken and lost, as the kernel does with the first one.
+    #[cold]
+    fn refuse(&self) -> std::result::Result<bool, Errno> {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        let own = self.own().flags.load(Ordering::Relaxed);
+        if (peer | own) & flags::REVOKED != 0 {
+            self.note(state::TOLD);
+            return Err(Errno::CONNRESET);
+        }
+        if own & flags::FIN != 0 {
+            return Err(Errno::PIPE);
+        }
+        if self.is_reset() {
+            let told = self.note(state::TOLD) & state::TOLD != 0;
+            let ended = peer & flags::FIN != 0;
+            return Err(if told || ended {
+                Errno::PIPE
+            } else {
+                Errno::CONNRESET
+            });
+        }
+        if self.note(state::BROKEN) & state::BROKEN != 0 {
+            self.note(state::TOLD);
+            return Err(Errno::PIPE);
+        }
+        Ok(true)
+    }
+
+    /// Notes that a writer found no room: room is then an event.
+    #[cold]
+    fn starve(&self) {
+        self.own().words[word::STARVED].store(1, Ordering::Release);
+    }
+}
+
+/// Sends what is left through the kernel's socket.
+#[cold]
+unsafe fn kernel_rest(fd: RawFd, parts: &[libc::iovec], mut skip: usize, how: i32) -> Result {
+    let mut rest = Vec::with_capacity(parts.len());
+    for part in parts {
+        let taken = skip.min(part.iov_len);
+        skip -= taken;
+        // SAFETY: inside of the caller's buffer, or at its end.
+        let base = unsafe { part.iov_base.cast::<u8>().add(taken) };
+        rest.push(libc::iovec {
+            iov_base: base.cast(),
+            iov_len: part.iov_len - taken,
+        });
+    }
+    // SAFETY: passed on.
+    unsafe { kernel_call(libc::SYS_sendmsg, fd, &rest, how) }
+}
+
+/// The next pieces of the buffers from byte `skip` on: how many there are, and their bytes together.
+#[inline(always)]
+unsafe fn gather<'a>(
+    parts: &'a [libc::iovec],
+    mut skip: usize,
+    longest: usize,
+    pieces: &mut [&'a [u8]; PIECES],
+) -> (usize, usize) {
+    let mut count = 0;
+    let mut length = 0;
+    for part in parts {
+        if skip >= part.iov_len {
+            skip -= part.iov_len;
+            continue;
+        }
+        let bytes = (part.iov_len - skip).min(longest - length);
+        // SAFETY: the caller's buffer.
+        pieces[count] =
+            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>().add(skip), bytes) };
+        skip = 0;
+        count += 1;
+        length += bytes;
+        if count == PIECES || length == longest {
+            break;
+        }
+    }
+    (count, length)
+}

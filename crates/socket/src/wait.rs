@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one way to wait: spin for a while, then sleep in the kernel.
+//!
+//! A thread that is about to sleep asks the peer to ring, looks at the rings once more, and then sleeps on the twin.
+//! No sleep is longer than half a second ([`HEARTBEAT`]): what the daemon or a dead process could not ring for, a
+//! revoked channel for instance, is noticed then.
+
+pub(crate) mod clock;
+mod spin;
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+pub(crate) use spin::{Spin, Step, after_fork, kernel_due};
+pub use spin::{configure, start};
+
+use crate::ready::{self, Events, Pollable};
+use crate::table::{self, Description};
+
+/// The longest sleep.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
+/// The longest sleep on what another process may drain.
+pub(crate) const SHARED_HEARTBEAT: Duration = Duration::from_millis(10);
+
+/// Heartbeats that found what should have rung: none, as long as nothing is shared with another process.
+#[cfg(test)]
+pub(crate) static RESCUED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// A point in time, in nanoseconds of the monotonic clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// The time `duration` from now.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(clock::nanoseconds().saturating_add(nanoseconds))
+    }
+
+    /// Time left; zero when it has passed.
+    #[must_use]
+    pub fn left(self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(clock::nanoseconds()))
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn passed(self) -> bool {
+        clock::nanoseconds() >= self.0
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// What was waited for may be there: try.
+    Ready,
+    /// The deadline has passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+    /// The descriptor was closed, or refers to something else now.
+    Closed,
+}
+
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+/// The kernel's word about a single descriptor, waiting at most `timeout`.
+pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<Events, Errno> {
+    // SAFETY: the number is only lent to the call; if it is closed meanwhile, the kernel says so.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut polled = [PollFd::from_borrowed_fd(
+        borrowed,
+        PollFlags::from_bits_retain(want.0 as u16),
+    )];
+    rustix::event::poll(&mut polled, Some(&timespec(timeout)))?;
+    Ok(Events(u32::from(polled[0].revents().bits())))
+}
+
+/// Waits until `pollable`, which is `description` under the number `fd`, is ready for one of `want`, or has an error.
+pub fn wait_one(
+    fd: RawFd,
+    description: &Description,
+    pollable: &dyn Pollable,
+    want: Events,
+    deadline: Option<Deadline>,
+) -> Wait {
+    let want = want | Events::ALWAYS;
+    let mut spin = Spin::begin(clock::ticks());
+    loop {
+        if pollable.ready().has(want) {
+            spin.found();
+            return Wait::Ready;
+        }
+        match spin.step() {
+            Step::Again => {}
+            Step::Kernel => {
+                if !table::still(fd, description) {
+                    return Wait::Closed;
+                }
+                let interest = pollable.twin_interest(want);
+                if let Ok(twin) = poll_kernel(fd, interest, Duration::ZERO)
+                    && !twin.is_empty()
+                {
+                    description.waiters.seen(pollable, fd, twin);
+                }
+            }
+            Step::Sleep => break,
+        }
+    }
+    drop(spin);
+    let token = ready::token();
+    loop {
+        description.waiters.thread_sleeps(token, want, pollable);
+        if pollable.ready().has(want) {
+            description
+                .waiters
+                .thread_wakes(token, pollable, fd, Events::NONE);
+            return Wait::Ready;
+        }
+        let longest = if pollable.shared() {
+            SHARED_HEARTBEAT
+        } else {
+            HEARTBEAT
+        };
+        let timeout = deadline.map_or(longest, |deadline| deadline.left().min(longest));
+        let twin = if table::still(fd, description) {
+            poll_kernel(fd, pollable.twin_interest(want), timeout)
+        } else {
+            Ok(Events::NONE)
+        };
+        let drained =
+            description
+                .waiters
+                .thread_wakes(token, pollable, fd, twin.unwrap_or(Events::NONE));
+        if pollable.ready().has(want) {
+            #[cfg(test)]
+            if twin == Ok(Events::NONE) {
+                RESCUED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            return Wait::Ready;
+        }
+        if !table::still(fd, description) {
+            return Wait::Closed;
+        }
+        if twin == Err(Errno::INTR) {
+            return Wait::Interrupted;
+        }
+        if deadline.is_some_and(Deadline::passed) {
+            return Wait::TimedOut;
+        }
+        if !drained {
+            // Others sleep on the same twin and have yet to wake.
+            rustix::thread::sched_yield();
+        }
+    }
+}

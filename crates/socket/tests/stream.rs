@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accelerated connections without a daemon: both ends in this process, on a real pair of TCP sockets.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnuma::channel::{Channel, End, flags};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustix::io::Errno;
+use socket::object::Object;
+use socket::ready::{Events, Pollable};
+use socket::stream::{Stream, option};
+use socket::table::{self, Ref};
+
+/// One end: the twin, and the description that its number has in the table.
+struct Side {
+    twin: TcpStream,
+    description: Ref,
+}
+
+impl Side {
+    fn new(channel: &Arc<Channel>, half: usize, twin: TcpStream) -> Self {
+        let end = End::new(channel.clone(), half);
+        end.own()
+            .flags
+            .fetch_or(flags::ATTACHED, std::sync::atomic::Ordering::AcqRel);
+        end.own()
+            .armed
+            .store(0, std::sync::atomic::Ordering::SeqCst);
+        let stream = Stream::new(end, 0, 0, true);
+        let (description, _) = table::install(twin.as_raw_fd(), Object::Stream(stream));
+        Self {
+            twin,
+            description: description.unwrap(),
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.twin.as_raw_fd()
+    }
+
+    fn stream(&self) -> &Stream {
+        self.description.object().stream().unwrap()
+    }
+
+    fn send(&self, bytes: &[u8], how: i32) -> Result<usize, Errno> {
+        // In odd pieces: the gathering is part of what is tested.
+        let (first, rest) = bytes.split_at(bytes.len() / 3);
+        let part = |bytes: &[u8]| libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let parts = [part(first), part(&[]), part(rest)];
+        // SAFETY: the parts are readable.
+        unsafe {
+            self.stream().send(
+                self.fd(),
+                &self.description,
+                &parts,
+                how | libc::MSG_NOSIGNAL,
+            )
+        }
+    }
+
+    fn receive(&self, room: usize, how: i32) -> Result<Vec<u8>, Errno> {
+        let mut first = vec![0_u8; room / 2];
+        let mut second = vec![0_u8; room - room / 2];
+        let part = |bytes: &mut [u8]| libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let parts = [part(&mut first), part(&mut second)];
+        // SAFETY: the parts are writable.
+        let count = unsafe {
+            self.stream()
+                .receive(self.fd(), &self.description, &parts, how)
+        }?;
+        first.append(&mut second);
+        first.truncate(count);
+        Ok(first)
+    }
+
+    fn close(self) {
+        let removed = table::remove(self.fd()).unwrap();
+        assert!(removed.last);
+        self.stream().close(self.fd());
+    }
+}
+
+fn pair(lines: u32) -> (Side, Side) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let server = listener.accept().unwrap().0;
+    let channel = Arc::new(Channel::create(lines).unwrap().0);
+    (
+        Side::new(&channel, 0, client),
+        Side::new(&channel, 1, server),
+    )
+}
+
+const NOW: i32 = libc::MSG_DONTWAIT;
+
+#[test]
+fn bytes_come_in_order_whatever_the_pieces() {
+    let seed = rand::rng().random();
+    println!("seed {seed}");
+    let mut numbers = StdRng::seed_from_u64(seed);
+    let (a, b) = pair(256);
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    for _ in 0..3_000 {
+        if numbers.random() {
+            let message: Vec<u8> = (0..numbers.random_range(1..5_000))
+                .map(|_| numbers.random())
+                .collect();
+            match a.send(&message, NOW) {
+                Ok(count) => sent.extend_from_slice(&message[..count]),
+                Err(error) => assert_eq!(error, Errno::AGAIN),
+            }
+        } else {
+            let room = numbers.random_range(1..9_000);
+            let queued = b.stream().queued_bytes();
+            assert_eq!(queued, sent.len() - received.len());
+            let look = b.receive(room, NOW | libc::MSG_PEEK);
+            let taken = b.receive(room, NOW);
+            assert_eq!(look, taken);
+            match taken {
+                Ok(bytes) => {
+                    assert_eq!(bytes.len(), room.min(queued));
+                    received.extend_from_slice(&bytes);
+                }
+                Err(error) => assert_eq!((error, queued), (Errno::AGAIN, 0)),
+            }
+        }
+        assert!(sent.starts_with(&received));
+    }
+    assert!(!received.is_empty());
+}
+
+#[test]
+fn threads_move_more_than_fits_and_sleep_between() {
+    let (a, b) = pair(64);
+    let size = 300_000_usize;
+    let content: Vec<u8> = (0..size).map(|index| (index * 7 % 251) as u8).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (number, piece) in content.chunks(30_000).enumerate() {
+                assert_eq!(a.send(piece, 0), Ok(piece.len()));
+                if number % 4 == 0 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        });
+        let mut received = Vec::new();
+        while received.len() < size {
+            received.extend(b.receive(10_000, 0).unwrap());
+        }
+        assert!(received == content);
+    });
+}
+
+#[test]
+fn an_end_after_the_last_bytes() {
+    let (a, b) = pair(64);
+    a.send(b"last", 0).unwrap();
+    a.stream().shutdown(a.fd(), false, true);
+    assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
+    assert_eq!(b.stream().ready(), Events::IN | Events::OUT | Events::RDHUP);
+    assert_eq!(b.receive(10, 0).unwrap(), b"last");
+    assert_eq!(b.receive(10, 0).unwrap(), b"");
+    // The other direction goes on.
+    b.send(b"still", 0).unwrap();
+    assert_eq!(a.receive(10, 0).unwrap(), b"still");
+}
+
+#[test]
+fn close_with_unread_bytes_resets() {
+    let (a, b) = pair(64);
+    a.send(b"unread", 0).unwrap();
+    b.send(b"read", 0).unwrap();
+    b.close();
+    assert!(a.stream().ready().has(Events::ERR));
+    assert_eq!(a.receive(10, 0).unwrap(), b"read");
+    assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
+    assert_eq!(a.receive(10, 0).unwrap(), b"");
+    assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
+}
+
+#[test]
+fn the_first_write_after_a_close_is_taken() {
+    let (a, b) = pair(64);
+    b.close();
+    assert_eq!(a.receive(10, 0).unwrap(), b"");
+    assert_eq!(a.send(b"lost", 0), Ok(4));
+    assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
+}
+
+#[test]
+fn lingering_not_at_all_resets() {
+    let (a, b) = pair(64);
+    b.stream().set_option(option::RESET, true);
+    b.close();
+    assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
+}
+
+#[test]
+fn a_twin_that_ends_without_a_word_was_killed() {
+    let (a, b) = pair(64);
+    a.send(b"never read", 0).unwrap();
+    table::remove(b.fd());
+    let Side { twin, .. } = b;
+    drop(twin);
+    assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
+
+    let (a, b) = pair(64);
+    b.send(b"said", 0).unwrap();
+    table::remove(b.fd());
+    let Side { twin, .. } = b;
+    drop(twin);
+    assert_eq!(a.receive(10, 0).unwrap(), b"said");
+    assert_eq!(a.receive(10, 0).unwrap(), b"");
+}
+
+#[test]
+fn a_revoked_channel_is_a_reset_connection() {
+    let (a, b) = pair(64);
+    b.stream()
+        .end()
+        .own()
+        .flags
+        .fetch_or(flags::REVOKED, std::sync::atomic::Ordering::AcqRel);
+    assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
+    assert_eq!(a.send(b"x", 0), Err(Errno::CONNRESET));
+    assert_eq!(b.receive(10, 0), Err(Errno::CONNRESET));
+}
+
+#[test]
+fn time_limits_end_waits() {
+    let (a, _b) = pair(64);
+    a.stream()
+        .set_timeout(false, Some(Duration::from_millis(5)));
+    assert_eq!(a.receive(10, 0), Err(Errno::AGAIN));
+    a.stream().set_timeout(true, Some(Duration::from_millis(5)));
+    let count = a.send(&[0; 100_000], 0).unwrap();
+    assert!(count < 64 * 64);
+    assert_eq!(a.send(b"x".repeat(4_000).as_slice(), 0), Err(Errno::AGAIN));
+}
+
+#[test]
+fn room_is_an_edge_only_for_a_writer_that_found_none() {
+    let (a, b) = pair(64);
+    let before = a.stream().edges().1;
+    a.send(b"little", 0).unwrap();
+    b.receive(10, 0).unwrap();
+    assert_eq!(a.stream().edges().1, before);
+    while a.send(&[0; 500], NOW).is_ok() {}
+    assert!(!a.stream().ready().has(Events::OUT));
+    assert_eq!(a.stream().edges().1, before);
+    while b.receive(1_000, NOW).is_ok() {}
+    assert!(a.stream().ready().has(Events::OUT));
+    assert_eq!(a.stream().edges().1, before + 1);
+    assert_eq!(a.stream().edges().1, before + 1);
+}

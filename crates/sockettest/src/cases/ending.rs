@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How connections end: shutdown, close, reset.
+
+use crate::support::prelude::*;
+use std::sync::atomic::Ordering;
+
+cases! { "ending";
+    end_of_stream Accelerated "after the peer's close recv gives what is left and then 0, again and again"
+    half_close_client Accelerated "after SHUT_WR the peer reads the end and can still answer"
+    half_close_server Accelerated "the same from the accepting side"
+    half_close_both Accelerated "both sides shut down writing: both read the end"
+    write_after_half_close Accelerated "a write after the own SHUT_WR fails with EPIPE"
+    shut_read Accelerated "after SHUT_RD recv gives 0 when nothing is left"
+    shut_read_with_data Accelerated "SHUT_RD leaves what is already there readable"
+    shut_both Accelerated "SHUT_RDWR ends both directions at both sides"
+    shutdown_twice Accelerated "SHUT_WR twice is no error"
+    shutdown_wrong Accelerated "shutdown with another number fails with EINVAL"
+    shutdown_after_peer Accelerated "shutdown after the peer has closed works or says ENOTCONN"
+    shutdown_wakes_own_reader Accelerated "SHUT_RDWR wakes a recv blocked in another thread with 0"
+    shutdown_wakes_peer Accelerated "SHUT_WR wakes the peer's blocked recv with 0"
+    close_wakes_peer Accelerated "close wakes the peer's blocked recv with 0"
+    shutdown_listener Any "SHUT_RDWR on a listener wakes a blocked accept with EINVAL"
+    broken_pipe Accelerated "writes after the peer has closed: the first works, a later one fails with EPIPE or ECONNRESET"
+    signal_pipe Accelerated "EPIPE comes with SIGPIPE, not with MSG_NOSIGNAL"
+    signal_pipe_write Accelerated "write and writev raise SIGPIPE as well"
+    linger_zero Accelerated "close with SO_LINGER 0 resets the connection: the peer gets ECONNRESET"
+    linger_zero_wakes Accelerated "a reset wakes a blocked recv with ECONNRESET"
+    linger_time Accelerated "close with SO_LINGER and time sends what is there and ends in order"
+    unread_data Accelerated "close with unread bytes resets the peer after what was sent to it"
+    reset_error_once Accelerated "ECONNRESET is given once, then recv gives 0"
+    reset_error_option Accelerated "SO_ERROR gives ECONNRESET after a reset and clears it"
+    reset_poll Accelerated "a reset connection polls as readable, hung up and in error"
+    reset_while_writing Accelerated "a reset while the peer is blocked in send gives ECONNRESET or EPIPE"
+    close_while_peer_writes Accelerated "closing a reader whose peer is blocked in send ends the send with an error"
+    end_poll Accelerated "the peer's SHUT_WR polls as POLLIN and POLLRDHUP; both ends shut as POLLHUP too"
+    end_then_zero_write Accelerated "a write of nothing after the peer's end is no error"
+    peek_end Accelerated "MSG_PEEK at the end gives 0 and leaves the end"
+    data_then_close_large Accelerated "a megabyte sent before close arrives whole"
+    close_order Accelerated "bytes, SHUT_WR and close of both sides in every order end in order"
+    get_names_after_end Accelerated "getpeername after the peer's close still works or says ENOTCONN"
+    inquiry_at_end Accelerated "FIONREAD at the end of a stream is 0"
+    many_closes Accelerated "five hundred connections made and closed from either side"
+}
+
+fn closed_by_peer(fd: Fd) -> Outcome {
+    readable(fd)?;
+    gets!(recv(fd, 10, 0), b"");
+    Ok(())
+}
+
+fn end_of_stream() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"rest")?;
+    close(client)?;
+    gets!(recv_all(server, 10), b"rest");
+    for _ in 0..3 {
+        gets!(recv(server, 10, 0), b"");
+        gets!(read(server, 10), b"");
+        gets!(recv(server, 10, MSG_DONTWAIT), b"");
+    }
+    Ok(())
+}
+
+fn half(one: Fd, other: Fd) -> Outcome {
+    send_all(one, b"question")?;
+    shutdown(one, SHUT_WR)?;
+    gets!(recv_all(other, 100), b"question");
+    gets!(recv(other, 100, 0), b"");
+    send_all(other, &pattern(5000))?;
+    same!(recv_all(one, 5000), Ok(pattern(5000)));
+    close(other)?;
+    closed_by_peer(one)
+}
+
+fn half_close_client() -> Outcome {
+    let (client, server) = pair()?;
+    half(client, server)
+}
+
+fn half_close_server() -> Outcome {
+    let (client, server) = pair()?;
+    half(server, client)
+}
+
+fn half_close_both() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"c")?;
+    send_all(server, b"s")?;
+    shutdown(client, SHUT_WR)?;
+    shutdown(server, SHUT_WR)?;
+    gets!(recv_all(client, 10), b"s");
+    gets!(recv_all(server, 10), b"c");
+    closed_by_peer(client)?;
+    closed_by_peer(server)
+}
+
+fn write_after_half_close() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(client, SHUT_WR)?;
+    fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
+    closed_by_peer(server)
+}
+
+fn shut_read() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(server, SHUT_RD)?;
+    gets!(recv(server, 10, 0), b"");
+    gets!(recv(server, 10, MSG_DONTWAIT), b"");
+    same!(
+        poll_one(server, POLLIN | POLLRDHUP, 0),
+        Ok(POLLIN | POLLRDHUP)
+    );
+    // Writing is still possible.
+    send_all(server, b"out")?;
+    gets!(recv(client, 10, 0), b"out");
+    Ok(())
+}
+
+fn shut_read_with_data() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"there")?;
+    arrived(server, 5)?;
+    shutdown(server, SHUT_RD)?;
+    gets!(recv(server, 10, 0), b"there");
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn shut_both() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(client, SHUT_RDWR)?;
+    gets!(recv(client, 10, 0), b"");
+    fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
+    closed_by_peer(server)
+}
+
+fn shutdown_twice() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(client, SHUT_WR)?;
+    shutdown(client, SHUT_WR)?;
+    closed_by_peer(server)
+}
+
+fn shutdown_wrong() -> Outcome {
+    let (client, server) = pair()?;
+    fails!(shutdown(client, 3), EINVAL);
+    echo(client, server)
+}
+
+fn shutdown_after_peer() -> Outcome {
+    let (client, server) = pair()?;
+    close(client)?;
+    closed_by_peer(server)?;
+    match shutdown(server, SHUT_WR) {
+        Ok(()) => {}
+        other => fails!(other, ENOTCONN),
+    }
+    Ok(close(server)?)
+}
+
+fn shutdown_wakes_own_reader() -> Outcome {
+    let (client, server) = pair()?;
+    let reader = thread(move || {
+        gets!(recv(server, 10, 0), b"");
+        Ok(())
+    });
+    pause(30);
+    holds!(!reader.ended());
+    shutdown(server, SHUT_RDWR)?;
+    reader.join()?;
+    closed_by_peer(client)
+}
+
+fn shutdown_wakes_peer() -> Outcome {
+    let (client, server) = pair()?;
+    let reader = thread(move || {
+        gets!(recv(server, 10, 0), b"");
+        Ok(())
+    });
+    pause(30);
+    shutdown(client, SHUT_WR)?;
+    reader.join()
+}
+
+fn close_wakes_peer() -> Outcome {
+    let (client, server) = pair()?;
+    let reader = thread(move || {
+        gets!(recv(server, 10, 0), b"");
+        Ok(())
+    });
+    pause(30);
+    close(client)?;
+    reader.join()
+}
+
+fn shutdown_listener() -> Outcome {
+    let (listener, _) = listener()?;
+    let acceptor = thread(move || {
+        fails!(accept(listener), EINVAL);
+        Ok(())
+    });
+    pause(30);
+    shutdown(listener, SHUT_RDWR)?;
+    acceptor.join()
+}
+
+fn broken_pipe() -> Outcome {
+    let (client, server) = pair()?;
+    close(server)?;
+    pause(10);
+    same!(send(client, b"into the void", MSG_NOSIGNAL), Ok(13));
+    let mut last = Ok(0);
+    eventually("a write fails", || {
+        last = send(client, b"x", MSG_NOSIGNAL);
+        last.is_err()
+    })?;
+    match last {
+        Err(Errno(ECONNRESET)) => {}
+        other => fails!(other, EPIPE),
+    }
+    fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
+    Ok(())
+}
+
+fn break_pipe(fd: Fd) -> Outcome {
+    eventually("a write fails with EPIPE", || {
+        send(fd, b"x", MSG_NOSIGNAL) == Err(Errno(EPIPE))
+    })
+}
+
+fn signal_pipe() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(libc::SIGPIPE, 0)?;
+    close(server)?;
+    break_pipe(client)?;
+    same!(SIGNALS.load(Ordering::SeqCst), 0);
+    fails!(send(client, b"x", 0), EPIPE);
+    same!(SIGNALS.load(Ordering::SeqCst), 1);
+    fails!(sendmsg(client, &[b"x"], None, 0), EPIPE);
+    same!(SIGNALS.load(Ordering::SeqCst), 2);
+    Ok(())
+}
+
+fn signal_pipe_write() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(libc::SIGPIPE, 0)?;
+    close(server)?;
+    break_pipe(client)?;
+    fails!(write(client, b"x"), EPIPE);
+    fails!(writev(client, &[b"x", b"y"]), EPIPE);
+    same!(SIGNALS.load(Ordering::SeqCst), 2);
+    // Writing nothing is checked by nobody.
+    let (client, _server) = pair()?;
+    shutdown(client, SHUT_WR)?;
+    fails!(write(client, b"x"), EPIPE);
+    same!(SIGNALS.load(Ordering::SeqCst), 3);
+    Ok(())
+}
+
+fn linger_zero() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 0)?;
+    close(client)?;
+    readable(server)?;
+    fails!(recv(server, 10, 0), ECONNRESET);
+    Ok(())
+}
+
+fn linger_zero_wakes() -> Outcome {
+    let (client, server) = pair()?;
+    let reader = thread(move || {
+        fails!(recv(server, 10, 0), ECONNRESET);
+        Ok(())
+    });
+    pause(30);
+    linger(client, true, 0)?;
+    close(client)?;
+    reader.join()
+}
+
+fn linger_time() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 5)?;
+    send_all(client, &pattern(10_000))?;
+    close(client)?;
+    same!(recv_all(server, 20_000), Ok(pattern(10_000)));
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn unread_data() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(server, b"never read")?;
+    arrived(client, 10)?;
+    close(client)?;
+    readable(server)?;
+    fails!(recv(server, 10, 0), ECONNRESET);
+    Ok(())
+}
+
+fn reset_error_once() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 0)?;
+    close(client)?;
+    readable(server)?;
+    fails!(recv(server, 10, 0), ECONNRESET);
+    gets!(recv(server, 10, 0), b"");
+    fails!(send(server, b"x", MSG_NOSIGNAL), EPIPE);
+    Ok(())
+}
+
+fn reset_error_option() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 0)?;
+    close(client)?;
+    readable(server)?;
+    same!(socket_error(server), Ok(Errno(ECONNRESET)));
+    same!(socket_error(server), Ok(Errno(0)));
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn reset_poll() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 0)?;
+    close(client)?;
+    readable(server)?;
+    let events = poll_one(server, POLLIN | POLLOUT | POLLRDHUP, 0)?;
+    same!(events, POLLIN | POLLOUT | POLLRDHUP | POLLERR | POLLHUP);
+    Ok(())
+}
+
+fn blocked_sender(fd: Fd) -> Thread {
+    thread(move || {
+        let block = vec![1; 65536];
+        for _ in 0..1000 {
+            match send(fd, &block, MSG_NOSIGNAL) {
+                Ok(_) => {}
+                Err(Errno(ECONNRESET)) => return Ok(()),
+                other => {
+                    fails!(other, EPIPE);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Failure::new(
+            "sixty megabytes were taken though nobody read",
+        ))
+    })
+}
+
+fn reset_while_writing() -> Outcome {
+    let (client, server) = pair()?;
+    let sender = blocked_sender(client);
+    pause(50);
+    holds!(!sender.ended());
+    linger(server, true, 0)?;
+    close(server)?;
+    sender.join()
+}
+
+fn close_while_peer_writes() -> Outcome {
+    let (client, server) = pair()?;
+    let sender = blocked_sender(client);
+    pause(50);
+    close(server)?;
+    sender.join()
+}
+
+fn end_poll() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(client, SHUT_WR)?;
+    readable(server)?;
+    same!(
+        poll_one(server, POLLIN | POLLOUT | POLLRDHUP, 0),
+        Ok(POLLIN | POLLOUT | POLLRDHUP)
+    );
+    same!(poll_one(server, POLLIN, 0), Ok(POLLIN));
+    shutdown(server, SHUT_WR)?;
+    same!(
+        poll_one(server, POLLIN | POLLOUT | POLLRDHUP, 0),
+        Ok(POLLIN | POLLOUT | POLLRDHUP | POLLHUP)
+    );
+    eventually("the client is hung up", || {
+        poll_one(client, POLLIN | POLLOUT | POLLRDHUP, 0)
+            == Ok(POLLIN | POLLOUT | POLLRDHUP | POLLHUP)
+    })
+}
+
+fn end_then_zero_write() -> Outcome {
+    let (client, server) = pair()?;
+    close(client)?;
+    closed_by_peer(server)?;
+    same!(send(server, b"", MSG_NOSIGNAL), Ok(0));
+    Ok(())
+}
+
+fn peek_end() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"x")?;
+    shutdown(client, SHUT_WR)?;
+    gets!(recv(server, 10, 0), b"x");
+    gets!(recv(server, 10, MSG_PEEK), b"");
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn data_then_close_large() -> Outcome {
+    let (client, server) = pair()?;
+    let sender = thread(move || {
+        send_all(client, &pattern(1_000_000))?;
+        Ok(close(client)?)
+    });
+    let got = recv_all(server, 2_000_000)?;
+    holds!(got == pattern(1_000_000), "{} bytes came", got.len());
+    sender.join()
+}
+
+fn close_order() -> Outcome {
+    for order in 0..8 {
+        let (client, server) = pair()?;
+        send_all(client, b"client")?;
+        send_all(server, b"server")?;
+        gets!(recv_all(client, 6), b"server");
+        gets!(recv_all(server, 6), b"client");
+        let (first, second) = if order & 1 == 0 {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        if order & 2 != 0 {
+            shutdown(first, SHUT_WR)?;
+        }
+        if order & 4 != 0 {
+            closing(second, order & 2 != 0)?;
+        }
+        close(first)?;
+        closed_by_peer(second)?;
+        close(second)?;
+    }
+    Ok(())
+}
+
+fn closing(fd: Fd, expected: bool) -> Outcome {
+    if expected {
+        closed_by_peer(fd)
+    } else {
+        quiet(fd)
+    }
+}
+
+fn get_names_after_end() -> Outcome {
+    let (client, server) = pair()?;
+    let (own, peer) = (getsockname(server)?, getpeername(server)?);
+    close(client)?;
+    closed_by_peer(server)?;
+    same!(getsockname(server), Ok(own));
+    same!(getpeername(server), Ok(peer));
+    Ok(())
+}
+
+fn inquiry_at_end() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"abc")?;
+    shutdown(client, SHUT_WR)?;
+    arrived(server, 3)?;
+    recv(server, 3, 0)?;
+    readable(server)?;
+    same!(fionread(server), Ok(0));
+    Ok(())
+}
+
+fn many_closes() -> Outcome {
+    let (listener, address) = listener()?;
+    for round in 0..500 {
+        let client = client(&address)?;
+        let server = accept(listener)?;
+        if round % 100 == 0 {
+            crate::support::seen::stream(server);
+        }
+        let (first, second) = if round % 2 == 0 {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        send_all(first, b"x")?;
+        close(first)?;
+        gets!(recv_all(second, 9), b"x");
+        close(second)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cases, by what they are about.
+
+mod connecting;
+mod datagram;
+mod descriptors;
+mod ending;
+mod epoll;
+mod forking;
+mod mixed;
+mod options;
+mod polling;
+mod signals;
+mod soak;
+mod stream;
+mod transfer;
+
+use crate::case::Case;
+
+/// Every case.
+pub fn all() -> Vec<Case> {
+    [
+        stream::CASES,
+        transfer::CASES,
+        options::CASES,
+        connecting::CASES,
+        ending::CASES,
+        descriptors::CASES,
+        forking::CASES,
+        polling::CASES,
+        epoll::CASES,
+        datagram::CASES,
+        signals::CASES,
+        mixed::CASES,
+        soak::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .collect()
+}

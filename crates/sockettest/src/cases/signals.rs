@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signals while a call is blocked: EINTR, or going on where SA_RESTART says so.
+
+use crate::support::epoll;
+use crate::support::prelude::*;
+use crate::support::process::mask;
+use crate::support::process::signal_set;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+cases! { "signals";
+    recv_interrupted Accelerated "a signal interrupts a blocked recv with EINTR"
+    read_interrupted Accelerated "a signal interrupts a blocked read with EINTR"
+    recvmsg_interrupted Accelerated "a signal interrupts a blocked recvmsg with EINTR"
+    send_interrupted Accelerated "a signal interrupts a blocked send with EINTR, or with what it took"
+    accept_interrupted Any "a signal interrupts a blocked accept with EINTR"
+    poll_interrupted Accelerated "a signal interrupts a blocked poll with EINTR"
+    select_interrupted Accelerated "a signal interrupts a blocked select with EINTR"
+    epoll_interrupted Accelerated "a signal interrupts a blocked epoll_wait with EINTR"
+    datagram_interrupted Accelerated "a signal interrupts a blocked recvfrom of datagrams with EINTR"
+    recv_restarts Accelerated "with SA_RESTART a blocked recv goes on after a signal"
+    accept_restarts Accelerated "with SA_RESTART a blocked accept goes on after a signal"
+    send_restarts Accelerated "with SA_RESTART a blocked send goes on after a signal"
+    poll_never_restarts Accelerated "poll and epoll_wait fail with EINTR even with SA_RESTART"
+    timeout_never_restarts Accelerated "a recv with SO_RCVTIMEO fails with EINTR even with SA_RESTART"
+    wait_all_interrupted Accelerated "MSG_WAITALL interrupted by a signal gives what came"
+    masked Accelerated "a signal that is blocked interrupts nothing"
+    handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
+    timer Accelerated "signals of a timer during transfers lose no byte"
+    ignored Accelerated "an ignored signal interrupts nothing"
+}
+
+const SIGNAL: i32 = libc::SIGUSR1;
+
+fn interrupted<T: std::fmt::Debug + 'static>(
+    call: impl FnOnce() -> Call<T> + Send + 'static,
+) -> Outcome {
+    count_signal(SIGNAL, 0)?;
+    thread(move || {
+        fails!(call(), EINTR);
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    holds!(SIGNALS.load(Ordering::SeqCst) > 0);
+    Ok(())
+}
+
+fn recv_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    interrupted(move || recv(server, 10, 0))?;
+    echo(client, server)
+}
+
+fn read_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    interrupted(move || read(server, 10))?;
+    echo(client, server)
+}
+
+fn recvmsg_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    interrupted(move || recvmsg(server, &[10], 0))?;
+    echo(client, server)
+}
+
+fn send_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    let filled = fill(client)?;
+    count_signal(SIGNAL, 0)?;
+    thread(move || {
+        match send(client, &[1; 100_000], 0) {
+            Ok(count) => holds!(count < 100_000),
+            other => fails!(other, EINTR),
+        }
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    recv_all(server, filled)?;
+    Ok(())
+}
+
+fn accept_interrupted() -> Outcome {
+    let (listener, address) = listener()?;
+    interrupted(move || accept(listener))?;
+    let (client, server) = pair_at(listener, &address)?;
+    echo(client, server)
+}
+
+fn poll_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    interrupted(move || poll_one(server, POLLIN, -1))?;
+    echo(client, server)
+}
+
+fn select_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    interrupted(move || select(&[server], &[], None))?;
+    echo(client, server)
+}
+
+fn epoll_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    let set = epoll::create()?;
+    epoll::add(set, server, epoll::IN, 1)?;
+    interrupted(move || epoll::wait(set, -1))?;
+    echo(client, server)
+}
+
+fn datagram_interrupted() -> Outcome {
+    let (left, right) = datagram_pair()?;
+    send(left, b"x", 0)?;
+    gets!(recv(right, 10, 0), b"x");
+    if let (Some(from), Some(to)) = (
+        getsockname(left)?.socket_addr(),
+        getpeername(left)?.socket_addr(),
+    ) {
+        crate::support::seen::datagrams(from, to);
+    }
+    interrupted(move || recvfrom(right, 10, 0))?;
+    send(left, b"y", 0)?;
+    gets!(recv(right, 10, 0), b"y");
+    Ok(())
+}
+
+/// A thread that blocks in the call gets twenty signals and is still blocked.
+fn goes_on(blocked: Thread, thread_id: libc::pthread_t) -> Result<Thread, Failure> {
+    pause(20);
+    for _ in 0..20 {
+        // SAFETY: the thread is blocked until we end its call.
+        unsafe { libc::pthread_kill(thread_id, SIGNAL) };
+        pause(1);
+    }
+    if blocked.ended() {
+        blocked.join()?;
+        return Err(Failure::new("the call ended"));
+    }
+    holds!(SIGNALS.load(Ordering::SeqCst) > 0);
+    Ok(blocked)
+}
+
+/// A thread and its identity.
+fn identified(
+    body: impl FnOnce() -> Outcome + Send + 'static,
+) -> Result<(Thread, libc::pthread_t), Failure> {
+    let (say, hear) = std::sync::mpsc::channel();
+    let thread = thread(move || {
+        // SAFETY: takes nothing.
+        say.send(unsafe { libc::pthread_self() })
+            .map_err(Failure::new)?;
+        body()
+    });
+    let id = hear.recv().map_err(Failure::new)?;
+    Ok((thread, id))
+}
+
+fn recv_restarts() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    let (reader, id) = identified(move || {
+        gets!(recv(server, 10, 0), b"late");
+        Ok(())
+    })?;
+    let reader = goes_on(reader, id)?;
+    send_all(client, b"late")?;
+    reader.join()
+}
+
+fn accept_restarts() -> Outcome {
+    let (listener, address) = listener()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    let (acceptor, id) = identified(move || {
+        let server = accept(listener)?;
+        crate::support::seen::stream(server);
+        gets!(recv(server, 10, 0), b"late");
+        Ok(())
+    })?;
+    let acceptor = goes_on(acceptor, id)?;
+    let client = client(&address)?;
+    send_all(client, b"late")?;
+    acceptor.join()
+}
+
+fn send_restarts() -> Outcome {
+    let (client, server) = pair()?;
+    let filled = fill(client)?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    // A send that has taken a part gives that; none may give EINTR.
+    let total = 8_000_000;
+    let (sender, id) = identified(move || Ok(send_all(client, &pattern(total))?))?;
+    let sender = goes_on(sender, id)?;
+    recv_all(server, filled)?;
+    holds!(
+        recv_all(server, total)? == pattern(total),
+        "other bytes came than were sent"
+    );
+    sender.join()
+}
+
+fn poll_never_restarts() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    thread(move || {
+        fails!(poll_one(server, POLLIN, -1), EINTR);
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    let set = epoll::create()?;
+    epoll::add(set, server, epoll::IN, 1)?;
+    thread(move || {
+        fails!(epoll::wait(set, -1), EINTR);
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    echo(client, server)
+}
+
+fn timeout_never_restarts() -> Outcome {
+    let (client, server) = pair()?;
+    timeout(server, libc::SO_RCVTIMEO, Duration::from_secs(20))?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    thread(move || {
+        fails!(recv(server, 10, 0), EINTR);
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    echo(client, server)
+}
+
+fn wait_all_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"part")?;
+    arrived(server, 4)?;
+    count_signal(SIGNAL, 0)?;
+    thread(move || {
+        gets!(recv(server, 100, MSG_WAITALL), b"part");
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    echo(client, server)
+}
+
+fn masked() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(SIGNAL, 0)?;
+    let (reader, id) = identified(move || {
+        mask(libc::SIG_BLOCK, &signal_set(SIGNAL))?;
+        gets!(recv(server, 10, 0), b"late");
+        same!(SIGNALS.load(Ordering::SeqCst), 0);
+        Ok(())
+    })?;
+    pause(20);
+    for _ in 0..5 {
+        // SAFETY: the thread is blocked until we send.
+        unsafe { libc::pthread_kill(id, SIGNAL) };
+    }
+    pause(10);
+    holds!(!reader.ended());
+    send_all(client, b"late")?;
+    reader.join()
+}
+
+static HANDLER_FD: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
+
+extern "C" fn send_one(_signal: i32) {
+    let _ = send(
+        HANDLER_FD.load(Ordering::SeqCst),
+        b"!",
+        MSG_NOSIGNAL | MSG_DONTWAIT,
+    );
+}
+
+fn handler_writes() -> Outcome {
+    let (client, server) = pair()?;
+    HANDLER_FD.store(server, Ordering::SeqCst);
+    // SAFETY: the handler calls send only, which is safe in handlers.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = send_one as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        done(libc::sigaction(
+            SIGNAL,
+            &raw const action,
+            std::ptr::null_mut(),
+        ))?;
+    }
+    let (reader, id) = identified(move || {
+        for round in 0..200u32 {
+            gets!(recv(server, 4, MSG_WAITALL), round.to_le_bytes());
+        }
+        Ok(())
+    })?;
+    let mut expected = 0;
+    for round in 0..200u32 {
+        if round % 10 == 5 {
+            // SAFETY: the thread is blocked until we send the last.
+            unsafe { libc::pthread_kill(id, SIGNAL) };
+            expected += 1;
+            gets!(recv_all(client, 1), b"!");
+        }
+        send_all(client, &round.to_le_bytes())?;
+    }
+    reader.join()?;
+    same!(expected, 20);
+    Ok(())
+}
+
+fn timer() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(libc::SIGALRM, libc::SA_RESTART)?;
+    let often = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 300,
+    };
+    let value = libc::itimerval {
+        it_interval: often,
+        it_value: often,
+    };
+    unsafe extern "C" {
+        fn setitimer(which: i32, new: *const libc::itimerval, old: *mut libc::itimerval) -> i32;
+    }
+    // SAFETY: reads one value.
+    done(unsafe { setitimer(0, &raw const value, std::ptr::null_mut()) })?;
+    let total = 4_000_000;
+    let sender = thread(move || {
+        for part in pattern(total).chunks(3000) {
+            send_all(client, part)?;
+        }
+        Ok(shutdown(client, SHUT_WR)?)
+    });
+    let got = recv_all(server, total + 1)?;
+    holds!(got == pattern(total), "{} bytes came, or others", got.len());
+    sender.join()
+}
+
+fn ignored() -> Outcome {
+    let (client, server) = pair()?;
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe { libc::signal(SIGNAL, libc::SIG_IGN) };
+    let (reader, id) = identified(move || {
+        gets!(recv(server, 10, 0), b"late");
+        Ok(())
+    })?;
+    pause(20);
+    // SAFETY: the thread is blocked until we send.
+    unsafe { libc::pthread_kill(id, SIGNAL) };
+    pause(10);
+    holds!(!reader.ended());
+    send_all(client, b"late")?;
+    reader.join()
+}

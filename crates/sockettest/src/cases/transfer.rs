@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whole files and large amounts, both ways at once.
+
+use crate::support::prelude::*;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+
+cases! { "transfer";
+    sendfile_whole Accelerated "sendfile sends a file and moves the file's offset"
+    sendfile_offset Accelerated "sendfile with an offset sends from there, moves the offset and not the file's"
+    sendfile_past_end Accelerated "sendfile past the end of the file gives 0"
+    sendfile_from_socket Accelerated "sendfile from a socket fails with EINVAL"
+    sendfile_nonblocking Accelerated "sendfile on a full non-blocking socket fails with EAGAIN and moves nothing"
+    sendfile_large Accelerated "a file larger than every buffer arrives whole"
+    splice_out Accelerated "splice from a pipe to a socket and from a socket to a pipe moves bytes"
+    both_ways Accelerated "megabytes both ways at once with poll don't deadlock"
+    bulk_small_reads Accelerated "megabytes in odd sizes, read in other odd sizes"
+    many_pairs Accelerated "thirty connections at once carry their own bytes each"
+    fill_and_drain Accelerated "a full socket is not writable, and is again when the other side has read"
+    partial_write Accelerated "a non-blocking send of more than fits takes a part"
+}
+
+fn file(bytes: &[u8]) -> Result<std::fs::File, Failure> {
+    use std::io::Seek;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn position(fd: Fd) -> isize {
+    // SAFETY: takes numbers only.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) as isize }
+}
+
+fn sendfile_whole() -> Outcome {
+    let (client, server) = pair()?;
+    let file = file(&pattern(9000))?;
+    same!(sendfile(client, file.as_raw_fd(), None, 5000), Ok(5000));
+    same!(position(file.as_raw_fd()), 5000);
+    same!(sendfile(client, file.as_raw_fd(), None, 100_000), Ok(4000));
+    same!(sendfile(client, file.as_raw_fd(), None, 100_000), Ok(0));
+    same!(recv_all(server, 9000), Ok(pattern(9000)));
+    Ok(())
+}
+
+fn sendfile_offset() -> Outcome {
+    let (client, server) = pair()?;
+    let file = file(&pattern(9000))?;
+    let mut offset = 100;
+    same!(
+        sendfile(client, file.as_raw_fd(), Some(&mut offset), 50),
+        Ok(50)
+    );
+    same!((offset, position(file.as_raw_fd())), (150, 0));
+    gets!(recv_all(server, 50), pattern(9000)[100..150]);
+    Ok(())
+}
+
+fn sendfile_past_end() -> Outcome {
+    let (client, server) = pair()?;
+    let file = file(b"short")?;
+    let mut offset = 5;
+    same!(
+        sendfile(client, file.as_raw_fd(), Some(&mut offset), 50),
+        Ok(0)
+    );
+    same!(offset, 5);
+    echo(client, server)
+}
+
+fn sendfile_from_socket() -> Outcome {
+    let (client, server) = pair()?;
+    fails!(sendfile(client, server, None, 50), EINVAL);
+    echo(client, server)
+}
+
+fn sendfile_nonblocking() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    let filled = fill(client)?;
+    let file = file(&pattern(9000))?;
+    let mut offset = 7;
+    fails!(
+        sendfile(client, file.as_raw_fd(), Some(&mut offset), 50),
+        EAGAIN
+    );
+    same!(offset, 7);
+    recv_all(server, filled)?;
+    quiet(server)
+}
+
+fn sendfile_large() -> Outcome {
+    let (client, server) = pair()?;
+    let size = 5_000_000;
+    let file = file(&pattern(size))?;
+    let sender = thread(move || {
+        let mut offset = 0;
+        while (offset as usize) < size {
+            let rest = size - offset as usize;
+            sendfile(client, file.as_raw_fd(), Some(&mut offset), rest)?;
+        }
+        Ok(())
+    });
+    holds!(
+        recv_all(server, size)? == pattern(size),
+        "the file was changed on the way"
+    );
+    sender.join()
+}
+
+fn splice_out() -> Outcome {
+    let (client, server) = pair()?;
+    let (out, into) = pipe()?;
+    write(into, b"through a pipe")?;
+    same!(splice(out, client, 14, 0), Ok(14));
+    readable(server)?;
+    same!(splice(server, into, 64, 0), Ok(14));
+    gets!(read(out, 64), b"through a pipe");
+    echo(client, server)
+}
+
+fn both_ways() -> Outcome {
+    let (client, server) = pair()?;
+    let total = 4_000_000;
+    let run = move |fd: Fd, seed: u8| -> Outcome {
+        nonblocking(fd, true)?;
+        let block = vec![seed; 20_000];
+        let (mut sent, mut got) = (0, 0);
+        while sent < total || got < total {
+            let events = if sent < total {
+                POLLIN | POLLOUT
+            } else {
+                POLLIN
+            };
+            let ready = poll_one(fd, events, 5000)?;
+            holds!(
+                ready != 0,
+                "neither side can go on after {sent} bytes out and {got} bytes in"
+            );
+            if ready & POLLOUT != 0 {
+                match send(fd, &block[..block.len().min(total - sent)], 0) {
+                    Ok(count) => sent += count,
+                    other => fails!(other, EAGAIN),
+                }
+            }
+            if ready & POLLIN != 0 {
+                match recv(fd, 30_000, 0) {
+                    Ok(bytes) => {
+                        holds!(!bytes.is_empty(), "the stream ended after {got} bytes");
+                        holds!(
+                            bytes.iter().all(|&byte| byte == 3 - seed),
+                            "bytes of the wrong direction"
+                        );
+                        got += bytes.len();
+                    }
+                    other => fails!(other, EAGAIN),
+                }
+            }
+        }
+        Ok(())
+    };
+    let other = thread(move || run(server, 2));
+    run(client, 1)?;
+    other.join()
+}
+
+fn bulk_small_reads() -> Outcome {
+    let (client, server) = pair()?;
+    let total = 3_000_000;
+    let sender = thread(move || {
+        let bytes = pattern(total);
+        let (mut at, mut size) = (0, 1);
+        while at < total {
+            let end = (at + size).min(total);
+            send_all(client, &bytes[at..end])?;
+            at = end;
+            size = size * 7 % 40_009;
+        }
+        Ok(())
+    });
+    let mut got = Vec::with_capacity(total);
+    let mut size = 5;
+    while got.len() < total {
+        let bytes = recv(server, size, 0)?;
+        holds!(!bytes.is_empty());
+        got.extend(bytes);
+        size = size * 11 % 30_011;
+    }
+    holds!(got == pattern(total), "the stream was changed");
+    sender.join()
+}
+
+fn many_pairs() -> Outcome {
+    let (listener, address) = listener()?;
+    let pairs: Vec<_> = (0..30)
+        .map(|_| pair_at(listener, &address))
+        .collect::<Call<_>>()?;
+    for round in 0..20u8 {
+        for (index, (client, server)) in pairs.iter().enumerate() {
+            send_all(*client, &[round, index as u8])?;
+            send_all(*server, &[index as u8, round])?;
+        }
+        for (index, (client, server)) in pairs.iter().enumerate() {
+            gets!(recv_all(*server, 2), [round, index as u8]);
+            gets!(recv_all(*client, 2), [index as u8, round]);
+        }
+    }
+    Ok(())
+}
+
+fn fill_and_drain() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    let filled = fill(client)?;
+    holds!(filled >= 65_536, "only {filled} bytes fitted");
+    fails!(send(client, &[0; 16384], 0), EAGAIN);
+    same!(poll_one(client, POLLOUT, 0), Ok(0));
+    recv_all(server, filled)?;
+    same!(poll_one(client, POLLOUT, 5000), Ok(POLLOUT));
+    echo(client, server)
+}
+
+fn partial_write() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    let bytes = pattern(32 << 20);
+    let count = send(client, &bytes, 0)?;
+    holds!(count > 0 && count < bytes.len(), "{count} bytes went");
+    holds!(
+        recv_all(server, count)? == bytes[..count],
+        "other bytes came than were sent"
+    );
+    quiet(server)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon of a run, and what it knows.
+
+use crate::support::outcome::{Failure, Outcome};
+use crate::support::seen;
+use ipnuma::client::Client;
+use ipnuma::ipc::{Reply, Request, SocketStatus};
+use std::io::Error;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A daemon in a process of its own, so that its descriptors and memory can be counted; ended with this value.
+pub struct Process(Child);
+
+impl Process {
+    /// Starts a daemon and waits until it answers.
+    pub fn start(socket: &Path) -> Result<Process, Error> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("--role")
+            .arg("daemon")
+            .arg(socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        crate::runner::Over::Kernel.prepare(&mut command);
+        let mut process = Process(command.spawn()?);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Client::connect(socket, "sockettest").is_err() {
+            if let Some(status) = process.0.try_wait()? {
+                return Err(Error::other(format!("the daemon ended with {status}")));
+            }
+            if Instant::now() > deadline {
+                return Err(Error::other("the daemon did not answer within ten seconds"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(process)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is ours; that it has ended already is no harm.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Is the daemon, until the process that started it ends.
+pub fn serve(socket: &Path) -> Outcome {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    daemon::raise_descriptor_limit();
+    let options = daemon::Options {
+        socket: socket.to_path_buf(),
+        ..Default::default()
+    };
+    let mut server = daemon::Server::new(options).map_err(Failure::new)?;
+    server.run().map_err(Failure::new)
+}
+
+/// Tries to talk to a daemon, and says what came of it.
+pub fn knock(socket: &Path) -> Outcome {
+    match Client::connect(socket, "knock") {
+        Ok(_) => println!("welcome"),
+        Err(error) => println!("refused: {error}"),
+    }
+    Ok(())
+}
+
+/// The daemon has a channel between the two addresses.
+pub fn knows(own: SocketAddr, peer: SocketAddr) -> bool {
+    let Some(path) = std::env::var_os(seen::DAEMON) else {
+        return false;
+    };
+    let Ok(client) = Client::connect(Path::new(&path), "sockettest") else {
+        return false;
+    };
+    let wanted = [plain(own), plain(peer)];
+    let mut after = 0;
+    while let Ok((Reply::Sockets { sockets, .. }, _)) = client.request(&Request::Sockets { after })
+    {
+        let Some(last) = sockets.last() else {
+            return false;
+        };
+        after = last.channel;
+        let fits = |status: &SocketStatus| {
+            let ends = [plain(status.ends[0].address), plain(status.ends[1].address)];
+            ends == wanted || [ends[1], ends[0]] == wanted
+        };
+        if sockets.iter().any(fits) {
+            return true;
+        }
+    }
+    false
+}
+
+/// An address without what is only another way of writing it.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

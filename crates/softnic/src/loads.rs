@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Loads of remote memory that wait: each is a few reads of at most 256 bytes, which end in any order.
+
+use std::collections::VecDeque;
+
+use wire::{MemRequest, TlpHeader, TlpView, byte_enables};
+
+/// Bus, device and function number that the reads of this NIC's user carry.
+const READER: u16 = 0x0008;
+/// Bytes between places where a store or load is cut in two.
+pub const CUT: usize = 4 * wire::MAX_DATA_DW;
+
+/// One read on the bus.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    load: u64,
+    /// Where its bytes go in the load's.
+    at: usize,
+    bytes: usize,
+    got: usize,
+    /// Address in BAR 2.
+    address: usize,
+}
+
+/// A load with what has come of it.
+#[derive(Clone, Debug)]
+struct Load {
+    id: u64,
+    data: Vec<u8>,
+    /// Bytes that have not come.
+    left: usize,
+    failed: bool,
+}
+
+/// All loads that wait.
+#[derive(Clone, Debug)]
+pub struct Loads {
+    waiting: VecDeque<Part>,
+    /// By the tag of their read.
+    reading: Vec<Option<Part>>,
+    loads: Vec<Load>,
+    done: VecDeque<(u64, Option<Vec<u8>>)>,
+    next: u64,
+}
+
+/// The pieces of `bytes` bytes at an address that one store or load can carry: address and length.
+pub fn pieces(address: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = address;
+    let end = address + bytes;
+    std::iter::from_fn(move || {
+        let next = end.min((at / CUT + 1) * CUT);
+        let piece = (at, next - at);
+        at = next;
+        (piece.1 > 0).then_some(piece)
+    })
+}
+
+/// The header of a memory request for some bytes, which one TLP can carry, and the bytes it leaves out at its start and
+/// end.
+pub fn request(address: usize, bytes: usize) -> (MemRequest, usize, usize) {
+    let lead = address % 4;
+    let trail = (4 - (lead + bytes) % 4) % 4;
+    let length = ((lead + bytes + trail) / 4) as u16;
+    let (first_be, last_be) = byte_enables(length, lead as u8, trail as u8);
+    let request = MemRequest {
+        length,
+        first_be,
+        last_be,
+        requester_id: READER,
+        address: (address - lead) as u64,
+        ..MemRequest::default()
+    };
+    (request, lead, trail)
+}
+
+impl Loads {
+    /// No loads; `tags` reads may be outstanding.
+    pub fn new(tags: usize) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            reading: vec![None; tags],
+            loads: Vec::new(),
+            done: VecDeque::new(),
+            next: 0,
+        }
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// A load of bytes at an address in BAR 2; its number.
+    pub fn begin(&mut self, address: usize, bytes: usize) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        let parts = pieces(address, bytes).map(|(at, bytes)| Part {
+            load: id,
+            at: at - address,
+            bytes,
+            got: 0,
+            address: at,
+        });
+        self.waiting.extend(parts);
+        self.loads.push(Load {
+            id,
+            data: vec![0; bytes],
+            left: bytes,
+            failed: false,
+        });
+        if bytes == 0 {
+            self.end(self.loads.len() - 1);
+        }
+        id
+    }
+
+    /// The next read for the bus, if a tag is free.
+    pub fn next_read(&mut self) -> Option<Vec<u8>> {
+        self.waiting.front()?;
+        let tag = self.reading.iter().position(Option::is_none)?;
+        let part = self.waiting.pop_front()?;
+        let (mut request, ..) = request(part.address, part.bytes);
+        request.tag = tag as u8;
+        self.reading[tag] = Some(part);
+        TlpHeader::MemRead(request).emit(&[]).ok()
+    }
+
+    /// Takes a completion from the NIC.
+    pub fn completion(&mut self, view: &TlpView<'_>) {
+        let Ok(TlpHeader::Completion(completion)) = view.header() else {
+            return;
+        };
+        let tag = usize::from(completion.tag);
+        let Some(Some(part)) = self.reading.get_mut(tag) else {
+            return;
+        };
+        let Some(at) = self.loads.iter().position(|load| load.id == part.load) else {
+            self.reading[tag] = None;
+            return;
+        };
+        let load = &mut self.loads[at];
+        if completion.status.to_bits() == 0 {
+            let lead = usize::from(completion.lower_address % 4);
+            let data = view.data().get(lead..).unwrap_or(&[]);
+            let take = data.len().min(part.bytes - part.got);
+            let start = part.at + part.got;
+            load.data[start..start + take].copy_from_slice(&data[..take]);
+            part.got += take;
+            load.left -= take;
+            if part.got < part.bytes {
+                return;
+            }
+        } else {
+            load.failed = true;
+            load.left -= part.bytes - part.got;
+        }
+        self.reading[tag] = None;
+        if load.left == 0 {
+            self.end(at);
+        }
+    }
+
+    fn end(&mut self, at: usize) {
+        let load = self.loads.swap_remove(at);
+        self.done
+            .push_back((load.id, (!load.failed).then_some(load.data)));
+    }
+
+    /// A load that has ended: its bytes, or none if it failed.
+    pub fn done(&mut self) -> Option<(u64, Option<Vec<u8>>)> {
+        self.done.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{Completion, CompletionStatus};
+
+    fn answer(read: &[u8], from: usize, dws: usize, memory: &[u8]) -> Vec<u8> {
+        let view = TlpView::new(read).expect("a read");
+        let address = view.address_field() as usize + from;
+        let lead = if from == 0 {
+            usize::from(wire::first_byte(view.first_be()))
+        } else {
+            0
+        };
+        let completion = Completion {
+            tc: 0,
+            attr: 0,
+            ep: false,
+            length: dws as u16,
+            completer_id: 0,
+            status: CompletionStatus::Successful,
+            byte_count: 0,
+            requester_id: READER,
+            tag: view.tag(),
+            lower_address: (address + lead) as u8 & 0x7F,
+        };
+        TlpHeader::Completion(completion)
+            .emit(&memory[address..address + 4 * dws])
+            .expect("a completion")
+    }
+
+    #[test]
+    fn parts_come_in_any_order_and_in_pieces() {
+        let memory: Vec<u8> = (0..4096).map(|at| ((at * 31) >> 2) as u8).collect();
+        for (address, bytes) in [(3, 1), (5, 600), (256, 256), (255, 2), (1001, 777)] {
+            let mut loads = Loads::new(8);
+            let id = loads.begin(address, bytes);
+            let mut reads: Vec<_> = std::iter::from_fn(|| loads.next_read()).collect();
+            reads.reverse();
+            for read in reads {
+                let dws = usize::from(TlpView::new(&read).expect("a read").length());
+                let first = dws.div_ceil(2);
+                let mut take = |from: usize, dws: usize| {
+                    let tlp = answer(&read, 4 * from, dws, &memory);
+                    loads.completion(&TlpView::new(&tlp).expect("a completion"));
+                };
+                take(0, first);
+                if dws > first {
+                    take(first, dws - first);
+                }
+            }
+            let data = memory[address..address + bytes].to_vec();
+            assert_eq!(loads.done(), Some((id, Some(data))));
+            assert!(loads.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_part_that_fails_fails_the_load() {
+        let mut loads = Loads::new(1);
+        let id = loads.begin(0, 512);
+        for failed in [true, false] {
+            let read = loads.next_read().expect("a read");
+            assert_eq!(loads.next_read(), None, "there is one tag");
+            let tlp = if failed {
+                let completion = Completion {
+                    tc: 0,
+                    attr: 0,
+                    ep: false,
+                    length: 0,
+                    completer_id: 0,
+                    status: CompletionStatus::CompleterAbort,
+                    byte_count: 256,
+                    requester_id: READER,
+                    tag: 0,
+                    lower_address: 0,
+                };
+                TlpHeader::Completion(completion).emit(&[]).expect("a Cpl")
+            } else {
+                answer(&read, 0, 64, &[7; 1024])
+            };
+            assert_eq!(loads.done(), None);
+            loads.completion(&TlpView::new(&tlp).expect("a completion"));
+        }
+        assert_eq!(loads.done(), Some((id, None)));
+    }
+}

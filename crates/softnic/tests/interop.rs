@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host with the NIC in RTL and a host with the NIC in software exchange stores and loads: through the kernel's UDP
+//! stack, and through a bridge of the kernel. Frames are lost in both directions, so both sides send again.
+//!
+//! The simulated NIC has a time of its own, which goes as fast as it can be simulated and never faster than the clock on
+//! the wall; the other side's patience is set accordingly.
+//!
+//! Needs the right to make network namespaces and TAP devices, and is skipped without.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use common::{in_namespace, ip, seed};
+use faulttest::end::{End, Outputs, RtlEnd};
+use ipnuma_rtl::NetSpeed;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use softnic::{
+    Config, Event, Faults, Faulty, Identity, PeerAddress, Segment, Share, Shared, SoftNic, Tap,
+    Transport, Udp,
+};
+use wire::{
+    Completion, CompletionStatus, EventEntry, FMT_CPLD, FMT_MRD32, FMT_MRD64, FMT_MWR32, FMT_MWR64,
+    MemRequest, NetCounter, PageMapEntry, PcIdEntry, PcieCounter, RegionEntry, SessionEntry,
+    SessionPort, TlpHeader, TlpView, byte_enables, read_byte_count, registers as reg,
+};
+
+/// Longer than anything takes: only so that a test does not hang.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes that each side shares.
+const BYTES: usize = 16 * 4096;
+/// Where the host with the NIC in RTL has its memory, and its event ring.
+const ARENA: u64 = 0x12_4000_0000;
+const RING: u64 = 0x12_8000_0000;
+const RING_LOG2: u32 = 8;
+/// Simulated time from one look at the network to the next.
+const STEP_PS: u64 = 1_000_000;
+/// TLPs that wait for the NIC in RTL at most, in bytes.
+const BACKLOG: usize = 1600;
+
+const RTL_MAC: u64 = 0x0200_0000_7702;
+const RTL_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const RTL_SESSION: u8 = 9;
+const RTL_KEY: u16 = 0x21;
+const RTL_TAG: u16 = 0x5A5;
+const EPOCH: u8 = 49;
+
+/// A machine around the NIC in RTL, and the cable of the NIC.
+struct RtlHost {
+    end: RtlEnd,
+    cable: Box<dyn Transport>,
+    now_ps: u64,
+    out: Outputs,
+    memory: Vec<u8>,
+    answers: VecDeque<Vec<u8>>,
+    completions: VecDeque<Vec<u8>>,
+    events: Vec<EventEntry>,
+    tail: u32,
+    frame: Vec<u8>,
+}
+
+impl RtlHost {
+    fn new(speed: NetSpeed, cable: Box<dyn Transport>, rng: ChaCha8Rng) -> Self {
+        let mut end = RtlEnd::new(speed, 0x0100, rng).expect("a simulated NIC");
+        end.set_link(true);
+        let mut host = Self {
+            end,
+            cable,
+            now_ps: 0,
+            out: Outputs::default(),
+            memory: vec![0; BYTES],
+            answers: VecDeque::new(),
+            completions: VecDeque::new(),
+            events: Vec::new(),
+            tail: 0,
+            frame: Vec::new(),
+        };
+        for (offset, value) in [
+            (reg::REG_MAC_LO, RTL_MAC as u32),
+            (reg::REG_MAC_HI, (RTL_MAC >> 32) as u32),
+            (reg::REG_IP, RTL_IP.into()),
+            (reg::REG_NETMASK, 0xFFFF_FF00),
+            (reg::REG_READ_TIMEOUT_US, 5000),
+            // The peer answers in its own time, and the simulated clock goes slower than that.
+            (reg::REG_RESEND_TICKS, 2000),
+            (reg::REG_RESEND_LIMIT, 0x6FF),
+            // At most 32 cycles from frame to frame, so that losses do not slow the test down.
+            (reg::REG_PACE, 0x0100_6020),
+            (reg::REG_WINDOW, 0x0320_0808),
+            (reg::REG_EVENT_BASE_LO, RING as u32),
+            (reg::REG_EVENT_BASE_HI, (RING >> 32) as u32),
+            (reg::REG_EVENT_LOG2, RING_LOG2),
+        ] {
+            host.register(offset, value);
+        }
+        host
+    }
+
+    fn register(&mut self, offset: u32, value: u32) {
+        let request = MemRequest {
+            length: 1,
+            first_be: 0xF,
+            address: offset.into(),
+            ..MemRequest::default()
+        };
+        let tlp = TlpHeader::MemWrite(request).emit(&value.to_le_bytes());
+        self.end
+            .push_tlp(&tlp.expect("a write"), model::BAR_REGISTERS);
+    }
+
+    fn entry(&mut self, base: u32, index: usize, dws: &[u32]) {
+        for (dw, value) in dws.iter().enumerate() {
+            self.register(base + (4 * (index * dws.len() + dw)) as u32, *value);
+        }
+    }
+
+    /// A session with `peer`, whose number of it is `session`; all memory is shared with it, and its memory mapped.
+    fn connect(&mut self, peer: Identity, session: u8, shared: Shared) {
+        let port = SessionPort {
+            epoch: EPOCH,
+            index: session,
+        };
+        let entry = PcIdEntry {
+            session: true,
+            compact: true,
+            valid: true,
+            source_port: port.to_port(),
+            mac: peer.mac,
+            ip: peer.ip,
+        };
+        self.entry(reg::PC_ID_BASE, RTL_SESSION.into(), &entry.to_dws());
+        for page in 0..BYTES / 4096 {
+            let offset = (page * 4096) as u32;
+            let entry = PageMapEntry::new(RTL_SESSION.into(), shared.key, offset, shared.tag);
+            self.entry(reg::PAGE_MAP_BASE, page, &entry.to_dws());
+        }
+        let entry = RegionEntry {
+            session: true,
+            read: true,
+            write: true,
+            valid: true,
+            tag: RTL_TAG,
+            mask: !0,
+            ip: peer.ip,
+            last: BYTES as u32 - 1,
+            base: ARENA,
+            ..RegionEntry::default()
+        };
+        self.entry(reg::REGION_BASE, RTL_KEY.into(), &entry.to_dws());
+        // Last, so that nothing is taken before all is set up.
+        let entry = SessionEntry {
+            epoch: EPOCH,
+            sealed: false,
+            valid: true,
+            port: port.to_port(),
+            mac: peer.mac,
+            ip: peer.ip,
+        };
+        self.entry(reg::SESSION_BASE, RTL_SESSION.into(), &entry.to_dws());
+    }
+
+    fn request(at: usize, bytes: usize) -> (MemRequest, usize, usize) {
+        let lead = at % 4;
+        let trail = (4 - (lead + bytes) % 4) % 4;
+        let length = ((lead + bytes + trail) / 4) as u16;
+        let (first_be, last_be) = byte_enables(length, lead as u8, trail as u8);
+        let request = MemRequest {
+            length,
+            first_be,
+            last_be,
+            requester_id: 8,
+            address: (at - lead) as u64,
+            ..MemRequest::default()
+        };
+        (request, lead, trail)
+    }
+
+    fn store(&mut self, at: usize, data: &[u8]) {
+        let (request, lead, trail) = Self::request(at, data.len());
+        let dws = [&vec![0; lead][..], data, &vec![0; trail][..]].concat();
+        let tlp = TlpHeader::MemWrite(request).emit(&dws).expect("a store");
+        self.end.push_tlp(&tlp, model::BAR_PAGES);
+    }
+
+    /// Simulates a step, and moves frames.
+    fn step(&mut self) {
+        while self
+            .cable
+            .receive(&mut self.frame)
+            .expect("the device works")
+        {
+            self.end.push_frame(self.now_ps, self.frame.clone());
+        }
+        while self.end.backlog() < BACKLOG
+            && let Some(tlp) = self.answers.pop_front()
+        {
+            self.end.push_tlp(&tlp, 7);
+        }
+        self.now_ps += STEP_PS;
+        let mut out = std::mem::take(&mut self.out);
+        self.end.run(self.now_ps, &mut out).expect("the NIC works");
+        for (_, frame) in out.frames.drain(..) {
+            // Without FCS, as a device of the kernel takes it.
+            self.cable.send(&frame).expect("the device works");
+        }
+        for (_, tlp) in out.tlps.drain(..) {
+            self.tlp(&tlp);
+        }
+        self.out = out;
+    }
+
+    fn tlp(&mut self, tlp: &[u8]) {
+        let view = TlpView::new(tlp).expect("a TLP");
+        let address = view.address_field() & !3;
+        match view.fmt_type() {
+            FMT_MWR32 | FMT_MWR64 if address >= RING => {
+                let dws: Vec<u32> = view
+                    .data()
+                    .chunks(4)
+                    .map(|dw| u32::from_le_bytes(dw.try_into().expect("a DW")))
+                    .collect();
+                let dws = dws.try_into().expect("an event");
+                self.events.push(EventEntry::from_dws(&dws));
+                self.tail += 1;
+                self.register(reg::REG_EVENT_TAIL, self.tail);
+            }
+            FMT_MWR32 | FMT_MWR64 => {
+                let at = (address - ARENA) as usize;
+                let dws = usize::from(view.length());
+                for (index, byte) in view.data().iter().enumerate() {
+                    let enables = match index / 4 {
+                        0 => view.first_be(),
+                        dw if dw + 1 == dws => view.last_be(),
+                        _ => 0xF,
+                    };
+                    if enables >> (index % 4) & 1 == 1 {
+                        self.memory[at + index] = *byte;
+                    }
+                }
+            }
+            FMT_MRD32 | FMT_MRD64 => {
+                let at = (address - ARENA) as usize;
+                let completion = Completion {
+                    tc: 0,
+                    attr: 0,
+                    ep: false,
+                    length: view.length(),
+                    completer_id: 0x10,
+                    status: CompletionStatus::Successful,
+                    byte_count: read_byte_count(view.length(), view.first_be(), view.last_be()),
+                    requester_id: view.requester_id(),
+                    tag: view.tag(),
+                    lower_address: address as u8 & 0x7C | wire::first_byte(view.first_be()),
+                };
+                let data = &self.memory[at..at + 4 * usize::from(view.length())];
+                let tlp = TlpHeader::Completion(completion).emit(data);
+                self.answers.push_back(tlp.expect("a completion"));
+            }
+            _ => self.completions.push_back(tlp.to_vec()),
+        }
+    }
+
+    /// The DW at an address of a BAR, over PCI Express; for the pages that is a load over the network.
+    fn read(&mut self, address: usize, bar: u8, mut other: impl FnMut()) -> [u8; 4] {
+        let (request, ..) = Self::request(address, 4);
+        let tlp = TlpHeader::MemRead(request).emit(&[]).expect("a read");
+        self.end.push_tlp(&tlp, bar);
+        let began = Instant::now();
+        loop {
+            self.step();
+            other();
+            if let Some(tlp) = self.completions.pop_front() {
+                let view = TlpView::new(&tlp).expect("a TLP");
+                assert_eq!(view.fmt_type(), FMT_CPLD, "{tlp:02x?}");
+                return view.data().try_into().expect("a DW");
+            }
+            assert!(began.elapsed() < PATIENCE, "a read is not answered");
+        }
+    }
+
+    fn counter(&mut self, counter: NetCounter) -> u32 {
+        let at = reg::NET_COUNTER_BASE as usize + 4 * counter as usize;
+        u32::from_le_bytes(self.read(at, model::BAR_REGISTERS, || {}))
+    }
+
+    fn dma_writes(&mut self) -> u32 {
+        let at = reg::PCIE_COUNTER_BASE as usize + 4 * PcieCounter::DmaWrite as usize;
+        u32::from_le_bytes(self.read(at, model::BAR_REGISTERS, || {}))
+    }
+}
+
+/// A random store that is one frame; stores of 4 bytes to the first DW count up.
+fn draw(count: usize, rng: &mut ChaCha8Rng) -> (usize, Vec<u8>) {
+    if count.is_multiple_of(4) {
+        return (0, (count as u32).to_le_bytes().to_vec());
+    }
+    let length = if rng.random() {
+        8
+    } else {
+        rng.random_range(1..=256)
+    };
+    let at = rng.random_range(4..BYTES - length);
+    let length = length.min(256 - at % 256);
+    (at, (0..length).map(|_| rng.random()).collect())
+}
+
+/// Stores both ways, then loads both ways.
+///
+/// `seen_as` are the addresses that the NIC in RTL finds the other one under.
+fn exchange(
+    mut rtl: RtlHost,
+    seen_as: Identity,
+    transport: Box<dyn Transport>,
+    stores: usize,
+    seed: u64,
+) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let config = Config {
+        // The NIC in RTL needs some milliseconds of our time for an answer, and more on a busy machine.
+        tick: Duration::from_micros(20),
+        resend_us: 10_000,
+        resend_limit: 255,
+        load_retry_us: 20_000,
+        read_timeout_us: 100_000_000,
+        window: 8,
+        acknowledge_every: 4,
+        ..Config::default()
+    };
+    let mut soft = SoftNic::new(config, transport).expect("a NIC");
+    let memory = Segment::anonymous(BYTES).expect("memory");
+    let share = Share {
+        read: true,
+        ..Share::writable(0, BYTES as u32)
+    };
+    let shared = soft.share(&memory, &share).expect("a key");
+    let session = soft.reserve_session().expect("a session");
+    let peer = PeerAddress {
+        identity: Identity {
+            mac: RTL_MAC,
+            ip: RTL_IP.into(),
+        },
+        session: RTL_SESSION,
+        epoch: EPOCH,
+        compact: true,
+        keys: None,
+    };
+    soft.open_session(session, &peer).expect("a session");
+    let theirs = Shared {
+        key: RTL_KEY,
+        tag: RTL_TAG,
+    };
+    let window = soft.map(session, &theirs, 0, BYTES as u64).expect("pages");
+    rtl.connect(seen_as, session, shared);
+
+    let mut shadows = [vec![0; BYTES], vec![0; BYTES]];
+    let (mut by_soft, mut by_rtl) = (0, 0);
+    let (mut seen_soft, mut seen_rtl) = (0, 0);
+    let began = Instant::now();
+    loop {
+        while by_soft < stores && soft.can_store() {
+            let (at, data) = draw(by_soft, &mut rng);
+            assert_eq!(
+                soft.store(&window, at as u64, &data).expect("inside"),
+                data.len()
+            );
+            shadows[0][at..at + data.len()].copy_from_slice(&data);
+            by_soft += 1;
+        }
+        while by_rtl < stores && rtl.end.backlog() < BACKLOG {
+            let (at, data) = draw(by_rtl, &mut rng);
+            rtl.store(at, &data);
+            shadows[1][at..at + data.len()].copy_from_slice(&data);
+            by_rtl += 1;
+        }
+        rtl.step();
+        soft.poll().expect("the transport works");
+        assert_eq!(soft.next_event(), None);
+        let count = u32::from_le_bytes(rtl.memory[..4].try_into().expect("a DW"));
+        assert!(count >= seen_rtl, "{count} came after {seen_rtl}");
+        seen_rtl = count;
+        let mut count = [0; 4];
+        assert!(memory.read(0, &mut count));
+        let count = u32::from_le_bytes(count);
+        assert!(count >= seen_soft, "{count} came after {seen_soft}");
+        seen_soft = count;
+        let done = by_soft == stores && by_rtl == stores;
+        if done && soft.is_quiet() && rtl.end.is_idle() {
+            break;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{by_soft} and {by_rtl} of {stores} stores were sent, then nothing"
+        );
+    }
+    println!(
+        "{stores} stores each way in {:.1} s, {} µs for the NIC in RTL",
+        began.elapsed().as_secs_f64(),
+        rtl.now_ps / 1_000_000
+    );
+    assert_eq!(rtl.events, []);
+    assert!(
+        rtl.memory == shadows[0],
+        "memory of the host with the NIC in RTL"
+    );
+    let mut bytes = vec![0; BYTES];
+    assert!(memory.read(0, &mut bytes));
+    assert!(
+        bytes == shadows[1],
+        "memory of the host with the NIC in software"
+    );
+    assert_eq!(soft.counters().pcie(PcieCounter::DmaWrite), stores as u32);
+    assert_eq!(rtl.dma_writes(), stores as u32);
+    let resent = [
+        soft.counters().net(NetCounter::TxResend),
+        rtl.counter(NetCounter::TxResend),
+    ];
+    println!(
+        "sent again: {} by the NIC in software, {} by that in RTL",
+        resent[0], resent[1]
+    );
+    assert!(resent.iter().all(|count| *count > 0), "{resent:?}");
+
+    for round in 0..8 {
+        let at = 4 * rng.random_range(0..BYTES / 4);
+        let got = rtl.read(at, model::BAR_PAGES, || {
+            soft.poll().expect("the transport works");
+        });
+        assert_eq!(got, shadows[1][at..at + 4], "load {round} of the RTL");
+        let length = rng.random_range(1..1000);
+        let at = rng.random_range(0..BYTES - length);
+        let load = soft.load(&window, at as u64, length).expect("inside");
+        let data = loop {
+            rtl.step();
+            soft.poll().expect("the transport works");
+            match soft.next_event() {
+                None => assert!(began.elapsed() < PATIENCE, "a load is not answered"),
+                Some(Event::Loaded { load: id, data }) if id == load => break data,
+                Some(other) => panic!("{other:?}"),
+            }
+        };
+        assert!(data.expect("bytes") == shadows[0][at..at + length]);
+    }
+}
+
+const LOSSY: Faults = Faults {
+    loss: 20,
+    duplicate: 5,
+    reorder: 5,
+    corrupt: 5,
+};
+
+fn rtl_tap(speed: NetSpeed, seed: u64) -> RtlHost {
+    let tap = Tap::open("rtl0", RTL_MAC, RTL_IP).expect("a TAP device");
+    let cable = Faulty::new(tap, LOSSY, seed ^ 1);
+    RtlHost::new(speed, Box::new(cable), ChaCha8Rng::seed_from_u64(seed ^ 2))
+}
+
+#[test]
+fn rtl_and_software_exchange_stores_through_udp_sockets() {
+    in_namespace(|| {
+        let seed = seed();
+        let rtl = rtl_tap(NetSpeed::TenGig, seed);
+        ip("link set lo up");
+        ip("link set rtl0 address 02:00:00:00:77:01");
+        ip("addr add 10.77.0.1/24 dev rtl0");
+        ip("link set rtl0 up");
+        let own = Ipv4Addr::new(10, 77, 0, 1);
+        // What the NIC in RTL sends to is the kernel's end of its cable.
+        let device = Identity {
+            mac: 0x0200_0000_7701,
+            ip: own.into(),
+        };
+        let udp = Udp::bind(own).expect("an own address");
+        let soft = Faulty::new(udp, LOSSY, seed);
+        exchange(rtl, device, Box::new(soft), 2000, seed);
+    });
+}
+
+#[test]
+fn rtl_and_software_exchange_stores_through_a_bridge() {
+    in_namespace(|| {
+        let seed = seed();
+        let rtl = rtl_tap(NetSpeed::OneGig, seed);
+        let identity = Identity {
+            mac: 0x0200_0000_7703,
+            ip: Ipv4Addr::new(10, 77, 0, 3).into(),
+        };
+        let tap = Tap::open("soft0", identity.mac, identity.ip.into()).expect("a TAP device");
+        ip("link add bridge0 type bridge");
+        for device in ["rtl0", "soft0"] {
+            ip(&format!("link set {device} master bridge0"));
+            ip(&format!("link set {device} up"));
+        }
+        ip("link set bridge0 up");
+        let soft = Faulty::new(tap, LOSSY, seed);
+        exchange(rtl, identity, Box::new(soft), 1000, seed);
+    });
+}

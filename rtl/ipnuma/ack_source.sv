@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offers the frame builder a control frame, ACK or NACK, for one session after the other that wants one.
+//
+// Latency   : 3 cycles from want_i to valid_o, when nothing else is under way.
+// Clock     : clk_i (network).
+// Handshake : valid_o holds until pop_i once lock_i was high in a cycle with it. Until then it may go away:
+//             when the acknowledgement left with another frame, or the session begins anew. What is sent
+//             is what holds in the first cycle of lock_i.
+// Drops     : never.
+// Source    : docs/wire-format.md, control frames.
+module ack_source
+  import ipnuma_pkg::*;
+  import wire_pkg::*;
+#(
+  /// Sessions; a power of two.
+  parameter int unsigned Sessions = 64,
+  localparam int unsigned IndexW = $clog2(Sessions)
+) (
+  input logic clk_i,
+  input logic rst_i,
+
+  input  logic [Sessions-1:0] want_i,
+  input  logic [Sessions-1:0] nack_i,
+  input  logic                reset_i,
+  input  logic [  IndexW-1:0] reset_index_i,
+  /// The session's next expected number, combinational from session_o.
+  output logic [  IndexW-1:0] session_o,
+  input  logic [        31:0] expected_i,
+  /// Its control frame begins (pulse).
+  output logic                sent_o,
+
+  /// Where the session's peer is, see session_table.
+  output logic        dst_read_o,
+  input  logic        dst_done_i,
+  input  logic [47:0] dst_mac_i,
+  input  logic [31:0] dst_ip_i,
+
+  output logic      valid_o,
+  output tx_frame_t frame_o,
+  input  logic      lock_i,
+  input  logic      pop_i,
+  output logic      busy_o
+);
+  typedef enum logic [1:0] {
+    StIdle,
+    StAddress,
+    StOffer,
+    StSend
+  } state_e;
+
+  state_e              state_q;
+  logic   [IndexW-1:0] session_q;
+  logic   [      47:0] mac_q;
+  logic   [      31:0] ip_q;
+  logic [31:0] number_q, number;
+  logic nack_q, nack, gone;
+  logic [Sessions-1:0] ahead;
+
+  function automatic logic [IndexW-1:0] lowest(logic [Sessions-1:0] set);
+    lowest = '0;
+    for (int i = int'(Sessions) - 1; i >= 0; i--) if (set[i]) lowest = IndexW'(i);
+  endfunction
+
+  // Those behind the last one served come first.
+  assign ahead  = want_i & ~((Sessions'(2) << session_q) - 1'b1);
+  assign gone   = !want_i[session_q] || (reset_i && reset_index_i == session_q);
+  assign sent_o = state_q == StOffer && lock_i;
+
+  always_ff @(posedge clk_i) begin
+    if (state_q == StIdle && want_i != '0) session_q <= lowest(ahead != '0 ? ahead : want_i);
+    if (state_q == StAddress) begin
+      mac_q <= dst_mac_i;
+      ip_q  <= dst_ip_i;
+    end
+    if (sent_o) begin
+      number_q <= expected_i;
+      nack_q   <= nack_i[session_q];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_i) begin
+      state_q <= StIdle;
+    end else begin
+      unique case (state_q)
+        StIdle:  if (want_i != '0) state_q <= StAddress;
+        StAddress: begin
+          if (gone) state_q <= StIdle;
+          else if (dst_done_i) state_q <= StOffer;
+        end
+        StOffer: begin
+          if (lock_i) state_q <= StSend;
+          else if (gone) state_q <= StIdle;
+        end
+        default: if (pop_i) state_q <= StIdle;
+      endcase
+    end
+  end
+
+  assign session_o  = session_q;
+  assign dst_read_o = state_q == StAddress;
+  assign valid_o    = state_q inside {StOffer, StSend};
+  assign number     = state_q == StSend ? number_q : expected_i;
+  assign nack       = state_q == StSend ? nack_q : nack_i[session_q];
+
+  always_comb begin
+    frame_o         = '0;
+    frame_o.compact = 1'b1;
+    frame_o.control = 1'b1;
+    frame_o.session = '{valid: 1'b1, index: 8'(session_q)};
+    frame_o.pc_id   = 16'(session_q);
+    frame_o.dst_mac = mac_q;
+    frame_o.dst_ip  = ip_q;
+    frame_o.address = {number, 8'd0};
+    frame_o.trail   = nack ? CONTROL_NACK : CONTROL_ACK;
+  end
+
+  assign busy_o = state_q != StIdle;
+
+`ifndef SYNTHESIS
+  assert property (@(posedge clk_i) disable iff (rst_i) pop_i |-> state_q == StSend)
+  else $error("ack_source: a frame was taken that is not being sent");
+  assert property (@(posedge clk_i) disable iff (rst_i) lock_i |-> valid_o)
+  else $error("ack_source: nothing there to send");
+`endif
+endmodule
