@@ -120,8 +120,7 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         && stream.settle(fd)
         && (0..=2).contains(&how)
     {
-        stream.shutdown(fd, how != libc::SHUT_WR, how != libc::SHUT_RD);
-        return 0;
+        return status(stream.shutdown(fd, how != libc::SHUT_WR, how != libc::SHUT_RD));
     }
     let result = next!(shutdown(fd: c_int, how: c_int) -> c_int);
     if result == 0

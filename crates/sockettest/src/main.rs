@@ -44,7 +44,7 @@ struct Arguments {
     #[arg(long, requires = "library", conflicts_with = "compare")]
     only_library: bool,
     /// Seed of the random sequences; chosen and printed if not given.
-    #[arg(long)]
+    #[arg(long, env = "IPNUMA_SEED")]
     seed: Option<u64>,
     /// How often each case runs.
     #[arg(long, default_value_t = 1)]

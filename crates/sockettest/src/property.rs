@@ -99,6 +99,8 @@ struct End {
     sends: usize,
     /// The other end has shut down or closed.
     ended: bool,
+    /// This end has shut down.
+    shut: bool,
     /// Number of the next byte that this end sends.
     sent: usize,
 }
@@ -117,6 +119,7 @@ impl End {
             waiting: 0,
             sends: 0,
             ended: false,
+            shut: false,
             sent: 0,
         })
     }
@@ -208,7 +211,17 @@ fn streams(mut random: ChaCha8Rng) -> Outcome {
                 println!("{step} {name} change: {:?}", changed(one));
             }
             97 if step > 40 && random.random_bool(0.5) => {
-                println!("{step} {name} shutdown: {:?}", shutdown(one.fd, SHUT_WR));
+                let fd = one.fd;
+                if one.shut && one.ended {
+                    // The last acknowledgement, which makes the connection one that is not, has no event.
+                    eventually("there is no connection", || {
+                        shutdown(fd, SHUT_WR) == Err(Errno(ENOTCONN))
+                    })?;
+                    println!("{step} {name} shutdown of none");
+                } else {
+                    println!("{step} {name} shutdown: {:?}", shutdown(fd, SHUT_WR));
+                }
+                one.shut = true;
                 other.ended = true;
                 // To the kernel the own shutdown is an edge as well, which tells bytes again that are known already.
                 // No program can need that; it is overlooked.

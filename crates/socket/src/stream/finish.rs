@@ -5,12 +5,16 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use ipnuma::channel::{armed, flags};
+use rustix::io::Errno;
 
+use super::readiness::ENDS;
 use super::{Stream, borrow, option, state, word};
 
 impl Stream {
-    /// Shuts directions down. The twin stays as it is: doorbells need it.
-    pub fn shutdown(&self, fd: RawFd, read: bool, write: bool) {
+    /// Shuts directions down; ENOTCONN where both ends had ended before, or the connection was broken off. The twin
+    /// stays as it is: doorbells need it.
+    pub fn shutdown(&self, fd: RawFd, read: bool, write: bool) -> Result<(), Errno> {
+        let over = self.is_over();
         if write {
             self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
@@ -24,6 +28,15 @@ impl Stream {
         {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
         }
+        if over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.
+    fn is_over(&self) -> bool {
+        let ended = self.peer().flags.load(Ordering::Acquire) & ENDS != 0
+            || self.state() & state::GONE != 0;
+        let shut = self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0;
+        ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }
 
     /// The last descriptor of this process is about to be closed.

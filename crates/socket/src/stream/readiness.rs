@@ -9,7 +9,7 @@ use ipnuma::channel::{armed, flags};
 use super::{CONNECTING, FAILED, KERNEL, OPEN, Stream, state, word};
 use crate::ready::{Events, Pollable};
 
-const ENDS: u32 = flags::FIN | flags::CLOSED | flags::RESET;
+pub(super) const ENDS: u32 = flags::FIN | flags::CLOSED | flags::RESET;
 
 impl Pollable for Stream {
     #[inline]

@@ -14,6 +14,8 @@ cases! { "ending";
     shut_read_with_data Accelerated "SHUT_RD leaves what is already there readable"
     shut_both Accelerated "SHUT_RDWR ends both directions at both sides"
     shutdown_twice Accelerated "SHUT_WR twice is no error"
+    shutdown_when_over Accelerated "shutdown of a connection that both sides have ended fails with ENOTCONN"
+    shutdown_after_reset Accelerated "shutdown of a connection that was reset fails with ENOTCONN"
     shutdown_wrong Accelerated "shutdown with another number fails with EINVAL"
     shutdown_after_peer Accelerated "shutdown after the peer has closed works or says ENOTCONN"
     shutdown_wakes_own_reader Accelerated "SHUT_RDWR wakes a recv blocked in another thread with 0"
@@ -139,6 +141,34 @@ fn shutdown_twice() -> Outcome {
     shutdown(client, SHUT_WR)?;
     shutdown(client, SHUT_WR)?;
     closed_by_peer(server)
+}
+
+fn shutdown_when_over() -> Outcome {
+    let (client, server) = pair()?;
+    shutdown(client, SHUT_WR)?;
+    closed_by_peer(server)?;
+    shutdown(server, SHUT_WR)?;
+    closed_by_peer(client)?;
+    for fd in [client, server] {
+        for how in [SHUT_WR, SHUT_RD, SHUT_RDWR] {
+            // The kernel's last acknowledgement may be on its way.
+            eventually("there is no connection", || {
+                shutdown(fd, how) == Err(Errno(ENOTCONN))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn shutdown_after_reset() -> Outcome {
+    let (client, server) = pair()?;
+    linger(client, true, 0)?;
+    close(client)?;
+    eventually("the reset arrived", || {
+        poll_one(server, POLLIN, 0).is_ok_and(|events| events & POLLERR != 0)
+    })?;
+    fails!(shutdown(server, SHUT_WR), ENOTCONN);
+    Ok(())
 }
 
 fn shutdown_wrong() -> Outcome {
