@@ -164,7 +164,7 @@ fn threads_move_more_than_fits_and_sleep_between() {
 fn an_end_after_the_last_bytes() {
     let (a, b) = pair(64);
     a.send(b"last", 0).unwrap();
-    a.stream().shutdown(a.fd(), false, true);
+    assert_eq!(a.stream().shutdown(a.fd(), false, true), Ok(()));
     assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
     assert_eq!(b.stream().ready(), Events::IN | Events::OUT | Events::RDHUP);
     assert_eq!(b.receive(10, 0).unwrap(), b"last");
@@ -172,6 +172,11 @@ fn an_end_after_the_last_bytes() {
     // The other direction goes on.
     b.send(b"still", 0).unwrap();
     assert_eq!(a.receive(10, 0).unwrap(), b"still");
+    assert_eq!(b.stream().shutdown(b.fd(), false, true), Ok(()));
+    for end in [&a, &b] {
+        let again = end.stream().shutdown(end.fd(), false, true);
+        assert_eq!(again, Err(Errno::NOTCONN));
+    }
 }
 
 #[test]

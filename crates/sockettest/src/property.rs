@@ -223,8 +223,11 @@ fn streams(mut random: ChaCha8Rng) -> Outcome {
                 }
                 one.shut = true;
                 other.ended = true;
-                // To the kernel the own shutdown is an edge as well, which tells bytes again that are known already.
-                // No program can need that; it is overlooked.
+                // To the kernel the own shutdown is an edge as well, and its acknowledgement another: they tell bytes
+                // again that are known already. No program can need that; they are overlooked.
+                eventually("the end is acknowledged", || {
+                    tcp_state(fd).is_ok_and(|state| !UNACKNOWLEDGED.contains(&state))
+                })?;
                 epoll::wait(one.edge, 0)?;
             }
             98 if step > 60 && random.random_bool(0.3) => {
@@ -237,6 +240,9 @@ fn streams(mut random: ChaCha8Rng) -> Outcome {
     let (left, right) = ends.split_at_mut(1);
     ending(&mut left[0], &mut right[0], false, 1000)
 }
+
+/// States of TCP in which the peer has yet to acknowledge the own end: FIN_WAIT1, LAST_ACK, CLOSING.
+const UNACKNOWLEDGED: [u8; 3] = [4, 9, 11];
 
 /// Removes and adds the end in its edge-triggered set; what is there is told again.
 fn changed(end: &End) -> Call<()> {

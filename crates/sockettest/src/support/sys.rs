@@ -394,6 +394,12 @@ pub fn getsockopt(fd: Fd, level: c_int, option: c_int) -> Call<i32> {
     Ok(value)
 }
 
+/// State of a TCP connection, the first byte of TCP_INFO.
+pub fn tcp_state(fd: Fd) -> Call<u8> {
+    let state = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    Ok(state.to_ne_bytes()[0])
+}
+
 /// The error that the socket keeps; asking for it clears it.
 pub fn socket_error(fd: Fd) -> Call<Errno> {
     getsockopt(fd, SOL_SOCKET, libc::SO_ERROR).map(Errno)
