@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the driver's files share. */
+#ifndef IPNUMA_H
+#define IPNUMA_H
+
+#include <linux/interrupt.h>
+#include <linux/list.h>
+#include <linux/miscdevice.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/semaphore.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+
+#include "ipnuma_hw.h"
+#include "ipnuma_uapi.h"
+
+#define PAGE_BYTES 4096
+#define LINE_BYTES 64
+#define EVENT_LOG2 8
+#define EVENTS (1 << EVENT_LOG2)
+#define MOST_PEERS 256
+
+struct peer {
+	u32 ip;
+	u64 mac;
+	u8 session;
+	u8 peer_session;
+	u8 epoch;
+	bool valid;
+	bool compact;
+	bool lost;
+};
+
+/* A flush that somebody waits for. */
+struct mark {
+	struct list_head list;
+	u16 cookie;
+	bool done;
+	bool delivered;
+};
+
+struct nic {
+	struct pci_dev *pdev;
+	struct miscdevice misc;
+	void __iomem *registers;
+	void __iomem *pages;
+	void __iomem *poll;
+	u32 version;
+	int vectors;
+	u32 page_count, pc_ids, keys, sessions;
+
+	/* Registers and tables; all reads of BARs, which must not meet each other. Never taken by interrupts. */
+	struct mutex control;
+	unsigned long *pages_used;
+	struct region **owners; /* by key */
+	u32 last_key;
+	u64 last_region;
+	struct ipnuma_identity identity;
+	struct peer peers[MOST_PEERS];
+
+	/* What interrupts tell of. */
+	spinlock_t lock;
+	struct list_head windows;
+	struct list_head watched;
+	struct list_head marks;
+	wait_queue_head_t flushed;
+	u16 last_cookie;
+	bool link_up;
+
+	struct semaphore flushes;
+	__le32 *events;
+	dma_addr_t events_dma;
+	u32 events_taken;
+};
+
+/* Memory that peers may be allowed to use. */
+struct region {
+	struct nic *nic;
+	void *memory;
+	dma_addr_t dma;
+	size_t bytes;
+	unsigned int order;
+	wait_queue_head_t queue;
+	/* Under nic->lock. */
+	struct list_head watch;
+	bool watched; /* the device tells of the next write to it */
+	bool wanted;  /* and the owner wants to have it counted */
+	u64 signals;
+};
+
+/* A part of a peer's region. */
+struct window {
+	struct nic *nic;
+	struct list_head list;
+	struct peer *peer;
+	u16 key;
+	u32 rights;
+	u32 page, count;
+	u64 base; /* in BAR 2 */
+	u64 bytes;
+	struct mutex lock;
+	void *bounce;
+	struct ipnuma_status *status;
+};
+
+u32 nic_read(struct nic *nic, u32 offset);
+void nic_write(struct nic *nic, u32 offset, u32 value);
+void nic_write_entry(struct nic *nic, u32 base, u32 index, const u32 *dws, u32 count);
+void nic_poll_write(struct nic *nic, u32 offset, u64 value);
+u64 nic_clock(void);
+long nic_flush(struct nic *nic, struct peer *peer, s64 timeout_ns);
+void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
+
+long region_open(struct nic *nic, struct ipnuma_region __user *arg);
+void regions_fire(struct nic *nic);
+long window_open(struct nic *nic, struct ipnuma_window __user *arg);
+struct peer *peer_find(struct nic *nic, u32 ip);
+void peer_fault(struct nic *nic, struct peer *peer, u32 state);
+
+#endif

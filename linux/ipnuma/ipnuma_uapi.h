@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What programs say to /dev/ipnuma0. Numbers are in host order, addresses IPv4 as numbers (10.0.0.1 is 0x0A000001), MAC
+ * addresses numbers whose bits 47:40 are the first byte on the wire. Fields named reserved must be zero.
+ *
+ * /dev/ipnuma0   INFO, NOW; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors.
+ * region         mmap: the memory; read, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
+ * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH.
+ */
+#ifndef IPNUMA_UAPI_H
+#define IPNUMA_UAPI_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define IPNUMA_ABI 1
+#define IPNUMA_MAGIC 'N'
+
+/* struct ipnuma_info, flags */
+#define IPNUMA_LINK_UP 1
+/* The clock stands still while a program computes: who polls without sleeping never sees anything new. */
+#define IPNUMA_FROZEN 2
+
+struct ipnuma_info {
+	__u32 abi;
+	__u32 version; /* of the NIC */
+	__u32 pages;
+	__u32 pc_ids;
+	__u32 regions;
+	__u32 sessions;
+	__u32 flags;
+	__u32 ip;
+	__u32 netmask;
+	__u32 store_ns; /* charged for each 64 bytes that are stored */
+	__u64 mac;
+	__u64 most_region; /* bytes */
+};
+
+struct ipnuma_identity {
+	__u64 mac;
+	__u64 gateway_mac;
+	__u32 ip;
+	__u32 netmask;
+};
+
+/* struct ipnuma_peer, flags */
+#define IPNUMA_PEER_VALID 1
+#define IPNUMA_PEER_COMPACT 2
+#define IPNUMA_PEER_LOST 4 /* only answered */
+
+struct ipnuma_peer {
+	__u64 mac;
+	__u32 ip;
+	__u8 session; /* own number, from 1 on */
+	__u8 peer_session;
+	__u8 epoch;
+	__u8 flags;
+};
+
+struct ipnuma_region {
+	__u64 bytes; /* wanted; whole pages come back */
+	__u64 id;    /* comes back: no other region since the driver was loaded has it */
+	__s32 fd;    /* comes back */
+	__u32 reserved;
+};
+
+/* Rights, as in tokens. */
+#define IPNUMA_READ 1
+#define IPNUMA_WRITE 2
+
+struct ipnuma_export {
+	__u64 first; /* multiple of 4 */
+	__u64 bytes; /* multiple of 4 */
+	__u32 peer;  /* the only one that may use it; 0: all that have a session */
+	__u32 rights;
+	__u16 tag; /* 1 to 0xFFF */
+	__u16 key; /* comes back */
+	__u32 reserved;
+};
+
+struct ipnuma_wait {
+	__u64 offset;     /* multiple of 8 */
+	__u64 seen;       /* returns once something else is there */
+	__s64 timeout_ns; /* negative: for ever */
+};
+
+struct ipnuma_window {
+	__u64 first; /* in the region */
+	__u64 bytes;
+	__u32 peer;
+	__u16 key;
+	__u16 tag;
+	__u32 rights;
+	__s32 fd; /* comes back */
+};
+
+struct ipnuma_flush {
+	__s64 timeout_ns; /* negative: for ever */
+};
+
+/* struct ipnuma_status, state */
+#define IPNUMA_STATE_LOST 1
+#define IPNUMA_STATE_REVOKED 2
+
+struct ipnuma_status {
+	__u64 faults; /* only grows */
+	__u32 state;
+	__u32 reserved;
+};
+
+#define IPNUMA_INFO _IOR(IPNUMA_MAGIC, 0, struct ipnuma_info)
+#define IPNUMA_NOW _IOR(IPNUMA_MAGIC, 1, __u64)
+#define IPNUMA_IDENTITY _IOW(IPNUMA_MAGIC, 2, struct ipnuma_identity)
+#define IPNUMA_PEER _IOW(IPNUMA_MAGIC, 3, struct ipnuma_peer)
+#define IPNUMA_PEER_GET _IOWR(IPNUMA_MAGIC, 4, struct ipnuma_peer)
+#define IPNUMA_REGION _IOWR(IPNUMA_MAGIC, 5, struct ipnuma_region)
+#define IPNUMA_WINDOW _IOWR(IPNUMA_MAGIC, 6, struct ipnuma_window)
+
+#define IPNUMA_EXPORT _IOWR(IPNUMA_MAGIC, 16, struct ipnuma_export)
+#define IPNUMA_REVOKE _IOW(IPNUMA_MAGIC, 17, __u32)
+#define IPNUMA_ARM _IOW(IPNUMA_MAGIC, 18, __u32)
+#define IPNUMA_WAIT _IOW(IPNUMA_MAGIC, 19, struct ipnuma_wait)
+#define IPNUMA_BYTES _IOR(IPNUMA_MAGIC, 20, __u64)
+
+#define IPNUMA_FLUSH _IOW(IPNUMA_MAGIC, 32, struct ipnuma_flush)
+
+#endif

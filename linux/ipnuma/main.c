@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The IP-NUMA NIC in a guest of the rack: /dev/ipnuma0, docs/linux.md.
+ *
+ * A guest's program cannot store to a BAR itself (the guest's processor is this machine's, where the BAR does not
+ * exist), and its code takes no simulated time, so it cannot poll either. Both are therefore calls of this driver, which
+ * also charges what a store costs a processor.
+ */
+#include <linux/capability.h>
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/msi.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "ipnuma.h"
+
+static unsigned int store_ns = 223;
+module_param(store_ns, uint, 0444);
+MODULE_PARM_DESC(store_ns, "nanoseconds that a processor needs for a posted write of up to 64 bytes (section 3.2)");
+
+static unsigned int ack_ticks;
+module_param(ack_ticks, uint, 0444);
+MODULE_PARM_DESC(ack_ticks, "register ACK_TICKS; 0: as after reset, which suits 10G (1G: 16)");
+
+static unsigned int pace;
+module_param(pace, uint, 0444);
+MODULE_PARM_DESC(pace, "register PACE; 0: as after reset, which suits 10G (1G: 0x01006FFF)");
+
+/* Reads take the control mutex: two that meet in the guest's bus lose an answer. */
+u32 nic_read(struct nic *nic, u32 offset)
+{
+	lockdep_assert_held(&nic->control);
+	return ioread32(nic->registers + offset);
+}
+
+/*
+ * A posted write takes a place in the bus's queue until the device has seen it, and a full queue drops it without a
+ * word. A nanosecond is enough for the answer to be taken.
+ */
+static void posted(void)
+{
+	ndelay(1);
+}
+
+void nic_write(struct nic *nic, u32 offset, u32 value)
+{
+	iowrite32(value, nic->registers + offset);
+	posted();
+}
+
+void nic_poll_write(struct nic *nic, u32 offset, u64 value)
+{
+	writeq(value, nic->poll + offset);
+	posted();
+}
+
+/* The last DW of an entry makes it valid, and each table has one place for those before: one writer at a time. */
+void nic_write_entry(struct nic *nic, u32 base, u32 index, const u32 *dws, u32 count)
+{
+	u32 dw;
+
+	lockdep_assert_held(&nic->control);
+	for (dw = 0; dw < count; dw++)
+		nic_write(nic, base + 4 * (index * count + dw), dws[dw]);
+}
+
+/* The kernel's clock. It has steps of 256 ns, and to read it takes one, unless interrupts are off. */
+u64 nic_clock(void)
+{
+	unsigned long flags;
+	u64 now;
+
+	local_irq_save(flags);
+	now = ktime_get_ns();
+	local_irq_restore(flags);
+	return now;
+}
+
+/* Simulated time to the nanosecond: the device knows it. */
+static u64 nic_now(struct nic *nic)
+{
+	u64 now;
+
+	mutex_lock(&nic->control);
+	now = readq(nic->poll + POLL_NOW);
+	mutex_unlock(&nic->control);
+	return now != ~0ULL ? now : nic_clock();
+}
+
+/* One transaction for each line that is touched, as a write-combining buffer makes them, and its cost. */
+void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
+{
+	while (bytes) {
+		size_t step = min_t(size_t, bytes, LINE_BYTES - at % LINE_BYTES);
+
+		memcpy_toio(nic->pages + at, from, step);
+		if (store_ns)
+			ndelay(store_ns);
+		else
+			posted();
+		at += step;
+		from += step;
+		bytes -= step;
+	}
+}
+
+struct peer *peer_find(struct nic *nic, u32 ip)
+{
+	u32 session;
+
+	for (session = 1; session < MOST_PEERS; session++)
+		if (nic->peers[session].valid && nic->peers[session].ip == ip)
+			return &nic->peers[session];
+	return NULL;
+}
+
+/* Stores to this peer may be lost. */
+void peer_fault(struct nic *nic, struct peer *peer, u32 state)
+{
+	struct window *window;
+
+	lockdep_assert_held(&nic->lock);
+	list_for_each_entry(window, &nic->windows, list) {
+		if (peer && window->peer != peer)
+			continue;
+		WRITE_ONCE(window->status->state, window->status->state | state);
+		WRITE_ONCE(window->status->faults, window->status->faults + 1);
+	}
+}
+
+static void event(struct nic *nic, const u32 *dws)
+{
+	u8 code = dws[0];
+	u16 who = dws[1], number = dws[1] >> 16;
+	struct window *window;
+	struct mark *mark;
+
+	switch (code) {
+	case EVENT_FLUSHED:
+	case EVENT_FLUSH_FAILED:
+		list_for_each_entry(mark, &nic->marks, list) {
+			if (mark->cookie != number)
+				continue;
+			mark->delivered = code == EVENT_FLUSHED;
+			mark->done = true;
+		}
+		wake_up_all(&nic->flushed);
+		break;
+	case EVENT_LINK_DOWN:
+	case EVENT_LINK_UP:
+		nic->link_up = code == EVENT_LINK_UP;
+		break;
+	case EVENT_OVERFLOW:
+		/* Nobody knows whose they were. */
+		peer_fault(nic, NULL, 0);
+		break;
+	case EVENT_PEER_LOST:
+		if (who < MOST_PEERS && nic->peers[who].valid) {
+			nic->peers[who].lost = true;
+			peer_fault(nic, &nic->peers[who], IPNUMA_STATE_LOST);
+		}
+		break;
+	default:
+		if (code < EVENT_ERR_BAD_KEY || code > EVENT_ERR_BAD_BOUNDS)
+			break;
+		list_for_each_entry(window, &nic->windows, list) {
+			if (window->peer->session != who || window->key != (u16)dws[3])
+				continue;
+			if (code == EVENT_ERR_BAD_KEY)
+				WRITE_ONCE(window->status->state, window->status->state | IPNUMA_STATE_REVOKED);
+			WRITE_ONCE(window->status->faults, window->status->faults + 1);
+		}
+	}
+}
+
+static void take_events(struct nic *nic)
+{
+	u32 before = nic->events_taken;
+
+	for (;;) {
+		__le32 *entry = nic->events + (nic->events_taken % EVENTS) * (EVENT_BYTES / 4);
+		u32 dws[4], dw;
+
+		dws[0] = le32_to_cpu(READ_ONCE(entry[0]));
+		if (dws[0] >> 16 != (u16)(nic->events_taken + 1))
+			break;
+		rmb(); /* the count is new, so the rest is */
+		for (dw = 1; dw < 4; dw++)
+			dws[dw] = le32_to_cpu(READ_ONCE(entry[dw]));
+		nic->events_taken++;
+		spin_lock_irq(&nic->lock);
+		event(nic, dws);
+		spin_unlock_irq(&nic->lock);
+	}
+	if (nic->events_taken != before)
+		nic_write(nic, REG_EVENT_TAIL, nic->events_taken);
+}
+
+static irqreturn_t events_thread(int irq, void *data)
+{
+	take_events(data);
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t poll_interrupt(int irq, void *data)
+{
+	regions_fire(data);
+	return IRQ_HANDLED;
+}
+
+/* The only vector there is: both causes. */
+static irqreturn_t shared_interrupt(int irq, void *data)
+{
+	regions_fire(data);
+	return IRQ_WAKE_THREAD;
+}
+
+static bool marked(struct nic *nic, struct mark *mark)
+{
+	return READ_ONCE(mark->done);
+}
+
+long nic_flush(struct nic *nic, struct peer *peer, s64 timeout_ns)
+{
+	struct mark mark = {};
+	long error;
+
+	/* The NIC has a few places for marks; who waits for one waits for others' peers, too. */
+	if (down_interruptible(&nic->flushes))
+		return -EINTR;
+	spin_lock_irq(&nic->lock);
+	mark.cookie = ++nic->last_cookie;
+	list_add_tail(&mark.list, &nic->marks);
+	spin_unlock_irq(&nic->lock);
+	nic_write(nic, REG_FLUSH, (u32)mark.cookie << 16 | peer->session);
+	if (timeout_ns < 0)
+		error = wait_event_interruptible(nic->flushed, marked(nic, &mark));
+	else
+		error = wait_event_interruptible_hrtimeout(nic->flushed, marked(nic, &mark),
+							   ns_to_ktime(timeout_ns));
+	spin_lock_irq(&nic->lock);
+	list_del(&mark.list);
+	spin_unlock_irq(&nic->lock);
+	up(&nic->flushes);
+	if (mark.done)
+		return mark.delivered ? 0 : -EHOSTUNREACH;
+	return error == -ETIME ? -ETIMEDOUT : -EINTR;
+}
+
+static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
+{
+	struct ipnuma_info info = {
+		.abi = IPNUMA_ABI,
+		.version = nic->version,
+		.pages = nic->page_count,
+		.pc_ids = nic->pc_ids,
+		.regions = nic->keys,
+		.sessions = nic->sessions,
+		.flags = IPNUMA_FROZEN | (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0),
+		.store_ns = store_ns,
+		.most_region = (u64)PAGE_SIZE << (MAX_ORDER - 1),
+	};
+
+	mutex_lock(&nic->control);
+	info.ip = nic->identity.ip;
+	info.netmask = nic->identity.netmask;
+	info.mac = nic->identity.mac;
+	mutex_unlock(&nic->control);
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long set_identity(struct nic *nic, struct ipnuma_identity __user *arg)
+{
+	struct ipnuma_identity identity;
+
+	if (!capable(CAP_NET_ADMIN))
+		return -EPERM;
+	if (copy_from_user(&identity, arg, sizeof(identity)))
+		return -EFAULT;
+	if (identity.mac >> 48 || identity.gateway_mac >> 48)
+		return -EINVAL;
+	mutex_lock(&nic->control);
+	nic->identity = identity;
+	nic_write(nic, REG_MAC_LO, identity.mac);
+	nic_write(nic, REG_MAC_HI, identity.mac >> 32);
+	nic_write(nic, REG_IP, identity.ip);
+	nic_write(nic, REG_NETMASK, identity.netmask);
+	nic_write(nic, REG_GATEWAY_MAC_LO, identity.gateway_mac);
+	nic_write(nic, REG_GATEWAY_MAC_HI, identity.gateway_mac >> 32);
+	nic_read(nic, REG_ID);
+	mutex_unlock(&nic->control);
+	return 0;
+}
+
+static void write_peer(struct nic *nic, u32 session, const struct peer *peer)
+{
+	u32 session_entry[4] = {}, pc_entry[4] = {};
+
+	if (peer) {
+		bool outside = (peer->ip ^ nic->identity.ip) & nic->identity.netmask;
+		u64 mac = outside ? nic->identity.gateway_mac : peer->mac;
+		u32 port = SESSION_PORT | (u32)peer->epoch << 8 | peer->peer_session;
+
+		session_entry[0] = peer->ip;
+		session_entry[1] = mac;
+		session_entry[2] = port << 16 | (u32)(mac >> 32);
+		session_entry[3] = SESSION_VALID | (u32)peer->epoch << SESSION_EPOCH_SHIFT;
+		pc_entry[0] = peer->ip;
+		pc_entry[1] = peer->mac;
+		pc_entry[2] = (u32)UDP_PORT << 16 | (u32)(peer->mac >> 32);
+		pc_entry[3] = PC_VALID | PC_SESSION | (peer->compact ? PC_COMPACT : 0);
+	}
+	nic_write_entry(nic, SESSION_BASE, session, session_entry, 4);
+	nic_write_entry(nic, PC_ID_BASE, session, pc_entry, 4);
+}
+
+static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
+{
+	struct ipnuma_peer wanted;
+	struct window *window;
+	struct peer *peer, *other;
+	bool valid;
+
+	if (!capable(CAP_NET_ADMIN))
+		return -EPERM;
+	if (copy_from_user(&wanted, arg, sizeof(wanted)))
+		return -EFAULT;
+	if (wanted.flags & ~(IPNUMA_PEER_VALID | IPNUMA_PEER_COMPACT) || wanted.mac >> 48 || wanted.epoch > 63)
+		return -EINVAL;
+	if (!wanted.session || wanted.session >= nic->sessions || wanted.session >= nic->pc_ids)
+		return -EINVAL;
+	valid = wanted.flags & IPNUMA_PEER_VALID;
+	peer = &nic->peers[wanted.session];
+	mutex_lock(&nic->control);
+	other = valid ? peer_find(nic, wanted.ip) : NULL;
+	if (other && other != peer) {
+		mutex_unlock(&nic->control);
+		return -EEXIST;
+	}
+	/* What is still under way to the former peer must not reach the new one. */
+	if (peer->valid) {
+		write_peer(nic, wanted.session, NULL);
+		nic_read(nic, REG_ID);
+	}
+	spin_lock_irq(&nic->lock);
+	if (peer->valid && !(valid && peer->ip == wanted.ip))
+		peer_fault(nic, peer, IPNUMA_STATE_LOST);
+	else if (peer->valid)
+		list_for_each_entry(window, &nic->windows, list)
+			if (window->peer == peer)
+				WRITE_ONCE(window->status->state, window->status->state & ~IPNUMA_STATE_LOST);
+	*peer = (struct peer){
+		.ip = wanted.ip,
+		.mac = wanted.mac,
+		.session = wanted.session,
+		.peer_session = wanted.peer_session,
+		.epoch = wanted.epoch,
+		.valid = valid,
+		.compact = wanted.flags & IPNUMA_PEER_COMPACT,
+	};
+	spin_unlock_irq(&nic->lock);
+	if (valid)
+		write_peer(nic, wanted.session, peer);
+	nic_read(nic, REG_ID);
+	mutex_unlock(&nic->control);
+	return 0;
+}
+
+static long get_peer(struct nic *nic, struct ipnuma_peer __user *arg)
+{
+	struct ipnuma_peer answer;
+	struct peer *peer;
+
+	if (copy_from_user(&answer, arg, sizeof(answer)))
+		return -EFAULT;
+	peer = &nic->peers[answer.session];
+	mutex_lock(&nic->control);
+	answer = (struct ipnuma_peer){
+		.mac = peer->mac,
+		.ip = peer->ip,
+		.session = answer.session,
+		.peer_session = peer->peer_session,
+		.epoch = peer->epoch,
+		.flags = (peer->valid ? IPNUMA_PEER_VALID : 0) | (peer->compact ? IPNUMA_PEER_COMPACT : 0) |
+			 (peer->lost ? IPNUMA_PEER_LOST : 0),
+	};
+	mutex_unlock(&nic->control);
+	return copy_to_user(arg, &answer, sizeof(answer)) ? -EFAULT : 0;
+}
+
+static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg)
+{
+	struct nic *nic = container_of(file->private_data, struct nic, misc);
+	void __user *user = (void __user *)arg;
+
+	switch (command) {
+	case IPNUMA_INFO:
+		return get_info(nic, user);
+	case IPNUMA_NOW:
+		return put_user(nic_now(nic), (u64 __user *)user);
+	case IPNUMA_IDENTITY:
+		return set_identity(nic, user);
+	case IPNUMA_PEER:
+		return set_peer(nic, user);
+	case IPNUMA_PEER_GET:
+		return get_peer(nic, user);
+	case IPNUMA_REGION:
+		return region_open(nic, user);
+	case IPNUMA_WINDOW:
+		return window_open(nic, user);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static const struct file_operations nic_operations = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = nic_ioctl,
+	.llseek = noop_llseek,
+};
+
+/* Tables that an earlier driver has left must not open memory that is somebody else's now. */
+static void forget(struct nic *nic)
+{
+	u32 index;
+
+	for (index = 0; index < nic->pc_ids; index++)
+		nic_write(nic, PC_ID_BASE + 16 * index + 12, 0);
+	for (index = 0; index < nic->sessions; index++)
+		nic_write(nic, SESSION_BASE + 16 * index + 12, 0);
+	for (index = 0; index < nic->keys; index++)
+		nic_write(nic, REGION_BASE + 32 * index + 28, 0);
+	nic_read(nic, REG_ID);
+}
+
+static int identify(struct nic *nic)
+{
+	u32 id, features, width;
+
+	id = nic_read(nic, REG_ID);
+	if (id != ID_VALUE) {
+		dev_err(&nic->pdev->dev, "register ID is %#x, not %#x: this is no IP-NUMA NIC\n", id, ID_VALUE);
+		return -ENODEV;
+	}
+	nic->version = nic_read(nic, REG_VERSION);
+	if (nic->version >> 16 != VERSION_MAJOR) {
+		dev_err(&nic->pdev->dev, "registers of version %u, but this driver knows %u: take the other's driver\n",
+			nic->version >> 16, VERSION_MAJOR);
+		return -ENODEV;
+	}
+	features = nic_read(nic, REG_FEATURES);
+	width = features & 0x1F;
+	nic->page_count = min_t(u64, 1ULL << width, pci_resource_len(nic->pdev, BAR_PAGES) / PAGE_BYTES);
+	nic->pc_ids = min(1U << (features >> 8 & 0x1F), (u32)MOST_PEERS);
+	nic->keys = min(1U << (features >> 16 & 0x1F), (u32)COMPACT_KEYS);
+	nic->sessions = features >> 25 & 1 ? min(1U << (features >> 28), (u32)MOST_PEERS) : 0;
+	if (nic->sessions < 2) {
+		dev_err(&nic->pdev->dev, "the NIC was built without sessions, which this driver needs\n");
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int begin_interrupts(struct nic *nic)
+{
+	struct pci_dev *pdev = nic->pdev;
+	struct msi_msg message;
+	int error;
+
+	nic->vectors = pci_alloc_irq_vectors(pdev, 1, 2, PCI_IRQ_MSI | PCI_IRQ_MSIX);
+	if (nic->vectors < 0)
+		return nic->vectors;
+	error = devm_request_threaded_irq(&pdev->dev, pci_irq_vector(pdev, 0),
+					  nic->vectors == 1 ? shared_interrupt : NULL, events_thread, IRQF_ONESHOT,
+					  "ipnuma-events", nic);
+	if (!error && nic->vectors > 1)
+		error = devm_request_irq(&pdev->dev, pci_irq_vector(pdev, 1), poll_interrupt, 0, "ipnuma-poll", nic);
+	if (error)
+		return error;
+	/* The message of vector 0 is the NIC's own to write; that of vector 1 the rack knows from the vector's table. */
+	get_cached_msi_msg(pci_irq_vector(pdev, 0), &message);
+	nic_write(nic, REG_MSI_ADDRESS_LO, message.address_lo);
+	nic_write(nic, REG_MSI_ADDRESS_HI, message.address_hi);
+	nic_write(nic, REG_MSI_DATA, message.data);
+	nic_write(nic, REG_MSI_CONTROL, MSI_ON_EVENT);
+	return 0;
+}
+
+static void *bar(struct pci_dev *pdev, int number, resource_size_t least)
+{
+	if (pci_resource_len(pdev, number) >= least)
+		return pcim_iomap_table(pdev)[number];
+	dev_err(&pdev->dev, "BAR %d has %#llx bytes, less than %#llx: this driver is for the NIC as the rack shows it\n",
+		number, (u64)pci_resource_len(pdev, number), (u64)least);
+	return NULL;
+}
+
+static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct nic *nic;
+	int error;
+
+	nic = devm_kzalloc(&pdev->dev, sizeof(*nic), GFP_KERNEL);
+	if (!nic)
+		return -ENOMEM;
+	nic->pdev = pdev;
+	nic->link_up = true;
+	mutex_init(&nic->control);
+	spin_lock_init(&nic->lock);
+	INIT_LIST_HEAD(&nic->windows);
+	INIT_LIST_HEAD(&nic->watched);
+	INIT_LIST_HEAD(&nic->marks);
+	init_waitqueue_head(&nic->flushed);
+	sema_init(&nic->flushes, FLUSH_MARKS);
+	pci_set_drvdata(pdev, nic);
+
+	error = pcim_enable_device(pdev);
+	if (!error)
+		error = pcim_iomap_regions(pdev, 1 << BAR_REGISTERS | 1 << BAR_PAGES | 1 << BAR_POLL, "ipnuma");
+	if (!error)
+		error = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (error)
+		return error;
+	nic->registers = bar(pdev, BAR_REGISTERS, BAR0_BYTES);
+	nic->pages = bar(pdev, BAR_PAGES, PAGE_BYTES);
+	nic->poll = bar(pdev, BAR_POLL, PAGE_BYTES);
+	if (!nic->registers || !nic->pages || !nic->poll)
+		return -ENODEV;
+
+	mutex_lock(&nic->control);
+	error = identify(nic);
+	mutex_unlock(&nic->control);
+	if (error)
+		return error;
+	nic->pages_used = devm_bitmap_zalloc(&pdev->dev, nic->page_count, GFP_KERNEL);
+	nic->owners = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->owners), GFP_KERNEL);
+	nic->events = dmam_alloc_coherent(&pdev->dev, EVENTS * EVENT_BYTES, &nic->events_dma, GFP_KERNEL);
+	nic->misc.name = devm_kasprintf(&pdev->dev, GFP_KERNEL, "ipnuma%d", 0);
+	if (!nic->pages_used || !nic->owners || !nic->events || !nic->misc.name)
+		return -ENOMEM;
+
+	pci_set_master(pdev);
+	mutex_lock(&nic->control);
+	forget(nic);
+	nic_poll_write(nic, POLL_DISARM_ALL, 0);
+	if (ack_ticks)
+		nic_write(nic, REG_ACK_TICKS, ack_ticks);
+	if (pace)
+		nic_write(nic, REG_PACE, pace);
+	error = begin_interrupts(nic);
+	if (!error) {
+		nic_write(nic, REG_EVENT_LOG2, 0);
+		nic_write(nic, REG_EVENT_BASE_LO, lower_32_bits(nic->events_dma));
+		nic_write(nic, REG_EVENT_BASE_HI, upper_32_bits(nic->events_dma));
+		nic_write(nic, REG_EVENT_LOG2, EVENT_LOG2);
+	}
+	mutex_unlock(&nic->control);
+	if (error)
+		goto quiet;
+
+	nic->misc.minor = MISC_DYNAMIC_MINOR;
+	nic->misc.fops = &nic_operations;
+	nic->misc.parent = &pdev->dev;
+	nic->misc.mode = 0660;
+	error = misc_register(&nic->misc);
+	if (error)
+		goto quiet;
+	dev_info(&pdev->dev, "/dev/%s: %u pages, %u regions, %u sessions; a store costs %u ns\n", nic->misc.name,
+		 nic->page_count, nic->keys, nic->sessions, store_ns);
+	return 0;
+quiet:
+	pci_clear_master(pdev);
+	pci_free_irq_vectors(pdev);
+	return error;
+}
+
+/* Nobody has it open: open files hold the module, and unbinding is switched off. */
+static void ipnuma_remove(struct pci_dev *pdev)
+{
+	struct nic *nic = pci_get_drvdata(pdev);
+
+	misc_deregister(&nic->misc);
+	mutex_lock(&nic->control);
+	nic_write(nic, REG_MSI_CONTROL, 0);
+	nic_write(nic, REG_EVENT_LOG2, 0);
+	forget(nic);
+	mutex_unlock(&nic->control);
+	pci_clear_master(pdev);
+	devm_free_irq(&pdev->dev, pci_irq_vector(pdev, 0), nic);
+	if (nic->vectors > 1)
+		devm_free_irq(&pdev->dev, pci_irq_vector(pdev, 1), nic);
+	pci_free_irq_vectors(pdev);
+}
+
+static const struct pci_device_id ipnuma_ids[] = {
+	{ PCI_DEVICE(IPNUMA_VENDOR, IPNUMA_DEVICE) },
+	{},
+};
+MODULE_DEVICE_TABLE(pci, ipnuma_ids);
+
+static struct pci_driver ipnuma_driver = {
+	.name = "ipnuma",
+	.id_table = ipnuma_ids,
+	.probe = ipnuma_probe,
+	.remove = ipnuma_remove,
+	.driver.suppress_bind_attrs = true,
+};
+module_pci_driver(ipnuma_driver);
+
+MODULE_DESCRIPTION("IP-NUMA NIC of the virtual rack");
+MODULE_LICENSE("Dual MIT/GPL");
