@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Compiles the library that stands in for the host's randomness in a guest's kernel.
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let source = "guest/random.c";
+    println!("cargo:rerun-if-changed={source}");
+    println!("cargo:rerun-if-env-changed=CC");
+    let library = Path::new(&env::var("OUT_DIR")?).join("random.so");
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
+    let status = Command::new(&compiler)
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+        ])
+        .arg(&library)
+        .arg(source)
+        .status()
+        .map_err(|error| {
+            format!(
+                "{compiler} could not be run: {error}; install a C compiler, or name one with CC"
+            )
+        })?;
+    if !status.success() {
+        return Err(format!("{compiler} could not compile {source}").into());
+    }
+    Ok(())
+}

@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A guest: one thread, one wait for all its sockets. The guest stands still whenever it has said something that wants an
+//! answer, so the order of all that happens is the guest's own, and the same in every run.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::error::Error;
+use crate::memory::Memory;
+use crate::network;
+use crate::pci::{self, Outcome, Pci};
+use crate::process::{Process, WALL_CLOCK_NS};
+use crate::spec::{DeviceSpec, GuestEvent, GuestSpec, Next, Timed};
+use crate::time_travel::{Link, Message, Operation, Received};
+use crate::vhost_user::{Port, Request};
+
+/// How long a guest may compute before it is said to hang.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The kernel asks for the end of time when it waits for a device, and panics if it ever gets there.
+const NEVER: u64 = i64::MAX as u64;
+
+/// What is behind a socket of the guest.
+enum Kind {
+    Network,
+    Pci(Box<Pci>),
+}
+
+struct Device {
+    port: Port,
+    kind: Kind,
+}
+
+/// A running guest.
+pub struct Guest {
+    name: String,
+    process: Process,
+    link: Link,
+    devices: Vec<Device>,
+    memory: Option<Memory>,
+    /// Its time, as far as it was told.
+    now: u64,
+    /// When it wants to run next.
+    request: u64,
+    waiting: bool,
+    /// It schedules itself up to here.
+    limit: u64,
+    /// After something that it does, it may go on for so long.
+    lookahead: u64,
+    /// Messages to it that it has not acknowledged.
+    unanswered: u32,
+    tag: u64,
+    events: Vec<Timed>,
+    exited: Option<i32>,
+    patience: Duration,
+}
+
+/// What said something.
+#[derive(Clone, Copy)]
+enum Source {
+    Time,
+    Device(usize),
+    Answer,
+    End,
+}
+
+impl Guest {
+    /// Starts a guest and lets it boot until it waits for the first time, at 0 ns.
+    pub fn start(spec: GuestSpec) -> Result<Guest, Error> {
+        let mut kinds = Vec::new();
+        for (index, device) in spec.devices.iter().enumerate() {
+            kinds.push(match device {
+                DeviceSpec::Network { mac } => (Kind::Network, network::FEATURES, mac.to_vec()),
+                DeviceSpec::Pci(pci) => {
+                    let pci = Pci::new(pci).map_err(|reason| Error::Spec {
+                        guest: spec.name.clone(),
+                        reason: format!("device {index}: {reason}"),
+                    })?;
+                    (Kind::Pci(Box::new(pci)), 0, Vec::new())
+                }
+            });
+        }
+        let (mut process, listener, sockets) = Process::start(&spec)?;
+        let system = |what: &str, source| Error::System {
+            guest: spec.name.clone(),
+            what: what.into(),
+            source,
+        };
+        let ready = wait(&[listener.as_fd(), process.end()], PATIENCE)
+            .map_err(|source| system("wait", source))?;
+        if ready != Some(0) {
+            return match ready {
+                Some(_) => Err(stillborn(&spec.name, &mut process)?),
+                None => Err(silent(&spec.name, 0, PATIENCE, &process)),
+            };
+        }
+        let (socket, _) = listener
+            .accept()
+            .map_err(|source| system("take its connection", source))?;
+        let devices = kinds
+            .into_iter()
+            .zip(sockets)
+            .map(|((kind, features, configuration), socket)| Device {
+                port: Port::new(socket, features, configuration),
+                kind,
+            })
+            .collect();
+        let mut guest = Guest {
+            name: spec.name,
+            process,
+            link: Link::new(socket),
+            devices,
+            memory: None,
+            now: 0,
+            request: 0,
+            waiting: false,
+            limit: 0,
+            lookahead: 0,
+            unanswered: 0,
+            tag: 0,
+            events: Vec::new(),
+            exited: None,
+            patience: PATIENCE,
+        };
+        match guest.pump() {
+            Err(Error::Exited { .. }) => Err(stillborn(&guest.name, &mut guest.process)?),
+            other => other.map(|()| guest),
+        }
+    }
+
+    /// How long the guest may compute before [`Error::Silent`]; five minutes unless this is called.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its time in ns, as far as it has told: it is not behind this.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What it waits for.
+    pub fn next(&self) -> Next {
+        match self.exited {
+            Some(status) => Next::Exited(status),
+            None if self.request >= NEVER => Next::Never,
+            None => Next::At(self.request),
+        }
+    }
+
+    /// Lets the guest run from `now`, which must be the time of [`Guest::next`], on its own until `free_until` at most, and
+    /// until `lookahead` after each thing it does. Adds what it did to `events`, in order of time, and returns when it waits.
+    ///
+    /// If it does not want to run yet, nothing happens.
+    pub fn run(
+        &mut self,
+        now: u64,
+        free_until: u64,
+        lookahead: u64,
+        events: &mut Vec<Timed>,
+    ) -> Result<Next, Error> {
+        match self.next() {
+            Next::At(request) if request == now => {}
+            Next::At(request) if request < now => {
+                return Err(self.order(now, format!("wants to run at {request} ns already")));
+            }
+            next => return Ok(next),
+        }
+        let result = self
+            .release(now, free_until, lookahead)
+            .and_then(|()| self.pump());
+        events.append(&mut self.events);
+        match result {
+            Err(Error::Exited { ns, status, .. }) => {
+                events.push(Timed {
+                    ns,
+                    event: GuestEvent::Exited { status },
+                });
+                Ok(Next::Exited(status))
+            }
+            other => other.map(|()| self.next()),
+        }
+    }
+
+    fn release(&mut self, now: u64, free_until: u64, lookahead: u64) -> Result<(), Error> {
+        self.now = now;
+        self.lookahead = lookahead;
+        // Its wait has ended what it was allowed before. Both messages go at once: it wakes once.
+        self.limit = free_until.min(NEVER - 1).max(now);
+        if self.limit > now {
+            self.say(Operation::FreeUntil, self.limit);
+        }
+        self.say(Operation::Run, now);
+        self.waiting = false;
+        self.flush()
+    }
+
+    /// Puts a frame (without FCS) into the guest's network card at `now`. False if it had no buffer for it, and the frame is
+    /// lost.
+    pub fn receive(&mut self, now: u64, device: usize, frame: &[u8]) -> Result<bool, Error> {
+        self.arrive(now)?;
+        if !matches!(self.device(device)?.kind, Kind::Network) {
+            return Err(self.missing("network card", device as u64));
+        }
+        let (false, Some(memory)) = (self.exited.is_some(), &self.memory) else {
+            return Ok(false);
+        };
+        let port = &mut self.devices[device].port;
+        let taken = network::put_received(port, memory, frame);
+        let tell = port.rings[network::RECEIVE].wants_interrupt(memory);
+        let taken = taken.map_err(|reason| self.protocol(reason))?;
+        if taken && tell {
+            self.call(device, network::RECEIVE)?;
+        }
+        Ok(taken)
+    }
+
+    /// Answers a [`GuestEvent::MmioRead`] at `now`. The guest looks for it every microsecond.
+    pub fn complete_read(&mut self, now: u64, tag: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.arrive(now)?;
+        if self.exited.is_some() {
+            return Ok(());
+        }
+        for device in &mut self.devices {
+            let Kind::Pci(pci) = &mut device.kind else {
+                continue;
+            };
+            let Some(at) = pci.reads.iter().position(|(of, _)| *of == tag) else {
+                continue;
+            };
+            let (_, chain) = pci.reads.swap_remove(at);
+            if chain.room() != bytes.len() && chain.room() > 8 {
+                let reason = format!("{} bytes answer a read of {}", bytes.len(), chain.room());
+                return Err(Error::Spec {
+                    guest: self.name.clone(),
+                    reason,
+                });
+            }
+            let memory = self
+                .memory
+                .as_ref()
+                .expect("a chain comes out of the memory");
+            pci.counts_for_interrupt(false);
+            let given = device.port.rings[pci::COMMANDS].give(memory, &chain, bytes);
+            return given.map_err(|reason| self.protocol(reason));
+        }
+        Err(self.missing("read with the tag", tag))
+    }
+
+    /// Raises an interrupt vector of a PCI device at `now`, with the data that the guest programmed. While the vector is
+    /// masked it is pending, as in hardware.
+    pub fn interrupt(&mut self, now: u64, device: usize, vector: u8) -> Result<(), Error> {
+        self.arrive(now)?;
+        let Kind::Pci(pci) = &mut self.device(device)?.kind else {
+            return Err(self.missing("PCI device", device as u64));
+        };
+        if !pci.raise(vector) {
+            return Err(self.missing("interrupt vector", u64::from(vector)));
+        }
+        if self.exited.is_some() {
+            Ok(())
+        } else {
+            self.deliver(device)
+        }
+    }
+
+    /// The vector that a device's memory write is, if it is one; then [`Guest::interrupt`] is how to deliver it.
+    pub fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8> {
+        match &self.devices.get(device)?.kind {
+            Kind::Pci(pci) => pci.vector(address, data),
+            Kind::Network => None,
+        }
+    }
+
+    /// Reads guest memory at a physical address, as a device's DMA does.
+    pub fn read_memory(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        match self
+            .memory
+            .as_ref()
+            .is_some_and(|memory| memory.read(address, bytes))
+        {
+            true => Ok(()),
+            false => Err(self.outside(address, bytes.len())),
+        }
+    }
+
+    /// Writes guest memory at a physical address, as a device's DMA does.
+    pub fn write_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        match self
+            .memory
+            .as_ref()
+            .is_some_and(|memory| memory.write(address, bytes))
+        {
+            true => Ok(()),
+            false => Err(self.outside(address, bytes.len())),
+        }
+    }
+
+    /// The last lines of its console, for messages.
+    pub fn console_tail(&self) -> String {
+        self.process.tail()
+    }
+
+    /// Something reaches the guest at `now`: it must wait, and must not have been due before.
+    fn arrive(&mut self, now: u64) -> Result<(), Error> {
+        if self.exited.is_some() {
+            return Ok(());
+        }
+        if now < self.now {
+            return Err(self.order(now, "is past that: its lookahead was too long".into()));
+        }
+        if now > self.request {
+            return Err(self.order(
+                now,
+                format!("wants to run at {} ns before that", self.request),
+            ));
+        }
+        self.now = now;
+        Ok(())
+    }
+
+    fn device(&mut self, device: usize) -> Result<&mut Device, Error> {
+        match self.devices.get_mut(device) {
+            Some(device) => Ok(device),
+            None => Err(Error::Missing {
+                guest: self.name.clone(),
+                what: "device",
+                number: device as u64,
+            }),
+        }
+    }
+
+    // What the guest says -----------------------------------------------------------------------------------------------
+
+    /// Until the guest waits.
+    fn pump(&mut self) -> Result<(), Error> {
+        while !self.waiting {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        match self.listen(None)? {
+            Source::Time => self.hear_time(),
+            Source::Device(device) => self.hear_device(device),
+            Source::Answer | Source::End => self.end(),
+        }
+    }
+
+    /// Waits until something is said: by anyone, or, after a call to a device, in answer to that.
+    fn listen(&self, called: Option<usize>) -> Result<Source, Error> {
+        let mut sources = vec![(Source::Time, self.link.as_fd())];
+        match called {
+            Some(device) => sources.extend(
+                self.devices[device]
+                    .port
+                    .answers()
+                    .map(|socket| (Source::Answer, socket)),
+            ),
+            None => sources.extend(
+                self.devices
+                    .iter()
+                    .enumerate()
+                    .map(|(index, device)| (Source::Device(index), device.port.requests())),
+            ),
+        }
+        sources.push((Source::End, self.process.end()));
+        let sockets: Vec<BorrowedFd<'_>> = sources.iter().map(|(_, socket)| *socket).collect();
+        match wait(&sockets, self.patience) {
+            Ok(Some(index)) => Ok(sources[index].0),
+            Ok(None) => Err(silent(&self.name, self.now, self.patience, &self.process)),
+            Err(source) => Err(self.system("wait for it", source)),
+        }
+    }
+
+    fn hear_time(&mut self) -> Result<(), Error> {
+        let message = match self
+            .link
+            .receive()
+            .map_err(|source| self.system("hear its calendar", source))?
+        {
+            Received::Message(message) => message,
+            Received::Unknown(number) => {
+                return Err(self.protocol(format!("it said {number} to its calendar")));
+            }
+            Received::Closed => return self.end(),
+        };
+        match message.operation {
+            Operation::Ack => {
+                // In order; RUN and FREE_UNTIL need nothing further.
+                self.unanswered = match self.unanswered.checked_sub(1) {
+                    Some(left) => left,
+                    None => return Err(self.protocol("it acknowledges what was not said".into())),
+                };
+                return Ok(());
+            }
+            Operation::Start => {}
+            Operation::Request => self.request = message.time,
+            Operation::Wait => {
+                self.limit = 0;
+                self.waiting = true;
+            }
+            Operation::Update => self.update(&message)?,
+            Operation::Get | Operation::GetTimeOfDay => {}
+            Operation::Run | Operation::FreeUntil => {
+                return Err(
+                    self.protocol(format!("it says {:?} to its calendar", message.operation))
+                );
+            }
+        }
+        let time = match message.operation {
+            Operation::Get => self.now,
+            Operation::GetTimeOfDay => WALL_CLOCK_NS + self.now,
+            _ => 0,
+        };
+        self.link.acknowledge(&message, time);
+        self.flush()
+    }
+
+    fn update(&mut self, message: &Message) -> Result<(), Error> {
+        if message.time < self.now {
+            return Err(self.protocol(format!("its time goes back to {} ns", message.time)));
+        }
+        self.now = message.time;
+        self.shorten();
+        Ok(())
+    }
+
+    /// A kick follows: it may go on for the lookahead only. Whether something happened is the calendar's to see.
+    fn shorten(&mut self) -> bool {
+        let limit = self.now.saturating_add(self.lookahead);
+        let shorter = limit < self.limit;
+        if shorter {
+            self.limit = limit;
+            self.say(Operation::FreeUntil, limit);
+        }
+        shorter
+    }
+
+    fn hear_device(&mut self, index: usize) -> Result<(), Error> {
+        let device = &mut self.devices[index];
+        let request = device
+            .port
+            .handle(&mut self.memory)
+            .map_err(|reason| self.protocol(reason))?;
+        match request {
+            Request::Handled | Request::Closed => Ok(()),
+            Request::Enabled(ring) => self.enabled(index, ring),
+            Request::Kick(ring) => {
+                // It stands still at a time that it may have told in an earlier run; only now it can be told to stay near.
+                if self.shorten() {
+                    self.flush()?;
+                    while self.unanswered > 0 {
+                        match self.listen(Some(index))? {
+                            Source::Time => self.hear_time()?,
+                            _ => return self.end(),
+                        }
+                    }
+                }
+                self.kicked(index, ring)?;
+                self.devices[index]
+                    .port
+                    .acknowledge_kick()
+                    .map_err(|reason| self.protocol(reason))
+            }
+        }
+    }
+
+    /// The rings in which the guest gives buffers need no kicks: they are looked at when there is something to put there.
+    fn enabled(&mut self, index: usize, ring: usize) -> Result<(), Error> {
+        let device = &self.devices[index];
+        let quiet = match device.kind {
+            Kind::Network => network::RECEIVE,
+            Kind::Pci(_) => pci::INTERRUPTS,
+        };
+        let silenced = self
+            .memory
+            .as_ref()
+            .is_some_and(|memory| device.port.rings[ring].silence(memory));
+        if ring == quiet && !silenced {
+            return Err(
+                self.protocol("a virtqueue is not in the memory it shares with devices".into())
+            );
+        }
+        Ok(())
+    }
+
+    fn kicked(&mut self, index: usize, ring: usize) -> Result<(), Error> {
+        match self.devices[index].kind {
+            Kind::Network if ring == network::TRANSMIT => self.transmit(index),
+            Kind::Pci(_) if ring == pci::COMMANDS => self.command(index),
+            _ => Ok(()),
+        }
+    }
+
+    fn transmit(&mut self, index: usize) -> Result<(), Error> {
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let port = &mut self.devices[index].port;
+        let frames = network::take_sent(port, memory);
+        let tell = port.rings[network::TRANSMIT].wants_interrupt(memory);
+        let frames = frames.map_err(|reason| self.protocol(reason))?;
+        let sent = !frames.is_empty();
+        for bytes in frames {
+            self.happened(GuestEvent::Frame {
+                device: index,
+                bytes,
+            });
+        }
+        if sent && tell {
+            self.call(index, network::TRANSMIT)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn command(&mut self, index: usize) -> Result<(), Error> {
+        loop {
+            let (device, memory) = (&mut self.devices[index], &self.memory);
+            let (Kind::Pci(pci), Some(memory)) = (&mut device.kind, memory) else {
+                return Ok(());
+            };
+            let commands = &mut device.port.rings[pci::COMMANDS];
+            let Some(chain) = commands
+                .take(memory)
+                .map_err(|reason| protocol(&self.name, self.now, reason))?
+            else {
+                break;
+            };
+            let outcome = pci
+                .act(&chain, self.now)
+                .map_err(|reason| protocol(&self.name, self.now, reason))?;
+            let (answer, event) = match outcome {
+                Outcome::Answer(answer) => (answer, None),
+                Outcome::Write { bar, offset, bytes } => (
+                    Vec::new(),
+                    Some(GuestEvent::MmioWrite {
+                        device: index,
+                        bar,
+                        offset,
+                        bytes,
+                    }),
+                ),
+                Outcome::BusMaster(on) => (
+                    Vec::new(),
+                    Some(GuestEvent::BusMaster { device: index, on }),
+                ),
+                Outcome::Read {
+                    bar,
+                    offset,
+                    length,
+                } => {
+                    self.tag += 1;
+                    let tag = self.tag;
+                    pci.reads.push((tag, chain));
+                    self.happened(GuestEvent::MmioRead {
+                        device: index,
+                        bar,
+                        offset,
+                        length,
+                        tag,
+                    });
+                    continue;
+                }
+            };
+            let tell =
+                pci.counts_for_interrupt(chain.room() == 0) && commands.wants_interrupt(memory);
+            commands
+                .give(memory, &chain, &answer)
+                .map_err(|reason| protocol(&self.name, self.now, reason))?;
+            if let Some(event) = event {
+                self.happened(event);
+            }
+            if tell {
+                self.call(index, pci::COMMANDS)?;
+            }
+        }
+        self.deliver(index)
+    }
+
+    /// Puts raised interrupts into the guest's ring and tells it.
+    fn deliver(&mut self, index: usize) -> Result<(), Error> {
+        let (device, memory) = (&mut self.devices[index], &self.memory);
+        let (Kind::Pci(pci), Some(memory)) = (&mut device.kind, memory) else {
+            return Ok(());
+        };
+        let ring = &mut device.port.rings[pci::INTERRUPTS];
+        let mut tell = false;
+        while let Some(&vector) = pci.raised.front() {
+            let Some(message) = pci.interrupt_message(vector) else {
+                // Masked in the meantime: pending again.
+                pci.raised.pop_front();
+                pci.raise(vector);
+                continue;
+            };
+            // Without a buffer it waits: the driver gives all of them back in each interrupt.
+            let Some(chain) = ring
+                .take(memory)
+                .map_err(|reason| protocol(&self.name, self.now, reason))?
+            else {
+                break;
+            };
+            ring.give(memory, &chain, &message)
+                .map_err(|reason| protocol(&self.name, self.now, reason))?;
+            pci.raised.pop_front();
+            tell = true;
+        }
+        if tell {
+            self.call(index, pci::INTERRUPTS)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Raises the interrupt of a virtqueue; the guest puts it into its calendar now.
+    fn call(&mut self, index: usize, ring: usize) -> Result<(), Error> {
+        if !self.devices[index]
+            .port
+            .call(ring)
+            .map_err(|reason| self.protocol(reason))?
+        {
+            return Ok(());
+        }
+        loop {
+            match self.listen(Some(index))? {
+                Source::Time => self.hear_time()?,
+                Source::Answer => {
+                    return self.devices[index]
+                        .port
+                        .take_answer()
+                        .map_err(|reason| self.protocol(reason));
+                }
+                Source::Device(_) | Source::End => return self.end(),
+            }
+        }
+    }
+
+    fn happened(&mut self, event: GuestEvent) {
+        self.events.push(Timed {
+            ns: self.now,
+            event,
+        });
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let status = self.process.status()?;
+        self.exited = Some(status);
+        Err(Error::Exited {
+            guest: self.name.clone(),
+            ns: self.now,
+            status,
+        })
+    }
+
+    // What is said to the guest -----------------------------------------------------------------------------------------
+
+    fn say(&mut self, operation: Operation, time: u64) {
+        self.link.say(operation, time);
+        self.unanswered += 1;
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.link
+            .flush()
+            .map_err(|source| self.system("answer its calendar", source))
+    }
+
+    // Errors ------------------------------------------------------------------------------------------------------------
+
+    fn protocol(&self, reason: String) -> Error {
+        protocol(&self.name, self.now, reason)
+    }
+
+    fn order(&self, now: u64, reason: String) -> Error {
+        Error::Order {
+            guest: self.name.clone(),
+            ns: self.now,
+            now,
+            reason,
+        }
+    }
+
+    fn missing(&self, what: &'static str, number: u64) -> Error {
+        Error::Missing {
+            guest: self.name.clone(),
+            what,
+            number,
+        }
+    }
+
+    fn system(&self, what: &str, source: std::io::Error) -> Error {
+        Error::System {
+            guest: self.name.clone(),
+            what: what.into(),
+            source,
+        }
+    }
+
+    fn outside(&self, address: u64, bytes: usize) -> Error {
+        let remedy = match self.memory {
+            Some(_) => "the driver must give an address from the DMA interface of its kernel",
+            None => "no device of it has been set up yet",
+        };
+        Error::Memory {
+            guest: self.name.clone(),
+            address,
+            bytes,
+            remedy,
+        }
+    }
+}
+
+fn protocol(name: &str, ns: u64, reason: String) -> Error {
+    Error::Protocol {
+        guest: name.into(),
+        ns,
+        reason,
+    }
+}
+
+fn silent(name: &str, ns: u64, patience: Duration, process: &Process) -> Error {
+    Error::Silent {
+        guest: name.into(),
+        ns,
+        seconds: patience.as_secs(),
+        console: process.console(),
+    }
+}
+
+fn stillborn(name: &str, process: &mut Process) -> Result<Error, Error> {
+    let status = process.status()?;
+    Ok(Error::Stillborn {
+        guest: name.into(),
+        status,
+        console: process.console(),
+        tail: process.tail(),
+    })
+}
+
+/// Waits until one of the sockets is readable or closed: the index of the first; none after `patience`.
+fn wait(sockets: &[BorrowedFd<'_>], patience: Duration) -> std::io::Result<Option<usize>> {
+    let timeout = Timespec::try_from(patience).map_err(std::io::Error::other)?;
+    let mut polled: Vec<PollFd<'_>> = sockets
+        .iter()
+        .map(|socket| PollFd::from_borrowed_fd(*socket, PollFlags::IN))
+        .collect();
+    rustix::io::retry_on_intr(|| poll(&mut polled, Some(&timeout)))?;
+    Ok(polled
+        .iter()
+        .position(|socket| !socket.revents().is_empty()))
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A PCI device over virtio (`linux/virtio_pcidev.h`): the configuration space of type 0, MSI or MSI-X, and the messages in
+//! which the guest reads and writes it and the BARs.
+//!
+//! The guest's end is `virt-pci.c`. A write is posted: the guest's buffer is given back at once. For a read the guest
+//! looks at the ring in steps of a microsecond until the answer is there. Interrupts are messages in the second virtqueue.
+
+use std::collections::VecDeque;
+
+use crate::ring::Chain;
+use crate::spec::PciSpec;
+
+/// The device's virtio number: CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID of the kernel.
+pub(crate) const VIRTIO_ID: u32 = 1234;
+
+/// Virtqueue of commands.
+pub(crate) const COMMANDS: usize = 0;
+/// Virtqueue of interrupts.
+pub(crate) const INTERRUPTS: usize = 1;
+
+/// Most bytes of a BAR: the kernel's table of mappings keeps 24 bits of offset.
+const LARGEST_BAR: u64 = 16 << 20;
+/// Most interrupt vectors: as many as the kernel has for all devices together.
+const MOST_VECTORS: u8 = 32;
+/// The driver frees the buffers of posted writes when it is interrupted; this often it is.
+const POSTED_BEFORE_INTERRUPT: u32 = 64;
+
+// Messages of the guest.
+const CFG_READ: u8 = 1;
+const CFG_WRITE: u8 = 2;
+const MMIO_READ: u8 = 3;
+const MMIO_WRITE: u8 = 4;
+const MMIO_MEMSET: u8 = 5;
+// Message to the guest.
+const MSI: u8 = 7;
+const MESSAGE_HEADER: usize = 16;
+
+// The configuration space: offsets, and bits.
+const SPACE: usize = 4096;
+const COMMAND: usize = 0x04;
+const COMMAND_WRITABLE: u16 = 0x0547;
+const BUS_MASTER: u16 = 1 << 2;
+const STATUS_CAPABILITIES: u16 = 1 << 4;
+const BAR_0: usize = 0x10;
+const CAPABILITY: usize = 0x40;
+const MSI_ENABLE: u16 = 1;
+const MSIX_ENABLE: u16 = 1 << 15;
+const MSIX_MASK_ALL: u16 = 1 << 14;
+
+// The BAR of the MSI-X table.
+const TABLE_BAR_BYTES: u64 = 4096;
+const TABLE_ENTRY: usize = 16;
+const PENDING: usize = 0x800;
+const VECTOR_MASKED: u32 = 1;
+
+/// What a command comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The guest's buffer goes back with this in it.
+    Answer(Vec<u8>),
+    /// The guest's buffer goes back, and the BAR is written.
+    Write {
+        bar: u8,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    /// The guest's buffer is kept until somebody has the answer.
+    Read { bar: u8, offset: u64, length: u32 },
+    /// The guest's buffer goes back, and DMA is allowed or not from here on.
+    BusMaster(bool),
+}
+
+/// The state of one PCI device.
+pub(crate) struct Pci {
+    spec: PciSpec,
+    space: Vec<u8>,
+    writable: Vec<u8>,
+    /// The BAR of the MSI-X table, and what is in it.
+    table: Option<(u8, Vec<u8>)>,
+    /// Vectors raised and not yet written into the guest's ring.
+    pub raised: VecDeque<u8>,
+    /// Reads that wait for an answer.
+    pub reads: Vec<(u64, Chain)>,
+    posted: u32,
+}
+
+impl Pci {
+    /// A device after reset; what is wrong with the specification otherwise.
+    pub fn new(spec: &PciSpec) -> Result<Pci, String> {
+        let mut sizes = spec.bars;
+        for (bar, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 0) {
+            if !size.is_power_of_two() || !(16..=LARGEST_BAR).contains(&size) {
+                return Err(format!(
+                    "BAR {bar} has {size} bytes; it must be a power of two from 16 to {LARGEST_BAR} (the kernel's table \
+                     of mappings keeps 24 bits of offset): split it into several BARs"
+                ));
+            }
+        }
+        if spec.msi_vectors > MOST_VECTORS {
+            return Err(format!(
+                "{} interrupt vectors; the kernel has {MOST_VECTORS}",
+                spec.msi_vectors
+            ));
+        }
+        let mut table = None;
+        if spec.msi_vectors > 1 {
+            let free = (0..6u8).rev().find(|bar| sizes[usize::from(*bar)] == 0);
+            let bar = free.ok_or(
+                "more than one interrupt vector needs the MSI-X table, and no BAR is free for it",
+            )?;
+            sizes[usize::from(bar)] = TABLE_BAR_BYTES;
+            let mut bytes = vec![0; TABLE_BAR_BYTES as usize];
+            for vector in 0..usize::from(spec.msi_vectors) {
+                bytes[vector * TABLE_ENTRY + 12] = 1; // masked after reset
+            }
+            table = Some((bar, bytes));
+        }
+        let mut pci = Pci {
+            spec: PciSpec {
+                bars: sizes,
+                ..spec.clone()
+            },
+            space: vec![0; SPACE],
+            writable: vec![0; SPACE],
+            table,
+            raised: VecDeque::new(),
+            reads: Vec::new(),
+            posted: 0,
+        };
+        pci.reset();
+        Ok(pci)
+    }
+
+    fn reset(&mut self) {
+        let spec = self.spec.clone();
+        self.put(0x00, &spec.vendor.to_le_bytes(), &[]);
+        self.put(0x02, &spec.device.to_le_bytes(), &[]);
+        self.put(COMMAND, &[0, 0], &COMMAND_WRITABLE.to_le_bytes());
+        self.put(0x08, &[0], &[]); // revision
+        self.put(0x09, &spec.class.to_le_bytes()[..3], &[]);
+        self.put(0x0c, &[0, 0, 0, 0], &[0xff, 0xff]); // cache line, latency; header type 0
+        for (bar, &size) in spec.bars.iter().enumerate().filter(|(_, size)| **size != 0) {
+            let mask = !(u32::try_from(size).expect("at most 16 MB") - 1);
+            self.put(BAR_0 + 4 * bar, &[0; 4], &mask.to_le_bytes());
+        }
+        self.put(0x2c, &spec.vendor.to_le_bytes(), &[]);
+        self.put(0x2e, &spec.subsystem.to_le_bytes(), &[]);
+        self.put(0x3c, &[0, 1], &[0xff]); // interrupt line, pin A
+        if spec.msi_vectors == 0 {
+            return;
+        }
+        self.put(0x06, &STATUS_CAPABILITIES.to_le_bytes(), &[]);
+        self.put(0x34, &[CAPABILITY as u8], &[]);
+        match &self.table {
+            // MSI: 64-bit address, one vector.
+            None => {
+                self.put(CAPABILITY, &[0x05, 0], &[]);
+                self.put(
+                    CAPABILITY + 2,
+                    &0x0080u16.to_le_bytes(),
+                    &MSI_ENABLE.to_le_bytes(),
+                );
+                self.put(
+                    CAPABILITY + 4,
+                    &[0; 10],
+                    &[0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+                );
+            }
+            Some((bar, _)) => {
+                let bar = u32::from(*bar);
+                let last = u16::from(spec.msi_vectors) - 1;
+                self.put(CAPABILITY, &[0x11, 0], &[]);
+                self.put(
+                    CAPABILITY + 2,
+                    &last.to_le_bytes(),
+                    &(MSIX_ENABLE | MSIX_MASK_ALL).to_le_bytes(),
+                );
+                self.put(CAPABILITY + 4, &bar.to_le_bytes(), &[]);
+                self.put(CAPABILITY + 8, &(PENDING as u32 | bar).to_le_bytes(), &[]);
+            }
+        }
+    }
+
+    fn put(&mut self, at: usize, value: &[u8], writable: &[u8]) {
+        self.space[at..at + value.len()].copy_from_slice(value);
+        self.writable[at..at + writable.len()].copy_from_slice(writable);
+    }
+
+    fn word(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.space[at], self.space[at + 1]])
+    }
+
+    /// Acts on a command of the guest at its time `now`.
+    pub fn act(&mut self, chain: &Chain, now: u64) -> Result<Outcome, String> {
+        let message = &chain.read;
+        let Some((header, data)) = message.split_at_checked(MESSAGE_HEADER) else {
+            return Err("a PCI message shorter than its header".into());
+        };
+        let (operation, bar) = (header[0], header[1]);
+        let size = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
+        let address = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
+        let length = size as usize;
+        match operation {
+            CFG_READ | CFG_WRITE => {
+                let at = usize::try_from(address)
+                    .ok()
+                    .filter(|at| matches!(length, 1 | 2 | 4 | 8) && at + length <= SPACE);
+                let at = at.filter(|_| bar == 0 && (operation == CFG_READ || data.len() >= length)).ok_or_else(|| {
+                    format!(
+                        "a configuration access of {size} bytes at {address:#x}; a driver that calls memset_io on a BAR \
+                         makes this kernel send that: use memcpy_toio"
+                    )
+                })?;
+                if operation == CFG_READ {
+                    return Ok(Outcome::Answer(self.space[at..at + length].to_vec()));
+                }
+                Ok(self.write_space(at, &data[..length]))
+            }
+            MMIO_READ => {
+                self.check(bar, address, u64::from(size))?;
+                let answer = self.own_read(bar, address, length, now);
+                Ok(answer.map_or(
+                    Outcome::Read {
+                        bar,
+                        offset: address,
+                        length: size,
+                    },
+                    Outcome::Answer,
+                ))
+            }
+            MMIO_WRITE | MMIO_MEMSET => {
+                self.check(bar, address, u64::from(size))?;
+                let bytes = match (operation, data.first()) {
+                    (MMIO_MEMSET, Some(&value)) => vec![value; length],
+                    (MMIO_WRITE, _) if data.len() >= length => data[..length].to_vec(),
+                    _ => return Err("a write without its data".into()),
+                };
+                if self.table.as_ref().is_some_and(|(own, _)| *own == bar) {
+                    self.write_table(address as usize, &bytes);
+                    return Ok(Outcome::Answer(Vec::new()));
+                }
+                Ok(Outcome::Write {
+                    bar,
+                    offset: address,
+                    bytes,
+                })
+            }
+            _ => Err(format!("PCI message {operation}")),
+        }
+    }
+
+    fn check(&self, bar: u8, offset: u64, length: u64) -> Result<(), String> {
+        let size = self.spec.bars.get(usize::from(bar)).copied().unwrap_or(0);
+        match offset.checked_add(length) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(format!(
+                "{length} bytes at {offset:#x} of BAR {bar}, which has {size:#x} bytes"
+            )),
+        }
+    }
+
+    /// What this crate itself answers: the clock, and the MSI-X table.
+    fn own_read(&self, bar: u8, offset: u64, length: usize, now: u64) -> Option<Vec<u8>> {
+        if let Some((own, bytes)) = &self.table
+            && *own == bar
+        {
+            return Some(bytes[offset as usize..offset as usize + length].to_vec());
+        }
+        let (clock, at) = self.spec.clock?;
+        let from = usize::try_from(offset.checked_sub(at)?).ok()?;
+        (clock == bar).then(|| {
+            now.to_le_bytes()
+                .get(from..from + length)
+                .map(<[u8]>::to_vec)
+        })?
+    }
+
+    fn write_space(&mut self, at: usize, bytes: &[u8]) -> Outcome {
+        let before = self.word(COMMAND);
+        for (at, byte) in (at..).zip(bytes) {
+            let mask = self.writable[at];
+            self.space[at] = self.space[at] & !mask | byte & mask;
+        }
+        self.raise_pending();
+        let after = self.word(COMMAND);
+        match (before ^ after) & BUS_MASTER {
+            0 => Outcome::Answer(Vec::new()),
+            _ => Outcome::BusMaster(after & BUS_MASTER != 0),
+        }
+    }
+
+    fn write_table(&mut self, at: usize, bytes: &[u8]) {
+        let entries = usize::from(self.spec.msi_vectors) * TABLE_ENTRY;
+        if let Some((_, table)) = &mut self.table {
+            // Whatever is not the table is reserved, or the pending bits, which can't be written.
+            for (at, byte) in (at..entries).zip(bytes) {
+                table[at] = *byte;
+            }
+        }
+        self.raise_pending();
+    }
+
+    fn entry(&self, vector: u8, word: usize) -> u32 {
+        let at = usize::from(vector) * TABLE_ENTRY + 4 * word;
+        match &self.table {
+            Some((_, table)) => u32::from_le_bytes(table[at..at + 4].try_into().expect("4 bytes")),
+            None => 0,
+        }
+    }
+
+    /// Address and data of a vector, as the guest programmed them; none if it can't be raised now.
+    fn message(&self, vector: u8) -> Option<(u64, u32)> {
+        let control = self.word(CAPABILITY + 2);
+        if self.table.is_some() {
+            let on = control & (MSIX_ENABLE | MSIX_MASK_ALL) == MSIX_ENABLE
+                && self.entry(vector, 3) & VECTOR_MASKED == 0;
+            let address = u64::from(self.entry(vector, 1)) << 32 | u64::from(self.entry(vector, 0));
+            return on.then(|| (address, self.entry(vector, 2)));
+        }
+        let address = self.space[CAPABILITY + 4..CAPABILITY + 12]
+            .try_into()
+            .expect("8 bytes");
+        let data = u32::from(self.word(CAPABILITY + 12));
+        (self.spec.msi_vectors == 1 && control & MSI_ENABLE != 0)
+            .then(|| (u64::from_le_bytes(address), data))
+    }
+
+    /// The vector that a memory write with this address and data is.
+    pub fn vector(&self, address: u64, data: u32) -> Option<u8> {
+        (0..self.spec.msi_vectors).find(|vector| self.message(*vector) == Some((address, data)))
+    }
+
+    /// Raises a vector: into [`Pci::raised`], or as a pending bit if it is masked. False if there is no such vector.
+    pub fn raise(&mut self, vector: u8) -> bool {
+        if vector >= self.spec.msi_vectors {
+            return false;
+        }
+        if self.message(vector).is_some() {
+            self.raised.push_back(vector);
+        } else if let Some((_, table)) = &mut self.table {
+            table[PENDING + usize::from(vector / 8)] |= 1 << (vector % 8);
+        }
+        true
+    }
+
+    /// Raises the vectors that became unmasked.
+    fn raise_pending(&mut self) {
+        for vector in 0..self.spec.msi_vectors {
+            let (at, bit) = (PENDING + usize::from(vector / 8), 1 << (vector % 8));
+            let pending = self
+                .table
+                .as_ref()
+                .is_some_and(|(_, table)| table[at] & bit != 0);
+            if pending && self.message(vector).is_some() {
+                self.raised.push_back(vector);
+                if let Some((_, table)) = &mut self.table {
+                    table[at] &= !bit;
+                }
+            }
+        }
+    }
+
+    /// The message for the guest's interrupt ring; none if the vector has been masked since.
+    pub fn interrupt_message(&self, vector: u8) -> Option<Vec<u8>> {
+        let (_, data) = self.message(vector)?;
+        let bytes = match self.table {
+            Some(_) => data.to_le_bytes().to_vec(),
+            None => (data as u16).to_le_bytes().to_vec(),
+        };
+        let mut message = vec![0; MESSAGE_HEADER];
+        message[0] = MSI;
+        message[4] = bytes.len() as u8;
+        message.extend(bytes);
+        Some(message)
+    }
+
+    /// Counts a command given back. True if the driver should be interrupted so that it frees the buffers of posted writes;
+    /// it frees them as well when it reads.
+    pub fn counts_for_interrupt(&mut self, posted: bool) -> bool {
+        self.posted = if posted { self.posted + 1 } else { 0 };
+        if self.posted < POSTED_BEFORE_INTERRUPT {
+            return false;
+        }
+        self.posted = 0;
+        true
+    }
+}
