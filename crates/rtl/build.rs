@@ -147,6 +147,25 @@ const MODELS: &[Model] = &[
         waves: true,
         optional: true,
     },
+    // The conventional NIC, with the pins of the two above.
+    Model {
+        name: "ring_nic_10g",
+        top: "ring_nic_10g",
+        files: &["rtl/ring/ring.f"],
+        parameters: &[],
+        flags: &[],
+        waves: true,
+        optional: true,
+    },
+    Model {
+        name: "ring_nic_1g",
+        top: "ring_nic_1g",
+        files: &["rtl/ring/ring.f"],
+        parameters: &[],
+        flags: &[],
+        waves: true,
+        optional: true,
+    },
     Model {
         name: "bus_meter",
         top: "bus_meter_top",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The IP-NUMA NIC as its users see it: TLP beats on one side, MAC words on the other, two clocks.
+//! The IP-NUMA NIC as its users see it, and the conventional one: TLP beats on one side, MAC words on the other, two
+//! clocks.
 
 use std::path::Path;
 
@@ -158,6 +159,11 @@ impl Nic {
         Ok(Self::with_top(speed, new_small_top(speed)?))
     }
 
+    /// Creates the conventional descriptor-ring NIC (`rtl/ring`), held in reset. It has BAR 0 only.
+    pub fn ring(speed: NetSpeed) -> Result<Self, Error> {
+        Ok(Self::with_top(speed, new_ring(speed)?))
+    }
+
     /// Creates the bus meter in the place of a NIC.
     ///
     /// It has the PCIe side only: [`NicInputs::net`], `now_us` and the network's clock and reset are
@@ -312,6 +318,22 @@ fn new_small_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
     }
 }
 
+#[allow(unreachable_patterns)]
+fn new_ring(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
+    match speed {
+        #[cfg(has_ring_nic_10g)]
+        NetSpeed::TenGig => Ok(Box::new(crate::RingNic10g::new())),
+        #[cfg(has_ring_nic_1g)]
+        NetSpeed::OneGig => Ok(Box::new(crate::RingNic1g::new())),
+        NetSpeed::TenGig => Err(Error::NotBuilt {
+            model: "ring_nic_10g",
+        }),
+        NetSpeed::OneGig => Err(Error::NotBuilt {
+            model: "ring_nic_1g",
+        }),
+    }
+}
+
 #[cfg(has_bus_meter)]
 fn new_bus_meter() -> Result<Box<dyn Top>, Error> {
     Ok(Box::new(crate::BusMeter::new()))
@@ -434,6 +456,10 @@ impl_10g!(crate::IpnumaNic10gSmall);
 impl_1g!(crate::IpnumaNic1g);
 #[cfg(has_ipnuma_nic_1g_small)]
 impl_1g!(crate::IpnumaNic1gSmall);
+#[cfg(has_ring_nic_10g)]
+impl_10g!(crate::RingNic10g);
+#[cfg(has_ring_nic_1g)]
+impl_1g!(crate::RingNic1g);
 
 #[cfg(has_bus_meter)]
 impl Top for crate::BusMeter {

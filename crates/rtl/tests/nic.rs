@@ -102,6 +102,19 @@ fn a_register_read_is_completed() {
 }
 
 #[test]
+fn ring_nics_come_to_rest_and_say_who_they_are() {
+    for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
+        check_idle(Nic::ring(speed).expect("it is built"));
+        let mut nic = Nic::ring(speed).expect("it is built");
+        nic.inputs.m_tlp_ready = true;
+        nic.reset().expect("reset asserts nothing");
+        let beats = read_register(&mut nic, 0);
+        let id = (beats[1].data >> 32) as u32;
+        assert_eq!(id, u32::from_be_bytes(*b"RING"), "{beats:?}");
+    }
+}
+
+#[test]
 #[should_panic(expected = "takes XGMII words")]
 fn a_word_of_the_other_rate_is_refused() {
     let mut nic = Nic::new(NetSpeed::TenGig).expect("it is built");

@@ -70,6 +70,8 @@ macro_rules! counters {
     };
 }
 
+pub(crate) use counters;
+
 counters! {
     /// Counters of the PCIe side.
     PcieCounter, PCIE_COUNTER_BASE {

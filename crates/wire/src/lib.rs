@@ -42,6 +42,7 @@ pub mod format;
 mod frame;
 pub mod layout;
 pub mod registers;
+pub mod ring;
 pub mod seal;
 pub mod tables;
 pub mod tlp;
@@ -50,6 +51,7 @@ pub use counters::{NetCounter, PcieCounter};
 pub use crc::{crc16, crc16_from, crc32c, crc32c_from, fcs};
 pub use format::*;
 pub use frame::*;
+pub use ring::{RingNetCounter, RingPcieCounter};
 pub use tables::{
     EventEntry, KeyEntry, PageMapEntry, PcIdEntry, RegionEntry, SessionEntry, SessionStatus,
 };

@@ -81,6 +81,8 @@ macro_rules! registers {
     };
 }
 
+pub(crate) use registers;
+
 registers! {
     REG_ID "ID" = 0x00, ReadOnly, Reset::Value(ID_VALUE), 0xFFFF_FFFF,
         "\"IPNM\": says that this is an IP-NUMA NIC";

@@ -5,6 +5,7 @@
 
 mod lua;
 mod markdown;
+mod ring;
 mod samples;
 mod systemverilog;
 
@@ -18,11 +19,13 @@ usage: wire-gen --check             say which generated files differ from the ta
        wire-gen --samples DIR [SEED]  write frames.pcap, tlps.pcap and samples.json for the dissector's test";
 
 /// The generated files: path from the repository's root, and the text.
-fn generated() -> [(&'static str, String); 3] {
+fn generated() -> [(&'static str, String); 5] {
     [
         ("rtl/nic/wire_pkg.sv", systemverilog::package()),
         ("docs/registers.md", markdown::registers()),
         ("tools/wireshark/ipnuma.lua", lua::dissector()),
+        ("rtl/ring/ring_pkg.sv", ring::package()),
+        ("docs/ring-nic.md", ring::page()),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use wire::counters::Counts;
 use wire::layout::{Layout, Show};
-use wire::registers::{Access, REGISTERS, Reset, WINDOWS};
+use wire::registers::{Access, REGISTERS, Register, Reset, WINDOWS};
 use wire::tables::{
     EVENT_ENTRY, PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY, SESSION_ENTRY, SESSION_STATUS,
 };
@@ -53,7 +53,7 @@ fn place(out: &mut String, title: &str, window: &str, doc: &str, writable: bool)
     );
 }
 
-fn fields(out: &mut String, layout: &Layout) {
+pub(crate) fn fields(out: &mut String, layout: &Layout) {
     out.push_str("| field | where | meaning |\n|---|---|---|\n");
     let mut high = layout.bits();
     let mut rows = Vec::new();
@@ -76,12 +76,38 @@ fn fields(out: &mut String, layout: &Layout) {
     out.push('\n');
 }
 
-fn counter_row(out: &mut String, offset: u32, name: &str, counts: Counts, doc: &str) {
+pub(crate) fn counter_row(out: &mut String, offset: u32, name: &str, counts: Counts, doc: &str) {
     let end = match counts {
         Counts::TlpEnd | Counts::FrameEnd => "yes",
         Counts::Event => "",
     };
     let _ = writeln!(out, "| {offset:#06x} | {name} | {end} | {doc} |");
+}
+
+/// One row per register.
+pub(crate) fn register_rows(out: &mut String, registers: &[Register]) {
+    for register in registers {
+        let access = match register.access {
+            Access::ReadOnly => "read",
+            Access::ReadWrite => "read, write",
+            Access::WriteOnly => "write",
+        };
+        let reset = match register.reset {
+            Reset::Value(value) => format!("{value:#x}"),
+            Reset::Build => "as built".to_owned(),
+        };
+        let bits = match register.mask {
+            u32::MAX => "",
+            0xFFFF => " (16 bits)",
+            0xFF => " (8 bits)",
+            _ => "",
+        };
+        let _ = writeln!(
+            out,
+            "| {:#04x} | {}{bits} | {access} | {reset} | {} |",
+            register.offset, register.name, register.doc
+        );
+    }
 }
 
 /// The page.
@@ -103,28 +129,7 @@ is read-only, unknown, beyond its table, or written with other byte enables is r
 ",
     );
     let o = &mut out;
-    for register in REGISTERS {
-        let access = match register.access {
-            Access::ReadOnly => "read",
-            Access::ReadWrite => "read, write",
-            Access::WriteOnly => "write",
-        };
-        let reset = match register.reset {
-            Reset::Value(value) => format!("{value:#x}"),
-            Reset::Build => "as built".to_owned(),
-        };
-        let bits = match register.mask {
-            u32::MAX => "",
-            0xFFFF => " (16 bits)",
-            0xFF => " (8 bits)",
-            _ => "",
-        };
-        let _ = writeln!(
-            o,
-            "| {:#04x} | {}{bits} | {access} | {reset} | {} |",
-            register.offset, register.name, register.doc
-        );
-    }
+    register_rows(o, REGISTERS);
     o.push_str(
         "
 ## Windows

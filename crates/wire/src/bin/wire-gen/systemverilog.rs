@@ -4,7 +4,9 @@
 use std::fmt::Write;
 
 use wire::layout::{Field, Layout, Show};
-use wire::registers::{Access, BAR0_ADDR_W, ID_VALUE, REGISTERS, Reset, VERSION_VALUE, WINDOWS};
+use wire::registers::{
+    Access, BAR0_ADDR_W, ID_VALUE, REGISTERS, Register, Reset, VERSION_VALUE, WINDOWS,
+};
 use wire::tables::{
     EVENT_ENTRY, PAGE_MAP_ENTRY, PC_ID_ENTRY, REGION_ENTRY, SESSION_ENTRY, SESSION_STATUS,
 };
@@ -13,17 +15,17 @@ use wire::{NetCounter, PcieCounter};
 const COLUMNS: usize = 100;
 
 /// A section heading: a comment filled up to a fixed column.
-fn section(out: &mut String, title: &str) {
+pub(crate) fn section(out: &mut String, title: &str) {
     let line = format!("  // ---- {title} ");
     let _ = writeln!(out, "\n{line:-<98}");
 }
 
-fn integer(out: &mut String, name: &str, value: usize) {
+pub(crate) fn integer(out: &mut String, name: &str, value: usize) {
     let _ = writeln!(out, "  localparam int unsigned {name} = {value};");
 }
 
 /// One `logic` declaration per field, names and comments in columns.
-fn packed(out: &mut String, layout: &Layout) {
+pub(crate) fn packed(out: &mut String, layout: &Layout) {
     let range = |field: &Field| match field.bits {
         1 => String::new(),
         bits => format!("[{}:0]", bits - 1),
@@ -64,7 +66,11 @@ fn packed(out: &mut String, layout: &Layout) {
     let _ = writeln!(out, "  }} {};\n", layout.name);
 }
 
-fn counters<'a>(out: &mut String, enumeration: &str, names: impl Iterator<Item = &'a str>) {
+pub(crate) fn counters<'a>(
+    out: &mut String,
+    enumeration: &str,
+    names: impl Iterator<Item = &'a str>,
+) {
     let names: Vec<String> = names.map(str::to_uppercase).collect();
     let (count, width) = (
         names.len(),
@@ -81,6 +87,37 @@ fn counters<'a>(out: &mut String, enumeration: &str, names: impl Iterator<Item =
         &format!("{}_COUNTERS", enumeration.to_uppercase()),
         count,
     );
+}
+
+/// One address constant per register.
+pub(crate) fn registers(out: &mut String, registers: &[Register]) {
+    let last = BAR0_ADDR_W - 1;
+    for register in registers {
+        let _ = writeln!(
+            out,
+            "  localparam logic [{last}:0] REG_{} = {BAR0_ADDR_W}'h{:06X};",
+            register.name, register.offset
+        );
+    }
+}
+
+/// What registers that can be written hold after reset, and their bits.
+pub(crate) fn resets(out: &mut String, registers: &[Register]) {
+    out.push_str("\n  // What registers hold after reset, and the bits that exist.\n");
+    for register in registers.iter().filter(|r| r.access == Access::ReadWrite) {
+        if let Reset::Value(value) = register.reset {
+            let _ = writeln!(
+                out,
+                "  localparam logic [31:0] {}_RESET = 32'h{value:08X};",
+                register.name
+            );
+        }
+        let _ = writeln!(
+            out,
+            "  localparam logic [31:0] {}_MASK = 32'h{:08X};",
+            register.name, register.mask
+        );
+    }
 }
 
 /// The package.
@@ -215,13 +252,7 @@ package wire_pkg;
     section(o, "BAR 0");
     integer(o, "BAR0_ADDR_W", BAR0_ADDR_W as usize);
     let last = BAR0_ADDR_W - 1;
-    for register in REGISTERS {
-        let _ = writeln!(
-            o,
-            "  localparam logic [{last}:0] REG_{} = {BAR0_ADDR_W}'h{:06X};",
-            register.name, register.offset
-        );
-    }
+    registers(o, REGISTERS);
     for window in WINDOWS {
         let _ = writeln!(
             o,
@@ -237,21 +268,7 @@ package wire_pkg;
         o,
         "  localparam logic [31:0] VERSION_VALUE = 32'h{VERSION_VALUE:08X};"
     );
-    o.push_str("\n  // What registers hold after reset, and the bits that exist.\n");
-    for register in REGISTERS.iter().filter(|r| r.access == Access::ReadWrite) {
-        if let Reset::Value(value) = register.reset {
-            let _ = writeln!(
-                o,
-                "  localparam logic [31:0] {}_RESET = 32'h{value:08X};",
-                register.name
-            );
-        }
-        let _ = writeln!(
-            o,
-            "  localparam logic [31:0] {}_MASK = 32'h{:08X};",
-            register.name, register.mask
-        );
-    }
+    resets(o, REGISTERS);
 
     section(o, "Counters: index in their window, PCIe side");
     counters(o, "pcie", PcieCounter::ALL.iter().map(|c| c.name()));

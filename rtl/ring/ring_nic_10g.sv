@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptor-ring NIC for 10G Ethernet: engine and MAC, with the pins of ipnuma_nic_10g.
+//
+// Latency   : as in ring_nic, and the MAC's.
+// Clock     : clk_pcie_i 250 MHz, clk_net_i 156.25 MHz, asynchronous to each other.
+// Handshake : TLP streams valid/ready; s_tlp_tuser_i is the BAR hit (0 registers, else none).
+//             With both busy outputs low, no input valid and 32 cycles of the slower clock gone,
+//             the clocks may stop: only now_us_i can then change anything.
+// Drops     : every TLP and frame that is dropped is counted.
+// Source    : dissertation section 3.2.2, figure 3.5; docs/ring-nic.md.
+module ring_nic_10g #(
+  /// Packets that can be on their way from memory to the wire; a power of two from 4 to 16.
+  parameter int unsigned Slots = 8,
+  /// Longest frame without FCS, bytes; 9014 at most.
+  parameter int unsigned MaxBytes = 1514,
+  /// Words of 8 bytes of the receive buffer; a power of two.
+  parameter int unsigned RxWords = 2048,
+  /// DMA reads in flight; a power of two, 8 at most.
+  parameter int unsigned ReadTags = 8
+) (
+  input  logic        clk_pcie_i,
+  input  logic        rst_pcie_i,
+  input  logic        clk_net_i,
+  input  logic        rst_net_i,
+  input  logic [15:0] completer_id_i,
+  /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
+  input  logic [31:0] now_us_i,
+  /// The PHY has a link; asynchronous.
+  input  logic        link_up_i,
+  input  logic [63:0] s_tlp_tdata_i,
+  input  logic [ 7:0] s_tlp_tkeep_i,
+  input  logic        s_tlp_tvalid_i,
+  input  logic        s_tlp_tlast_i,
+  input  logic [ 2:0] s_tlp_tuser_i,
+  output logic        s_tlp_tready_o,
+  output logic [63:0] m_tlp_tdata_o,
+  output logic [ 7:0] m_tlp_tkeep_o,
+  output logic        m_tlp_tvalid_o,
+  output logic        m_tlp_tlast_o,
+  input  logic        m_tlp_tready_i,
+  output logic [63:0] xgmii_txd_o,
+  output logic [ 7:0] xgmii_txc_o,
+  input  logic [63:0] xgmii_rxd_i,
+  input  logic [ 7:0] xgmii_rxc_i,
+  output logic        busy_pcie_o,
+  output logic        busy_net_o
+);
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) s_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) m_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) rx ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) tx ();
+
+  eth_pkg::rx_stat_t rx_stat;
+  eth_pkg::tx_stat_t tx_stat;
+  logic start, ready_start, busy_nic_net, busy_rx, busy_tx;
+
+  assign s_tlp.tdata    = s_tlp_tdata_i;
+  assign s_tlp.tkeep    = s_tlp_tkeep_i;
+  assign s_tlp.tvalid   = s_tlp_tvalid_i;
+  assign s_tlp.tlast    = s_tlp_tlast_i;
+  assign s_tlp.tuser    = s_tlp_tuser_i;
+  assign s_tlp_tready_o = s_tlp.tready;
+
+  assign m_tlp_tdata_o  = m_tlp.tdata;
+  assign m_tlp_tkeep_o  = m_tlp.tkeep;
+  assign m_tlp_tvalid_o = m_tlp.tvalid;
+  assign m_tlp_tlast_o  = m_tlp.tlast;
+  assign m_tlp.tready   = m_tlp_tready_i;
+
+  ring_nic #(
+    .Slots   (Slots),
+    .MaxBytes(MaxBytes),
+    .RxWords (RxWords),
+    .ReadTags(ReadTags)
+  ) u_nic (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .completer_id_i,
+    .now_us_i,
+    .link_up_i,
+    .s_tlp,
+    .m_tlp,
+    .s_eth        (rx),
+    .rx_stat_i    (rx_stat),
+    .start_o      (start),
+    .ready_start_i(ready_start),
+    .m_eth        (tx),
+    .tx_stat_i    (tx_stat),
+    .busy_pcie_o,
+    .busy_net_o   (busy_nic_net)
+  );
+
+  xgmii_rx #(
+    .MaxFrame(MaxBytes + 4)
+  ) u_rx (
+    .clk_i (clk_net_i),
+    .rst_i (rst_net_i),
+    .xgmii_rxd_i,
+    .xgmii_rxc_i,
+    .m_axis(rx),
+    .stat_o(rx_stat),
+    .busy_o(busy_rx)
+  );
+
+  xgmii_tx u_tx (
+    .clk_i        (clk_net_i),
+    .rst_i        (rst_net_i),
+    .start_i      (start),
+    .ready_start_o(ready_start),
+    .s_axis       (tx),
+    .xgmii_txd_o,
+    .xgmii_txc_o,
+    .stat_o       (tx_stat),
+    .busy_o       (busy_tx)
+  );
+
+  assign busy_net_o = busy_nic_net || busy_rx || busy_tx;
+
+  logic unused;
+  assign unused = ^m_tlp.tuser;
+endmodule
