@@ -2,7 +2,7 @@
 //! The one calendar, and what may pass between components.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use ipnuma_rtl::NetWord;
 
@@ -40,6 +40,8 @@ pub enum Message {
         /// The packet whose frame ends in this word.
         packet: Option<PacketId>,
     },
+    /// A whole frame without its FCS, between a guest and a network card without RTL.
+    Frame(Vec<u8>),
     /// Of a component to itself: the CPU goes on.
     Wake,
     /// Of a switch to itself: its host side looks at its timers. Nobody waits for this.
@@ -53,7 +55,7 @@ impl Message {
     /// does not depend on how events were put in.
     const fn class(&self) -> u8 {
         match self {
-            Self::Tlp(_) | Self::Credits(_) | Self::Word { .. } => 0,
+            Self::Tlp(_) | Self::Credits(_) | Self::Word { .. } | Self::Frame(_) => 0,
             Self::Wake | Self::Tick => 1,
             Self::Edge => 2,
         }
@@ -122,9 +124,30 @@ pub struct Calendar {
     waiting: usize,
     ticks: usize,
     edges: usize,
+    /// Times of all events for components whose horizon is asked for, with how many there are.
+    watched: BTreeMap<ComponentId, BTreeMap<Picoseconds, usize>>,
 }
 
 impl Calendar {
+    /// Keeps what [`Calendar::horizon`] needs for a component; to be called before anything is sent to it.
+    pub fn watch(&mut self, component: ComponentId) {
+        self.watched.entry(component).or_default();
+    }
+
+    /// The time before which nothing reaches a watched component, if everything else takes `least` to reach it: the
+    /// next event for it, or what the next event of all could send it.
+    pub fn horizon(&self, component: ComponentId, least: Picoseconds) -> Picoseconds {
+        let own = self
+            .watched
+            .get(&component)
+            .expect("the component is watched")
+            .first_key_value()
+            .map(|(time, _)| *time);
+        let any = self.heap.peek().map(|event| event.time + least);
+        let never = Picoseconds(u64::MAX);
+        own.unwrap_or(never).min(any.unwrap_or(never))
+    }
+
     /// Enters what a component wants to send at `now`.
     pub fn post(&mut self, now: Picoseconds, from: ComponentId, outbox: &mut Outbox) {
         for (time, to, message) in outbox.messages.drain(..) {
@@ -139,6 +162,9 @@ impl Calendar {
                 self.sequences.resize(index + 1, 0);
             }
             let class = message.class();
+            if let Some(times) = self.watched.get_mut(&to) {
+                *times.entry(time).or_default() += 1;
+            }
             *self.count(&message) += 1;
             // Edges have an order of their own: skipping them must not renumber messages.
             let sequence = if matches!(message, Message::Edge) {
@@ -171,6 +197,15 @@ impl Calendar {
     pub fn take(&mut self) -> Option<Event> {
         let event = self.heap.pop()?;
         *self.count(&event.message) -= 1;
+        if let Some(times) = self.watched.get_mut(&event.to)
+            && let Some(mut count) = times.first_entry()
+        {
+            // Events come in the order of their times, so it is the first.
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         Some(event)
     }
 

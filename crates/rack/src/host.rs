@@ -4,36 +4,29 @@
 //! A program is an `async fn` over a [`HostApi`]. It runs in no time until it asks for something that takes time.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use wire::tlp::{Completion, CompletionStatus, MemRequest, TlpHeader, TlpView, byte_enables};
+use wire::tlp::{Completion, CompletionStatus};
 
 use crate::calendar::{ComponentId, Message, Outbox, Tlp};
 use crate::error::Error;
 use crate::memory::Memory;
-use crate::pcie::{Lanes, RECEIVE_CREDITS};
 use crate::platform::HostTiming;
-use crate::record::{PacketId, Point, Recorder};
+use crate::record::{PacketId, Recorder};
+use crate::root::{FromNic, RootComplex};
 use crate::time::Picoseconds;
 
-/// Where BAR 0 is in every host's address space.
-pub const BAR0: u64 = 0xF000_0000;
+pub use crate::root::{BAR0, BAR2, LINE_BYTES};
+
 const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
-/// Where BAR 2, the pages, is in every host's address space.
-pub const BAR2: u64 = 0x8000_0000;
 const BAR2_BYTES: u64 = 1 << wire::registers::BAR2_ADDR_W;
-/// Bytes of a write-combining buffer and of a cache line.
-pub const LINE_BYTES: usize = 64;
 /// Stores that the root complex holds back for want of credits before the core stalls.
 const STORE_QUEUE: usize = 16;
-/// Largest completion that the root complex sends.
-const COMPLETION_BYTES: usize = 128;
-/// The root complex's own number.
-const ROOT_ID: u16 = 0;
 
 /// Is told of every DMA write: when it is in memory, where, and what.
 pub type Watcher = Box<dyn FnMut(Picoseconds, u64, &[u8])>;
@@ -191,13 +184,6 @@ enum Waiting {
     },
 }
 
-/// Completions of a DMA read that the root complex will send.
-#[derive(Debug)]
-struct PendingRead {
-    due: Picoseconds,
-    request: MemRequest,
-}
-
 #[derive(Debug)]
 struct CombiningBuffer {
     line: u64,
@@ -212,19 +198,13 @@ pub struct Host {
     id: ComponentId,
     /// Its name in the topology.
     pub name: String,
-    nic: ComponentId,
-    timing: HostTiming,
+    root: RootComplex,
     memory: Memory,
     port: Rc<RefCell<Port>>,
     program: Option<Program>,
     waiting: Waiting,
-    down: Lanes,
-    credits: u32,
-    queue: VecDeque<Tlp>,
     buffer: CombiningBuffer,
     next_store: Picoseconds,
-    next_tag: u8,
-    reads: VecDeque<PendingRead>,
     /// DMA writes that nobody has polled for yet: the last packet for each line.
     landed: BTreeMap<u64, PacketId>,
     watcher: Option<Watcher>,
@@ -238,15 +218,11 @@ impl Host {
         Self {
             id,
             name,
-            nic,
-            timing,
+            root: RootComplex::new(id, nic, timing),
             memory: Memory::default(),
             port: Rc::default(),
             program: None,
             waiting: Waiting::Nothing,
-            down: Lanes::new(timing.link, timing.down),
-            credits: RECEIVE_CREDITS,
-            queue: VecDeque::new(),
             buffer: CombiningBuffer {
                 line: 0,
                 data: [0; LINE_BYTES],
@@ -254,8 +230,6 @@ impl Host {
                 since: Picoseconds::ZERO,
             },
             next_store: Picoseconds::ZERO,
-            next_tag: 0,
-            reads: VecDeque::new(),
             landed: BTreeMap::new(),
             watcher: None,
             failure: None,
@@ -314,8 +288,7 @@ impl Host {
         match message {
             Message::Wake => self.wake(now, out, record),
             Message::Credits(count) => {
-                self.credits += count;
-                self.drain(now, out, record);
+                self.root.credits(now, count, out, record);
                 if let Waiting::Credits(_) = self.waiting {
                     let Waiting::Credits(request) =
                         std::mem::replace(&mut self.waiting, Waiting::Nothing)
@@ -326,8 +299,8 @@ impl Host {
                     self.step(now, out, record);
                 }
             }
-            Message::Tlp(tlp) => self.take_tlp(now, tlp, out, record),
-            Message::Word { .. } | Message::Tick | Message::Edge => {
+            Message::Tlp(tlp) => self.take_tlp(now, &tlp, out, record),
+            Message::Word { .. } | Message::Frame(_) | Message::Tick | Message::Edge => {
                 unreachable!("a host is sent TLPs, credits and wake-ups only")
             }
         }
@@ -342,10 +315,12 @@ impl Host {
     }
 
     fn wake(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
-        while self.reads.front().is_some_and(|read| read.due <= now) {
-            let read = self.reads.pop_front().expect("looked at above");
-            self.complete(now, &read.request, out, record);
-        }
+        let memory = &self.memory;
+        let read = |address: u64, bytes: &mut [u8]| {
+            memory.read(address, bytes);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = self.root.answer_reads(now, read, out, record);
         match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
             Waiting::Nothing => self.step(now, out, record),
             Waiting::Retry(request) if self.next_store <= now => {
@@ -421,7 +396,7 @@ impl Host {
             self.waiting = Waiting::Retry(request);
             return;
         }
-        if is_store && self.queue.len() >= STORE_QUEUE {
+        if is_store && self.root.waiting() >= STORE_QUEUE {
             self.waiting = Waiting::Credits(request);
             return;
         }
@@ -429,12 +404,12 @@ impl Host {
             Request::Store { address, data } => {
                 self.flush(now, out, record);
                 self.send_store(now, now, address, &data, out, record);
-                self.next_store = now + self.timing.store_interval;
+                self.next_store = now + self.root.timing.store_interval;
                 self.answer(Vec::new());
             }
             Request::StoreCombined { address, data } => {
                 self.combine(now, address, &data, out, record);
-                self.next_store = now + self.timing.combined_store;
+                self.next_store = now + self.root.timing.combined_store;
                 self.answer(Vec::new());
             }
             Request::Fence => {
@@ -490,7 +465,7 @@ impl Host {
         if data == *old {
             return false;
         }
-        let period = self.timing.poll_period;
+        let period = self.root.timing.poll_period;
         let look = if period.0 == 0 {
             now
         } else {
@@ -532,40 +507,11 @@ impl Host {
             self.failure = Some(format!("a store to {address:#x}, where no BAR is"));
             return;
         };
-        let length = (data.len() / 4) as u16;
-        let (first_be, last_be) = byte_enables(length, 0, 0);
-        let header = TlpHeader::MemWrite(MemRequest {
-            length,
-            requester_id: ROOT_ID,
-            first_be,
-            last_be,
-            address,
-            ..MemRequest::default()
-        });
-        match header.emit(data) {
-            Ok(bytes) => {
-                let traced = bar == 2 && record.tracing;
-                let packet = traced.then(|| record.issue(issued, self.id, data));
-                record.access(self.id, |count| count.cpu_write += 1);
-                self.queue.push_back(Tlp { bytes, bar, packet });
-                self.drain(now, out, record);
-            }
-            Err(error) => self.failure = Some(format!("a store to {address:#x}: {error}")),
-        }
-    }
-
-    /// Sends what credits permit.
-    fn drain(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {
-        while self.credits > 0 {
-            let Some(tlp) = self.queue.pop_front() else {
-                return;
-            };
-            self.credits -= 1;
-            if let Some(id) = tlp.packet {
-                record.pass(id, Point::Left, now);
-            }
-            let arrival = self.down.send(now, now, tlp.bytes.len());
-            out.send(arrival, self.nic, Message::Tlp(tlp));
+        let sent = self
+            .root
+            .store(now, issued, bar, address, data, out, record);
+        if let Err(reason) = sent {
+            self.failure = Some(reason);
         }
     }
 
@@ -632,56 +578,22 @@ impl Host {
             self.failure = Some(format!("a load from {address:#x}, where no BAR is"));
             return;
         };
-        if self.timing.load.is_none() {
-            self.failure =
-                Some("a load, but the platform does not publish their latency".to_owned());
-            return;
-        }
-        let length = (bytes / 4) as u16;
-        let (first_be, last_be) = byte_enables(length, 0, 0);
-        let tag = self.next_tag;
-        self.next_tag = self.next_tag.wrapping_add(1);
-        let header = TlpHeader::MemRead(MemRequest {
-            length,
-            requester_id: ROOT_ID,
-            tag,
-            first_be,
-            last_be,
-            address,
-            ..MemRequest::default()
-        });
-        match header.emit(&[]) {
-            Ok(bytes_out) => {
-                record.access(self.id, |count| count.cpu_read += 1);
-                self.queue.push_back(Tlp {
-                    bytes: bytes_out,
-                    bar,
-                    packet: None,
-                });
-                self.drain(now, out, record);
+        match self.root.load(now, bar, address, bytes, out, record) {
+            Ok(tag) => {
                 self.waiting = Waiting::Completion {
                     tag,
                     bytes,
                     data: Vec::new(),
                 };
             }
-            Err(error) => self.failure = Some(format!("a load from {address:#x}: {error}")),
+            Err(reason) => self.failure = Some(reason),
         }
     }
 
     /// A TLP from the NIC is at the root complex, and a write in memory.
-    fn take_tlp(&mut self, now: Picoseconds, tlp: Tlp, out: &mut Outbox, record: &mut Recorder) {
-        let header = TlpView::new(&tlp.bytes).and_then(|view| Ok((view.header()?, view.data())));
-        let (header, data) = match header {
-            Ok(parts) => parts,
-            Err(error) => {
-                self.failure = Some(format!("the NIC sent a bad TLP: {error}"));
-                return;
-            }
-        };
-        match header {
-            TlpHeader::MemWrite(request) => {
-                record.access(self.id, |count| count.dma_write += 1);
+    fn take_tlp(&mut self, now: Picoseconds, tlp: &Tlp, out: &mut Outbox, record: &mut Recorder) {
+        match self.root.take(now, tlp, out, record) {
+            Ok(FromNic::Write(request, data)) => {
                 let (first_be, last_be) = (request.first_be, request.last_be);
                 self.memory
                     .write_enabled(request.address, data, first_be, last_be);
@@ -689,20 +601,17 @@ impl Host {
                     watcher(now, request.address, data);
                 }
                 if let Some(id) = tlp.packet {
-                    record.pass(id, Point::Visible, now);
                     self.land(request.address / LINE_BYTES as u64, id, record);
                 }
                 if self.look(now, out, record) {
                     self.step(now, out, record);
                 }
             }
-            TlpHeader::MemRead(request) => {
-                record.access(self.id, |count| count.dma_read += 1);
-                let due = now + self.timing.dma_read;
-                self.reads.push_back(PendingRead { due, request });
-                out.send(due, self.id, Message::Wake);
+            Ok(FromNic::Read) => {}
+            Ok(FromNic::Completion(completion, data)) => {
+                self.completed(now, &completion, data, out);
             }
-            TlpHeader::Completion(completion) => self.completed(now, &completion, data, out),
+            Err(reason) => self.failure = Some(reason),
         }
     }
 
@@ -716,45 +625,6 @@ impl Host {
         } else if let Some(older) = self.landed.insert(line, id) {
             record.forget(older);
         }
-    }
-
-    fn complete(
-        &mut self,
-        now: Picoseconds,
-        request: &MemRequest,
-        out: &mut Outbox,
-        record: &mut Recorder,
-    ) {
-        let mut data = vec![0; 4 * usize::from(request.length)];
-        self.memory.read(request.address, &mut data);
-        let mut left = request.byte_count();
-        let mut lower = request.lower_address();
-        for chunk in data.chunks(COMPLETION_BYTES) {
-            let header = TlpHeader::Completion(Completion {
-                tc: request.tc,
-                attr: request.attr,
-                ep: false,
-                length: (chunk.len() / 4) as u16,
-                completer_id: ROOT_ID,
-                status: CompletionStatus::Successful,
-                byte_count: left,
-                requester_id: request.requester_id,
-                tag: request.tag,
-                lower_address: lower,
-            });
-            let carried = chunk.len() as u16 - u16::from(lower & 3);
-            left = left.saturating_sub(carried);
-            lower = 0;
-            let bytes = header
-                .emit(chunk)
-                .expect("a completion of at most 128 bytes has a TLP");
-            self.queue.push_back(Tlp {
-                bytes,
-                bar: 7,
-                packet: None,
-            });
-        }
-        self.drain(now, out, record);
     }
 
     fn completed(
@@ -789,7 +659,7 @@ impl Host {
         }
         if so_far.len() >= *bytes {
             let answer = std::mem::take(so_far);
-            let due = now + self.timing.load.unwrap_or_default();
+            let due = now + self.root.timing.load.unwrap_or_default();
             self.port.borrow_mut().now = due;
             self.waiting = Waiting::Time(answer);
             out.send(due, self.id, Message::Wake);

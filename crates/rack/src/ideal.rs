@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The switch to compare with: it forwards IPv4 as the RTL does, as fast, and its outputs have queues without end, first
-//! come first served. Nothing is lost in it and nothing has to be paced for it. It has no host side and no counters.
+//! come first served. Nothing is lost in it and nothing has to be paced for it. It has no host side and no counters; it
+//! answers ARP for the addresses of its ports itself.
+//!
+//! With [`Latency::Stored`] it is a switch of another make, of which the latency is known and no more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -27,6 +30,13 @@ const COLUMN: usize = 4;
 /// Bytes that tell where a frame goes: to the end of the IPv4 destination.
 const HEAD_BYTES: usize = 34;
 
+/// Shortest frame without its FCS.
+const SHORTEST: usize = 60;
+/// An ARP request for IPv4 on Ethernet: from the type of the frame to the operation.
+const ARP_REQUEST: [u8; 10] = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
+/// The operation of the answer.
+const ARP_REPLY: u8 = 2;
+
 /// Where frames to an address leave.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
@@ -38,9 +48,51 @@ pub struct Way {
     pub next: u64,
 }
 
+/// When a frame may leave.
+#[derive(Clone, Debug)]
+pub enum Latency {
+    /// So many cycles after its start, whatever its length.
+    Cut(u64),
+    /// Not before it is in the switch whole, and so many cycles after its start: by bytes with FCS, the shortest first,
+    /// linear between them and constant beyond.
+    Stored(Vec<(usize, u64)>),
+}
+
+impl Latency {
+    /// Cycles for a frame.
+    fn cycles(&self, bytes: usize) -> u64 {
+        let points = match self {
+            Self::Cut(cycles) => return *cycles,
+            Self::Stored(points) => points,
+        };
+        let behind = points.iter().position(|(at, _)| *at >= bytes);
+        match behind {
+            None => points.last().map_or(0, |(_, cycles)| *cycles),
+            Some(0) => points[0].1,
+            Some(index) => {
+                let ((a, low), (b, high)) = (points[index - 1], points[index]);
+                let part = (bytes - a) as f64 / (b - a) as f64;
+                let cycles = low as f64 + part * (high as f64 - low as f64);
+                cycles.round() as u64
+            }
+        }
+    }
+}
+
+/// Address of a port: what it answers ARP for.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnAddress {
+    /// IPv4.
+    pub ip: Ipv4Addr,
+    /// MAC.
+    pub mac: u64,
+}
+
 /// A frame in the switch, whole or not.
 #[derive(Debug, Default)]
 struct Inside {
+    /// When it began to arrive, in columns.
+    began: u64,
     /// When its start is to leave at the earliest, in columns.
     due: u64,
     /// As received, from the destination address on.
@@ -101,8 +153,9 @@ struct Output {
 /// The switch.
 pub struct IdealSwitch<const N: usize> {
     speed: NetSpeed,
-    latency: u64,
+    latency: Latency,
     ways: BTreeMap<Ipv4Addr, Way>,
+    own: BTreeMap<usize, OwnAddress>,
     inputs: SwitchInputs<N>,
     outputs: SwitchOutputs<N>,
     arriving: [Option<Arriving>; N],
@@ -122,13 +175,14 @@ const fn columns(speed: NetSpeed) -> u64 {
 }
 
 impl<const N: usize> IdealSwitch<N> {
-    /// A switch that takes `latency` cycles from the start of a frame in to its start out.
-    pub fn new(speed: NetSpeed, latency: u64, ways: BTreeMap<Ipv4Addr, Way>) -> Self {
+    /// A switch with this latency from the start of a frame in to its start out.
+    pub fn new(speed: NetSpeed, latency: Latency, ways: BTreeMap<Ipv4Addr, Way>) -> Self {
         let net = [speed.idle(); N];
         Self {
             speed,
             latency,
             ways,
+            own: BTreeMap::new(),
             inputs: SwitchInputs {
                 rst: false,
                 net,
@@ -154,14 +208,28 @@ impl<const N: usize> IdealSwitch<N> {
         }
     }
 
-    fn begin(&mut self, port: usize, column: u64, preamble: usize) {
+    /// Gives ports addresses for which they answer ARP.
+    pub fn answer_for(&mut self, own: BTreeMap<usize, OwnAddress>) {
+        self.own = own;
+    }
+
+    fn insert(&mut self, inside: Inside) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let inside = Inside {
-            due: column + self.latency * columns(self.speed),
-            ..Inside::default()
-        };
         self.frames.insert(id, inside);
+        id
+    }
+
+    fn begin(&mut self, port: usize, column: u64, preamble: usize) {
+        let due = match self.latency {
+            Latency::Cut(cycles) => column + cycles * columns(self.speed),
+            Latency::Stored(_) => u64::MAX,
+        };
+        let id = self.insert(Inside {
+            began: column,
+            due,
+            ..Inside::default()
+        });
         self.arriving[port] = Some(Arriving { id, preamble });
     }
 
@@ -208,15 +276,64 @@ impl<const N: usize> IdealSwitch<N> {
         };
         let frame = self.frames.get_mut(&arriving.id).expect("it has arrived");
         let Some(head) = frame.head else {
-            self.frames.remove(&arriving.id);
+            let frame = self.frames.remove(&arriving.id).expect("it has arrived");
+            if good {
+                self.answer_arp(port, &frame);
+            }
             return;
         };
         let (body, fcs) = frame.bytes.split_at(frame.bytes.len() - FCS_BYTES);
         let good = good && wire::fcs(body) == *fcs;
+        if matches!(self.latency, Latency::Stored(_)) {
+            if !good {
+                for port in &mut self.ports {
+                    port.queue.retain(|id| *id != arriving.id);
+                }
+                self.frames.remove(&arriving.id);
+                return;
+            }
+            let cycles = self.latency.cycles(frame.bytes.len());
+            frame.due = (frame.began + cycles * columns(self.speed)).max(self.column);
+        }
         let mut rewritten = body.to_vec();
         rewritten[..HEAD_BYTES].copy_from_slice(&head);
         let fcs = wire::fcs(&rewritten);
         frame.fcs = Some(if good { fcs } else { fcs.map(|byte| !byte) });
+    }
+
+    /// Answers a whole frame if it is an ARP request for the address of its port.
+    fn answer_arp(&mut self, port: usize, frame: &Inside) {
+        let Some(own) = self.own.get(&port) else {
+            return;
+        };
+        let Some(end) = frame.bytes.len().checked_sub(FCS_BYTES) else {
+            return;
+        };
+        let (request, fcs) = frame.bytes.split_at(end);
+        let asked = request.get(12..22) == Some(&ARP_REQUEST)
+            && request.get(38..42) == Some(&own.ip.octets())
+            && wire::fcs(request) == *fcs;
+        if !asked {
+            return;
+        }
+        let mac = mac_bytes(own.mac);
+        let (asker_mac, asker_ip) = (&request[22..28], &request[28..32]);
+        let mut bytes = [asker_mac, &mac[..], &ARP_REQUEST].concat();
+        bytes[21] = ARP_REPLY;
+        bytes.extend([&mac[..], &own.ip.octets(), asker_mac, asker_ip].concat());
+        bytes.resize(SHORTEST, 0);
+        let head = bytes[..HEAD_BYTES].try_into().expect("it is longer");
+        let fcs = wire::fcs(&bytes);
+        bytes.extend(fcs);
+        let cycles = self.latency.cycles(bytes.len());
+        let id = self.insert(Inside {
+            began: frame.began,
+            due: (frame.began + cycles * columns(self.speed)).max(self.column),
+            bytes,
+            head: Some(head),
+            fcs: Some(fcs),
+        });
+        self.ports[port].queue.push_back(id);
     }
 
     fn receive(&mut self, port: usize) {
@@ -386,7 +503,8 @@ mod tests {
             own: 0x0A0B,
             next: 0x0C0D,
         };
-        let mut switch = IdealSwitch::<4>::new(speed, 50, BTreeMap::from([(TO, way)]));
+        let mut switch =
+            IdealSwitch::<4>::new(speed, Latency::Cut(50), BTreeMap::from([(TO, way)]));
         let mut lines: Vec<VecDeque<NetWord>> = (0..senders)
             .map(|sender| {
                 let each = (0..frames).map(|_| words(speed, &frame(sender as u8, data)));

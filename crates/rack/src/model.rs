@@ -75,6 +75,17 @@ pub trait Hardware {
     /// A switch.
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, crate::Error>;
 
+    /// A conventional NIC, with rings of descriptors, under the pins of the IP-NUMA NIC.
+    fn ring_nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, crate::Error> {
+        let rate = match speed {
+            NetSpeed::TenGig => "10g",
+            NetSpeed::OneGig => "1g",
+        };
+        Err(crate::Error::Config(format!(
+            "host.nic.kind: there is no ring NIC of {rate} in this hardware; use virtio or ipnuma"
+        )))
+    }
+
     /// A switch of 10G with more ports.
     fn wide_switch(&self) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
         Ok(Box::new(WideSwitch::wide()?))

@@ -181,7 +181,11 @@ impl NicPort {
                 first: Picoseconds::ZERO,
             }),
             Message::Word { word, packet, .. } => self.words.push_back((word, packet)),
-            Message::Credits(_) | Message::Wake | Message::Tick | Message::Edge => {
+            Message::Credits(_)
+            | Message::Frame(_)
+            | Message::Wake
+            | Message::Tick
+            | Message::Edge => {
                 unreachable!("a NIC is sent TLPs and words only")
             }
         }

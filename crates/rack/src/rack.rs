@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
+use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::faults::{FaultCounts, Faults, FaultyCable};
+use crate::guest::{GuestNode, GuestNodeSetup, GuestPort};
 use crate::host::Host;
 use crate::model::NicModel;
 use crate::nic::{Attachment, Effort, NicPort, NicSetup};
@@ -15,6 +17,7 @@ use crate::record::Recorder;
 use crate::switch::{Node, SwitchNode, SwitchSetup};
 use crate::time::Picoseconds;
 use crate::topology::End;
+use crate::wire_nic::WireNic;
 
 use ipnuma_rtl::NetSpeed;
 
@@ -23,7 +26,9 @@ const STUCK: Picoseconds = Picoseconds::from_us(20_000);
 
 enum Component {
     Host(Box<Host>),
+    Guest(Box<GuestNode>),
     Nic(Box<NicPort>),
+    Wire(Box<WireNic>),
     Switch(Box<dyn Node>),
     Cable(Box<FaultyCable>),
 }
@@ -54,6 +59,28 @@ pub struct HostSetup {
     pub phases: (Picoseconds, Picoseconds),
 }
 
+/// The NIC of a guest.
+pub enum GuestNic {
+    /// Frames to the cable, without RTL: line rate, and phase of its clock.
+    Wire(NetSpeed, Picoseconds),
+    /// Behind PCI Express: hardware, and phases of the PCIe clock and the network clock.
+    Pci(Box<dyn NicModel>, (Picoseconds, Picoseconds)),
+}
+
+/// A guest and its NIC, to be put into a rack.
+pub struct GuestSetup {
+    /// Name.
+    pub name: String,
+    /// Constants of the host.
+    pub timing: HostTiming,
+    /// What its code costs.
+    pub cpu: Cpu,
+    /// The guest, started.
+    pub port: Box<dyn GuestPort>,
+    /// Its NIC.
+    pub nic: GuestNic,
+}
+
 impl Rack {
     /// An empty rack; `skip_idle` lets idle NICs sleep.
     pub fn new(skip_idle: bool) -> Self {
@@ -82,17 +109,61 @@ impl Rack {
         self.components.push(Component::Host(Box::new(Host::new(
             host, setup.name, nic, timing,
         ))));
+        self.add_nic((host, nic), timing, setup.model, setup.phases)?;
+        self.hosts += 1;
+        Ok(number)
+    }
+
+    fn add_nic(
+        &mut self,
+        (host, nic): (ComponentId, ComponentId),
+        timing: HostTiming,
+        model: Box<dyn NicModel>,
+        phases: (Picoseconds, Picoseconds),
+    ) -> Result<(), Error> {
         let port = NicPort::new(NicSetup {
             id: nic,
             host,
-            model: setup.model,
-            phases: setup.phases,
+            model,
+            phases,
             up: Lanes::new(timing.link, timing.up),
             skip_idle: self.skip_idle,
             // Bus 1, device 0, function 0, as behind a root port.
             completer_id: 0x0100,
         })?;
         self.components.push(Component::Nic(Box::new(port)));
+        Ok(())
+    }
+
+    /// Adds a guest with its NIC as the next host; returns the host's number.
+    pub fn add_guest(&mut self, setup: GuestSetup) -> Result<usize, Error> {
+        let number = self.hosts;
+        assert_eq!(
+            self.components.len(),
+            2 * number,
+            "hosts come before switches"
+        );
+        let (host, nic) = Self::ids(number);
+        let timing = setup.timing;
+        let virtio = matches!(setup.nic, GuestNic::Wire(..));
+        let guest = GuestNode::new(GuestNodeSetup {
+            id: host,
+            name: setup.name,
+            nic,
+            timing,
+            // The driver of a virtio card is the kernel's own and charges nothing.
+            charge: virtio.then_some((setup.cpu.kernel_send_ns, setup.cpu.kernel_receive_ns)),
+            port: setup.port,
+        });
+        self.components.push(Component::Guest(Box::new(guest)));
+        self.calendar.watch(host);
+        match setup.nic {
+            GuestNic::Wire(speed, phase) => {
+                let card = WireNic::new(nic, host, speed, phase, timing.up);
+                self.components.push(Component::Wire(Box::new(card)));
+            }
+            GuestNic::Pci(model, phases) => self.add_nic((host, nic), timing, model, phases)?,
+        }
         self.hosts += 1;
         Ok(number)
     }
@@ -122,7 +193,31 @@ impl Rack {
     pub fn host(&mut self, number: usize) -> &mut Host {
         match &mut self.components[2 * number] {
             Component::Host(host) => host,
-            _ => unreachable!("even components before the switches are hosts"),
+            _ => unreachable!("host {number} has a program of the rack, and is no guest"),
+        }
+    }
+
+    /// A guest.
+    pub fn guest(&mut self, number: usize) -> &mut GuestNode {
+        match &mut self.components[2 * number] {
+            Component::Guest(guest) => guest,
+            _ => unreachable!("host {number} is a guest"),
+        }
+    }
+
+    /// Whether a guest has ended.
+    pub fn guest_ended(&self, number: usize) -> bool {
+        match &self.components[2 * number] {
+            Component::Guest(guest) => guest.is_done(),
+            _ => false,
+        }
+    }
+
+    /// A guest's network card without RTL, if it has one.
+    pub fn wire_nic(&self, number: usize) -> Option<&WireNic> {
+        match &self.components[2 * number + 1] {
+            Component::Wire(card) => Some(card),
+            _ => None,
         }
     }
 
@@ -130,7 +225,7 @@ impl Rack {
     pub fn nic(&mut self, number: usize) -> &mut NicPort {
         match &mut self.components[2 * number + 1] {
             Component::Nic(nic) => nic,
-            _ => unreachable!("odd components before the switches are NICs"),
+            _ => unreachable!("host {number} has a NIC with hardware"),
         }
     }
 
@@ -192,7 +287,11 @@ impl Rack {
 
     fn attach(&mut self, from: End, attachment: Attachment) {
         match from {
-            End::Host(host) => self.nic(host).attach(attachment),
+            End::Host(host) => match &mut self.components[2 * host + 1] {
+                Component::Nic(nic) => nic.attach(attachment),
+                Component::Wire(card) => card.attach(attachment),
+                _ => unreachable!("odd components before the switches are NICs"),
+            },
             End::Switch(switch, port) => self.switch(switch).attach(port, attachment),
         }
     }
@@ -218,7 +317,10 @@ impl Rack {
         let mut sum = Effort::default();
         for component in &self.components {
             let effort = match component {
-                Component::Host(_) | Component::Cable(_) => continue,
+                Component::Host(_)
+                | Component::Guest(_)
+                | Component::Wire(_)
+                | Component::Cable(_) => continue,
                 Component::Nic(nic) => nic.effort,
                 Component::Switch(switch) => switch.effort(),
             };
@@ -235,12 +337,13 @@ impl Rack {
             match component {
                 // Its NIC is next.
                 Component::Host(host) => name.clone_from(&host.name),
+                Component::Guest(guest) => name.clone_from(&guest.name),
                 Component::Nic(nic) => nic.model().trace(&wave_file(path, &name))?,
                 Component::Switch(switch) => {
                     let file = wave_file(path, switch.name());
                     switch.trace(&file)?;
                 }
-                Component::Cable(_) => {}
+                Component::Wire(_) | Component::Cable(_) => {}
             }
         }
         Ok(())
@@ -250,7 +353,10 @@ impl Rack {
     pub fn trace_close(&mut self) {
         for component in &mut self.components {
             match component {
-                Component::Host(_) | Component::Cable(_) => {}
+                Component::Host(_)
+                | Component::Guest(_)
+                | Component::Wire(_)
+                | Component::Cable(_) => {}
                 Component::Nic(nic) => nic.model().trace_close(),
                 Component::Switch(switch) => switch.trace_close(),
             }
@@ -262,9 +368,10 @@ impl Rack {
         for index in 0..self.components.len() {
             match &mut self.components[index] {
                 Component::Host(host) => host.start(self.now, &mut self.outbox),
+                Component::Guest(guest) => guest.start(self.now, &mut self.outbox),
                 Component::Nic(nic) => nic.start(self.now, &mut self.outbox),
                 Component::Switch(switch) => switch.start(self.now, &mut self.outbox),
-                Component::Cable(_) => {}
+                Component::Wire(_) | Component::Cable(_) => {}
             }
             self.calendar
                 .post(self.now, ComponentId(index as u32), &mut self.outbox);
@@ -292,7 +399,8 @@ impl Rack {
     fn is_done(&self) -> bool {
         self.components.iter().all(|component| match component {
             Component::Host(host) => host.is_done(),
-            Component::Nic(_) | Component::Switch(_) | Component::Cable(_) => true,
+            Component::Guest(guest) => guest.is_done(),
+            _ => true,
         })
     }
 
@@ -302,7 +410,8 @@ impl Rack {
             .iter()
             .filter_map(|component| match component {
                 Component::Host(host) => host.describe(),
-                Component::Nic(_) | Component::Switch(_) | Component::Cable(_) => None,
+                Component::Guest(guest) => guest.describe(),
+                _ => None,
             })
             .collect();
         Error::Stuck {
@@ -321,6 +430,15 @@ impl Rack {
             Component::Host(host) => {
                 host.receive(self.now, event.message, out, &mut self.record)?
             }
+            Component::Guest(guest) => {
+                guest.receive(self.now, event.message, out, &mut self.record)?;
+                // What it has just sent itself counts for how far it may run.
+                self.calendar.post(self.now, event.to, out);
+                if guest.wants_to_run(self.now) {
+                    let horizon = self.calendar.horizon(event.to, guest.least_delay());
+                    guest.run(self.now, horizon, out, &mut self.record)?;
+                }
+            }
             Component::Nic(nic) => match event.message {
                 Message::Edge => nic.edge(self.now, out, &mut self.record)?,
                 message => nic.receive(self.now, message, out),
@@ -330,6 +448,7 @@ impl Rack {
                 Message::Tick => switch.tick(self.now, out),
                 message => switch.receive(self.now, message, out),
             },
+            Component::Wire(card) => card.receive(self.now, event.message, out, &mut self.record),
             Component::Cable(cable) => {
                 cable.receive(self.now, event.message, out, &mut self.record);
             }

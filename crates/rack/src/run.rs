@@ -14,22 +14,27 @@ use rand_chacha::ChaCha8Rng;
 use wire::registers::{PAGE_BYTES, REG_ACK_TICKS, REG_PACE};
 
 use crate::calendar::ComponentId;
+use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::faults::{FaultCounts, Faults};
+use crate::guests::Starter;
 use crate::host_port::HostSide;
-use crate::ideal::{IdealSwitch, Way};
+use crate::ideal::{IdealSwitch, Latency, OwnAddress, Way};
 use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel, WIDE_PORTS};
 use crate::nic::Effort;
 use crate::pingpong::{self, PingPong};
 use crate::platform::{HostTiming, Platform};
-use crate::rack::{HostSetup, Rack};
+use crate::rack::{GuestNic, GuestSetup, HostSetup, Rack};
 use crate::record::{Point, Recorder, Spread};
 use crate::setup::{Gateway, NicConfig, Pages, Peer, Region, Session, keys};
 use crate::stream::{self, Sender, Statistics, Stream};
 use crate::switch::SwitchSetup;
 use crate::tables;
 use crate::time::Picoseconds;
-use crate::topology::{End, Format, NicOptions, Pair, ProgramSpec, Rate, Topology};
+use crate::topology::{
+    CableSpec, End, Format, NicKind, NicOptions, Pair, ProgramSpec, Rate, SwitchLatency,
+    SwitchSpec, Topology,
+};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
@@ -68,6 +73,8 @@ pub struct Options {
     pub phases: Option<Vec<(Picoseconds, Picoseconds)>>,
     /// No host and no physical layer: the NICs alone, back to back.
     pub bare: bool,
+    /// Where guests have their directories; else one that is removed at the end.
+    pub directory: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -78,6 +85,7 @@ impl Default for Options {
             waves: None,
             phases: None,
             bare: false,
+            directory: None,
         }
     }
 }
@@ -242,6 +250,43 @@ fn delays(platform: &Platform, speed: NetSpeed, ends: [End; 2], metres: f64) -> 
 /// Draws the seeds of cables, apart from the clock phases, so that faults change nothing else.
 const CABLE_STREAM: u64 = 1;
 
+/// Plugs all cables in.
+pub(crate) fn lay_all_cables(rack: &mut Rack, topology: &Topology, platform: &Platform) {
+    let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
+    random.set_stream(CABLE_STREAM);
+    for cable in &topology.cable {
+        lay_cable(rack, topology, platform, cable, &mut random, false);
+    }
+}
+
+/// Plugs a cable in; returns its ends.
+fn lay_cable(
+    rack: &mut Rack,
+    topology: &Topology,
+    platform: &Platform,
+    cable: &CableSpec,
+    random: &mut ChaCha8Rng,
+    bare: bool,
+) -> [End; 2] {
+    let ends = topology.ends(cable).expect("the topology was checked");
+    let seeds = [random.random(), random.random()];
+    if bare {
+        rack.cable(ends, [Picoseconds(1); 2]);
+        return ends;
+    }
+    let speed = NetSpeed::from(match ends[0] {
+        End::Host(host) => topology.host[host].nic.rate,
+        End::Switch(switch, _) => topology.switch[switch].rate,
+    });
+    let delays = delays(platform, speed, ends, *cable.metres.as_ref());
+    if cable.faults.is_none() {
+        rack.cable(ends, delays);
+    } else {
+        rack.faulty_cable(ends, delays, speed, cable.faults, seeds);
+    }
+    ends
+}
+
 /// Plugs all cables in; returns the constants between the two hosts of the program.
 fn lay_cables(
     rack: &mut Rack,
@@ -266,28 +311,40 @@ fn lay_cables(
             .map(|(switch, _, output)| End::Switch(*switch, *output)),
     );
     for cable in &topology.cable {
-        let ends = topology.ends(cable).expect("the topology was checked");
-        let metres = *cable.metres.as_ref();
-        let seeds = [random.random(), random.random()];
+        let ends = lay_cable(rack, topology, platform, cable, &mut random, bare);
         if bare {
-            rack.cable(ends, [Picoseconds(1); 2]);
             continue;
         }
-        let speed = NetSpeed::from(match ends[0] {
-            End::Host(host) => topology.host[host].nic.rate,
-            End::Switch(switch, _) => topology.switch[switch].rate,
-        });
-        let delays = delays(platform, speed, ends, metres);
-        if cable.faults.is_none() {
-            rack.cable(ends, delays);
-        } else {
-            rack.faulty_cable(ends, delays, speed, cable.faults, seeds);
-        }
+        let metres = *cable.metres.as_ref();
         if on_path.iter().any(|end| ends.contains(end)) {
             constants.cable += platform.metres_delay(metres);
         }
     }
     Ok(constants)
+}
+
+/// The constants of a host, and the phases that are drawn for its clocks.
+fn host_timing(
+    topology: &Topology,
+    platform: &Platform,
+    options: &Options,
+    number: usize,
+    random: &mut ChaCha8Rng,
+) -> Result<(HostTiming, (Picoseconds, Picoseconds)), Error> {
+    let host = &topology.host[number];
+    let speed = NetSpeed::from(host.nic.rate);
+    let link = host.link.unwrap_or_else(|| platform.default_link(speed));
+    let timing = if options.bare {
+        HostTiming::none(link)
+    } else {
+        platform.host_timing(link)?
+    };
+    let drawn = (
+        Picoseconds(random.random_range(0..PCIE_PERIOD.0)),
+        Picoseconds(random.random_range(0..speed.net_period_ps())),
+    );
+    let given = options.phases.as_ref().and_then(|all| all.get(number));
+    Ok((timing, given.copied().unwrap_or(drawn)))
 }
 
 /// Adds all hosts and switches; returns the timing of the hosts.
@@ -301,35 +358,69 @@ fn furnish(
     let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
     let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
-        let speed = NetSpeed::from(host.nic.rate);
-        let link = host.link.unwrap_or_else(|| platform.default_link(speed));
-        let timing = if options.bare {
-            HostTiming::none(link)
-        } else {
-            platform.host_timing(link)?
-        };
+        let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
         timings.push(timing);
-        let drawn = (
-            Picoseconds(random.random_range(0..PCIE_PERIOD.0)),
-            Picoseconds(random.random_range(0..speed.net_period_ps())),
-        );
-        let given = options.phases.as_ref().and_then(|all| all.get(number));
         rack.add_host(HostSetup {
             name: host.name.as_ref().clone(),
             timing,
-            model: hardware.nic(speed)?,
-            phases: given.copied().unwrap_or(drawn),
+            model: hardware.nic(NetSpeed::from(host.nic.rate))?,
+            phases,
         })?;
     }
-    for number in 0..topology.switch.len() {
-        let speed = NetSpeed::from(topology.switch[number].rate);
+    add_switches(rack, topology, platform, hardware, &mut random)?;
+    Ok(timings)
+}
+
+/// Adds all guests and switches; returns the costs of the guests' CPUs.
+pub(crate) fn furnish_guests(
+    rack: &mut Rack,
+    topology: &Topology,
+    platform: &Platform,
+    options: &Options,
+    hardware: &dyn Hardware,
+    starter: &mut dyn Starter,
+) -> Result<Vec<Cpu>, Error> {
+    let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
+    let mut cpus = Vec::new();
+    for (number, host) in topology.host.iter().enumerate() {
+        let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
+        let cpu = Cpu::new(&host.cpu, &topology.cpu);
+        let speed = NetSpeed::from(host.nic.rate);
+        let nic = match host.nic.kind {
+            NicKind::Virtio => GuestNic::Wire(speed, phases.1),
+            NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
+            NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
+        };
+        rack.add_guest(GuestSetup {
+            name: host.name.as_ref().clone(),
+            timing,
+            cpu,
+            port: starter.start(topology, number, &cpu)?,
+            nic,
+        })?;
+        cpus.push(cpu);
+    }
+    add_switches(rack, topology, platform, hardware, &mut random)?;
+    Ok(cpus)
+}
+
+fn add_switches(
+    rack: &mut Rack,
+    topology: &Topology,
+    platform: &Platform,
+    hardware: &dyn Hardware,
+    random: &mut ChaCha8Rng,
+) -> Result<(), Error> {
+    let what = (topology, platform);
+    for (number, switch) in topology.switch.iter().enumerate() {
+        let speed = NetSpeed::from(switch.rate);
         let phase = Picoseconds(random.random_range(0..speed.net_period_ps()));
-        match *topology.switch[number].ports.as_ref() {
-            WIDE_PORTS => add_switch(rack, topology, number, phase, || hardware.wide_switch())?,
-            _ => add_switch(rack, topology, number, phase, || hardware.switch(speed))?,
+        match *switch.ports.as_ref() {
+            WIDE_PORTS => add_switch(rack, what, number, phase, || hardware.wide_switch())?,
+            _ => add_switch(rack, what, number, phase, || hardware.switch(speed))?,
         }
     }
-    Ok(timings)
+    Ok(())
 }
 
 /// Cycles of the RTL switches from the start of a frame in to its start out, at both rates: those of docs/fibnic.md less
@@ -341,22 +432,29 @@ const SWITCH_CYCLES_1G: u64 = 50;
 /// Adds a switch, in RTL or ideal.
 fn add_switch<const N: usize>(
     rack: &mut Rack,
-    topology: &Topology,
+    (topology, platform): (&Topology, &Platform),
     number: usize,
     phase: Picoseconds,
     hardware: impl FnOnce() -> Result<Box<dyn SwitchModel<N>>, Error>,
 ) -> Result<(), Error> {
     let spec = &topology.switch[number];
-    let model = if spec.ideal {
-        let speed = NetSpeed::from(spec.rate);
-        let cycles = match (spec.rate, N) {
+    let speed = NetSpeed::from(spec.rate);
+    let latency = match &spec.latency_ns {
+        Some(latency) => Some(other_latency(spec, latency.as_ref(), platform)?),
+        None if spec.ideal => Some(Latency::Cut(match (spec.rate, N) {
             (Rate::Ten, WIDE_PORTS) => SWITCH_CYCLES,
             (Rate::Ten, _) => SWITCH_CYCLES + VLAN_CYCLES,
             (Rate::One, _) => SWITCH_CYCLES_1G,
-        };
-        Box::new(IdealSwitch::new(speed, cycles, ways(topology, number)?))
-    } else {
-        hardware()?
+        })),
+        None => None,
+    };
+    let model = match latency {
+        Some(latency) => {
+            let mut switch = IdealSwitch::new(speed, latency, ways(topology, number)?);
+            switch.answer_for(own_addresses(topology, number));
+            Box::new(switch)
+        }
+        None => hardware()?,
     };
     rack.add_switch(SwitchSetup {
         name: spec.name.as_ref().clone(),
@@ -365,6 +463,56 @@ fn add_switch<const N: usize>(
         control: tables::control(topology, number)?,
     })?;
     Ok(())
+}
+
+/// Latency of a switch of another make. The one in the topology is from pins to pins with the physical layers, which the
+/// cables have here.
+fn other_latency(
+    spec: &SwitchSpec,
+    latency: &SwitchLatency,
+    platform: &Platform,
+) -> Result<Latency, Error> {
+    let speed = NetSpeed::from(spec.rate);
+    let phy = platform.switch_phy(speed).value().unwrap_or_default();
+    let period = speed.net_period_ps();
+    let name = spec.name.as_ref();
+    let cycles = |ns: f64| {
+        let inside = Picoseconds::from_ns_f64(ns).0.checked_sub(phy.0);
+        // One cycle is at the pins.
+        let cycles = inside.and_then(|inside| (inside / period).checked_sub(1));
+        cycles.ok_or_else(|| {
+            Error::Config(format!(
+                "switch `{name}`, latency_ns: {ns} ns are less than its physical layers take, {phy}"
+            ))
+        })
+    };
+    let points = latency.points().map_err(Error::Config)?;
+    let mut all = Vec::new();
+    for (bytes, ns) in points {
+        all.push((bytes, cycles(ns)?));
+    }
+    if spec.store_and_forward {
+        return Ok(Latency::Stored(all));
+    }
+    match all[..] {
+        [(_, cycles)] => Ok(Latency::Cut(cycles)),
+        _ => Err(Error::Config(format!(
+            "switch `{name}`, latency_ns: a switch that does not store frames cannot know their length; give one latency"
+        ))),
+    }
+}
+
+/// Addresses of a switch's ports.
+fn own_addresses(topology: &Topology, switch: usize) -> BTreeMap<usize, OwnAddress> {
+    let ports = topology.switch[switch].port.iter().map(|port| {
+        let number = *port.number.as_ref();
+        let own = OwnAddress {
+            ip: port.address.as_ref().address,
+            mac: tables::port_mac(switch, number),
+        };
+        (number, own)
+    });
+    ports.collect()
 }
 
 /// Where a switch sends frames to the hosts.
@@ -493,7 +641,7 @@ fn build(
 }
 
 /// The switches after a run.
-fn switch_reports(rack: &mut Rack, topology: &Topology) -> Vec<SwitchReport> {
+pub(crate) fn switch_reports(rack: &mut Rack, topology: &Topology) -> Vec<SwitchReport> {
     let mut switches = Vec::new();
     for (number, spec) in topology.switch.iter().enumerate() {
         switches.push(SwitchReport {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::address::{Interface, Subnet};
+use crate::cpu::CpuSpec;
 use crate::error::{Error, line_of, located};
 use crate::faults::Faults;
 use crate::host::LINE_BYTES;
@@ -41,22 +42,40 @@ impl From<Rate> for NetSpeed {
 }
 
 /// Packet format of stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The short form.
+    #[default]
     Compact,
     /// The whole TLP.
     Tlp,
+}
+
+/// What a NIC is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NicKind {
+    /// The IP-NUMA NIC in RTL.
+    #[default]
+    Ipnuma,
+    /// The conventional NIC in RTL, with rings of descriptors.
+    Ring,
+    /// No RTL: the frames of a guest go to the cable as they are.
+    Virtio,
 }
 
 /// A NIC.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicSpec {
+    /// What it is.
+    #[serde(default)]
+    pub kind: NicKind,
     /// Line rate.
     pub rate: Rate,
     /// Format of the stores that it sends.
+    #[serde(default)]
     pub format: Format,
     /// IPv4 address; 10.0.0.1 and up if absent. Netmask and gateway are those of the switch port at the other end of
     /// its cable.
@@ -76,16 +95,41 @@ const fn yes() -> bool {
     true
 }
 
+/// What the CPU of a host runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostKind {
+    /// A program of the rack itself.
+    #[default]
+    Native,
+    /// A whole Linux: User-Mode Linux on the rack's clock.
+    Uml,
+}
+
 /// A host with one NIC.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Name.
     pub name: Spanned<String>,
+    /// What its CPU runs.
+    #[serde(default)]
+    pub kind: HostKind,
     /// PCI Express link of the NIC; the platform's if absent.
     pub link: Option<LinkKind>,
     /// The NIC.
     pub nic: NicSpec,
+    /// Of a guest: the command for its shell. The guest ends with it.
+    pub command: Option<String>,
+    /// Of a guest: memory in MB.
+    #[serde(default = "guest_memory")]
+    pub memory_mb: u32,
+    /// Of a guest: how its kernel comes to know the MAC addresses of its neighbours.
+    #[serde(default)]
+    pub neighbours: Neighbours,
+    /// Of a guest: costs of its CPU that are not those of the rack.
+    #[serde(default)]
+    pub cpu: CpuSpec,
 }
 
 /// How a switch comes to know the MAC addresses of its neighbours.
@@ -97,6 +141,41 @@ pub enum Neighbours {
     Static,
     /// By ARP: an agent behind the host port asks, and holds the frame that needed the answer.
     Learn,
+}
+
+/// Latency of a switch: constant, or by the length of the frame (with FCS) and linear between the given ones.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum SwitchLatency {
+    /// The same for all.
+    Constant(f64),
+    /// Nanoseconds by bytes.
+    BySize(BTreeMap<String, f64>),
+}
+
+impl SwitchLatency {
+    /// Bytes and nanoseconds, the shortest frame first; the error is a sentence.
+    pub fn points(&self) -> Result<Vec<(usize, f64)>, String> {
+        let mut points = match self {
+            Self::Constant(ns) => vec![(0, *ns)],
+            Self::BySize(map) => {
+                let mut points = Vec::new();
+                for (bytes, ns) in map {
+                    let bytes: usize = bytes.parse().map_err(|_| {
+                        format!("`{bytes}` is no length; write bytes, as in {{ 64 = 4072 }}")
+                    })?;
+                    points.push((bytes, *ns));
+                }
+                points
+            }
+        };
+        points.sort_by_key(|(bytes, _)| *bytes);
+        match points.iter().find(|(_, ns)| !(0.0..=1e9).contains(ns)) {
+            Some((_, ns)) => Err(format!("{ns} is no latency; write 0 to 1000000000 ns")),
+            None if points.is_empty() => Err("no latency is given; write one".to_owned()),
+            None => Ok(points),
+        }
+    }
 }
 
 /// A port of a switch with its own subnet.
@@ -133,6 +212,11 @@ pub struct SwitchSpec {
     /// Not the RTL: a switch of the same latency whose outputs have queues without end, to compare with.
     #[serde(default)]
     pub ideal: bool,
+    /// Not the RTL: a switch with this latency, from the first bit in to the first bit out with its physical layers.
+    pub latency_ns: Option<Spanned<SwitchLatency>>,
+    /// Of a switch with `latency_ns`: whether a frame must be in it whole before it leaves.
+    #[serde(default = "yes")]
+    pub store_and_forward: bool,
     /// How it knows its neighbours.
     #[serde(default)]
     pub neighbours: Neighbours,
@@ -200,8 +284,23 @@ pub enum ProgramSpec {
         /// Gigabits of data a second that each sender offers; as fast as the bus lets it if absent.
         rate_gbps: Option<f64>,
     },
+    /// The guests' own commands; it ends when those of `until` have ended.
+    Uml {
+        /// The guests whose end is waited for; all that have a command if empty.
+        #[serde(default)]
+        until: Vec<String>,
+        /// Simulated seconds after which it has failed.
+        #[serde(default = "minute")]
+        limit_s: f64,
+    },
 }
 
+const fn guest_memory() -> u32 {
+    128
+}
+const fn minute() -> f64 {
+    60.0
+}
 fn four_ports() -> Spanned<usize> {
     unplaced(PORTS)
 }
@@ -235,6 +334,9 @@ pub struct Topology {
     /// Cables.
     #[serde(default)]
     pub cable: Vec<CableSpec>,
+    /// Costs of the guests' CPUs that are not the published ones.
+    #[serde(default)]
+    pub cpu: CpuSpec,
     /// Registers of every NIC that are not to have their reset values, by name, such as `WINDOW`.
     #[serde(default)]
     pub register: BTreeMap<String, u32>,
@@ -356,6 +458,8 @@ fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
         rate,
         ports: four_ports(),
         ideal: false,
+        latency_ns: None,
+        store_and_forward: true,
         neighbours: Neighbours::Static,
         port: vec![
             port(0, link_address(index, true)),
@@ -381,8 +485,14 @@ impl Topology {
         };
         let host = |(name, ip): (&String, Option<Ipv4Addr>)| HostSpec {
             name: unplaced(name.clone()),
+            kind: HostKind::Native,
             link: None,
+            command: None,
+            memory_mb: guest_memory(),
+            neighbours: Neighbours::Static,
+            cpu: CpuSpec::default(),
             nic: NicSpec {
+                kind: NicKind::Ipnuma,
                 rate: pair.rate,
                 format: pair.format,
                 ip,
@@ -421,6 +531,7 @@ impl Topology {
             }),
             platform: pair.platform,
             seed: pair.seed,
+            cpu: CpuSpec::default(),
             register: BTreeMap::new(),
         }
     }
@@ -433,8 +544,14 @@ impl Topology {
         let port_of = |host: usize| (host + 1) % (fan.senders + 1);
         let host = |(index, name): (usize, &String)| HostSpec {
             name: unplaced(name.clone()),
+            kind: HostKind::Native,
             link: None,
+            command: None,
+            memory_mb: guest_memory(),
+            neighbours: Neighbours::Static,
+            cpu: CpuSpec::default(),
             nic: NicSpec {
+                kind: NicKind::Ipnuma,
                 rate: fan.rate,
                 format: fan.format,
                 ip: switched.then(|| link_address(port_of(index), false)),
@@ -456,6 +573,8 @@ impl Topology {
                 WIDE_PORTS
             }),
             ideal: false,
+            latency_ns: None,
+            store_and_forward: true,
             neighbours: Neighbours::Static,
             port: (0..=fan.senders).map(port).collect(),
             route: Vec::new(),
@@ -487,6 +606,7 @@ impl Topology {
             }),
             platform: fan.platform,
             seed: fan.seed,
+            cpu: CpuSpec::default(),
             register: BTreeMap::new(),
         }
     }
@@ -500,6 +620,7 @@ impl Topology {
         }
         for switch in &mut ideal.switch {
             switch.ideal = true;
+            switch.latency_ns = None;
         }
         for cable in &mut ideal.cable {
             cable.faults = Faults::default();

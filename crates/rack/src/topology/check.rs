@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that the schema of a topology does not say.
 
-use super::{CableSpec, End, MOST_SWITCHES, PortSpec, ProgramSpec, Rate, SwitchSpec, Topology};
+use super::{
+    CableSpec, End, HostKind, HostSpec, MOST_SWITCHES, NicKind, PortSpec, ProgramSpec, Rate,
+    SwitchSpec, Topology,
+};
 use crate::address::is_unicast;
 use crate::model::{PORTS, WIDE_PORTS};
 
@@ -20,6 +23,11 @@ impl Topology {
         self.check_names()?;
         for switch in &self.switch {
             check_ports(switch)?;
+            check_latency(switch)?;
+        }
+        for host in &self.host {
+            let place = host.name.span().start;
+            check_host(host).map_err(|sentence| (place, format!("host.{sentence}")))?;
         }
         let mut plugged = Vec::new();
         for cable in &self.cable {
@@ -233,6 +241,17 @@ impl Topology {
     fn check_program(&self) -> Result<(), Fault> {
         let place = self.program.span().start;
         let fault = |sentence: String| (place, format!("program.{sentence}"));
+        let uml = matches!(self.program.as_ref(), ProgramSpec::Uml { .. });
+        for host in &self.host {
+            let (is_guest, name) = (host.kind == HostKind::Uml, host.name.as_ref());
+            if is_guest != uml {
+                return Err(fault(if uml {
+                    format!("kind: uml runs guests, and `{name}` is none; give it kind = \"uml\"")
+                } else {
+                    format!("kind: `{name}` is a guest; write kind = \"uml\" for the program, too")
+                }));
+            }
+        }
         match self.program.as_ref() {
             ProgramSpec::Pingpong {
                 first,
@@ -274,6 +293,26 @@ impl Topology {
                     self.check_way(sender, sink)?;
                 }
                 check_stream(*bytes, *stores, *rate_gbps).map_err(fault)
+            }
+            ProgramSpec::Uml { until, limit_s } => {
+                for name in until {
+                    let host = self.program_host("until", name)?;
+                    if self.host[host].command.is_none() {
+                        return Err(fault(format!(
+                            "until: `{name}` has no command, so it does not end; give it one"
+                        )));
+                    }
+                }
+                if self.host.iter().all(|host| host.command.is_none()) {
+                    let sentence = "kind: no guest has a command; give one to a host".to_owned();
+                    return Err(fault(sentence));
+                }
+                if !(*limit_s > 0.0 && *limit_s <= 1e6) {
+                    return Err(fault(format!(
+                        "limit_s: {limit_s} is no time; write up to 1000000 seconds"
+                    )));
+                }
+                Ok(())
             }
         }
     }
@@ -324,6 +363,61 @@ impl Topology {
             }
         }
         Ok(())
+    }
+}
+
+/// What a host's kind and its NIC's permit; the sentence goes on after `host.`.
+fn check_host(host: &HostSpec) -> Result<(), String> {
+    let name = host.name.as_ref();
+    if host.kind == HostKind::Native {
+        if host.nic.kind != NicKind::Ipnuma {
+            return Err(format!(
+                "nic.kind: only a guest has another NIC than ipnuma; give `{name}` kind = \"uml\""
+            ));
+        }
+        if host.command.is_some() {
+            return Err(format!(
+                "command: only a guest runs one; give `{name}` kind = \"uml\""
+            ));
+        }
+    }
+    if host.nic.kind != NicKind::Ipnuma && (host.nic.auth || host.nic.merge) {
+        return Err(format!(
+            "nic: auth and merge are for the IP-NUMA NIC, and that of `{name}` is another"
+        ));
+    }
+    if !(32..=4096).contains(&host.memory_mb) {
+        return Err(format!(
+            "memory_mb: {} is no memory for a guest; write 32 to 4096",
+            host.memory_mb
+        ));
+    }
+    let mut characters = name.chars();
+    if host.kind == HostKind::Uml
+        && !characters.all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
+    {
+        return Err(format!(
+            "name: `{name}` is no name for a Linux machine; write letters, digits and hyphens"
+        ));
+    }
+    Ok(())
+}
+
+/// The latency of a switch that is not RTL.
+fn check_latency(switch: &SwitchSpec) -> Result<(), Fault> {
+    let Some(latency) = &switch.latency_ns else {
+        return Ok(());
+    };
+    let fault = |sentence: String| {
+        let place = latency.span().start;
+        Err((place, format!("switch.latency_ns: {sentence}")))
+    };
+    if switch.ideal {
+        return fault("an ideal switch has that of the RTL; remove one of the two".to_owned());
+    }
+    match latency.as_ref().points() {
+        Ok(_) => Ok(()),
+        Err(sentence) => fault(sentence),
     }
 }
 

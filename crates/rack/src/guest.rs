@@ -1,0 +1,774 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host whose CPU is a guest: a whole Linux kernel with its programs, run by the calendar.
+//!
+//! The guest computes in no time, until it waits or a driver charges time. [`GuestNode`] joins its devices to the rack: a
+//! network device to a cable, a PCI device to the root complex of the host and the NIC behind it.
+//!
+//! BAR 4 of the PCI device is no hardware. It models a core that polls: code of a guest that takes no time cannot poll.
+//! A driver that wants to wait arms a block of memory there and sleeps, and is woken when a polling core would have seen
+//! a DMA write to the block.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use wire::tlp::{Completion, CompletionStatus};
+
+use crate::calendar::{ComponentId, Message, Outbox, Tlp};
+use crate::error::Error;
+use crate::platform::HostTiming;
+use crate::record::Recorder;
+use crate::root::{BAR0, BAR2, FromNic, LINE_BYTES, RootComplex, enabled_runs};
+use crate::time::Picoseconds;
+
+pub use uml::{GuestEvent, Next, Timed};
+
+/// Nanoseconds that a guest is let run alone at most, so that the rack looks at its limits now and then.
+const MOST_FREE: u64 = 100_000_000;
+/// Times that a guest may want to run again at one and the same time before it counts as hung.
+const MOST_RUNS: u32 = 100_000;
+/// The device of a guest: it has one NIC.
+const DEVICE: usize = 0;
+/// MSI vector of the NIC itself.
+pub const NIC_VECTOR: u8 = 0;
+/// MSI vector that wakes what waits for memory, see BAR 4.
+pub const POLL_VECTOR: u8 = 1;
+/// Blocks that can be armed at once.
+const MOST_ARMED: usize = 4096;
+const PAGE_SHIFT: u32 = 12;
+/// BAR 4: address of a block to watch, once; its low six bits are log2 of its pages.
+const POLL_ARM: u64 = 0x00;
+/// BAR 4: forget all blocks.
+const POLL_DISARM_ALL: u64 = 0x08;
+/// BAR 4: forget the block that was armed with this value.
+const POLL_DISARM: u64 = 0x10;
+/// BAR 4: the time in nanoseconds, to be read; the guest's process answers that itself.
+pub const POLL_CLOCK: u64 = 0x18;
+
+/// A guest as the rack sees it: `uml::Guest`, or a script in a test. Times are nanoseconds.
+pub trait GuestPort {
+    /// Lets the guest run from `now`, on its own until `free_until` at most, and after each of its events until the
+    /// event's time and `lookahead` at most; returns when it waits.
+    fn run(
+        &mut self,
+        now: u64,
+        free_until: u64,
+        lookahead: u64,
+        events: &mut Vec<Timed>,
+    ) -> Result<Next, String>;
+    /// Gives the network device a frame; false if it had no buffer for it.
+    fn receive(&mut self, now: u64, device: usize, frame: &[u8]) -> Result<bool, String>;
+    /// Answers a load.
+    fn complete_read(&mut self, now: u64, tag: u64, bytes: &[u8]) -> Result<(), String>;
+    /// Raises a vector of the PCI device.
+    fn interrupt(&mut self, now: u64, device: usize, vector: u8) -> Result<(), String>;
+    /// The vector that a write to this address means, if it does.
+    fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8>;
+    /// Reads guest memory.
+    fn read_memory(&self, address: u64, bytes: &mut [u8]) -> Result<(), String>;
+    /// Writes guest memory.
+    fn write_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), String>;
+    /// What the guest waits for.
+    fn next(&self) -> Next;
+}
+
+impl GuestPort for uml::Guest {
+    fn run(
+        &mut self,
+        now: u64,
+        free_until: u64,
+        lookahead: u64,
+        events: &mut Vec<Timed>,
+    ) -> Result<Next, String> {
+        Self::run(self, now, free_until, lookahead, events).map_err(|error| error.to_string())
+    }
+
+    fn receive(&mut self, now: u64, device: usize, frame: &[u8]) -> Result<bool, String> {
+        Self::receive(self, now, device, frame).map_err(|error| error.to_string())
+    }
+
+    fn complete_read(&mut self, now: u64, tag: u64, bytes: &[u8]) -> Result<(), String> {
+        Self::complete_read(self, now, tag, bytes).map_err(|error| error.to_string())
+    }
+
+    fn interrupt(&mut self, now: u64, device: usize, vector: u8) -> Result<(), String> {
+        Self::interrupt(self, now, device, vector).map_err(|error| error.to_string())
+    }
+
+    fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8> {
+        Self::msi_vector(self, device, address, data)
+    }
+
+    fn read_memory(&self, address: u64, bytes: &mut [u8]) -> Result<(), String> {
+        Self::read_memory(self, address, bytes).map_err(|error| error.to_string())
+    }
+
+    fn write_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
+        Self::write_memory(self, address, bytes).map_err(|error| error.to_string())
+    }
+
+    fn next(&self) -> Next {
+        Self::next(self)
+    }
+}
+
+/// What a guest did, and how long it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GuestReport {
+    /// Frames that it sent through a network device without RTL.
+    pub frames_sent: u64,
+    /// Frames that it was given that way.
+    pub frames_received: u64,
+    /// Frames for which it had no buffer.
+    pub frames_dropped: u64,
+    /// Its stores, as TLPs.
+    pub stores: u64,
+    /// Its loads.
+    pub loads: u64,
+    /// DMA writes to its memory.
+    pub dma_writes: u64,
+    /// Interrupts by the NIC.
+    pub interrupts: u64,
+    /// Times that a waiting program was woken as if it polled.
+    pub polls: u64,
+    /// Times that the guest was let run.
+    pub runs: u64,
+    /// Wall-clock time that it ran.
+    pub wall: Duration,
+}
+
+/// A block of pages that a program waits for.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    /// As it was written.
+    value: u64,
+    since: Picoseconds,
+}
+
+impl Armed {
+    const fn has(&self, page: u64) -> bool {
+        let log2 = (self.value & 0x3F) as u32;
+        let first = self.value >> PAGE_SHIFT;
+        page >= first && (log2 >= 52 || page - first < 1 << log2)
+    }
+}
+
+/// A load under way: one TLP for each line that it touches.
+#[derive(Debug)]
+struct Load {
+    tag: u64,
+    bytes: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    tlp_tag: u8,
+    /// Bytes of its first DW that were not asked for.
+    lead: usize,
+    /// Where its bytes belong.
+    at: std::ops::Range<usize>,
+    /// Whole DWs that have come.
+    data: Vec<u8>,
+}
+
+/// What is due for the guest at a time.
+#[derive(Debug)]
+enum Due {
+    Answer { tag: u64, bytes: Vec<u8> },
+    Frame(Vec<u8>),
+    Poll,
+}
+
+/// The component.
+pub struct GuestNode {
+    id: ComponentId,
+    /// Its name in the topology.
+    pub name: String,
+    nic: ComponentId,
+    port: Box<dyn GuestPort>,
+    root: RootComplex,
+    /// Events of the guest that are still to happen, in the order of their times.
+    events: VecDeque<Timed>,
+    armed: Vec<Armed>,
+    loads: Vec<Load>,
+    due: Vec<(Picoseconds, Due)>,
+    bus_master: bool,
+    was_bus_master: bool,
+    /// What the rack charges for a frame, sent and received.
+    charge: (u64, u64),
+    /// When the core has done with the frames so far.
+    core_free: Picoseconds,
+    /// How far the guest was let run, in nanoseconds.
+    free: u64,
+    lookahead: u64,
+    runs_now: (u64, u32),
+    exit: Option<i32>,
+    /// What it did.
+    pub report: GuestReport,
+}
+
+const fn guest_time(time: Picoseconds) -> u64 {
+    time.0.div_ceil(1_000)
+}
+
+/// Fixed parts of a guest.
+pub struct GuestNodeSetup {
+    /// This component.
+    pub id: ComponentId,
+    /// Name.
+    pub name: String,
+    /// Its NIC's component.
+    pub nic: ComponentId,
+    /// Constants of its bus.
+    pub timing: HostTiming,
+    /// What the kernel's way of a frame costs, sent and received, if the driver does not charge it itself.
+    pub charge: Option<(u64, u64)>,
+    /// The guest, started.
+    pub port: Box<dyn GuestPort>,
+}
+
+impl GuestNode {
+    /// A guest that has been started.
+    pub fn new(setup: GuestNodeSetup) -> Self {
+        let (id, nic, timing) = (setup.id, setup.nic, setup.timing);
+        Self {
+            id,
+            name: setup.name,
+            nic,
+            port: setup.port,
+            root: RootComplex::new(id, nic, timing),
+            events: VecDeque::new(),
+            armed: Vec::new(),
+            loads: Vec::new(),
+            due: Vec::new(),
+            bus_master: false,
+            was_bus_master: false,
+            charge: setup.charge.unwrap_or_default(),
+            core_free: Picoseconds::ZERO,
+            free: 0,
+            // What the guest does has to reach the NIC, and come back.
+            lookahead: (timing.down + timing.up).0 / 1_000,
+            runs_now: (0, 0),
+            exit: None,
+            report: GuestReport::default(),
+        }
+    }
+
+    /// Least time from anything in the rack to the guest.
+    pub const fn least_delay(&self) -> Picoseconds {
+        self.root.timing.up
+    }
+
+    /// The exit status, when it has ended.
+    pub const fn exit(&self) -> Option<i32> {
+        self.exit
+    }
+
+    /// Whether it has ended.
+    pub const fn is_done(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// What it waits for, as part of a sentence.
+    pub fn describe(&self) -> Option<String> {
+        let what = match self.port.next() {
+            _ if self.is_done() => return None,
+            Next::Exited(_) => return None,
+            Next::Never if self.loads.is_empty() => "waits for a device".to_owned(),
+            Next::Never => "waits for the completion of a load".to_owned(),
+            Next::At(time) => format!("sleeps until {time} ns"),
+        };
+        Some(format!("guest {} {what}", self.name))
+    }
+
+    /// The first wake-up.
+    pub fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
+        out.send(now, self.id, Message::Wake);
+    }
+
+    fn fail(&self, now: Picoseconds, reason: String) -> Error {
+        Error::Program {
+            time: now,
+            host: self.name.clone(),
+            reason,
+        }
+    }
+
+    /// Something arrives.
+    pub fn receive(
+        &mut self,
+        now: Picoseconds,
+        message: Message,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let outcome = match message {
+            Message::Wake => self.wake(now, out, record),
+            Message::Credits(count) => {
+                self.root.credits(now, count, out, record);
+                Ok(())
+            }
+            Message::Tlp(tlp) => self.take_tlp(now, &tlp, out, record),
+            Message::Frame(frame) => {
+                let time = self.charge(now, self.charge.1);
+                self.later(time, Due::Frame(frame), out);
+                Ok(())
+            }
+            Message::Word { .. } | Message::Tick | Message::Edge => {
+                unreachable!("a guest is sent TLPs, credits, frames and wake-ups only")
+            }
+        };
+        outcome.map_err(|reason| self.fail(now, reason))
+    }
+
+    /// The guest's own time for something that is delivered now.
+    fn delivery(&self, now: Picoseconds) -> u64 {
+        let at = guest_time(now);
+        assert!(
+            at >= self.free,
+            "something for guest {} at {now} has no lookahead: it ran until {} ns",
+            self.name,
+            self.free
+        );
+        at
+    }
+
+    /// The core works for so long as soon as it can; when it has done.
+    fn charge(&mut self, now: Picoseconds, ns: u64) -> Picoseconds {
+        self.core_free = self.core_free.max(now) + Picoseconds::from_ns(ns);
+        self.core_free
+    }
+
+    fn frame(&mut self, now: Picoseconds, frame: &[u8]) -> Result<(), String> {
+        let at = self.delivery(now);
+        if self.port.receive(at, DEVICE, frame)? {
+            self.report.frames_received += 1;
+        } else {
+            self.report.frames_dropped += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the guest is to be let run now.
+    pub fn wants_to_run(&self, now: Picoseconds) -> bool {
+        !self.is_done()
+            && match self.port.next() {
+                Next::At(time) => time <= guest_time(now),
+                Next::Never => false,
+                Next::Exited(_) => true,
+            }
+    }
+
+    /// Lets the guest run; nothing reaches it before `horizon`.
+    pub fn run(
+        &mut self,
+        now: Picoseconds,
+        horizon: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), Error> {
+        self.run_once(now, horizon, out, record)
+            .map_err(|reason| self.fail(now, reason))?;
+        if self.wants_to_run(now) {
+            out.send(now, self.id, Message::Wake);
+        }
+        Ok(())
+    }
+
+    fn run_once(
+        &mut self,
+        now: Picoseconds,
+        horizon: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        let at = guest_time(now);
+        if let Next::Exited(status) = self.port.next() {
+            self.exit = Some(status);
+            return Ok(());
+        }
+        if self.runs_now.0 == at {
+            self.runs_now.1 += 1;
+            if self.runs_now.1 > MOST_RUNS {
+                return Err(format!("the guest does not let time go on from {at} ns"));
+            }
+        } else {
+            self.runs_now = (at, 0);
+        }
+        // Strictly before the horizon: what the guest does at a time comes before what reaches it at that time.
+        let free = (horizon.0.saturating_sub(1) / 1_000).clamp(at, at + MOST_FREE);
+        let began = Instant::now();
+        let mut events = Vec::new();
+        let next = self.port.run(at, free, self.lookahead, &mut events)?;
+        self.report.wall += began.elapsed();
+        self.report.runs += 1;
+        let limit = events.first().map_or(free, |first| {
+            free.min(first.ns.saturating_add(self.lookahead))
+        });
+        self.free = limit.max(at);
+        for event in events {
+            self.accept(now, at, event, out, record)?;
+        }
+        if let Next::At(time) = next {
+            let time = Picoseconds::from_ns(time).max(now);
+            if guest_time(time) > at {
+                out.send(time, self.id, Message::Wake);
+            }
+        }
+        Ok(())
+    }
+
+    /// An event of the guest's run: it happens at its time, but for the arming of lines, see below.
+    fn accept(
+        &mut self,
+        now: Picoseconds,
+        at: u64,
+        event: Timed,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        if event.ns < at {
+            return Err(format!(
+                "the guest says that something happened at {} ns, and it is {at} ns",
+                event.ns
+            ));
+        }
+        // The guest looked at its memory before it armed the line, and no DMA write came in between: whatever comes from
+        // now on is seen, also what comes within the nanosecond to which the guest's time was rounded up.
+        if let GuestEvent::MmioWrite {
+            bar: 4,
+            offset,
+            bytes,
+            ..
+        } = &event.event
+        {
+            let time = Picoseconds::from_ns(event.ns);
+            return self.poll_register(time, *offset, bytes);
+        }
+        let time = Picoseconds::from_ns(event.ns).max(now);
+        if time == now && self.events.is_empty() {
+            return self.happen(now, event.event, out, record);
+        }
+        self.events.push_back(event);
+        out.send(time, self.id, Message::Wake);
+        Ok(())
+    }
+
+    /// Everything whose time has come.
+    fn wake(
+        &mut self,
+        now: Picoseconds,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        let port = &self.port;
+        let read = |address: u64, bytes: &mut [u8]| port.read_memory(address, bytes);
+        self.root.answer_reads(now, read, out, record)?;
+        while self
+            .events
+            .front()
+            .is_some_and(|event| Picoseconds::from_ns(event.ns) <= now)
+        {
+            let event = self.events.pop_front().expect("looked at above");
+            self.happen(now, event.event, out, record)?;
+        }
+        let at = guest_time(now);
+        while let Some(index) = self.due.iter().position(|(time, _)| *time <= now) {
+            self.delivery(now);
+            match self.due.remove(index).1 {
+                Due::Frame(frame) => self.frame(now, &frame)?,
+                Due::Answer { tag, bytes } => self.port.complete_read(at, tag, &bytes)?,
+                Due::Poll => {
+                    self.report.polls += 1;
+                    self.port.interrupt(at, DEVICE, POLL_VECTOR)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An event of the guest happens now.
+    fn happen(
+        &mut self,
+        now: Picoseconds,
+        event: GuestEvent,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        match event {
+            GuestEvent::Frame { bytes, .. } => {
+                self.report.frames_sent += 1;
+                let arrival = self.charge(now, self.charge.0) + self.root.timing.down;
+                out.send(arrival, self.nic, Message::Frame(bytes));
+                Ok(())
+            }
+            GuestEvent::MmioWrite {
+                bar, offset, bytes, ..
+            } => self.store(now, bar, offset, &bytes, out, record),
+            GuestEvent::MmioRead {
+                bar,
+                offset,
+                length,
+                tag,
+                ..
+            } => self.load(now, (bar, offset), length as usize, tag, out, record),
+            GuestEvent::BusMaster { on, .. } => {
+                self.bus_master = on;
+                self.was_bus_master |= on;
+                Ok(())
+            }
+            GuestEvent::Exited { status } => {
+                self.exit = Some(status);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where a BAR is in the address space of the host's root complex.
+    fn base(bar: u8) -> Result<u64, String> {
+        match bar {
+            0 => Ok(BAR0),
+            2 => Ok(BAR2),
+            _ => Err(format!("an access to BAR {bar}, which the NIC has not")),
+        }
+    }
+
+    /// A store, as a write-combining buffer lets it out: a TLP for each line.
+    fn store(
+        &mut self,
+        now: Picoseconds,
+        bar: u8,
+        offset: u64,
+        bytes: &[u8],
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        let base = Self::base(bar)? + offset;
+        for range in lines(base, bytes.len()) {
+            self.report.stores += 1;
+            let address = base + range.start as u64;
+            let data = &bytes[range];
+            self.root.store(now, now, bar, address, data, out, record)?;
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        now: Picoseconds,
+        (bar, offset): (u8, u64),
+        length: usize,
+        tag: u64,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        self.report.loads += 1;
+        let bytes = vec![0; length];
+        if bar == 4 {
+            // Nothing to read there; it takes as long as any other load.
+            let timing = &self.root.timing;
+            let time = now + timing.down + timing.up + timing.load.unwrap_or_default();
+            return {
+                self.later(time, Due::Answer { tag, bytes }, out);
+                Ok(())
+            };
+        }
+        let base = Self::base(bar)? + offset;
+        let mut parts = Vec::new();
+        for at in lines(base, length) {
+            let address = base + at.start as u64;
+            let tlp_tag = self.root.load(now, bar, address, at.len(), out, record)?;
+            parts.push(Part {
+                tlp_tag,
+                lead: (address % 4) as usize,
+                at,
+                data: Vec::new(),
+            });
+        }
+        self.loads.push(Load { tag, bytes, parts });
+        Ok(())
+    }
+
+    fn later(&mut self, time: Picoseconds, due: Due, out: &mut Outbox) {
+        self.due.push((time, due));
+        out.send(time, self.id, Message::Wake);
+    }
+
+    /// The registers of BAR 4.
+    fn poll_register(
+        &mut self,
+        time: Picoseconds,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        match (offset, <[u8; 8]>::try_from(bytes)) {
+            (POLL_ARM, Ok(value)) => {
+                let value = u64::from_le_bytes(value);
+                self.armed.retain(|armed| armed.value != value);
+                if self.armed.len() >= MOST_ARMED {
+                    return Err(format!("more than {MOST_ARMED} blocks are polled at once"));
+                }
+                self.armed.push(Armed { value, since: time });
+                Ok(())
+            }
+            (POLL_DISARM, Ok(value)) => {
+                let value = u64::from_le_bytes(value);
+                self.armed.retain(|armed| armed.value != value);
+                Ok(())
+            }
+            (POLL_DISARM_ALL, _) if bytes.len() == 4 => {
+                self.armed.clear();
+                Ok(())
+            }
+            _ => Err(format!(
+                "a store of {} bytes to offset {offset:#x} of BAR 4; docs/linux.md has what it takes",
+                bytes.len()
+            )),
+        }
+    }
+
+    /// A TLP from the NIC is at the root complex, and a write in memory.
+    fn take_tlp(
+        &mut self,
+        now: Picoseconds,
+        tlp: &Tlp,
+        out: &mut Outbox,
+        record: &mut Recorder,
+    ) -> Result<(), String> {
+        match self.root.take(now, tlp, out, record)? {
+            FromNic::Write(request, data) => {
+                if let Ok(value) = <[u8; 4]>::try_from(data)
+                    && let Some(vector) =
+                        self.port
+                            .msi_vector(DEVICE, request.address, u32::from_le_bytes(value))
+                {
+                    let at = self.delivery(now);
+                    self.report.interrupts += 1;
+                    return self.port.interrupt(at, DEVICE, vector);
+                }
+                if !self.may_master("writes to", request.address)? {
+                    return Ok(());
+                }
+                // Memory is shared with a guest that may be ahead of the rack; what it has not looked at is not late.
+                self.delivery(now);
+                self.report.dma_writes += 1;
+                for (address, range) in enabled_runs(&request, data.len()) {
+                    self.port.write_memory(address, &data[range])?;
+                    self.written(now, address, out);
+                }
+                Ok(())
+            }
+            FromNic::Read => Ok(()),
+            FromNic::Completion(completion, data) => self.completed(now, &completion, data, out),
+        }
+    }
+
+    /// Whether the NIC may use memory: a driver must have said so once; afterwards it may take that back.
+    fn may_master(&self, what: &str, address: u64) -> Result<bool, String> {
+        if self.was_bus_master {
+            return Ok(self.bus_master);
+        }
+        Err(format!(
+            "the NIC {what} {address:#x}, but no driver has made it a bus master (pci_set_master)"
+        ))
+    }
+
+    /// Wakes what waits for a page.
+    fn written(&mut self, now: Picoseconds, address: u64, out: &mut Outbox) {
+        let page = address >> PAGE_SHIFT;
+        let period = self.root.timing.poll_period;
+        while let Some(index) = self.armed.iter().position(|armed| armed.has(page)) {
+            let armed = self.armed.remove(index);
+            let look = if period.0 == 0 {
+                now.max(armed.since)
+            } else {
+                period.next_edge(armed.since, now)
+            };
+            // One interrupt tells of all that a look sees.
+            let told = |(time, due): &(Picoseconds, Due)| *time == look && matches!(due, Due::Poll);
+            if !self.due.iter().any(told) {
+                self.later(look, Due::Poll, out);
+            }
+        }
+    }
+
+    fn completed(
+        &mut self,
+        now: Picoseconds,
+        completion: &Completion,
+        data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), String> {
+        let mut found = None;
+        for (index, load) in self.loads.iter_mut().enumerate() {
+            if let Some(part) = load
+                .parts
+                .iter_mut()
+                .position(|part| part.tlp_tag == completion.tag)
+            {
+                found = Some((index, part));
+                break;
+            }
+        }
+        let (index, part) = found.ok_or_else(|| {
+            format!(
+                "a completion with tag {}, which is no load's",
+                completion.tag
+            )
+        })?;
+        let load = &mut self.loads[index];
+        let whole = {
+            let part = &mut load.parts[part];
+            if completion.status == CompletionStatus::Successful {
+                part.data.extend_from_slice(data);
+            } else {
+                // What a failed load reads on a PC.
+                part.data = vec![0xFF; (part.lead + part.at.len()).next_multiple_of(4)];
+            }
+            part.data.len() >= part.lead + part.at.len()
+        };
+        if whole {
+            let part = load.parts.remove(part);
+            load.bytes[part.at.clone()].copy_from_slice(&part.data[part.lead..][..part.at.len()]);
+        }
+        if load.parts.is_empty() {
+            let load = self.loads.remove(index);
+            let time = now + self.root.timing.load.unwrap_or_default();
+            let answer = Due::Answer {
+                tag: load.tag,
+                bytes: load.bytes,
+            };
+            self.later(time, answer, out);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an access that lie in one line each, as ranges of its bytes.
+fn lines(address: u64, length: usize) -> Vec<std::ops::Range<usize>> {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < length {
+        let inside = ((address + at as u64) % LINE_BYTES as u64) as usize;
+        let end = length.min(at + LINE_BYTES - inside);
+        parts.push(at..end);
+        at = end;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_by_lines() {
+        assert_eq!(lines(0x1000, 64), [0..64]);
+        assert_eq!(lines(0x103C, 8), [0..4, 4..8]);
+        assert_eq!(lines(0x1001, 130), [0..63, 63..127, 127..130]);
+        assert_eq!(lines(0x1000, 0), Vec::<std::ops::Range<usize>>::new());
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A topology of guests made ready and run: whole Linux machines, their NICs and the network between them.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::cpu::{Cost, Cpu};
+use crate::error::Error;
+use crate::faults::FaultCounts;
+use crate::guest::{GuestPort, GuestReport, POLL_CLOCK};
+use crate::init;
+use crate::model::Hardware;
+use crate::nic::Effort;
+use crate::platform::Platform;
+use crate::rack::Rack;
+use crate::record::{BusAccesses, Recorder};
+use crate::run::{Options, SwitchReport, furnish_guests, lay_all_cables, switch_reports};
+use crate::tables;
+use crate::time::Picoseconds;
+use crate::topology::{NicKind, ProgramSpec, Topology};
+use crate::wire_nic::WireCounts;
+
+/// Starts the guests of a topology; tests put scripts in the place of kernels.
+pub trait Starter {
+    /// Starts guest number `host`, whose costs are `cpu`.
+    fn start(
+        &mut self,
+        topology: &Topology,
+        host: usize,
+        cpu: &Cpu,
+    ) -> Result<Box<dyn GuestPort>, Error>;
+}
+
+/// What came out of a guest.
+#[derive(Debug)]
+pub struct GuestOutcome {
+    /// Its name.
+    pub name: String,
+    /// Exit status of its command; none if it had not ended when the run ended.
+    pub status: Option<i32>,
+    /// What its command printed.
+    pub stdout: Vec<u8>,
+    /// What its command printed to its standard error.
+    pub stderr: Vec<u8>,
+    /// What its kernel printed.
+    pub console: String,
+    /// What it did.
+    pub report: GuestReport,
+    /// What passed its network card, if that is no RTL.
+    pub wire: Option<WireCounts>,
+    /// Accesses over its bus.
+    pub accesses: BusAccesses,
+    /// What its code cost.
+    pub costs: [Cost; 5],
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct UmlOutcome {
+    /// All guests by number.
+    pub guests: Vec<GuestOutcome>,
+    /// All switches by number.
+    pub switches: Vec<SwitchReport>,
+    /// What happened on the cables.
+    pub faults: FaultCounts,
+    /// Everything that was seen.
+    pub record: Recorder,
+    /// What was simulated.
+    pub effort: Effort,
+    /// Simulated time of the whole run.
+    pub simulated: Picoseconds,
+    /// Seconds that it took, without the starting of the guests.
+    pub wall_seconds: f64,
+    /// Seconds that the guests ran.
+    pub guest_seconds: f64,
+    /// Seconds until all guests were started.
+    pub start_seconds: f64,
+}
+
+impl UmlOutcome {
+    /// The hash of the run.
+    pub fn digest(&self) -> String {
+        self.record.digest()
+    }
+
+    /// The outcome of a guest.
+    pub fn guest(&self, name: &str) -> Option<&GuestOutcome> {
+        self.guests.iter().find(|guest| guest.name == name)
+    }
+
+    /// Names of all guests.
+    pub fn names(&self) -> Vec<String> {
+        self.guests.iter().map(|guest| guest.name.clone()).collect()
+    }
+}
+
+/// PCI vendor of the project's NICs in a guest; no vendor has this number.
+pub const PCI_VENDOR: u16 = 0x1F3D;
+const IPNUMA_DEVICE: u16 = 0x0001;
+const RING_DEVICE: u16 = 0x0002;
+const CLASS_OTHER: u32 = 0xFF_0000;
+const CLASS_ETHERNET: u32 = 0x02_0000;
+const MB: u64 = 1 << 20;
+/// Bytes of BAR 2 in a guest: the kernel's limit.
+pub const GUEST_BAR2_BYTES: u64 = 16 * MB;
+
+/// Guests that are whole Linux machines.
+struct Linux {
+    directory: PathBuf,
+}
+
+impl Linux {
+    fn of(&self, topology: &Topology, host: usize) -> PathBuf {
+        self.directory.join(topology.host[host].name.as_ref())
+    }
+}
+
+fn device(topology: &Topology, host: usize) -> uml::DeviceSpec {
+    let kind = topology.host[host].nic.kind;
+    let (device, class) = match kind {
+        NicKind::Virtio => {
+            return uml::DeviceSpec::Network {
+                mac: tables::mac_bytes(tables::host_mac(host)),
+            };
+        }
+        NicKind::Ipnuma => (IPNUMA_DEVICE, CLASS_OTHER),
+        NicKind::Ring => (RING_DEVICE, CLASS_ETHERNET),
+    };
+    uml::DeviceSpec::Pci(uml::PciSpec {
+        vendor: PCI_VENDOR,
+        device,
+        subsystem: 0,
+        class,
+        bars: [8 * MB, 0, GUEST_BAR2_BYTES, 0, 4096, 0],
+        msi_vectors: 2,
+        clock: Some((4, POLL_CLOCK)),
+    })
+}
+
+impl Starter for Linux {
+    fn start(
+        &mut self,
+        topology: &Topology,
+        host: usize,
+        cpu: &Cpu,
+    ) -> Result<Box<dyn GuestPort>, Error> {
+        let config = |error: uml::Error| Error::Config(error.to_string());
+        let spec = &topology.host[host];
+        let directory = self.of(topology, host);
+        let kernel = uml::kernel().map_err(config)?;
+        init::prepare(topology, host, cpu, &directory, kernel.parent())?;
+        let guest = uml::Guest::start(uml::GuestSpec {
+            name: spec.name.as_ref().clone(),
+            kernel,
+            memory_mb: spec.memory_mb,
+            init: directory.join(init::INIT),
+            directory,
+            parameters: Vec::new(),
+            devices: vec![device(topology, host)],
+            // Random numbers of guests differ with the seed of the topology, and among them.
+            id: topology.seed << 8 | (host as u64 + 1),
+        });
+        Ok(Box::new(guest.map_err(config)?))
+    }
+}
+
+/// Runs the guests of a topology, as Linux.
+pub fn run_uml(
+    topology: &Topology,
+    options: &Options,
+    hardware: &dyn Hardware,
+) -> Result<UmlOutcome, Error> {
+    let scratch = Scratch::new(options.directory.as_deref())?;
+    let mut linux = Linux {
+        directory: scratch.path.clone(),
+    };
+    let mut outcome = run_with(topology, options, hardware, &mut linux)?;
+    for (host, guest) in outcome.guests.iter_mut().enumerate() {
+        read_results(&linux.of(topology, host), guest)?;
+    }
+    Ok(outcome)
+}
+
+/// What a guest left in its directory.
+fn read_results(directory: &Path, guest: &mut GuestOutcome) -> Result<(), Error> {
+    let read = |name: &str| std::fs::read(directory.join(name)).unwrap_or_default();
+    guest.stdout = read(init::STDOUT);
+    guest.stderr = read(init::STDERR);
+    guest.console = String::from_utf8_lossy(&read("console.log")).into_owned();
+    let ended = guest.status.is_some();
+    guest.status = String::from_utf8_lossy(&read(init::STATUS))
+        .trim()
+        .parse()
+        .ok();
+    if ended && guest.status.is_none() {
+        let lines: Vec<_> = guest.console.lines().collect();
+        let last = lines[lines.len().saturating_sub(15)..].join("\n");
+        return Err(Error::Config(format!(
+            "guest {} ended before its command did; the end of its console:\n{last}",
+            guest.name
+        )));
+    }
+    Ok(())
+}
+
+/// The directory of a run, removed at its end if it is not the user's.
+struct Scratch {
+    path: PathBuf,
+    remove: bool,
+}
+
+impl Scratch {
+    fn new(given: Option<&Path>) -> Result<Self, Error> {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = match given {
+            Some(path) => path.to_owned(),
+            None => {
+                let name = format!("ipnuma-rack-{}-{number}", std::process::id());
+                std::env::temp_dir().join(name)
+            }
+        };
+        std::fs::create_dir_all(&path).map_err(|error| Error::Output {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let path = path.canonicalize().map_err(|error| Error::Output {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            path,
+            remove: given.is_none(),
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.remove {
+            // Nothing depends on it, and there is nobody to tell.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Runs the guests of a topology, started by `starter`.
+pub fn run_with(
+    topology: &Topology,
+    options: &Options,
+    hardware: &dyn Hardware,
+    starter: &mut dyn Starter,
+) -> Result<UmlOutcome, Error> {
+    let ProgramSpec::Uml { until, limit_s } = topology.program.as_ref() else {
+        return Err(Error::Config(
+            "program.kind: this is no topology of guests; run it with ipnuma pingpong or stream"
+                .to_owned(),
+        ));
+    };
+    let platform = Platform::load(&topology.platform)?;
+    let began = Instant::now();
+    let mut rack = Rack::new(options.skip_idle);
+    rack.record.keep = options.keep;
+    // A guest's stores have no single reader whose poll would end their way.
+    rack.record.tracing = false;
+    rack.record.measuring = true;
+    let cpus = furnish_guests(&mut rack, topology, &platform, options, hardware, starter)?;
+    lay_all_cables(&mut rack, topology, &platform);
+    let start_seconds = began.elapsed().as_secs_f64();
+
+    let numbers = 0..topology.host.len();
+    let awaited: Vec<usize> = numbers
+        .filter(|host| {
+            let spec = &topology.host[*host];
+            match until[..] {
+                [] => spec.command.is_some(),
+                _ => until.contains(spec.name.as_ref()),
+            }
+        })
+        .collect();
+    let limit = Picoseconds::from_ns_f64(limit_s * 1e9);
+    let began = Instant::now();
+    rack.start();
+    rack.run_until(|rack| {
+        rack.now() > limit || awaited.iter().all(|host| rack.guest_ended(*host))
+    })?;
+    let wall_seconds = began.elapsed().as_secs_f64();
+    if let Some(late) = awaited.iter().find(|host| !rack.guest_ended(**host)) {
+        return Err(Error::Program {
+            time: rack.now(),
+            host: topology.host[*late].name.as_ref().clone(),
+            reason: format!(
+                "its command has not ended after {limit_s} simulated seconds (program.limit_s)"
+            ),
+        });
+    }
+    let mut guests = Vec::new();
+    for (host, cpu) in cpus.iter().enumerate() {
+        let id = Rack::ids(host).0;
+        let accesses = rack.record.accesses.get(&id).copied().unwrap_or_default();
+        let wire = rack.wire_nic(host).map(|card| card.counts);
+        let guest = rack.guest(host);
+        guests.push(GuestOutcome {
+            name: guest.name.clone(),
+            status: guest.exit(),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            console: String::new(),
+            report: guest.report,
+            wire,
+            accesses,
+            costs: cpu.table(),
+        });
+    }
+    let guest_time = guests.iter().map(|guest| guest.report.wall);
+    Ok(UmlOutcome {
+        guest_seconds: guest_time.sum::<std::time::Duration>().as_secs_f64(),
+        guests,
+        switches: switch_reports(&mut rack, topology),
+        faults: rack.faults(),
+        effort: rack.effort(),
+        simulated: rack.now(),
+        record: std::mem::take(&mut rack.record),
+        wall_seconds,
+        start_seconds,
+    })
+}

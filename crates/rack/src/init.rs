@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a guest finds in its directory: the first program, its command, names and addresses of the rack.
+//!
+//! The guest's root is the host's file system, read only. Its own directory is at `/run/ipnuma`, and what it writes there
+//! is the host's to read: `stdout`, `stderr`, `status`.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use crate::cpu::Cpu;
+use crate::error::Error;
+use crate::tables;
+use crate::topology::{End, Neighbours, NicKind, Rate, Topology};
+
+/// Where a guest finds its directory.
+pub const DIRECTORY: &str = "/run/ipnuma";
+/// File of the command's exit status.
+pub const STATUS: &str = "status";
+/// File of what the command printed.
+pub const STDOUT: &str = "stdout";
+/// File of what it printed to its standard error.
+pub const STDERR: &str = "stderr";
+/// The first program.
+pub const INIT: &str = "init.sh";
+const COMMAND: &str = "command.sh";
+const HOSTS: &str = "hosts";
+
+/// The module of a NIC's driver.
+pub const fn module(kind: NicKind) -> Option<&'static str> {
+    match kind {
+        NicKind::Ipnuma => Some("ipnuma.ko"),
+        NicKind::Ring => Some("ring_nic.ko"),
+        NicKind::Virtio => None,
+    }
+}
+
+/// A MAC address as text.
+pub fn mac_text(mac: u64) -> String {
+    let bytes = tables::mac_bytes(mac).map(|byte| format!("{byte:02x}"));
+    bytes.join(":")
+}
+
+/// Other hosts and switch ports in a host's subnet, with their MAC addresses.
+fn neighbours(topology: &Topology, host: usize) -> Vec<(Ipv4Addr, u64)> {
+    let end = topology.opposite(End::Host(host));
+    let neighbour = |end: End| (topology.address(end), tables::mac(end));
+    end.into_iter().map(neighbour).collect()
+}
+
+/// Parameters of a driver.
+fn parameters(topology: &Topology, host: usize, cpu: &Cpu) -> String {
+    let nic = &topology.host[host].nic;
+    let mut text = format!("store_ns={}", cpu.store_ns);
+    match nic.kind {
+        NicKind::Ring => {
+            let mac = mac_text(tables::host_mac(host));
+            let (send, receive) = (cpu.kernel_send_ns, cpu.kernel_receive_ns);
+            let (application, poll) = (cpu.application_ns, cpu.poll_ns);
+            let _ = write!(
+                text,
+                " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll}"
+            );
+        }
+        NicKind::Ipnuma if nic.rate == Rate::One => {
+            // As the rack's own programs have it: reset values suit 10G.
+            text += " ack_ticks=16 pace=0x01006fff";
+        }
+        NicKind::Ipnuma | NicKind::Virtio => {}
+    }
+    text
+}
+
+/// The first program of a guest.
+pub fn init(topology: &Topology, host: usize, cpu: &Cpu) -> String {
+    let spec = &topology.host[host];
+    let name = spec.name.as_ref();
+    let (ip, prefix) = (topology.host_ip(host), topology.prefix_len(host));
+    let mac = mac_text(tables::host_mac(host));
+    let mut text = format!(
+        r#"#!/bin/sh
+# Made by the rack for guest {name}.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+mount -t tmpfs -o mode=755 run /run
+mkdir -p {DIRECTORY} /run/lock
+# Before the guest's own /proc is there: the working directory of the guest's process on the host.
+mount -t hostfs -o /proc/self/cwd host {DIRECTORY}
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t tmpfs -o mode=1777 shm /dev/shm
+for directory in /tmp /var/tmp /var/log /root; do mount -t tmpfs -o mode=1777 tmp $directory; done
+ln -sf /proc/self/fd /dev/fd
+mount --bind {DIRECTORY}/{HOSTS} /etc/hosts
+hostname {name} 2>/dev/null || echo {name} > /proc/sys/kernel/hostname
+echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
+ip link set lo up
+export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
+"#
+    );
+    if let Some(gateway) = topology.gateway(host) {
+        let _ = writeln!(text, "export IPNUMA_GATEWAY={}", gateway.address);
+    }
+    if let Some(module) = module(spec.nic.kind) {
+        let parameters = parameters(topology, host, cpu);
+        let _ = writeln!(
+            text,
+            "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
+        );
+    }
+    if spec.nic.kind != NicKind::Ipnuma {
+        let _ = writeln!(
+            text,
+            "for d in /sys/class/net/*; do [ \"$(cat $d/address)\" = {mac} ] && IPNUMA_NETDEV=${{d##*/}}; done"
+        );
+        text += "export IPNUMA_NETDEV\n";
+        let _ = writeln!(text, "ip address add {ip}/{prefix} dev $IPNUMA_NETDEV");
+        text += "ip link set $IPNUMA_NETDEV up\n";
+        if spec.neighbours == Neighbours::Static {
+            for (ip, mac) in neighbours(topology, host) {
+                let mac = mac_text(mac);
+                let _ = writeln!(
+                    text,
+                    "ip neighbour replace {ip} lladdr {mac} dev $IPNUMA_NETDEV nud permanent"
+                );
+            }
+        }
+        if let Some(gateway) = topology.gateway(host) {
+            let _ = writeln!(text, "ip route add default via {}", gateway.address);
+        }
+    }
+    let _ = writeln!(
+        text,
+        "cd {DIRECTORY}\nsh {DIRECTORY}/{COMMAND} > {STDOUT} 2> {STDERR} < /dev/null\necho $? > {STATUS}"
+    );
+    text += "echo o > /proc/sysrq-trigger\nsleep 10\n";
+    text
+}
+
+/// Names of all hosts.
+fn hosts(topology: &Topology) -> String {
+    let mut text = "127.0.0.1 localhost\n".to_owned();
+    for (number, host) in topology.host.iter().enumerate() {
+        let _ = writeln!(text, "{} {}", topology.host_ip(number), host.name.as_ref());
+    }
+    text
+}
+
+/// What a guest without a command does: nothing, for ever.
+const IDLE: &str = "while :; do sleep 1000000; done";
+
+/// Writes everything into the directory of a guest.
+pub fn prepare(
+    topology: &Topology,
+    host: usize,
+    cpu: &Cpu,
+    directory: &Path,
+    modules: Option<&Path>,
+) -> Result<(), Error> {
+    let failed = |path: &Path, reason: std::io::Error| Error::Output {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    };
+    std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+    let command = topology.host[host].command.as_deref().unwrap_or(IDLE);
+    for (name, text) in [
+        (INIT, init(topology, host, cpu)),
+        (COMMAND, format!("{command}\n")),
+        (HOSTS, hosts(topology)),
+    ] {
+        let path = directory.join(name);
+        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+    }
+    let init = directory.join(INIT);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&init, mode).map_err(|error| failed(&init, error))?;
+    for name in [STATUS, STDOUT, STDERR] {
+        let path = directory.join(name);
+        if path.exists() {
+            std::fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+        }
+    }
+    if let (Some(module), Some(from)) = (module(topology.host[host].nic.kind), modules) {
+        let source = from.join(module);
+        std::fs::copy(&source, directory.join(module)).map_err(|error| {
+            Error::Config(format!(
+                "cannot read the driver {}: {error}; build kernel and drivers with tools/uml-kernel",
+                source.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuSpec;
+
+    #[test]
+    fn the_first_program_has_the_addresses_of_the_topology() {
+        let text = r#"
+            platform = "keio-2016"
+            [[host]]
+            name = "a"
+            kind = "uml"
+            nic = { kind = "ring", rate = "1g", ip = "10.0.0.1" }
+            command = "true"
+            [[host]]
+            name = "b"
+            kind = "uml"
+            nic = { kind = "ring", rate = "1g", ip = "10.0.1.1" }
+            [[switch]]
+            name = "sw"
+            rate = "1g"
+            port = [{ number = 0, address = "10.0.0.254/24" }, { number = 1, address = "10.0.1.254/24" }]
+            [[cable]]
+            between = ["a", "sw:0"]
+            metres = 1
+            [[cable]]
+            between = ["b", "sw:1"]
+            metres = 1
+            [program]
+            kind = "uml"
+        "#;
+        let topology = Topology::parse(text, Path::new("test.toml")).expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let text = init(&topology, 1, &cpu);
+        for line in [
+            "ip address add 10.0.1.1/24 dev $IPNUMA_NETDEV\n",
+            "ip route add default via 10.0.1.254\n",
+            "ip neighbour replace 10.0.1.254 lladdr 02:00:00:01:00:02 dev $IPNUMA_NETDEV nud permanent\n",
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:02 send_ns=5722 receive_ns=5722",
+        ] {
+            assert!(text.contains(line), "{line} is not in:\n{text}");
+        }
+    }
+}
