@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ipnuma::channel::{Channel, flags};
+use ipnuma::channel::{Channel, flags, mark_both};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -20,6 +20,10 @@ pub struct Real {
     pub stream_lines: u32,
     /// Lines of a datagram ring.
     pub datagram_lines: u32,
+    /// Lines of a ring to another machine.
+    pub far_lines: u32,
+    /// Memory for channels to other machines, taken from the NIC before it is asked for; none: any will do.
+    pub far_memory: Option<OwnedFd>,
 }
 
 /// A descriptor that several may hold; closed with the last.
@@ -70,11 +74,28 @@ impl Machine for Real {
     fn revoke_channel(&mut self, memory: &Handle) {
         // Without addresses to map it at, the processes still get their notices.
         if let Ok(channel) = Channel::map(memory) {
-            for half in 0..2 {
-                let flags = &channel.control(half).flags;
-                flags.fetch_or(flags::REVOKED, std::sync::atomic::Ordering::Release);
-            }
+            mark_both(&channel, flags::REVOKED);
         }
+    }
+
+    fn far_channel(&mut self) -> Result<Handle, Refusal> {
+        match self.far_memory.take() {
+            Some(memory) => Channel::prepare(&memory).map(|()| Arc::new(memory)),
+            None => Channel::create(self.far_lines).map(|(_, memory)| Arc::new(memory)),
+        }
+        .map_err(because("make memory for a channel"))
+    }
+
+    fn channel_bytes(&self, memory: &Handle) -> u64 {
+        // One that can't be mapped here can't be used either: then nobody gets a window on it.
+        Channel::map(memory).map_or(0, |channel| {
+            ipnuma::channel::bytes(channel.lines()) as u64
+        })
+    }
+
+    fn ring(&mut self, event: &Handle) {
+        // A counter that is full wakes as well.
+        let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
     }
 
     fn counters(&self, memory: &Handle) -> Option<[Counted; 2]> {

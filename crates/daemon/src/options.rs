@@ -90,6 +90,7 @@ impl Options {
         for (key, lines) in [
             ("ring_lines", self.ring_lines),
             ("datagram_lines", self.datagram_lines),
+            ("remote.ring_lines", self.remote.ring_lines),
         ] {
             if !ipnuma::ring::valid_lines(lines) || lines > ipnuma::channel::MAX_LINES {
                 return Err(format!(

@@ -4,7 +4,7 @@
 //! The server's thread calls an [`Outside`], which never blocks; the other threads send [`Event`]s, which wake the
 //! server.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -26,6 +26,50 @@ pub trait Outside: std::fmt::Debug + Send {
     fn withdraw(&mut self, grant: u64);
     /// The machines it speaks with.
     fn peers(&self) -> Vec<Ipv4Addr>;
+    /// A process is about to connect to an address of another machine. The answer is [`Event::Intended`].
+    fn intend(&mut self, question: u64, peer: Ipv4Addr, to: SocketAddr);
+    /// It does not connect after all.
+    fn unintend(&mut self, peer: Ipv4Addr, intent: u64);
+    /// It has connected, or is about to. The answer is [`Event::Announced`].
+    fn announce(&mut self, peer: Ipv4Addr, announcement: Announcement);
+    /// It does not wait for the acceptor any longer. The answer is [`Event::Abandoned`].
+    fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64);
+    /// From now on what the end on this machine writes goes to the copy that the token is for.
+    fn carry(&mut self, channel: u64, token: Token, end: Half);
+    /// Nobody has the end on this machine any more, or somebody has it again; `ending`: nobody ever will. Then its last
+    /// words are carried, and no more.
+    fn desert(&mut self, channel: u64, deserted: bool, ending: bool);
+    /// Memory for `bytes` bytes of a channel, if not any will do.
+    ///
+    /// # Errors
+    /// If there is no more of it.
+    fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Refusal>;
+    /// Where processes say that they have written to a channel.
+    fn caller(&self) -> Handle;
+}
+
+/// What one daemon tells the other about a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// This machine's number of the channel.
+    pub channel: u64,
+    /// The other machine's of the intent.
+    pub intent: u64,
+    /// The client's address.
+    pub from: SocketAddr,
+    /// The server's.
+    pub to: SocketAddr,
+    /// For this machine's copy of the channel.
+    pub token: Token,
+}
+
+/// The end of a channel that is on this machine.
+#[derive(Clone, Debug)]
+pub struct Half {
+    /// This machine's copy of the channel.
+    pub memory: Handle,
+    /// 0 or 1.
+    pub half: usize,
 }
 
 /// A window on another machine's region, as its holder gets it.
@@ -60,16 +104,69 @@ pub enum Event {
     Ended {
         /// The grant.
         grant: u64,
+        /// It is lost.
+        lost: bool,
     },
     /// The other machine cannot be reached any more.
     Lost {
-        /// A window on its memory.
+        /// A window on its memory, or a channel to it.
         window: u64,
     },
     /// The other machine has taken its token back.
     Revoked {
-        /// The window of this token.
+        /// The window of this token, or the channel.
         window: u64,
+    },
+    /// The answer to [`Outside::intend`].
+    Intended {
+        /// As asked.
+        question: u64,
+        /// The other machine's number; none if it knows no such listener, or is not reached.
+        intent: Option<u64>,
+    },
+    /// The answer to [`Outside::announce`].
+    Announced {
+        /// As asked.
+        channel: u64,
+        /// For the other machine's copy; none if the connection is the kernel's.
+        token: Option<Token>,
+    },
+    /// The answer to [`Outside::abandon`].
+    Abandoned {
+        /// As asked.
+        channel: u64,
+        /// Whether the connection is the kernel's now.
+        done: bool,
+    },
+    /// A process of another machine is about to connect to an address here.
+    AskIntend {
+        /// Where to.
+        to: SocketAddr,
+        /// Where the answer goes.
+        answer: mpsc::Sender<Option<u64>>,
+    },
+    /// It does not after all.
+    Unintend {
+        /// As answered.
+        intent: u64,
+    },
+    /// It has connected.
+    AskAnnounce {
+        /// The other machine.
+        peer: Ipv4Addr,
+        /// What its daemon says; the intent is one of this machine's.
+        announcement: Announcement,
+        /// Where the answer goes: for this machine's copy.
+        answer: mpsc::Sender<Option<Token>>,
+    },
+    /// It does not wait for an acceptor any longer.
+    AskAbandon {
+        /// The other machine.
+        peer: Ipv4Addr,
+        /// This machine's number of the channel.
+        channel: u64,
+        /// Where the answer goes.
+        answer: mpsc::Sender<bool>,
     },
 }
 

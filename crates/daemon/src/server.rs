@@ -5,6 +5,7 @@ mod client;
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,12 +21,12 @@ use rustix::net::{RecvFlags, SocketFlags};
 use rustix::process::PidfdFlags;
 
 use crate::machine::{Handle, Real, random};
-use crate::outside::{self, Events, Opened, Outside};
+use crate::outside::{self, Announcement, Events, Half, Opened, Outside};
 use crate::place::Place;
-use crate::state::{Answer, Effect, ProcessId, Refusal, Settings, State};
+use crate::state::{Announced, Answer, Effect, ProcessId, Refusal, Settings, State};
 use crate::{Error, Options, Stopper};
 
-use client::{Client, Gone};
+use client::{Awaited, Client, Gone};
 
 /// What an event is about: the lowest two bits say which descriptor of a client.
 const LISTENER: u64 = 0;
@@ -118,6 +119,7 @@ impl Server {
             limits: options.limits.clone(),
             netns: ipnuma::client::network_namespace(),
             management: options.management,
+            sockets: options.remote.sockets.clone(),
         });
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
         let others = state.outside();
@@ -133,6 +135,8 @@ impl Server {
             machine: Real {
                 stream_lines: options.ring_lines,
                 datagram_lines: options.datagram_lines,
+                far_lines: options.remote.ring_lines,
+                far_memory: None,
             },
             clients: HashMap::new(),
             outside,
@@ -317,15 +321,28 @@ impl Server {
     fn answer(&mut self, id: ProcessId, request: Request) -> Result<(), Gone> {
         let now = self.started.elapsed();
         let told = self.options.trace.then(|| format!("{request:?}"));
-        let mut answer = match request {
-            Request::Connect { token } if self.state.is_elsewhere(&token) => {
-                match self.connect_elsewhere(id, token) {
-                    Ok(()) => return Ok(()),
-                    Err(refusal) => Answer::refused(refusal),
-                }
+        let elsewhere = match &request {
+            Request::Connect { token } if self.state.is_elsewhere(token) => {
+                Some(self.connect_elsewhere(id, *token))
             }
-            request => self.state.request(&mut self.machine, now, id, request),
+            Request::Intend { to } => self
+                .state
+                .whose(id, *to)
+                .map(|peer| self.intend_elsewhere(id, peer, *to)),
+            Request::Announce { intent, from, to } if self.state.is_far_intent(*intent) => {
+                Some(self.announce_elsewhere(id, *intent, (*from, *to)))
+            }
+            Request::Abandon { channel } if self.state.is_far(*channel) => {
+                Some(self.abandon_elsewhere(id, *channel))
+            }
+            _ => None,
         };
+        let mut answer = match (elsewhere, request) {
+            (Some(Ok(())), _) => return Ok(()),
+            (Some(Err(refusal)), _) => Answer::refused(refusal),
+            (None, request) => self.state.request(&mut self.machine, now, id, request),
+        };
+        self.add_caller(&mut answer);
         let Some(client) = self.clients.get_mut(&id) else {
             return Ok(());
         };
@@ -366,9 +383,133 @@ impl Server {
         let Some(client) = self.clients.get_mut(&id) else {
             return Ok(());
         };
-        client.awaits = Some((window, token));
+        client.awaits = Some(Awaited::Window(window, token));
         outside.open(window, token);
         Ok(())
+    }
+
+    /// Who may write to another machine gets the means to say that it has.
+    fn add_caller(&self, answer: &mut Answer<Handle>) {
+        let far = match answer.reply {
+            Reply::FarChannel { .. } => true,
+            Reply::Adopted { .. } => answer.handles.len() > 1,
+            _ => false,
+        };
+        if let (true, Some(outside)) = (far, &self.outside) {
+            answer.handles.push(outside.caller());
+        }
+    }
+
+    /// Asks another machine about a listener.
+    fn intend_elsewhere(
+        &mut self,
+        id: ProcessId,
+        peer: Ipv4Addr,
+        to: SocketAddr,
+    ) -> Result<(), Refusal> {
+        let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) else {
+            return Ok(());
+        };
+        let question = self.state.intend_far(id, to, peer)?;
+        client.awaits = Some(Awaited::Intent(question));
+        outside.intend(question, peer, to);
+        Ok(())
+    }
+
+    /// Tells another machine of a connection.
+    fn announce_elsewhere(
+        &mut self,
+        id: ProcessId,
+        intent: u64,
+        ends: (SocketAddr, SocketAddr),
+    ) -> Result<(), Refusal> {
+        self.fetch_memory()?;
+        let now = self.started.elapsed();
+        let said =
+            self.state
+                .announce_far(&mut self.machine, now, id, self.others, intent, ends)?;
+        if let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) {
+            client.awaits = Some(Awaited::Channel(intent));
+            let Announced {
+                peer,
+                intent: theirs,
+                from,
+                to,
+                token,
+            } = said;
+            let announcement = Announcement {
+                channel: intent,
+                intent: theirs,
+                from,
+                to,
+                token,
+            };
+            outside.announce(peer, announcement);
+        }
+        Ok(())
+    }
+
+    /// The NIC may want to receive into memory of its own.
+    fn fetch_memory(&mut self) -> Result<(), Refusal> {
+        if let Some(outside) = &mut self.outside {
+            let bytes = ipnuma::channel::bytes(self.machine.far_lines);
+            self.machine.far_memory = outside.memory(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Asks another machine to leave a connection to the kernel.
+    fn abandon_elsewhere(&mut self, id: ProcessId, channel: u64) -> Result<(), Refusal> {
+        let (peer, theirs) = self.state.abandon(id, channel)?;
+        if let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) {
+            client.awaits = Some(Awaited::Abandoned(channel));
+            outside.abandon(peer, channel, theirs);
+        }
+        Ok(())
+    }
+
+    /// Answers the client that waits for another machine's answer. It may have gone: `answer` is made anyhow.
+    fn answer_awaiting(
+        &mut self,
+        awaited: Awaited,
+        answer: impl FnOnce(&mut State<Handle>, Option<ProcessId>) -> Answer<Handle>,
+    ) {
+        let waits = |client: &Client| client.awaits == Some(awaited);
+        let found = self.clients.iter().find(|(_, client)| waits(client));
+        let id = found.map(|(&id, _)| id);
+        let mut answer = answer(&mut self.state, id);
+        self.add_caller(&mut answer);
+        self.carry_out();
+        let Some(id) = id else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.awaits = None;
+            if client.reply(&answer).is_err() {
+                self.farewell(id);
+            }
+        }
+    }
+
+    /// A connection of another machine's program to one here.
+    fn announced_here(&mut self, peer: Ipv4Addr, said: Announcement) -> Option<Token> {
+        let announced = Announced {
+            peer,
+            intent: said.intent,
+            from: said.from,
+            to: said.to,
+            token: said.token,
+        };
+        let now = self.started.elapsed();
+        let token = self.fetch_memory().and_then(|()| {
+            let (machine, others) = (&mut self.machine, self.others);
+            self.state
+                .announce_here(machine, now, others, announced, said.channel)
+        });
+        token.unwrap_or_else(|refusal| {
+            self.trace(0, &refusal.message);
+            None
+        })
     }
 
     /// Takes what comes from other machines.
@@ -391,9 +532,62 @@ impl Server {
                         self.state.end_window(grant);
                     }
                 }
-                outside::Event::Ended { grant } => self.state.end_window(grant),
+                outside::Event::Ended { grant, lost } => {
+                    self.state
+                        .grant_ended(&mut self.machine, self.others, grant, lost);
+                }
+                outside::Event::Lost { window: channel }
+                | outside::Event::Revoked { window: channel }
+                    if self.state.is_far(channel) =>
+                {
+                    self.state.lose(&mut self.machine, self.others, channel);
+                }
                 outside::Event::Lost { window } => {
                     self.state.tell_holder(window, Notice::PeerLost { window });
+                }
+                outside::Event::Intended { question, intent } => {
+                    self.answer_awaiting(Awaited::Intent(question), |state, id| {
+                        let id = id.unwrap_or_default();
+                        state.intended(id, question, intent)
+                    });
+                }
+                outside::Event::Announced { channel, token } => {
+                    self.answer_awaiting(Awaited::Channel(channel), |state, _| {
+                        state.announced(channel, token)
+                    });
+                }
+                outside::Event::Abandoned { channel, done } => {
+                    self.answer_awaiting(Awaited::Abandoned(channel), |_, _| Answer {
+                        reply: if done { Reply::Kernel } else { Reply::Wait },
+                        handles: Vec::new(),
+                    });
+                }
+                outside::Event::AskIntend { to, answer } => {
+                    let intent = self.state.intend_here(&mut self.machine, self.others, to);
+                    if answer.send(intent).is_err()
+                        && let Some(intent) = intent
+                    {
+                        self.state.unintend_here(self.others, intent);
+                    }
+                }
+                outside::Event::Unintend { intent } => {
+                    self.state.unintend_here(self.others, intent);
+                }
+                outside::Event::AskAnnounce {
+                    peer,
+                    announcement,
+                    answer,
+                } => {
+                    let token = self.announced_here(peer, announcement);
+                    // If it ends, so does the connection to the other daemon.
+                    let _ = answer.send(token);
+                }
+                outside::Event::AskAbandon {
+                    peer,
+                    channel,
+                    answer,
+                } => {
+                    let _ = answer.send(self.state.abandoned_here(peer, channel));
                 }
                 outside::Event::Revoked { window } => {
                     let notice = Notice::Revoked {
@@ -410,13 +604,13 @@ impl Server {
 
     /// Gives a process its window on another machine's region, or says why there is none.
     fn opened(&mut self, window: u64, result: Result<Opened, Refusal>) {
-        let awaits = |client: &Client| client.awaits.is_some_and(|(awaited, _)| awaited == window);
+        let awaits = |client: &Client| matches!(client.awaits, Some(Awaited::Window(awaited, _)) if awaited == window);
         let found = self.clients.iter_mut().find(|(_, client)| awaits(client));
         let Some((&id, client)) = found else {
             // It has gone in the meantime, and its going has closed the window.
             return;
         };
-        let Some((_, token)) = client.awaits.take() else {
+        let Some(Awaited::Window(_, token)) = client.awaits.take() else {
             return;
         };
         let answer = match result {
@@ -453,6 +647,35 @@ impl Server {
                         self.generation += 1;
                         for client in self.clients.values() {
                             client.set_generation(self.generation);
+                        }
+                    }
+                    Effect::UnintendElsewhere { peer, intent } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.unintend(peer, intent);
+                        }
+                    }
+                    Effect::Carry {
+                        channel,
+                        token,
+                        memory,
+                        half,
+                    } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.carry(channel, token, Half { memory, half });
+                        }
+                    }
+                    Effect::Desert {
+                        channel,
+                        deserted,
+                        ending,
+                    } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.desert(channel, deserted, ending);
+                        }
+                    }
+                    Effect::Withdraw { grant } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.withdraw(grant);
                         }
                     }
                     Effect::CloseElsewhere { window } => {

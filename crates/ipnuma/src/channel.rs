@@ -5,15 +5,20 @@
 //! through which its owner receives. Everything an end remembers lies in its half, so that the processes that share
 //! a socket after `fork` share its place in the stream, too.
 //!
+//! Between two machines each has memory of its own for the channel, laid out alike. The ends do not know: what an end
+//! writes for its peer is [carried](Carrier) to the same place of the other memory.
+//!
 //! In a stream channel the client owns half 0 and the server half 1. In a datagram channel the sender owns half 0 and
 //! the receiver half 1, and only the receiver's ring is used.
 
+mod carrier;
 mod lock;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+pub use carrier::{Carrier, Outgoing, Words, mark_both};
 pub use lock::{Guard, Lock, Reentered, forked, thread_id};
 
 use crate::error::{Error, Result};
@@ -49,6 +54,9 @@ pub mod flags {
     pub const ATTACHED: u32 = 8;
     /// The daemon has revoked the channel.
     pub const REVOKED: u32 = 16;
+    /// Of a peer on another machine, by its daemon: nobody has the end now, and all that was stored has arrived. It
+    /// goes again if another program takes the end.
+    pub const DESERTED: u32 = 32;
     /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
     pub const ABANDONED: u32 = 256;
 }
@@ -151,14 +159,23 @@ impl Channel {
             return Err(Error::Lines { lines });
         }
         let fd = crate::memory::create("ipnuma-channel", bytes(lines))?;
-        let channel = Self::map(&fd)?;
+        Self::prepare(&fd)?;
+        Ok((Self::map(&fd)?, fd))
+    }
+
+    /// Makes fresh memory full of zeros, [`bytes`] large, a channel.
+    ///
+    /// # Errors
+    /// As [`Channel::map`].
+    pub fn prepare(fd: impl std::os::fd::AsFd) -> Result<()> {
+        let channel = Self::map(fd)?;
         for half in 0..2 {
             channel
                 .control(half)
                 .armed
                 .store(armed::DATA | armed::SPACE, Ordering::Relaxed);
         }
-        Ok((channel, fd))
+        Ok(())
     }
 
     /// Maps a channel; its size tells the number of lines.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -99,7 +99,8 @@ pub enum Request {
         /// Where to.
         to: SocketAddr,
     },
-    /// The connection has these addresses. Answer: [`Reply::Channel`] (the process owns half 0) or [`Reply::Kernel`].
+    /// The connection has these addresses. Answer: [`Reply::Channel`] or [`Reply::FarChannel`] (the process owns half
+    /// 0) or [`Reply::Kernel`].
     Announce {
         /// As answered to [`Request::Intend`].
         intent: u64,
@@ -113,8 +114,8 @@ pub enum Request {
         /// As answered to [`Request::Intend`].
         intent: u64,
     },
-    /// The process has accepted a connection. Answer: [`Reply::Channel`] (the process owns half 1), [`Reply::Kernel`],
-    /// or [`Reply::Wait`]: somebody is about to connect to the listener and has not announced it yet; ask again.
+    /// The process has accepted a connection. Answer: [`Reply::Channel`] or [`Reply::FarChannel`] (the process owns half
+    /// 1), [`Reply::Kernel`], or [`Reply::Wait`]: somebody is about to connect to the listener and has not announced it yet; ask again.
     Resolve {
         /// The peer's address.
         from: SocketAddr,
@@ -172,6 +173,12 @@ pub enum Request {
         /// The peer's address.
         peer: SocketAddr,
     },
+    /// The process waits no longer for the acceptor of a connection to another machine, whose channel it has. Answer:
+    /// [`Reply::Kernel`], and both ends use the kernel, or [`Reply::Wait`]: the acceptor has the channel already.
+    Abandon {
+        /// The channel.
+        channel: u64,
+    },
 }
 
 /// What the daemon answers.
@@ -226,6 +233,13 @@ pub enum Reply {
         /// Its number.
         channel: u64,
     },
+    /// A channel to another machine. Descriptors: its memfd; an eventfd that is written when something has arrived for the
+    /// process's end while its [`crate::channel::Control::armed`] is not zero; a socket to which the process sends a
+    /// byte where it would ring for a peer that has armed, and which is closed with the daemon.
+    FarChannel {
+        /// Its number.
+        channel: u64,
+    },
     /// Not accelerated: use the kernel.
     Kernel,
     /// Not known yet: ask again soon.
@@ -239,7 +253,7 @@ pub enum Reply {
     },
     /// Regions.
     Regions(Vec<RegionStatus>),
-    /// A channel of which the process owns a half now. Descriptors: its memfd.
+    /// A channel of which the process owns a half now. Descriptors: its memfd, or those of [`Reply::FarChannel`].
     Adopted {
         /// Its number.
         channel: u64,

@@ -17,12 +17,14 @@ mod receiver;
 mod sender;
 mod target;
 mod window;
+mod written;
 
 pub use receiver::{Message, Receiver, ReceiverState};
 pub use sender::{Full, Sender, SenderState};
 pub(crate) use target::assemble;
 pub use target::{Mapped, Target};
 pub use window::{RingReceiver, RingSender, connect, create};
+pub(crate) use written::{Written, written};
 
 /// Bytes of a line.
 pub const LINE: usize = 64;

@@ -10,7 +10,7 @@ use ipnuma::ipc::Reply;
 use rustix::net::sockopt;
 
 use crate::process;
-use crate::stream::{ABANDONED, Stream, borrow, option};
+use crate::stream::{ABANDONED, Far, Stream, borrow, option};
 
 /// The stream of a channel that the daemon gave: half 0 is the client's, half 1 the server's.
 ///
@@ -22,10 +22,10 @@ pub fn attach(
     intent: u64,
     open: bool,
 ) -> Option<Stream> {
-    let (Reply::Channel { channel }, descriptors) = reply else {
+    let (Reply::Channel { channel } | Reply::FarChannel { channel }, descriptors) = reply else {
         return None;
     };
-    let end = map(channel, descriptors, half)?;
+    let (end, far) = map(channel, descriptors, half)?;
     if end.own().flags.fetch_or(flags::ATTACHED, Ordering::AcqRel) & ABANDONED != 0 {
         // The client waited for too long, and uses the kernel.
         process::close(channel);
@@ -37,7 +37,8 @@ pub fn attach(
     );
     // Armed from its birth on; nobody sleeps yet, and whoever will, looks at the ring first.
     end.own().armed.store(0, Ordering::SeqCst);
-    let stream = Stream::new(end, channel, intent, open);
+    let stream = Stream::new(end, channel, intent, open, far);
+    stream.call_far();
     inherit(fd, &stream);
     Some(stream)
 }
@@ -47,7 +48,7 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
     let (Reply::Adopted { channel, half }, descriptors) = reply else {
         return None;
     };
-    let end = map(channel, descriptors, usize::from(half))?;
+    let (end, far) = map(channel, descriptors, usize::from(half))?;
     if (end.own().flags.load(Ordering::Acquire) | end.peer().flags.load(Ordering::Acquire))
         & ABANDONED
         != 0
@@ -56,24 +57,29 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
         return None;
     }
     // The options and the place in the stream are in the channel already.
-    let stream = Stream::new(end, channel, 0, true);
+    let stream = Stream::new(end, channel, 0, true, far);
     if stream.take_reserved() {
         stream.count_user(false);
     }
     Some(stream)
 }
 
-fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<End> {
-    let mapped = descriptors
-        .first()
-        .map(|memory| Channel::map(memory.as_fd()));
+/// Maps a channel; with more descriptors than its memory it is one to another machine.
+fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
+    let mut descriptors = descriptors.into_iter();
+    let memory = descriptors.next();
+    let mapped = memory.map(|memory| Channel::map(memory.as_fd()));
+    let far = descriptors
+        .next()
+        .zip(descriptors.next())
+        .map(|(bell, caller)| Far::new(bell, caller));
     drop(descriptors);
     process::refill();
     let Some(Ok(mapped)) = mapped else {
         process::close(channel);
         return None;
     };
-    Some(End::new(Arc::new(mapped), half))
+    Some((End::new(Arc::new(mapped), half), far))
 }
 
 /// Takes over what the program has set on the socket, and makes the twin a good doorbell.

@@ -33,7 +33,7 @@ use crate::ready::{self, Events};
 use crate::table;
 use crate::wait::clock;
 use kernel::Event;
-use members::{EDGE, EXCLUSIVE, Members};
+use members::{EDGE, EXCLUSIVE, Members, OF_BELL};
 
 /// An epoll set, as an open description.
 pub struct Epoll(Arc<Set>);
@@ -197,6 +197,17 @@ impl Set {
         true
     }
 
+    /// Registers the bell of a member that has one.
+    fn watch_bell(epoll: RawFd, member: &mut members::Member, key: u64) {
+        let Some(bell) = member.pollable().and_then(|pollable| pollable.bell()) else {
+            return;
+        };
+        // One member of several that are the same connection is enough: it tells the others.
+        let events = Events::IN.0 | EDGE;
+        let added = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, bell, events, key | OF_BELL);
+        member.bell = added.is_ok().then_some(bell);
+    }
+
     /// Puts a hot member to sleep, unless it has something to report.
     fn cool(&self, inner: &mut Inner, place: u32) -> bool {
         if self.arm(inner, place) {
@@ -275,6 +286,9 @@ impl Set {
             member.renew();
             let needed = member.needs();
             self.register(member, key, needed);
+            if let Some(epoll) = self.descriptor() {
+                Self::watch_bell(epoll, member, key);
+            }
             inner.members.heat(place, clock::ticks());
             self.accelerated.fetch_add(1, Ordering::AcqRel) == 0
         };

@@ -31,6 +31,7 @@ pub mod object;
 pub mod options;
 pub mod pending;
 pub mod poll;
+pub mod private;
 pub mod process;
 pub mod raw;
 pub mod ready;

@@ -153,7 +153,7 @@ fn resolve(fd: RawFd, from: SocketAddr) {
                 let _ =
                     rustix::thread::nanosleep(&crate::wait::timespec(Duration::from_micros(20)));
             }
-            Some(reply @ (Reply::Channel { .. }, _)) => {
+            Some(reply @ (Reply::Channel { .. } | Reply::FarChannel { .. }, _)) => {
                 if let Some(stream) = attach(fd, reply, 1, 0, true) {
                     process::trace(|| format!("accepted {from} at {to}: accelerated"));
                     drop(table::install(fd, Object::Stream(stream)));

@@ -148,7 +148,13 @@ fn sleep(
                 .thread_wakes(token, pollable, fd, twin);
         }
         let found = match twins {
-            Ok(twins) => gather(fds, own, &twins),
+            Ok(twins) => {
+                if twins.iter().all(|twin| twin.is_empty()) {
+                    let pollables = own.iter().filter_map(Own::pollable);
+                    pollables.for_each(Pollable::heartbeat);
+                }
+                gather(fds, own, &twins)
+            }
             Err(error) => {
                 let found = look(fds, own);
                 if found == 0 {
@@ -219,13 +225,26 @@ fn ask_kernel(
     timeout: Duration,
 ) -> Result<Vec<Events>, Errno> {
     let mut asked = fds.to_vec();
+    let mut bells = Vec::new();
     for each in own {
         let entry = &mut asked[each.index];
         if let Some(pollable) = each.pollable()
             && table::still(entry.fd, &each.description)
         {
             let want = Events(entry.events as u16 as u32);
-            entry.events = pollable.twin_interest(want).0 as i16;
+            let interest = pollable.twin_interest(want);
+            entry.events = interest.0 as i16;
+            if interest.has(Events::SKIP) {
+                entry.fd = -1;
+            }
+            if let Some(bell) = pollable.bell() {
+                bells.push(each.index);
+                asked.push(pollfd {
+                    fd: bell,
+                    events: libc::POLLIN,
+                    revents: 0,
+                });
+            }
         }
     }
     let spec = timespec {
@@ -247,8 +266,15 @@ fn ask_kernel(
             ],
         )
     }?;
-    Ok(asked
+    let mut events: Vec<Events> = asked
         .iter()
         .map(|entry| Events(entry.revents as u16 as u32))
-        .collect())
+        .collect();
+    for (at, index) in bells.into_iter().enumerate() {
+        if !events[fds.len() + at].is_empty() {
+            events[index] |= Events::BELL;
+        }
+    }
+    events.truncate(fds.len());
+    Ok(events)
 }

@@ -115,12 +115,18 @@ pub fn withdraw(intent: u64) {
 /// Whether a number is one of the library's own descriptors.
 #[inline]
 pub fn is_private(fd: RawFd) -> bool {
-    fd >= 0 && PRIVATE.iter().any(|own| own.load(Ordering::Relaxed) == fd)
+    fd >= 0
+        && (PRIVATE.iter().any(|own| own.load(Ordering::Relaxed) == fd)
+            || crate::private::is_guarded(fd))
 }
 
 /// The library's own descriptors, in ascending order.
 pub fn private() -> impl Iterator<Item = RawFd> {
-    let mut own: [RawFd; 3] = std::array::from_fn(|index| PRIVATE[index].load(Ordering::Relaxed));
+    let mut own: Vec<RawFd> = PRIVATE
+        .iter()
+        .map(|own| own.load(Ordering::Relaxed))
+        .chain(crate::private::guarded())
+        .collect();
     own.sort_unstable();
     own.into_iter().filter(|fd| *fd >= 0)
 }
@@ -173,7 +179,7 @@ fn close_own(which: usize) {
 }
 
 /// Own descriptors get high numbers, so that a program finds the low ones that it expects.
-fn floor() -> i32 {
+pub(crate) fn floor() -> i32 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile)
         .current
         .unwrap_or(1 << 20);
@@ -261,6 +267,7 @@ pub fn is_shunned(address: SocketAddr) -> bool {
 pub fn before_fork() {
     KNOWN.acquire();
     SHUNNED.acquire();
+    crate::stream::before_fork();
 }
 
 /// After a fork, in both processes. The child gets a client of its own when it needs one.
@@ -273,6 +280,7 @@ pub fn after_fork(child: bool) {
         close_own(REQUESTS);
         close_own(NOTICES);
     }
+    crate::stream::after_fork();
     SHUNNED.release();
     KNOWN.release();
     if child {

@@ -47,6 +47,10 @@ impl Events {
     pub const WRBAND: Self = Self(0x200);
     /// The peer has shut its sending direction.
     pub const RDHUP: Self = Self(0x2000);
+    /// Not the program's: the bell of a connection to another machine has rung.
+    pub const BELL: Self = Self(1 << 24);
+    /// Not the program's: the kernel is not to be asked about the twin.
+    pub const SKIP: Self = Self(1 << 25);
     /// What is reported whether asked for or not.
     pub const ALWAYS: Self = Self(Self::ERR.0 | Self::HUP.0);
 
@@ -142,6 +146,14 @@ pub trait Pollable {
 
     /// What to ask the kernel about the twin for somebody who wants `want`.
     fn twin_interest(&self, want: Events) -> Events;
+
+    /// A descriptor that is readable when the twin is not, although there is something new.
+    fn bell(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// A sleep has ended without a sign: look for what nobody tells.
+    fn heartbeat(&self) {}
 
     /// Another process holds this side too. It may drain our doorbells, so nobody sleeps long.
     fn shared(&self) -> bool {

@@ -5,6 +5,7 @@
 //! that share the connection after a fork see one state.
 
 mod abandon;
+mod far;
 mod finish;
 mod readiness;
 mod receive;
@@ -21,6 +22,8 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::ready::Events;
 
 pub(crate) use abandon::ABANDONED;
+pub use far::Far;
+pub(crate) use far::{after_fork, before_fork};
 
 /// Result of a call.
 pub type Result<T = usize> = std::result::Result<T, Errno>;
@@ -39,6 +42,10 @@ mod state {
     pub const TWIN_SHUT: u32 = 16;
     /// Something came through the twin before the peer had attached.
     pub const STRANGE: u32 = 32;
+    /// The twin says that a peer on another machine is gone; its last bytes may be on their way.
+    pub const TWIN_GONE: u32 = 64;
+    /// The acceptor on another machine has the channel; its word is on its way.
+    pub const COMING: u32 = 128;
 }
 
 /// Use of `Control::words`.
@@ -84,12 +91,14 @@ pub struct Stream {
     phase: AtomicU8,
     looked: AtomicU64,
     born: u64,
+    /// The peer is on another machine.
+    far: Option<Far>,
 }
 
 impl Stream {
     /// The connection whose channel `end` is; `open` says whether the twin is connected already. `intent` is the
     /// client's, by which it can be withdrawn.
-    pub fn new(end: End, channel: u64, intent: u64, open: bool) -> Self {
+    pub fn new(end: End, channel: u64, intent: u64, open: bool, far: Option<Far>) -> Self {
         let own = end.own();
         own.refs.fetch_add(1, Ordering::AcqRel);
         let phase = AtomicU8::new(if open { OPEN } else { CONNECTING });
@@ -101,6 +110,14 @@ impl Stream {
             phase,
             looked: AtomicU64::new(born),
             born,
+            far,
+        }
+    }
+
+    /// Has a daemon that sleeps carry what this end says of itself.
+    pub fn call_far(&self) {
+        if let Some(far) = &self.far {
+            far.call();
         }
     }
 
@@ -128,6 +145,11 @@ impl Stream {
     #[inline(always)]
     fn attached(&self) -> bool {
         self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED != 0
+    }
+
+    /// Whether the peer has come, or is known to come.
+    fn expected(&self) -> bool {
+        self.attached() || self.state() & state::COMING != 0
     }
 
     #[inline(always)]
@@ -240,7 +262,8 @@ impl Stream {
     fn ring_if_armed(&self, fd: RawFd, bits: u32) -> bool {
         // A peer that is not attached yet looks at the ring when it does; nobody else shall find bytes in the twin.
         if self.end.peer_armed(bits)
-            && self.peer().flags.load(Ordering::Relaxed) & flags::ATTACHED != 0
+            && (self.peer().flags.load(Ordering::Relaxed) & flags::ATTACHED != 0
+                || self.far.is_some())
         {
             self.ring(fd, bits);
             return true;
@@ -257,6 +280,9 @@ impl Stream {
             .counters
             .doorbells
             .fetch_add(1, Ordering::Relaxed);
+        if let Some(far) = &self.far {
+            return far.call();
+        }
         let rung = rustix::net::send(borrow(fd), &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         // If there is no room, there are unread bytes enough to wake the peer.
         if matches!(rung, Err(Errno::PIPE | Errno::CONNRESET)) {
@@ -271,7 +297,12 @@ impl Stream {
             match rustix::net::recv(borrow(fd), &mut scratch, RecvFlags::DONTWAIT) {
                 Ok((0, _)) if self.state() & state::TWIN_SHUT != 0 => return,
                 Ok((0, _)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => {
-                    self.note(state::GONE);
+                    match &self.far {
+                        Some(far) => self.far_end(far),
+                        None => {
+                            self.note(state::GONE);
+                        }
+                    }
                     return;
                 }
                 Ok((count, _)) if count == scratch.len() => {}
@@ -294,6 +325,12 @@ impl Stream {
     #[cold]
     fn look_now(&self, fd: RawFd) {
         use rustix::event::{PollFd, PollFlags};
+        if let Some(far) = &self.far {
+            self.look_far(far);
+            if self.state() & state::TWIN_GONE != 0 {
+                return;
+            }
+        }
         let twin = borrow(fd);
         let mut polled = [PollFd::new(&twin, PollFlags::RDHUP)];
         if matches!(
@@ -309,6 +346,14 @@ impl Stream {
         let mut signs = Events::HUP | Events::ERR;
         if self.state() & state::TWIN_SHUT == 0 {
             signs |= Events::RDHUP;
+        }
+        if twin.has(signs)
+            && let Some(far) = &self.far
+        {
+            if !self.expected() {
+                self.note(state::STRANGE);
+            }
+            return self.far_end(far);
         }
         if twin.has(signs) {
             self.note(if self.attached() {

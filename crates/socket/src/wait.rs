@@ -86,6 +86,32 @@ pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<
     Ok(Events(u32::from(polled[0].revents().bits())))
 }
 
+/// The kernel's word about the twin of `pollable`, and about its bell if it has one.
+pub(crate) fn poll_twin(
+    fd: RawFd,
+    pollable: &dyn Pollable,
+    want: Events,
+    timeout: Duration,
+) -> Result<Events, Errno> {
+    let interest = pollable.twin_interest(want);
+    let Some(bell) = pollable.bell() else {
+        return poll_kernel(fd, interest, timeout);
+    };
+    // SAFETY: as in `poll_kernel`; a bell lives as long as its connection.
+    let (twin, bell) = unsafe { (BorrowedFd::borrow_raw(fd), BorrowedFd::borrow_raw(bell)) };
+    let mut polled = [
+        PollFd::from_borrowed_fd(bell, PollFlags::IN),
+        PollFd::from_borrowed_fd(twin, PollFlags::from_bits_retain(interest.0 as u16)),
+    ];
+    let count = if interest.has(Events::SKIP) { 1 } else { 2 };
+    rustix::event::poll(&mut polled[..count], Some(&timespec(timeout)))?;
+    let mut events = Events(u32::from(polled[1].revents().bits()));
+    if !polled[0].revents().is_empty() {
+        events |= Events::BELL;
+    }
+    Ok(events)
+}
+
 /// Waits until `pollable`, which is `description` under the number `fd`, is ready for one of `want`, or has an error.
 pub fn wait_one(
     fd: RawFd,
@@ -107,8 +133,7 @@ pub fn wait_one(
                 if !table::still(fd, description) {
                     return Wait::Closed;
                 }
-                let interest = pollable.twin_interest(want);
-                if let Ok(twin) = poll_kernel(fd, interest, Duration::ZERO)
+                if let Ok(twin) = poll_twin(fd, pollable, want, Duration::ZERO)
                     && !twin.is_empty()
                 {
                     description.waiters.seen(pollable, fd, twin);
@@ -134,7 +159,7 @@ pub fn wait_one(
         };
         let timeout = deadline.map_or(longest, |deadline| deadline.left().min(longest));
         let twin = if table::still(fd, description) {
-            poll_kernel(fd, pollable.twin_interest(want), timeout)
+            poll_twin(fd, pollable, want, timeout)
         } else {
             Ok(Events::NONE)
         };
@@ -142,6 +167,9 @@ pub fn wait_one(
             description
                 .waiters
                 .thread_wakes(token, pollable, fd, twin.unwrap_or(Events::NONE));
+        if twin == Ok(Events::NONE) {
+            pollable.heartbeat();
+        }
         if pollable.ready().has(want) {
             #[cfg(test)]
             if twin == Ok(Events::NONE) {

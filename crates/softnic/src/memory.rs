@@ -30,8 +30,18 @@ struct Inner {
 #[derive(Debug)]
 struct Wake {
     event: Arc<OwnedFd>,
-    /// A page whose first 32-bit word is not zero while somebody sleeps; without, somebody always may.
-    signal: Option<Mapping>,
+    sleeper: Sleeper,
+}
+
+/// How it is known whether somebody sleeps.
+#[derive(Debug)]
+enum Sleeper {
+    /// Somebody always may.
+    Always,
+    /// A page whose first 32-bit word is not zero while somebody does.
+    Page(Mapping),
+    /// A 32-bit word at this offset of the segment itself.
+    Word(usize),
 }
 
 #[derive(Debug)]
@@ -122,15 +132,36 @@ impl Segment {
         event: Arc<OwnedFd>,
         signal: Option<BorrowedFd<'_>>,
     ) -> Result<Self, Error> {
-        let signal = signal.map(|page| Mapping::of(page, PAGE, ProtFlags::READ));
-        let signal = signal.transpose()?;
-        match Arc::get_mut(&mut self.0) {
-            Some(inner) => {
-                inner.wake = Some(Wake { event, signal });
-                Ok(self)
-            }
-            None => Err(Error::Shared),
+        let sleeper = match signal {
+            Some(page) => Sleeper::Page(Mapping::of(page, PAGE, ProtFlags::READ)?),
+            None => Sleeper::Always,
+        };
+        self.wakes(Wake { event, sleeper })?;
+        Ok(self)
+    }
+
+    /// As [`Segment::with_wake`], with the 32-bit word at `offset` of the segment itself, a multiple of 4.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] if the segment has clones already, [`Error::Range`] if the word is not inside.
+    pub fn with_wake_word(mut self, event: Arc<OwnedFd>, offset: usize) -> Result<Self, Error> {
+        if !self.holds(offset, 4) || !offset.is_multiple_of(4) {
+            return Err(Error::Range {
+                what: "segment",
+                first: offset as u64,
+                bytes: 4,
+                limit: self.bytes() as u64,
+            });
         }
+        let sleeper = Sleeper::Word(offset);
+        self.wakes(Wake { event, sleeper })?;
+        Ok(self)
+    }
+
+    fn wakes(&mut self, wake: Wake) -> Result<(), Error> {
+        let inner = Arc::get_mut(&mut self.0).ok_or(Error::Shared)?;
+        inner.wake = Some(wake);
+        Ok(())
     }
 
     /// Its size.
@@ -150,9 +181,14 @@ impl Segment {
         };
         // Who goes to sleep looks at the memory once more after it has said so.
         fence(Ordering::SeqCst);
-        let sleeps = wake.signal.as_ref().is_none_or(|page| {
-            // SAFETY: the page is mapped as long as `page` lives, and aligned.
-            let word = unsafe { AtomicU32::from_ptr(page.base.as_ptr().cast()) };
+        let (base, offset) = match &wake.sleeper {
+            Sleeper::Always => (None, 0),
+            Sleeper::Page(page) => (Some(page.base), 0),
+            Sleeper::Word(offset) => (Some(self.0.memory.base), *offset),
+        };
+        let sleeps = base.is_none_or(|base| {
+            // SAFETY: both mappings live as long as `self`, begin at a page, and the offset was looked at when it came.
+            let word = unsafe { AtomicU32::from_ptr(base.as_ptr().add(offset).cast()) };
             word.load(Ordering::Relaxed) != 0
         });
         if sleeps {

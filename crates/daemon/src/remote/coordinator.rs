@@ -3,10 +3,11 @@
 //! server, which both answer at once, and never for another machine.
 
 mod readers;
+mod sockets;
 mod writers;
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use ipnuma::token::Token;
 use rustix::io::Errno;
 use softnic::{Identity, PeerAddress};
 
-use crate::outside::{Event, Inbox};
+use crate::outside::{Announcement, Event, Half, Inbox};
 use crate::remote::Stop;
 use crate::remote::engine::Handle;
 use crate::remote::link::LinkId;
@@ -46,6 +47,20 @@ pub enum Input {
     SessionLost(u8),
     /// The NIC's device fails.
     NicFailed(String),
+    /// A process is about to connect to an address of another machine.
+    Intend(u64, Ipv4Addr, SocketAddr),
+    /// It does not after all.
+    Unintend(Ipv4Addr, u64),
+    /// It has connected.
+    Announce(Ipv4Addr, Announcement),
+    /// It does not wait for an acceptor any longer.
+    Abandon(Ipv4Addr, u64, u64),
+    /// What an end of a channel writes is to be carried to the token's memory.
+    Carry(u64, Token, Half),
+    /// Nobody has the end now; nobody ever will.
+    Desert(u64, bool, bool),
+    /// All that an end had to say has arrived, or never will.
+    Carried(u64),
     /// It is time to end.
     Stop,
 }
@@ -65,7 +80,7 @@ const EPOCHS: u8 = 16;
 pub struct Coordinator {
     options: Options,
     /// By which address tokens know this machine.
-    own: Ipv4Addr,
+    own: SocketAddrV4,
     engine: Handle,
     inbox: Inbox,
     inputs: mpsc::Sender<Input>,
@@ -76,6 +91,10 @@ pub struct Coordinator {
     writers: HashMap<LinkId, Writer>,
     /// Connections of other daemons', whose processes write to memory here.
     readers: HashMap<LinkId, Reader>,
+    /// Ends of channels that are carried, or will be once their windows are open.
+    ends: HashMap<u64, sockets::End>,
+    /// Daemons that could not be reached, and when.
+    absent: HashMap<SocketAddrV4, Instant>,
     epoch: u8,
     /// How the NIC's device failed last.
     failure: Option<String>,
@@ -88,7 +107,7 @@ fn refusal(errno: Errno, message: impl Into<String>) -> Refusal {
 impl Coordinator {
     pub fn new(
         options: Options,
-        own: Ipv4Addr,
+        own: SocketAddrV4,
         engine: Handle,
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
@@ -108,6 +127,8 @@ impl Coordinator {
             last_link: 0,
             writers: HashMap::new(),
             readers: HashMap::new(),
+            ends: HashMap::new(),
+            absent: HashMap::new(),
             epoch,
             failure: None,
         }
@@ -146,6 +167,13 @@ impl Coordinator {
                     self.failure = Some(why);
                 }
             }
+            Input::Intend(question, peer, to) => self.intend(question, peer, to),
+            Input::Unintend(peer, intent) => self.unintend(peer, intent),
+            Input::Announce(peer, announcement) => self.announce(peer, announcement),
+            Input::Abandon(peer, channel, theirs) => self.abandon(peer, channel, theirs),
+            Input::Carry(channel, token, half) => self.carry(channel, token, half),
+            Input::Desert(channel, deserted, ending) => self.desert(channel, deserted, ending),
+            Input::Carried(channel) => self.put_down(channel),
             // Seen by `run`.
             Input::Stop => {}
         }
@@ -171,6 +199,7 @@ impl Coordinator {
         for link in silent.into_iter().chain(strangers) {
             self.closed(link, "it does not answer");
         }
+        self.hurry();
     }
 
     fn list_peers(&self) {
@@ -284,7 +313,7 @@ impl Coordinator {
 }
 
 /// What the NIC's thread has answered.
-fn nic_result<T>(result: Option<Result<T, softnic::Error>>) -> Result<T, Refusal> {
+pub fn nic_result<T>(result: Option<Result<T, softnic::Error>>) -> Result<T, Refusal> {
     match result {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => {

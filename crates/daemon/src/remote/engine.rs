@@ -13,10 +13,12 @@ use ipnuma::operations::state;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use softnic::{Config, Event, Refusal, SoftNic, Window};
+use softnic::{Event, Refusal};
 
 use crate::Error;
 use crate::remote::coordinator::Input;
+use crate::remote::carry::Carried;
+use crate::remote::nic::{Nic, WindowId};
 use crate::remote::options::Options;
 use crate::remote::ring::{Ring, Wanted};
 use crate::remote::system;
@@ -29,12 +31,19 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Keys of the epoll that are no windows.
 const WAKE: u64 = u64::MAX;
 const FRAMES: u64 = u64::MAX - 1;
+const CALLED: u64 = u64::MAX - 2;
 
 /// The NIC and the rings.
 #[derive(Debug)]
 pub struct Engine {
     nic: Shown,
     rings: HashMap<u64, Ring>,
+    /// Ends of channels to other machines, by the channel.
+    carried: HashMap<u64, Carried>,
+    /// Flushes behind the last of what an end had to say, by the NIC's number.
+    ends: HashMap<u64, u64>,
+    /// Where processes say that they have written to a channel while this thread slept.
+    called: OwnedFd,
     /// Whose flushes and loads are under way, by the NIC's number.
     marks: HashMap<u64, (u64, Wanted)>,
     loads: HashMap<u64, (u64, Wanted)>,
@@ -44,11 +53,11 @@ pub struct Engine {
 }
 
 /// A NIC says nothing of itself in messages for people.
-struct Shown(SoftNic);
+struct Shown(Box<dyn Nic>);
 
 impl std::fmt::Debug for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SoftNic")
+        f.write_str("Nic")
     }
 }
 
@@ -87,11 +96,11 @@ impl Engine {
     pub fn start(
         options: &Options,
         management: Ipv4Addr,
+        called: OwnedFd,
         inputs: mpsc::Sender<Input>,
     ) -> Result<(Handle, JoinHandle<()>), Error> {
         let refused = |error: softnic::Error| Error::Resource(error.to_string());
-        let transport = options.open(management).map_err(refused)?;
-        let nic = SoftNic::new(Config::default(), transport).map_err(refused)?;
+        let nic = options.open(management).map_err(refused)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(system("make an event counter"))?;
@@ -101,12 +110,16 @@ impl Engine {
                 .map_err(system("watch its NIC"))
         };
         watch(wake.as_fd(), WAKE)?;
+        watch(called.as_fd(), CALLED)?;
         if let Some(fd) = nic.descriptor() {
             watch(fd, FRAMES)?;
         }
         let engine = Self {
             nic: Shown(nic),
             rings: HashMap::new(),
+            carried: HashMap::new(),
+            ends: HashMap::new(),
+            called,
             marks: HashMap::new(),
             loads: HashMap::new(),
             last_mark: 0,
@@ -114,7 +127,10 @@ impl Engine {
             inputs,
         };
         let (calls, queue) = mpsc::channel();
-        let spin = Duration::from_micros(options.spin_us);
+        let spin = match engine.nic.0.polls() {
+            true => Duration::from_micros(options.spin_us),
+            false => Duration::ZERO,
+        };
         let own = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("ipnuma-nic".to_owned())
@@ -124,8 +140,8 @@ impl Engine {
     }
 
     /// The NIC.
-    pub fn nic(&mut self) -> &mut SoftNic {
-        &mut self.nic.0
+    pub fn nic(&mut self) -> &mut dyn Nic {
+        &mut *self.nic.0
     }
 
     /// Takes stores from a ring from now on.
@@ -146,7 +162,7 @@ impl Engine {
         }
     }
 
-    fn unmap(&mut self, window: Window) {
+    fn unmap(&mut self, window: WindowId) {
         self.nic().unmap(window);
     }
 
@@ -161,6 +177,28 @@ impl Engine {
     pub fn cut(&mut self, number: u64) {
         if let Some(ring) = self.rings.get_mut(&number) {
             ring.cut();
+        }
+        if let Some(carried) = self.carried.get_mut(&number) {
+            carried.cut();
+        }
+    }
+
+    /// Carries what an end of a channel writes from now on.
+    pub fn carry(&mut self, number: u64, carried: Carried) {
+        self.carried.insert(number, carried);
+    }
+
+    /// Carries nothing more of it, and gives its pages back.
+    pub fn put_down(&mut self, number: u64) {
+        if let Some(carried) = self.carried.remove(&number) {
+            self.unmap(carried.window);
+        }
+    }
+
+    /// Somebody has the end of a channel, or nobody; `ending`: and nobody will. Then [`Input::Carried`] follows.
+    pub fn desert(&mut self, number: u64, deserted: bool, ending: bool) {
+        if let Some(carried) = self.carried.get_mut(&number) {
+            carried.desert(deserted, ending);
         }
     }
 
@@ -206,12 +244,25 @@ impl Engine {
             if !ring.readable() {
                 continue;
             }
-            let turn = ring.drain(nic, &mut self.last_mark);
+            let turn = ring.drain(&mut **nic, &mut self.last_mark);
             busy |= turn.busy;
             self.marks
                 .extend(turn.marks.iter().map(|(id, mark)| (*id, (number, *mark))));
             self.loads
                 .extend(turn.loads.iter().map(|(id, load)| (*id, (number, *load))));
+        }
+        for (&number, carried) in &mut self.carried {
+            let turn = carried.carry(&mut **nic);
+            busy |= turn.busy;
+            if turn.ended {
+                self.last_mark += 1;
+                self.ends.insert(self.last_mark, number);
+                if nic.flush(carried.session, self.last_mark).is_err() {
+                    // Too many wait for too long: what is on its way may be lost with the window.
+                    self.ends.remove(&self.last_mark);
+                    let _ = self.inputs.send(Input::Carried(number));
+                }
+            }
         }
         nic.kick();
         busy
@@ -223,8 +274,12 @@ impl Engine {
             match event {
                 Event::PeerLost { session } => {
                     let rings = self.rings.values_mut();
-                    for ring in rings.filter(|ring| ring.session() == session) {
+                    for ring in rings.filter(|ring| ring.session == session) {
                         ring.cut();
+                    }
+                    let carried = self.carried.values_mut();
+                    for carried in carried.filter(|carried| carried.session == session) {
+                        carried.cut();
                     }
                     let _ = self.inputs.send(Input::SessionLost(session));
                 }
@@ -235,16 +290,24 @@ impl Engine {
                     ..
                 } => {
                     for ring in self.rings.values() {
-                        if (ring.session(), ring.key) == (session, key) {
+                        if (ring.session, ring.key) == (session, key) {
                             ring.fault();
                             if reason == Refusal::Key {
                                 ring.set_state(state::REVOKED);
                             }
                         }
                     }
+                    for carried in self.carried.values_mut() {
+                        if (carried.session, carried.key) == (session, key) {
+                            // The other machine has ended the channel, and says so by the management network.
+                            carried.cut();
+                        }
+                    }
                 }
                 Event::Flushed { cookie, delivered } => {
-                    if let Some((number, wanted)) = self.marks.remove(&cookie)
+                    if let Some(number) = self.ends.remove(&cookie) {
+                        let _ = self.inputs.send(Input::Carried(number));
+                    } else if let Some((number, wanted)) = self.marks.remove(&cookie)
                         && let Some(ring) = self.rings.get(&number)
                     {
                         ring.ended(wanted, delivered, None);
@@ -266,11 +329,17 @@ impl Engine {
         for ring in self.rings.values() {
             ring.arm(true);
         }
+        for carried in self.carried.values() {
+            carried.arm(true);
+        }
         // Who stores after this sees that it must wake us; who has stored before is seen by us.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         // A ring whose next store the NIC has no room for does not keep us awake: a frame will.
         let can_store = self.nic().can_store();
-        if !(can_store && self.rings.values().any(Ring::readable)) {
+        let readable = || {
+            self.rings.values().any(Ring::readable) || self.carried.values().any(Carried::pending)
+        };
+        if !(can_store && readable() || self.nic.0.before_sleep()) {
             let due = self.nic().deadline().unwrap_or(LONGEST_SLEEP);
             let due = due.min(LONGEST_SLEEP);
             let timeout = Timespec {
@@ -280,12 +349,19 @@ impl Engine {
             let mut events = Vec::with_capacity(16);
             // An interrupted sleep is a short one.
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout));
+            if events.is_empty() && due == LONGEST_SLEEP {
+                self.carried.values_mut().for_each(Carried::idle);
+            }
             for event in &events {
                 let mut count = [0; 8];
                 match event.data.u64() {
                     FRAMES => {}
                     WAKE => {
                         let _ = rustix::io::read(wake, &mut count);
+                    }
+                    CALLED => {
+                        let mut calls = [0; 256];
+                        while rustix::io::read(&self.called, &mut calls).is_ok_and(|count| count == calls.len()) {}
                     }
                     number => {
                         if let Some(ring) = self.rings.get(&number) {
@@ -297,6 +373,9 @@ impl Engine {
         }
         for ring in self.rings.values() {
             ring.arm(false);
+        }
+        for carried in self.carried.values() {
+            carried.arm(false);
         }
     }
 }

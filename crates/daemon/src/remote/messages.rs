@@ -2,15 +2,17 @@
 //! What two daemons say to each other: postcard, each message after its length (32 bits, little-endian).
 //!
 //! The one that connects is the writer: it opens windows on regions of the other. Who wants it the other way round
-//! connects the other way round.
+//! connects the other way round. For sockets it is the client's daemon that asks.
 
 use std::io::{self, Read, Write};
+
+use std::net::SocketAddr;
 
 use ipnuma::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 
@@ -75,6 +77,59 @@ pub enum Message {
     Withdrawn {
         /// As it was opened.
         grant: u64,
+    },
+    /// A process is about to connect to an address there.
+    Intend {
+        /// The asker's number.
+        question: u64,
+        /// Where to.
+        to: SocketAddr,
+    },
+    /// The answer to [`Message::Intend`].
+    Intended {
+        /// As asked.
+        question: u64,
+        /// The intent; none if nobody who has the library listens there.
+        intent: Option<u64>,
+    },
+    /// It does not connect after all.
+    Unintend {
+        /// As answered.
+        intent: u64,
+    },
+    /// A process has connected, or is about to.
+    Announce {
+        /// The asker's number of the channel.
+        channel: u64,
+        /// As answered to [`Message::Intend`].
+        intent: u64,
+        /// The client's address.
+        from: SocketAddr,
+        /// The server's.
+        to: SocketAddr,
+        /// For the client's copy of the channel.
+        token: Token,
+    },
+    /// The answer to [`Message::Announce`].
+    Announced {
+        /// As asked.
+        channel: u64,
+        /// For the server's copy; none if the connection is the kernel's.
+        token: Option<Token>,
+    },
+    /// The client does not wait for the acceptor any longer.
+    Abandon {
+        /// The asker's number of the channel.
+        channel: u64,
+        /// That of the side which is asked.
+        theirs: u64,
+    },
+    /// The answer to [`Message::Abandon`].
+    Abandoned {
+        /// As asked.
+        channel: u64,
+        /// Whether the connection is the kernel's now; if not, an acceptor has come.
+        done: bool,
     },
 }
 
@@ -166,6 +221,41 @@ mod tests {
             },
             Message::Close { grant: 9 },
             Message::Withdrawn { grant: u64::MAX },
+            Message::Intend {
+                question: 1,
+                to: "10.0.0.2:80".parse().expect("an address"),
+            },
+            Message::Intended {
+                question: 1,
+                intent: Some(5),
+            },
+            Message::Unintend { intent: 5 },
+            Message::Announce {
+                channel: 1,
+                intent: 5,
+                from: "10.0.0.1:40000".parse().expect("an address"),
+                to: "10.0.0.2:80".parse().expect("an address"),
+                token: Token {
+                    rights: Rights::Write,
+                    management: "10.0.0.1:3422".parse().expect("an address"),
+                    region: 1,
+                    first: 0,
+                    bytes: 4096,
+                    secret: [1; 16],
+                },
+            },
+            Message::Announced {
+                channel: 1,
+                token: None,
+            },
+            Message::Abandon {
+                channel: 1,
+                theirs: 2,
+            },
+            Message::Abandoned {
+                channel: 1,
+                done: true,
+            },
         ]
     }
 

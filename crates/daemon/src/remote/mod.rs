@@ -2,23 +2,26 @@
 //! Windows on regions of other machines, and other machines' windows on regions of this one.
 //!
 //! Daemons agree over TCP, the management network, which has to be trusted: tokens travel there in clear. Stores travel
-//! between NICs, here the one in software ([`softnic`]), one session for each direction of windows. The threads:
+//! between NICs, here the one in software ([`softnic`]), one session for each direction of windows. Channels of sockets
+//! are two windows, one each way, whose stores this daemon makes itself ([`carry`]). The threads:
 //!
 //! | thread | does |
 //! |---|---|
-//! | [`engine`] | the NIC, and the rings by which processes hand it stores |
+//! | [`engine`] | the NIC, the rings by which processes hand it stores, and the channels of sockets |
 //! | [`coordinator`] | decides: who speaks with whom, which window is whose |
 //! | [`link`] | two for each connection to another daemon: one reads, one writes |
 //! | listener | takes connections |
 
+mod carry;
 mod coordinator;
 mod engine;
 mod link;
 pub mod messages;
+pub mod nic;
 mod options;
 mod ring;
 
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -29,11 +32,13 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::Error;
-use crate::outside::{Inbox, Outside};
+use crate::machine::Handle;
+use crate::outside::{Announcement, Half, Inbox, Outside};
+use crate::state::Refusal;
 use coordinator::{Coordinator, Input};
 use engine::Engine;
 
-pub use options::{Options, Transport};
+pub use options::{Network, Options, Transport};
 
 /// Speaks with other machines.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub struct Remote {
     inputs: mpsc::Sender<Input>,
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
     stop: Arc<Stop>,
+    engine: Option<engine::Handle>,
+    caller: Handle,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -81,7 +88,15 @@ pub fn start(
         .set_nonblocking(true)
         .map_err(io_error("listen at its --management address"))?;
     let (inputs, received) = mpsc::channel();
-    let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
+    let (caller, called) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
+        None,
+    )
+    .map_err(system("make a pair of sockets"))?;
+    let (engine, engine_thread) =
+        Engine::start(options, *management.ip(), called, inputs.clone())?;
     let stop = Arc::new(Stop {
         flag: AtomicBool::new(false),
         event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -90,8 +105,8 @@ pub fn start(
     let peers = Arc::new(Mutex::new(Vec::new()));
     let coordinator = Coordinator::new(
         options.clone(),
-        *management.ip(),
-        engine,
+        management,
+        engine.clone(),
         inbox,
         inputs.clone(),
         Arc::clone(&peers),
@@ -101,6 +116,8 @@ pub fn start(
         inputs: inputs.clone(),
         peers,
         stop: Arc::clone(&stop),
+        engine: Some(engine),
+        caller: Arc::new(caller),
         threads: vec![engine_thread],
     };
     remote.spawn("ipnuma-remote", move || coordinator.run(&received))?;
@@ -160,6 +177,43 @@ impl Outside for Remote {
         let peers = self.peers.lock();
         peers.unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn intend(&mut self, question: u64, peer: Ipv4Addr, to: SocketAddr) {
+        self.tell(Input::Intend(question, peer, to));
+    }
+
+    fn unintend(&mut self, peer: Ipv4Addr, intent: u64) {
+        self.tell(Input::Unintend(peer, intent));
+    }
+
+    fn announce(&mut self, peer: Ipv4Addr, announcement: Announcement) {
+        self.tell(Input::Announce(peer, announcement));
+    }
+
+    fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64) {
+        self.tell(Input::Abandon(peer, channel, theirs));
+    }
+
+    fn carry(&mut self, channel: u64, token: Token, end: Half) {
+        self.tell(Input::Carry(channel, token, end));
+    }
+
+    fn desert(&mut self, channel: u64, deserted: bool, ending: bool) {
+        self.tell(Input::Desert(channel, deserted, ending));
+    }
+
+    fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Refusal> {
+        match &self.engine {
+            Some(engine) => {
+                coordinator::nic_result(engine.call(move |engine| engine.nic().memory(bytes)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn caller(&self) -> Handle {
+        Arc::clone(&self.caller)
+    }
 }
 
 impl Drop for Remote {
@@ -167,6 +221,7 @@ impl Drop for Remote {
         self.stop.flag.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.stop.event, &1_u64.to_ne_bytes());
         self.tell(Input::Stop);
+        self.engine = None;
         // The engine's thread is the first, and ends when the coordinator does.
         while let Some(thread) = self.threads.pop() {
             // One that panicked has said so.

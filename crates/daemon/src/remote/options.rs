@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use softnic::{AfXdp, Faults, Faulty, Tap, Udp};
+use softnic::{AfXdp, Faults, Faulty, SoftNic, Tap, Udp};
+
+use crate::remote::nic::{Nic, Soft};
 
 /// What is below the NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -80,6 +82,51 @@ pub fn parse_mac(text: &str) -> Option<u64> {
     })
 }
 
+/// A network, as 10.0.0.0/24; an address alone is one of a single machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Network {
+    address: u32,
+    mask: u32,
+}
+
+impl Network {
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        u32::from(address) & self.mask == self.address
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no network: write ADDRESS/BITS, as 10.0.0.0/24, or ADDRESS");
+        let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
+        let address: Ipv4Addr = address.parse().map_err(|_| wrong())?;
+        let bits: u32 = bits.parse().map_err(|_| wrong())?;
+        let mask = match bits {
+            0 => 0,
+            1..=32 => !0 << (32 - bits),
+            _ => return Err(wrong()),
+        };
+        Ok(Self {
+            address: u32::from(address) & mask,
+            mask,
+        })
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 /// Of the part of the daemon that speaks with other machines; used only with a management address.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -90,6 +137,11 @@ pub struct Options {
     pub spin_us: u64,
     /// Seconds until another daemon must have answered; less than a process waits for its own daemon.
     pub patience: u64,
+    /// Sockets to programs on machines in these networks are accelerated: their daemons are asked, at the port of the own
+    /// management address.
+    pub sockets: Vec<Network>,
+    /// Lines of a ring between machines, a power of two.
+    pub ring_lines: u32,
     /// For tests: what happens to frames that this side sends, and with which seed.
     #[serde(skip)]
     pub faults: Option<(Faults, u64)>,
@@ -101,16 +153,15 @@ impl Default for Options {
             nic: Transport::Udp,
             spin_us: 50,
             patience: 3,
+            sockets: Vec::new(),
+            ring_lines: 512,
             faults: None,
         }
     }
 }
 
 impl Options {
-    pub(super) fn open(
-        &self,
-        management: Ipv4Addr,
-    ) -> Result<Box<dyn softnic::Transport>, softnic::Error> {
+    pub(super) fn open(&self, management: Ipv4Addr) -> Result<Box<dyn Nic>, softnic::Error> {
         fn with<T: softnic::Transport + 'static>(
             transport: T,
             faults: Option<(Faults, u64)>,
@@ -120,7 +171,7 @@ impl Options {
                 None => Box::new(transport),
             }
         }
-        Ok(match &self.nic {
+        let transport = match &self.nic {
             Transport::Udp => with(Udp::bind(management)?, self.faults),
             Transport::Xdp(device, queue) => {
                 with(AfXdp::open(device, *queue, management)?, self.faults)
@@ -128,7 +179,9 @@ impl Options {
             Transport::Tap(device, mac, address) => {
                 with(Tap::open(device, *mac, *address)?, self.faults)
             }
-        })
+        };
+        let nic = SoftNic::new(softnic::Config::default(), transport)?;
+        Ok(Box::new(Soft::new(nic)))
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use ipnuma::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
 use ipnuma::token::Rights;
-use softnic::{SoftNic, Window};
+
+use crate::remote::nic::{Nic, WindowId};
 
 /// Messages that are taken before other rings have their turn.
 const TURN: usize = 64;
@@ -37,7 +38,9 @@ pub struct Ring {
     operations: Operations,
     /// Wakes the NIC's thread.
     pub event: OwnedFd,
-    window: Window,
+    window: WindowId,
+    /// Own number of the session that it goes through.
+    pub session: u8,
     rights: Rights,
     /// Key of the region.
     pub key: u16,
@@ -60,7 +63,8 @@ impl Ring {
     pub fn new(
         operations: Operations,
         event: OwnedFd,
-        window: Window,
+        window: WindowId,
+        session: u8,
         rights: Rights,
         key: u16,
     ) -> Self {
@@ -68,17 +72,13 @@ impl Ring {
             operations,
             event,
             window,
+            session,
             rights,
             key,
             partial: 0,
             cut: false,
             dead: false,
         }
-    }
-
-    /// Own number of the session that it goes through.
-    pub fn session(&self) -> u8 {
-        self.window.session()
     }
 
     /// Whether there is something to take.
@@ -93,7 +93,7 @@ impl Ring {
     }
 
     /// Takes stores and the like; `next` gives numbers to flushes.
-    pub fn drain(&mut self, nic: &mut SoftNic, next: &mut u64) -> Turn {
+    pub fn drain(&mut self, nic: &mut dyn Nic, next: &mut u64) -> Turn {
         let mut turn = Turn::default();
         for _ in 0..TURN {
             if self.dead {
@@ -117,7 +117,7 @@ impl Ring {
                 (STORE, Some((offset, data))) if self.rights.can_write() => {
                     let done = self.partial.min(data.len());
                     let at = offset.saturating_add(done as u64);
-                    match nic.store(&self.window, at, &data[done..]) {
+                    match nic.store(self.window, at, &data[done..]) {
                         Ok(taken) => {
                             turn.busy |= taken > 0;
                             self.partial = done + taken;
@@ -130,7 +130,7 @@ impl Ring {
                 }
                 (MARK, Some((mark, []))) => {
                     *next += 1;
-                    match nic.flush(self.session(), *next) {
+                    match nic.flush(self.session, *next) {
                         Ok(()) => turn.marks.push((*next, Wanted::Mark(mark))),
                         // Too many wait: this one is taken later.
                         Err(_) => break,
@@ -142,7 +142,7 @@ impl Ring {
                         None => (0, u64::MAX),
                     };
                     let fits = bytes <= LOAD_BYTES as u64 && self.rights.can_read();
-                    let begun = fits.then(|| nic.load(&self.window, at, bytes as usize));
+                    let begun = fits.then(|| nic.load(self.window, at, bytes as usize));
                     match begun {
                         Some(Ok(id)) => turn.loads.push((id, Wanted::Load(load))),
                         _ => self.operations.answer(load, None),
@@ -198,7 +198,7 @@ impl Ring {
     }
 
     /// Takes it apart; the process sees that it is closed.
-    pub fn close(self) -> Window {
+    pub fn close(self) -> WindowId {
         self.set_state(state::CLOSED);
         self.window
     }

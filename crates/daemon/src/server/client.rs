@@ -20,6 +20,19 @@ use crate::state::{Answer, ProcessId, Refusal};
 #[derive(Debug)]
 pub struct Gone;
 
+/// An answer that another machine has to give first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A window on its region.
+    Window(u64, Token),
+    /// Whether somebody listens there.
+    Intent(u64),
+    /// Whether a connection is accelerated.
+    Channel(u64),
+    /// Whether an acceptor has come.
+    Abandoned(u64),
+}
+
 /// A connection to a process.
 #[derive(Debug)]
 pub struct Client {
@@ -31,8 +44,8 @@ pub struct Client {
     pub pid: u32,
     /// It gets this answer and no other.
     pub refusal: Option<Refusal>,
-    /// The window on another machine's region that it is waiting for.
-    pub awaits: Option<(u64, Token)>,
+    /// What it waits for that another machine has to say.
+    pub awaits: Option<Awaited>,
     notices: Option<Notices>,
 }
 

@@ -195,6 +195,7 @@ impl<H: Clone> State<H> {
                 born: now,
                 sides: [sender, receiver],
                 taken: true,
+                far: None,
             },
         );
         self.datagrams.insert((from, to), number);

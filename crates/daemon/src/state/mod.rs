@@ -6,6 +6,7 @@
 
 mod address;
 mod datagrams;
+mod far;
 mod limits;
 mod outside;
 mod regions;
@@ -22,7 +23,8 @@ use ipnuma::ipc::{self, Notice, Reply, Request};
 use rustix::io::Errno;
 
 pub use limits::Limits;
-pub use outside::Granted;
+pub use far::Announced;
+pub use outside::{Granted, Sleeping};
 
 use address::Registry;
 use regions::{Region, Window};
@@ -90,6 +92,12 @@ pub trait Machine {
     fn read_only(&mut self, memory: &Self::Handle) -> Result<Self::Handle, Refusal>;
     /// Memory for a channel, laid out and fresh.
     fn channel(&mut self, kind: Kind) -> Result<Self::Handle, Refusal>;
+    /// Memory for a channel to another machine.
+    fn far_channel(&mut self) -> Result<Self::Handle, Refusal>;
+    /// Its size.
+    fn channel_bytes(&self, memory: &Self::Handle) -> u64;
+    /// Wakes whoever sleeps on an event counter.
+    fn ring(&mut self, event: &Self::Handle);
     /// Tells both sides, in the channel's memory, that it is revoked.
     fn revoke_channel(&mut self, memory: &Self::Handle);
     /// What the two sides have counted, client or sender first.
@@ -156,6 +164,38 @@ pub enum Effect<H> {
     },
     /// A datagram address came or went: tell every process to ask again.
     AddressesChanged,
+    /// A process that was about to connect to another machine does not.
+    UnintendElsewhere {
+        /// The machine.
+        peer: std::net::Ipv4Addr,
+        /// Its number of the intent.
+        intent: u64,
+    },
+    /// What the end on this machine writes is to be carried to the other one's copy.
+    Carry {
+        /// The channel.
+        channel: u64,
+        /// For the other machine's copy.
+        token: ipnuma::token::Token,
+        /// This machine's copy.
+        memory: H,
+        /// The end.
+        half: usize,
+    },
+    /// Nobody has the end here, or somebody has it again; or nobody ever will.
+    Desert {
+        /// The channel.
+        channel: u64,
+        /// Nobody has it.
+        deserted: bool,
+        /// Nobody ever will.
+        ending: bool,
+    },
+    /// Another machine's use of something here ends.
+    Withdraw {
+        /// As it was granted.
+        grant: u64,
+    },
 }
 
 /// A process as the daemon sees it.
@@ -199,8 +239,10 @@ struct Channel<H> {
     born: Duration,
     /// Client or sender, then server or receiver.
     sides: [Side; 2],
-    /// The server has asked for it; always so with datagrams.
+    /// The server has asked for it; always so with datagrams, and for clients of other machines' servers.
     taken: bool,
+    /// The other end is on another machine.
+    far: Option<far::Far<H>>,
 }
 
 /// What the daemon is told at its start.
@@ -212,6 +254,8 @@ pub struct Settings {
     pub netns: u64,
     /// Where other machines reach this daemon; tokens name it.
     pub management: Option<std::net::SocketAddrV4>,
+    /// Machines whose daemons are asked about listeners.
+    pub sockets: Vec<crate::remote::Network>,
 }
 
 /// Everything the daemon knows.
@@ -223,6 +267,8 @@ pub struct State<H> {
     listeners: Registry,
     /// Clients about to connect, by where to.
     intents: HashMap<SocketAddr, BTreeSet<u64>>,
+    /// Clients about to connect to other machines.
+    far_intents: HashMap<u64, far::FarIntent>,
     channels: BTreeMap<u64, Channel<H>>,
     /// Live streams by client and server address; the latest wins.
     streams: HashMap<(SocketAddr, SocketAddr), u64>,
@@ -252,6 +298,7 @@ impl<H: Clone> State<H> {
             processes: HashMap::new(),
             listeners: Registry::default(),
             intents: HashMap::new(),
+            far_intents: HashMap::new(),
             channels: BTreeMap::new(),
             streams: HashMap::new(),
             waiting: HashMap::new(),
@@ -386,6 +433,11 @@ impl<H: Clone> State<H> {
             Request::RevokeChannel { channel } => self.revoke_channel(machine, channel),
             Request::RevokeRegion { region } => self.revoke_region(machine, region),
             Request::Adopt { own, peer } => self.adopt(id, own, peer),
+            // Another machine is asked, where one is.
+            Request::Abandon { channel } => Err(Refusal::new(
+                Errno::NOENT,
+                format!("channel {channel} is none to another machine"),
+            )),
         }
     }
 
@@ -435,7 +487,7 @@ impl<H: Clone> State<H> {
 
     /// Drops what has waited for too long; to be called about once a second.
     pub fn tick<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
-        self.tidy_streams(now);
+        self.tidy_streams(machine, now);
         self.sum_up(machine);
     }
 

@@ -22,12 +22,21 @@ pub struct Granted<H> {
     pub memory: H,
     /// Wakes the region's owner.
     pub event: H,
-    /// Says whether the owner sleeps.
-    pub signal: H,
-    /// Size of the region.
+    /// When it is woken.
+    pub sleeper: Sleeping<H>,
+    /// Size of the region, or of a channel's memory.
     pub region_bytes: u64,
     /// What the token allows.
     pub token: Token,
+}
+
+/// How it is known whether somebody sleeps.
+#[derive(Clone, Debug)]
+pub enum Sleeping<H> {
+    /// By a region's signal page.
+    Page(H),
+    /// By a word in the memory of a channel, of this end.
+    End(usize),
 }
 
 impl<H: Clone> State<H> {
@@ -75,6 +84,9 @@ impl<H: Clone> State<H> {
         peer: Ipv4Addr,
         token: &Token,
     ) -> Result<Granted<H>, Refusal> {
+        if self.is_far(token.region) {
+            return self.grant_channel(outside, peer, token);
+        }
         self.room_for_window(outside)?;
         let grant = self.check(token)?;
         if let Some(only) = grant.peer
@@ -98,7 +110,7 @@ impl<H: Clone> State<H> {
             grant: self.add_window(outside, place),
             memory: grant.memory,
             event: grant.event,
-            signal,
+            sleeper: Sleeping::Page(signal),
             region_bytes,
             token: *token,
         })
@@ -111,6 +123,21 @@ impl<H: Clone> State<H> {
             process.windows.remove(&window);
         }
         self.drop_window(window);
+    }
+
+    /// The other machine has no more use of a grant, or is `lost`.
+    pub fn grant_ended<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        others: ProcessId,
+        grant: u64,
+        lost: bool,
+    ) {
+        let place = self.windows.get(&grant).map(|window| window.place);
+        self.end_window(grant);
+        if let Some(Place::Channel { channel }) = place {
+            self.far_end_closed(machine, others, channel, lost);
+        }
     }
 
     /// Something has happened to the other machine's end of a window; its holder gives it up itself.

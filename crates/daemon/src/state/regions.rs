@@ -58,6 +58,11 @@ pub enum Place {
         /// Of which token.
         export: u64,
     },
+    /// The copy of a channel that this machine has.
+    Channel {
+        /// The channel.
+        channel: u64,
+    },
     /// In another machine.
     Elsewhere,
 }
@@ -407,6 +412,8 @@ impl<H: Clone> State<H> {
                     region.windows.retain(|&window| window != number);
                 }
             }
+            // Who ends it says what becomes of the channel.
+            Some(Place::Channel { .. }) => {}
             Some(Place::Elsewhere) => self.effects.push(Effect::CloseElsewhere { window: number }),
             None => {}
         }

@@ -120,6 +120,7 @@ impl<H: Clone> State<H> {
             };
             self.notify(process, notice, []);
         }
+        self.ring_far(machine, number);
         self.forget(number);
         Ok(Answer::done())
     }

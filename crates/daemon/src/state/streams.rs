@@ -29,7 +29,7 @@ const ORPHANED: Duration = Duration::from_secs(10);
 
 /// How long an open connection waits for a process that adopts it, when it was nobody's by a program's replacement of
 /// itself, or by a process that sent its descriptor and ended.
-const ADOPTION: Duration = Duration::from_secs(2);
+pub(super) const ADOPTION: Duration = Duration::from_secs(2);
 
 /// An acceptor was told to wait.
 #[derive(Debug)]
@@ -137,6 +137,7 @@ impl<H: Clone> State<H> {
                 born: now,
                 sides: [client, Side::default()],
                 taken: false,
+                far: None,
             },
         );
         self.streams.insert((from, to), intent);
@@ -217,10 +218,12 @@ impl<H: Clone> State<H> {
         if channel.taken && !again {
             return Ok(Answer::kernel());
         }
-        let memory = channel.memory.clone();
         if let Err(refusal) = full {
             // The client already uses it, so this connection can't go on over the kernel.
-            machine.revoke_channel(&memory);
+            machine.revoke_channel(&channel.memory);
+            if channel.far.is_some() {
+                self.forget(number);
+            }
             return Err(refusal);
         }
         if channel.taken {
@@ -229,8 +232,16 @@ impl<H: Clone> State<H> {
             channel.taken = true;
             channel.sides[1] = server;
         }
+        let is_far = channel.far.is_some();
+        let handles = self.channels.get(&number).map(|it| self.handles(it));
         self.process(id)?.channels.insert(number);
-        Ok(Answer::new(Reply::Channel { channel: number }, [memory]))
+        if is_far {
+            self.tell_far(number);
+            let reply = Reply::FarChannel { channel: number };
+            return Ok(Answer::new(reply, handles.unwrap_or_default()));
+        }
+        let reply = Reply::Channel { channel: number };
+        Ok(Answer::new(reply, handles.unwrap_or_default()))
     }
 
     pub(super) fn close<M: Machine<Handle = H>>(
@@ -246,7 +257,7 @@ impl<H: Clone> State<H> {
     }
 
     /// Says whether the intent was this process's and still open.
-    fn end_intent(&mut self, id: ProcessId, intent: u64) -> Result<bool, Refusal> {
+    pub(super) fn end_intent(&mut self, id: ProcessId, intent: u64) -> Result<bool, Refusal> {
         let Some(to) = self.process(id)?.intents.remove(&intent) else {
             return Ok(false);
         };
@@ -255,6 +266,7 @@ impl<H: Clone> State<H> {
     }
 
     pub(super) fn drop_intent(&mut self, intent: u64, to: SocketAddr) {
+        self.drop_far_intent(intent);
         if let Some(open) = self.intents.get_mut(&to) {
             open.remove(&intent);
             if open.is_empty() {
@@ -298,14 +310,16 @@ impl<H: Clone> State<H> {
         } else {
             side.holders.insert(id);
         }
-        let memory = channel.memory.clone();
+        side.lost = None;
+        let handles = self.channels.get(&number).map(|it| self.handles(it));
+        self.tell_far(number);
         let half = u8::from(half == 1);
         Ok(Answer::new(
             Reply::Adopted {
                 channel: number,
                 half,
             },
-            [memory],
+            handles.unwrap_or_default(),
         ))
     }
 
@@ -320,11 +334,13 @@ impl<H: Clone> State<H> {
         let Some(channel) = self.channels.get_mut(&number) else {
             return;
         };
-        let side = usize::from(!channel.sides[0].holders.contains(&id));
-        let side = &mut channel.sides[side];
-        if side.holders.remove(&id) && side.holders.is_empty() {
+        let which = usize::from(!channel.sides[0].holders.contains(&id));
+        let side = &mut channel.sides[which];
+        let emptied = side.holders.remove(&id) && side.holders.is_empty();
+        if emptied {
             side.lost = lost;
         }
+        let told = emptied && channel.far.as_ref().is_some_and(|far| far.half == which);
         if !channel.sides[1].holders.contains(&id)
             && let Some(process) = self.processes.get_mut(&id)
         {
@@ -339,6 +355,9 @@ impl<H: Clone> State<H> {
             Kind::Stream => self.forget(number),
             Kind::Datagram if near && far => {}
             Kind::Datagram => self.end_datagrams(machine, number),
+        }
+        if told {
+            self.tell_far(number);
         }
     }
 
@@ -360,10 +379,14 @@ impl<H: Clone> State<H> {
         if index.get(&key) == Some(&number) {
             index.remove(&key);
         }
+        if let Some(far) = &channel.far {
+            self.end_far(number, far);
+        }
         self.retired.push(channel);
     }
 
-    pub(super) fn tidy_streams(&mut self, now: Duration) {
+    pub(super) fn tidy_streams<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+        self.tidy_far(machine, now);
         let age = |since: Duration| now.saturating_sub(since);
         // Twice: an acceptor that asks in time gets its answer from `resolve`.
         self.waiting

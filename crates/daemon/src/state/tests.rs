@@ -15,6 +15,7 @@ use super::{Answer, Counted, Effect, Kind, Machine, ProcessId, Refusal, Settings
 #[derive(Debug, Default)]
 struct Fake {
     made: u64,
+    rung: Vec<u64>,
     revoked: Vec<u64>,
     fails: bool,
 }
@@ -46,6 +47,18 @@ impl Machine for Fake {
 
     fn channel(&mut self, _: Kind) -> Result<u64, Refusal> {
         self.make()
+    }
+
+    fn far_channel(&mut self) -> Result<u64, Refusal> {
+        self.make()
+    }
+
+    fn channel_bytes(&self, _: &u64) -> u64 {
+        8192
+    }
+
+    fn ring(&mut self, event: &u64) {
+        self.rung.push(*event);
     }
 
     fn revoke_channel(&mut self, memory: &u64) {

@@ -101,6 +101,9 @@ impl Epoll {
                 return Err(error);
             }
             set.known.fetch_add(1, Ordering::AcqRel);
+            if let Some(member) = inner.members.get_mut(place) {
+                Set::watch_bell(epoll, member, key);
+            }
             if let Some(description) = &description {
                 description.waiters.join(set, key);
             }
@@ -172,6 +175,13 @@ impl Set {
         let (member, key) = {
             let mut inner = self.inner.lock();
             kernel::ctl(epoll, EPOLL_CTL_DEL, fd, 0, 0)?;
+            let place = inner.members.find(fd, id);
+            if let Some(bell) = place
+                .and_then(|place| inner.members.get(place))
+                .and_then(|member| member.bell)
+            {
+                let _ = kernel::ctl(epoll, EPOLL_CTL_DEL, bell, 0, 0);
+            }
             let Some(place) = inner.members.find(fd, id) else {
                 return Ok(());
             };

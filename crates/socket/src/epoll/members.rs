@@ -24,6 +24,9 @@ pub(super) const FLAGS: u32 = EXCLUSIVE | WAKEUP | ONESHOT | EDGE;
 /// No pointer of a program and no small number begins like this.
 const MARK: u64 = 0xB1A5;
 
+/// In a key: it is about the member's bell, not about its twin.
+pub(super) const OF_BELL: u64 = 1 << 31;
+
 /// Whether data would be taken for a key.
 pub(super) const fn looks_like_key(data: u64) -> bool {
     data >> 48 == MARK
@@ -43,6 +46,8 @@ pub(super) struct Member {
     pub accelerated: bool,
     /// What the kernel's registration asks for.
     pub registered: u32,
+    /// The bell that is registered besides.
+    pub bell: Option<RawFd>,
     /// It is on the hot list.
     pub hot: bool,
     /// A one-shot member that has been reported.
@@ -63,6 +68,7 @@ impl Member {
             data,
             accelerated: false,
             registered: 0,
+            bell: None,
             hot: false,
             spent: false,
             fresh: true,
@@ -103,7 +109,7 @@ impl Member {
             Some(Object::Datagram(_)) => {
                 (twin & !Events::RDHUP).0 & EXCLUSIVE_MAY | EDGE | EXCLUSIVE
             }
-            _ => twin.0 | EDGE,
+            _ => (twin & !Events::SKIP).0 | EDGE,
         }
     }
 

@@ -10,7 +10,7 @@ use libc::c_int;
 use rustix::io::Errno;
 
 use super::kernel::{self, Event, NO_EVENT, SignalMask};
-use super::members::looks_like_key;
+use super::members::{OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::ready::{self, Events, Told};
 use crate::table;
@@ -379,6 +379,8 @@ impl Set {
         if !looks_like_key(data) {
             return Some((events, data));
         }
+        let bell = data & OF_BELL != 0;
+        let data = data & !OF_BELL;
         let Some(place) = inner.members.place(data) else {
             digest.stale += 1;
             return None;
@@ -387,8 +389,9 @@ impl Set {
         let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
         else {
             // The kernel's word goes.
-            return Some((events, member.data));
+            return (!bell).then_some((events, member.data));
         };
+        let events = if bell { Events::BELL } else { Events(events) };
         let fd = if table::still(member.fd, description) {
             Some(member.fd)
         } else {
@@ -397,7 +400,7 @@ impl Set {
         if let Some(fd) = fd {
             let told = description
                 .waiters
-                .member_woken(self, data, pollable, fd, Events(events));
+                .member_woken(self, data, pollable, fd, events);
             if !told.is_empty() {
                 digest.told.push(told);
             }
@@ -429,6 +432,10 @@ impl Set {
     fn wake_ready(&self, now: u64) {
         let mut inner = self.inner.lock();
         for place in inner.members.all() {
+            let member = inner.members.get(place);
+            if let Some(pollable) = member.and_then(|member| member.pollable()) {
+                pollable.heartbeat();
+            }
             if inner
                 .members
                 .get(place)

@@ -31,6 +31,7 @@ impl Stream {
     pub(super) fn waits_in_vain(&self) -> bool {
         self.end.half() == 0
             && self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED == 0
+            && self.state() & state::COMING == 0
             && (self.state() & state::STRANGE != 0
                 || raw::ticks().wrapping_sub(self.born) > PATIENCE)
     }
@@ -77,6 +78,9 @@ impl Stream {
 
     /// Says in the channel that the peer is waited for no longer. False: it has come after all.
     fn take_back(&self) -> bool {
+        if self.far.is_some() && !self.take_back_far() {
+            return false;
+        }
         let before = self.peer().flags.fetch_or(ABANDONED, Ordering::AcqRel);
         if before & flags::ATTACHED != 0 {
             self.peer().flags.fetch_and(!ABANDONED, Ordering::AcqRel);

@@ -11,6 +11,9 @@ use crate::ready::{Events, Pollable};
 
 pub(super) const ENDS: u32 = flags::FIN | flags::CLOSED | flags::RESET;
 
+/// The twin of a connection to another machine has nothing more to tell.
+const FAR_OVER: u32 = state::GONE | state::STRANGE | state::TWIN_GONE;
+
 impl Pollable for Stream {
     #[inline]
     fn ready(&self) -> Events {
@@ -48,6 +51,9 @@ impl Pollable for Stream {
             return;
         }
         self.own().counters.sleeps.fetch_add(1, Ordering::Relaxed);
+        if let Some(far) = &self.far {
+            self.look_far(far);
+        }
         // The end of the connection rings for data, so whoever sleeps sleeps for that, too.
         let space = if want.has(Events::OUT) {
             armed::SPACE
@@ -68,8 +74,16 @@ impl Pollable for Stream {
             }
             _ => return,
         }
+        if let Some(far) = &self.far
+            && twin.has(Events::BELL)
+        {
+            far.silence();
+            if self.state() & state::TWIN_GONE != 0 {
+                self.far_end(far);
+            }
+        }
         self.notice_end(twin);
-        if !self.attached() {
+        if !self.expected() {
             // Not a doorbell: only a peer that has attached rings.
             if twin.has(Events::IN) {
                 self.note(state::STRANGE);
@@ -109,9 +123,20 @@ impl Pollable for Stream {
         match self.phase.load(Ordering::Acquire) {
             CONNECTING => want | Events::OUT,
             // Its end is known: the kernel would report it for ever.
+            OPEN if self.far.is_some() && self.state() & FAR_OVER != 0 => Events::SKIP,
             OPEN if self.state() & (state::GONE | state::STRANGE) != 0 => Events::NONE,
             OPEN => Events::IN | Events::RDHUP,
             _ => want,
+        }
+    }
+
+    fn bell(&self) -> Option<RawFd> {
+        self.far.as_ref().map(super::Far::bell)
+    }
+
+    fn heartbeat(&self) {
+        if let Some(far) = &self.far {
+            self.look_far(far);
         }
     }
 
@@ -126,6 +151,13 @@ impl Stream {
     #[cold]
     fn ends(&self, peer: u32, own: u32, state: u32) -> Events {
         let mut events = Events::NONE;
+        if let Some(far) = &self.far
+            && state & state::TWIN_GONE != 0
+            && state & state::GONE == 0
+        {
+            self.far_end(far);
+        }
+        let state = self.state();
         if !self.attached() && self.waits_in_vain() {
             // The next call goes over to the kernel.
             return Events::IN | Events::OUT;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Other machines that write to memory here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use ipnuma::channel::{Carrier, Channel};
 use ipnuma::token::Token;
 use rustix::io::Errno;
-use softnic::{Identity, Segment, Share, Shared};
+use softnic::{Identity, Share, Shared};
 
 use super::{Coordinator, MOST_READERS, nic_result, refusal};
 use crate::machine::Handle;
-use crate::outside::Event;
+use crate::outside::{Announcement, Event};
 use crate::remote::link::{Link, LinkId};
 use crate::remote::messages::{Message, VERSION};
-use crate::state::{Granted, Refusal};
+use crate::remote::nic::{Memory, Sleeper};
+use crate::state::{Granted, Refusal, Sleeping};
 
 /// How often it looks whether the daemon ends while it waits for the server.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,6 +35,10 @@ pub struct Reader {
     ip: u32,
     /// Keys of what it may use.
     grants: HashMap<u64, u16>,
+    /// Its processes' intents here.
+    intents: BTreeSet<u64>,
+    /// Channels here that it has announced.
+    channels: BTreeSet<u64>,
 }
 
 impl Coordinator {
@@ -51,6 +56,8 @@ impl Coordinator {
                 session: None,
                 ip: 0,
                 grants: HashMap::new(),
+                intents: BTreeSet::new(),
+                channels: BTreeSet::new(),
             };
             self.readers.insert(id, reader);
         }
@@ -105,8 +112,68 @@ impl Coordinator {
                 // It may have been withdrawn at the same time.
                 if let Some(key) = reader.grants.remove(&grant) {
                     self.unshare(key);
-                    self.tell(Event::Ended { grant });
+                    let lost = false;
+                    self.tell(Event::Ended { grant, lost });
                 }
+            }
+            Message::Intend { question, to } if reader.session.is_some() => {
+                let intent = self.ask(|answer| Event::AskIntend { to, answer }).flatten();
+                if let Some(reader) = self.readers.get_mut(&id) {
+                    reader.intents.extend(intent);
+                    reader.link.send(Message::Intended { question, intent });
+                }
+            }
+            Message::Unintend { intent } => {
+                if reader.intents.remove(&intent) {
+                    self.tell(Event::Unintend { intent });
+                }
+            }
+            Message::Announce {
+                channel,
+                intent,
+                from,
+                to,
+                token,
+            } if reader.intents.remove(&intent) => {
+                let peer = reader.peer;
+                let announcement = Announcement {
+                    channel,
+                    intent,
+                    from,
+                    to,
+                    token,
+                };
+                let token = self.ask(|answer| Event::AskAnnounce {
+                    peer,
+                    announcement,
+                    answer,
+                });
+                let token = token.flatten();
+                if let Some(reader) = self.readers.get_mut(&id) {
+                    reader.channels.extend(token.map(|token| token.region));
+                    reader.link.send(Message::Announced { channel, token });
+                }
+            }
+            Message::Abandon { channel, theirs } if reader.channels.contains(&theirs) => {
+                let peer = reader.peer;
+                let done = self.ask(|answer| Event::AskAbandon {
+                    peer,
+                    channel: theirs,
+                    answer,
+                });
+                if let Some(reader) = self.readers.get_mut(&id) {
+                    let done = done.unwrap_or(true);
+                    reader.link.send(Message::Abandoned { channel, done });
+                }
+            }
+            // An intent or a channel that has ended in the meantime.
+            Message::Announce { channel, .. } => {
+                let token = None;
+                reader.link.send(Message::Announced { channel, token });
+            }
+            Message::Abandon { channel, .. } => {
+                let done = true;
+                reader.link.send(Message::Abandoned { channel, done });
             }
             _ => return false,
         }
@@ -141,19 +208,13 @@ impl Coordinator {
             return Err(refusal(Errno::CONNRESET, "the connection is closed"));
         };
         let (peer, ip) = (reader.peer, reader.ip);
-        let (answer, answered) = mpsc::channel();
-        self.tell(Event::Ask {
+        let granted = self.ask(|answer| Event::Ask {
             peer,
             token: *token,
             answer,
         });
-        let granted = loop {
-            match answered.recv_timeout(LOOK) {
-                Ok(granted) => break granted?,
-                Err(mpsc::RecvTimeoutError::Timeout) if !self.stop.is_set() => {}
-                Err(_) => return Err(refusal(Errno::CONNREFUSED, "the daemon ends")),
-            }
-        };
+        let ends = || refusal(Errno::CONNREFUSED, "the daemon ends");
+        let granted = granted.ok_or_else(ends)??;
         let grant = granted.grant;
         let shared = self.share(&granted, ip);
         match (shared, self.readers.get_mut(&id)) {
@@ -162,10 +223,24 @@ impl Coordinator {
                 Ok((grant, shared))
             }
             (shared, _) => {
-                self.tell(Event::Ended { grant });
+                let lost = true;
+                self.tell(Event::Ended { grant, lost });
                 Err(shared
                     .err()
                     .unwrap_or_else(|| refusal(Errno::CONNRESET, "the connection is closed")))
+            }
+        }
+    }
+
+    /// Asks the server, which answers at once; `None` if the daemon ends.
+    fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Event) -> Option<T> {
+        let (answer, answered) = mpsc::channel();
+        self.tell(question(answer));
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(answer) => return Some(answer),
+                Err(mpsc::RecvTimeoutError::Timeout) if !self.stop.is_set() => {}
+                Err(_) => return None,
             }
         }
     }
@@ -190,13 +265,27 @@ impl Coordinator {
         };
         let bytes = usize::try_from(granted.region_bytes)
             .map_err(|_| refusal(Errno::FBIG, "the region is larger than memory"))?;
-        let (memory, event) = (granted.memory.clone(), granted.event.clone());
-        let signal = granted.signal.clone();
-        nic_result(self.engine.call(move |engine| {
-            let segment = Segment::map(memory.as_fd(), bytes)?;
-            let segment = segment.with_wake(event, Some(signal.as_fd()))?;
-            engine.nic().share(&segment, &share)
-        }))
+        let sleeper = match granted.sleeper.clone() {
+            Sleeping::Page(page) => Sleeper::Page(page),
+            Sleeping::End(half) => {
+                let channel = Channel::map(&granted.memory).map_err(|error| {
+                    let errno = Errno::from_raw_os_error(error.errno());
+                    refusal(errno, format!("the daemon could not map a channel: {error}"))
+                })?;
+                let word = Carrier::armed_at(half, channel.lines());
+                Sleeper::End(word, Carrier::new(Arc::new(channel), half))
+            }
+        };
+        let memory = Memory {
+            memory: granted.memory.clone(),
+            bytes,
+            event: granted.event.clone(),
+            sleeper,
+        };
+        nic_result(
+            self.engine
+                .call(move |engine| engine.nic().share(&memory, &share)),
+        )
     }
 
     fn unshare(&self, key: u16) {
@@ -222,7 +311,14 @@ impl Coordinator {
         };
         for (grant, key) in reader.grants {
             self.unshare(key);
-            self.tell(Event::Ended { grant });
+            let lost = true;
+            self.tell(Event::Ended { grant, lost });
+        }
+        for intent in reader.intents {
+            self.tell(Event::Unintend { intent });
+        }
+        for window in reader.channels {
+            self.tell(Event::Lost { window });
         }
         self.close_session(reader.session);
     }

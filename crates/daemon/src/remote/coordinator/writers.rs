@@ -39,9 +39,13 @@ pub struct Writer {
     epoch: u8,
     /// The session is there.
     up: bool,
+    /// When it was begun, or begun anew.
+    began: Instant,
     /// Epochs that were tried.
     tries: u8,
     windows: HashMap<u64, Window>,
+    /// Questions about connections that have no answer yet, by the number that the answer will have.
+    pub(super) asked: HashMap<u64, (Message, Instant)>,
 }
 
 impl Writer {
@@ -51,36 +55,61 @@ impl Writer {
             Window::Asked(_, since) => Some(*since),
             Window::Unwanted | Window::Open(_) => None,
         });
-        asked.min()
+        let questions = self.asked.values().map(|(_, since)| *since);
+        let greeting = (!self.up).then_some(self.began);
+        asked.chain(questions).chain(greeting).min()
+    }
+
+    /// Sends what needs no answer; without a session nobody there knows what it is about.
+    pub(super) fn say(&self, message: Message) {
+        if self.up {
+            self.link.send(message);
+        }
+    }
+
+    /// Asks, now or when there is a session.
+    pub(super) fn question(&mut self, number: u64, message: Message) {
+        if self.up {
+            self.link.send(message.clone());
+        }
+        self.asked.insert(number, (message, Instant::now()));
     }
 }
 
 impl Coordinator {
     pub(super) fn open(&mut self, window: u64, token: Token) {
-        let peer = token.management;
-        let found = self.writers.values_mut().find(|writer| writer.peer == peer);
-        if let Some(writer) = found {
-            writer
-                .windows
-                .insert(window, Window::Asked(token, Instant::now()));
-            if writer.up {
-                writer.link.send(Message::Open { window, token });
-            }
-            return;
-        }
-        let id = self.fresh_link();
-        let epoch = self.next_epoch();
-        let link = Link::connect(id, self.own, peer, self.patience(), self.inputs.clone());
-        let writer = Writer {
-            peer,
-            link,
-            session: None,
-            epoch,
-            up: false,
-            tries: 1,
-            windows: HashMap::from([(window, Window::Asked(token, Instant::now()))]),
+        let writer = self.writer_to(token.management);
+        writer
+            .windows
+            .insert(window, Window::Asked(token, Instant::now()));
+        writer.say(Message::Open { window, token });
+    }
+
+    /// The connection to a daemon, which is made if there is none.
+    pub(super) fn writer_to(&mut self, peer: SocketAddrV4) -> &mut Writer {
+        let found = self.writers.iter().find(|(_, writer)| writer.peer == peer);
+        let id = match found {
+            Some((&id, _)) => id,
+            None => self.fresh_link(),
         };
-        self.writers.insert(id, writer);
+        if !self.writers.contains_key(&id) {
+            let epoch = self.next_epoch();
+            let (from, patience) = (*self.own.ip(), self.patience());
+            let link = Link::connect(id, from, peer, patience, self.inputs.clone());
+            let writer = Writer {
+                peer,
+                link,
+                session: None,
+                epoch,
+                up: false,
+                began: Instant::now(),
+                tries: 1,
+                windows: HashMap::new(),
+                asked: HashMap::new(),
+            };
+            self.writers.insert(id, writer);
+        }
+        self.writers.entry(id).or_insert_with(|| unreachable!("it was put there"))
     }
 
     pub(super) fn connected(&mut self, id: LinkId, stream: TcpStream) {
@@ -88,6 +117,7 @@ impl Coordinator {
             return;
         };
         writer.link.connected(stream);
+        writer.began = Instant::now();
         let epoch = writer.epoch;
         match self.hello(epoch) {
             Ok((session, hello)) => {
@@ -105,7 +135,18 @@ impl Coordinator {
         let Some(writer) = self.writers.remove(&id) else {
             return;
         };
+        if !writer.up {
+            self.absent.insert(writer.peer, Instant::now());
+        }
+        for (number, (question, _)) in writer.asked {
+            self.unanswered(number, &question);
+        }
         for (window, state) in writer.windows {
+            if self.ends.remove(&window).is_some() {
+                let _ = self.engine.call(move |engine| engine.put_down(window));
+                self.tell(Event::Lost { window });
+                continue;
+            }
             match state {
                 Window::Asked(..) => self.tell(Event::Opened {
                     window,
@@ -177,6 +218,9 @@ impl Coordinator {
                 errno,
                 message,
             } => match writer.windows.remove(&window) {
+                Some(Window::Asked(..)) if self.ends.remove(&window).is_some() => {
+                    self.tell(Event::Lost { window });
+                }
                 Some(Window::Asked(..)) => {
                     let errno = if errno > 0 {
                         Errno::from_raw_os_error(errno)
@@ -199,6 +243,27 @@ impl Coordinator {
                     self.tell(Event::Revoked { window });
                 }
             }
+            Message::Intended { question, intent } => {
+                if writer.asked.remove(&question).is_some() {
+                    self.tell(Event::Intended { question, intent });
+                } else if let Some(intent) = intent {
+                    // The answer came too late.
+                    writer.link.send(Message::Unintend { intent });
+                }
+            }
+            Message::Announced { channel, token } => {
+                if writer.asked.remove(&channel).is_some() {
+                    // A token of another machine would let that one in.
+                    let peer = writer.peer;
+                    let token = token.filter(|token| token.management == peer);
+                    self.tell(Event::Announced { channel, token });
+                }
+            }
+            Message::Abandoned { channel, done } => {
+                if writer.asked.remove(&channel).is_some() {
+                    self.tell(Event::Abandoned { channel, done });
+                }
+            }
             _ => return false,
         }
         true
@@ -210,6 +275,7 @@ impl Coordinator {
             Ok((session, hello)) => {
                 if let Some(writer) = self.writers.get_mut(&id) {
                     (writer.session, writer.epoch) = (Some(session), epoch);
+                    writer.began = Instant::now();
                     writer.link.send(hello);
                 }
             }
@@ -244,6 +310,9 @@ impl Coordinator {
                 });
             }
         }
+        for (question, _) in writer.asked.values() {
+            writer.link.send(question.clone());
+        }
     }
 
     /// The other side allows the window.
@@ -268,6 +337,21 @@ impl Coordinator {
             _ => return false,
         };
         writer.windows.insert(window, Window::Open(grant));
+        if let Some(end) = self.ends.get(&window).cloned() {
+            let carried = nic_result(self.engine.call(move |engine| {
+                let pages = engine
+                    .nic()
+                    .map(session, &shared, token.first, token.bytes)?;
+                engine.carry(window, end.carried(pages, session, shared.key));
+                Ok(())
+            }));
+            if carried.is_err() {
+                self.ends.remove(&window);
+                self.close(window);
+                self.tell(Event::Lost { window });
+            }
+            return true;
+        }
         let parts = Operations::create()
             .map_err(|error| {
                 refusal(
@@ -290,7 +374,7 @@ impl Coordinator {
             nic_result(self.engine.call(move |engine| {
                 let nic = engine.nic();
                 let pages = nic.map(session, &shared, token.first, token.bytes)?;
-                let ours = Ring::new(operations, copy, pages, rights, shared.key);
+                let ours = Ring::new(operations, copy, pages, session, rights, shared.key);
                 engine
                     .attach(window, ours)
                     .map_err(|error| softnic::Error::Io(std::io::Error::other(error.to_string())))
@@ -309,7 +393,10 @@ impl Coordinator {
 
     pub(super) fn close(&mut self, window: u64) {
         // Also of a connection that is gone: the process may have kept it.
-        let _ = self.engine.call(move |engine| engine.detach(window));
+        let _ = self.engine.call(move |engine| {
+            engine.detach(window);
+            engine.put_down(window);
+        });
         for writer in self.writers.values_mut() {
             match writer.windows.get_mut(&window) {
                 Some(state @ Window::Asked(..)) => *state = Window::Unwanted,

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections between programs of two machines: questions to the other daemon, and the ends of channels that are carried.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnuma::channel::{Carrier, Channel};
+use ipnuma::token::Token;
+
+use super::Coordinator;
+use crate::outside::{Announcement, Event, Half};
+use crate::remote::carry::Carried;
+use crate::remote::messages::Message;
+use crate::remote::nic::WindowId;
+
+/// How long a program waits for its connect because its daemon looks for another machine's.
+const HURRY: Duration = Duration::from_millis(250);
+/// How long a daemon that was not there is not looked for.
+const ABSENCE: Duration = Duration::from_secs(5);
+
+/// The end of a channel that is on this machine.
+#[derive(Clone, Debug)]
+pub struct End {
+    carrier: Carrier,
+    deserted: bool,
+    ending: bool,
+}
+
+impl End {
+    /// With its window.
+    pub fn carried(self, window: WindowId, session: u8, key: u16) -> Carried {
+        let mut carried = Carried::new(self.carrier, window, session, key);
+        carried.desert(self.deserted, self.ending);
+        carried
+    }
+}
+
+impl Coordinator {
+    /// Where the daemon of a machine is: at the port that this one has.
+    fn daemon_of(&self, peer: Ipv4Addr) -> SocketAddrV4 {
+        SocketAddrV4::new(peer, self.own.port())
+    }
+
+    pub(super) fn intend(&mut self, question: u64, peer: Ipv4Addr, to: SocketAddr) {
+        let daemon = self.daemon_of(peer);
+        self.absent.retain(|_, since| since.elapsed() < ABSENCE);
+        if self.absent.contains_key(&daemon) {
+            let intent = None;
+            self.tell(Event::Intended { question, intent });
+            return;
+        }
+        self.writer_to(daemon)
+            .question(question, Message::Intend { question, to });
+    }
+
+    pub(super) fn unintend(&mut self, peer: Ipv4Addr, intent: u64) {
+        let daemon = self.daemon_of(peer);
+        let found = self.writers.values().find(|writer| writer.peer == daemon);
+        if let Some(writer) = found {
+            writer.say(Message::Unintend { intent });
+        }
+    }
+
+    pub(super) fn announce(&mut self, peer: Ipv4Addr, announcement: Announcement) {
+        let Announcement {
+            channel,
+            intent,
+            from,
+            to,
+            token,
+        } = announcement;
+        let message = Message::Announce {
+            channel,
+            intent,
+            from,
+            to,
+            token,
+        };
+        self.writer_to(self.daemon_of(peer))
+            .question(channel, message);
+    }
+
+    pub(super) fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64) {
+        self.writer_to(self.daemon_of(peer))
+            .question(channel, Message::Abandon { channel, theirs });
+    }
+
+    /// A question will have no answer.
+    pub(super) fn unanswered(&self, number: u64, question: &Message) {
+        match question {
+            Message::Intend { .. } => self.tell(Event::Intended {
+                question: number,
+                intent: None,
+            }),
+            Message::Announce { .. } => self.tell(Event::Announced {
+                channel: number,
+                token: None,
+            }),
+            // Whoever could have accepted is lost with the connection.
+            _ => self.tell(Event::Abandoned {
+                channel: number,
+                done: true,
+            }),
+        }
+    }
+
+    /// Programs that are about to connect do not wait for long.
+    pub(super) fn hurry(&mut self) {
+        let mut late = Vec::new();
+        for writer in self.writers.values_mut() {
+            let intends = writer.asked.extract_if(|_, (question, since)| {
+                matches!(question, Message::Intend { .. }) && since.elapsed() > HURRY
+            });
+            late.extend(intends);
+        }
+        for (number, (question, _)) in late {
+            self.unanswered(number, &question);
+        }
+    }
+
+    pub(super) fn carry(&mut self, channel: u64, token: Token, half: Half) {
+        let Ok(mapped) = Channel::map(&half.memory) else {
+            self.tell(Event::Lost { window: channel });
+            return;
+        };
+        let end = End {
+            carrier: Carrier::new(Arc::new(mapped), half.half),
+            deserted: false,
+            ending: false,
+        };
+        self.ends.insert(channel, end);
+        self.open(channel, token);
+    }
+
+    pub(super) fn desert(&mut self, channel: u64, deserted: bool, ending: bool) {
+        if let Some(end) = self.ends.get_mut(&channel) {
+            (end.deserted, end.ending) = (deserted, ending);
+            // Without a NIC nothing is carried any more.
+            let _ = self
+                .engine
+                .call(move |engine| engine.desert(channel, deserted, ending));
+        }
+    }
+
+    /// All that an end had to say has arrived.
+    pub(super) fn put_down(&mut self, channel: u64) {
+        if self.ends.remove(&channel).is_some() {
+            self.close(channel);
+        }
+    }
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Streams to programs on other machines.
+//!
+//! The client's daemon asks the server's: whether somebody with the library listens at the address (an intent, there as
+//! here), then, once the client's port is known, for the connection. Each of the two has memory of its own for the
+//! channel, with a token by which the other one carries into it what its end writes. The far end of the channel is held
+//! by the process that stands for all other machines.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use ipnuma::ipc::Reply;
+use ipnuma::token::{Rights, Token};
+use rustix::io::Errno;
+use subtle::ConstantTimeEq;
+
+use super::address::{canonical, destination};
+use super::limits::room;
+use super::outside::{Granted, Sleeping};
+use super::regions::{Place, refused};
+use super::streams::ADOPTION;
+use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
+
+/// What a channel to another machine has besides.
+#[derive(Debug)]
+pub struct Far<H> {
+    /// Written when something has arrived for the end on this machine.
+    bell: H,
+    /// What the other machine shows to get at this one's copy.
+    secret: [u8; 16],
+    /// The end on this machine: 0 the client's, 1 the acceptor's.
+    pub(super) half: usize,
+    peer: Ipv4Addr,
+    /// The other machine's number of the channel, once it is known.
+    theirs: Option<u64>,
+    /// The other machine's use of this one's copy.
+    grant: Option<u64>,
+}
+
+/// A client here that is about to connect to another machine.
+#[derive(Clone, Copy, Debug)]
+pub struct FarIntent {
+    peer: Ipv4Addr,
+    /// The other machine's number, once it has answered.
+    theirs: Option<u64>,
+}
+
+/// What another machine is told about a connection of one of its listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Whom to tell.
+    pub peer: Ipv4Addr,
+    /// Its number of the intent.
+    pub intent: u64,
+    /// Canonical address of the client.
+    pub from: SocketAddr,
+    /// Canonical address of the server.
+    pub to: SocketAddr,
+    /// For this machine's copy.
+    pub token: Token,
+}
+
+impl<H: Clone> State<H> {
+    /// The machine whose daemon has to be asked about a listener.
+    pub fn whose(&self, id: ProcessId, to: SocketAddr) -> Option<Ipv4Addr> {
+        let to = destination(to);
+        let IpAddr::V4(ip) = to.ip() else {
+            return None;
+        };
+        let process = self.processes.get(&id)?;
+        let own = self.settings.management?;
+        let among = self.settings.sockets.iter().any(|network| network.has(ip));
+        let here = self.listeners.at(to).is_some() || ip == *own.ip();
+        (among && !here && process.greeted && process.near).then_some(ip)
+    }
+
+    /// A process is about to connect to another machine: the number of the question.
+    ///
+    /// # Errors
+    /// If it may have no more intents.
+    pub fn intend_far(
+        &mut self,
+        id: ProcessId,
+        to: SocketAddr,
+        peer: Ipv4Addr,
+    ) -> Result<u64, Refusal> {
+        let limit = self.settings.limits.intents;
+        let process = self.process(id)?;
+        room(
+            process.intents.len(),
+            limit,
+            "connections half open",
+            "intents",
+        )?;
+        let question = self.fresh_id();
+        self.process(id)?.intents.insert(question, destination(to));
+        let theirs = None;
+        self.far_intents.insert(question, FarIntent { peer, theirs });
+        Ok(question)
+    }
+
+    /// The other machine has answered; the process's answer.
+    pub fn intended(&mut self, id: ProcessId, question: u64, theirs: Option<u64>) -> Answer<H> {
+        let Some(intent) = self.far_intents.get_mut(&question) else {
+            return Answer::kernel();
+        };
+        intent.theirs = theirs;
+        if theirs.is_some() {
+            return Answer::new(Reply::Intent { intent: question }, []);
+        }
+        self.far_intents.remove(&question);
+        if let Ok(process) = self.process(id) {
+            process.intents.remove(&question);
+        }
+        Answer::kernel()
+    }
+
+    /// The process has gone before the other machine answered.
+    pub fn unwanted(&mut self, peer: Ipv4Addr, theirs: u64) {
+        let intent = theirs;
+        self.effects.push(Effect::UnintendElsewhere { peer, intent });
+    }
+
+    /// Whether an intent is one to another machine.
+    pub fn is_far_intent(&self, intent: u64) -> bool {
+        self.far_intents.contains_key(&intent)
+    }
+
+    /// An intent to another machine ends without a connection.
+    pub(super) fn drop_far_intent(&mut self, intent: u64) {
+        if let Some(FarIntent {
+            peer,
+            theirs: Some(intent),
+        }) = self.far_intents.remove(&intent)
+        {
+            self.effects.push(Effect::UnintendElsewhere { peer, intent });
+        }
+    }
+
+    /// A client here has connected to another machine: what to tell that one.
+    ///
+    /// # Errors
+    /// If it has no such intent, or there is no room.
+    pub fn announce_far<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        id: ProcessId,
+        others: ProcessId,
+        intent: u64,
+        (from, to): (SocketAddr, SocketAddr),
+    ) -> Result<Announced, Refusal> {
+        let limit = self.settings.limits.channels;
+        let (from, to) = (canonical(from), destination(to));
+        let process = self.process(id)?;
+        let own = process.intents.contains_key(&intent);
+        let full = room(process.channels.len(), limit, "channels", "channels");
+        let client = Side::of(id, process);
+        let Some(&FarIntent {
+            peer,
+            theirs: Some(theirs),
+        }) = self.far_intents.get(&intent).filter(|_| own)
+        else {
+            return Err(Refusal::new(
+                Errno::NOENT,
+                format!(
+                    "this process has no open intent {intent}; ask for one with Intend before each connect"
+                ),
+            ));
+        };
+        full?;
+        let far = far(machine, 0, peer, None)?;
+        let memory = machine.far_channel()?;
+        self.process(id)?.intents.remove(&intent);
+        self.far_intents.remove(&intent);
+        let token = self.far_token(machine, intent, &far, &memory);
+        self.streams.remove(&(from, to));
+        let server = Side {
+            holders: [others].into(),
+            program: format!("at {peer}"),
+            ..Side::default()
+        };
+        self.channels.insert(
+            intent,
+            Channel {
+                kind: Kind::Stream,
+                from,
+                to,
+                memory,
+                born: now,
+                sides: [client, server],
+                taken: true,
+                far: Some(far),
+            },
+        );
+        self.streams.insert((from, to), intent);
+        self.process(id)?.channels.insert(intent);
+        Ok(Announced {
+            peer,
+            intent: theirs,
+            from,
+            to,
+            token,
+        })
+    }
+
+    /// The other machine has answered; the client's answer.
+    pub fn announced(&mut self, channel: u64, token: Option<Token>) -> Answer<H> {
+        let Some(known) = self.channels.get_mut(&channel) else {
+            return Answer::kernel();
+        };
+        let (Some(far), Some(token)) = (&mut known.far, token) else {
+            // Nothing was said about it there, so nothing ends there.
+            self.forget(channel);
+            return Answer::kernel();
+        };
+        far.theirs = Some(token.region);
+        let (memory, bell, half) = (known.memory.clone(), far.bell.clone(), far.half);
+        let gone = known.sides[half].holders.is_empty();
+        self.effects.push(Effect::Carry {
+            channel,
+            token,
+            memory: memory.clone(),
+            half,
+        });
+        if gone {
+            self.effects.push(Effect::Desert {
+                channel,
+                deserted: true,
+                ending: true,
+            });
+        }
+        Answer::new(Reply::FarChannel { channel }, [memory, bell])
+    }
+
+    /// A process of another machine is about to connect to an address here: the intent, if somebody listens there.
+    pub fn intend_here<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        others: ProcessId,
+        to: SocketAddr,
+    ) -> Option<u64> {
+        let limit = self.settings.limits.intents;
+        let to = destination(to);
+        self.listeners.at(to)?;
+        let process = self.process(others).ok()?;
+        if process.intents.len() >= limit || !machine.is_local(to.ip()) {
+            return None;
+        }
+        let intent = self.fresh_id();
+        self.process(others).ok()?.intents.insert(intent, to);
+        self.intents.entry(to).or_default().insert(intent);
+        Some(intent)
+    }
+
+    /// It does not connect.
+    pub fn unintend_here(&mut self, others: ProcessId, intent: u64) {
+        // Its connection may have been announced in the meantime.
+        let _ = self.end_intent(others, intent);
+    }
+
+    /// A process of another machine has connected: a token for this one's copy of the channel.
+    ///
+    /// # Errors
+    /// If the acceptor has been told that it is the kernel's, or there is no room.
+    pub fn announce_here<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        others: ProcessId,
+        said: Announced,
+        theirs: u64,
+    ) -> Result<Option<Token>, Refusal> {
+        let (from, to) = (canonical(said.from), destination(said.to));
+        if !self.end_intent(others, said.intent)?
+            || self.left_to_kernel.remove(&(from, to)).is_some()
+        {
+            return Ok(None);
+        }
+        let far = far(machine, 1, said.peer, Some(theirs))?;
+        let memory = machine.far_channel()?;
+        if let Some(old) = self.streams.remove(&(from, to))
+            && self.channels.get(&old).is_some_and(|old| !old.taken)
+        {
+            self.forget(old);
+        }
+        let channel = self.fresh_id();
+        let token = self.far_token(machine, channel, &far, &memory);
+        let client = Side {
+            holders: [others].into(),
+            program: format!("at {}", said.peer),
+            ..Side::default()
+        };
+        self.effects.push(Effect::Carry {
+            channel,
+            token: said.token,
+            memory: memory.clone(),
+            half: 1,
+        });
+        self.channels.insert(
+            channel,
+            Channel {
+                kind: Kind::Stream,
+                from,
+                to,
+                memory,
+                born: now,
+                sides: [client, Side::default()],
+                taken: false,
+                far: Some(far),
+            },
+        );
+        self.streams.insert((from, to), channel);
+        Ok(Some(token))
+    }
+
+    /// A token for this machine's copy of a channel: for all of it, for the other machine alone.
+    fn far_token<M: Machine<Handle = H>>(
+        &self,
+        machine: &M,
+        channel: u64,
+        far: &Far<H>,
+        memory: &H,
+    ) -> Token {
+        let nowhere = std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        Token {
+            rights: Rights::Write,
+            management: self.settings.management.unwrap_or(nowhere),
+            region: channel,
+            first: 0,
+            bytes: machine.channel_bytes(memory),
+            secret: far.secret,
+        }
+    }
+
+    /// Another machine shows a channel's token.
+    pub(super) fn grant_channel(
+        &mut self,
+        outside: ProcessId,
+        peer: Ipv4Addr,
+        token: &Token,
+    ) -> Result<Granted<H>, Refusal> {
+        let unknown = || refused(token, "there is no such channel any more");
+        let channel = self.channels.get(&token.region).ok_or_else(unknown)?;
+        let far = channel.far.as_ref().ok_or_else(unknown)?;
+        let right = bool::from(far.secret.ct_eq(&token.secret)) && far.peer == peer;
+        if !right || far.grant.is_some() || token.rights != Rights::Write {
+            return Err(unknown());
+        }
+        let (memory, event, half) = (channel.memory.clone(), far.bell.clone(), far.half);
+        let place = Place::Channel {
+            channel: token.region,
+        };
+        let grant = self.add_window(outside, place);
+        if let Some(far) = self.far_mut(token.region) {
+            far.grant = Some(grant);
+        }
+        Ok(Granted {
+            grant,
+            memory,
+            event,
+            sleeper: Sleeping::End(half),
+            region_bytes: token.bytes,
+            token: *token,
+        })
+    }
+
+    fn far_mut(&mut self, channel: u64) -> Option<&mut Far<H>> {
+        self.channels.get_mut(&channel)?.far.as_mut()
+    }
+
+    /// Whether a channel goes to another machine.
+    pub fn is_far(&self, channel: u64) -> bool {
+        let channel = self.channels.get(&channel);
+        channel.is_some_and(|channel| channel.far.is_some())
+    }
+
+    /// The other machine has said all that its end of a channel had to say, or is `lost`.
+    pub(super) fn far_end_closed<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        others: ProcessId,
+        channel: u64,
+        lost: bool,
+    ) {
+        if let Some(far) = self.far_mut(channel) {
+            far.grant = None;
+        }
+        if lost {
+            self.lose(machine, others, channel);
+        } else {
+            self.let_go(machine, channel, others, None);
+        }
+    }
+
+    /// A channel's other machine cannot be reached any more: the end here finds the connection reset.
+    pub fn lose<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        others: ProcessId,
+        number: u64,
+    ) {
+        let Some(channel) = self.channels.get(&number) else {
+            return;
+        };
+        let Some(far) = &channel.far else {
+            return;
+        };
+        machine.revoke_channel(&channel.memory);
+        machine.ring(&far.bell);
+        self.let_go(machine, number, others, None);
+    }
+
+    /// Rings for the end on this machine.
+    pub(super) fn ring_far<M: Machine<Handle = H>>(&self, machine: &mut M, number: u64) {
+        if let Some(far) = self.channels.get(&number).and_then(|it| it.far.as_ref()) {
+            machine.ring(&far.bell);
+        }
+    }
+
+    /// Holders of the end here have gone or come: what the other machine is told.
+    pub(super) fn tell_far(&mut self, number: u64) {
+        let Some(channel) = self.channels.get(&number) else {
+            return;
+        };
+        let Some(far) = &channel.far else {
+            return;
+        };
+        let side = &channel.sides[far.half];
+        let deserted = side.holders.is_empty();
+        self.effects.push(Effect::Desert {
+            channel: number,
+            deserted,
+            ending: deserted && side.lost.is_none(),
+        });
+    }
+
+    /// A channel is forgotten: nothing more is carried, and the other machine may not write any more.
+    pub(super) fn end_far(&mut self, number: u64, far: &Far<H>) {
+        self.effects.push(Effect::Desert {
+            channel: number,
+            deserted: true,
+            ending: true,
+        });
+        if let Some(grant) = far.grant {
+            self.windows.remove(&grant);
+            self.effects.push(Effect::Withdraw { grant });
+        }
+    }
+
+    /// Ends whose program was not replaced by another one in time.
+    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+        let late = |side: &Side| {
+            let lost = side.lost.map(|lost| now.saturating_sub(lost));
+            side.holders.is_empty() && lost.is_some_and(|lost| lost >= ADOPTION)
+        };
+        let late: Vec<(u64, usize)> = self
+            .channels
+            .iter()
+            .filter_map(|(&number, channel)| Some((number, channel.far.as_ref()?.half)))
+            .filter(|(number, half)| late(&self.channels[number].sides[*half]))
+            .collect();
+        for (number, half) in late {
+            if let Some(channel) = self.channels.get_mut(&number) {
+                channel.sides[half].lost = None;
+            }
+            self.tell_far(number);
+            // If the other machine has nothing more to say either, it is over.
+            self.let_go(machine, number, 0, None);
+        }
+    }
+
+    /// A client waits no longer for its acceptor on another machine: whom to ask, and for which channel.
+    ///
+    /// # Errors
+    /// If it is not one of the process's.
+    pub fn abandon(&mut self, id: ProcessId, channel: u64) -> Result<(Ipv4Addr, u64), Refusal> {
+        let own = self.process(id)?.channels.contains(&channel);
+        let far = self.far_mut(channel).filter(|far| own && far.half == 0);
+        far.and_then(|far| Some((far.peer, far.theirs?)))
+            .ok_or_else(|| {
+                Refusal::new(
+                    Errno::NOENT,
+                    format!("channel {channel} is none of this process's to another machine"),
+                )
+            })
+    }
+
+    /// The client of another machine does not wait any longer. `false`: its acceptor has come.
+    pub fn abandoned_here(&mut self, peer: Ipv4Addr, channel: u64) -> bool {
+        match self.channels.get(&channel) {
+            None => true,
+            Some(known) if known.far.as_ref().is_none_or(|far| far.peer != peer) => true,
+            Some(known) if known.taken => false,
+            Some(_) => {
+                self.forget(channel);
+                true
+            }
+        }
+    }
+
+    /// What a process gets that has an end of the channel.
+    pub(super) fn handles(&self, channel: &Channel<H>) -> Vec<H> {
+        let mut handles = vec![channel.memory.clone()];
+        handles.extend(channel.far.as_ref().map(|far| far.bell.clone()));
+        handles
+    }
+}
+
+fn far<M: Machine>(
+    machine: &mut M,
+    half: usize,
+    peer: Ipv4Addr,
+    theirs: Option<u64>,
+) -> Result<Far<M::Handle>, Refusal> {
+    Ok(Far {
+        bell: machine.event()?,
+        secret: machine.secret()?,
+        half,
+        peer,
+        theirs,
+        grant: None,
+    })
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What differs when the peer is on another machine.
+//!
+//! The channel's memory is this machine's copy. Where a peer of the same machine would be rung, the daemon's NIC thread is
+//! called, which carries what was written. What the peer writes arrives in the memory by itself; who sleeps is woken by an
+//! eventfd, the *bell*, which the daemon writes. The twin only tells of the connection's life, and it may tell of its end
+//! before the last bytes have arrived: so its end counts once the peer's daemon has said that nothing more comes.
+
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ipnuma::channel::flags;
+use ipnuma::ipc::{Reply, Request};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::SendFlags;
+
+use super::{Stream, state};
+use crate::latch::Latch;
+use crate::private::Private;
+use crate::{process, raw};
+
+/// How long the last bytes of a peer may take after the end of its twin.
+const PATIENCE: u64 = 5_000 * raw::MILLISECOND;
+
+/// What a connection to another machine has besides.
+#[derive(Debug)]
+pub struct Far {
+    /// Written when something has arrived while this end was armed.
+    bell: Private,
+    /// Where the daemon is called.
+    caller: Arc<Private>,
+    /// When the twin's end was noticed; 0: not yet.
+    ended: AtomicU64,
+}
+
+/// The socket by which the daemon is called, and for which client.
+static CALLER: Latch<Option<(u64, Arc<Private>)>> = Latch::new(None);
+
+impl Far {
+    /// From the descriptors that the daemon gave.
+    pub fn new(bell: OwnedFd, caller: OwnedFd) -> Self {
+        let epoch = process::epoch();
+        let mut known = CALLER.lock();
+        let caller = match &*known {
+            // One is as good as another, as long as they are one daemon's.
+            Some((same, caller)) if *same == epoch => caller.clone(),
+            _ => {
+                let caller = Arc::new(Private::new(caller));
+                *known = Some((epoch, caller.clone()));
+                caller
+            }
+        };
+        drop(known);
+        Self {
+            bell: Private::new(bell),
+            caller,
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    /// The bell's number.
+    #[inline]
+    pub fn bell(&self) -> RawFd {
+        self.bell.number()
+    }
+
+    /// Has the daemon look at what this end has written.
+    #[cold]
+    pub fn call(&self) {
+        // If there is no room, it has calls enough to wake up for; if it is gone, the next look tells.
+        let _ = rustix::net::send(
+            self.caller.as_fd(),
+            &[0],
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
+    }
+
+    /// Makes the bell silent.
+    pub fn silence(&self) {
+        let mut count = [0; 8];
+        // Somebody else may have done it.
+        let _ = rustix::io::read(self.bell.as_fd(), &mut count);
+    }
+
+    fn daemon_is_gone(&self) -> bool {
+        let mut caller = [PollFd::new(&self.caller, PollFlags::empty())];
+        matches!(
+            rustix::event::poll(&mut caller, Some(&rustix::time::Timespec::default())),
+            Ok(1..)
+        )
+    }
+}
+
+/// Before a fork.
+pub(crate) fn before_fork() {
+    CALLER.acquire();
+}
+
+/// After a fork, in both processes.
+pub(crate) fn after_fork() {
+    CALLER.release();
+}
+
+impl Stream {
+    /// The twin has ended; `far` is this connection's. Takes note once the peer's last word is here.
+    #[cold]
+    pub(super) fn far_end(&self, far: &Far) {
+        self.note(state::TWIN_GONE);
+        if far.ended.load(Ordering::Relaxed) == 0 {
+            far.ended.store(raw::ticks().max(1), Ordering::Relaxed);
+        }
+        if self.peer().flags.load(Ordering::Acquire) & flags::DESERTED != 0 {
+            self.note(state::GONE);
+        }
+    }
+
+    /// Looks for what nobody rings for: a daemon that is gone, a peer whose last word does not come.
+    #[cold]
+    pub(super) fn look_far(&self, far: &Far) {
+        if self.state() & state::TWIN_GONE != 0 {
+            self.far_end(far);
+        }
+        let ended = far.ended.load(Ordering::Relaxed);
+        let late = ended != 0
+            && self.state() & state::GONE == 0
+            && raw::ticks().wrapping_sub(ended) > PATIENCE;
+        if late || far.daemon_is_gone() {
+            self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+        }
+    }
+
+    /// The acceptor on the other machine has not come: both sides use the kernel, unless it has come after all.
+    #[cold]
+    pub(super) fn take_back_far(&self) -> bool {
+        match process::ask(&Request::Abandon {
+            channel: self.channel,
+        }) {
+            Some((Reply::Kernel, _)) => true,
+            Some((Reply::Wait, _)) => {
+                self.note(state::COMING);
+                false
+            }
+            _ => {
+                if let Some(far) = &self.far {
+                    self.look_far(far);
+                }
+                false
+            }
+        }
+    }
+}
