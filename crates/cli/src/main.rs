@@ -8,6 +8,8 @@ mod daemon;
 mod host;
 mod latency;
 mod live;
+mod mcb;
+mod memcached;
 mod network;
 mod paper;
 mod pingpong;
@@ -54,6 +56,8 @@ enum Command {
     Sockets(sockets::Arguments),
     /// The memory of this machine that others may use.
     Regions(regions::Arguments),
+    /// Times memcached's commands one by one, over ordinary sockets.
+    Mcb(mcb::Arguments),
     /// Speed of the simulation.
     Bench(bench::Arguments),
     /// Shows the constants of a platform and where they come from.
@@ -61,7 +65,7 @@ enum Command {
 }
 
 /// Line rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum RateArgument {
     /// 10 Gb/s, XGMII
     #[value(name = "10g")]
@@ -126,6 +130,8 @@ enum Failure {
     Test(#[from] ::rfc2544::Error),
     /// Of the daemon and what it serves.
     Host(#[from] host::Error),
+    /// Of the client of memcached.
+    Mcb(#[from] mcb::Failure),
 }
 
 impl Failure {
@@ -135,6 +141,7 @@ impl Failure {
             Self::Rack(error) => error.is_usage(),
             Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
             Self::Host(error) => error.is_usage(),
+            Self::Mcb(error) => error.is_usage(),
         }
     }
 }
@@ -154,6 +161,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments).map_err(Failure::from),
         Command::Sockets(arguments) => sockets::run(&arguments).map_err(Failure::from),
         Command::Regions(arguments) => regions::run(&arguments).map_err(Failure::from),
+        Command::Mcb(arguments) => mcb::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
     };

@@ -10,7 +10,8 @@ use rack::topology::{Fan, Format, NicOptions, Rate};
 use rack::{Error, Topology};
 use serde::Deserialize;
 
-use super::{Found, PingpongRate};
+use super::Found;
+use super::file::PingpongRate;
 use crate::stream::{Report, measure};
 
 /// `run` of a row.
@@ -99,6 +100,7 @@ impl Streams {
         let topology = row.topology(row.loss)?;
         let report = self.run(&topology)?;
         let fault = report.missing > 0 || report.wrong > 0;
+        let hash = report.run_hash.clone();
         let ours = report.goodput.total_gbps;
         let value = match row.figure {
             Figure::Goodput => ours,
@@ -113,10 +115,8 @@ impl Streams {
                 100.0 * ours / sound.goodput.total_gbps
             }
         };
-        Ok(Found {
-            ours: Some(value),
-            how: "RTL and constants".to_owned(),
-            fault,
-        })
+        let mut found = Found::new(value, "RTL and constants").of_run(&hash);
+        found.fault = fault;
+        Ok(found)
     }
 }

@@ -10,7 +10,8 @@ use ::rfc2544::{
 use fib::synth::Table;
 use serde::Deserialize;
 
-use super::{Found, PingpongRate};
+use super::Found;
+use super::file::PingpongRate;
 use crate::rfc2544::{frames_of, speed};
 use crate::{Failure, RateArgument};
 

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows of chapter 6: memcached in whole Linux hosts on the virtual rack.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use rack::Error;
+use serde::Deserialize;
+
+use super::file::{Figure as Published, LENGTHS};
+use super::plot::Plot;
+use super::{Found, PingpongRate};
+pub use crate::memcached::Place;
+use crate::memcached::{Batch, Measured, Path, Setup, SwitchKind, measure, ready};
+use crate::{Failure, RateArgument};
+
+/// `run` of a row.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurement {
+    figure: Figure,
+    #[serde(default = "get")]
+    command: ::mcb::Command,
+    place: Place,
+    /// Of loopback there is none.
+    #[serde(default = "socket")]
+    path: Path,
+    #[serde(default = "one")]
+    rate: PingpongRate,
+    /// In the rack and between racks.
+    switch: Option<SwitchKind>,
+    /// Of a ratio: what the application itself takes, in place of memcached.
+    application_us: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Figure {
+    /// Mean time of a command, ns.
+    Time,
+    /// The same, us.
+    TimeUs,
+    /// Commands a second, one after the other.
+    PerSecond,
+    /// Commands a second beside those of sockets and AX3630S in the same place, hundredths.
+    Percent,
+    /// The part of the time that the way between the hosts takes.
+    Network,
+    /// That of the hosts, without the application.
+    Hosts,
+    /// That of the application.
+    Application,
+    /// Of times, for an application that takes longer.
+    Ratio,
+}
+
+const fn get() -> mcb::Command {
+    mcb::Command::Get
+}
+
+const fn socket() -> Path {
+    Path::Socket
+}
+
+const fn one() -> PingpongRate {
+    PingpongRate::One
+}
+
+/// Rounds of the x axis of figures 6.17 and 6.18, us.
+const MOST_US: u32 = 500;
+const STEP_US: usize = 5;
+/// Commands of each kind before measuring: ARP, the first packets.
+const WARMUP: u64 = 2;
+/// Bytes of a value where the dissertation takes times apart.
+const SHORT: usize = LENGTHS[0];
+
+/// Runs, each made once.
+pub struct Runs {
+    count: u64,
+    known: BTreeMap<Setup, Measured>,
+}
+
+impl Measurement {
+    fn setup(&self) -> Setup {
+        Setup {
+            place: self.place,
+            path: self.path,
+            switch: self.switch,
+            rate: match self.rate {
+                PingpongRate::Ten => RateArgument::Ten,
+                PingpongRate::One => RateArgument::One,
+            },
+        }
+    }
+}
+
+impl Setup {
+    /// What tables 6.7 and 6.8 have as 100 %.
+    fn base(self) -> Self {
+        Self {
+            path: Path::Socket,
+            switch: Some(SwitchKind::Ax3630s),
+            ..self
+        }
+    }
+
+    /// The same hosts and one cable.
+    fn direct(self) -> Self {
+        Self {
+            place: Place::Direct,
+            switch: None,
+            ..self
+        }
+    }
+}
+
+impl Runs {
+    pub const fn new(count: u64) -> Self {
+        Self {
+            count,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn run(&mut self, setup: Setup) -> Result<&Measured, Failure> {
+        Ok(match self.known.entry(setup) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let batch = Batch {
+                    count: self.count,
+                    warmup: WARMUP,
+                    ..Batch::all()
+                };
+                entry.insert(measure(setup, &batch)?)
+            }
+        })
+    }
+
+    fn time(&mut self, setup: Setup, command: mcb::Command, length: usize) -> Result<f64, Failure> {
+        let measured = self.run(setup)?;
+        let report = measured.report(command, length).ok_or_else(|| {
+            let command = command.name();
+            Error::Config(format!("chapter 6 has no {command} of {length} bytes"))
+        })?;
+        Ok(report.ns.mean)
+    }
+
+    /// The figure of a row.
+    pub fn measure(&mut self, row: &Measurement, length: Option<usize>) -> Result<Found, Failure> {
+        if let Err(needs) = ready() {
+            return Ok(Found::nothing(format!("not run: needs {needs}")));
+        }
+        let setup = row.setup();
+        let length = length.unwrap_or(SHORT);
+        let ns = self.time(setup, row.command, length)?;
+        let application = self.run(setup)?.application_ns;
+        let value = match row.figure {
+            Figure::Time => ns,
+            Figure::TimeUs => ns / 1e3,
+            Figure::PerSecond => 1e9 / ns,
+            Figure::Percent => 100.0 * self.time(setup.base(), row.command, length)? / ns,
+            Figure::Network => ns - self.time(setup.direct(), row.command, length)?,
+            Figure::Hosts => self.time(setup.direct(), row.command, length)? - application,
+            Figure::Application => application,
+            Figure::Ratio => {
+                let base = self.time(setup.base(), row.command, length)?;
+                let more = 1e3 * row.application_us.unwrap_or(0.0) - application;
+                (more + base) / (more + ns)
+            }
+        };
+        let how = match row.figure {
+            Figure::Time | Figure::TimeUs => "Linux, memcached, RTL and constants",
+            Figure::Application => "constant",
+            _ => "computed from runs",
+        };
+        let hash = self.run(setup)?.hash.clone();
+        Ok(Found::new(value, how).of_run(&hash))
+    }
+
+    /// How chapter 6 was run, if it was.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let Some(measured) = self.known.values().next() else {
+            return match ready() {
+                Ok(()) => Vec::new(),
+                Err(needs) => vec![("Chapter 6", format!("not run: needs {needs}"))],
+            };
+        };
+        let costs = measured.costs.iter();
+        let costs: Vec<_> = costs
+            .map(|cost| format!("{} {} ns ({})", cost.name, cost.ns, cost.source))
+            .collect();
+        vec![
+            ("Guests", measured.guests.clone()),
+            (
+                "memcached's rows",
+                format!("{} commands of each kind and length", self.count),
+            ),
+            ("CPU costs", costs.join("; ")),
+        ]
+    }
+
+    /// Figures 6.17 and 6.18: the paper's curves from its own figures, ours from what was run.
+    pub fn ratio_plot(
+        &self,
+        place: Place,
+        figures: &BTreeMap<String, Published>,
+    ) -> Result<Plot, Error> {
+        let setup = |path, switch| Setup {
+            place,
+            path,
+            switch: Some(switch),
+            rate: RateArgument::One,
+        };
+        let base = setup(Path::Socket, SwitchKind::Ax3630s);
+        let application = figures
+            .get("memcached_application")
+            .and_then(|figure| figure.value)
+            .unwrap_or(0.0);
+        let published = |setup: Setup| {
+            let figure = figures.get(&setup.key());
+            figure.and_then(|figure| Some(figure.by_length?[0] - application))
+        };
+        let run = |setup: Setup| {
+            let measured = self.known.get(&setup)?;
+            let report = measured.report(mcb::Command::Get, SHORT)?;
+            Some(report.ns.mean - measured.application_ns)
+        };
+        let mut curves = Vec::new();
+        for (path, switch) in [
+            (Path::Ipnuma, SwitchKind::Fibnic),
+            (Path::Ipnuma, SwitchKind::Ax3630s),
+            (Path::Socket, SwitchKind::Fibnic),
+        ] {
+            let other = setup(path, switch);
+            let name = format!("{} + {}", path.name(), switch.name());
+            for (paper, pair) in [
+                (true, published(base).zip(published(other))),
+                (false, run(base).zip(run(other))),
+            ] {
+                let Some((base, other)) = pair else { continue };
+                let points = (0..=MOST_US).step_by(STEP_US).map(|us| {
+                    let x = f64::from(us);
+                    (x, (1e3 * x + base) / (1e3 * x + other))
+                });
+                curves.push((name.clone(), points.collect(), paper));
+            }
+        }
+        Ok(Plot::Curves {
+            x: "time of the application, us".to_owned(),
+            y: "times as fast".to_owned(),
+            curves,
+        })
+    }
+}
