@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compiles the library that stands in for the host's randomness in a guest's kernel.
+//! Compiles the library that stands between the process of a guest's kernel and the host.
 
 use std::env;
 use std::error::Error;
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let source = "guest/random.c";
+    let source = "guest/host.c";
     println!("cargo:rerun-if-changed={source}");
     println!("cargo:rerun-if-env-changed=CC");
-    let library = Path::new(&env::var("OUT_DIR")?).join("random.so");
+    let library = Path::new(&env::var("OUT_DIR")?).join("host.so");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
     let status = Command::new(&compiler)
         .args([

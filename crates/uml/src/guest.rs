@@ -479,16 +479,15 @@ impl Guest {
             Kind::Network => network::RECEIVE,
             Kind::Pci(_) => pci::INTERRUPTS,
         };
-        let silenced = self
-            .memory
-            .as_ref()
-            .is_some_and(|memory| device.port.rings[ring].silence(memory));
-        if ring == quiet && !silenced {
-            return Err(
-                self.protocol("a virtqueue is not in the memory it shares with devices".into())
-            );
+        let Some(memory) = self.memory.as_ref().filter(|_| ring == quiet) else {
+            return Ok(());
+        };
+        match device.port.rings[ring].silence(memory) {
+            true => Ok(()),
+            false => {
+                Err(self.protocol("a virtqueue is not in the memory it shares with devices".into()))
+            }
         }
-        Ok(())
     }
 
     fn kicked(&mut self, index: usize, ring: usize) -> Result<(), Error> {

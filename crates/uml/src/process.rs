@@ -3,7 +3,7 @@
 //!
 //! Whatever differs from run to run is kept from it. Addresses of the host are not randomised (the layout of the guest's
 //! memory follows the process's heap), the environment is empty, paths are relative to the guest's directory, and
-//! getrandom(2) is replaced by a sequence that name and number of the guest seed (`guest/random.c`).
+//! getrandom(2) is replaced by a sequence that name and number of the guest seed (`guest/host.c`).
 
 use std::env;
 use std::fs::{self, File};
@@ -23,8 +23,8 @@ use crate::network;
 use crate::pci;
 use crate::spec::{DeviceSpec, GuestSpec};
 
-/// The replacement of getrandom(2), compiled by the build script.
-const RANDOM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/random.so"));
+/// What stands between the kernel's process and the host, compiled by the build script.
+const HOST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/host.so"));
 
 /// Seconds from 1970 to 2026: what the guest's wall clock starts from.
 pub(crate) const WALL_CLOCK_NS: u64 = 1_767_225_600_000_000_000;
@@ -80,7 +80,7 @@ impl Process {
         let devices: Vec<String> = (0..spec.devices.len())
             .map(|index| format!("device{index}"))
             .collect();
-        for name in [TIME_SOCKET, CONSOLE, "init", "random.so"]
+        for name in [TIME_SOCKET, CONSOLE, "init", "host.so"]
             .into_iter()
             .chain(devices.iter().map(String::as_str))
         {
@@ -95,7 +95,7 @@ impl Process {
         }
         symlink(&init, directory.join("init"))
             .map_err(failed("make the link to its init".into()))?;
-        fs::write(directory.join("random.so"), RANDOM).map_err(failed("write random.so".into()))?;
+        fs::write(directory.join("host.so"), HOST).map_err(failed("write host.so".into()))?;
         let console =
             File::create(directory.join(CONSOLE)).map_err(failed(format!("write {CONSOLE}")))?;
         let handle = rustix::fs::open(&directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -119,7 +119,7 @@ impl Process {
             .current_dir(&directory)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("LD_PRELOAD", "./random.so")
+            .env("LD_PRELOAD", "./host.so")
             .env("IPNUMA_UML_SEED", format!("{}/{}", spec.name, spec.id))
             .stdin(Stdio::null())
             .stdout(console)

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands between the process of a User-Mode Linux kernel and the host. Preloaded; nothing of the kernel is changed.
+//
+// Randomness. The kernel takes the seed of its random generator from getrandom(2), and more of it later. Here the same seed
+// (IPNUMA_UML_SEED) gives the same numbers, so that port numbers, sequence numbers and hash tables of the guest are the same
+// in every run. Not for secrets. /dev/random and /dev/hwrng can't be opened: a driver of the kernel would read them.
+//
+// Large registers. Linux 6.1 saves 2,696 bytes of a process's floating-point state, and sets as many by ptrace(2); the host
+// refuses unless it is all that the processor has, which is more where there is AMX. What is missing is added here: zeros.
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static uint64_t state;
+
+// FNV-1a of the seed.
+__attribute__((constructor)) static void seed(void) {
+  const char *text = getenv("IPNUMA_UML_SEED");
+  state = 0xcbf29ce484222325u;
+  for (; text && *text; text++) state = (state ^ (unsigned char)*text) * 0x100000001b3u;
+}
+
+// SplitMix64.
+static uint64_t next(void) {
+  uint64_t word = state += 0x9e3779b97f4a7c15u;
+  word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ word >> 27) * 0x94d049bb133111ebu;
+  return word ^ word >> 31;
+}
+
+ssize_t getrandom(void *buffer, size_t length, unsigned int flags) {
+  (void)flags;
+  for (size_t at = 0; at < length; at += 8) {
+    uint64_t word = next();
+    memcpy((char *)buffer + at, &word, length - at < 8 ? length - at : 8);
+  }
+  return (ssize_t)length;
+}
+
+static int open_any(const char *path, int flags, unsigned int mode) {
+  if (!strcmp(path, "/dev/random") || !strcmp(path, "/dev/hwrng")) {
+    errno = ENOENT;
+    return -1;
+  }
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int open(const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  unsigned int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, unsigned int) : 0;
+  va_end(rest);
+  return open_any(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  unsigned int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, unsigned int) : 0;
+  va_end(rest);
+  return open_any(path, flags | O_LARGEFILE, mode);
+}
+
+#ifdef __x86_64__
+// Where the XSAVE header says which parts are there, and the parts that end within 2,696 bytes: up to PKRU.
+enum { XSTATE_BV = 512, KERNEL_BYTES = 2696, MOST_BYTES = 65536 };
+static const uint64_t kernel_parts = 0x3ff;
+
+// Sets the whole state of a process, of which the kernel knows the first part.
+static long set_state(pid_t pid, const struct iovec *part) {
+  static _Alignas(64) unsigned char whole[MOST_BYTES];
+  static size_t length;
+  if (!length) {
+    struct iovec all = {whole, sizeof whole};
+    if (syscall(SYS_ptrace, PTRACE_GETREGSET, pid, NT_X86_XSTATE, &all)) return -1;
+    length = all.iov_len;
+    memset(whole, 0, sizeof whole);
+  }
+  if (length <= part->iov_len || part->iov_len != KERNEL_BYTES)
+    return syscall(SYS_ptrace, PTRACE_SETREGSET, pid, NT_X86_XSTATE, part);
+  memcpy(whole, part->iov_base, KERNEL_BYTES);
+  uint64_t parts;
+  memcpy(&parts, whole + XSTATE_BV, sizeof parts);
+  parts &= kernel_parts;
+  memcpy(whole + XSTATE_BV, &parts, sizeof parts);
+  struct iovec all = {whole, length};
+  return syscall(SYS_ptrace, PTRACE_SETREGSET, pid, NT_X86_XSTATE, &all);
+}
+
+long ptrace(enum __ptrace_request request, ...) {
+  va_list rest;
+  va_start(rest, request);
+  pid_t pid = va_arg(rest, pid_t);
+  void *address = va_arg(rest, void *);
+  void *data = va_arg(rest, void *);
+  va_end(rest);
+  if (request == PTRACE_SETREGSET && (uintptr_t)address == NT_X86_XSTATE) return set_state(pid, data);
+  if (request >= PTRACE_PEEKTEXT && request <= PTRACE_PEEKUSER) {
+    // The library returns the word itself.
+    long word;
+    long result = syscall(SYS_ptrace, request, pid, address, &word);
+    return result < 0 ? result : word;
+  }
+  return syscall(SYS_ptrace, request, pid, address, data);
+}
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two guests with a cable between their network cards: ping and TCP by programs of the host, the same in every run.
+
+mod common;
+
+use common::{Directory, Pair};
+use uml::DeviceSpec;
+
+const UP: &str = "ip link set lo up\nip link set eth0 up\nip address add 10.0.0.$ME/24 dev eth0\n";
+
+fn run(first: &str, second: &str) -> (Pair, Directory) {
+    let directory = Directory::new();
+    let start = |name: &str, me: u8, commands: &str| {
+        let device = DeviceSpec::Network {
+            mac: [2, 0, 0, 0, 0, me],
+        };
+        directory.guest(name, &format!("ME={me}\n{UP}{commands}"), vec![device])
+    };
+    let guests = [start("a", 1, first), start("b", 2, second)];
+    let mut pair = Pair {
+        guests,
+        frames: Vec::new(),
+        dropped: 0,
+    };
+    pair.run();
+    for name in ["a", "b"] {
+        assert_eq!(
+            directory.status(name),
+            Some(0),
+            "{name}: {}\n{}",
+            directory.out(name),
+            directory.console(name)
+        );
+    }
+    (pair, directory)
+}
+
+#[test]
+fn ping_and_tcp_are_the_same_in_two_runs() {
+    let ping = format!(
+        "perl {}/tests/ping.pl 10.0.0.1 3",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let transfer = || {
+        let (pair, directory) = run(
+            "iperf3 -s -1",
+            &format!("{ping} && iperf3 -c 10.0.0.1 -n 300K"),
+        );
+        (pair, directory.out("b"))
+    };
+    let (first, said) = transfer();
+    let (second, said_again) = transfer();
+    eprintln!("{said}");
+    eprintln!("{} frames, {}", first.frames.len(), first.hash());
+    for (index, (one, other)) in first.frames.iter().zip(&second.frames).enumerate() {
+        assert_eq!(one, other, "frame {index} differs");
+    }
+    assert_eq!(first.hash(), second.hash());
+    assert_eq!(said, said_again);
+}
