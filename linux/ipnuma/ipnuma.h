@@ -4,6 +4,7 @@
 #define IPNUMA_H
 
 #include <linux/interrupt.h>
+#include <linux/kfifo.h>
 #include <linux/list.h>
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
@@ -32,9 +33,21 @@ struct peer {
 	bool lost;
 };
 
-/* A flush that somebody waits for. */
+/* An open /dev/ipnuma0: events that wait to be read. */
+#define CLIENT_EVENTS 256
+struct client {
+	struct nic *nic;
+	struct list_head list;
+	wait_queue_head_t queue;
+	DECLARE_KFIFO(events, struct ipnuma_event, CLIENT_EVENTS);
+	bool lost;
+};
+
+/* A flush: somebody waits for it, or wants an event. */
 struct mark {
 	struct list_head list;
+	struct client *client; /* wants an event, and does not wait */
+	u64 number;
 	u16 cookie;
 	bool done;
 	bool delivered;
@@ -64,6 +77,7 @@ struct nic {
 	struct list_head windows;
 	struct list_head watched;
 	struct list_head marks;
+	struct list_head clients;
 	wait_queue_head_t flushed;
 	u16 last_cookie;
 	bool link_up;
@@ -115,7 +129,7 @@ void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
 long region_open(struct nic *nic, struct ipnuma_region __user *arg);
 void regions_fire(struct nic *nic);
 long window_open(struct nic *nic, struct ipnuma_window __user *arg);
-struct peer *peer_find(struct nic *nic, u32 ip);
+struct peer *peer_find(struct nic *nic, u32 ip, u32 session);
 void peer_fault(struct nic *nic, struct peer *peer, u32 state);
 
 #endif

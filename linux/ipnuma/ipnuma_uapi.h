@@ -3,7 +3,8 @@
  * What programs say to /dev/ipnuma0. Numbers are in host order, addresses IPv4 as numbers (10.0.0.1 is 0x0A000001), MAC
  * addresses numbers whose bits 47:40 are the first byte on the wire. Fields named reserved must be zero.
  *
- * /dev/ipnuma0   INFO, NOW; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors.
+ * /dev/ipnuma0   INFO, NOW; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors; read, poll: struct
+ *                ipnuma_event, what happened since it was opened; MARK.
  * region         mmap: the memory; read, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
  * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH.
  */
@@ -87,11 +88,39 @@ struct ipnuma_wait {
 struct ipnuma_window {
 	__u64 first; /* in the region */
 	__u64 bytes;
-	__u32 peer;
+	__u32 peer;    /* 0: by session */
+	__u32 session; /* 0: the first with this peer; else it must be the peer's */
 	__u16 key;
 	__u16 tag;
 	__u32 rights;
 	__s32 fd; /* comes back */
+	__u32 reserved;
+};
+
+/* An event will say whether all stores before it to the session's peer have arrived. */
+struct ipnuma_mark {
+	__u64 number; /* in the event */
+	__u32 session;
+	__u32 reserved;
+};
+
+/* struct ipnuma_event, code */
+#define IPNUMA_BAD_KEY 1 /* to 4: the peer refused a store: key, source, rights, bounds */
+#define IPNUMA_BAD_SOURCE 2
+#define IPNUMA_BAD_RIGHTS 3
+#define IPNUMA_BAD_BOUNDS 4
+#define IPNUMA_LOST 16
+#define IPNUMA_FLUSHED 17
+#define IPNUMA_FLUSH_FAILED 18
+#define IPNUMA_LINK_IS_DOWN 19
+#define IPNUMA_LINK_IS_UP 20
+#define IPNUMA_EVENTS_LOST 21 /* on the way from the NIC, or because nobody read */
+
+struct ipnuma_event {
+	__u32 code;
+	__u16 session;
+	__u16 key;    /* refused */
+	__u64 number; /* flushed, flush failed */
 };
 
 struct ipnuma_flush {
@@ -115,6 +144,7 @@ struct ipnuma_status {
 #define IPNUMA_PEER_GET _IOWR(IPNUMA_MAGIC, 4, struct ipnuma_peer)
 #define IPNUMA_REGION _IOWR(IPNUMA_MAGIC, 5, struct ipnuma_region)
 #define IPNUMA_WINDOW _IOWR(IPNUMA_MAGIC, 6, struct ipnuma_window)
+#define IPNUMA_MARK _IOW(IPNUMA_MAGIC, 7, struct ipnuma_mark)
 
 #define IPNUMA_EXPORT _IOWR(IPNUMA_MAGIC, 16, struct ipnuma_export)
 #define IPNUMA_REVOKE _IOW(IPNUMA_MAGIC, 17, __u32)

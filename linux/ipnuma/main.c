@@ -12,6 +12,7 @@
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/msi.h>
+#include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -107,13 +108,13 @@ void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 	}
 }
 
-struct peer *peer_find(struct nic *nic, u32 ip)
+struct peer *peer_find(struct nic *nic, u32 ip, u32 session)
 {
-	u32 session;
+	struct peer *peer;
 
-	for (session = 1; session < MOST_PEERS; session++)
-		if (nic->peers[session].valid && nic->peers[session].ip == ip)
-			return &nic->peers[session];
+	for (peer = nic->peers + 1; peer < nic->peers + MOST_PEERS; peer++)
+		if (peer->valid && (peer->ip == ip || (!ip && session)) && (peer->session == session || !session))
+			return peer;
 	return NULL;
 }
 
@@ -131,24 +132,56 @@ void peer_fault(struct nic *nic, struct peer *peer, u32 state)
 	}
 }
 
+static void tell(struct client *client, const struct ipnuma_event *event)
+{
+	static const struct ipnuma_event lost = { .code = IPNUMA_EVENTS_LOST };
+
+	/* The last place is for the word that there were more. */
+	if (kfifo_avail(&client->events) > 1) {
+		kfifo_put(&client->events, *event);
+		client->lost = false;
+	} else if (!client->lost) {
+		kfifo_put(&client->events, lost);
+		client->lost = true;
+	}
+	wake_up_interruptible_poll(&client->queue, EPOLLIN | EPOLLRDNORM);
+}
+
+static void mark_done(struct nic *nic, struct mark *mark, bool delivered)
+{
+	struct ipnuma_event event = {
+		.code = delivered ? IPNUMA_FLUSHED : IPNUMA_FLUSH_FAILED,
+		.number = mark->number,
+	};
+
+	if (!mark->client) {
+		mark->delivered = delivered;
+		WRITE_ONCE(mark->done, true);
+		return;
+	}
+	tell(mark->client, &event);
+	list_del(&mark->list);
+	kfree(mark);
+	up(&nic->flushes);
+}
+
 static void event(struct nic *nic, const u32 *dws)
 {
 	u8 code = dws[0];
 	u16 who = dws[1], number = dws[1] >> 16;
+	struct ipnuma_event told = { .code = code, .session = who };
+	struct mark *mark, *next;
 	struct window *window;
-	struct mark *mark;
+	struct client *client;
 
 	switch (code) {
 	case EVENT_FLUSHED:
 	case EVENT_FLUSH_FAILED:
-		list_for_each_entry(mark, &nic->marks, list) {
-			if (mark->cookie != number)
-				continue;
-			mark->delivered = code == EVENT_FLUSHED;
-			mark->done = true;
-		}
+		list_for_each_entry_safe(mark, next, &nic->marks, list)
+			if (mark->cookie == number)
+				mark_done(nic, mark, code == EVENT_FLUSHED);
 		wake_up_all(&nic->flushed);
-		break;
+		return;
 	case EVENT_LINK_DOWN:
 	case EVENT_LINK_UP:
 		nic->link_up = code == EVENT_LINK_UP;
@@ -165,7 +198,8 @@ static void event(struct nic *nic, const u32 *dws)
 		break;
 	default:
 		if (code < EVENT_ERR_BAD_KEY || code > EVENT_ERR_BAD_BOUNDS)
-			break;
+			return;
+		told.key = dws[3];
 		list_for_each_entry(window, &nic->windows, list) {
 			if (window->peer->session != who || window->key != (u16)dws[3])
 				continue;
@@ -174,6 +208,8 @@ static void event(struct nic *nic, const u32 *dws)
 			WRITE_ONCE(window->status->faults, window->status->faults + 1);
 		}
 	}
+	list_for_each_entry(client, &nic->clients, list)
+		tell(client, &told);
 }
 
 static void take_events(struct nic *nic)
@@ -250,6 +286,104 @@ long nic_flush(struct nic *nic, struct peer *peer, s64 timeout_ns)
 	return error == -ETIME ? -ETIMEDOUT : -EINTR;
 }
 
+/* A flush that nobody waits for. */
+static long begin_mark(struct client *client, struct ipnuma_mark __user *arg)
+{
+	struct nic *nic = client->nic;
+	struct ipnuma_mark wanted;
+	struct mark *mark;
+	u16 cookie;
+
+	if (copy_from_user(&wanted, arg, sizeof(wanted)))
+		return -EFAULT;
+	if (wanted.session >= MOST_PEERS || wanted.reserved)
+		return -EINVAL;
+	if (!nic->peers[wanted.session].valid)
+		return -EHOSTUNREACH;
+	mark = kzalloc(sizeof(*mark), GFP_KERNEL);
+	if (!mark)
+		return -ENOMEM;
+	if (down_trylock(&nic->flushes)) {
+		kfree(mark);
+		return -EAGAIN;
+	}
+	mark->client = client;
+	mark->number = wanted.number;
+	spin_lock_irq(&nic->lock);
+	cookie = mark->cookie = ++nic->last_cookie;
+	list_add_tail(&mark->list, &nic->marks);
+	spin_unlock_irq(&nic->lock);
+	nic_write(nic, REG_FLUSH, (u32)cookie << 16 | wanted.session);
+	return 0;
+}
+
+static int nic_open(struct inode *inode, struct file *file)
+{
+	struct nic *nic = container_of(file->private_data, struct nic, misc);
+	struct client *client = kzalloc(sizeof(*client), GFP_KERNEL);
+
+	if (!client)
+		return -ENOMEM;
+	client->nic = nic;
+	init_waitqueue_head(&client->queue);
+	INIT_KFIFO(client->events);
+	spin_lock_irq(&nic->lock);
+	list_add_tail(&client->list, &nic->clients);
+	spin_unlock_irq(&nic->lock);
+	file->private_data = client;
+	return 0;
+}
+
+static int nic_release(struct inode *inode, struct file *file)
+{
+	struct client *client = file->private_data;
+	struct nic *nic = client->nic;
+	struct mark *mark, *next;
+
+	spin_lock_irq(&nic->lock);
+	list_del(&client->list);
+	list_for_each_entry_safe(mark, next, &nic->marks, list) {
+		if (mark->client != client)
+			continue;
+		list_del(&mark->list);
+		kfree(mark);
+		up(&nic->flushes);
+	}
+	spin_unlock_irq(&nic->lock);
+	kfree(client);
+	return 0;
+}
+
+static __poll_t nic_poll(struct file *file, poll_table *table)
+{
+	struct client *client = file->private_data;
+
+	poll_wait(file, &client->queue, table);
+	return kfifo_is_empty(&client->events) ? 0 : EPOLLIN | EPOLLRDNORM;
+}
+
+/* Whole events, as many as there are and fit; never waits. */
+static ssize_t nic_read_events(struct file *file, char __user *into, size_t bytes, loff_t *position)
+{
+	struct client *client = file->private_data;
+	struct ipnuma_event event;
+	size_t done = 0;
+
+	while (bytes - done >= sizeof(event)) {
+		bool there;
+
+		spin_lock_irq(&client->nic->lock);
+		there = kfifo_get(&client->events, &event);
+		spin_unlock_irq(&client->nic->lock);
+		if (!there)
+			break;
+		if (copy_to_user(into + done, &event, sizeof(event)))
+			return -EFAULT;
+		done += sizeof(event);
+	}
+	return done ? done : bytes < sizeof(event) ? -EINVAL : -EAGAIN;
+}
+
 static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
 {
 	struct ipnuma_info info = {
@@ -321,7 +455,7 @@ static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 {
 	struct ipnuma_peer wanted;
 	struct window *window;
-	struct peer *peer, *other;
+	struct peer *peer;
 	bool valid;
 
 	if (!capable(CAP_NET_ADMIN))
@@ -335,11 +469,6 @@ static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 	valid = wanted.flags & IPNUMA_PEER_VALID;
 	peer = &nic->peers[wanted.session];
 	mutex_lock(&nic->control);
-	other = valid ? peer_find(nic, wanted.ip) : NULL;
-	if (other && other != peer) {
-		mutex_unlock(&nic->control);
-		return -EEXIST;
-	}
 	/* What is still under way to the former peer must not reach the new one. */
 	if (peer->valid) {
 		write_peer(nic, wanted.session, NULL);
@@ -393,7 +522,8 @@ static long get_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 
 static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
-	struct nic *nic = container_of(file->private_data, struct nic, misc);
+	struct client *client = file->private_data;
+	struct nic *nic = client->nic;
 	void __user *user = (void __user *)arg;
 
 	switch (command) {
@@ -411,6 +541,8 @@ static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg
 		return region_open(nic, user);
 	case IPNUMA_WINDOW:
 		return window_open(nic, user);
+	case IPNUMA_MARK:
+		return begin_mark(client, user);
 	default:
 		return -ENOTTY;
 	}
@@ -418,6 +550,10 @@ static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg
 
 static const struct file_operations nic_operations = {
 	.owner = THIS_MODULE,
+	.open = nic_open,
+	.release = nic_release,
+	.read = nic_read_events,
+	.poll = nic_poll,
 	.unlocked_ioctl = nic_ioctl,
 	.llseek = noop_llseek,
 };
@@ -513,6 +649,7 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	INIT_LIST_HEAD(&nic->windows);
 	INIT_LIST_HEAD(&nic->watched);
 	INIT_LIST_HEAD(&nic->marks);
+	INIT_LIST_HEAD(&nic->clients);
 	init_waitqueue_head(&nic->flushed);
 	sema_init(&nic->flushes, FLUSH_MARKS);
 	pci_set_drvdata(pdev, nic);

@@ -181,7 +181,7 @@ static long map(struct window *window, const struct ipnuma_window *wanted)
 
 	mutex_lock(&nic->control);
 	window->count = last / PAGE_BYTES - wanted->first / PAGE_BYTES + 1;
-	window->peer = peer_find(nic, wanted->peer);
+	window->peer = peer_find(nic, wanted->peer, wanted->session);
 	page = bitmap_find_next_zero_area(nic->pages_used, nic->page_count, 0, window->count, 0);
 	if (!window->peer) {
 		error = -EHOSTUNREACH;
@@ -212,6 +212,8 @@ long window_open(struct nic *nic, struct ipnuma_window __user *arg)
 
 	if (copy_from_user(&wanted, arg, sizeof(wanted)))
 		return -EFAULT;
+	if (wanted.reserved)
+		return -EINVAL;
 	/* Offsets on the wire have 32 bits. */
 	if (!wanted.bytes || wanted.bytes > 1ULL << 32 || wanted.first > (1ULL << 32) - wanted.bytes)
 		return -EINVAL;

@@ -14,6 +14,8 @@ use crate::token::{Rights, Token};
 
 #[cfg(feature = "pcie")]
 pub mod pcie;
+pub mod peers;
+pub mod rack;
 pub mod soft;
 
 /// What a device is able to do.
@@ -33,6 +35,16 @@ pub struct Info {
     pub peers: Vec<Ipv4Addr>,
 }
 
+/// What becomes of a program that looks at memory again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Polling {
+    /// It sees what arrives, as soon as it is there.
+    Free,
+    /// Nothing arrives meanwhile: time passes only while it sleeps. So it must never spin, but arm, look, and sleep on
+    /// [`RegionMemory::event_fd`].
+    Blocks,
+}
+
 /// How far a flush waits for stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
@@ -46,6 +58,11 @@ pub enum Flush {
 pub trait Backend: Send + Sync + Debug {
     /// What it can do, as it is now.
     fn info(&self) -> Info;
+
+    /// Whether polling is of use.
+    fn polls(&self) -> Polling {
+        Polling::Free
+    }
 
     /// Memory for a region: zeroed, `bytes` rounded up to pages.
     ///

@@ -2,7 +2,7 @@
 //! Configuration: a TOML file, which the environment overrides.
 //!
 //! ```toml
-//! backend = "soft"                      # or "pcie"                          IPNUMA_BACKEND
+//! backend = "soft"                      # or "pcie", "rack"                  IPNUMA_BACKEND
 //! daemon = "/run/ipnuma/daemon.sock"    #                                    IPNUMA_DAEMON
 //! spin_us = 50                          # spin that long before sleeping     IPNUMA_SPIN_US
 //! trace = false                         # say what is (not) accelerated      IPNUMA_TRACE
@@ -22,6 +22,7 @@ use serde::Deserialize;
 
 #[cfg(feature = "pcie")]
 use crate::backend::pcie::PcieConfig;
+use crate::backend::rack::RackConfig;
 use crate::error::{Error, Result};
 
 /// What carries the stores.
@@ -33,6 +34,8 @@ pub enum BackendKind {
     Soft,
     /// A board.
     Pcie,
+    /// The NIC of a guest in the rack.
+    Rack,
 }
 
 /// The configuration.
@@ -48,6 +51,8 @@ pub struct Config {
     pub trace: bool,
     /// The socket library's part.
     pub socket: SocketConfig,
+    /// The guest's NIC.
+    pub rack: RackConfig,
     /// The board, if there is one.
     #[cfg(feature = "pcie")]
     pub pcie: Option<PcieConfig>,
@@ -95,6 +100,7 @@ impl Default for Config {
                 enable: true,
                 ports: Vec::new(),
             },
+            rack: RackConfig::default(),
             #[cfg(feature = "pcie")]
             pcie: None,
         }
@@ -111,6 +117,8 @@ struct File {
     trace: Option<bool>,
     #[serde(default)]
     socket: SocketTable,
+    #[serde(default)]
+    rack: RackConfig,
     #[cfg(feature = "pcie")]
     pcie: Option<PcieConfig>,
     /// Not understood without the back end, but not an error either.
@@ -184,6 +192,7 @@ impl Config {
                     .collect::<Result<_, _>>()
                     .map_err(wrong)?,
             },
+            rack: file.rack,
             #[cfg(feature = "pcie")]
             pcie: file.pcie,
         })
@@ -208,10 +217,11 @@ impl Config {
             self.backend = match value.as_str() {
                 "soft" => BackendKind::Soft,
                 "pcie" => BackendKind::Pcie,
+                "rack" => BackendKind::Rack,
                 _ => {
                     return Err(wrong(
                         "IPNUMA_BACKEND",
-                        format!("{value:?}: back ends are soft and pcie"),
+                        format!("{value:?}: back ends are soft, pcie and rack"),
                     ));
                 }
             };

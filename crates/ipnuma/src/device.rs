@@ -10,8 +10,9 @@ use std::time::Duration;
 pub use region::Region;
 pub use window::{Epoch, Window};
 
+use crate::backend::rack::Rack;
 use crate::backend::soft::Soft;
-use crate::backend::{Backend, Info};
+use crate::backend::{Backend, Info, Polling};
 use crate::config::{BackendKind, Config};
 use crate::error::{Error, Result};
 use crate::token::Token;
@@ -31,6 +32,7 @@ impl Device {
     pub fn open(config: &Config) -> Result<Self> {
         let backend: Arc<dyn Backend> = match config.backend {
             BackendKind::Soft => Arc::new(Soft::open(config)?),
+            BackendKind::Rack => Arc::new(Rack::open(&config.rack)?),
             #[cfg(feature = "pcie")]
             BackendKind::Pcie => Arc::new(crate::backend::pcie::Pcie::open(config)?),
             #[cfg(not(feature = "pcie"))]
@@ -52,9 +54,13 @@ impl Device {
         Self::open(&Config::load()?)
     }
 
-    /// A device with this back end, whose waits spin for `spin`.
+    /// A device with this back end, whose waits spin for `spin`, if that is of use.
     #[must_use]
     pub fn with(backend: Arc<dyn Backend>, spin: Duration) -> Self {
+        let spin = match backend.polls() {
+            Polling::Free => spin,
+            Polling::Blocks => Duration::ZERO,
+        };
         Self { backend, spin }
     }
 

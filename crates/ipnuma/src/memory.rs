@@ -2,8 +2,10 @@
 //! Shared memory: memfds of sealed size, and their mappings.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
@@ -79,7 +81,11 @@ pub fn size(fd: BorrowedFd<'_>) -> Result<usize> {
         bytes: 0,
         source,
     };
-    let seals = rustix::fs::fcntl_get_seals(fd).map_err(failed)?;
+    // What the rack's driver has given out never shrinks, but has no seals.
+    let seals = match rustix::fs::fcntl_get_seals(fd) {
+        Err(Errno::INVAL) => return crate::backend::rack::region_bytes(fd).ok_or(Error::Unsealed),
+        seals => seals.map_err(failed)?,
+    };
     if !seals.contains(SealFlags::SHRINK) {
         return Err(Error::Unsealed);
     }
@@ -113,6 +119,18 @@ impl Mapping {
                 size: whole,
             });
         }
+        Self::fresh(fd, offset, len, access)
+    }
+
+    /// Maps the first `len` bytes of a device, which has no size that could be asked for.
+    ///
+    /// # Errors
+    /// If the mapping is refused.
+    pub fn device(fd: impl AsFd, len: usize, access: Access) -> Result<Self> {
+        Self::fresh(fd.as_fd(), 0, len, access)
+    }
+
+    fn fresh(fd: BorrowedFd<'_>, offset: usize, len: usize, access: Access) -> Result<Self> {
         // SAFETY: a fresh address range chosen by the kernel.
         let base = unsafe {
             rustix::mm::mmap(
@@ -214,6 +232,17 @@ impl Mapping {
             source,
         })?;
         Ok(())
+    }
+
+    /// The 32-bit word at an aligned offset inside, as others have written it by now.
+    ///
+    /// # Panics
+    /// If it is outside, or not aligned.
+    #[must_use]
+    pub fn load32(&self, offset: usize) -> u32 {
+        assert!(offset.is_multiple_of(4) && offset < self.len && self.len - offset >= 4);
+        // SAFETY: mapped as long as `self` lives, aligned and inside, as just checked; only loaded.
+        unsafe { AtomicU32::from_ptr(self.base.add(offset).cast()) }.load(Ordering::SeqCst)
     }
 
     /// Its first byte.

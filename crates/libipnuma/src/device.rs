@@ -177,9 +177,10 @@ unsafe fn configuration(options: *const ipn_options) -> Result<Config, Failure> 
         None => {}
         Some("soft") => config.backend = BackendKind::Soft,
         Some("pcie") => config.backend = BackendKind::Pcie,
+        Some("rack") => config.backend = BackendKind::Rack,
         Some(other) => {
             return Err(Failure::invalid(format!(
-                "backend {other:?}: there are soft and pcie"
+                "backend {other:?}: there are soft, pcie and rack"
             )));
         }
     }

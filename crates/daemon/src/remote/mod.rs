@@ -19,6 +19,7 @@ mod link;
 pub mod messages;
 pub mod nic;
 mod options;
+mod rack;
 mod ring;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};

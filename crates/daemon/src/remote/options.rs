@@ -2,12 +2,14 @@
 //! How stores travel to other machines.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::Deserialize;
 use softnic::{AfXdp, Faults, Faulty, SoftNic, Tap, Udp};
 
 use crate::remote::nic::{Nic, Soft};
+use crate::remote::rack::Rack;
 
 /// What is below the NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,6 +22,9 @@ pub enum Transport {
     Xdp(String, u32),
     /// A TAP device of this name; the NIC beyond it has these addresses.
     Tap(String, u64, Ipv4Addr),
+    /// The NIC of a guest in the rack: its driver's device, and its own MAC address, address, and bits of the network in
+    /// it, unless somebody has given it these already.
+    Rack(String, Option<(u64, Ipv4Addr, u8)>),
 }
 
 impl FromStr for Transport {
@@ -28,8 +33,8 @@ impl FromStr for Transport {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no transport: write `udp`, `xdp:DEVICE`, `xdp:DEVICE,QUEUE` or \
-                 `tap:DEVICE,MAC,ADDRESS`"
+                "`{text}` is no transport: write `udp`, `xdp:DEVICE`, `xdp:DEVICE,QUEUE`, \
+                 `tap:DEVICE,MAC,ADDRESS`, `rack:DEVICE` or `rack:DEVICE,MAC,ADDRESS/BITS`"
             )
         };
         if text == "udp" {
@@ -48,6 +53,15 @@ impl FromStr for Transport {
                 let mac = parts.next().and_then(parse_mac).ok_or_else(wrong)?;
                 let address = parts.next().and_then(|text| text.parse().ok());
                 Self::Tap(device, mac, address.ok_or_else(wrong)?)
+            }
+            "rack" => {
+                let own = parts.next().map(|mac| {
+                    let mac = parse_mac(mac)?;
+                    let (address, bits) = parts.next()?.split_once('/')?;
+                    let bits = bits.parse().ok().filter(|bits| *bits <= 32)?;
+                    Some((mac, address.parse().ok()?, bits))
+                });
+                Self::Rack(device, own.map(|own| own.ok_or_else(wrong)).transpose()?)
             }
             _ => return Err(wrong()),
         };
@@ -142,6 +156,8 @@ pub struct Options {
     pub sockets: Vec<Network>,
     /// Lines of a ring between machines, a power of two.
     pub ring_lines: u32,
+    /// For tests: connections within this machine go by the NIC, too, as if between machines.
+    pub loopback: bool,
     /// For tests: what happens to frames that this side sends, and with which seed.
     #[serde(skip)]
     pub faults: Option<(Faults, u64)>,
@@ -155,6 +171,7 @@ impl Default for Options {
             patience: 3,
             sockets: Vec::new(),
             ring_lines: 512,
+            loopback: false,
             faults: None,
         }
     }
@@ -179,6 +196,9 @@ impl Options {
             Transport::Tap(device, mac, address) => {
                 with(Tap::open(device, *mac, *address)?, self.faults)
             }
+            Transport::Rack(device, own) => {
+                return Ok(Box::new(Rack::open(Path::new(device), *own)?));
+            }
         };
         let nic = SoftNic::new(softnic::Config::default(), transport)?;
         Ok(Box::new(Soft::new(nic)))
@@ -199,6 +219,17 @@ mod tests {
                 "tap:ipnuma0,02:00:00:00:0a:01,10.0.0.1",
                 Transport::Tap("ipnuma0".into(), 0x0200_0000_0A01, [10, 0, 0, 1].into()),
             ),
+            (
+                "rack:/dev/ipnuma0",
+                Transport::Rack("/dev/ipnuma0".into(), None),
+            ),
+            (
+                "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24",
+                Transport::Rack(
+                    "/dev/ipnuma0".into(),
+                    Some((0x0200_0000_0001, [10, 0, 0, 1].into(), 24)),
+                ),
+            ),
         ] {
             assert_eq!(text.parse(), Ok(transport), "{text}");
         }
@@ -209,6 +240,9 @@ mod tests {
             "xdp:eth0,x",
             "xdp:eth0,1,2",
             "tap:a,b,c",
+            "rack:/dev/ipnuma0,02:00:00:00:00:01",
+            "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1",
+            "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/33",
             "tap:a,02:00:00:00:0a:01",
             "tap:a,02:00:00:00:0a:+1,10.0.0.1",
         ] {

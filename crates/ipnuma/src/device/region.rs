@@ -217,12 +217,16 @@ impl Region {
             return Ok(found);
         }
         let deadline = Deadline::after(timeout);
-        let spin = Ticks::now().after(timeout.map_or(self.spin, |timeout| timeout.min(self.spin)));
-        while !spin.passed() {
-            if let Some(found) = look() {
-                return Ok(found);
+        let spin = timeout.map_or(self.spin, |timeout| timeout.min(self.spin));
+        // Where polling is of no use, even to ask for the time costs some.
+        if !spin.is_zero() {
+            let end = Ticks::now().after(spin);
+            while !end.passed() {
+                if let Some(found) = look() {
+                    return Ok(found);
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
         }
         let found = loop {
             self.recheck();

@@ -18,6 +18,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use super::bar::LINE;
 use super::sysfs::DEVICES;
 use super::{Board, BoardMemory, BoardWindow, PcieError, Range, Share};
+use crate::backend::peers::tag_of;
 use crate::backend::{Backend, Flush, Info, RegionMemory, WindowAccess};
 use crate::clock::Deadline;
 use crate::config::Config;
@@ -110,11 +111,6 @@ impl Backend for Pcie {
             whole_lines: self.board.combining().is_ok(),
         }))
     }
-}
-
-/// The tag of a region's frames: 12 bits, not 0, which frames without a region have.
-fn tag_of(secret: &[u8; 16]) -> u16 {
-    u16::from_le_bytes([secret[0], secret[1]]) % 0xFFF + 1
 }
 
 struct Memory {
@@ -313,19 +309,5 @@ impl WindowAccess for Access {
             return Err(Error::Revoked);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_secret_gives_the_tag_of_frames_without_a_region() {
-        for word in 0..=u16::MAX {
-            let mut secret = [0; 16];
-            secret[..2].copy_from_slice(&word.to_le_bytes());
-            assert!((1..=0xFFF).contains(&tag_of(&secret)));
-        }
     }
 }

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The NIC of a guest in the virtual rack, by its driver.
+//!
+//! What arrives is in memory without anybody's doing; the driver tells that something has, once for each time that a
+//! region was armed, and not what. So the regions are armed again before the thread sleeps, and whoever sleeps on one that
+//! had to be is woken for safety: something may have arrived in between.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnuma::backend::peers::netmask;
+use ipnuma::backend::rack::nic::{self, Part, Wanted, peer};
+use ipnuma::backend::rack::{Nic as Device, WindowFile, region_bytes};
+use ipnuma::memory::{Access, Mapping};
+use ipnuma::token::Rights;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
+
+use super::nic::{Memory, Nic, Sleeper, WindowId};
+
+/// Key of the NIC's own events in the epoll; others are keys of regions.
+const EVENTS: u64 = u64::MAX;
+
+/// Memory that is shared under a key.
+struct Grant {
+    memory: Arc<OwnedFd>,
+    event: Arc<OwnedFd>,
+    mapping: Mapping,
+    /// Where it says whether its owner sleeps.
+    word: usize,
+    /// The driver will tell of the next arrival.
+    armed: bool,
+}
+
+/// The NIC.
+pub struct Rack {
+    device: Device,
+    identity: Identity,
+    /// Readable when anything has come.
+    epoll: OwnedFd,
+    /// Numbers from 1 on that are taken.
+    sessions: Vec<bool>,
+    windows: HashMap<WindowId, WindowFile>,
+    last_window: WindowId,
+    grants: HashMap<u16, Grant>,
+    events: VecDeque<Event>,
+    last_load: u64,
+}
+
+/// What the driver said, in this NIC's words.
+fn refused(what: &'static str) -> impl Fn(ipnuma::Error) -> Error {
+    move |error| Error::Device {
+        device: "the rack's NIC".to_owned(),
+        what,
+        source: std::io::Error::other(error.to_string()),
+        remedy: "see what the guest's kernel says, and docs/linux.md",
+    }
+}
+
+fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |error| {
+        refused(what)(ipnuma::Error::System {
+            what,
+            source: error,
+        })
+    }
+}
+
+impl Rack {
+    /// Opens the driver's device; with addresses, they are given to the NIC.
+    pub fn open(path: &Path, own: Option<(u64, Ipv4Addr, u8)>) -> Result<Self, Error> {
+        let device = Device::open(path).map_err(refused("open it"))?;
+        if let Some((mac, ip, bits)) = own {
+            let identity = nic::Identity {
+                mac,
+                gateway_mac: 0,
+                ip: ip.into(),
+                netmask: netmask(bits),
+            };
+            device
+                .identify(&identity)
+                .map_err(refused("give it its addresses"))?;
+        }
+        let info = device.info().map_err(refused("ask what it is"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
+        epoll::add(&epoll, &device, EventData::new_u64(EVENTS), EventFlags::IN)
+            .map_err(system("watch it"))?;
+        let mut sessions = vec![false; (info.sessions as usize).min(256)];
+        // Nobody has number 0; sessions that others have opened by hand stay theirs.
+        for (session, taken) in sessions.iter_mut().enumerate() {
+            let known = device
+                .peer(session as u8)
+                .map_err(refused("ask for a peer"))?;
+            *taken = session == 0 || known.flags & peer::VALID != 0;
+        }
+        Ok(Self {
+            device,
+            identity: Identity {
+                mac: info.mac,
+                ip: info.ip,
+            },
+            epoll,
+            sessions,
+            windows: HashMap::new(),
+            last_window: 0,
+            grants: HashMap::new(),
+            events: VecDeque::new(),
+            last_load: 0,
+        })
+    }
+
+    /// Takes what the NIC has told.
+    fn take_events(&mut self) -> bool {
+        let before = self.events.len();
+        while let Some(event) = self.device.next_event() {
+            match event {
+                nic::Event::PeerLost { session } => {
+                    self.events.push_back(Event::PeerLost { session });
+                }
+                nic::Event::Flushed { number, delivered } => {
+                    self.events.push_back(Event::Flushed {
+                        cookie: number,
+                        delivered,
+                    });
+                }
+                nic::Event::Refused { session, key, code } => {
+                    self.events.push_back(Event::Refused {
+                        session,
+                        reason: match code {
+                            1 => Refusal::Key,
+                            2 => Refusal::Source,
+                            3 => Refusal::Rights,
+                            _ => Refusal::Bounds,
+                        },
+                        key,
+                        offset: 0,
+                        load: false,
+                    });
+                }
+                // Nobody knows whose they were: every session may have lost some.
+                nic::Event::Missing => {
+                    let sessions = self.sessions.iter().enumerate().skip(1);
+                    let open = sessions.filter(|(_, taken)| **taken);
+                    self.events.extend(open.map(|(session, _)| Event::PeerLost {
+                        session: session as u8,
+                    }));
+                }
+                nic::Event::Link { .. } => {}
+            }
+        }
+        self.events.len() > before
+    }
+
+    fn give_number(&mut self, session: u8) {
+        if let Some(taken) = self.sessions.get_mut(usize::from(session)) {
+            *taken = false;
+        }
+    }
+}
+
+impl Grant {
+    /// Wakes the owner, if it sleeps.
+    fn wake(&self) {
+        if self.mapping.load32(self.word) != 0 {
+            // Readable already if the counter is full.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Nic for Rack {
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Error> {
+        let region = self
+            .device
+            .region(bytes)
+            .map_err(refused("get memory for it"))?;
+        Ok(Some(region.into_fd()))
+    }
+
+    fn reserve_session(&mut self) -> Result<u8, Error> {
+        let count = self.sessions.len();
+        let free = self
+            .sessions
+            .iter_mut()
+            .enumerate()
+            .find(|(_, taken)| !**taken);
+        let (session, taken) = free.ok_or(Error::Full {
+            what: "sessions",
+            count,
+        })?;
+        *taken = true;
+        Ok(session as u8)
+    }
+
+    fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), Error> {
+        if peer.keys.is_some() {
+            return Err(refused("seal a session")(ipnuma::Error::Unsupported {
+                what: "sealing a session",
+                backend: "rack",
+            }));
+        }
+        let wanted = nic::Peer {
+            mac: peer.identity.mac,
+            ip: peer.identity.ip,
+            session,
+            peer_session: peer.session,
+            epoch: peer.epoch,
+            flags: peer::VALID | if peer.compact { peer::COMPACT } else { 0 },
+        };
+        self.device
+            .set_peer(&wanted)
+            .map_err(refused("open a session"))
+    }
+
+    fn close_session(&mut self, session: u8) {
+        // It may never have been opened.
+        let _ = self.device.set_peer(&nic::Peer {
+            session,
+            ..nic::Peer::default()
+        });
+        self.give_number(session);
+    }
+
+    fn share(&mut self, memory: &Memory, share: &Share) -> Result<Shared, Error> {
+        let Sleeper::End(word, _) = memory.sleeper else {
+            return Err(refused("receive into memory of libipnuma's soft back end")(
+                ipnuma::Error::Unsupported {
+                    what: "sharing a region of the daemon's (in a guest take libipnuma's rack back end)",
+                    backend: "rack",
+                },
+            ));
+        };
+        let fd = memory.memory.as_fd();
+        let bytes = region_bytes(fd)
+            .filter(|&bytes| bytes >= memory.bytes && word.is_multiple_of(4) && word + 4 <= bytes);
+        let bytes = bytes.ok_or_else(|| {
+            refused("receive into memory that is not its driver's")(ipnuma::Error::Unsealed)
+        })?;
+        let mapping =
+            Mapping::device(fd, bytes, Access::Read).map_err(refused("map its memory"))?;
+        let rights = match (share.read, share.write) {
+            (true, true) => Rights::ReadWrite,
+            (true, false) => Rights::Read,
+            _ => Rights::Write,
+        };
+        let random =
+            crate::machine::random().map_err(|error| Error::Io(std::io::Error::other(error)))?;
+        let tag = u16::from_le_bytes([random[0], random[1]]) % 0xFFF + 1;
+        let (ip, mask) = share.from;
+        let part = Part {
+            first: share.first.into(),
+            bytes: share.bytes.into(),
+            rights,
+            // The driver knows one machine or all; narrower than asked for is the safe side.
+            peer: (mask != 0).then(|| Ipv4Addr::from(ip)),
+            tag,
+        };
+        let key = nic::export(fd, &part).map_err(refused("share memory"))?;
+        // A region that is shared twice is known by a descriptor of its own each time.
+        let watched = Arc::new(fd.try_clone_to_owned().map_err(Error::Io)?);
+        epoll::add(
+            &self.epoll,
+            &watched,
+            EventData::new_u64(key.into()),
+            EventFlags::IN,
+        )
+        .map_err(system("watch memory"))?;
+        let grant = Grant {
+            memory: watched,
+            event: Arc::clone(&memory.event),
+            mapping,
+            word,
+            armed: false,
+        };
+        self.grants.insert(key, grant);
+        Ok(Shared { key, tag })
+    }
+
+    fn unshare(&mut self, key: u16) {
+        if let Some(grant) = self.grants.remove(&key) {
+            let _ = epoll::delete(&self.epoll, &grant.memory);
+            // It is the region's: nobody else can have taken it back.
+            let _ = nic::revoke(&grant.memory, key);
+        }
+    }
+
+    fn map(
+        &mut self,
+        session: u8,
+        shared: &Shared,
+        first: u64,
+        bytes: u64,
+    ) -> Result<WindowId, Error> {
+        let wanted = Wanted {
+            peer: None,
+            session: Some(session),
+            key: shared.key,
+            tag: shared.tag,
+            first,
+            bytes,
+            rights: Rights::ReadWrite,
+        };
+        let window = self.device.window(&wanted).map_err(refused("map pages"))?;
+        self.last_window += 1;
+        self.windows.insert(self.last_window, window);
+        Ok(self.last_window)
+    }
+
+    fn unmap(&mut self, window: WindowId) {
+        self.windows.remove(&window);
+    }
+
+    fn can_store(&self) -> bool {
+        true
+    }
+
+    fn store(&mut self, window: WindowId, offset: u64, data: &[u8]) -> Result<usize, Error> {
+        let file = self.windows.get(&window).ok_or(Error::Missing {
+            what: "window",
+            number: window,
+        })?;
+        file.store(offset, data).map_err(refused("store"))?;
+        Ok(data.len())
+    }
+
+    fn load(&mut self, window: WindowId, offset: u64, bytes: usize) -> Result<u64, Error> {
+        let file = self.windows.get(&window).ok_or(Error::Missing {
+            what: "window",
+            number: window,
+        })?;
+        let mut data = vec![0; bytes];
+        let loaded = file.load(offset, &mut data).and_then(|()| file.state());
+        self.last_load += 1;
+        self.events.push_back(Event::Loaded {
+            load: self.last_load,
+            data: loaded.is_ok().then_some(data),
+        });
+        Ok(self.last_load)
+    }
+
+    fn flush(&mut self, session: u8, cookie: u64) -> Result<(), Error> {
+        match self.device.mark(session, cookie) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Full {
+                what: "flush marks",
+                count: 8,
+            }),
+            Err(error) => Err(refused("mark the stream of stores")(error)),
+        }
+    }
+
+    fn kick(&mut self) {}
+
+    fn poll(&mut self) -> Result<bool, Error> {
+        // All that are ready at once: to read one can make another unready.
+        let mut events = Vec::with_capacity(1 + self.grants.len());
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&none)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Io(error.into())),
+        }
+        let mut came = !self.events.is_empty();
+        for event in &events {
+            match u16::try_from(event.data.u64()) {
+                Ok(key) => {
+                    if let Some(grant) = self.grants.get_mut(&key) {
+                        let mut count = [0; 8];
+                        // Shared twice, somebody else has read it: then it is only looked at in vain.
+                        let _ = rustix::io::read(&grant.memory, &mut count);
+                        grant.armed = false;
+                        grant.wake();
+                        came = true;
+                    }
+                }
+                Err(_) => came |= self.take_events(),
+            }
+        }
+        Ok(came)
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.epoll.as_fd())
+    }
+
+    fn before_sleep(&mut self) -> bool {
+        let mut again = false;
+        for grant in self.grants.values_mut().filter(|grant| !grant.armed) {
+            // It cannot fail: the descriptor is a region's.
+            let _ = nic::arm(&grant.memory, true);
+            grant.armed = true;
+            grant.wake();
+            again = true;
+        }
+        again
+    }
+
+    fn polls(&self) -> bool {
+        false
+    }
+}
