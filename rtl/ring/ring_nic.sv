@@ -172,7 +172,8 @@ module ring_nic
   cpl_head_t  cpl_head;
   cpl_error_t cpl_error      [2];
   logic [1:0] cpl_error_ready;
-  logic       rx_error_valid;
+  cpl_error_t rx_error;
+  logic rx_error_valid, refusal_q;
   logic busy_tlp_rx, busy_completer, busy_cpl_error, busy_read, busy_write, busy_interrupt;
   logic busy_tx_fetch, busy_rx_fetch;
 
@@ -199,7 +200,7 @@ module ring_nic
     .page_end_o           (),
     .page_active_o        (),
     .page_store_ready_i   (1'b1),
-    .page_load_ready_i    (cpl_error_ready[0]),
+    .page_load_ready_i    (!refusal_q),
     .page_pay_even_we_o   (),
     .page_pay_odd_we_o    (),
     .pay_even_idx_o       (pay_even_idx),
@@ -212,7 +213,7 @@ module ring_nic
     .cpl_valid_o          (cpl_valid),
     .cpl_head_o           (cpl_head),
     .cpl_ready_i          (1'b1),
-    .rx_error_o           (cpl_error[0]),
+    .rx_error_o           (rx_error),
     .rx_error_valid_o     (rx_error_valid),
     .cnt_tlp_page_beyond_o(),
     .cnt_tlp_unsupported_o(pcie_event[CNT_TLP_UNSUPPORTED]),
@@ -237,13 +238,20 @@ module ring_nic
     .busy_o                  (busy_completer)
   );
 
+  // One refusal at a time; a read waits for the one before it.
+  always_ff @(posedge clk_pcie_i) begin
+    if (rx_error_valid) cpl_error[0] <= rx_error;
+    if (rst_pcie_i) refusal_q <= 1'b0;
+    else if (rx_error_valid) refusal_q <= 1'b1;
+    else if (cpl_error_ready[0]) refusal_q <= 1'b0;
+  end
   assign cpl_error[1] = '0;
   cpl_error u_cpl_error (
     .clk_i        (clk_pcie_i),
     .rst_i        (rst_pcie_i),
     .completer_id_i,
     .error_i      (cpl_error),
-    .error_valid_i({1'b0, rx_error_valid}),
+    .error_valid_i({1'b0, refusal_q}),
     .error_ready_o(cpl_error_ready),
     .m_axis       (error_tlp),
     .busy_o       (busy_cpl_error)
