@@ -77,7 +77,7 @@ impl Guest {
                         guest: spec.name.clone(),
                         reason: format!("device {index}: {reason}"),
                     })?;
-                    (Kind::Pci(Box::new(pci)), 0, Vec::new())
+                    (Kind::Pci(Box::new(pci)), pci::FEATURES, Vec::new())
                 }
             });
         }
@@ -245,7 +245,6 @@ impl Guest {
                 .memory
                 .as_ref()
                 .expect("a chain comes out of the memory");
-            pci.counts_for_interrupt(false);
             let given = device.port.rings[pci::COMMANDS].give(memory, &chain, bytes);
             return given.map_err(|reason| self.protocol(reason));
         }
@@ -477,7 +476,8 @@ impl Guest {
         let device = &self.devices[index];
         let quiet = match device.kind {
             Kind::Network => network::RECEIVE,
-            Kind::Pci(_) => pci::INTERRUPTS,
+            // Its indices do that.
+            Kind::Pci(_) => return self.clear(index),
         };
         let Some(memory) = self.memory.as_ref().filter(|_| ring == quiet) else {
             return Ok(());
@@ -569,19 +569,37 @@ impl Guest {
                     continue;
                 }
             };
-            let tell =
-                pci.counts_for_interrupt(chain.room() == 0) && commands.wants_interrupt(memory);
             commands
                 .give(memory, &chain, &answer)
                 .map_err(|reason| protocol(&self.name, self.now, reason))?;
             if let Some(event) = event {
                 self.happened(event);
             }
-            if tell {
-                self.call(index, pci::COMMANDS)?;
-            }
         }
+        self.clear(index)?;
         self.deliver(index)
+    }
+
+    /// Lets the driver free the buffers of its posted writes. It does so in an interrupt, for which its time must pass; if
+    /// it writes on and on in no time, its kernel throws writes away without a word once the ring is full.
+    fn clear(&mut self, index: usize) -> Result<(), Error> {
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let commands = &mut self.devices[index].port.rings[pci::COMMANDS];
+        let listening = commands.listen(memory);
+        let (unseen, size) = (commands.unseen(memory), commands.size());
+        listening.map_err(|reason| self.protocol(reason))?;
+        if unseen >= size {
+            return Err(self.protocol(format!(
+                "{unseen} writes to PCI device {index} in no time, or with interrupts off; the kernel would lose what \
+                 follows. The driver must let time pass (ndelay) or read now and then"
+            )));
+        }
+        if unseen > 0 && unseen.is_multiple_of(pci::POSTED_BEFORE_INTERRUPT) {
+            self.call(index, pci::COMMANDS)?;
+        }
+        Ok(())
     }
 
     /// Puts raised interrupts into the guest's ring and tells it.

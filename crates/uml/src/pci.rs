@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use crate::ring::Chain;
 use crate::spec::PciSpec;
+use crate::vhost_user::VIRTIO_F_EVENT_IDX;
 
 /// The device's virtio number: CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID of the kernel.
 pub(crate) const VIRTIO_ID: u32 = 1234;
@@ -22,8 +23,10 @@ pub(crate) const INTERRUPTS: usize = 1;
 const LARGEST_BAR: u64 = 16 << 20;
 /// Most interrupt vectors: as many as the kernel has for all devices together.
 const MOST_VECTORS: u8 = 32;
-/// The driver frees the buffers of posted writes when it is interrupted; this often it is.
-const POSTED_BEFORE_INTERRUPT: u32 = 64;
+/// The driver frees the buffers of posted writes when it reads, or when it is interrupted: after so many.
+pub(crate) const POSTED_BEFORE_INTERRUPT: u16 = 64;
+/// Virtio features: how many buffers the driver has not freed is seen by the indices.
+pub(crate) const FEATURES: u64 = VIRTIO_F_EVENT_IDX;
 
 // Messages of the guest.
 const CFG_READ: u8 = 1;
@@ -81,7 +84,6 @@ pub(crate) struct Pci {
     pub raised: VecDeque<u8>,
     /// Reads that wait for an answer.
     pub reads: Vec<(u64, Chain)>,
-    posted: u32,
 }
 
 impl Pci {
@@ -125,7 +127,6 @@ impl Pci {
             table,
             raised: VecDeque::new(),
             reads: Vec::new(),
-            posted: 0,
         };
         pci.reset();
         Ok(pci)
@@ -372,16 +373,5 @@ impl Pci {
         message[4] = bytes.len() as u8;
         message.extend(bytes);
         Some(message)
-    }
-
-    /// Counts a command given back. True if the driver should be interrupted so that it frees the buffers of posted writes;
-    /// it frees them as well when it reads.
-    pub fn counts_for_interrupt(&mut self, posted: bool) -> bool {
-        self.posted = if posted { self.posted + 1 } else { 0 };
-        if self.posted < POSTED_BEFORE_INTERRUPT {
-            return false;
-        }
-        self.posted = 0;
-        true
     }
 }

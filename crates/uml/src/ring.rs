@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A virtqueue from the device's side: the split ring of virtio 1.0, without indirect descriptors and event indices.
+//! A virtqueue from the device's side: the split ring of virtio 1.0, without indirect descriptors.
 
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -32,18 +32,28 @@ impl Chain {
 /// One virtqueue.
 pub(crate) struct Ring {
     queue: Queue,
+    indices: bool,
 }
 
 impl Ring {
     /// A ring that the guest has not set up yet.
     pub fn new() -> Ring {
         let queue = Queue::new(1024).expect("1024 is a power of two");
-        Ring { queue }
+        Ring {
+            queue,
+            indices: false,
+        }
+    }
+
+    /// SET_FEATURES: whether driver and device tell each other how far they have come (VIRTIO_F_EVENT_IDX).
+    pub fn set_indices(&mut self, on: bool) {
+        self.indices = on;
     }
 
     /// SET_VRING_NUM: a new start.
     pub fn set_size(&mut self, size: u16) -> bool {
         self.queue.reset();
+        self.queue.set_event_idx(self.indices);
         self.queue.set_size(size);
         self.queue.size() == size
     }
@@ -77,6 +87,28 @@ impl Ring {
     /// Tells the guest not to say when it gives buffers: the device looks when it needs one.
     pub fn silence(&self, memory: &Memory) -> bool {
         memory.write(self.queue.used_ring(), &NO_NOTIFY.to_le_bytes())
+    }
+
+    /// With indices: asks to be told about the next buffer.
+    pub fn listen(&mut self, memory: &Memory) -> Result<(), String> {
+        let told = self.queue.enable_notification(memory.mapped());
+        told.map(drop)
+            .map_err(|error| format!("the used ring is not in its memory: {error}"))
+    }
+
+    /// With indices: how many of the buffers given back the driver has not looked at.
+    pub fn unseen(&self, memory: &Memory) -> u16 {
+        let mut seen = [0; 2];
+        let at = self.queue.avail_ring() + 4 + 2 * u64::from(self.queue.size());
+        memory.read(at, &mut seen);
+        self.queue
+            .next_used()
+            .wrapping_sub(u16::from_le_bytes(seen))
+    }
+
+    /// How many buffers fit.
+    pub fn size(&self) -> u16 {
+        self.queue.size()
     }
 
     /// The next buffer; none if the guest has given none, or has not set the ring up.
@@ -135,6 +167,7 @@ impl Ring {
 
 fn outside(address: u64, length: u32) -> String {
     format!(
-        "a buffer at {address:#x} of {length} bytes that is not in the memory it shares with devices"
+        "a buffer at {address:#x} of {length} bytes that is not in the memory it shares with devices; a driver that reads a \
+         BAR with memcpy_fromio must read into allocated memory, not onto its stack"
     )
 }

@@ -25,7 +25,9 @@ const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
 /// Virtio feature: the ring and headers of virtio 1.0.
-pub(crate) const VIRTIO_F_VERSION_1: u64 = 1 << 32;
+const VIRTIO_F_VERSION_1: u64 = 1 << 32;
+/// Virtio feature: driver and device tell each other how far they have come in a ring.
+pub(crate) const VIRTIO_F_EVENT_IDX: u64 = 1 << 29;
 const F_PROTOCOL_FEATURES: u64 = 1 << 30;
 
 /// Protocol features: REPLY_ACK, SLAVE_REQ, CONFIG, INBAND_NOTIFICATIONS. Without any of them there is no telling when
@@ -159,6 +161,9 @@ impl Port {
                 let chosen = payload.u64(0)?;
                 if chosen & !self.features != 0 || chosen & VIRTIO_F_VERSION_1 == 0 {
                     return Err(format!("features {chosen:#x} of {:#x}", self.features));
+                }
+                for ring in &mut self.rings {
+                    ring.set_indices(chosen & VIRTIO_F_EVENT_IDX != 0);
                 }
             }
             SET_PROTOCOL_FEATURES => {
