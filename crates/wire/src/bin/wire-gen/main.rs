@@ -19,13 +19,14 @@ usage: wire-gen --check             say which generated files differ from the ta
        wire-gen --samples DIR [SEED]  write frames.pcap, tlps.pcap and samples.json for the dissector's test";
 
 /// The generated files: path from the repository's root, and the text.
-fn generated() -> [(&'static str, String); 5] {
+fn generated() -> [(&'static str, String); 6] {
     [
         ("rtl/nic/wire_pkg.sv", systemverilog::package()),
         ("docs/registers.md", markdown::registers()),
         ("tools/wireshark/ipnuma.lua", lua::dissector()),
         ("rtl/ring/ring_pkg.sv", ring::package()),
         ("docs/ring-nic.md", ring::page()),
+        ("linux/ring/ring_hw.h", ring::header()),
     ]
 }
 
