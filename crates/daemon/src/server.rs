@@ -120,6 +120,7 @@ impl Server {
             netns: ipnuma::client::network_namespace(),
             management: options.management,
             sockets: options.remote.sockets.clone(),
+            loopback: options.remote.loopback,
         });
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
         let others = state.outside();

@@ -4,7 +4,7 @@
 use crate::support::outcome::{Failure, Outcome};
 use crate::support::seen;
 use ipnuma::client::Client;
-use ipnuma::ipc::{Reply, Request, SocketStatus};
+use ipnuma::ipc::{Reply, Request, SocketKind, SocketStatus};
 use std::io::Error;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,12 +16,15 @@ pub struct Process(Child);
 
 impl Process {
     /// Starts a daemon and waits until it answers.
-    pub fn start(socket: &Path) -> Result<Process, Error> {
+    ///
+    /// With `far` every TCP connection goes as between machines, by a network that loses so many frames in a thousand.
+    pub fn start(socket: &Path, far: Option<u32>, seed: u64) -> Result<Process, Error> {
         let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--role").arg("daemon").arg(socket);
+        if let Some(loss) = far {
+            command.args([loss.to_string(), seed.to_string()]);
+        }
         command
-            .arg("--role")
-            .arg("daemon")
-            .arg(socket)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         crate::runner::Over::Kernel.prepare(&mut command);
@@ -48,17 +51,38 @@ impl Drop for Process {
     }
 }
 
-/// Is the daemon, until the process that started it ends.
-pub fn serve(socket: &Path) -> Outcome {
+/// Is the daemon, until the process that started it ends. With `far` (frames lost in a thousand, and a seed) it is two
+/// machines at once: what would be local goes through its NIC.
+pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     daemon::raise_descriptor_limit();
-    let options = daemon::Options {
+    let mut options = daemon::Options {
         socket: socket.to_path_buf(),
         ..Default::default()
     };
-    let mut server = daemon::Server::new(options).map_err(Failure::new)?;
-    server.run().map_err(Failure::new)
+    let Some((loss, seed)) = far else {
+        let mut server = daemon::Server::new(options).map_err(Failure::new)?;
+        return server.run().map_err(Failure::new);
+    };
+    options.remote.loopback = true;
+    if loss > 0 {
+        let faults = daemon::remote::Faults {
+            loss,
+            ..Default::default()
+        };
+        options.remote.faults = Some((faults, seed));
+    }
+    // An address that no other run has.
+    for _ in 0..100 {
+        let [a, b, c] = rand::random::<[u8; 3]>().map(|byte| byte.clamp(1, 254));
+        let address = std::net::Ipv4Addr::new(127, a, b, c);
+        options.management = Some(std::net::SocketAddrV4::new(address, 3422));
+        if let Ok(mut server) = daemon::Server::new(options.clone()) {
+            return server.run().map_err(Failure::new);
+        }
+    }
+    Err(Failure::new("no address of this machine was free for the daemon"))
 }
 
 /// Tries to talk to a daemon, and says what came of it.
@@ -86,7 +110,14 @@ pub fn knows(own: SocketAddr, peer: SocketAddr) -> bool {
             return false;
         };
         after = last.channel;
+        // As between machines, either end says where the other one is.
+        let far = std::env::var_os(seen::FAR).is_some();
         let fits = |status: &SocketStatus| {
+            let through = status.ends.iter().any(|end| end.program.starts_with("at "));
+            let v4 = wanted.iter().all(SocketAddr::is_ipv4);
+            if far && v4 && status.kind == SocketKind::Stream && !through {
+                return false;
+            }
             let ends = [plain(status.ends[0].address), plain(status.ends[1].address)];
             ends == wanted || [ends[1], ends[0]] == wanted
         };

@@ -7,6 +7,7 @@
 //! sockettest --list                                    # every case and its sentence
 //! sockettest epoll                                     # the cases with "epoll" in their names, over the kernel
 //! sockettest --compare --library libipnuma_socket.so   # all, over the kernel and over IP-NUMA
+//! sockettest --far 10 --library libipnuma_socket.so    # all, as between machines, through a network that loses 1 %
 //! ```
 //!
 //! Each case runs in a process of its own and is ended if it hangs. Over IP-NUMA a case also fails if its connections
@@ -43,6 +44,10 @@ struct Arguments {
     /// Only over IP-NUMA, with --library.
     #[arg(long, requires = "library", conflicts_with = "compare")]
     only_library: bool,
+    /// Over IP-NUMA, TCP connections go as between machines: through the daemon's NIC in software, by a network that
+    /// loses so many frames in a thousand.
+    #[arg(long, requires = "library", value_name = "LOSS", num_args = 0..=1, default_missing_value = "0")]
+    far: Option<u32>,
     /// Seed of the random sequences; chosen and printed if not given.
     #[arg(long, env = "IPNUMA_SEED")]
     seed: Option<u64>,

@@ -22,7 +22,11 @@ pub fn play(role: &[String]) -> Outcome {
         ["knock", socket] => crate::daemon::knock(std::path::Path::new(socket)),
         ["mirror", fd] => mirror(number(fd)? as Fd),
         ["killed", port] => killed(number(port)? as u16),
-        ["daemon", socket] => crate::daemon::serve(std::path::Path::new(socket)),
+        ["daemon", socket] => crate::daemon::serve(std::path::Path::new(socket), None),
+        ["daemon", socket, loss, seed] => {
+            let far = loss.parse().ok().zip(seed.parse().ok());
+            crate::daemon::serve(std::path::Path::new(socket), far)
+        }
         ["property", seed] => crate::property::play(number(seed)?),
         _ => Err(Failure::new(format!("there is no role {words:?}"))),
     }

@@ -33,6 +33,8 @@ pub enum Over<'a> {
     Kernel,
     /// The library, with a daemon that listens at the second path.
     Library(&'a Path, &'a Path),
+    /// The same, and TCP connections go as between machines.
+    Far(&'a Path, &'a Path),
 }
 
 impl Over<'_> {
@@ -45,7 +47,10 @@ impl Over<'_> {
                     .env_remove(seen::DAEMON)
                     .env_remove(seen::LIBRARY);
             }
-            Over::Library(library, daemon) => {
+            Over::Library(library, daemon) | Over::Far(library, daemon) => {
+                if matches!(self, Over::Far(..)) {
+                    command.env(seen::FAR, "1");
+                }
                 command
                     .env("LD_PRELOAD", library)
                     .env(seen::DAEMON, daemon)
@@ -74,11 +79,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         .transpose()?;
     let daemon = library
         .as_ref()
-        .map(|_| crate::daemon::Process::start(&socket))
+        .map(|_| crate::daemon::Process::start(&socket, arguments.far, seed))
         .transpose()?;
     let over_library = library
         .as_ref()
-        .map(|library| Over::Library(library, &socket));
+        .map(|library| match arguments.far {
+            Some(_) => Over::Far(library, &socket),
+            None => Over::Library(library, &socket),
+        });
     let overs: Vec<Over> = match (over_library, arguments.compare) {
         (Some(over), true) => vec![Over::Kernel, over],
         (Some(over), false) => vec![over],
@@ -225,13 +233,13 @@ fn one(case: &Case, over: Over, patience: Duration) -> Result<Ran, Error> {
             patience.as_secs()
         )),
         (Some(status), _, _) if !status.success() => Some(format!("{}{status}", joined(&lines))),
-        (_, Over::Library(..), Expect::Accelerated) if seen == 0 || accelerated < seen => {
+        (_, Over::Library(..) | Over::Far(..), Expect::Accelerated) if seen == 0 || accelerated < seen => {
             result.only_slower = true;
             Some(format!(
                 "{accelerated} of {seen} connections were accelerated, expected all"
             ))
         }
-        (_, Over::Library(..), Expect::Kernel) if accelerated > 0 => Some(format!(
+        (_, Over::Library(..) | Over::Far(..), Expect::Kernel) if accelerated > 0 => Some(format!(
             "{accelerated} of {seen} connections were accelerated, expected none"
         )),
         _ => None,

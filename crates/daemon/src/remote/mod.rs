@@ -40,6 +40,7 @@ use coordinator::{Coordinator, Input};
 use engine::Engine;
 
 pub use options::{Network, Options, Transport};
+pub use softnic::Faults;
 
 /// Speaks with other machines.
 #[derive(Debug)]

@@ -69,9 +69,15 @@ impl<H: Clone> State<H> {
         };
         let process = self.processes.get(&id)?;
         let own = self.settings.management?;
+        if !process.greeted || !process.near {
+            return None;
+        }
         let among = self.settings.sockets.iter().any(|network| network.has(ip));
         let here = self.listeners.at(to).is_some() || ip == *own.ip();
-        (among && !here && process.greeted && process.near).then_some(ip)
+        if here && self.settings.loopback {
+            return Some(*own.ip());
+        }
+        (among && !here).then_some(ip)
     }
 
     /// A process is about to connect to another machine: the number of the question.
@@ -174,7 +180,6 @@ impl<H: Clone> State<H> {
         self.process(id)?.intents.remove(&intent);
         self.far_intents.remove(&intent);
         let token = self.far_token(machine, intent, &far, &memory);
-        self.streams.remove(&(from, to));
         let server = Side {
             holders: [others].into(),
             program: format!("at {peer}"),
@@ -193,7 +198,7 @@ impl<H: Clone> State<H> {
                 far: Some(far),
             },
         );
-        self.streams.insert((from, to), intent);
+        self.far_streams.insert((from, to), intent);
         self.process(id)?.channels.insert(intent);
         Ok(Announced {
             peer,

@@ -256,6 +256,8 @@ pub struct Settings {
     pub management: Option<std::net::SocketAddrV4>,
     /// Machines whose daemons are asked about listeners.
     pub sockets: Vec<crate::remote::Network>,
+    /// Connections within this machine go as if between machines.
+    pub loopback: bool,
 }
 
 /// Everything the daemon knows.
@@ -272,6 +274,8 @@ pub struct State<H> {
     channels: BTreeMap<u64, Channel<H>>,
     /// Live streams by client and server address; the latest wins.
     streams: HashMap<(SocketAddr, SocketAddr), u64>,
+    /// The same of clients here to other machines' servers.
+    far_streams: HashMap<(SocketAddr, SocketAddr), u64>,
     /// Acceptors that were told to wait: since when, and the newest intent that could be theirs.
     waiting: HashMap<(SocketAddr, SocketAddr), streams::Waiting>,
     /// Streams that were left to the kernel before the client announced them.
@@ -301,6 +305,7 @@ impl<H: Clone> State<H> {
             far_intents: HashMap::new(),
             channels: BTreeMap::new(),
             streams: HashMap::new(),
+            far_streams: HashMap::new(),
             waiting: HashMap::new(),
             left_to_kernel: HashMap::new(),
             receivers: Registry::default(),

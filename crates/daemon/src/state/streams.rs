@@ -289,7 +289,8 @@ impl<H: Clone> State<H> {
         let ends = [(own, peer), (peer, own)];
         let found = ends.iter().enumerate().find_map(|(half, &(from, to))| {
             let key = (canonical(from), destination(to));
-            let number = *self.streams.get(&key)?;
+            let clients = self.far_streams.get(&key).filter(|_| half == 0);
+            let number = *clients.or_else(|| self.streams.get(&key))?;
             // Before it is taken there is no server's end to adopt.
             let there = self.channels.get(&number)?.taken || half == 0;
             there.then_some((number, half))
@@ -372,6 +373,9 @@ impl<H: Clone> State<H> {
             }
         }
         let index = match channel.kind {
+            Kind::Stream if channel.far.as_ref().is_some_and(|far| far.half == 0) => {
+                &mut self.far_streams
+            }
             Kind::Stream => &mut self.streams,
             Kind::Datagram => &mut self.datagrams,
         };

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub const DAEMON: &str = "IPNUMA_DAEMON";
 /// Environment variable that says that this run is over the library.
 pub const LIBRARY: &str = "SOCKETTEST_LIBRARY";
+/// Environment variable that says that TCP connections go as between machines.
+pub const FAR: &str = "SOCKETTEST_FAR";
 
 /// Counters, shared with forked children.
 #[derive(Default)]
