@@ -1,26 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A guest without devices: it boots, runs its init, and ends.
+//! Guests without devices: they boot and end, well or badly.
 
 mod common;
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use common::{Directory, alone};
-use uml::{GuestEvent, Next};
+use uml::{Error, Guest, GuestEvent, Next};
+
+fn kernel() -> PathBuf {
+    uml::kernel().unwrap_or_else(|error| panic!("{error}"))
+}
 
 #[test]
 fn a_guest_boots_to_its_init_and_halts() {
     let directory = Directory::new();
-    let mut guest = directory.guest(
-        "boots",
-        "echo hello from $(uname -s) at $(cat /proc/uptime); date -u",
-        vec![],
+    let commands = "uname -s; cat /proc/sys/kernel/random/boot_id; sleep 2.5; cut -c1-3 /proc/uptime; date -u +%F.%T; exit_with() { return 3; }; exit_with";
+    let run = || {
+        let mut guest = directory.guest("boots", commands, vec![]);
+        let mut events = Vec::new();
+        assert_eq!(
+            alone(&mut guest, &mut events),
+            0,
+            "{}",
+            directory.console("boots")
+        );
+        assert_eq!(guest.next(), Next::Exited(0));
+        assert_eq!(directory.status("boots"), Some(3));
+        let end = events.pop().unwrap();
+        assert_eq!(end.event, GuestEvent::Exited { status: 0 });
+        assert!(
+            (2_500_000_000..2_600_000_000).contains(&end.ns),
+            "it slept and ended at {} ns",
+            end.ns
+        );
+        (
+            end,
+            events,
+            directory.out("boots"),
+            directory.console("boots"),
+        )
+    };
+    let (end, events, out, console) = run();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(
+        [lines[0], lines[2], lines[3]],
+        ["Linux", "2.5", "2026-01-01.00:00:02"],
+        "{out}"
     );
+    assert!(
+        console.contains("Run /proc/self/cwd/init as init process"),
+        "{console}"
+    );
+    // Random numbers and all.
+    assert_eq!(run(), (end, events, out, console), "a second run differs");
+}
+
+#[test]
+fn an_init_that_only_ends_is_a_panic() {
+    let directory = Directory::new();
+    let mut guest =
+        Guest::start(directory.spec("ends", kernel(), "#!/bin/sh\nexit 7\n", vec![])).unwrap();
+    let status = alone(&mut guest, &mut Vec::new());
+    assert_ne!(status, 0);
+    assert!(
+        directory
+            .console("ends")
+            .contains("Attempted to kill init! exitcode=0x00000700")
+    );
+}
+
+#[test]
+fn a_guest_that_computes_for_ever_is_told_with_its_time() {
+    let directory = Directory::new();
+    let mut guest = Guest::start(directory.spec(
+        "spins",
+        kernel(),
+        "#!/bin/sh\nwhile :; do :; done\n",
+        vec![],
+    ))
+    .unwrap();
+    guest.set_patience(Duration::from_secs(2));
+    let error = loop {
+        let Next::At(now) = guest.next() else {
+            panic!("it does not spin")
+        };
+        if let Err(error) = guest.run(now, now + 1_000_000, 1000, &mut Vec::new()) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::Silent { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("guest spins at ") && text.contains("must yield"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_no_kernel_is_told() {
+    let directory = Directory::new();
+    let missing =
+        Guest::start(directory.spec("a", "/nonexistent/linux".into(), "#!/bin/sh\n", vec![]))
+            .err()
+            .unwrap();
+    assert!(
+        missing.to_string().contains("tools/uml-kernel"),
+        "{missing}"
+    );
+    let other = Guest::start(directory.spec("b", "/bin/false".into(), "#!/bin/sh\n", vec![]))
+        .err()
+        .unwrap();
+    assert!(
+        other
+            .to_string()
+            .contains("guest b ended with status 1 before it was up"),
+        "{other}"
+    );
+}
+
+#[test]
+fn calls_at_a_wrong_time_are_told() {
+    let directory = Directory::new();
+    let mut guest = directory.guest("order", "true", vec![]);
+    let Next::At(now) = guest.next() else {
+        panic!("it wants to run")
+    };
+    assert!(now > 0);
     let mut events = Vec::new();
-    let status = alone(&mut guest, &mut events);
-    eprintln!("{}\n{}", directory.console("boots"), directory.out("boots"));
-    assert_eq!(status, 0);
+    assert_eq!(
+        guest.run(now - 1, u64::MAX, 0, &mut events).unwrap(),
+        Next::At(now),
+        "too early: nothing happens"
+    );
+    let late = guest.run(now + 1, u64::MAX, 0, &mut events).unwrap_err();
+    assert!(matches!(late, Error::Order { .. }), "{late}");
     assert!(matches!(
-        events.last().unwrap().event,
-        GuestEvent::Exited { status: 0 }
+        guest.read_memory(0, &mut [0]),
+        Err(Error::Memory { .. })
     ));
-    assert_eq!(guest.next(), Next::Exited(0));
+    assert!(matches!(
+        guest.receive(now, 0, &[0; 60]),
+        Err(Error::Missing { .. })
+    ));
 }

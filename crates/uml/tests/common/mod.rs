@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
-use uml::{DeviceSpec, Guest, GuestEvent, GuestSpec, Next, Timed};
+use uml::{DeviceSpec, Error, Guest, GuestEvent, GuestSpec, Next, Timed};
 
 /// What an init does before and after the commands of a test. Mount points hide what the host has there, so the guest's
 /// directory is found before /proc is mounted: in the host's /proc, where self is the kernel's process.
@@ -46,22 +46,44 @@ impl Directory {
 
     /// Starts a guest whose init runs these commands and switches the machine off.
     pub fn guest(&self, name: &str, commands: &str, devices: Vec<DeviceSpec>) -> Guest {
+        self.try_guest(name, commands, devices)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if it can be started.
+    pub fn try_guest(
+        &self,
+        name: &str,
+        commands: &str,
+        devices: Vec<DeviceSpec>,
+    ) -> Result<Guest, Error> {
+        let kernel = uml::kernel().unwrap_or_else(|error| panic!("{error}"));
+        Guest::start(self.spec(name, kernel, &format!("{BEFORE}{commands}{AFTER}"), devices))
+    }
+
+    /// A guest with this init.
+    pub fn spec(
+        &self,
+        name: &str,
+        kernel: PathBuf,
+        script: &str,
+        devices: Vec<DeviceSpec>,
+    ) -> GuestSpec {
         let directory = self.of(name);
         fs::create_dir_all(&directory).unwrap();
         let init = directory.join("init.sh");
-        fs::write(&init, format!("{BEFORE}{commands}{AFTER}")).unwrap();
+        fs::write(&init, script).unwrap();
         fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
-        let spec = GuestSpec {
+        GuestSpec {
             name: name.into(),
-            kernel: uml::kernel().unwrap_or_else(|error| panic!("{error}")),
+            kernel,
             memory_mb: 128,
             directory,
             init,
             parameters: vec![],
             devices,
             id: 7,
-        };
-        Guest::start(spec).unwrap_or_else(|error| panic!("{error}"))
+        }
     }
 
     /// What a guest's kernel said.
