@@ -22,6 +22,11 @@ enum {
 	BURST = 0x100,
 };
 
+/* Things that drivers must not do to a device of a guest; each ends the guest. */
+static int misuse;
+module_param(misuse, int, 0444);
+MODULE_PARM_DESC(misuse, "1: more posted writes at once than the ring has room for; 2: memset_io");
+
 static const char pattern[100] = "a burst of a hundred bytes is one message, whatever the bus makes of it";
 
 struct probe {
@@ -56,6 +61,12 @@ static int try_all(struct pci_dev *pdev, struct probe *p, int vectors)
 	get_cached_msi_msg(pci_irq_vector(pdev, 0), &message);
 	writeq((u64)message.address_hi << 32 | message.address_lo, p->bar + REG_MESSAGE);
 	writel(message.data, p->bar + REG_MESSAGE + 8);
+
+	if (misuse == 1)
+		for (i = 0; i < 300; i++)
+			writel(i, p->bar + BURST);
+	if (misuse == 2)
+		memset_io(p->bar + BURST, 0, 64);
 
 	memcpy_toio(p->bar + BURST, pattern, sizeof(pattern));
 	writeb(0x5a, p->bar + BURST + 200);
