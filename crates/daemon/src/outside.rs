@@ -44,8 +44,13 @@ pub trait Outside: std::fmt::Debug + Send {
     /// # Errors
     /// If there is no more of it.
     fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Refusal>;
-    /// Where processes say that they have written to a channel.
-    fn caller(&self) -> Handle;
+    /// A tether for a process that gets the end of a channel: it sends a byte there when it has written while the NIC's
+    /// thread slept. When it and all that have inherited the tether are gone, and all other tethers of the channel,
+    /// [`Event::Untethered`] follows.
+    ///
+    /// # Errors
+    /// If there are no more descriptors.
+    fn tether(&mut self, channel: u64) -> Result<Handle, Refusal>;
 }
 
 /// What one daemon tells the other about a connection.
@@ -137,6 +142,11 @@ pub enum Event {
         channel: u64,
         /// Whether the connection is the kernel's now.
         done: bool,
+    },
+    /// No process has the end of a channel.
+    Untethered {
+        /// The channel.
+        channel: u64,
     },
     /// A process of another machine is about to connect to an address here.
     AskIntend {

@@ -343,7 +343,7 @@ impl Server {
             (Some(Err(refusal)), _) => Answer::refused(refusal),
             (None, request) => self.state.request(&mut self.machine, now, id, request),
         };
-        self.add_caller(&mut answer);
+        self.tie(&mut answer);
         let Some(client) = self.clients.get_mut(&id) else {
             return Ok(());
         };
@@ -389,15 +389,23 @@ impl Server {
         Ok(())
     }
 
-    /// Who may write to another machine gets the means to say that it has.
-    fn add_caller(&self, answer: &mut Answer<Handle>) {
-        let far = match answer.reply {
-            Reply::FarChannel { .. } => true,
-            Reply::Adopted { .. } => answer.handles.len() > 1,
-            _ => false,
+    /// Who gets the end of a channel to another machine is tethered.
+    fn tie(&mut self, answer: &mut Answer<Handle>) {
+        let channel = match answer.reply {
+            Reply::FarChannel { channel } => channel,
+            Reply::Adopted { channel, .. } if answer.handles.len() > 1 => channel,
+            _ => return,
         };
-        if let (true, Some(outside)) = (far, &self.outside) {
-            answer.handles.push(outside.caller());
+        let Some(outside) = &mut self.outside else {
+            return;
+        };
+        match outside.tether(channel) {
+            Ok(tether) => answer.handles.push(tether),
+            Err(refusal) => {
+                // The other machine may use it already.
+                self.state.lose(&mut self.machine, self.others, channel);
+                *answer = Answer::refused(refusal);
+            }
         }
     }
 
@@ -479,7 +487,9 @@ impl Server {
         let found = self.clients.iter().find(|(_, client)| waits(client));
         let id = found.map(|(&id, _)| id);
         let mut answer = answer(&mut self.state, id);
-        self.add_caller(&mut answer);
+        if id.is_some() {
+            self.tie(&mut answer);
+        }
         self.carry_out();
         let Some(id) = id else {
             return;
@@ -542,6 +552,10 @@ impl Server {
                     if self.state.is_far(channel) =>
                 {
                     self.state.lose(&mut self.machine, self.others, channel);
+                }
+                outside::Event::Untethered { channel } => {
+                    let now = self.started.elapsed();
+                    self.state.untethered(&mut self.machine, now, channel);
                 }
                 outside::Event::Lost { window } => {
                     self.state.tell_holder(window, Notice::PeerLost { window });
@@ -653,6 +667,15 @@ impl Server {
                     Effect::UnintendElsewhere { peer, intent } => {
                         if let Some(outside) = &mut self.outside {
                             outside.unintend(peer, intent);
+                        }
+                    }
+                    Effect::AbandonElsewhere {
+                        peer,
+                        channel,
+                        theirs,
+                    } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.abandon(peer, channel, theirs);
                         }
                     }
                     Effect::Carry {

@@ -10,6 +10,7 @@
 //! [socket]                              # the socket library
 //! enable = true                         #                                    IPNUMA_SOCKET
 //! ports = ["11211", "8000-8099"]        # only these; all if missing         IPNUMA_PORTS
+//! heartbeat = true                      # sleepers look up twice a second    IPNUMA_HEARTBEAT
 //! ```
 //!
 //! The file is `$IPNUMA_CONFIG`, `$XDG_CONFIG_HOME/ipnuma/config.toml` (`~/.config`), or `/etc/ipnuma.toml`: the first
@@ -65,6 +66,9 @@ pub struct SocketConfig {
     pub enable: bool,
     /// Ports of servers that are accelerated; all if empty.
     pub ports: Vec<Ports>,
+    /// Whether sleepers wake now and then, to look for what nobody rings for. Not in the virtual rack, where to look at
+    /// a clock takes time.
+    pub heartbeat: bool,
 }
 
 /// A range of ports.
@@ -99,6 +103,7 @@ impl Default for Config {
             socket: SocketConfig {
                 enable: true,
                 ports: Vec::new(),
+                heartbeat: true,
             },
             rack: RackConfig::default(),
             #[cfg(feature = "pcie")]
@@ -132,6 +137,7 @@ struct File {
 struct SocketTable {
     enable: Option<bool>,
     ports: Option<Vec<String>>,
+    heartbeat: Option<bool>,
 }
 
 impl Config {
@@ -191,6 +197,7 @@ impl Config {
                     .map(|ports| parse_ports(ports))
                     .collect::<Result<_, _>>()
                     .map_err(wrong)?,
+                heartbeat: file.socket.heartbeat.unwrap_or(default.socket.heartbeat),
             },
             rack: file.rack,
             #[cfg(feature = "pcie")]
@@ -246,6 +253,7 @@ impl Config {
         }
         self.trace = flag("IPNUMA_TRACE")?.unwrap_or(self.trace);
         self.socket.enable = flag("IPNUMA_SOCKET")?.unwrap_or(self.socket.enable);
+        self.socket.heartbeat = flag("IPNUMA_HEARTBEAT")?.unwrap_or(self.socket.heartbeat);
         Ok(self)
     }
 }

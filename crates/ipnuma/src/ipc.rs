@@ -234,8 +234,9 @@ pub enum Reply {
         channel: u64,
     },
     /// A channel to another machine. Descriptors: its memfd; an eventfd that is written when something has arrived for the
-    /// process's end while its [`crate::channel::Control::armed`] is not zero; a socket to which the process sends a
-    /// byte where it would ring for a peer that has armed, and which is closed with the daemon.
+    /// process's end while its [`crate::channel::Control::armed`] is not zero; a socket, the tether, to which the process
+    /// sends a byte where it would ring for a peer that has armed. It ends with the daemon, and the daemon takes the
+    /// end for deserted when the process and all that have inherited the tether are gone.
     FarChannel {
         /// Its number.
         channel: u64,

@@ -72,7 +72,7 @@ fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Opt
     let far = descriptors
         .next()
         .zip(descriptors.next())
-        .map(|(bell, caller)| Far::new(bell, caller));
+        .map(|(bell, tether)| Far::new(bell, tether));
     drop(descriptors);
     process::refill();
     let Some(Ok(mapped)) = mapped else {

@@ -45,6 +45,11 @@ pub unsafe fn connect(
             return None;
         }
     };
+    if !process::has_room() {
+        process::withdraw(intent);
+        process::trace(|| format!("connect to {target}: the kernel's, there are no descriptors"));
+        return None;
+    }
     // SAFETY: passed on.
     Some(unsafe { announced(fd, description, to, length, target, intent) })
 }

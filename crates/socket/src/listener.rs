@@ -108,7 +108,7 @@ pub unsafe fn accept(
 ) -> Result<RawFd> {
     listener.register();
     // Whoever accepts must be able to receive the channel as well.
-    if process::current().is_some() && !process::refill() {
+    if process::current().is_some() && !process::has_room() {
         return Err(Errno::MFILE);
     }
     let mut storage = Storage::new();

@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::raw;
 use crate::ready::{self, Events, Pollable};
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, HEARTBEAT, SHARED_HEARTBEAT, Spin, Step, clock, kernel_due};
+use crate::wait::{Deadline, FOR_EVER, Spin, Step, clock, kernel_due, longest};
 
 thread_local! {
     /// When this thread's poll asked the kernel last.
@@ -115,18 +115,17 @@ fn sleep(
 ) -> Result<usize, Errno> {
     let token = ready::token();
     loop {
-        let mut longest = HEARTBEAT;
+        let mut shared = false;
         for each in own {
             if let Some(pollable) = each.pollable() {
                 let want = Events(fds[each.index].events as u16 as u32);
                 each.description
                     .waiters
                     .thread_sleeps(token, want, pollable);
-                if pollable.shared() {
-                    longest = SHARED_HEARTBEAT;
-                }
+                shared |= pollable.shared();
             }
         }
+        let longest = longest(shared);
         let left = if look(fds, own) > 0 {
             Duration::ZERO
         } else {
@@ -247,10 +246,10 @@ fn ask_kernel(
             }
         }
     }
-    let spec = timespec {
+    let spec = (timeout != FOR_EVER).then(|| timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: c_long::from(timeout.subsec_nanos() as i32),
-    };
+    });
     POLLED.set(clock::ticks());
     // SAFETY: the array and the time live as long as the call; the mask is the program's.
     unsafe {
@@ -259,7 +258,7 @@ fn ask_kernel(
             [
                 asked.as_mut_ptr() as usize,
                 asked.len(),
-                ptr::from_ref(&spec) as usize,
+                spec.as_ref().map_or(ptr::null(), ptr::from_ref) as usize,
                 mask.0 as usize,
                 mask.1,
                 0,

@@ -158,6 +158,23 @@ pub fn refill() -> bool {
     true
 }
 
+/// Whether a connection to another machine could be had: it takes descriptors of its own, besides the spare one.
+pub fn has_room() -> bool {
+    if !refill() {
+        return false;
+    }
+    if current().is_none_or(|client| client.management().is_none()) {
+        return true;
+    }
+    let more: Vec<_> = (0..FAR_DESCRIPTORS - 1)
+        .map(|_| rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+        .collect();
+    more.iter().all(Result::is_ok)
+}
+
+/// Descriptors that come with a channel to another machine.
+const FAR_DESCRIPTORS: usize = 3;
+
 /// The program has changed how many descriptors it may have: a spare one above the limit would make no room.
 pub fn limit_changed() {
     if PRIVATE[SPARE].load(Ordering::Relaxed) >= 0 {
@@ -203,6 +220,9 @@ pub fn start() {
     is_borrowed();
     let spin = config().spin.as_micros();
     crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX));
+    if !config().socket.heartbeat {
+        crate::wait::without_heartbeat();
+    }
 }
 
 /// The configuration, as it was when the program started: some programs empty their environment.
@@ -267,7 +287,6 @@ pub fn is_shunned(address: SocketAddr) -> bool {
 pub fn before_fork() {
     KNOWN.acquire();
     SHUNNED.acquire();
-    crate::stream::before_fork();
 }
 
 /// After a fork, in both processes. The child gets a client of its own when it needs one.
@@ -280,7 +299,6 @@ pub fn after_fork(child: bool) {
         close_own(REQUESTS);
         close_own(NOTICES);
     }
-    crate::stream::after_fork();
     SHUNNED.release();
     KNOWN.release();
     if child {

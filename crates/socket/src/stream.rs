@@ -23,7 +23,6 @@ use crate::ready::Events;
 
 pub(crate) use abandon::ABANDONED;
 pub use far::Far;
-pub(crate) use far::{after_fork, before_fork};
 
 /// Result of a call.
 pub type Result<T = usize> = std::result::Result<T, Errno>;

@@ -9,6 +9,7 @@ pub(crate) mod clock;
 mod spin;
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -23,7 +24,25 @@ use crate::table::{self, Description};
 /// The longest sleep.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 /// The longest sleep on what another process may drain.
-pub(crate) const SHARED_HEARTBEAT: Duration = Duration::from_millis(10);
+const SHARED_HEARTBEAT: Duration = Duration::from_millis(10);
+/// No limit.
+pub(crate) const FOR_EVER: Duration = Duration::MAX;
+
+static NO_HEARTBEAT: AtomicBool = AtomicBool::new(false);
+
+/// Lets nobody wake without a reason: where looking at a clock takes time that is counted.
+pub fn without_heartbeat() {
+    NO_HEARTBEAT.store(true, Ordering::Relaxed);
+}
+
+/// The longest sleep, on something that another process may drain or not.
+pub(crate) fn longest(shared: bool) -> Duration {
+    match shared {
+        true => SHARED_HEARTBEAT,
+        false if NO_HEARTBEAT.load(Ordering::Relaxed) => FOR_EVER,
+        false => HEARTBEAT,
+    }
+}
 
 /// Heartbeats that found what should have rung: none, as long as nothing is shared with another process.
 #[cfg(test)]
@@ -74,6 +93,11 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
+/// As the kernel wants it; none for [`FOR_EVER`].
+fn limit(timeout: Duration) -> Option<Timespec> {
+    (timeout != FOR_EVER).then(|| timespec(timeout))
+}
+
 /// The kernel's word about a single descriptor, waiting at most `timeout`.
 pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<Events, Errno> {
     // SAFETY: the number is only lent to the call; if it is closed meanwhile, the kernel says so.
@@ -82,7 +106,7 @@ pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<
         borrowed,
         PollFlags::from_bits_retain(want.0 as u16),
     )];
-    rustix::event::poll(&mut polled, Some(&timespec(timeout)))?;
+    rustix::event::poll(&mut polled, limit(timeout).as_ref())?;
     Ok(Events(u32::from(polled[0].revents().bits())))
 }
 
@@ -104,7 +128,7 @@ pub(crate) fn poll_twin(
         PollFd::from_borrowed_fd(twin, PollFlags::from_bits_retain(interest.0 as u16)),
     ];
     let count = if interest.has(Events::SKIP) { 1 } else { 2 };
-    rustix::event::poll(&mut polled[..count], Some(&timespec(timeout)))?;
+    rustix::event::poll(&mut polled[..count], limit(timeout).as_ref())?;
     let mut events = Events(u32::from(polled[1].revents().bits()));
     if !polled[0].revents().is_empty() {
         events |= Events::BELL;
@@ -152,11 +176,7 @@ pub fn wait_one(
                 .thread_wakes(token, pollable, fd, Events::NONE);
             return Wait::Ready;
         }
-        let longest = if pollable.shared() {
-            SHARED_HEARTBEAT
-        } else {
-            HEARTBEAT
-        };
+        let longest = longest(pollable.shared());
         let timeout = deadline.map_or(longest, |deadline| deadline.left().min(longest));
         let twin = if table::still(fd, description) {
             poll_twin(fd, pollable, want, timeout)

@@ -73,9 +73,14 @@ impl Carried {
         (self.deserted, self.ending) = (deserted, ending);
     }
 
+    /// Whether something waits to be told that nobody waits for.
+    pub fn is_lazy(&self) -> bool {
+        !self.still && self.end.words().consumed != self.told.consumed
+    }
+
     /// There is time to tell what is only good to know.
     pub fn idle(&mut self) {
-        self.lazy = true;
+        self.lazy = self.is_lazy();
     }
 
     /// Nothing goes to the NIC any more: the session may be another peer's by now.

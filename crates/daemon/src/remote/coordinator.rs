@@ -61,6 +61,8 @@ pub enum Input {
     Desert(u64, bool, bool),
     /// All that an end had to say has arrived, or never will.
     Carried(u64),
+    /// No process has the end of a channel.
+    Untethered(u64),
     /// It is time to end.
     Stop,
 }
@@ -174,6 +176,7 @@ impl Coordinator {
             Input::Carry(channel, token, half) => self.carry(channel, token, half),
             Input::Desert(channel, deserted, ending) => self.desert(channel, deserted, ending),
             Input::Carried(channel) => self.put_down(channel),
+            Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.
             Input::Stop => {}
         }

@@ -31,7 +31,10 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Keys of the epoll that are no windows.
 const WAKE: u64 = u64::MAX;
 const FRAMES: u64 = u64::MAX - 1;
-const CALLED: u64 = u64::MAX - 2;
+/// Begins the keys of tethers.
+const TETHER: u64 = 1 << 62;
+/// How long a position may wait to be told.
+const LAZINESS: Duration = Duration::from_millis(100);
 
 /// The NIC and the rings.
 #[derive(Debug)]
@@ -42,8 +45,11 @@ pub struct Engine {
     carried: HashMap<u64, Carried>,
     /// Flushes behind the last of what an end had to say, by the NIC's number.
     ends: HashMap<u64, u64>,
-    /// Where processes say that they have written to a channel while this thread slept.
-    called: OwnedFd,
+    /// Of processes that have ends of channels: the channel, and this side of the tether.
+    tethers: HashMap<u64, (u64, OwnedFd)>,
+    last_tether: u64,
+    /// When positions were told last that nobody waits for.
+    lazy: Instant,
     /// Whose flushes and loads are under way, by the NIC's number.
     marks: HashMap<u64, (u64, Wanted)>,
     loads: HashMap<u64, (u64, Wanted)>,
@@ -96,7 +102,6 @@ impl Engine {
     pub fn start(
         options: &Options,
         management: Ipv4Addr,
-        called: OwnedFd,
         inputs: mpsc::Sender<Input>,
     ) -> Result<(Handle, JoinHandle<()>), Error> {
         let refused = |error: softnic::Error| Error::Resource(error.to_string());
@@ -110,7 +115,6 @@ impl Engine {
                 .map_err(system("watch its NIC"))
         };
         watch(wake.as_fd(), WAKE)?;
-        watch(called.as_fd(), CALLED)?;
         if let Some(fd) = nic.descriptor() {
             watch(fd, FRAMES)?;
         }
@@ -119,7 +123,9 @@ impl Engine {
             rings: HashMap::new(),
             carried: HashMap::new(),
             ends: HashMap::new(),
-            called,
+            tethers: HashMap::new(),
+            last_tether: 0,
+            lazy: Instant::now(),
             marks: HashMap::new(),
             loads: HashMap::new(),
             last_mark: 0,
@@ -195,6 +201,35 @@ impl Engine {
         }
     }
 
+    /// Watches a tether of a channel.
+    pub fn tie(&mut self, channel: u64, tether: OwnedFd) -> Result<(), rustix::io::Errno> {
+        self.last_tether += 1;
+        let key = EventData::new_u64(TETHER | self.last_tether);
+        epoll::add(&self.epoll, &tether, key, EventFlags::IN)?;
+        self.tethers.insert(self.last_tether, (channel, tether));
+        Ok(())
+    }
+
+    /// Bytes in a tether only wake; its end says that a process is gone with all its children.
+    fn pull(&mut self, number: u64) {
+        let Some((channel, tether)) = self.tethers.get(&number) else {
+            return;
+        };
+        let channel = *channel;
+        let mut calls = [0; 256];
+        loop {
+            match rustix::io::read(tether, &mut calls) {
+                Ok(count) if count == calls.len() => {}
+                Ok(1..) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+                _ => break,
+            }
+        }
+        self.tethers.remove(&number);
+        if !self.tethers.values().any(|(other, _)| *other == channel) {
+            let _ = self.inputs.send(Input::Untethered(channel));
+        }
+    }
+
     /// Somebody has the end of a channel, or nobody; `ending`: and nobody will. Then [`Input::Carried`] follows.
     pub fn desert(&mut self, number: u64, deserted: bool, ending: bool) {
         if let Some(carried) = self.carried.get_mut(&number) {
@@ -203,7 +238,8 @@ impl Engine {
     }
 
     fn run(mut self, calls: &mpsc::Receiver<Call>, wake: &OwnedFd, spin: Duration) {
-        let mut active = Instant::now();
+        // Where looking at a NIC lets no time pass, looking at a clock may.
+        let mut active = (!spin.is_zero()).then(Instant::now);
         loop {
             let mut busy = false;
             loop {
@@ -226,13 +262,14 @@ impl Engine {
             }
             self.tell();
             busy |= self.drain();
-            if busy {
-                active = Instant::now();
-            } else if active.elapsed() < spin {
-                std::hint::spin_loop();
-            } else {
-                self.sleep(wake);
-                active = Instant::now();
+            match &mut active {
+                _ if busy && spin.is_zero() => {}
+                Some(active) if busy => *active = Instant::now(),
+                Some(active) if active.elapsed() < spin => std::hint::spin_loop(),
+                active => {
+                    self.sleep(wake);
+                    *active = active.map(|_| Instant::now());
+                }
             }
         }
     }
@@ -340,18 +377,21 @@ impl Engine {
             self.rings.values().any(Ring::readable) || self.carried.values().any(Carried::pending)
         };
         if !(can_store && readable() || self.nic.0.before_sleep()) {
-            let due = self.nic().deadline().unwrap_or(LONGEST_SLEEP);
-            let due = due.min(LONGEST_SLEEP);
-            let timeout = Timespec {
+            let mut due = self.nic().deadline();
+            if self.nic.0.polls() {
+                let longest = match self.carried.values().any(Carried::is_lazy) {
+                    true => LAZINESS,
+                    false => LONGEST_SLEEP,
+                };
+                due = Some(due.unwrap_or(longest).min(longest));
+            }
+            let timeout = due.map(|due| Timespec {
                 tv_sec: due.as_secs().cast_signed(),
                 tv_nsec: due.subsec_nanos().into(),
-            };
+            });
             let mut events = Vec::with_capacity(16);
             // An interrupted sleep is a short one.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout));
-            if events.is_empty() && due == LONGEST_SLEEP {
-                self.carried.values_mut().for_each(Carried::idle);
-            }
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
             for event in &events {
                 let mut count = [0; 8];
                 match event.data.u64() {
@@ -359,10 +399,7 @@ impl Engine {
                     WAKE => {
                         let _ = rustix::io::read(wake, &mut count);
                     }
-                    CALLED => {
-                        let mut calls = [0; 256];
-                        while rustix::io::read(&self.called, &mut calls).is_ok_and(|count| count == calls.len()) {}
-                    }
+                    key if key & TETHER != 0 => self.pull(key & !TETHER),
                     number => {
                         if let Some(ring) = self.rings.get(&number) {
                             let _ = rustix::io::read(&ring.event, &mut count);
@@ -373,6 +410,10 @@ impl Engine {
         }
         for ring in self.rings.values() {
             ring.arm(false);
+        }
+        if self.nic.0.polls() && self.lazy.elapsed() >= LAZINESS {
+            self.lazy = Instant::now();
+            self.carried.values_mut().for_each(Carried::idle);
         }
         for carried in self.carried.values() {
             carried.arm(false);

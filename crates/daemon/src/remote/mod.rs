@@ -49,7 +49,6 @@ pub struct Remote {
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
     stop: Arc<Stop>,
     engine: Option<engine::Handle>,
-    caller: Handle,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -90,15 +89,7 @@ pub fn start(
         .set_nonblocking(true)
         .map_err(io_error("listen at its --management address"))?;
     let (inputs, received) = mpsc::channel();
-    let (caller, called) = rustix::net::socketpair(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::STREAM,
-        rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
-        None,
-    )
-    .map_err(system("make a pair of sockets"))?;
-    let (engine, engine_thread) =
-        Engine::start(options, *management.ip(), called, inputs.clone())?;
+    let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
     let stop = Arc::new(Stop {
         flag: AtomicBool::new(false),
         event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -119,7 +110,6 @@ pub fn start(
         peers,
         stop: Arc::clone(&stop),
         engine: Some(engine),
-        caller: Arc::new(caller),
         threads: vec![engine_thread],
     };
     remote.spawn("ipnuma-remote", move || coordinator.run(&received))?;
@@ -213,8 +203,29 @@ impl Outside for Remote {
         }
     }
 
-    fn caller(&self) -> Handle {
-        Arc::clone(&self.caller)
+    fn tether(&mut self, channel: u64) -> Result<Handle, Refusal> {
+        let none = |errno| {
+            Refusal::new(
+                errno,
+                format!("the daemon could not make a pair of sockets: {errno}"),
+            )
+        };
+        let (theirs, ours) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
+            None,
+        )
+        .map_err(none)?;
+        let tied = self
+            .engine
+            .as_ref()
+            .and_then(|engine| engine.call(move |engine| engine.tie(channel, ours)));
+        match tied {
+            Some(Ok(())) => Ok(Arc::new(theirs)),
+            Some(Err(errno)) => Err(none(errno)),
+            None => Err(none(Errno::IO)),
+        }
     }
 }
 

@@ -170,7 +170,7 @@ impl Default for Options {
             spin_us: 50,
             patience: 3,
             sockets: Vec::new(),
-            ring_lines: 512,
+            ring_lines: ipnuma::channel::STREAM_LINES,
             loopback: false,
             faults: None,
         }

@@ -221,7 +221,11 @@ impl<H: Clone> State<H> {
         };
         far.theirs = Some(token.region);
         let (memory, bell, half) = (known.memory.clone(), far.bell.clone(), far.half);
+        // With its process gone before it was answered, nobody was ever tied to the end.
         let gone = known.sides[half].holders.is_empty();
+        if gone {
+            known.sides[half].lost = None;
+        }
         self.effects.push(Effect::Carry {
             channel,
             token,
@@ -423,6 +427,45 @@ impl<H: Clone> State<H> {
         }
     }
 
+    /// No process has the end here any more, whoever has asked for it.
+    pub fn untethered<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        now: Duration,
+        number: u64,
+    ) {
+        let Some(channel) = self.channels.get_mut(&number) else {
+            return;
+        };
+        let Some(half) = channel.far.as_ref().map(|far| far.half) else {
+            return;
+        };
+        let counted = machine.counters(&channel.memory).unwrap_or_default();
+        let closed = counted[half].flags & ipnuma::channel::flags::CLOSED != 0;
+        let side = &mut channel.sides[half];
+        let holders = std::mem::take(&mut side.holders);
+        side.lost = (!closed).then_some(now);
+        for id in holders {
+            if let Some(process) = self.processes.get_mut(&id) {
+                process.channels.remove(&number);
+            }
+        }
+        self.tell_far(number);
+        self.end_if_over(number);
+    }
+
+    /// Forgets a channel of which neither end is anybody's.
+    fn end_if_over(&mut self, number: u64) {
+        let over = self.channels.get(&number).is_some_and(|channel| {
+            channel.taken
+                && channel.sides.iter().all(|side| side.holders.is_empty())
+                && channel.sides.iter().all(|side| side.lost.is_none())
+        });
+        if over {
+            self.forget(number);
+        }
+    }
+
     /// Holders of the end here have gone or come: what the other machine is told.
     pub(super) fn tell_far(&mut self, number: u64) {
         let Some(channel) = self.channels.get(&number) else {
@@ -454,7 +497,7 @@ impl<H: Clone> State<H> {
     }
 
     /// Ends whose program was not replaced by another one in time.
-    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+    pub(super) fn tidy_far(&mut self, now: Duration) {
         let late = |side: &Side| {
             let lost = side.lost.map(|lost| now.saturating_sub(lost));
             side.holders.is_empty() && lost.is_some_and(|lost| lost >= ADOPTION)
@@ -470,8 +513,7 @@ impl<H: Clone> State<H> {
                 channel.sides[half].lost = None;
             }
             self.tell_far(number);
-            // If the other machine has nothing more to say either, it is over.
-            self.let_go(machine, number, 0, None);
+            self.end_if_over(number);
         }
     }
 
@@ -489,6 +531,19 @@ impl<H: Clone> State<H> {
                     format!("channel {channel} is none of this process's to another machine"),
                 )
             })
+    }
+
+    /// A client's connection has not come about, or is the kernel's: if nobody has accepted it there, nobody shall.
+    pub(super) fn abandon_unasked(&mut self, channel: u64) {
+        if let Some(far) = self.far_mut(channel)
+            && let (0, peer, Some(theirs)) = (far.half, far.peer, far.theirs)
+        {
+            self.effects.push(Effect::AbandonElsewhere {
+                peer,
+                channel,
+                theirs,
+            });
+        }
     }
 
     /// The client of another machine does not wait any longer. `false`: its acceptor has come.

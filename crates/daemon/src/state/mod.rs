@@ -191,6 +191,15 @@ pub enum Effect<H> {
         /// Nobody ever will.
         ending: bool,
     },
+    /// A client's connection to another machine has not come about, or is the kernel's.
+    AbandonElsewhere {
+        /// The machine.
+        peer: std::net::Ipv4Addr,
+        /// This machine's number of the channel.
+        channel: u64,
+        /// The other machine's.
+        theirs: u64,
+    },
     /// Another machine's use of something here ends.
     Withdraw {
         /// As it was granted.
@@ -492,7 +501,7 @@ impl<H: Clone> State<H> {
 
     /// Drops what has waited for too long; to be called about once a second.
     pub fn tick<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
-        self.tidy_streams(machine, now);
+        self.tidy_streams(now);
         self.sum_up(machine);
     }
 

@@ -160,6 +160,7 @@ impl<H: Clone> State<H> {
             {
                 self.forget(intent);
             } else {
+                self.abandon_unasked(intent);
                 self.let_go(machine, intent, id, None);
             }
         }
@@ -337,11 +338,13 @@ impl<H: Clone> State<H> {
         };
         let which = usize::from(!channel.sides[0].holders.contains(&id));
         let side = &mut channel.sides[which];
-        let emptied = side.holders.remove(&id) && side.holders.is_empty();
-        if emptied {
+        // Children that nobody knows of may have a far channel's end: its tethers tell.
+        if channel.far.as_ref().is_some_and(|far| far.half == which) {
+            return;
+        }
+        if side.holders.remove(&id) && side.holders.is_empty() {
             side.lost = lost;
         }
-        let told = emptied && channel.far.as_ref().is_some_and(|far| far.half == which);
         if !channel.sides[1].holders.contains(&id)
             && let Some(process) = self.processes.get_mut(&id)
         {
@@ -356,9 +359,6 @@ impl<H: Clone> State<H> {
             Kind::Stream => self.forget(number),
             Kind::Datagram if near && far => {}
             Kind::Datagram => self.end_datagrams(machine, number),
-        }
-        if told {
-            self.tell_far(number);
         }
     }
 
@@ -389,8 +389,8 @@ impl<H: Clone> State<H> {
         self.retired.push(channel);
     }
 
-    pub(super) fn tidy_streams<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
-        self.tidy_far(machine, now);
+    pub(super) fn tidy_streams(&mut self, now: Duration) {
+        self.tidy_far(now);
         let age = |since: Duration| now.saturating_sub(since);
         // Twice: an acceptor that asks in time gets its answer from `resolve`.
         self.waiting

@@ -14,7 +14,7 @@ use super::members::{OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::ready::{self, Events, Told};
 use crate::table;
-use crate::wait::{Deadline, HEARTBEAT, SHARED_HEARTBEAT, Spin, Step, clock, kernel_due};
+use crate::wait::{Deadline, FOR_EVER, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
 pub type Timeout = Option<Duration>;
@@ -217,11 +217,7 @@ impl Set {
                 self.leave(now);
                 return Ok(());
             }
-            let longest = if self.short.load(Ordering::Relaxed) {
-                SHARED_HEARTBEAT
-            } else {
-                HEARTBEAT
-            };
+            let longest = longest(self.short.load(Ordering::Relaxed));
             let left = remaining(timeout, &mut deadline).map_or(longest, |left| left.min(longest));
             let mut batch = [NO_EVENT; BATCH];
             let room = output.room().min(BATCH);
@@ -232,9 +228,10 @@ impl Set {
                     self.cool_all(&mut inner)
                 };
                 let left = if asleep { left } else { Duration::ZERO };
+                let left = (left != FOR_EVER).then_some(left);
                 // SAFETY: the batch is ours and has room.
                 let count = unsafe {
-                    kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, Some(left), mask)
+                    kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, left, mask)
                 }?;
                 (count, asleep)
             };

@@ -2,12 +2,12 @@
 //! What differs when the peer is on another machine.
 //!
 //! The channel's memory is this machine's copy. Where a peer of the same machine would be rung, the daemon's NIC thread is
-//! called, which carries what was written. What the peer writes arrives in the memory by itself; who sleeps is woken by an
+//! called, which carries what was written. The socket for that is the end's *tether*: forked children have it, too, so that
+//! the daemon sees when nobody has the end any more. What the peer writes arrives in the memory by itself; who sleeps is woken by an
 //! eventfd, the *bell*, which the daemon writes. The twin only tells of the connection's life, and it may tell of its end
 //! before the last bytes have arrived: so its end counts once the peer's daemon has said that nothing more comes.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnuma::channel::flags;
@@ -16,7 +16,6 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 
 use super::{Stream, state};
-use crate::latch::Latch;
 use crate::private::Private;
 use crate::{process, raw};
 
@@ -28,33 +27,18 @@ const PATIENCE: u64 = 5_000 * raw::MILLISECOND;
 pub struct Far {
     /// Written when something has arrived while this end was armed.
     bell: Private,
-    /// Where the daemon is called.
-    caller: Arc<Private>,
+    /// Where the daemon is called; it also tells either side that the other is gone.
+    tether: Private,
     /// When the twin's end was noticed; 0: not yet.
     ended: AtomicU64,
 }
 
-/// The socket by which the daemon is called, and for which client.
-static CALLER: Latch<Option<(u64, Arc<Private>)>> = Latch::new(None);
-
 impl Far {
     /// From the descriptors that the daemon gave.
-    pub fn new(bell: OwnedFd, caller: OwnedFd) -> Self {
-        let epoch = process::epoch();
-        let mut known = CALLER.lock();
-        let caller = match &*known {
-            // One is as good as another, as long as they are one daemon's.
-            Some((same, caller)) if *same == epoch => caller.clone(),
-            _ => {
-                let caller = Arc::new(Private::new(caller));
-                *known = Some((epoch, caller.clone()));
-                caller
-            }
-        };
-        drop(known);
+    pub fn new(bell: OwnedFd, tether: OwnedFd) -> Self {
         Self {
             bell: Private::new(bell),
-            caller,
+            tether: Private::new(tether),
             ended: AtomicU64::new(0),
         }
     }
@@ -70,7 +54,7 @@ impl Far {
     pub fn call(&self) {
         // If there is no room, it has calls enough to wake up for; if it is gone, the next look tells.
         let _ = rustix::net::send(
-            self.caller.as_fd(),
+            self.tether.as_fd(),
             &[0],
             SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
         );
@@ -84,22 +68,12 @@ impl Far {
     }
 
     fn daemon_is_gone(&self) -> bool {
-        let mut caller = [PollFd::new(&self.caller, PollFlags::empty())];
+        let mut tether = [PollFd::new(&self.tether, PollFlags::empty())];
         matches!(
-            rustix::event::poll(&mut caller, Some(&rustix::time::Timespec::default())),
+            rustix::event::poll(&mut tether, Some(&rustix::time::Timespec::default())),
             Ok(1..)
         )
     }
-}
-
-/// Before a fork.
-pub(crate) fn before_fork() {
-    CALLER.acquire();
-}
-
-/// After a fork, in both processes.
-pub(crate) fn after_fork() {
-    CALLER.release();
 }
 
 impl Stream {

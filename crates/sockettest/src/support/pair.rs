@@ -141,6 +141,8 @@ pub fn echo(left: Fd, right: Fd) -> Outcome {
         if send(from, b"echo", 0) != Ok(4) {
             return Err(place(format!("could not send from {from} to {to}")));
         }
+        // A nonblocking socket would not wait for what is under way.
+        arrived(to, 4)?;
         match recv_all(to, 4) {
             Ok(bytes) if bytes == b"echo" => {}
             other => {
