@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
-use uml::{DeviceSpec, Guest, GuestEvent, GuestSpec, Next};
+use uml::{DeviceSpec, Guest, GuestEvent, GuestSpec, Next, OneCpu};
 
 const BEFORE: &str = "#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -89,6 +89,7 @@ fn best(
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let _one = OneCpu::here()?;
     let boot = best("", &[], 1 << 40)?;
     println!(
         "boot to init and halt        {:7.3} s, {} turns",

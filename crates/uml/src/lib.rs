@@ -36,6 +36,7 @@
 //! [`docs/uml.md`]: https://github.com/ip-numa/ip-numa/blob/main/docs/uml.md
 #![forbid(unsafe_code)]
 
+mod cpu;
 mod error;
 mod guest;
 mod memory;
@@ -47,6 +48,7 @@ mod spec;
 mod time_travel;
 mod vhost_user;
 
+pub use cpu::OneCpu;
 pub use error::Error;
 pub use guest::Guest;
 pub use process::kernel;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
-use uml::{DeviceSpec, Error, Guest, GuestEvent, GuestSpec, Next, Timed};
+use uml::{DeviceSpec, Error, Guest, GuestEvent, GuestSpec, Next, OneCpu, Timed};
 
 /// What an init does before and after the commands of a test. Mount points hide what the host has there, so the guest's
 /// directory is found before /proc is mounted: in the host's /proc, where self is the kernel's process.
@@ -30,13 +30,13 @@ echo o >/proc/sysrq-trigger
 sleep 1000
 ";
 
-/// A temporary directory with a directory for each guest.
-pub struct Directory(tempfile::TempDir);
+/// A temporary directory with a directory for each guest, and a processor for all of them.
+pub struct Directory(tempfile::TempDir, OneCpu);
 
 impl Directory {
     /// An empty one.
     pub fn new() -> Directory {
-        Directory(tempfile::tempdir().unwrap())
+        Directory(tempfile::tempdir().unwrap(), OneCpu::here().unwrap())
     }
 
     /// Where a guest is.
