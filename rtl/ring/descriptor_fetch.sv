@@ -53,11 +53,11 @@ module descriptor_fetch
   // Entry i is kept at i modulo Held, so data of an aligned block find their place.
   logic [31:0] low_q[Held], high_q[Held], flags_q[Held];
 
-  assign left       = (tail_i - asked_q) & mask_i;
-  assign held       = (asked_q - taken_q) & mask_i;
-  assign in_block   = 5'(DESCRIPTOR_BATCH) - 5'(asked_q[BatchW-1:0]);
-  assign count      = left < 16'(in_block) ? left : 16'(in_block);
-  assign base       = {base_i[63:7], 7'd0};
+  assign left = (tail_i - asked_q) & mask_i;
+  assign held = (asked_q - taken_q) & mask_i;
+  assign in_block = 5'(DESCRIPTOR_BATCH) - 5'(asked_q[BatchW-1:0]);
+  assign count = left < 16'(in_block) ? left : 16'(in_block);
+  assign base = {base_i[63:7], 7'd0};
 
   assign op_valid_o = run_i && !waiting_q && !fault_q && !restart_i && left != '0 &&
       held <= 16'(Held - DESCRIPTOR_BATCH);
@@ -71,13 +71,13 @@ module descriptor_fetch
           }
       };
 
-  assign done      = done_i.valid && done_i.reader == Reader;
-  assign valid_o   = taken_q != have_q;
-  assign take      = valid_o && take_i;
-  assign empty_o   = left == '0 && held == '0 && !waiting_q;
+  assign done = done_i.valid && done_i.reader == Reader;
+  assign valid_o = taken_q != have_q;
+  assign take = valid_o && take_i;
+  assign empty_o = left == '0 && held == '0 && !waiting_q;
   assign waiting_o = waiting_q;
-  assign fault_o   = fault_q;
-  assign busy_o    = op_valid_o || waiting_q;
+  assign fault_o = fault_q;
+  assign busy_o = op_valid_o || waiting_q;
 
   // While a read is under way nothing else is asked for: asked_q tells its block.
   logic [15:0] block;

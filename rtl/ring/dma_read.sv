@@ -25,7 +25,7 @@ module dma_read
   input  logic       [15:0] completer_id_i,
   input  logic       [31:0] now_us_i,
   input  logic       [31:0] timeout_us_i,
-  input  read_op_t          op_i              [3],
+  input  read_op_t          op_i             [3],
   input  logic       [ 2:0] op_valid_i,
   output logic       [ 2:0] op_ready_o,
          axis_if.src        m_tlp,
@@ -54,8 +54,8 @@ module dma_read
   read_op_t op, op_q;
   logic [TagW-1:0] take_tag, tag_q;
   logic take, take_ok, active_q, second_q, fire, wide;
-  logic [1:0] first;
-  logic [9:0] dws;
+  logic [ 1:0] first;
+  logic [ 9:0] dws;
   logic [10:0] span;
   logic [3:0] first_be, last_be, ends_be;
 
@@ -84,16 +84,14 @@ module dma_read
 
   always_comb begin
     m_tlp.tvalid = active_q;
-    m_tlp.tuser  = '0;
-    m_tlp.tlast  = second_q;
-    m_tlp.tkeep  = second_q && !wide ? 8'h0F : 8'hFF;
-    m_tlp.tdata  = request_head(
-        wide ? TLP_MRD64 : TLP_MRD32, dws, completer_id_i, 8'(tag_q), last_be, first_be
-    );
+    m_tlp.tuser = '0;
+    m_tlp.tlast = second_q;
+    m_tlp.tkeep = second_q && !wide ? 8'h0F : 8'hFF;
+    m_tlp.tdata = request_head(wide ? TLP_MRD64 : TLP_MRD32, dws, completer_id_i, 8'(tag_q),
+                               last_be, first_be);
     if (second_q) begin
       m_tlp.tdata[63:32] = in_wire_order({op_q.address[31:2], 2'b00});
-      m_tlp.tdata[31:0] =
-          in_wire_order(wide ? op_q.address[63:32] : {op_q.address[31:2], 2'b00});
+      m_tlp.tdata[31:0]  = in_wire_order(wide ? op_q.address[63:32] : {op_q.address[31:2], 2'b00});
     end
   end
 
@@ -177,13 +175,13 @@ module dma_read
   logic [12:0] end_dw, even_dw, odd_dw;
   logic even_here, odd_here, even_bank;
 
-  assign piece = about.end_byte - 15'(head_q.byte_count);
-  assign end_dw = 13'((16'(about.end_byte) + 16'd3) >> 2);
-  assign even_dw = piece[14:2] + 13'({even_idx_q, 1'b0});
-  assign odd_dw = piece[14:2] + 13'({odd_idx_q, 1'b1});
+  assign piece     = about.end_byte - 15'(head_q.byte_count);
+  assign end_dw    = 13'((16'(about.end_byte) + 16'd3) >> 2);
+  assign even_dw   = piece[14:2] + 13'({even_idx_q, 1'b0});
+  assign odd_dw    = piece[14:2] + 13'({odd_idx_q, 1'b1});
   assign even_bank = even_dw[0];
   assign even_here = even_we_q && live && good && even_dw < end_dw;
-  assign odd_here = odd_we_q && live && good && odd_dw < end_dw;
+  assign odd_here  = odd_we_q && live && good && odd_dw < end_dw;
 
   always_comb begin
     data_o.reader = about.reader;
@@ -229,6 +227,5 @@ module dma_read
 `endif
   // Of an expired read only who asked counts; two of a piece's low bits are the DW's.
   logic unused;
-  assign unused = ^{expired_about.end_byte, piece[1:0], head_q.lower_address[6:2],
-                    op_q.about};
+  assign unused = ^{expired_about.end_byte, piece[1:0], head_q.lower_address[6:2], op_q.about};
 endmodule

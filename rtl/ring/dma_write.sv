@@ -20,22 +20,22 @@ module dma_write
   parameter int unsigned BufferWords = 2048,
   localparam int unsigned WordW = $clog2(BufferWords)
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_i,
-  input  logic       [       15:0]     completer_id_i,
+  input  logic                          clk_i,
+  input  logic                          rst_i,
+  input  logic       [ 15:0]            completer_id_i,
   /// Max payload 256 bytes; else 128.
-  input  logic                         large_i,
-  input  write_op_t                    op_i            [N],
-  input  logic       [      N-1:0]     op_valid_i,
-  output logic       [      N-1:0]     done_o,
+  input  logic                          large_i,
+  input  write_op_t                     op_i              [N],
+  input  logic       [N-1:0]            op_valid_i,
+  output logic       [N-1:0]            done_o,
   /// The receive buffer: even DWs in bank 0.
-  output logic                         buffer_re_o,
-  output logic       [        1:0][WordW-1:0] buffer_word_o,
-  input  logic       [        1:0][31:0] buffer_data_i,
-         axis_if.src                   m_tlp,
+  output logic                          buffer_re_o,
+  output logic       [  1:0][WordW-1:0] buffer_word_o,
+  input  logic       [  1:0][     31:0] buffer_data_i,
+         axis_if.src                    m_tlp,
   /// A TLP of a packet has left.
-  output logic                         cnt_packet_write_o,
-  output logic                         busy_o
+  output logic                          cnt_packet_write_o,
+  output logic                          busy_o
 );
   localparam int unsigned IndexW = N > 1 ? $clog2(N) : 1;
   localparam int unsigned DwW = WordW + 1;
@@ -50,8 +50,8 @@ module dma_write
   logic [31:0] data_q;
   logic [DwW-1:0] dw_q, dw_d;  // of the buffer, next to be sent
   logic [12:0] left_q;  // DWs
-  logic [1:0] tail_q;  // bytes of the last DW, 0 for all
-  logic [6:0] beat_q;
+  logic [ 1:0] tail_q;  // bytes of the last DW, 0 for all
+  logic [ 6:0] beat_q;
 
   arb_rr #(
     .N(N)
@@ -107,12 +107,10 @@ module dma_write
     m_tlp.tkeep  = last_beat && dws[0] ? 8'h0F : 8'hFF;
     m_tlp.tdata  = {second_dw, first_dw};
     if (beat_q == '0) begin
-      m_tlp.tdata = request_head(
-          wide_q ? TLP_MWR64 : TLP_MWR32, 10'(chunk), completer_id_i, 8'd0, last_be, first_be
-      );
+      m_tlp.tdata = request_head(wide_q ? TLP_MWR64 : TLP_MWR32, 10'(chunk), completer_id_i, 8'd0,
+                                 last_be, first_be);
     end else if (beat_q == 7'd1) begin
-      m_tlp.tdata = wide_q ?
-          {in_wire_order(address_q[31:0]), in_wire_order(address_q[63:32])} :
+      m_tlp.tdata = wide_q ? {in_wire_order(address_q[31:0]), in_wire_order(address_q[63:32])} :
           {first_dw, in_wire_order(address_q[31:0])};
     end
   end

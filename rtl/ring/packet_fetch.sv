@@ -21,37 +21,37 @@ module packet_fetch
   parameter int unsigned MaxBytes = 1514,
   localparam int unsigned SlotW = $clog2(Slots)
 ) (
-  input  logic             clk_i,
-  input  logic             rst_i,
+  input  logic              clk_i,
+  input  logic              rst_i,
   /// New packets may begin.
-  input  logic             run_i,
+  input  logic              run_i,
   /// Max read request: 128 << this.
-  input  logic      [ 1:0] max_read_i,
-  input  logic      [63:0] base_i,
-  input  logic      [15:0] mask_i,
+  input  logic       [ 1:0] max_read_i,
+  input  logic       [63:0] base_i,
+  input  logic       [15:0] mask_i,
   /// Pulse: HEAD is 0 again. Only while idle_o.
-  input  logic             restart_i,
-  input  order_t           order_i,
-  input  logic             order_valid_i,
-  output logic             order_take_o,
-  output read_op_t         op_o,
-  output logic             op_valid_o,
-  input  logic             op_ready_i,
-  input  read_done_t       done_i,
-  output send_t            send_o,
-  output logic             send_valid_o,
-  input  logic             send_ready_i,
+  input  logic              restart_i,
+  input  order_t            order_i,
+  input  logic              order_valid_i,
+  output logic              order_take_o,
+  output read_op_t          op_o,
+  output logic              op_valid_o,
+  input  logic              op_ready_i,
+  input  read_done_t        done_i,
+  output send_t             send_o,
+  output logic              send_valid_o,
+  input  logic              send_ready_i,
   /// The oldest packet handed over has left, or was dropped.
-  input  logic             sent_valid_i,
-  output logic             sent_ready_o,
-  output write_op_t        write_o,
-  output logic             write_valid_o,
-  input  logic             write_done_i,
-  output logic      [15:0] head_o,
-  output logic             idle_o,
-  output logic             cnt_bad_o,
-  output logic             cnt_lost_o,
-  output logic             cnt_packet_o
+  input  logic              sent_valid_i,
+  output logic              sent_ready_o,
+  output write_op_t         write_o,
+  output logic              write_valid_o,
+  input  logic              write_done_i,
+  output logic       [15:0] head_o,
+  output logic              idle_o,
+  output logic              cnt_bad_o,
+  output logic              cnt_lost_o,
+  output logic              cnt_packet_o
 );
   localparam int unsigned MinBytes = 14;
   // Reads of a packet in flight: bounded by the tags.
@@ -78,38 +78,34 @@ module packet_fetch
   logic [9:0] most, room, chunk;
   logic last, ask, full;
   logic [15:0] head_q;
-  logic sent;
+  logic        sent;
 
-  assign next_slot    = next_q[SlotW-1:0];
-  assign send_slot    = send_q[SlotW-1:0];
-  assign free_slot    = free_q[SlotW-1:0];
-  assign full         = next_q == {!free_q[SlotW], free_slot};
+  assign next_slot = next_q[SlotW-1:0];
+  assign send_slot = send_q[SlotW-1:0];
+  assign free_slot = free_q[SlotW-1:0];
+  assign full = next_q == {!free_q[SlotW], free_slot};
 
   // ---- Reads ------------------------------------------------------------------------------------
   assign order_take_o = run_i && !reading_q && !full && order_valid_i;
-  assign bad          = order_i.bytes < 16'(MinBytes) || order_i.bytes > 16'(MaxBytes);
+  assign bad = order_i.bytes < 16'(MinBytes) || order_i.bytes > 16'(MaxBytes);
 
-  assign most         = 10'd128 << max_read_i;
-  assign room         = most - (address_q[9:0] & (most - 10'd1));
-  assign chunk        = left_q < 14'(room) ? left_q[9:0] : room;
-  assign last         = left_q == 14'(chunk);
-  assign ask          = op_valid_o && op_ready_i;
-  assign op_valid_o   = reading_q;
-  assign op_o         = '{
+  assign most = 10'd128 << max_read_i;
+  assign room = most - (address_q[9:0] & (most - 10'd1));
+  assign chunk = left_q < 14'(room) ? left_q[9:0] : room;
+  assign last = left_q == 14'(chunk);
+  assign ask = op_valid_o && op_ready_i;
+  assign op_valid_o = reading_q;
+  assign op_o = '{
           address: address_q,
           bytes: chunk,
-          about: '{
-              reader: ForPacket,
-              slot: 4'(next_slot),
-              end_byte: place_q + 15'(chunk)
-          }
+          about: '{reader: ForPacket, slot: 4'(next_slot), end_byte: place_q + 15'(chunk)}
       };
 
   always_ff @(posedge clk_i) begin
     if (order_take_o) begin
       address_q <= order_i.address;
-      left_q    <= order_i.bytes[13:0];
-      place_q   <= 15'(order_i.address[2:0]);
+      left_q <= order_i.bytes[13:0];
+      place_q <= 15'(order_i.address[2:0]);
       packet_q[next_slot] <= '{
           bad: bad,
           report: order_i.report,
@@ -123,7 +119,7 @@ module packet_fetch
     end
   end
 
-  logic done;
+  logic             done;
   logic [SlotW-1:0] done_slot;
   assign done      = done_i.valid && done_i.reader == ForPacket;
   assign done_slot = done_i.slot[SlotW-1:0];
@@ -164,8 +160,8 @@ module packet_fetch
           bytes: packet_q[send_slot].bytes
       };
   assign cnt_packet_o = send_valid_o && send_ready_i && !send_o.drop;
-  assign cnt_bad_o    = send_valid_o && send_ready_i && packet_q[send_slot].bad;
-  assign cnt_lost_o   = send_valid_o && send_ready_i && failed_q[send_slot];
+  assign cnt_bad_o = send_valid_o && send_ready_i && packet_q[send_slot].bad;
+  assign cnt_lost_o = send_valid_o && send_ready_i && failed_q[send_slot];
 
   // ---- Sent -------------------------------------------------------------------------------------
   assign write_valid_o = sent_valid_i && packet_q[free_slot].report;
@@ -177,7 +173,7 @@ module packet_fetch
           bytes: '0
       };
   assign sent_ready_o = !packet_q[free_slot].report || write_done_i;
-  assign sent         = sent_valid_i && sent_ready_o;
+  assign sent = sent_valid_i && sent_ready_o;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin

@@ -19,20 +19,20 @@ module packet_send
   localparam int unsigned SlotW = $clog2(Slots),
   localparam int unsigned WordW = $clog2(SlotWords)
 ) (
-  input  logic              clk_i,
-  input  logic              rst_i,
-  input  send_t             send_i,
-  input  logic              send_valid_i,
-  output logic              send_take_o,
-  output logic              sent_o,
-  output logic              buffer_re_o,
-  output logic  [SlotW-1:0] buffer_slot_o,
-  output logic  [WordW-1:0] buffer_word_o,
-  input  logic  [     63:0] buffer_data_i,
-  output logic              start_o,
-  input  logic              ready_start_i,
-         axis_if.src        m_eth,
-  output logic              busy_o
+  input  logic                   clk_i,
+  input  logic                   rst_i,
+  input  send_t                  send_i,
+  input  logic                   send_valid_i,
+  output logic                   send_take_o,
+  output logic                   sent_o,
+  output logic                   buffer_re_o,
+  output logic       [SlotW-1:0] buffer_slot_o,
+  output logic       [WordW-1:0] buffer_word_o,
+  input  logic       [     63:0] buffer_data_i,
+  output logic                   start_o,
+  input  logic                   ready_start_i,
+         axis_if.src             m_eth,
+  output logic                   busy_o
 );
   typedef enum logic [1:0] {
     Idle,   // a packet's first word is being read
@@ -43,20 +43,20 @@ module packet_send
 
   state_e state_q, state_d;
   logic [WordW-1:0] word_q;  // the next to be read
-  logic [63:0] before_q;  // the word before the one that the buffer shows
-  logic [13:0] left_q;  // bytes
+  logic [     63:0] before_q;  // the word before the one that the buffer shows
+  logic [     13:0] left_q;  // bytes
   logic take, fire, last, advance;
 
-  assign take = state_q == Idle && send_valid_i && !send_i.drop;
-  assign last = left_q <= 14'd8;
-  assign fire = state_q == Data && m_eth.tready;
-  assign advance = state_q == First || (fire && !last);
+  assign take          = state_q == Idle && send_valid_i && !send_i.drop;
+  assign last          = left_q <= 14'd8;
+  assign fire          = state_q == Data && m_eth.tready;
+  assign advance       = state_q == First || (fire && !last);
 
-  assign buffer_re_o = take || advance;
+  assign buffer_re_o   = take || advance;
   assign buffer_slot_o = send_i.slot[SlotW-1:0];
   assign buffer_word_o = take ? '0 : word_q;
 
-  assign start_o = state_q inside {First, Ready};
+  assign start_o       = state_q inside {First, Ready};
 
   always_comb begin
     state_d = state_q;

@@ -24,7 +24,7 @@ module ring_net_registers
   localparam int unsigned CounterW = $clog2(NET_COUNTERS);
 
   logic [47:0] mac_q;
-  logic promiscuous_q;
+  logic        promiscuous_q;
   logic is_counter, start, done_q, ok_q, ok;
   logic [31:0] rdata_q, rdata, counter_value;
 

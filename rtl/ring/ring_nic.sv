@@ -70,48 +70,48 @@ module ring_nic
   logic [15:0] tx_mask, rx_mask, tx_tail, rx_tail, tx_head, rx_head, msi_moderation_us;
   logic [31:0] msi_data, write_data, read_timeout_us;
   logic armed_write, rx_arm, tx_arm, large_payload;
-  logic [ 1:0] max_read;
-  logic [ 2:0] armed, cause;
+  logic [1:0] max_read;
+  logic [2:0] armed, cause;
   logic [47:0] mac;
-  logic promiscuous;
+  logic        promiscuous;
   logic tx_idle, rx_idle, tx_fault, rx_fault, tx_waiting, rx_waiting;
 
   ring_registers #(
     .Slots   (Slots),
     .MaxBytes(MaxBytes)
   ) u_registers (
-    .clk_i              (clk_pcie_i),
-    .rst_i              (rst_pcie_i),
-    .req_i              (req),
-    .rsp_o              (rsp),
-    .net_req_o          (net_req),
-    .net_rsp_i          (net_rsp),
-    .event_i            (pcie_event),
-    .status_i           ({rx_fault, tx_fault, rx_idle && !rx_waiting, tx_idle && !tx_waiting, link}),
-    .tx_head_i          (tx_head),
-    .rx_head_i          (rx_head),
-    .armed_i            (armed),
-    .cause_i            (cause),
-    .tx_run_o           (tx_run),
-    .rx_run_o           (rx_run),
-    .tx_base_o          (tx_base),
-    .rx_base_o          (rx_base),
-    .tx_mask_o          (tx_mask),
-    .rx_mask_o          (rx_mask),
-    .tx_tail_o          (tx_tail),
-    .rx_tail_o          (rx_tail),
-    .tx_restart_o       (tx_restart),
-    .rx_restart_o       (rx_restart),
-    .msi_address_o      (msi_address),
-    .msi_data_o         (msi_data),
+    .clk_i(clk_pcie_i),
+    .rst_i(rst_pcie_i),
+    .req_i(req),
+    .rsp_o(rsp),
+    .net_req_o(net_req),
+    .net_rsp_i(net_rsp),
+    .event_i(pcie_event),
+    .status_i({rx_fault, tx_fault, rx_idle && !rx_waiting, tx_idle && !tx_waiting, link}),
+    .tx_head_i(tx_head),
+    .rx_head_i(rx_head),
+    .armed_i(armed),
+    .cause_i(cause),
+    .tx_run_o(tx_run),
+    .rx_run_o(rx_run),
+    .tx_base_o(tx_base),
+    .rx_base_o(rx_base),
+    .tx_mask_o(tx_mask),
+    .rx_mask_o(rx_mask),
+    .tx_tail_o(tx_tail),
+    .rx_tail_o(rx_tail),
+    .tx_restart_o(tx_restart),
+    .rx_restart_o(rx_restart),
+    .msi_address_o(msi_address),
+    .msi_data_o(msi_data),
     .msi_moderation_us_o(msi_moderation_us),
-    .armed_write_o      (armed_write),
-    .rx_arm_o           (rx_arm),
-    .tx_arm_o           (tx_arm),
-    .write_data_o       (write_data),
-    .read_timeout_us_o  (read_timeout_us),
-    .large_payload_o    (large_payload),
-    .max_read_o         (max_read)
+    .armed_write_o(armed_write),
+    .rx_arm_o(rx_arm),
+    .tx_arm_o(tx_arm),
+    .write_data_o(write_data),
+    .read_timeout_us_o(read_timeout_us),
+    .large_payload_o(large_payload),
+    .max_read_o(max_read)
   );
 
   reg_cdc u_reg_cdc (
@@ -169,10 +169,10 @@ module ring_nic
   logic cpl_pay_even_we, cpl_pay_odd_we, cpl_valid;
   logic [4:0] pay_even_idx, pay_odd_idx;
   logic [31:0] pay_even_data, pay_odd_data;
-  cpl_head_t  cpl_head;
-  cpl_error_t cpl_error      [2];
-  logic [1:0] cpl_error_ready;
-  cpl_error_t rx_error;
+  cpl_head_t        cpl_head;
+  cpl_error_t       cpl_error       [2];
+  logic       [1:0] cpl_error_ready;
+  cpl_error_t       rx_error;
   logic rx_error_valid, refusal_q;
   logic busy_tlp_rx, busy_completer, busy_cpl_error, busy_read, busy_write, busy_interrupt;
   logic busy_tx_fetch, busy_rx_fetch;
@@ -274,11 +274,11 @@ module ring_nic
   logic [2:0] read_valid, read_ready;
   read_data_t read_data;
   read_done_t read_done;
-  write_op_t write_op[3];
+  write_op_t  write_op  [3];
   logic [2:0] write_valid, write_done;
-  logic rx_re;
+  logic                    rx_re;
   logic [1:0][RxWordW-1:0] rx_word;
-  logic [1:0][31:0] rx_data;
+  logic [1:0][       31:0] rx_data;
 
   dma_read #(
     .Tags(ReadTags)
@@ -338,11 +338,11 @@ module ring_nic
   send_t send, send_net;
   logic send_valid, send_ready, send_valid_net, send_take;
   logic sent, sent_valid, sent_ready, sent_room;
-  logic tx_re;
-  logic [SlotW-1:0] tx_slot;
+  logic                 tx_re;
+  logic [    SlotW-1:0] tx_slot;
   logic [SlotWordW-1:0] tx_word;
-  logic [63:0] tx_data;
-  logic busy_send;
+  logic [         63:0] tx_data;
+  logic                 busy_send;
 
   descriptor_fetch #(
     .Reader(ForTxDescriptors)
@@ -578,13 +578,13 @@ module ring_nic
   );
 
   // ---- Counters of the network side --------------------------------------------------------------
-  assign net_event[CNT_TX_FRAME]        = tx_stat_i.good;
-  assign net_event[CNT_TX_UNDERRUN]     = tx_stat_i.underrun;
-  assign net_event[CNT_RX_FRAMES]       = |rx_stat_i;
-  assign net_event[CNT_RX_BAD_FCS]      = rx_stat_i.bad_fcs;
-  assign net_event[CNT_RX_RUNT]         = rx_stat_i.runt;
-  assign net_event[CNT_RX_GIANT]        = rx_stat_i.giant;
-  assign net_event[CNT_RX_PHY_ERROR]    = rx_stat_i.error;
+  assign net_event[CNT_TX_FRAME] = tx_stat_i.good;
+  assign net_event[CNT_TX_UNDERRUN] = tx_stat_i.underrun;
+  assign net_event[CNT_RX_FRAMES] = |rx_stat_i;
+  assign net_event[CNT_RX_BAD_FCS] = rx_stat_i.bad_fcs;
+  assign net_event[CNT_RX_RUNT] = rx_stat_i.runt;
+  assign net_event[CNT_RX_GIANT] = rx_stat_i.giant;
+  assign net_event[CNT_RX_PHY_ERROR] = rx_stat_i.error;
   assign net_event[CNT_RX_BAD_PREAMBLE] = rx_stat_i.bad_preamble;
 
   assign busy_pcie_o = busy_tlp_rx || busy_completer || busy_cpl_error || busy_read || busy_write ||

@@ -78,8 +78,8 @@ module ring_registers
   assign to_net     = req_i.addr[22:CounterWindowW] == NET_COUNTER_BASE[22:CounterWindowW] ||
       req_i.addr inside {REG_MAC_LO, REG_MAC_HI, REG_FILTER};
   assign is_counter = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
-  assign start      = req_i.valid && !to_net && !done_q;
-  assign write      = start && req_i.write && ok;
+  assign start = req_i.valid && !to_net && !done_q;
+  assign write = start && req_i.write && ok;
 
   counters #(
     .Count(PCIE_COUNTERS)
@@ -127,24 +127,24 @@ module ring_registers
           rdata = {29'd0, cause_i};
           ok    = !req_i.write;
         end
-        REG_CONTROL:           rdata = {30'd0, control_q};
-        REG_TX_BASE_LO:        rdata = tx_base_q[31:0];
-        REG_TX_BASE_HI:        rdata = tx_base_q[63:32];
-        REG_TX_LOG2:           rdata = {27'd0, tx_log2_q};
-        REG_TX_TAIL:           rdata = {16'd0, tx_tail_q};
-        REG_RX_BASE_LO:        rdata = rx_base_q[31:0];
-        REG_RX_BASE_HI:        rdata = rx_base_q[63:32];
-        REG_RX_LOG2:           rdata = {27'd0, rx_log2_q};
-        REG_RX_TAIL:           rdata = {16'd0, rx_tail_q};
-        REG_MSI_ADDRESS_LO:    rdata = msi_address_q[31:0];
-        REG_MSI_ADDRESS_HI:    rdata = msi_address_q[63:32];
-        REG_MSI_DATA:          rdata = msi_data_q;
-        REG_MSI_MODERATION_US: rdata = {16'd0, msi_moderation_us_q};
-        REG_IRQ_ARMED:         rdata = {29'd0, armed_i};
+        REG_CONTROL:            rdata = {30'd0, control_q};
+        REG_TX_BASE_LO:         rdata = tx_base_q[31:0];
+        REG_TX_BASE_HI:         rdata = tx_base_q[63:32];
+        REG_TX_LOG2:            rdata = {27'd0, tx_log2_q};
+        REG_TX_TAIL:            rdata = {16'd0, tx_tail_q};
+        REG_RX_BASE_LO:         rdata = rx_base_q[31:0];
+        REG_RX_BASE_HI:         rdata = rx_base_q[63:32];
+        REG_RX_LOG2:            rdata = {27'd0, rx_log2_q};
+        REG_RX_TAIL:            rdata = {16'd0, rx_tail_q};
+        REG_MSI_ADDRESS_LO:     rdata = msi_address_q[31:0];
+        REG_MSI_ADDRESS_HI:     rdata = msi_address_q[63:32];
+        REG_MSI_DATA:           rdata = msi_data_q;
+        REG_MSI_MODERATION_US:  rdata = {16'd0, msi_moderation_us_q};
+        REG_IRQ_ARMED:          rdata = {29'd0, armed_i};
         REG_RX_ARM, REG_TX_ARM: rdata = '0;
-        REG_READ_TIMEOUT_US:   rdata = read_timeout_us_q;
-        REG_BUS:               rdata = {26'd0, max_read_q, 3'd0, large_q};
-        default:               ok = 1'b0;
+        REG_READ_TIMEOUT_US:    rdata = read_timeout_us_q;
+        REG_BUS:                rdata = {26'd0, max_read_q, 3'd0, large_q};
+        default:                ok = 1'b0;
       endcase
     end
   end

@@ -28,11 +28,11 @@ package ring_types_pkg;
 
   // Data that came: up to two DWs of one area, one in each bank (bank 0 has the even DWs).
   typedef struct packed {
-    reader_e           reader;
-    logic [3:0]        slot;
-    logic [1:0]        we;
-    logic [1:0][11:0]  word;    // 8-byte word of the area
-    logic [1:0][31:0]  data;
+    reader_e          reader;
+    logic [3:0]       slot;
+    logic [1:0]       we;
+    logic [1:0][11:0] word;    // 8-byte word of the area
+    logic [1:0][31:0] data;
   } read_data_t;
 
   // A read has ended.

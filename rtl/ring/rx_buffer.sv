@@ -20,50 +20,50 @@ module rx_buffer
   parameter int unsigned Frames = 64,
   localparam int unsigned WordW = $clog2(Words)
 ) (
-  input  logic                          clk_net_i,
-  input  logic                          rst_net_i,
+  input  logic                         clk_net_i,
+  input  logic                         rst_net_i,
   /// First byte on the wire in the most significant bits.
-  input  logic       [47:0]             mac_i,
-  input  logic                          promiscuous_i,
-         axis_if.snk                    s_eth,
-  output logic                          cnt_good_o,
-  output logic                          cnt_not_mine_o,
-  output logic                          cnt_overflow_o,
-  output logic                          busy_net_o,
-  input  logic                          clk_pcie_i,
-  input  logic                          rst_pcie_i,
-  output frame_t                        frame_o,
-  output logic                          frame_valid_o,
-  input  logic                          frame_take_i,
-  input  logic       [13:0]             free_word_i,
-  input  logic                          free_valid_i,
-  output logic                          free_ready_o,
-  input  logic                          re_i,
-  input  logic       [ 1:0][WordW-1:0]  word_i,
-  output logic       [ 1:0][31:0]       data_o
+  input  logic       [47:0]            mac_i,
+  input  logic                         promiscuous_i,
+         axis_if.snk                   s_eth,
+  output logic                         cnt_good_o,
+  output logic                         cnt_not_mine_o,
+  output logic                         cnt_overflow_o,
+  output logic                         busy_net_o,
+  input  logic                         clk_pcie_i,
+  input  logic                         rst_pcie_i,
+  output frame_t                       frame_o,
+  output logic                         frame_valid_o,
+  input  logic                         frame_take_i,
+  input  logic       [13:0]            free_word_i,
+  input  logic                         free_valid_i,
+  output logic                         free_ready_o,
+  input  logic                         re_i,
+  input  logic       [ 1:0][WordW-1:0] word_i,
+  output logic       [ 1:0][     31:0] data_o
 );
   logic [WordW:0] start_q, write_q, read_q, behind;
   logic [13:0] bytes_q, bytes, kept;
   logic first_q, mine_q, mine, no_room_q, no_room, room;
   logic beat, end_good, push, fifo_ready;
-  logic [47:0] destination;
-  frame_t frame;
+  logic   [47:0] destination;
+  frame_t        frame;
 
   // ---- Into the buffer --------------------------------------------------------------------------
   assign s_eth.tready = 1'b1;
-  assign beat = s_eth.tvalid;
+  assign beat         = s_eth.tvalid;
   for (genvar i = 0; i < 6; i++) begin : gen_destination
     assign destination[8*(5-i)+:8] = s_eth.tdata[8*i+:8];
   end
-  assign mine = first_q ? promiscuous_i || s_eth.tdata[0] || destination == mac_i : mine_q;
-  assign room = (write_q - read_q) != (WordW + 1)'(Words);
-  assign no_room = (!first_q && no_room_q) || !room;
-  assign bytes = (first_q ? '0 : bytes_q) + 14'(eth_pkg::keep_bytes(s_eth.tkeep));
-  assign kept = bytes - 14'd4;
-  assign behind = start_q + (WordW + 1)'((kept + 14'd7) >> 3);
+  assign mine     = first_q ? promiscuous_i || s_eth.tdata[0] || destination == mac_i : mine_q;
+  assign room     = (write_q - read_q) != (WordW + 1)'(Words);
+  assign no_room  = (!first_q && no_room_q) || !room;
+  assign bytes    = (first_q ? '0 : bytes_q) + 14'(eth_pkg::keep_bytes(s_eth.tkeep));
+  assign kept     = bytes - 14'd4;
+  assign behind   = start_q + (WordW + 1)'((kept + 14'd7) >> 3);
   assign end_good = beat && s_eth.tlast && !s_eth.tuser[0];
-  assign push = end_good && mine && !no_room && fifo_ready;
-  assign frame = '{word: 14'(start_q[WordW-1:0]), bytes: kept};
+  assign push     = end_good && mine && !no_room && fifo_ready;
+  assign frame    = '{word: 14'(start_q[WordW-1:0]), bytes: kept};
 
   always_ff @(posedge clk_net_i) begin
     if (beat) begin
@@ -96,7 +96,7 @@ module rx_buffer
   end
 
   // ---- Across -----------------------------------------------------------------------------------
-  logic free_valid;
+  logic             free_valid;
   logic [WordW-1:0] free_word;
 
   async_fifo #(

@@ -39,8 +39,8 @@ module rx_dma
   output logic             cnt_none_o,
   output logic             cnt_long_o
 );
-  logic back_q;  // the frame is in memory; its descriptor is written
-  logic writing_q;  // a write was offered: what it says must stay
+  logic        back_q;  // the frame is in memory; its descriptor is written
+  logic        writing_q;  // a write was offered: what it says must stay
   logic [15:0] head_q;
   logic too_long, deliver, none, drop_long;
 

@@ -16,14 +16,14 @@ module tx_buffer
   localparam int unsigned SlotW = $clog2(Slots),
   localparam int unsigned WordW = $clog2(SlotWords)
 ) (
-  input  logic                    clk_pcie_i,
+  input  logic                   clk_pcie_i,
   /// What comes for others is not written.
-  input  read_data_t              data_i,
-  input  logic                    clk_net_i,
-  input  logic                    re_i,
-  input  logic       [ SlotW-1:0] slot_i,
-  input  logic       [ WordW-1:0] word_i,
-  output logic       [      63:0] data_o
+  input  read_data_t             data_i,
+  input  logic                   clk_net_i,
+  input  logic                   re_i,
+  input  logic       [SlotW-1:0] slot_i,
+  input  logic       [WordW-1:0] word_i,
+  output logic       [     63:0] data_o
 );
   for (genvar b = 0; b < 2; b++) begin : gen_bank
     ram_2clk #(

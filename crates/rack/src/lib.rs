@@ -46,6 +46,7 @@ pub mod rack;
 pub mod record;
 pub mod root;
 pub mod run;
+pub mod sending;
 pub mod setup;
 pub mod stream;
 pub mod switch;
