@@ -111,7 +111,7 @@ pub enum Error {
         /// Its number.
         number: u64,
     },
-    /// The guest ended within a call that can't say so otherwise. [`crate::Guest::run`] never returns it.
+    /// The guest ended. No public call returns it: [`crate::Guest::next`] says so.
     #[error("guest {guest} ended at {ns} ns with status {status}")]
     Exited {
         /// Its name.

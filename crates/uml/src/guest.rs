@@ -53,6 +53,7 @@ pub struct Guest {
     tag: u64,
     events: Vec<Timed>,
     exited: Option<i32>,
+    told_exit: bool,
     patience: Duration,
 }
 
@@ -121,6 +122,7 @@ impl Guest {
             tag: 0,
             events: Vec::new(),
             exited: None,
+            told_exit: false,
             patience: PATIENCE,
         };
         match guest.pump() {
@@ -169,6 +171,10 @@ impl Guest {
             Next::At(request) if request < now => {
                 return Err(self.order(now, format!("wants to run at {request} ns already")));
             }
+            Next::Exited(status) => {
+                self.tell_exit(status, events);
+                return Ok(Next::Exited(status));
+            }
             next => return Ok(next),
         }
         let result = self
@@ -176,14 +182,22 @@ impl Guest {
             .and_then(|()| self.pump());
         events.append(&mut self.events);
         match result {
-            Err(Error::Exited { ns, status, .. }) => {
-                events.push(Timed {
-                    ns,
-                    event: GuestEvent::Exited { status },
-                });
+            Err(Error::Exited { status, .. }) => {
+                self.tell_exit(status, events);
                 Ok(Next::Exited(status))
             }
             other => other.map(|()| self.next()),
+        }
+    }
+
+    fn tell_exit(&mut self, status: i32, events: &mut Vec<Timed>) {
+        events.append(&mut self.events);
+        if !self.told_exit {
+            self.told_exit = true;
+            events.push(Timed {
+                ns: self.now,
+                event: GuestEvent::Exited { status },
+            });
         }
     }
 
@@ -215,7 +229,8 @@ impl Guest {
         let tell = port.rings[network::RECEIVE].wants_interrupt(memory);
         let taken = taken.map_err(|reason| self.protocol(reason))?;
         if taken && tell {
-            self.call(device, network::RECEIVE)?;
+            let told = self.call(device, network::RECEIVE);
+            Guest::or_exited(told)?;
         }
         Ok(taken)
     }
@@ -262,10 +277,10 @@ impl Guest {
             return Err(self.missing("interrupt vector", u64::from(vector)));
         }
         if self.exited.is_some() {
-            Ok(())
-        } else {
-            self.deliver(device)
+            return Ok(());
         }
+        let told = self.deliver(device);
+        Guest::or_exited(told)
     }
 
     /// The vector that a device's memory write is, if it is one; then [`Guest::interrupt`] is how to deliver it.
@@ -321,6 +336,15 @@ impl Guest {
         }
         self.now = now;
         Ok(())
+    }
+
+    /// A guest that ends while something is delivered to it has ended, and that is no error of the delivery:
+    /// [`Guest::next`] says it.
+    fn or_exited(result: Result<(), Error>) -> Result<(), Error> {
+        match result {
+            Err(Error::Exited { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     fn device(&mut self, device: usize) -> Result<&mut Device, Error> {
