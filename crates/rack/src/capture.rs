@@ -18,8 +18,8 @@ use serde_json::json;
 use crate::calendar::ComponentId;
 use crate::error::Error;
 use crate::model::WIDE_PORTS;
-use crate::record::{Packet, Point};
-use crate::run::Outcome;
+use crate::record::{Packet, Point, Recorder};
+use crate::run::{Outcome, SwitchReport};
 use crate::time::Picoseconds;
 
 fn failed(path: &Path, reason: impl std::fmt::Display) -> Error {
@@ -39,6 +39,16 @@ const NANOSECONDS: u8 = 9;
 ///
 /// TLPs have link type USER0 (147); the project's dissector takes them apart.
 pub fn write_pcapng(outcome: &Outcome, path: &Path) -> Result<(), Error> {
+    write_pcapng_of(&outcome.names, &outcome.switches, &outcome.record, path)
+}
+
+/// As [`write_pcapng`], of a run with these hosts and switches.
+pub fn write_pcapng_of(
+    hosts: &[String],
+    switches: &[SwitchReport],
+    record: &Recorder,
+    path: &Path,
+) -> Result<(), Error> {
     let file = File::create(path).map_err(|error| failed(path, error))?;
     let mut writer =
         PcapNgWriter::new(BufWriter::new(file)).map_err(|error| failed(path, error))?;
@@ -53,20 +63,20 @@ pub fn write_pcapng(outcome: &Outcome, path: &Path) -> Result<(), Error> {
         };
         writer.write_pcapng_block(block)
     };
-    for name in &outcome.names {
+    for name in hosts {
         interface(format!("{name} cable"), DataLink::ETHERNET)
             .and_then(|_| interface(format!("{name} pcie"), DataLink::USER0))
             .map_err(|error| failed(path, error))?;
     }
-    for switch in &outcome.switches {
+    for switch in switches {
         for port in 0..PORTS {
             interface(format!("{}:{port} cable", switch.name), DataLink::ETHERNET)
                 .map_err(|error| failed(path, error))?;
         }
     }
     // One order by time over all interfaces, as readers expect it.
-    let hosts = outcome.names.len() as u32;
-    let frames = outcome.record.frames.iter().map(|seen| {
+    let hosts = hosts.len() as u32;
+    let frames = record.frames.iter().map(|seen| {
         let bytes = &seen.frame.bytes;
         let end = bytes.len().saturating_sub(FCS_BYTES);
         let interface = match switch_of(seen.from, hosts) {
@@ -75,7 +85,7 @@ pub fn write_pcapng(outcome: &Outcome, path: &Path) -> Result<(), Error> {
         };
         (seen.frame.first, interface, &bytes[..end])
     });
-    let tlps = outcome.record.tlps.iter().map(|seen| {
+    let tlps = record.tlps.iter().map(|seen| {
         (
             seen.beats.0,
             host_of(seen.nic) * 2 + 1,

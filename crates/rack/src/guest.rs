@@ -202,6 +202,8 @@ pub struct GuestNode {
     free: u64,
     lookahead: u64,
     runs_now: (u64, u32),
+    /// The time for which a wake-up is in the calendar because the guest wants to run.
+    asked: Option<u64>,
     exit: Option<i32>,
     /// What it did.
     pub report: GuestReport,
@@ -249,6 +251,7 @@ impl GuestNode {
             // What the guest does has to reach the NIC, and come back.
             lookahead: (timing.down + timing.up).0 / 1_000,
             runs_now: (0, 0),
+            asked: None,
             exit: None,
             report: GuestReport::default(),
         }
@@ -371,11 +374,18 @@ impl GuestNode {
         record: &mut Recorder,
     ) -> Result<(), Error> {
         self.run_once(now, horizon, out, record)
-            .map_err(|reason| self.fail(now, reason))?;
-        if self.wants_to_run(now) {
-            out.send(now, self.id, Message::Wake);
+            .map_err(|reason| self.fail(now, reason))
+    }
+
+    /// Sees to it that the guest is woken when it wants to run; to be called when everything else is done.
+    pub fn settle(&mut self, now: Picoseconds, out: &mut Outbox) {
+        let Next::At(time) = self.port.next() else {
+            return;
+        };
+        if !self.is_done() && self.asked != Some(time) {
+            self.asked = Some(time);
+            out.send(Picoseconds::from_ns(time).max(now), self.id, Message::Wake);
         }
-        Ok(())
     }
 
     fn run_once(
@@ -386,6 +396,7 @@ impl GuestNode {
         record: &mut Recorder,
     ) -> Result<(), String> {
         let at = guest_time(now);
+        self.asked = None;
         if let Next::Exited(status) = self.port.next() {
             self.exit = Some(status);
             return Ok(());
@@ -412,12 +423,7 @@ impl GuestNode {
         for event in events {
             self.accept(now, at, event, out, record)?;
         }
-        if let Next::At(time) = next {
-            let time = Picoseconds::from_ns(time).max(now);
-            if guest_time(time) > at {
-                out.send(time, self.id, Message::Wake);
-            }
-        }
+        debug_assert_eq!(next, self.port.next());
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::init;
 use crate::model::Hardware;
 use crate::nic::Effort;
 use crate::platform::Platform;
-use crate::rack::Rack;
+use crate::rack::{Profile, Rack};
 use crate::record::{BusAccesses, Recorder};
 use crate::run::{Options, SwitchReport, furnish_guests, lay_all_cables, switch_reports};
 use crate::tables;
@@ -75,6 +75,8 @@ pub struct UmlOutcome {
     pub guest_seconds: f64,
     /// Seconds until all guests were started.
     pub start_seconds: f64,
+    /// Where the rest of the time went, estimated.
+    pub profile: Profile,
 }
 
 impl UmlOutcome {
@@ -170,6 +172,10 @@ pub fn run_uml(
     options: &Options,
     hardware: &dyn Hardware,
 ) -> Result<UmlOutcome, Error> {
+    // Guests and rack take turns all the time; on one processor a turn is several times shorter.
+    let _one = uml::OneCpu::here().map_err(|error| {
+        Error::Config(format!("cannot keep the guests on one processor: {error}"))
+    })?;
     let scratch = Scratch::new(options.directory.as_deref())?;
     let mut linux = Linux {
         directory: scratch.path.clone(),
@@ -323,5 +329,6 @@ pub fn run_with(
         record: std::mem::take(&mut rack.record),
         wall_seconds,
         start_seconds,
+        profile: rack.profile,
     })
 }

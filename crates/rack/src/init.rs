@@ -80,18 +80,18 @@ pub fn init(topology: &Topology, host: usize, cpu: &Cpu) -> String {
     let mut text = format!(
         r#"#!/bin/sh
 # Made by the rack for guest {name}.
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LANG=C.UTF-8
 mount -t tmpfs -o mode=755 run /run
 mkdir -p {DIRECTORY} /run/lock
 # Before the guest's own /proc is there: the working directory of the guest's process on the host.
 mount -t hostfs -o /proc/self/cwd host {DIRECTORY}
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
+mountpoint -q /dev || mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
-for directory in /tmp /var/tmp /var/log /root; do mount -t tmpfs -o mode=1777 tmp $directory; done
+for directory in /tmp /var/tmp /var/log; do mount -t tmpfs -o mode=1777 tmp $directory; done
 ln -sf /proc/self/fd /dev/fd
 mount --bind {DIRECTORY}/{HOSTS} /etc/hosts
 hostname {name} 2>/dev/null || echo {name} > /proc/sys/kernel/hostname

@@ -2,6 +2,7 @@
 //! The rack itself: components, cables, and the loop that runs the calendar.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::cpu::Cpu;
@@ -33,6 +34,28 @@ enum Component {
     Cable(Box<FaultyCable>),
 }
 
+/// Events between two whose wall-clock time is taken.
+const SAMPLING: u64 = 16;
+
+/// Where the wall-clock time of a run goes, estimated from one event in [`SAMPLING`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Profile {
+    events: u64,
+    /// NICs in RTL.
+    pub nics: Duration,
+    /// Switches, in RTL or not.
+    pub switches: Duration,
+    /// Cables, cards without RTL, and hosts; guests are hosts, and know their own time better.
+    pub others: Duration,
+}
+
+impl Profile {
+    fn begin(&mut self) -> Option<Instant> {
+        self.events += 1;
+        self.events.is_multiple_of(SAMPLING).then(Instant::now)
+    }
+}
+
 /// Hosts, NICs and switches on one calendar. Component 2k is host k, component 2k+1 its NIC; the switches follow, and
 /// then the cables with faults, one for each direction.
 pub struct Rack {
@@ -43,6 +66,8 @@ pub struct Rack {
     now: Picoseconds,
     last_message: Picoseconds,
     skip_idle: bool,
+    /// Where the time goes.
+    pub profile: Profile,
     /// What was seen.
     pub record: Recorder,
 }
@@ -92,6 +117,7 @@ impl Rack {
             now: Picoseconds::ZERO,
             last_message: Picoseconds::ZERO,
             skip_idle,
+            profile: Profile::default(),
             record: Recorder::default(),
         }
     }
@@ -426,11 +452,14 @@ impl Rack {
             self.last_message = self.now;
         }
         let out = &mut self.outbox;
+        let mut sample = self.profile.begin();
+        let mut spent = &mut self.profile.others;
         match &mut self.components[event.to.0 as usize] {
             Component::Host(host) => {
                 host.receive(self.now, event.message, out, &mut self.record)?
             }
             Component::Guest(guest) => {
+                sample = None;
                 guest.receive(self.now, event.message, out, &mut self.record)?;
                 // What it has just sent itself counts for how far it may run.
                 self.calendar.post(self.now, event.to, out);
@@ -438,22 +467,32 @@ impl Rack {
                     let horizon = self.calendar.horizon(event.to, guest.least_delay());
                     guest.run(self.now, horizon, out, &mut self.record)?;
                 }
+                guest.settle(self.now, out);
             }
-            Component::Nic(nic) => match event.message {
-                Message::Edge => nic.edge(self.now, out, &mut self.record)?,
-                message => nic.receive(self.now, message, out),
-            },
-            Component::Switch(switch) => match event.message {
-                Message::Edge => switch.edge(self.now, out, &mut self.record)?,
-                Message::Tick => switch.tick(self.now, out),
-                message => switch.receive(self.now, message, out),
-            },
+            Component::Nic(nic) => {
+                spent = &mut self.profile.nics;
+                match event.message {
+                    Message::Edge => nic.edge(self.now, out, &mut self.record)?,
+                    message => nic.receive(self.now, message, out),
+                }
+            }
+            Component::Switch(switch) => {
+                spent = &mut self.profile.switches;
+                match event.message {
+                    Message::Edge => switch.edge(self.now, out, &mut self.record)?,
+                    Message::Tick => switch.tick(self.now, out),
+                    message => switch.receive(self.now, message, out),
+                }
+            }
             Component::Wire(card) => card.receive(self.now, event.message, out, &mut self.record),
             Component::Cable(cable) => {
                 cable.receive(self.now, event.message, out, &mut self.record);
             }
         }
         self.calendar.post(self.now, event.to, out);
+        if let Some(began) = sample {
+            *spent += began.elapsed() * SAMPLING as u32;
+        }
         Ok(())
     }
 }

@@ -55,6 +55,10 @@ where
         self(speed)
     }
 
+    fn ring_nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, Error> {
+        Ok(Box::new(ipnuma_rtl::Nic::ring(speed)?))
+    }
+
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
         Ok(Box::new(ipnuma_rtl::Switch::new(speed, tables::SIZE)?))
     }
@@ -669,7 +673,8 @@ pub fn run(
     } = topology.program.as_ref()
     else {
         return Err(Error::Config(
-            "program.kind: this is no ping-pong; run it with ipnuma stream".to_owned(),
+            "program.kind: this is no ping-pong; run it with ipnuma stream, or ipnuma rack if its hosts are guests"
+                .to_owned(),
         ));
     };
     let number = |name: &str| topology.host_index(name).expect("the topology was checked");
@@ -764,7 +769,8 @@ pub fn run_stream(
     } = topology.program.as_ref()
     else {
         return Err(Error::Config(
-            "program.kind: this is no stream; run it with ipnuma pingpong".to_owned(),
+            "program.kind: this is no stream; run it with ipnuma pingpong, or ipnuma rack if its hosts are guests"
+                .to_owned(),
         ));
     };
     let number = |name: &str| topology.host_index(name).expect("the topology was checked");

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ipnuma rack`: runs a topology of guests, whole Linux machines, and says what came out and where the time went.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rack::capture::write_pcapng_of;
+use rack::cpu::Cost;
+use rack::guests::{GuestOutcome, UmlOutcome, run_uml};
+use rack::run::{Options, rtl};
+use rack::{Error, Topology};
+use serde::Serialize;
+
+use crate::{network, text};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// File with hosts of kind "uml", such as experiments/uml-curl.toml
+    topology: PathBuf,
+    /// Draws clock phases, faults and random numbers of guests, instead of the file's seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Directory for what the guests write, one for each; else a temporary one that is removed
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Write frames and TLPs of every link, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Frames and TLPs at most in the file
+    #[arg(long, default_value_t = 200_000)]
+    keep: usize,
+    /// Simulate idle clock cycles too: the same result, slower
+    #[arg(long)]
+    no_skip: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Guest<'a> {
+    name: &'a str,
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+    frames_sent: u64,
+    frames_received: u64,
+    frames_dropped: u64,
+    cpu_write: u64,
+    cpu_read: u64,
+    dma_write: u64,
+    dma_read: u64,
+    interrupts: u64,
+    polls: u64,
+    costs: &'a [Cost],
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    topology: String,
+    seed: u64,
+    guests: Vec<Guest<'a>>,
+    simulated_ns: f64,
+    frames: u64,
+    tlps: u64,
+    clock_edges: u64,
+    run_hash: String,
+}
+
+fn guest(outcome: &GuestOutcome) -> Guest<'_> {
+    let (report, accesses) = (&outcome.report, &outcome.accesses);
+    Guest {
+        name: &outcome.name,
+        status: outcome.status,
+        stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
+        frames_sent: report.frames_sent,
+        frames_received: report.frames_received,
+        frames_dropped: report.frames_dropped,
+        cpu_write: accesses.cpu_write,
+        cpu_read: accesses.cpu_read,
+        dma_write: accesses.dma_write,
+        dma_read: accesses.dma_read,
+        interrupts: report.interrupts,
+        polls: report.polls,
+        costs: &outcome.costs,
+    }
+}
+
+/// A text, each line behind a margin.
+fn margin(out: &mut String, bytes: &[u8]) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let _ = writeln!(out, "    {line}");
+    }
+}
+
+/// What the guests' code cost, once for all that have the same.
+fn costs(out: &mut String, guests: &[GuestOutcome]) {
+    let mut told: Vec<&[Cost; 5]> = Vec::new();
+    for guest in guests {
+        if told.contains(&&guest.costs) {
+            continue;
+        }
+        told.push(&guest.costs);
+        let same = guests.iter().filter(|other| other.costs == guest.costs);
+        let names: Vec<_> = same.map(|other| other.name.as_str()).collect();
+        let _ = writeln!(out, "\ncode of {} costs (constants):", names.join(", "));
+        for cost in &guest.costs {
+            let _ = writeln!(out, "  {:<20}{:>8} ns  {}", cost.name, cost.ns, cost.source);
+        }
+    }
+}
+
+fn report(outcome: &UmlOutcome) -> String {
+    let mut out = String::new();
+    for guest in &outcome.guests {
+        let ended = match guest.status {
+            Some(status) => format!("ended with status {status}"),
+            None => "still running at the end".to_owned(),
+        };
+        let _ = writeln!(out, "{}: {ended}", guest.name);
+        margin(&mut out, &guest.stdout);
+        margin(&mut out, &guest.stderr);
+        let (report, bus) = (&guest.report, &guest.accesses);
+        if guest.wire.is_some() {
+            let _ = writeln!(
+                out,
+                "  frames: {} sent, {} received, {} without a buffer",
+                report.frames_sent, report.frames_received, report.frames_dropped
+            );
+        } else {
+            let _ = writeln!(
+                out,
+                "  bus: {} CPU writes, {} CPU reads, {} DMA writes, {} DMA reads; {} interrupts, {} polls",
+                bus.cpu_write,
+                bus.cpu_read,
+                bus.dma_write,
+                bus.dma_read,
+                report.interrupts,
+                report.polls
+            );
+        }
+    }
+    costs(&mut out, &outcome.guests);
+    if outcome.faults.frames > 0 {
+        let _ = writeln!(out, "\n{}", network::describe(&outcome.faults));
+    }
+    let (frames, tlps) = outcome.record.counted;
+    let wall = outcome.wall_seconds;
+    let _ = writeln!(
+        out,
+        "\n{:.6} s simulated, {frames} frames on links, {tlps} TLPs, {} clock edges; run hash {}",
+        outcome.simulated.as_ns() / 1e9,
+        outcome.effort.edges,
+        outcome.digest()
+    );
+    let _ = writeln!(
+        out,
+        "wall clock: {wall:.2} s and {:.2} s to start; {:.0} frames a second",
+        outcome.start_seconds,
+        frames as f64 / wall.max(1e-9)
+    );
+    let profile = &outcome.profile;
+    for (what, seconds) in [
+        ("guests", outcome.guest_seconds),
+        ("NICs in RTL", profile.nics.as_secs_f64()),
+        ("switches", profile.switches.as_secs_f64()),
+        ("cables, cards", profile.others.as_secs_f64()),
+    ] {
+        let _ = writeln!(
+            out,
+            "  {what:<16}{seconds:>9.2} s {:>5.1} %",
+            100.0 * seconds / wall.max(1e-9)
+        );
+    }
+    out
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let mut topology = Topology::load(&arguments.topology)?;
+    if let Some(seed) = arguments.seed {
+        topology.seed = seed;
+    }
+    let options = Options {
+        skip_idle: !arguments.no_skip,
+        keep: if arguments.pcap.is_some() {
+            arguments.keep
+        } else {
+            0
+        },
+        directory: arguments.directory.clone(),
+        ..Options::default()
+    };
+    let outcome = run_uml(&topology, &options, &rtl)?;
+    if let Some(path) = &arguments.pcap {
+        write_pcapng_of(&outcome.names(), &outcome.switches, &outcome.record, path)?;
+    }
+    let out = if arguments.json {
+        let report = Report {
+            topology: arguments.topology.display().to_string(),
+            seed: topology.seed,
+            guests: outcome.guests.iter().map(guest).collect(),
+            simulated_ns: outcome.simulated.as_ns(),
+            frames: outcome.record.counted.0,
+            tlps: outcome.record.counted.1,
+            clock_edges: outcome.effort.edges,
+            run_hash: outcome.digest(),
+        };
+        let text = serde_json::to_string_pretty(&report).expect("it is plain data");
+        format!("{text}\n")
+    } else {
+        report(&outcome)
+    };
+    text::print(&out)?;
+    let _ = std::io::stdout().flush();
+    // The run is as good as the worst of its commands.
+    let worst = outcome.guests.iter().filter_map(|guest| guest.status);
+    Ok(match worst.max().unwrap_or(0) {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whole Linux machines in the rack. Needs the kernel of `tools/uml-kernel`; without it these tests say so and end.
+
+use std::path::Path;
+
+use rack::Topology;
+use rack::guests::{UmlOutcome, run_uml};
+use rack::run::{Options, rtl};
+
+/// Whether there is a kernel to run; says so if not.
+fn kernel() -> bool {
+    match uml::kernel() {
+        Ok(_) => true,
+        Err(error) => {
+            // CI sets this, so that a missing kernel is no success there.
+            assert!(
+                std::env::var_os("IPNUMA_UML_REQUIRED").is_none(),
+                "{error}"
+            );
+            println!("left out: {error}");
+            false
+        }
+    }
+}
+
+/// Two guests at the ends of what `between` describes.
+fn topology(nic: &str, rate: &str, between: &str, commands: [&str; 2], faults: &str) -> Topology {
+    let switched = !between.is_empty();
+    let (ips, cables) = if switched {
+        let ips = ["10.0.0.1", "10.0.1.1"];
+        (ips, vec![("a", "sw:0"), ("b", "sw:1")])
+    } else {
+        (["10.0.0.1", "10.0.0.2"], vec![("a", "b")])
+    };
+    let mut text = "platform = \"keio-2016\"\nseed = 1\n".to_owned();
+    for ((name, ip), command) in ["a", "b"].into_iter().zip(ips).zip(commands) {
+        text += &format!(
+            "[[host]]\nname = \"{name}\"\nkind = \"uml\"\n\
+             nic = {{ kind = \"{nic}\", rate = \"{rate}\", ip = \"{ip}\" }}\n"
+        );
+        if !command.is_empty() {
+            text += &format!("command = '''\n{command}\n'''\n");
+        }
+    }
+    if switched {
+        text += &format!(
+            "[[switch]]\nname = \"sw\"\nrate = \"{rate}\"\n{between}\n\
+             port = [{{ number = 0, address = \"10.0.0.254/24\" }}, {{ number = 1, address = \"10.0.1.254/24\" }}]\n"
+        );
+    }
+    for (one, two) in cables {
+        text += &format!("[[cable]]\nbetween = [\"{one}\", \"{two}\"]\nmetres = 1\n{faults}\n");
+    }
+    text += "[program]\nkind = \"uml\"\nuntil = [\"a\"]\n";
+    Topology::parse(&text, Path::new("test.toml")).expect("the topology is sound")
+}
+
+fn go(topology: &Topology) -> UmlOutcome {
+    let outcome = run_uml(topology, &Options::default(), &rtl).expect("the run ends");
+    for guest in &outcome.guests {
+        println!(
+            "{}: status {:?}, {:?}\n{}{}{}",
+            guest.name,
+            guest.status,
+            guest.report,
+            String::from_utf8_lossy(&guest.stdout),
+            String::from_utf8_lossy(&guest.stderr),
+            guest.console
+        );
+    }
+    println!(
+        "{} frames, {} edges, {} simulated, {:.2} s wall, {:.2} s of them guests, {:.2} s to start, hash {}",
+        outcome.record.counted.0,
+        outcome.effort.edges,
+        outcome.simulated,
+        outcome.wall_seconds,
+        outcome.guest_seconds,
+        outcome.start_seconds,
+        outcome.digest()
+    );
+    outcome
+}
+
+const PING: &str = "ping -c 3 -i 0.1 b";
+
+#[test]
+fn ping_over_a_cable() {
+    if !kernel() {
+        return;
+    }
+    let outcome = go(&topology("virtio", "1g", "", [PING, ""], ""));
+    assert_eq!(outcome.guests[0].status, Some(0));
+    assert!(outcome.guests[0].stdout.ends_with(b"ms\n"), "ping sums up");
+}
+
+/// A file of so many bytes that repeats itself nowhere, and a server for it; then the client that fetches and compares it.
+fn http(bytes: usize) -> [String; 2] {
+    let make = |file: &str| format!("seq 1 100000000 | head -c {bytes} > {file}");
+    let server = format!(
+        "mkdir /tmp/www\n{}\nexec /usr/bin/python3 -m http.server --directory /tmp/www 8000",
+        make("/tmp/www/data")
+    );
+    let client = format!(
+        "sleep 2\ncurl -sS -o /tmp/got http://b:8000/data || exit\n{}\ncmp /tmp/got /tmp/expected && wc -c < /tmp/got",
+        make("/tmp/expected")
+    );
+    [client, server]
+}
+
+/// A file goes through the switch in RTL, and is what it was.
+fn fetch(nic: &str, rate: &str, bytes: usize, faults: &str) -> UmlOutcome {
+    let [client, server] = http(bytes);
+    let commands = [client.as_str(), server.as_str()];
+    let topology = topology(nic, rate, RTL_SWITCH, commands, faults);
+    let outcome = go(&topology);
+    assert_eq!(outcome.guests[0].status, Some(0));
+    let counted = String::from_utf8_lossy(&outcome.guests[0].stdout);
+    assert_eq!(counted.trim(), bytes.to_string());
+    // Each frame of the data was on two cables.
+    assert!(outcome.record.counted.0 as usize > 2 * bytes / 1_460);
+    outcome
+}
+
+/// The switch learns its neighbours by ARP, as its own guests do not.
+const RTL_SWITCH: &str = "neighbours = \"learn\"";
+const LOSS: &str = "faults = { loss = 0.01 }";
+
+#[test]
+fn http_through_the_switch_in_rtl_twice_the_same() {
+    if !kernel() {
+        return;
+    }
+    let one = fetch("virtio", "10g", 300_000, "");
+    let two = fetch("virtio", "10g", 300_000, "");
+    assert_eq!(one.digest(), two.digest());
+    assert_eq!(one.simulated, two.simulated);
+}
+
+#[test]
+fn http_with_loss() {
+    if !kernel() {
+        return;
+    }
+    let outcome = fetch("virtio", "10g", 300_000, LOSS);
+    assert!(outcome.faults.lost > 0, "{:?}", outcome.faults);
+}
+
+#[test]
+fn http_through_ring_nics_in_rtl() {
+    if !kernel() {
+        return;
+    }
+    let outcome = fetch("ring", "10g", 100_000, "");
+    assert!(outcome.guests[1].accesses.dma_read > 100);
+}
+
+#[test]
+#[ignore = "minutes; the issue's figure: 10 MB, and with 1 % loss"]
+fn http_of_ten_megabytes() {
+    assert!(kernel(), "build the kernel with tools/uml-kernel");
+    for nic in ["virtio", "ring"] {
+        for faults in ["", LOSS] {
+            fetch(nic, "10g", 10_000_000, faults);
+        }
+    }
+}
