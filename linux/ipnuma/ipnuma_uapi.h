@@ -3,7 +3,7 @@
  * What programs say to /dev/ipnuma0. Numbers are in host order, addresses IPv4 as numbers (10.0.0.1 is 0x0A000001), MAC
  * addresses numbers whose bits 47:40 are the first byte on the wire. Fields named reserved must be zero.
  *
- * /dev/ipnuma0   INFO, NOW; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors; read, poll: struct
+ * /dev/ipnuma0   INFO, NOW, CHARGE; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors; read, poll: struct
  *                ipnuma_event, what happened since it was opened; MARK.
  * region         mmap: the memory; read, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
  * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH.
@@ -145,6 +145,10 @@ struct ipnuma_status {
 #define IPNUMA_REGION _IOWR(IPNUMA_MAGIC, 5, struct ipnuma_region)
 #define IPNUMA_WINDOW _IOWR(IPNUMA_MAGIC, 6, struct ipnuma_window)
 #define IPNUMA_MARK _IOW(IPNUMA_MAGIC, 7, struct ipnuma_mark)
+
+/* Nanoseconds that the caller's processor is busy, at most IPNUMA_MOST_CHARGE: what its own code would take. */
+#define IPNUMA_MOST_CHARGE 1000000000
+#define IPNUMA_CHARGE _IOW(IPNUMA_MAGIC, 8, __u32)
 
 #define IPNUMA_EXPORT _IOWR(IPNUMA_MAGIC, 16, struct ipnuma_export)
 #define IPNUMA_REVOKE _IOW(IPNUMA_MAGIC, 17, __u32)

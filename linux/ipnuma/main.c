@@ -520,6 +520,19 @@ static long get_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 	return copy_to_user(arg, &answer, sizeof(answer)) ? -EFAULT : 0;
 }
 
+static long charge(u32 __user *arg)
+{
+	u32 ns;
+
+	if (get_user(ns, arg))
+		return -EFAULT;
+	if (ns > IPNUMA_MOST_CHARGE)
+		return -EINVAL;
+	if (ns)
+		ndelay(ns);
+	return 0;
+}
+
 static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
 	struct client *client = file->private_data;
@@ -529,6 +542,8 @@ static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg
 	switch (command) {
 	case IPNUMA_INFO:
 		return get_info(nic, user);
+	case IPNUMA_CHARGE:
+		return charge(user);
 	case IPNUMA_NOW:
 		return put_user(nic_now(nic), (u64 __user *)user);
 	case IPNUMA_IDENTITY:

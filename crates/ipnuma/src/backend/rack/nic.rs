@@ -135,6 +135,14 @@ impl Nic {
         sys::now(&self.fd).map_err(failed("asking the NIC for the time"))
     }
 
+    /// Has this processor be busy for a while, a second at most: what the caller's own code would take.
+    ///
+    /// # Errors
+    /// If it is longer.
+    pub fn charge(&self, ns: u32) -> Result<()> {
+        sys::charge(&self.fd, ns).map_err(failed("charging time"))
+    }
+
     /// Says who it is. Needs CAP_NET_ADMIN.
     ///
     /// # Errors

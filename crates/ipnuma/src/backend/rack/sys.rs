@@ -191,6 +191,7 @@ pub const PEER_GET: Opcode = opcode::read_write::<Peer>(MAGIC, 4);
 pub const REGION: Opcode = opcode::read_write::<Region>(MAGIC, 5);
 pub const WINDOW: Opcode = opcode::read_write::<Window>(MAGIC, 6);
 pub const MARK: Opcode = opcode::write::<Mark>(MAGIC, 7);
+pub const CHARGE: Opcode = opcode::write::<u32>(MAGIC, 8);
 pub const EXPORT: Opcode = opcode::read_write::<Export>(MAGIC, 16);
 pub const REVOKE: Opcode = opcode::write::<u32>(MAGIC, 17);
 pub const ARM: Opcode = opcode::write::<u32>(MAGIC, 18);
@@ -238,6 +239,8 @@ calls! {
     update peer_get(PEER_GET, Peer);
     /// Asks for an event when all stores so far have arrived.
     set mark(MARK, Mark);
+    /// Has the processor be busy, nanoseconds.
+    set charge(CHARGE, u32);
     /// Shares a part of a region.
     update export(EXPORT, Export);
     /// Takes a key back.
