@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The machine as it is: memory from memfd, events from eventfd, addresses as the kernel has them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -114,6 +114,18 @@ impl Machine for Real {
         }))
     }
 
+    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr) -> bool {
+        let (IpAddr::V4(own_ip), IpAddr::V4(peer_ip)) = (own.ip(), peer.ip()) else {
+            return false;
+        };
+        let ends = [(own_ip, own.port()), (peer_ip, peer.port())];
+        let open = |file: &str, prefix: &str| {
+            std::fs::read_to_string(file).is_ok_and(|table| has_socket(&table, prefix, ends))
+        };
+        open("/proc/thread-self/net/tcp", "")
+            || open("/proc/thread-self/net/tcp6", "0000000000000000FFFF0000")
+    }
+
     fn is_local(&mut self, ip: IpAddr) -> bool {
         if ip.is_loopback() {
             return true;
@@ -136,10 +148,62 @@ impl Machine for Real {
     }
 }
 
+/// Whether the kernel's table of TCP sockets has one with these ends that a process has: others have no inode. Before each
+/// address stands `prefix`.
+fn has_socket(table: &str, prefix: &str, ends: [(Ipv4Addr, u16); 2]) -> bool {
+    // Numbers as they lie in memory, and as the machine reads them there.
+    let wanted = ends.map(|(ip, port)| {
+        format!("{prefix}{:08X}:{port:04X}", u32::from_ne_bytes(ip.octets()))
+    });
+    table.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let both = [words.next(), words.next()];
+        let inode = words.nth(6);
+        both == [Some(wanted[0].as_str()), Some(wanted[1].as_str())]
+            && inode.is_some_and(|inode| inode != "0")
+    })
+}
+
 /// Sixteen bytes that nobody can guess.
 pub fn random() -> Result<[u8; 16], String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| format!("the daemon got no random bytes from the system: {error}"))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_as_long_as_somebody_has_them() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        let mut machine = Real {
+            stream_lines: 64,
+            datagram_lines: 64,
+            far_lines: 64,
+            far_memory: None,
+        };
+        assert!(machine.is_open(own, at));
+        // Not accepted yet: no process has that end.
+        assert!(!machine.is_open(at, own));
+        let server = listener.accept().expect("it has connected");
+        assert!(machine.is_open(at, own));
+        drop(client);
+        assert!(!machine.is_open(own, at));
+        assert!(machine.is_open(at, own));
+        drop(server);
+        // Within IPv6, too.
+        let listener = std::net::TcpListener::bind("[::]:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        let _server = listener.accept().expect("it has connected");
+        assert!(machine.is_open(at, own) && machine.is_open(own, at));
+    }
 }

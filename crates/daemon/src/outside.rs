@@ -36,9 +36,8 @@ pub trait Outside: std::fmt::Debug + Send {
     fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64);
     /// From now on what the end on this machine writes goes to the copy that the token is for.
     fn carry(&mut self, channel: u64, token: Token, end: Half);
-    /// Nobody has the end on this machine any more, or somebody has it again; `ending`: nobody ever will. Then its last
-    /// words are carried, and no more.
-    fn desert(&mut self, channel: u64, deserted: bool, ending: bool);
+    /// Nobody has the end on this machine any more: its last words are carried, and no more.
+    fn desert(&mut self, channel: u64);
     /// Memory for `bytes` bytes of a channel, if not any will do.
     ///
     /// # Errors

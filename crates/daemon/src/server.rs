@@ -688,13 +688,9 @@ impl Server {
                             outside.carry(channel, token, Half { memory, half });
                         }
                     }
-                    Effect::Desert {
-                        channel,
-                        deserted,
-                        ending,
-                    } => {
+                    Effect::Desert { channel } => {
                         if let Some(outside) = &mut self.outside {
-                            outside.desert(channel, deserted, ending);
+                            outside.desert(channel);
                         }
                     }
                     Effect::Withdraw { grant } => {

@@ -54,8 +54,7 @@ pub mod flags {
     pub const ATTACHED: u32 = 8;
     /// The daemon has revoked the channel.
     pub const REVOKED: u32 = 16;
-    /// Of a peer on another machine, by its daemon: nobody has the end now, and all that was stored has arrived. It
-    /// goes again if another program takes the end.
+    /// Of a peer on another machine, by its daemon: nobody has the end any more, and all that was stored has arrived.
     pub const DESERTED: u32 = 32;
     /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
     pub const ABANDONED: u32 = 256;

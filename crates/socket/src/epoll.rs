@@ -61,6 +61,8 @@ pub struct Set {
     short: AtomicBool,
     /// There are kept events in the stash.
     stashed: AtomicBool,
+    /// Bells were registered: one that the daemon has, too, may outlive its member.
+    bells: AtomicBool,
     /// Inherited by a fork: the kernel's set is the parent's too.
     inherited: AtomicBool,
 }
@@ -92,6 +94,7 @@ impl Epoll {
             happened: AtomicU64::new(1),
             short: AtomicBool::new(false),
             stashed: AtomicBool::new(false),
+            bells: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
         }))
     }
@@ -198,10 +201,11 @@ impl Set {
     }
 
     /// Registers the bell of a member that has one.
-    fn watch_bell(epoll: RawFd, member: &mut members::Member, key: u64) {
+    fn watch_bell(&self, epoll: RawFd, member: &mut members::Member, key: u64) {
         let Some(bell) = member.pollable().and_then(|pollable| pollable.bell()) else {
             return;
         };
+        self.bells.store(true, Ordering::Relaxed);
         // One member of several that are the same connection is enough: it tells the others.
         let events = Events::IN.0 | EDGE;
         let added = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, bell, events, key | OF_BELL);
@@ -287,7 +291,7 @@ impl Set {
             let needed = member.needs();
             self.register(member, key, needed);
             if let Some(epoll) = self.descriptor() {
-                Self::watch_bell(epoll, member, key);
+                self.watch_bell(epoll, member, key);
             }
             inner.members.heat(place, clock::ticks());
             self.accelerated.fetch_add(1, Ordering::AcqRel) == 0
@@ -319,6 +323,13 @@ impl Set {
         };
         // If another process has the file, too, the kernel would go on reporting it, and we had no data to report.
         // After a fork the kernel's set is not ours alone: what is deleted in it would be gone for the parent.
+        if let Some(bell) = member.as_ref().and_then(|member| member.bell)
+            && !self.inherited.load(Ordering::Relaxed)
+            && let Some(epoll) = self.descriptor()
+        {
+            // The daemon has it as well, so that closing it would leave it in the set.
+            let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, bell, 0, 0);
+        }
         if let Some(member) = &member
             && !member.accelerated
             && member.fd == fd

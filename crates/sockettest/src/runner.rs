@@ -74,6 +74,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     };
     let cases: Vec<Case> = crate::cases::all().into_iter().filter(wanted).collect();
     let seed = arguments.seed.unwrap_or_else(rand::random);
+    if arguments.far.is_some() {
+        // Each connection to another machine takes two descriptors of its own, and cases have both ends.
+        daemon::raise_descriptor_limit();
+    }
     let directory = tempfile::tempdir()?;
     let socket = directory.path().join("daemon.sock");
     let library = arguments

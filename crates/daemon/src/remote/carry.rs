@@ -35,10 +35,8 @@ pub struct Carried {
     partial: usize,
     /// What the other machine was told last.
     told: Words,
-    /// Nobody has the end now.
+    /// Nobody has the end any more.
     deserted: bool,
-    /// Nobody ever will.
-    ending: bool,
     /// Its position is to be told although nothing else is.
     lazy: bool,
     /// Nothing is taken from it any more: all was said, the peer is lost, or a process has written what no end does.
@@ -46,7 +44,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// For an end; `deserted` says that nobody has it by now.
+    /// For an end.
     pub fn new(end: Carrier, window: WindowId, session: u8, key: u16) -> Self {
         Self {
             end,
@@ -57,7 +55,6 @@ impl Carried {
             partial: 0,
             told: Words::default(),
             deserted: false,
-            ending: false,
             lazy: false,
             still: false,
         }
@@ -68,9 +65,9 @@ impl Carried {
         self.end.arm(armed);
     }
 
-    /// Somebody has the end, or nobody; `ending`: and nobody will.
-    pub fn desert(&mut self, deserted: bool, ending: bool) {
-        (self.deserted, self.ending) = (deserted, ending);
+    /// Nobody has the end any more.
+    pub fn desert(&mut self) {
+        self.deserted = true;
     }
 
     /// Whether something waits to be told that nobody waits for.
@@ -103,7 +100,7 @@ impl Carried {
             return false;
         }
         let words = self.words();
-        words.written != self.sent || self.news(&words) || self.ending
+        words.written != self.sent || self.news(&words) || self.deserted
     }
 
     /// Whether there is something to tell. The position is told together with other things: nobody waits for it.
@@ -124,7 +121,7 @@ impl Carried {
                 if self.news(&words) {
                     turn.busy |= self.tell(nic, &words);
                 }
-                turn.ended = self.ending && !self.news(&words);
+                turn.ended = self.deserted && !self.news(&words);
                 self.still = turn.ended;
                 break;
             }

@@ -57,8 +57,8 @@ pub enum Input {
     Abandon(Ipv4Addr, u64, u64),
     /// What an end of a channel writes is to be carried to the token's memory.
     Carry(u64, Token, Half),
-    /// Nobody has the end now; nobody ever will.
-    Desert(u64, bool, bool),
+    /// Nobody has the end any more.
+    Desert(u64),
     /// All that an end had to say has arrived, or never will.
     Carried(u64),
     /// No process has the end of a channel.
@@ -174,7 +174,7 @@ impl Coordinator {
             Input::Announce(peer, announcement) => self.announce(peer, announcement),
             Input::Abandon(peer, channel, theirs) => self.abandon(peer, channel, theirs),
             Input::Carry(channel, token, half) => self.carry(channel, token, half),
-            Input::Desert(channel, deserted, ending) => self.desert(channel, deserted, ending),
+            Input::Desert(channel) => self.desert(channel),
             Input::Carried(channel) => self.put_down(channel),
             Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.

@@ -230,10 +230,10 @@ impl Engine {
         }
     }
 
-    /// Somebody has the end of a channel, or nobody; `ending`: and nobody will. Then [`Input::Carried`] follows.
-    pub fn desert(&mut self, number: u64, deserted: bool, ending: bool) {
+    /// Nobody has the end of a channel any more. [`Input::Carried`] follows.
+    pub fn desert(&mut self, number: u64) {
         if let Some(carried) = self.carried.get_mut(&number) {
-            carried.desert(deserted, ending);
+            carried.desert();
         }
     }
 

@@ -190,8 +190,8 @@ impl Outside for Remote {
         self.tell(Input::Carry(channel, token, end));
     }
 
-    fn desert(&mut self, channel: u64, deserted: bool, ending: bool) {
-        self.tell(Input::Desert(channel, deserted, ending));
+    fn desert(&mut self, channel: u64) {
+        self.tell(Input::Desert(channel));
     }
 
     fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Refusal> {

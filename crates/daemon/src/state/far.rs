@@ -18,7 +18,6 @@ use super::address::{canonical, destination};
 use super::limits::room;
 use super::outside::{Granted, Sleeping};
 use super::regions::{Place, refused};
-use super::streams::ADOPTION;
 use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
 
 /// What a channel to another machine has besides.
@@ -233,11 +232,7 @@ impl<H: Clone> State<H> {
             half,
         });
         if gone {
-            self.effects.push(Effect::Desert {
-                channel,
-                deserted: true,
-                ending: true,
-            });
+            self.effects.push(Effect::Desert { channel });
         }
         Answer::new(Reply::FarChannel { channel }, [memory, bell])
     }
@@ -442,6 +437,9 @@ impl<H: Clone> State<H> {
         };
         let counted = machine.counters(&channel.memory).unwrap_or_default();
         let closed = counted[half].flags & ipnuma::channel::flags::CLOSED != 0;
+        let ends = [channel.from, channel.to];
+        // A program may be about to replace the one that has gone, and a message may carry the descriptor.
+        let closed = closed || !machine.is_open(ends[half], ends[half ^ 1]);
         let side = &mut channel.sides[half];
         let holders = std::mem::take(&mut side.holders);
         side.lost = (!closed).then_some(now);
@@ -450,8 +448,15 @@ impl<H: Clone> State<H> {
                 process.channels.remove(&number);
             }
         }
-        self.tell_far(number);
-        self.end_if_over(number);
+        if closed {
+            self.desert(number);
+        }
+    }
+
+    /// Nobody will have the end here again.
+    fn desert(&mut self, channel: u64) {
+        self.effects.push(Effect::Desert { channel });
+        self.end_if_over(channel);
     }
 
     /// Forgets a channel of which neither end is anybody's.
@@ -466,54 +471,34 @@ impl<H: Clone> State<H> {
         }
     }
 
-    /// Holders of the end here have gone or come: what the other machine is told.
-    pub(super) fn tell_far(&mut self, number: u64) {
-        let Some(channel) = self.channels.get(&number) else {
-            return;
-        };
-        let Some(far) = &channel.far else {
-            return;
-        };
-        let side = &channel.sides[far.half];
-        let deserted = side.holders.is_empty();
-        self.effects.push(Effect::Desert {
-            channel: number,
-            deserted,
-            ending: deserted && side.lost.is_none(),
-        });
-    }
-
     /// A channel is forgotten: nothing more is carried, and the other machine may not write any more.
     pub(super) fn end_far(&mut self, number: u64, far: &Far<H>) {
-        self.effects.push(Effect::Desert {
-            channel: number,
-            deserted: true,
-            ending: true,
-        });
+        self.effects.push(Effect::Desert { channel: number });
         if let Some(grant) = far.grant {
             self.windows.remove(&grant);
             self.effects.push(Effect::Withdraw { grant });
         }
     }
 
-    /// Ends whose program was not replaced by another one in time.
-    pub(super) fn tidy_far(&mut self, now: Duration) {
-        let late = |side: &Side| {
-            let lost = side.lost.map(|lost| now.saturating_sub(lost));
-            side.holders.is_empty() && lost.is_some_and(|lost| lost >= ADOPTION)
-        };
-        let late: Vec<(u64, usize)> = self
-            .channels
-            .iter()
-            .filter_map(|(&number, channel)| Some((number, channel.far.as_ref()?.half)))
-            .filter(|(number, half)| late(&self.channels[number].sides[*half]))
-            .collect();
-        for (number, half) in late {
-            if let Some(channel) = self.channels.get_mut(&number) {
-                channel.sides[half].lost = None;
+    /// Ends that nobody has any more: no program has replaced the one that had them.
+    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M) {
+        let mut late = Vec::new();
+        for (&number, channel) in &mut self.channels {
+            let Some(half) = channel.far.as_ref().map(|far| far.half) else {
+                continue;
+            };
+            let ends = [channel.from, channel.to];
+            let side = &mut channel.sides[half];
+            if side.holders.is_empty()
+                && side.lost.is_some()
+                && !machine.is_open(ends[half], ends[half ^ 1])
+            {
+                side.lost = None;
+                late.push(number);
             }
-            self.tell_far(number);
-            self.end_if_over(number);
+        }
+        for number in late {
+            self.desert(number);
         }
     }
 

@@ -102,6 +102,8 @@ pub trait Machine {
     fn revoke_channel(&mut self, memory: &Self::Handle);
     /// What the two sides have counted, client or sender first.
     fn counters(&self, memory: &Self::Handle) -> Option<[Counted; 2]>;
+    /// Whether a process has the kernel's socket of a connection.
+    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr) -> bool;
     /// Whether this address is one of this machine.
     fn is_local(&mut self, ip: IpAddr) -> bool;
     /// Sixteen bytes that nobody can guess.
@@ -182,14 +184,10 @@ pub enum Effect<H> {
         /// The end.
         half: usize,
     },
-    /// Nobody has the end here, or somebody has it again; or nobody ever will.
+    /// Nobody has the end here any more.
     Desert {
         /// The channel.
         channel: u64,
-        /// Nobody has it.
-        deserted: bool,
-        /// Nobody ever will.
-        ending: bool,
     },
     /// A client's connection to another machine has not come about, or is the kernel's.
     AbandonElsewhere {
@@ -501,7 +499,7 @@ impl<H: Clone> State<H> {
 
     /// Drops what has waited for too long; to be called about once a second.
     pub fn tick<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
-        self.tidy_streams(now);
+        self.tidy_streams(machine, now);
         self.sum_up(machine);
     }
 

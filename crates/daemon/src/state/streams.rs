@@ -29,7 +29,7 @@ const ORPHANED: Duration = Duration::from_secs(10);
 
 /// How long an open connection waits for a process that adopts it, when it was nobody's by a program's replacement of
 /// itself, or by a process that sent its descriptor and ended.
-pub(super) const ADOPTION: Duration = Duration::from_secs(2);
+const ADOPTION: Duration = Duration::from_secs(2);
 
 /// An acceptor was told to wait.
 #[derive(Debug)]
@@ -237,7 +237,6 @@ impl<H: Clone> State<H> {
         let handles = self.channels.get(&number).map(|it| self.handles(it));
         self.process(id)?.channels.insert(number);
         if is_far {
-            self.tell_far(number);
             let reply = Reply::FarChannel { channel: number };
             return Ok(Answer::new(reply, handles.unwrap_or_default()));
         }
@@ -314,7 +313,6 @@ impl<H: Clone> State<H> {
         }
         side.lost = None;
         let handles = self.channels.get(&number).map(|it| self.handles(it));
-        self.tell_far(number);
         let half = u8::from(half == 1);
         Ok(Answer::new(
             Reply::Adopted {
@@ -389,8 +387,8 @@ impl<H: Clone> State<H> {
         self.retired.push(channel);
     }
 
-    pub(super) fn tidy_streams(&mut self, now: Duration) {
-        self.tidy_far(now);
+    pub(super) fn tidy_streams<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+        self.tidy_far(machine);
         let age = |since: Duration| now.saturating_sub(since);
         // Twice: an acceptor that asks in time gets its answer from `resolve`.
         self.waiting

@@ -16,6 +16,7 @@ use super::{Answer, Counted, Effect, Kind, Machine, ProcessId, Refusal, Settings
 struct Fake {
     made: u64,
     rung: Vec<u64>,
+    open: bool,
     revoked: Vec<u64>,
     fails: bool,
 }
@@ -73,6 +74,10 @@ impl Machine for Fake {
                 ..Counted::default()
             }; 2],
         )
+    }
+
+    fn is_open(&mut self, _: SocketAddr, _: SocketAddr) -> bool {
+        self.open
     }
 
     fn is_local(&mut self, ip: IpAddr) -> bool {

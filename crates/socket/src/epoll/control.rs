@@ -102,7 +102,7 @@ impl Epoll {
             }
             set.known.fetch_add(1, Ordering::AcqRel);
             if let Some(member) = inner.members.get_mut(place) {
-                Set::watch_bell(epoll, member, key);
+                set.watch_bell(epoll, member, key);
             }
             if let Some(description) = &description {
                 description.waiters.join(set, key);

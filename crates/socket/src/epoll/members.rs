@@ -159,7 +159,13 @@ impl Member {
         if !(self.fresh || input || output) {
             return (Events::NONE, edges);
         }
-        (pollable.ready() & wanted, edges)
+        let ready = pollable.ready() & wanted;
+        // What comes between the two looks belongs to this edge; only what comes between these is told twice.
+        let again = pollable.edges();
+        if ready.is_empty() || again == edges {
+            return (ready, edges);
+        }
+        (pollable.ready() & wanted, again)
     }
 }
 

@@ -159,7 +159,8 @@ impl Set {
                     Err(error) => return Some(Err(error)),
                 }
             };
-            if count == 0 || self.known.load(Ordering::Acquire) == 0 {
+            let none = self.known.load(Ordering::Acquire) == 0;
+            if count == 0 || none && !self.bells.load(Ordering::Relaxed) {
                 return Some(Ok(count));
             }
             // SAFETY: the kernel has written so many events.
@@ -403,7 +404,11 @@ impl Set {
             }
         }
         inner.members.heat(place, clock::ticks());
-        self.happened.fetch_add(1, Ordering::Relaxed);
+        // A bell rings for anything that arrives, and only what can be told is an event.
+        let silent = |member: &super::members::Member| member.peek().is_empty();
+        if !(bell && inner.members.get(place).is_some_and(silent)) {
+            self.happened.fetch_add(1, Ordering::Relaxed);
+        }
         None
     }
 

@@ -102,9 +102,12 @@ impl Pollable for Stream {
         let own = self.own();
         // As in the kernel, shutting the own direction wakes those who wait for edges, too.
         let shut = u64::from(own.flags.load(Ordering::Relaxed) & flags::FIN);
+        // The peer's end is one edge, however many signs of it there are; only a reset can follow.
+        let (peer, state) = (self.peer().flags.load(Ordering::Acquire), self.state());
         let ends = shut
-            + u64::from((self.peer().flags.load(Ordering::Acquire) & ENDS).count_ones())
-            + u64::from((self.state() & (state::GONE | state::READ_SHUT)).count_ones())
+            + u64::from(peer & ENDS != 0 || state & state::GONE != 0)
+            + u64::from(peer & flags::RESET != 0)
+            + u64::from(state & state::READ_SHUT != 0)
             + u64::from(!self.attached() && self.waits_in_vain());
         if own.words[word::STARVED].load(Ordering::Acquire) != 0
             && self.end.sender().writable()

@@ -4,6 +4,7 @@
 use crate::support::epoll::*;
 use crate::support::prelude::*;
 use crate::support::process::{mask, signal_set};
+use crate::support::seen;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -555,7 +556,7 @@ fn eventfd_wakes() -> Outcome {
 }
 
 fn many_members() -> Outcome {
-    limit_descriptors(1024)?;
+    limit_descriptors(seen::descriptors(1024))?;
     let (listener, address) = listener()?;
     let set = create()?;
     let mut pairs = Vec::new();

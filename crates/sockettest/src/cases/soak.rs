@@ -364,7 +364,7 @@ fn coming_and_going_edge() -> Outcome {
 }
 
 fn many_idle() -> Outcome {
-    limit_descriptors(1024)?;
+    limit_descriptors(seen::descriptors(1024))?;
     let (listener, address) = listener_at(&Address::v4(0), 64)?;
     let set = epoll::create()?;
     let mut pairs = Vec::new();

@@ -142,7 +142,7 @@ pub fn echo(left: Fd, right: Fd) -> Outcome {
             return Err(place(format!("could not send from {from} to {to}")));
         }
         // A nonblocking socket would not wait for what is under way.
-        arrived(to, 4)?;
+        readable(to)?;
         match recv_all(to, 4) {
             Ok(bytes) if bytes == b"echo" => {}
             other => {

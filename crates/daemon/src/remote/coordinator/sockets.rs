@@ -24,14 +24,15 @@ const ABSENCE: Duration = Duration::from_secs(5);
 pub struct End {
     carrier: Carrier,
     deserted: bool,
-    ending: bool,
 }
 
 impl End {
     /// With its window.
     pub fn carried(self, window: WindowId, session: u8, key: u16) -> Carried {
         let mut carried = Carried::new(self.carrier, window, session, key);
-        carried.desert(self.deserted, self.ending);
+        if self.deserted {
+            carried.desert();
+        }
         carried
     }
 }
@@ -127,19 +128,16 @@ impl Coordinator {
         let end = End {
             carrier: Carrier::new(Arc::new(mapped), half.half),
             deserted: false,
-            ending: false,
         };
         self.ends.insert(channel, end);
         self.open(channel, token);
     }
 
-    pub(super) fn desert(&mut self, channel: u64, deserted: bool, ending: bool) {
+    pub(super) fn desert(&mut self, channel: u64) {
         if let Some(end) = self.ends.get_mut(&channel) {
-            (end.deserted, end.ending) = (deserted, ending);
+            end.deserted = true;
             // Without a NIC nothing is carried any more.
-            let _ = self
-                .engine
-                .call(move |engine| engine.desert(channel, deserted, ending));
+            let _ = self.engine.call(move |engine| engine.desert(channel));
         }
     }
 
