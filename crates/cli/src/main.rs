@@ -5,6 +5,7 @@
 
 mod bench;
 mod daemon;
+mod guests;
 mod host;
 mod latency;
 mod live;
@@ -40,6 +41,8 @@ enum Command {
     Pingpong(pingpong::Arguments),
     /// Hosts store to one host as fast as they can: goodput, fairness, latency, what is sent again.
     Stream(stream::Arguments),
+    /// Runs a topology of whole Linux machines, their NICs and switches.
+    Rack(guests::Arguments),
     /// Runs the experiments and sets the results beside the dissertation's figures.
     Paper(paper::Arguments),
     /// Latency of two NICs back to back, in all clock phases.
@@ -56,6 +59,8 @@ enum Command {
     Sockets(sockets::Arguments),
     /// The memory of this machine that others may use.
     Regions(regions::Arguments),
+    /// Chapter 6: memcached in Linux hosts, over sockets or IP-NUMA, through switches or none.
+    Memcached(memcached::Arguments),
     /// Times memcached's commands one by one, over ordinary sockets.
     Mcb(mcb::Arguments),
     /// Speed of the simulation.
@@ -153,6 +158,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
         Command::Stream(arguments) => stream::run(&arguments).map_err(Failure::from),
+        Command::Rack(arguments) => guests::run(&arguments).map_err(Failure::from),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),
         Command::Rfc2544(arguments) => rfc2544::run(&arguments),
@@ -161,6 +167,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments).map_err(Failure::from),
         Command::Sockets(arguments) => sockets::run(&arguments).map_err(Failure::from),
         Command::Regions(arguments) => regions::run(&arguments).map_err(Failure::from),
+        Command::Memcached(arguments) => memcached::run(&arguments),
         Command::Mcb(arguments) => mcb::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),

@@ -436,6 +436,7 @@ fn sizes(topology: &Topology) -> (usize, u64) {
     match topology.program.as_ref() {
         ProgramSpec::Pingpong { bytes, loops, .. } => (*bytes, *loops),
         ProgramSpec::Stream { bytes, stores, .. } => (*bytes, *stores),
+        ProgramSpec::Uml { .. } => unreachable!("a topology of guests is no ping-pong"),
     }
 }
 
