@@ -375,3 +375,185 @@ impl Pci {
         Some(message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pci(msi_vectors: u8) -> Pci {
+        let bars = [1 << 20, 0, 0, 0, 4096, 0];
+        let clock = Some((4, 0x18));
+        Pci::new(&PciSpec {
+            vendor: 0x1f3d,
+            device: 1,
+            bars,
+            msi_vectors,
+            clock,
+            ..PciSpec::default()
+        })
+        .unwrap()
+    }
+
+    fn message(operation: u8, bar: u8, address: u64, size: u32, data: &[u8]) -> Chain {
+        let mut read = vec![operation, bar, 0, 0];
+        read.extend(size.to_le_bytes());
+        read.extend(address.to_le_bytes());
+        read.extend(data);
+        Chain::written(read)
+    }
+
+    fn read(pci: &mut Pci, at: u64, size: u32) -> u64 {
+        let Outcome::Answer(bytes) = pci.act(&message(CFG_READ, 0, at, size, &[]), 0).unwrap()
+        else {
+            panic!("no answer")
+        };
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+
+    fn write(pci: &mut Pci, at: u64, bytes: &[u8]) -> Outcome {
+        let size = u32::try_from(bytes.len()).unwrap();
+        // The kernel's message has room for eight bytes, whatever the size is.
+        let mut data = bytes.to_vec();
+        data.resize(8, 0x55);
+        pci.act(&message(CFG_WRITE, 0, at, size, &data), 0).unwrap()
+    }
+
+    /// Vector `vector` of the table: address, data, and whether it is masked.
+    fn program(pci: &mut Pci, vector: u64, data: u32, masked: bool) {
+        let mut entry = [0u8; 16];
+        entry[..4].copy_from_slice(&0xa0000u32.to_le_bytes());
+        entry[8..12].copy_from_slice(&data.to_le_bytes());
+        entry[12] = u8::from(masked);
+        assert_eq!(
+            pci.act(&message(MMIO_WRITE, 5, 16 * vector, 16, &entry), 0),
+            Ok(Outcome::Answer(vec![]))
+        );
+    }
+
+    #[test]
+    fn bars_tell_their_sizes_and_what_is_fixed_stays() {
+        let mut pci = pci(2);
+        for (bar, size) in [(0, 1 << 20), (1, 0), (2, 0), (3, 0), (4, 4096), (5, 4096)] {
+            let at = 0x10 + 4 * bar;
+            write(&mut pci, at, &[0xff; 4]);
+            let expected = if size == 0 {
+                0
+            } else {
+                u64::from(u32::MAX - (size - 1))
+            };
+            assert_eq!(read(&mut pci, at, 4), expected, "BAR {bar}");
+        }
+        write(&mut pci, 0, &[0xff; 4]);
+        assert_eq!(read(&mut pci, 0, 4), 0x0001_1f3d);
+        assert_eq!(write(&mut pci, 4, &[6, 0]), Outcome::BusMaster(true));
+        assert_eq!(
+            write(&mut pci, 4, &[6, 0]),
+            Outcome::Answer(vec![]),
+            "told once"
+        );
+        assert_eq!(write(&mut pci, 4, &[2, 0]), Outcome::BusMaster(false));
+        assert_eq!(read(&mut pci, 0x34, 1), 0x40);
+        assert_eq!(read(&mut pci, 0x40, 4), 0x0001_0011, "MSI-X, two vectors");
+    }
+
+    #[test]
+    fn a_vector_waits_until_it_is_on_and_unmasked() {
+        let mut pci = pci(3);
+        program(&mut pci, 1, 77, true);
+        assert!(pci.raise(1) && pci.raised.is_empty(), "MSI-X is off");
+        write(&mut pci, 0x42, &(MSIX_ENABLE | MSIX_MASK_ALL).to_le_bytes());
+        program(&mut pci, 1, 77, false);
+        assert!(pci.raised.is_empty(), "all are masked");
+        let pending = pci.act(&message(MMIO_READ, 5, PENDING as u64, 8, &[]), 0);
+        assert_eq!(pending, Ok(Outcome::Answer(vec![2, 0, 0, 0, 0, 0, 0, 0])));
+        assert_eq!(pci.vector(0xa0000, 77), None);
+        write(&mut pci, 0x42, &MSIX_ENABLE.to_le_bytes());
+        assert_eq!(pci.raised, [1], "the pending one comes now, once");
+        assert_eq!(pci.interrupt_message(1).unwrap()[16..], 77u32.to_le_bytes());
+        assert_eq!(
+            (
+                pci.vector(0xa0000, 77),
+                pci.vector(0xa0000, 78),
+                pci.vector(0xa0004, 77)
+            ),
+            (Some(1), None, None)
+        );
+        assert!(!pci.raise(3), "there are three");
+    }
+
+    #[test]
+    fn one_vector_is_msi_with_sixteen_bits() {
+        let mut pci = pci(1);
+        write(&mut pci, 0x44, &0xa0000u32.to_le_bytes());
+        write(&mut pci, 0x4c, &65u16.to_le_bytes());
+        assert!(pci.raise(0) && pci.raised.is_empty(), "MSI is off");
+        write(&mut pci, 0x42, &1u16.to_le_bytes());
+        assert!(pci.raise(0));
+        assert_eq!(pci.raised, [0]);
+        let message = pci.interrupt_message(0).unwrap();
+        assert_eq!((message[4], &message[16..]), (2, &65u16.to_le_bytes()[..]));
+        assert_eq!(pci.vector(0xa0000, 65), Some(0));
+    }
+
+    #[test]
+    fn the_clock_and_the_table_are_answered_here_and_nothing_else_is() {
+        let mut pci = pci(2);
+        let now = 0x0102_0304_0506_0708;
+        for (at, size, expected) in [
+            (0x18, 8, now),
+            (0x18, 4, now & 0xffff_ffff),
+            (0x1c, 4, now >> 32),
+        ] {
+            let answer = pci.act(&message(MMIO_READ, 4, at, size, &[]), now);
+            assert_eq!(
+                answer,
+                Ok(Outcome::Answer(
+                    expected.to_le_bytes()[..size as usize].to_vec()
+                ))
+            );
+        }
+        let beside = pci.act(&message(MMIO_READ, 4, 0x10, 8, &[]), now);
+        assert_eq!(
+            beside,
+            Ok(Outcome::Read {
+                bar: 4,
+                offset: 0x10,
+                length: 8
+            })
+        );
+        let long = pci.act(&message(MMIO_READ, 4, 0x18, 16, &[]), now);
+        assert_eq!(
+            long,
+            Ok(Outcome::Read {
+                bar: 4,
+                offset: 0x18,
+                length: 16
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_outside_is_told() {
+        let mut pci = pci(2);
+        for (operation, bar, address, size) in [
+            (MMIO_READ, 4, 4092, 8),
+            (MMIO_READ, 1, 0, 4),
+            (MMIO_READ, 6, 0, 4),
+            (MMIO_WRITE, 0, u64::MAX, 4),
+            (CFG_READ, 0, 4095, 2),
+            (CFG_READ, 0, 0, 3),
+            (CFG_WRITE, 0, 0x100, 64),
+            (9, 0, 0, 4),
+        ] {
+            let chain = message(operation, bar, address, size, &[0; 8]);
+            assert!(
+                pci.act(&chain, 0).is_err(),
+                "{operation} {bar} {address:#x} {size}"
+            );
+        }
+        assert!(pci.act(&Chain::written(vec![MMIO_READ; 15]), 0).is_err());
+    }
+}

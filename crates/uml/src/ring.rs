@@ -23,6 +23,15 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// A buffer with this in it, without room.
+    #[cfg(test)]
+    pub fn written(read: Vec<u8>) -> Chain {
+        Chain {
+            read,
+            ..Chain::default()
+        }
+    }
+
     /// Bytes of room for an answer.
     pub fn room(&self) -> usize {
         self.room.iter().map(|(_, length)| *length as usize).sum()
