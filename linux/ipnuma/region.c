@@ -286,7 +286,7 @@ long region_open(struct nic *nic, struct ipnuma_region __user *arg)
 	if (!wanted.bytes || wanted.reserved)
 		return -EINVAL;
 	if (wanted.bytes > (u64)PAGE_SIZE << (MAX_ORDER - 1))
-		return -E2BIG;
+		return -ENOMEM;
 	region = kzalloc(sizeof(*region), GFP_KERNEL);
 	if (!region)
 		return -ENOMEM;

@@ -114,7 +114,9 @@ impl World {
         match due {
             Due::Tick => {}
             Due::Frame(frame) => drop(self.machines[at].nic.frame_from_mac(&frame, &mut effects)),
-            Due::ToNic(tlp, bar) => drop(self.machines[at].nic.tlp_from_root(&tlp, bar, &mut effects)),
+            Due::ToNic(tlp, bar) => {
+                drop(self.machines[at].nic.tlp_from_root(&tlp, bar, &mut effects))
+            }
             Due::Wake => self.machines[at].guest.interrupt(now, 0, 1).unwrap(),
             Due::Tlp(tlp) => self.from_nic(now, at, &tlp),
         }
@@ -331,6 +333,7 @@ fn start(shared: &Path, own: usize) -> Guest {
         "#!/bin/sh
 own=$(readlink /proc/self/cwd)
 mount -t proc none /proc
+mount -t sysfs none /sys
 mount -t tmpfs none /run
 mkdir /run/own /run/tokens
 mount -t hostfs none /run/own -o \"$own\"
@@ -371,6 +374,8 @@ sleep 1000
 fn two_guests_store_into_each_others_memory() {
     let shared = tempfile::tempdir().unwrap();
     fs::create_dir(shared.path().join("tokens")).unwrap();
+    // The guests' processes and this thread on one processor: a turn is some microseconds then, not a hundred.
+    let one = uml::OneCpu::here().unwrap();
     let machines = [0, 1].map(|own| Machine {
         guest: start(shared.path(), own),
         nic: Nic::new(Config {
@@ -391,6 +396,7 @@ fn two_guests_store_into_each_others_memory() {
         stores: Vec::new(),
     };
     world.run();
+    drop(one);
     let read = |guest: &str, file: &str| {
         let path = shared.path().join(guest).join(file);
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()

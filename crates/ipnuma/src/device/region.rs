@@ -234,7 +234,12 @@ impl Region {
                 break Ok(found);
             }
             match self.sleep(&deadline) {
-                Ok(true) => {}
+                // Most often it is there: then it need not be armed again, which is an access to a device in the rack.
+                Ok(true) => {
+                    if let Some(found) = look() {
+                        break Ok(found);
+                    }
+                }
                 Ok(false) => {
                     break look().ok_or(Error::TimedOut {
                         what: "a signal to the region",
