@@ -88,9 +88,7 @@ impl Machine for Real {
 
     fn channel_bytes(&self, memory: &Handle) -> u64 {
         // One that can't be mapped here can't be used either: then nobody gets a window on it.
-        Channel::map(memory).map_or(0, |channel| {
-            ipnuma::channel::bytes(channel.lines()) as u64
-        })
+        Channel::map(memory).map_or(0, |channel| ipnuma::channel::bytes(channel.lines()) as u64)
     }
 
     fn ring(&mut self, event: &Handle) {
@@ -152,9 +150,8 @@ impl Machine for Real {
 /// address stands `prefix`.
 fn has_socket(table: &str, prefix: &str, ends: [(Ipv4Addr, u16); 2]) -> bool {
     // Numbers as they lie in memory, and as the machine reads them there.
-    let wanted = ends.map(|(ip, port)| {
-        format!("{prefix}{:08X}:{port:04X}", u32::from_ne_bytes(ip.octets()))
-    });
+    let wanted = ends
+        .map(|(ip, port)| format!("{prefix}{:08X}:{port:04X}", u32::from_ne_bytes(ip.octets())));
     table.lines().any(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let both = [words.next(), words.next()];

@@ -88,7 +88,9 @@ unsafe fn announced(
         let _ = rustix::fs::fcntl_setfl(twin, mode);
     }
     let stream = match reply {
-        Some(reply @ (Reply::Channel { .. } | Reply::FarChannel { .. }, _)) => attach(fd, reply, 0, intent, result == 0),
+        Some(reply @ (Reply::Channel { .. } | Reply::FarChannel { .. }, _)) => {
+            attach(fd, reply, 0, intent, result == 0)
+        }
         Some((Reply::Kernel, _)) => None,
         _ => {
             process::withdraw(intent);

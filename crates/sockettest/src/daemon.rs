@@ -24,9 +24,7 @@ impl Process {
         if let Some(loss) = far {
             command.args([loss.to_string(), seed.to_string()]);
         }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         crate::runner::Over::Kernel.prepare(&mut command);
         let mut process = Process(command.spawn()?);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -67,11 +65,7 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
     };
     options.remote.loopback = true;
     if loss > 0 {
-        let faults = daemon::remote::Faults {
-            loss,
-            ..Default::default()
-        };
-        options.remote.faults = Some((faults, seed));
+        options.remote.faults = Some((faults(loss), seed));
     }
     // An address that no other run has.
     for _ in 0..100 {
@@ -82,7 +76,33 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
             return server.run().map_err(Failure::new);
         }
     }
-    Err(Failure::new("no address of this machine was free for the daemon"))
+    Err(Failure::new(
+        "no address of this machine was free for the daemon",
+    ))
+}
+
+/// Is the daemon of a machine at a loopback address; all others there are other machines. The network loses so many
+/// frames in a thousand.
+pub fn machine(socket: &Path, address: std::net::Ipv4Addr, loss: (u32, u64)) -> Outcome {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    daemon::raise_descriptor_limit();
+    let mut options = daemon::Options {
+        socket: socket.to_path_buf(),
+        management: Some(std::net::SocketAddrV4::new(address, 3422)),
+        ..Default::default()
+    };
+    options.remote.sockets = vec!["127.0.0.0/8".parse().map_err(Failure::new)?];
+    options.remote.faults = (loss.0 > 0).then(|| (faults(loss.0), loss.1));
+    let mut server = daemon::Server::new(options).map_err(Failure::new)?;
+    server.run().map_err(Failure::new)
+}
+
+fn faults(loss: u32) -> daemon::remote::Faults {
+    daemon::remote::Faults {
+        loss,
+        ..Default::default()
+    }
 }
 
 /// Tries to talk to a daemon, and says what came of it.

@@ -27,6 +27,11 @@ pub fn play(role: &[String]) -> Outcome {
             let far = loss.parse().ok().zip(seed.parse().ok());
             crate::daemon::serve(std::path::Path::new(socket), far)
         }
+        ["machine", socket, address, loss, seed] => {
+            let address = address.parse().map_err(Failure::new)?;
+            let loss = (number(loss)? as u32, number(seed)?);
+            crate::daemon::machine(std::path::Path::new(socket), address, loss)
+        }
         ["property", seed] => crate::property::play(number(seed)?),
         _ => Err(Failure::new(format!("there is no role {words:?}"))),
     }

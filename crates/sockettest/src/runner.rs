@@ -61,16 +61,20 @@ impl Over<'_> {
 }
 
 /// Not as between machines: such a connection needs descriptors of its own, and without them it is the kernel's.
-const NEAR_ONLY: [&str; 2] = ["descriptors.none_left_accept", "descriptors.none_left_connect"];
+const NEAR_ONLY: [&str; 2] = [
+    "descriptors.none_left_accept",
+    "descriptors.none_left_connect",
+];
 
 /// Runs what the arguments select; true if everything was as expected.
 pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     let wanted = |case: &Case| {
         let near = arguments.far.is_some() && NEAR_ONLY.contains(&case.name);
-        !near && arguments
-            .filter
-            .as_ref()
-            .is_none_or(|filter| case.name.contains(filter.as_str()))
+        !near
+            && arguments
+                .filter
+                .as_ref()
+                .is_none_or(|filter| case.name.contains(filter.as_str()))
     };
     let cases: Vec<Case> = crate::cases::all().into_iter().filter(wanted).collect();
     let seed = arguments.seed.unwrap_or_else(rand::random);
@@ -89,12 +93,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         .as_ref()
         .map(|_| crate::daemon::Process::start(&socket, arguments.far, seed))
         .transpose()?;
-    let over_library = library
-        .as_ref()
-        .map(|library| match arguments.far {
-            Some(_) => Over::Far(library, &socket),
-            None => Over::Library(library, &socket),
-        });
+    let over_library = library.as_ref().map(|library| match arguments.far {
+        Some(_) => Over::Far(library, &socket),
+        None => Over::Library(library, &socket),
+    });
     let overs: Vec<Over> = match (over_library, arguments.compare) {
         (Some(over), true) => vec![Over::Kernel, over],
         (Some(over), false) => vec![over],
@@ -241,7 +243,9 @@ fn one(case: &Case, over: Over, patience: Duration) -> Result<Ran, Error> {
             patience.as_secs()
         )),
         (Some(status), _, _) if !status.success() => Some(format!("{}{status}", joined(&lines))),
-        (_, Over::Library(..) | Over::Far(..), Expect::Accelerated) if seen == 0 || accelerated < seen => {
+        (_, Over::Library(..) | Over::Far(..), Expect::Accelerated)
+            if seen == 0 || accelerated < seen =>
+        {
             result.only_slower = true;
             Some(format!(
                 "{accelerated} of {seen} connections were accelerated, expected all"

@@ -16,8 +16,8 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use softnic::{Event, Refusal};
 
 use crate::Error;
-use crate::remote::coordinator::Input;
 use crate::remote::carry::Carried;
+use crate::remote::coordinator::Input;
 use crate::remote::nic::{Nic, WindowId};
 use crate::remote::options::Options;
 use crate::remote::ring::{Ring, Wanted};

@@ -100,7 +100,8 @@ impl<H: Clone> State<H> {
         let question = self.fresh_id();
         self.process(id)?.intents.insert(question, destination(to));
         let theirs = None;
-        self.far_intents.insert(question, FarIntent { peer, theirs });
+        self.far_intents
+            .insert(question, FarIntent { peer, theirs });
         Ok(question)
     }
 
@@ -123,7 +124,8 @@ impl<H: Clone> State<H> {
     /// The process has gone before the other machine answered.
     pub fn unwanted(&mut self, peer: Ipv4Addr, theirs: u64) {
         let intent = theirs;
-        self.effects.push(Effect::UnintendElsewhere { peer, intent });
+        self.effects
+            .push(Effect::UnintendElsewhere { peer, intent });
     }
 
     /// Whether an intent is one to another machine.
@@ -138,7 +140,8 @@ impl<H: Clone> State<H> {
             theirs: Some(intent),
         }) = self.far_intents.remove(&intent)
         {
-            self.effects.push(Effect::UnintendElsewhere { peer, intent });
+            self.effects
+                .push(Effect::UnintendElsewhere { peer, intent });
         }
     }
 

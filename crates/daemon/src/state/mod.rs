@@ -22,8 +22,8 @@ use std::time::Duration;
 use ipnuma::ipc::{self, Notice, Reply, Request};
 use rustix::io::Errno;
 
-pub use limits::Limits;
 pub use far::Announced;
+pub use limits::Limits;
 pub use outside::{Granted, Sleeping};
 
 use address::Registry;

@@ -231,9 +231,8 @@ impl Set {
                 let left = if asleep { left } else { Duration::ZERO };
                 let left = (left != FOR_EVER).then_some(left);
                 // SAFETY: the batch is ours and has room.
-                let count = unsafe {
-                    kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, left, mask)
-                }?;
+                let count =
+                    unsafe { kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, left, mask) }?;
                 (count, asleep)
             };
             let now = clock::ticks();

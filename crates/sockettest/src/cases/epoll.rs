@@ -575,10 +575,10 @@ fn many_members() -> Outcome {
         send_all(pairs[number].0, b"x")?;
         readable(pairs[number].1)?;
     }
-    same!(
-        wait(set, 5000),
-        Ok(vec![(IN, 0), (IN, 77), (IN, 150), (IN, 199)])
-    );
+    // Who looks is sometimes ahead of who rings: then the rest is told a little later.
+    eventually("all that is there is told", || {
+        wait(set, 5000) == Ok(vec![(IN, 0), (IN, 77), (IN, 150), (IN, 199)])
+    })?;
     for number in [0, 77, 150, 199] {
         recv(pairs[number].1, 10, 0)?;
     }

@@ -3,6 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Environment variable with the address at which servers listen, in place of 127.0.0.1.
+const HOST: &str = "SOCKETTEST_HOST";
+
 /// A socket address in the memory layout of the C library.
 #[derive(Clone, Copy)]
 pub struct Address {
@@ -21,9 +24,11 @@ impl Address {
         }
     }
 
-    /// 127.0.0.1 with this port; 0 lets the kernel choose.
+    /// 127.0.0.1, or what [`HOST`] says, with this port; 0 lets the kernel choose.
     pub fn v4(port: u16) -> Address {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()
+        let host = std::env::var(HOST).ok();
+        let host = host.and_then(|host| host.parse().ok());
+        SocketAddr::from((host.unwrap_or(Ipv4Addr::LOCALHOST), port)).into()
     }
 
     /// ::1 with this port.

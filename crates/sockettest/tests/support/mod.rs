@@ -31,6 +31,8 @@ pub fn library() -> PathBuf {
 pub struct Daemon {
     directory: tempfile::TempDir,
     child: Option<Child>,
+    /// It is the daemon of a machine at this address, whose network loses so many frames in a thousand, by this seed.
+    machine: Option<(std::net::Ipv4Addr, u32, u64)>,
 }
 
 impl Daemon {
@@ -39,9 +41,37 @@ impl Daemon {
         let mut daemon = Daemon {
             directory: tempfile::tempdir().expect("no temporary directory"),
             child: None,
+            machine: None,
         };
         daemon.restart(0);
         daemon
+    }
+
+    /// The daemon of a machine of its own, at an address that no other test has.
+    #[allow(dead_code)]
+    pub fn machine(loss: u32, seed: u64) -> Daemon {
+        loop {
+            let [a, b, c] = rand::random::<[u8; 3]>().map(|byte| byte.clamp(1, 254));
+            let address = std::net::Ipv4Addr::new(127, a, b, c);
+            let free = std::net::TcpListener::bind((address, 3422)).is_ok();
+            if !free {
+                continue;
+            }
+            let mut daemon = Daemon {
+                directory: tempfile::tempdir().expect("no temporary directory"),
+                child: None,
+                machine: Some((address, loss, seed)),
+            };
+            daemon.restart(0);
+            return daemon;
+        }
+    }
+
+    /// Its address.
+    #[allow(dead_code)]
+    pub fn address(&self) -> std::net::Ipv4Addr {
+        self.machine
+            .map_or(std::net::Ipv4Addr::LOCALHOST, |(address, ..)| address)
     }
 
     /// One that may have only so many descriptors.
@@ -49,6 +79,7 @@ impl Daemon {
         let mut daemon = Daemon {
             directory: tempfile::tempdir().expect("no temporary directory"),
             child: None,
+            machine: None,
         };
         daemon.restart(limit);
         daemon
@@ -57,12 +88,14 @@ impl Daemon {
     /// Starts it again at the same path.
     pub fn restart(&mut self, limit: u64) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sockettest"));
-        command
-            .arg("--role")
-            .arg("daemon")
-            .arg(self.socket())
-            .stdin(Stdio::null())
-            .env_remove("LD_PRELOAD");
+        match self.machine {
+            None => command.args(["--role", "daemon"]).arg(self.socket()),
+            Some((address, loss, seed)) => command
+                .args(["--role", "machine"])
+                .arg(self.socket())
+                .args([address.to_string(), loss.to_string(), seed.to_string()]),
+        };
+        command.stdin(Stdio::null()).env_remove("LD_PRELOAD");
         if limit > 0 {
             let limit = libc::rlimit {
                 rlim_cur: limit,
@@ -163,11 +196,17 @@ pub struct Program {
 impl Program {
     /// Starts a role.
     pub fn start(daemon: &Daemon, role: &[&str]) -> Program {
+        Program::start_towards(daemon, daemon, role)
+    }
+
+    /// Starts a role on one machine whose servers are on another one.
+    pub fn start_towards(daemon: &Daemon, server: &Daemon, role: &[&str]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sockettest"))
             .arg("--role")
             .args(role)
             .env("LD_PRELOAD", library())
             .env("IPNUMA_DAEMON", daemon.socket())
+            .env("SOCKETTEST_HOST", server.address().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

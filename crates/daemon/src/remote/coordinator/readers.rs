@@ -270,7 +270,10 @@ impl Coordinator {
             Sleeping::End(half) => {
                 let channel = Channel::map(&granted.memory).map_err(|error| {
                     let errno = Errno::from_raw_os_error(error.errno());
-                    refusal(errno, format!("the daemon could not map a channel: {error}"))
+                    refusal(
+                        errno,
+                        format!("the daemon could not map a channel: {error}"),
+                    )
                 })?;
                 let word = Carrier::armed_at(half, channel.lines());
                 Sleeper::End(word, Carrier::new(Arc::new(channel), half))

@@ -109,7 +109,9 @@ impl Coordinator {
             };
             self.writers.insert(id, writer);
         }
-        self.writers.entry(id).or_insert_with(|| unreachable!("it was put there"))
+        self.writers
+            .entry(id)
+            .or_insert_with(|| unreachable!("it was put there"))
     }
 
     pub(super) fn connected(&mut self, id: LinkId, stream: TcpStream) {
