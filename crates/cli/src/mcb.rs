@@ -56,6 +56,9 @@ pub struct Arguments {
     /// The server has none of the keys: add without deleting before
     #[arg(long)]
     fresh: bool,
+    /// Read the clock only before the first command and after the last
+    #[arg(long)]
+    total: bool,
     /// Print JSON, one line
     #[arg(long)]
     json: bool,
@@ -97,6 +100,7 @@ impl Arguments {
             timeout: Duration::from_millis(self.timeout_ms),
             retries: self.retries,
             fresh: self.fresh,
+            total: self.total,
         }
     }
 }

@@ -329,13 +329,14 @@ fn client(job: &Job, server: SocketAddr, thread: usize, start: &Barrier) -> Resu
     for number in 0..job.warmup + count {
         // Made before the clock is read: only the exchange counts.
         let exchange = Exchange::of(job.command, &job.key(thread, number), job.length);
-        let began = Instant::now();
+        let clock = |read: bool| (read && number >= job.warmup).then(Instant::now);
+        let began = clock(!job.total || number == job.warmup);
         client.exchange(&exchange, Some(job.command))?;
-        let ended = Instant::now();
-        if number >= job.warmup {
+        let ended = clock(!job.total || number + 1 == job.warmup + count);
+        part.began = part.began.or(began);
+        part.ended = ended;
+        if let (false, Some(began), Some(ended)) = (job.total, began, ended) {
             part.times.push(nanoseconds(ended - began));
-            part.began.get_or_insert(began);
-            part.ended = Some(ended);
         }
     }
     part.resent = client.resent - resent;
@@ -368,6 +369,7 @@ pub fn run(job: &Job) -> Result<Report, Error> {
     let began = parts.iter().filter_map(|part| part.began).min();
     let ended = parts.iter().filter_map(|part| part.ended).max();
     let elapsed = began.zip(ended).map(|(began, ended)| ended - began);
+    let elapsed_ns = nanoseconds(elapsed.unwrap_or_default());
     Ok(Report {
         command: job.command,
         transport: job.transport,
@@ -377,8 +379,13 @@ pub fn run(job: &Job) -> Result<Report, Error> {
         length: job.length,
         count: job.count,
         resent: parts.iter().map(|part| part.resent).sum(),
-        ns: Summary::of(parts.into_iter().flat_map(|part| part.times).collect()),
-        elapsed_ns: nanoseconds(elapsed.unwrap_or_default()),
+        ns: if job.total {
+            // Threads are at work at once: each command has taken that many times as long.
+            Summary::together(elapsed_ns * job.threads as u64, job.count)
+        } else {
+            Summary::of(parts.into_iter().flat_map(|part| part.times).collect())
+        },
+        elapsed_ns,
     })
 }
 

@@ -25,7 +25,7 @@ mod report;
 
 pub use client::run;
 pub use protocol::{MOST_BY_TCP, MOST_BY_UDP, value};
-pub use report::{Report, Summary};
+pub use report::{Each, Report, Summary};
 
 use std::time::Duration;
 
@@ -107,6 +107,8 @@ pub struct Job {
     pub retries: u32,
     /// The server is known to have none of the keys: an add needs no deletes before.
     pub fresh: bool,
+    /// The clock is read only before the first command and after the last: where reading it takes time.
+    pub total: bool,
 }
 
 impl Default for Job {
@@ -125,6 +127,7 @@ impl Default for Job {
             timeout: Duration::from_secs(1),
             retries: 0,
             fresh: false,
+            total: false,
         }
     }
 }

@@ -10,6 +10,14 @@ use crate::{Command, Transport};
 pub struct Summary {
     /// Arithmetic mean.
     pub mean: f64,
+    /// Of the commands one by one; none if only all together were timed.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub each: Option<Each>,
+}
+
+/// Of commands that were timed one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Each {
     /// Least.
     pub min: u64,
     /// Half are not greater.
@@ -31,10 +39,20 @@ impl Summary {
         let sum: u128 = times.iter().map(|time| u128::from(*time)).sum();
         Self {
             mean: sum as f64 / times.len().max(1) as f64,
-            min: rank(0),
-            p50: rank(50),
-            p99: rank(99),
-            max: rank(100),
+            each: Some(Each {
+                min: rank(0),
+                p50: rank(50),
+                p99: rank(99),
+                max: rank(100),
+            }),
+        }
+    }
+
+    /// Of all commands of a thread together.
+    pub fn together(elapsed_ns: u64, commands: u64) -> Self {
+        Self {
+            mean: elapsed_ns as f64 / commands.max(1) as f64,
+            each: None,
         }
     }
 }
@@ -83,9 +101,13 @@ impl Report {
             0 => String::new(),
             count => format!(", {count} datagrams sent again"),
         };
+        let each = ns.each.map_or(String::new(), |each| {
+            let Each { min, p50, p99, max } = each;
+            format!("  p50 {p50}  p99 {p99}  min {min}  max {max}")
+        });
         format!(
             "{} x {} of {} bytes by {} to {}:{}, {} {threads}; every answer as it must be\n\
-             ns per command: mean {:.0}  p50 {}  p99 {}  min {}  max {}\n\
+             ns per command: mean {:.0}{each}\n\
              {:.0} commands/s in {:.6} s{resent}\n",
             self.count,
             self.command.name().to_uppercase(),
@@ -95,10 +117,6 @@ impl Report {
             self.port,
             self.threads,
             ns.mean,
-            ns.p50,
-            ns.p99,
-            ns.min,
-            ns.max,
             self.per_second(),
             self.elapsed_ns as f64 / 1e9,
         )
@@ -112,9 +130,17 @@ mod tests {
     #[test]
     fn percentiles() {
         let of = Summary::of((1..=200).rev().collect());
-        assert_eq!((of.min, of.p50, of.p99, of.max), (1, 100, 198, 200));
         assert!((of.mean - 100.5).abs() < 1e-9);
-        let one = Summary::of(vec![7]);
+        let of = of.each.expect("one by one");
+        assert_eq!((of.min, of.p50, of.p99, of.max), (1, 100, 198, 200));
+        let one = Summary::of(vec![7]).each.expect("one by one");
         assert_eq!((one.min, one.p50, one.p99, one.max), (7, 7, 7, 7));
+    }
+
+    #[test]
+    fn all_together_have_a_mean_only() {
+        let both = [Summary::together(1000, 4), Summary::of(vec![1, 2])];
+        assert!((both[0].mean - 250.0).abs() < 1e-9);
+        assert!(both[0].each.is_none());
     }
 }

@@ -83,9 +83,14 @@ fn all_commands_sizes_and_transports() {
                     (report.count, report.length, report.resent),
                     (200, length, 0)
                 );
-                let ns = report.ns;
-                assert!(0 < ns.min && ns.min <= ns.p50 && ns.p50 <= ns.p99 && ns.p99 <= ns.max);
-                assert!(ns.mean * 200.0 <= report.elapsed_ns as f64);
+                assert!(report.ns.mean * 200.0 <= report.elapsed_ns as f64);
+                let each = report.ns.each.expect("one by one");
+                assert!(
+                    0 < each.min
+                        && each.min <= each.p50
+                        && each.p50 <= each.p99
+                        && each.p99 <= each.max
+                );
             }
         }
     }
@@ -123,6 +128,23 @@ fn threads_share_the_commands() {
             });
             assert_eq!(report.expect("it is measured").count, 203);
         }
+    }
+}
+
+#[test]
+fn all_commands_together() {
+    let server = memcached(&[]);
+    for threads in [1, 2] {
+        let report = run(&Job {
+            total: true,
+            warmup: 5,
+            threads,
+            ..job(server.port, Command::Get, Transport::Udp)
+        });
+        let report = report.expect("it is measured");
+        assert_eq!(report.ns.each, None);
+        let mean = report.elapsed_ns as f64 * threads as f64 / 200.0;
+        assert!((report.ns.mean - mean).abs() < 1e-6);
     }
 }
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::{memcached, stream, switch};
 
-/// Bytes of a value in chapter 6; `by_length` has a figure for each.
-pub const LENGTHS: [usize; 6] = [16, 32, 64, 128, 256, 512];
+/// `by_length` has a figure for each.
+pub use crate::memcached::LENGTHS;
 
 /// What the dissertation has.
 #[derive(Debug, Deserialize)]

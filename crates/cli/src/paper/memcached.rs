@@ -7,11 +7,11 @@ use std::collections::btree_map::Entry;
 use rack::Error;
 use serde::Deserialize;
 
-use super::file::{Figure as Published, LENGTHS};
+use super::file::Figure as Published;
 use super::plot::Plot;
 use super::{Found, PingpongRate};
 pub use crate::memcached::Place;
-use crate::memcached::{Batch, Measured, Path, Setup, SwitchKind, measure, ready};
+use crate::memcached::{Batch, LENGTHS, Measured, Path, Setup, SwitchKind, measure, ready};
 use crate::{Failure, RateArgument};
 
 /// `run` of a row.
@@ -24,7 +24,7 @@ pub struct Measurement {
     place: Place,
     /// Of loopback there is none.
     #[serde(default = "socket")]
-    path: Path,
+    transport: Path,
     #[serde(default = "one")]
     rate: PingpongRate,
     /// In the rack and between racks.
@@ -69,8 +69,6 @@ const fn one() -> PingpongRate {
 /// Rounds of the x axis of figures 6.17 and 6.18, us.
 const MOST_US: u32 = 500;
 const STEP_US: usize = 5;
-/// Commands of each kind before measuring: ARP, the first packets.
-const WARMUP: u64 = 2;
 /// Bytes of a value where the dissertation takes times apart.
 const SHORT: usize = LENGTHS[0];
 
@@ -84,7 +82,7 @@ impl Measurement {
     fn setup(&self) -> Setup {
         Setup {
             place: self.place,
-            path: self.path,
+            path: self.transport,
             switch: self.switch,
             rate: match self.rate {
                 PingpongRate::Ten => RateArgument::Ten,
@@ -128,7 +126,6 @@ impl Runs {
             Entry::Vacant(entry) => {
                 let batch = Batch {
                     count: self.count,
-                    warmup: WARMUP,
                     ..Batch::all()
                 };
                 entry.insert(measure(setup, &batch)?)
