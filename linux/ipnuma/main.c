@@ -697,7 +697,8 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	pci_set_master(pdev);
 	mutex_lock(&nic->control);
 	forget(nic);
-	nic_poll_write(nic, POLL_DISARM_ALL, 0);
+	writel(0, nic->poll + POLL_DISARM_ALL);
+	posted();
 	if (ack_ticks)
 		nic_write(nic, REG_ACK_TICKS, ack_ticks);
 	if (pace)

@@ -211,6 +211,7 @@ impl World {
                     .rev()
                     .fold(0, |value, byte| value << 8 | u64::from(*byte));
                 let armed = &mut self.machines[at].armed;
+                assert_eq!(bytes.len(), if offset == DISARM_ALL { 4 } else { 8 });
                 match offset {
                     ARM => drop(armed.insert(value)),
                     DISARM_ALL => armed.clear(),
