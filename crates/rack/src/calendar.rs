@@ -42,6 +42,8 @@ pub enum Message {
     },
     /// A whole frame without its FCS, between a guest and a network card without RTL.
     Frame(Vec<u8>),
+    /// The same between two guests, over the network beside the rack's, see [`guest`](crate::guest).
+    Management(Vec<u8>),
     /// Of a component to itself: the CPU goes on.
     Wake,
     /// Of a switch to itself: its host side looks at its timers. Nobody waits for this.
@@ -55,7 +57,11 @@ impl Message {
     /// does not depend on how events were put in.
     const fn class(&self) -> u8 {
         match self {
-            Self::Tlp(_) | Self::Credits(_) | Self::Word { .. } | Self::Frame(_) => 0,
+            Self::Tlp(_)
+            | Self::Credits(_)
+            | Self::Word { .. }
+            | Self::Frame(_)
+            | Self::Management(_) => 0,
             Self::Wake | Self::Tick => 1,
             Self::Edge => 2,
         }

@@ -7,6 +7,9 @@
 //! BAR 4 of the PCI device is no hardware. It models a core that polls: code of a guest that takes no time cannot poll.
 //! A driver that wants to wait arms a block of memory there and sleeps, and is woken when a polling core would have seen
 //! a DMA write to the block.
+//!
+//! The IP-NUMA NIC has no network device. Guests with one have an ordinary network beside it, for what has to be told
+//! before stores can go: a constant delay from guest to guest, no cables, no share in any result.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,8 +19,10 @@ use wire::tlp::{Completion, CompletionStatus};
 use crate::calendar::{ComponentId, Message, Outbox, Tlp};
 use crate::error::Error;
 use crate::platform::HostTiming;
+use crate::rack::Rack;
 use crate::record::Recorder;
 use crate::root::{BAR0, BAR2, FromNic, LINE_BYTES, RootComplex, enabled_runs};
+use crate::tables;
 use crate::time::Picoseconds;
 
 pub use uml::{GuestEvent, Next, Timed};
@@ -26,8 +31,12 @@ pub use uml::{GuestEvent, Next, Timed};
 const MOST_FREE: u64 = 100_000_000;
 /// Times that a guest may want to run again at one and the same time before it counts as hung.
 const MOST_RUNS: u32 = 100_000;
-/// The device of a guest: it has one NIC.
+/// The device of a guest that is its NIC.
 const DEVICE: usize = 0;
+/// The network card of the network beside the rack's.
+const MANAGEMENT_DEVICE: usize = 1;
+/// From guest to guest over that network, kernels included; nobody measures it.
+const MANAGEMENT_DELAY: Picoseconds = Picoseconds::from_us(30);
 /// MSI vector of the NIC itself.
 pub const NIC_VECTOR: u8 = 0;
 /// MSI vector that wakes what waits for memory, see BAR 4.
@@ -205,6 +214,8 @@ pub struct GuestNode {
     /// The time for which a wake-up is in the calendar because the guest wants to run.
     asked: Option<u64>,
     exit: Option<i32>,
+    /// How many there are in the rack.
+    hosts: usize,
     /// What it did.
     pub report: GuestReport,
 }
@@ -225,6 +236,8 @@ pub struct GuestNodeSetup {
     pub timing: HostTiming,
     /// What the kernel's way of a frame costs, sent and received, if the driver does not charge it itself.
     pub charge: Option<(u64, u64)>,
+    /// How many guests the rack will have.
+    pub hosts: usize,
     /// The guest, started.
     pub port: Box<dyn GuestPort>,
 }
@@ -253,6 +266,7 @@ impl GuestNode {
             runs_now: (0, 0),
             asked: None,
             exit: None,
+            hosts: setup.hosts,
             report: GuestReport::default(),
         }
     }
@@ -320,6 +334,7 @@ impl GuestNode {
                 self.later(time, Due::Frame(frame), out);
                 Ok(())
             }
+            Message::Management(frame) => self.frame(now, MANAGEMENT_DEVICE, &frame),
             Message::Word { .. } | Message::Tick | Message::Edge => {
                 unreachable!("a guest is sent TLPs, credits, frames and wake-ups only")
             }
@@ -345,9 +360,9 @@ impl GuestNode {
         self.core_free
     }
 
-    fn frame(&mut self, now: Picoseconds, frame: &[u8]) -> Result<(), String> {
+    fn frame(&mut self, now: Picoseconds, device: usize, frame: &[u8]) -> Result<(), String> {
         let at = self.delivery(now);
-        if self.port.receive(at, DEVICE, frame)? {
+        if self.port.receive(at, device, frame)? {
             self.report.frames_received += 1;
         } else {
             self.report.frames_dropped += 1;
@@ -485,7 +500,7 @@ impl GuestNode {
         while let Some(index) = self.due.iter().position(|(time, _)| *time <= now) {
             self.delivery(now);
             match self.due.remove(index).1 {
-                Due::Frame(frame) => self.frame(now, &frame)?,
+                Due::Frame(frame) => self.frame(now, DEVICE, &frame)?,
                 Due::Answer { tag, bytes } => self.port.complete_read(at, tag, &bytes)?,
                 Due::Poll => {
                     self.report.polls += 1;
@@ -505,6 +520,19 @@ impl GuestNode {
         record: &mut Recorder,
     ) -> Result<(), String> {
         match event {
+            GuestEvent::Frame {
+                device: MANAGEMENT_DEVICE,
+                bytes,
+            } => {
+                self.report.frames_sent += 1;
+                // A guest's component has its number in its MAC address; whoever is not there does not answer.
+                let to = bytes.get(..6).and_then(tables::management_host);
+                if let Some(host) = to.filter(|host| *host < self.hosts) {
+                    let to = Rack::ids(host).0;
+                    out.send(now + MANAGEMENT_DELAY, to, Message::Management(bytes));
+                }
+                Ok(())
+            }
             GuestEvent::Frame { bytes, .. } => {
                 self.report.frames_sent += 1;
                 let arrival = self.charge(now, self.charge.0) + self.root.timing.down;
@@ -625,7 +653,7 @@ impl GuestNode {
                 self.armed.retain(|armed| armed.value != value);
                 Ok(())
             }
-            (POLL_DISARM_ALL, _) if bytes.len() == 4 => {
+            (POLL_DISARM_ALL, _) => {
                 self.armed.clear();
                 Ok(())
             }

@@ -139,6 +139,17 @@ fn device(topology: &Topology, host: usize) -> uml::DeviceSpec {
     })
 }
 
+/// The NIC, and beside an IP-NUMA NIC an ordinary card.
+fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
+    let mut devices = vec![device(topology, host)];
+    if topology.host[host].nic.kind == NicKind::Ipnuma {
+        devices.push(uml::DeviceSpec::Network {
+            mac: tables::mac_bytes(tables::management_mac(host)),
+        });
+    }
+    devices
+}
+
 impl Starter for Linux {
     fn start(
         &mut self,
@@ -158,7 +169,7 @@ impl Starter for Linux {
             init: directory.join(init::INIT),
             directory,
             parameters: Vec::new(),
-            devices: vec![device(topology, host)],
+            devices: devices(topology, host),
             // Random numbers of guests differ with the seed of the topology, and among them.
             id: topology.seed << 8 | (host as u64 + 1),
         });

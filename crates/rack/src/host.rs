@@ -300,7 +300,11 @@ impl Host {
                 }
             }
             Message::Tlp(tlp) => self.take_tlp(now, &tlp, out, record),
-            Message::Word { .. } | Message::Frame(_) | Message::Tick | Message::Edge => {
+            Message::Word { .. }
+            | Message::Frame(_)
+            | Message::Management(_)
+            | Message::Tick
+            | Message::Edge => {
                 unreachable!("a host is sent TLPs, credits and wake-ups only")
             }
         }

@@ -71,6 +71,25 @@ fn parameters(topology: &Topology, host: usize, cpu: &Cpu) -> String {
     text
 }
 
+/// Sets up the network device with a MAC address; neighbours that it is told of it does not ask for.
+fn network(text: &mut String, (ip, prefix): (Ipv4Addr, u8), mac: u64, known: &[(Ipv4Addr, u64)]) {
+    let mac = mac_text(mac);
+    let _ = writeln!(
+        text,
+        "for d in /sys/class/net/*; do [ \"$(cat $d/address)\" = {mac} ] && IPNUMA_NETDEV=${{d##*/}}; done\n\
+         export IPNUMA_NETDEV\n\
+         ip address add {ip}/{prefix} dev $IPNUMA_NETDEV\n\
+         ip link set $IPNUMA_NETDEV up"
+    );
+    for (ip, mac) in known {
+        let mac = mac_text(*mac);
+        let _ = writeln!(
+            text,
+            "ip neighbour replace {ip} lladdr {mac} dev $IPNUMA_NETDEV nud permanent"
+        );
+    }
+}
+
 /// The first program of a guest.
 pub fn init(topology: &Topology, host: usize, cpu: &Cpu) -> String {
     let spec = &topology.host[host];
@@ -111,23 +130,20 @@ export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
             "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
         );
     }
-    if spec.nic.kind != NicKind::Ipnuma {
-        let _ = writeln!(
-            text,
-            "for d in /sys/class/net/*; do [ \"$(cat $d/address)\" = {mac} ] && IPNUMA_NETDEV=${{d##*/}}; done"
-        );
-        text += "export IPNUMA_NETDEV\n";
-        let _ = writeln!(text, "ip address add {ip}/{prefix} dev $IPNUMA_NETDEV");
-        text += "ip link set $IPNUMA_NETDEV up\n";
-        if spec.neighbours == Neighbours::Static {
-            for (ip, mac) in neighbours(topology, host) {
-                let mac = mac_text(mac);
-                let _ = writeln!(
-                    text,
-                    "ip neighbour replace {ip} lladdr {mac} dev $IPNUMA_NETDEV nud permanent"
-                );
-            }
-        }
+    if spec.nic.kind == NicKind::Ipnuma {
+        let ip = tables::management_ip(host);
+        let others = (0..topology.host.len()).filter(|other| *other != host);
+        let others = others
+            .map(|other| (tables::management_ip(other), tables::management_mac(other)))
+            .collect::<Vec<_>>();
+        let _ = writeln!(text, "export IPNUMA_MANAGEMENT={ip}");
+        network(&mut text, (ip, 24), tables::management_mac(host), &others);
+    } else {
+        let neighbours = match spec.neighbours {
+            Neighbours::Static => neighbours(topology, host),
+            Neighbours::Learn => Vec::new(),
+        };
+        network(&mut text, (ip, prefix), tables::host_mac(host), &neighbours);
         if let Some(gateway) = topology.gateway(host) {
             let _ = writeln!(text, "ip route add default via {}", gateway.address);
         }
@@ -140,11 +156,15 @@ export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
     text
 }
 
-/// Names of all hosts.
+/// Names of all hosts, as sockets reach them: those with an IP-NUMA NIC by the network beside the rack's.
 fn hosts(topology: &Topology) -> String {
     let mut text = "127.0.0.1 localhost\n".to_owned();
     for (number, host) in topology.host.iter().enumerate() {
-        let _ = writeln!(text, "{} {}", topology.host_ip(number), host.name.as_ref());
+        let ip = match host.nic.kind {
+            NicKind::Ipnuma => tables::management_ip(number),
+            NicKind::Ring | NicKind::Virtio => topology.host_ip(number),
+        };
+        let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }
     text
 }

@@ -183,6 +183,7 @@ impl NicPort {
             Message::Word { word, packet, .. } => self.words.push_back((word, packet)),
             Message::Credits(_)
             | Message::Frame(_)
+            | Message::Management(_)
             | Message::Wake
             | Message::Tick
             | Message::Edge => {

@@ -98,6 +98,8 @@ pub struct GuestSetup {
     pub name: String,
     /// Constants of the host.
     pub timing: HostTiming,
+    /// How many guests the rack will have.
+    pub hosts: usize,
     /// What its code costs.
     pub cpu: Cpu,
     /// The guest, started.
@@ -178,6 +180,7 @@ impl Rack {
             nic,
             timing,
             // The driver of a virtio card is the kernel's own and charges nothing.
+            hosts: setup.hosts,
             charge: virtio.then_some((setup.cpu.kernel_send_ns, setup.cpu.kernel_receive_ns)),
             port: setup.port,
         });

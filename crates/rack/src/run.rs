@@ -398,6 +398,7 @@ pub(crate) fn furnish_guests(
         rack.add_guest(GuestSetup {
             name: host.name.as_ref().clone(),
             timing,
+            hosts: topology.host.len(),
             cpu,
             port: starter.start(topology, number, &cpu)?,
             nic,

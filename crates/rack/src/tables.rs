@@ -50,6 +50,26 @@ pub const fn port_mac(switch: usize, port: usize) -> u64 {
     0x0200_0001_0000 + ((switch as u64) << 8) + port as u64 + 1
 }
 
+/// MAC address of a guest in the network beside the rack's.
+pub const fn management_mac(host: usize) -> u64 {
+    0x0200_0900_0001 + host as u64
+}
+
+/// The guest with this address there.
+pub fn management_host(mac: &[u8]) -> Option<usize> {
+    let bytes: [u8; 6] = mac.try_into().ok()?;
+    let value = bytes
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte));
+    let host = value.checked_sub(management_mac(0))?;
+    usize::try_from(host).ok()
+}
+
+/// IPv4 address of a guest there; the subnet has 24 bits.
+pub const fn management_ip(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, 0, host as u8 + 1)
+}
+
 /// MAC address at the end of a cable.
 pub const fn mac(end: End) -> u64 {
     match end {
@@ -129,5 +149,7 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), count);
         assert_eq!(mac_bytes(port_mac(2, 3)), [2, 0, 0, 1, 2, 4]);
+        assert_eq!(management_host(&mac_bytes(management_mac(5))), Some(5));
+        assert_eq!(management_host(&[0xFF; 6]).filter(|host| *host < 256), None);
     }
 }

@@ -13,10 +13,7 @@ fn kernel() -> bool {
         Ok(_) => true,
         Err(error) => {
             // CI sets this, so that a missing kernel is no success there.
-            assert!(
-                std::env::var_os("IPNUMA_UML_REQUIRED").is_none(),
-                "{error}"
-            );
+            assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
             println!("left out: {error}");
             false
         }

@@ -256,10 +256,7 @@ fn stores_go_by_lines_and_wake_who_waits() {
         .collect();
     assert_eq!(
         writes,
-        [
-            (page, data[..36].to_vec()),
-            (page, data[36..].to_vec())
-        ]
+        [(page, data[..36].to_vec()), (page, data[36..].to_vec())]
     );
     // Armed once, woken once.
     let woken: Vec<_> = b
@@ -291,7 +288,10 @@ fn mistakes_of_drivers_are_sentences() {
         error.to_string()
     };
     let dma = far(vec![(2_000, store(2, 0, &[0; 4])), (50_000, EXIT)]);
-    assert!(dma.contains("host b") && dma.contains("pci_set_master"), "{dma}");
+    assert!(
+        dma.contains("host b") && dma.contains("pci_set_master"),
+        "{dma}"
+    );
     let bar = far(vec![(2_000, store(1, 0, &[0; 4]))]);
     assert!(bar.contains("host a") && bar.contains("BAR 1"), "{bar}");
     let poll = far(vec![(2_000, store(4, 4, &[0; 4]))]);

@@ -8,6 +8,9 @@ use super::{
 use crate::address::is_unicast;
 use crate::model::{PORTS, WIDE_PORTS};
 
+/// Most guests of a rack: what their addresses have room for.
+const MOST_GUESTS: usize = 200;
+
 /// What is wrong, with the offset that tells the line.
 type Fault = (usize, String);
 
@@ -251,6 +254,11 @@ impl Topology {
                     format!("kind: `{name}` is a guest; write kind = \"uml\" for the program, too")
                 }));
             }
+        }
+        if uml && self.host.len() > MOST_GUESTS {
+            return Err(fault(format!(
+                "kind: a rack has at most {MOST_GUESTS} guests"
+            )));
         }
         match self.program.as_ref() {
             ProgramSpec::Pingpong {
