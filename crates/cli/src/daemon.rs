@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use ::daemon::remote::Transport;
+use ::daemon::remote::{Network, Transport};
 use ::daemon::{Options, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -37,6 +37,14 @@ pub struct Arguments {
     /// What carries the stores between machines: udp, xdp:DEVICE[,QUEUE] or tap:DEVICE,MAC,ADDRESS
     #[arg(long, value_name = "NIC", requires = "management")]
     nic: Option<Transport>,
+    /// Also accelerates sockets to programs on machines in these networks, whose daemons it asks: ADDRESS[/BITS],...
+    #[arg(
+        long,
+        value_name = "NETWORKS",
+        requires = "management",
+        value_delimiter = ','
+    )]
+    sockets: Vec<Network>,
     /// Lines of 64 bytes of each ring of a stream, a power of two
     #[arg(long, value_name = "N")]
     ring_lines: Option<u32>,
@@ -103,6 +111,9 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
     options.management = arguments.management.or(options.management);
     if let Some(nic) = &arguments.nic {
         options.remote.nic = nic.clone();
+    }
+    if !arguments.sockets.is_empty() {
+        options.remote.sockets.clone_from(&arguments.sockets);
     }
     options.ring_lines = arguments.ring_lines.unwrap_or(options.ring_lines);
     options.datagram_lines = arguments.datagram_lines.unwrap_or(options.datagram_lines);
