@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon: it owns the memory of regions and channels, hands out tokens, and introduces to each other the two ends
-//! of a connection. No data passes through it; a connection outlives it.
+//! of a connection. On one machine no data passes through it and a connection outlives it; what goes to other machines goes
+//! through its NIC ([`remote`]).
 //!
 //! ```no_run
 //! let options = daemon::Options { socket: "/tmp/example/daemon.sock".into(), ..Default::default() };

@@ -5,13 +5,14 @@
 //! Every accelerated socket keeps its kernel socket, the *twin*, under the same number. The program's handshake happens
 //! on the twins as always; then both ends learn from the daemon that the connection is accelerated, and data moves through
 //! a shared *channel* without system calls. The twin tells the truth about the connection's life and serves as a doorbell
-//! for a peer that sleeps in the kernel.
+//! for a peer that sleeps in the kernel. A stream's peer may be on another machine: then the channel is a copy of the one
+//! there, which the two daemons keep alike through their NICs.
 //!
 //! The functions here are what `libipnuma_socket.so` calls for the C library's symbols. Each returns `None` when the
 //! descriptor is none of ours: then the C library's own function shall run.
 //!
-//! What it does not do: accelerate connections between machines, address families other than IPv4 and IPv6, or
-//! processes in different network namespaces; all these go by the kernel. It does not see what the C library does inside
+//! What it does not do: accelerate datagrams between machines, address families other than IPv4 and IPv6 (between
+//! machines: IPv4), or processes in different network namespaces of one daemon; all these go by the kernel. It does not see what the C library does inside
 //! of itself or what a program does without it: `FILE` streams opened on a connection, `sendfile` from it, io_uring, and
 //! programs that are linked statically (a connection that such a program accepts goes back to the kernel). There is no
 //! urgent data on an accelerated connection, and SO_RCVLOWAT has no effect there.

@@ -29,7 +29,7 @@ impl Side {
         end.own()
             .armed
             .store(0, std::sync::atomic::Ordering::SeqCst);
-        let stream = Stream::new(end, 0, 0, true);
+        let stream = Stream::new(end, 0, 0, true, None);
         let (description, _) = table::install(twin.as_raw_fd(), Object::Stream(stream));
         Self {
             twin,
