@@ -44,7 +44,7 @@ pub struct Guest {
     /// When it wants to run next.
     request: u64,
     waiting: bool,
-    /// It schedules itself up to here.
+    /// It schedules itself up to here, so its time may be anywhere before this; nothing may reach it earlier.
     limit: u64,
     /// After something that it does, it may go on for so long.
     lookahead: u64,
@@ -325,8 +325,14 @@ impl Guest {
         if self.exited.is_some() {
             return Ok(());
         }
-        if now < self.now {
-            return Err(self.order(now, "is past that: its lookahead was too long".into()));
+        if now < self.now.max(self.limit) {
+            return Err(self.order(
+                now,
+                format!(
+                    "was told that nothing would reach it before {} ns (free_until, lookahead)",
+                    self.limit
+                ),
+            ));
         }
         if now > self.request {
             return Err(self.order(
@@ -378,6 +384,9 @@ impl Guest {
 
     /// Waits until something is said: by anyone, or, after a call to a device, in answer to that.
     fn listen(&self, called: Option<usize>) -> Result<Source, Error> {
+        if self.link.has_message() {
+            return Ok(Source::Time);
+        }
         let mut sources = vec![(Source::Time, self.link.as_fd())];
         match called {
             Some(device) => sources.extend(
@@ -425,10 +434,7 @@ impl Guest {
             }
             Operation::Start => {}
             Operation::Request => self.request = message.time,
-            Operation::Wait => {
-                self.limit = 0;
-                self.waiting = true;
-            }
+            Operation::Wait => self.waiting = true,
             Operation::Update => self.update(&message)?,
             Operation::Get | Operation::GetTimeOfDay => {}
             Operation::Run | Operation::FreeUntil => {

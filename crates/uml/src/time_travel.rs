@@ -105,6 +105,8 @@ pub(crate) struct Link {
     sequence: u32,
     /// Sent in one piece, so that the guest wakes once.
     buffer: Vec<u8>,
+    /// Received and not yet looked at: what the guest said before it waits comes at once.
+    heard: Vec<u8>,
 }
 
 impl Link {
@@ -114,20 +116,34 @@ impl Link {
             socket,
             sequence: 0,
             buffer: Vec::with_capacity(3 * MESSAGE_BYTES),
+            heard: Vec::new(),
         }
+    }
+
+    /// Whether a message is there already.
+    pub fn has_message(&self) -> bool {
+        self.heard.len() >= MESSAGE_BYTES
     }
 
     /// Waits for a message; the caller knows that one is there.
     pub fn receive(&mut self) -> io::Result<Received> {
-        let mut bytes = [0; MESSAGE_BYTES];
-        match self.socket.read_exact(&mut bytes) {
-            Ok(()) => Ok(match Message::decode(bytes) {
-                Ok(message) => Received::Message(message),
-                Err(number) => Received::Unknown(number),
-            }),
-            Err(error) if closed(&error) => Ok(Received::Closed),
-            Err(error) => Err(error),
+        while !self.has_message() {
+            let mut bytes = [0; 8 * MESSAGE_BYTES];
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(count) => self.heard.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if closed(&error) => return Ok(Received::Closed),
+                Err(error) => return Err(error),
+            }
         }
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes.copy_from_slice(&self.heard[..MESSAGE_BYTES]);
+        self.heard.drain(..MESSAGE_BYTES);
+        Ok(match Message::decode(bytes) {
+            Ok(message) => Received::Message(message),
+            Err(number) => Received::Unknown(number),
+        })
     }
 
     /// Adds an answer to what [`Link::flush`] sends.

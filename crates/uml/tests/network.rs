@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Directory, Pair};
-use uml::DeviceSpec;
+use uml::{DeviceSpec, Error, Next};
 
 const UP: &str = "ip link set lo up\nip link set eth0 up\nip address add 10.0.0.$ME/24 dev eth0\n";
 
@@ -57,4 +57,31 @@ fn ping_and_tcp_are_the_same_in_two_runs() {
     }
     assert_eq!(first.hash(), second.hash());
     assert_eq!(said, said_again);
+}
+
+/// The kernel would panic if its time went back, but only if it has come so far: the calendar's mistake is told always.
+#[test]
+fn a_frame_earlier_than_promised_is_told() {
+    let directory = Directory::new();
+    let device = DeviceSpec::Network {
+        mac: [2, 0, 0, 0, 0, 1],
+    };
+    let mut guest = directory.guest("early", "ip link set eth0 up; sleep 10", vec![device]);
+    let mut events = Vec::new();
+    while guest.now() < 1_000_000 {
+        let Next::At(now) = guest.next() else {
+            panic!("it sleeps")
+        };
+        guest
+            .run(now, now + 2_000_000_000, 500, &mut events)
+            .unwrap();
+    }
+    // It may be anywhere in the time that it was given, or in the lookahead after its last frame.
+    let early = guest.now() + 1;
+    let error = guest.receive(early, 0, &[0xff; 60]).unwrap_err();
+    assert!(matches!(error, Error::Order { .. }), "{error}");
+    assert!(
+        error.to_string().contains("nothing would reach it before"),
+        "{error}"
+    );
 }

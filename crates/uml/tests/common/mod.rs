@@ -161,8 +161,9 @@ impl Pair {
                 }
                 continue;
             }
-            // The other may send at once when it runs, and answer what this one sends.
-            let free_until = arrives[who].min(wanted[1 - who].saturating_add(CABLE_NS));
+            // The other may send when it runs, and when something reaches it; it may answer what this one sends.
+            let other = wanted[1 - who].min(arrives[1 - who]);
+            let free_until = arrives[who].min(other.saturating_add(CABLE_NS));
             self.guests[who]
                 .run(run, free_until, 2 * CABLE_NS, &mut events)
                 .unwrap_or_else(|error| panic!("{error}"));
