@@ -181,6 +181,9 @@ const PORT: u16 = 11_211;
 /// Where the client is told that the server listens.
 const CLIENT: &str = "client";
 const SERVER: &str = "server";
+/// The daemons' port, and the network by which they and the kernels reach each other beside the NIC.
+const MANAGEMENT: u16 = 3422;
+const MANAGED: &str = "10.9.0.0/24";
 /// Length of the subnets.
 const PREFIX: u8 = 24;
 
@@ -257,9 +260,14 @@ impl Setup {
         };
         let loopback = self.place == Place::Loopback;
         let server_ip = Self::address(switches, true);
-        let asked = if loopback { "127.0.0.1" } else { &server_ip };
-        let listens = batch.server();
-        let asks = batch.client(asked);
+        let asked = match self.path {
+            _ if loopback => "127.0.0.1",
+            // By the name's address the daemons know each other's connections.
+            Path::Ipnuma => SERVER,
+            Path::Socket => &server_ip,
+        };
+        let listens = batch.server(self.path);
+        let asks = batch.client(self.path, asked);
         let [client_command, server_command] = if loopback {
             [format!("{listens} &\n{asks}"), "sleep 1000000".to_owned()]
         } else {
@@ -305,22 +313,40 @@ impl Setup {
             if !routes.is_empty() {
                 out += "route = [\n";
                 for (link, via) in routes {
-                    let _ = writeln!(out, "  {{ prefix = \"10.0.{link}.0/{PREFIX}\", via = \"{via}\" }},");
+                    let _ = writeln!(
+                        out,
+                        "  {{ prefix = \"10.0.{link}.0/{PREFIX}\", via = \"{via}\" }},"
+                    );
                 }
                 out += "]\n";
             }
         }
         for link in 0..=switches {
-            let left = if link == 0 { CLIENT.to_owned() } else { format!("sw{link}:1") };
-            let right = if link == switches { SERVER.to_owned() } else { format!("sw{}:0", link + 1) };
-            let faults = if batch.loss > 0.0 { format!("faults = {{ loss = {} }}\n", batch.loss) } else { String::new() };
+            let left = if link == 0 {
+                CLIENT.to_owned()
+            } else {
+                format!("sw{link}:1")
+            };
+            let right = if link == switches {
+                SERVER.to_owned()
+            } else {
+                format!("sw{}:0", link + 1)
+            };
+            let faults = if batch.loss > 0.0 {
+                format!("faults = {{ loss = {} }}\n", batch.loss)
+            } else {
+                String::new()
+            };
             let _ = write!(
                 out,
                 "\n[[cable]]\nbetween = [\"{left}\", \"{right}\"]\nmetres = {}\n{faults}",
                 metres / (switches + 1) as f64
             );
         }
-        let _ = write!(out, "\n[program]\nkind = \"uml\"\nuntil = [\"{CLIENT}\"]\nlimit_s = {LIMIT_S}\n");
+        let _ = write!(
+            out,
+            "\n[program]\nkind = \"uml\"\nuntil = [\"{CLIENT}\"]\nlimit_s = {LIMIT_S}\n"
+        );
         out
     }
 }
@@ -374,23 +400,59 @@ impl Batch {
         }
     }
 
+    /// Between machines the socket library carries streams only.
+    fn protocol(&self, path: Path) -> Transport {
+        match path {
+            Path::Socket => self.protocol,
+            Path::Ipnuma => Transport::Tcp,
+        }
+    }
+
+    /// Starts the daemon, whose NIC is the rack's; without IP-NUMA there is nothing to start.
+    fn daemon(&self, path: Path) -> String {
+        let ipnuma = self.program.display();
+        match path {
+            Path::Socket => String::new(),
+            // Polling takes no simulated time: nobody spins, and nobody wakes up without a reason.
+            Path::Ipnuma => format!(
+                "export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
+                 {ipnuma} daemon --background --management $IPNUMA_MANAGEMENT:{MANAGEMENT} \
+                 --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX${{IPNUMA_GATEWAY_MAC:+,$IPNUMA_GATEWAY_MAC}} \
+                 --sockets {MANAGED} > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
+            ),
+        }
+    }
+
+    /// How programs are started.
+    fn with(&self, path: Path) -> String {
+        match path {
+            Path::Socket => String::new(),
+            Path::Ipnuma => format!("{} run -- ", self.program.display()),
+        }
+    }
+
     /// What the server's shell runs.
-    fn server(&self) -> String {
-        format!("exec memcached -u root -l 0.0.0.0 -p {PORT} -U {PORT} -t 1 -m 64")
+    fn server(&self, path: Path) -> String {
+        format!(
+            "{}exec {}memcached -u root -l 0.0.0.0 -p {PORT} -U {PORT} -t 1 -m 64",
+            self.daemon(path),
+            self.with(path)
+        )
     }
 
     /// What the client's shell runs: waits for the server, then prints a line of JSON for each command.
-    fn client(&self, server: &str) -> String {
+    fn client(&self, path: Path, server: &str) -> String {
         let ipnuma = self.program.display();
-        let protocol = self.protocol.name().to_lowercase();
+        let (daemon, with) = (self.daemon(path), self.with(path));
+        let protocol = self.protocol(path).name().to_lowercase();
         // What is lost is sent again: at once by TCP, by mcb itself otherwise.
-        let retries = if self.loss > 0.0 && self.protocol == Transport::Udp {
+        let retries = if self.loss > 0.0 && self.protocol(path) == Transport::Udp {
             " --retries 100 --timeout-ms 20"
         } else {
             " --timeout-ms 10000"
         };
         let mut out = format!(
-            "ask() {{ {ipnuma} mcb -a {server} -p {PORT} -T {protocol} --total --json \"$@\"; }}\n\
+            "{daemon}ask() {{ {with}{ipnuma} mcb -a {server} -p {PORT} -T {protocol} --total --json \"$@\"; }}\n\
              tries=0\n\
              until ask -c set -n 1 --prefix ready --timeout-ms 100 > ready.log 2>&1; do\n  \
              tries=$((tries + 1))\n  \
@@ -492,7 +554,9 @@ fn reports(stdout: &[u8]) -> Result<Vec<Report>, String> {
     let lines = String::from_utf8_lossy(stdout);
     let lines = lines.lines().filter(|line| line.starts_with('{'));
     let reports: Result<Vec<Report>, _> = lines
-        .map(|line| serde_json::from_str(line).map_err(|error| format!("mcb's line `{line}`: {error}")))
+        .map(|line| {
+            serde_json::from_str(line).map_err(|error| format!("mcb's line `{line}`: {error}"))
+        })
         .collect();
     reports.and_then(|reports| {
         if reports.is_empty() {
@@ -507,7 +571,9 @@ fn reports(stdout: &[u8]) -> Result<Vec<Report>, String> {
 fn kernel(console: &str) -> String {
     let line = console.lines().find_map(|line| {
         let (_, rest) = line.split_once("Linux version ")?;
-        rest.split_whitespace().next().map(|version| format!("Linux {version}, User-Mode Linux"))
+        rest.split_whitespace()
+            .next()
+            .map(|version| format!("Linux {version}, User-Mode Linux"))
     });
     line.unwrap_or_else(|| "Linux, User-Mode Linux".to_owned())
 }
@@ -516,7 +582,9 @@ fn kernel(console: &str) -> String {
 pub fn ready() -> Result<(), String> {
     match uml::kernel() {
         Ok(_) => Ok(()),
-        Err(_) => Err("the kernel of the hosts; tools/uml-kernel builds it, once, in some minutes".to_owned()),
+        Err(_) => Err(
+            "the kernel of the hosts; tools/uml-kernel builds it, once, in some minutes".to_owned(),
+        ),
     }
 }
 
@@ -547,14 +615,18 @@ struct Row {
 
 fn batch(arguments: &Arguments) -> Result<Batch, Error> {
     if !(0.0..1.0).contains(&arguments.loss) {
-        let sentence = format!("--loss: {} is no probability; write 0 to 0.99", arguments.loss);
+        let sentence = format!(
+            "--loss: {} is no probability; write 0 to 0.99",
+            arguments.loss
+        );
         return Err(Error::Config(sentence));
     }
     if arguments.count == 0 {
         return Err(Error::Config("--count: write at least 1".to_owned()));
     }
     let commands = arguments.command.iter();
-    let commands = commands.flat_map(|command| arguments.length.iter().map(|length| (*command, *length)));
+    let commands =
+        commands.flat_map(|command| arguments.length.iter().map(|length| (*command, *length)));
     Ok(Batch {
         commands: commands.collect(),
         count: arguments.count,
@@ -621,7 +693,11 @@ fn show(arguments: &Arguments, batch: &Batch, rows: &[Row]) -> String {
             let _ = write!(out, "  {:<32}", row.name);
             for length in &arguments.length {
                 let report = row.measured.report(*command, *length);
-                let _ = write!(out, "{:>10.0}", report.map_or(f64::NAN, |report| report.ns.mean));
+                let _ = write!(
+                    out,
+                    "{:>10.0}",
+                    report.map_or(f64::NAN, |report| report.ns.mean)
+                );
             }
             out.push('\n');
         }
@@ -629,9 +705,17 @@ fn show(arguments: &Arguments, batch: &Batch, rows: &[Row]) -> String {
     }
     out += "\nCPU costs, assumed and charged in simulated time\n";
     for cost in &first.measured.costs {
-        let _ = writeln!(out, "  {:<20}{:>8} ns   {}", cost.name, cost.ns, cost.source);
+        let _ = writeln!(
+            out,
+            "  {:<20}{:>8} ns   {}",
+            cost.name, cost.ns, cost.source
+        );
     }
-    let _ = writeln!(out, "\n{:<34}{:>12}{:>14}   run hash", "", "simulated ms", "commands/s");
+    let _ = writeln!(
+        out,
+        "\n{:<34}{:>12}{:>14}   run hash",
+        "", "simulated ms", "commands/s"
+    );
     for row in rows {
         let commands: u64 = row.measured.reports.iter().map(|report| report.count).sum();
         let _ = writeln!(
@@ -653,13 +737,18 @@ fn show(arguments: &Arguments, batch: &Batch, rows: &[Row]) -> String {
 /// As tables 6.7 and 6.8: commands a second beside sockets and AX3630S in the same place.
 fn shares(command: Command, lengths: &[usize], rows: &[Row]) -> String {
     let mut out = String::new();
-    let is_base = |row: &&Row| row.transport == Path::Socket && row.switch == Some(SwitchKind::Ax3630s);
+    let is_base =
+        |row: &&Row| row.transport == Path::Socket && row.switch == Some(SwitchKind::Ax3630s);
     for base in rows.iter().filter(is_base) {
         let _ = writeln!(out, "\n% of the commands a second of {}", base.name);
         for row in rows.iter().filter(|row| row.place == base.place) {
             let _ = write!(out, "  {:<32}", row.name);
             for length in lengths {
-                let ns = |row: &Row| row.measured.report(command, *length).map(|report| report.ns.mean);
+                let ns = |row: &Row| {
+                    row.measured
+                        .report(command, *length)
+                        .map(|report| report.ns.mean)
+                };
                 let share = ns(base).zip(ns(row)).map(|(base, ns)| 100.0 * base / ns);
                 let _ = write!(out, "{:>9.0} %", share.unwrap_or(f64::NAN));
             }
@@ -681,8 +770,17 @@ mod tests {
             for path in [Path::Socket, Path::Ipnuma] {
                 for rate in [RateArgument::One, RateArgument::Ten] {
                     let switches = [Some(SwitchKind::Ax3630s), Some(SwitchKind::Fibnic)];
-                    let switches = if place.way().0 > 0 { &switches[..] } else { &[None] };
-                    all.extend(switches.iter().map(|switch| Setup { place, path, switch: *switch, rate }));
+                    let switches = if place.way().0 > 0 {
+                        &switches[..]
+                    } else {
+                        &[None]
+                    };
+                    all.extend(switches.iter().map(|switch| Setup {
+                        place,
+                        path,
+                        switch: *switch,
+                        rate,
+                    }));
                 }
             }
         }
@@ -693,12 +791,21 @@ mod tests {
     fn every_topology_is_one() {
         for setup in setups() {
             for (nic, loss) in [(Nic::Ring, 0.0), (Nic::Virtio, 0.01)] {
-                let batch = Batch { nic, loss, ..Batch::all() };
+                let batch = Batch {
+                    nic,
+                    loss,
+                    ..Batch::all()
+                };
                 let text = setup.topology(&batch);
-                let topology = Topology::parse(&text, FilePath::new("t")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let topology = Topology::parse(&text, FilePath::new("t"))
+                    .unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(topology.host.len(), 2);
                 assert_eq!(topology.switch.len(), setup.place.way().0);
-                let metres: f64 = topology.cable.iter().map(|cable| *cable.metres.as_ref()).sum();
+                let metres: f64 = topology
+                    .cable
+                    .iter()
+                    .map(|cable| *cable.metres.as_ref())
+                    .sum();
                 assert!((metres - setup.place.way().1).abs() < 1e-9);
             }
         }
@@ -707,9 +814,13 @@ mod tests {
     #[test]
     fn the_example_topologies_are_those_that_are_run() {
         let root = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        for (name, switch) in [("ax3630s", SwitchKind::Ax3630s), ("fibnic", SwitchKind::Fibnic)] {
+        for (name, switch) in [
+            ("ax3630s", SwitchKind::Ax3630s),
+            ("fibnic", SwitchKind::Fibnic),
+        ] {
             let path = root.join(format!("memcached-in-rack-{name}.toml"));
-            let found = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let found = std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let setup = Setup {
                 place: Place::Rack,
                 path: Path::Socket,
@@ -735,7 +846,10 @@ mod tests {
     fn the_clients_lines_are_read() {
         let found = reports(SAMPLE.as_bytes()).expect("they are reports");
         assert_eq!(found.len(), 2);
-        assert_eq!((found[1].command, found[1].length, found[1].resent), (Command::Get, 16, 1));
+        assert_eq!(
+            (found[1].command, found[1].length, found[1].resent),
+            (Command::Get, 16, 1)
+        );
         assert!((found[1].ns.mean - 50_546.0).abs() < 1e-9);
         assert!(reports(b"").is_err());
         assert!(reports(b"{\"command\":\"get\"}\n").is_err());
@@ -769,7 +883,9 @@ mod tests {
 
     #[test]
     fn the_tables_have_times_shares_costs_and_hashes() {
-        let arguments = <Wrapper as clap::Parser>::parse_from(["t", "--length", "16", "--place", "rack"]).arguments;
+        let arguments =
+            <Wrapper as clap::Parser>::parse_from(["t", "--length", "16", "--place", "rack"])
+                .arguments;
         let setups = Setup::all(&arguments);
         assert_eq!(setups.len(), 4);
         let rows: Vec<_> = setups
@@ -786,7 +902,10 @@ mod tests {
         ] {
             assert!(out.contains(words), "{words}\n{out}");
         }
-        assert!(out.lines().all(|line| line.chars().count() <= text::WIDTH), "{out}");
+        assert!(
+            out.lines().all(|line| line.chars().count() <= text::WIDTH),
+            "{out}"
+        );
     }
 
     #[derive(clap::Parser)]

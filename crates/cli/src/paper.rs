@@ -440,7 +440,7 @@ impl Runner {
             Err(failure) => Found::nothing(not_built(failure)?),
             Ok(found) => found,
         };
-        if row.input {
+        if row.input && ours.is_some() {
             how += ", an input";
         }
         let paper = planned.paper;

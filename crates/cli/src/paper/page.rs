@@ -367,19 +367,11 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
         let _ = writeln!(out, "<p class=\"need\">{}</p>", escape(&capital(how)));
     }
     let mut notes = Notes::default();
-    let _ = writeln!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<caption>{}: the dissertation's figures \
-         and those of this run.</caption>\n<thead><tr><th scope=\"col\"></th><th scope=\"col\" class=\"n\">dissertation</th>\
-         <th scope=\"col\" class=\"n\">as run</th><th scope=\"col\">unit</th><th scope=\"col\" class=\"n\">difference</th>\
-         <th scope=\"col\">how</th></tr></thead>\n<tbody>",
-        spoken(id),
-        spoken(id)
-    );
-    for row in &section.rows {
-        table_row(out, id, row, once, &mut notes);
+    if section.rows.iter().all(|row| row.instance.length.is_some()) {
+        matrix(out, section, once, &mut notes);
+    } else {
+        list(out, section, once, &mut notes);
     }
-    out.push_str("</tbody></table></div>\n");
     if !notes.0.is_empty() {
         out.push_str("<ol class=\"notes\">\n");
         for (number, note) in notes.0.iter().enumerate() {
@@ -413,8 +405,13 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
         let _ = writeln!(
             out,
             "<figure><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plot of {}\">{svg}</div>\
-             <figcaption>The figures of the table above.</figcaption></figure>",
-            spoken(id)
+             <figcaption>{}</figcaption></figure>",
+            spoken(id),
+            match plot {
+                super::Plot::Curves { .. } =>
+                    "Dashed lines are computed from what the dissertation published, full ones from what was run.",
+                _ => "The figures of the table above.",
+            }
         );
     }
     if let Some(note) = &section.note {
@@ -422,6 +419,109 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
     }
     out.push_str("</article>\n");
     Ok(())
+}
+
+/// A row for each figure.
+fn list<'a>(out: &mut String, section: &'a Section, once: Option<&String>, notes: &mut Notes<'a>) {
+    let id = &section.id;
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<caption>{}: the dissertation's figures \
+         and those of this run.</caption>\n<thead><tr><th scope=\"col\"></th><th scope=\"col\" class=\"n\">dissertation</th>\
+         <th scope=\"col\" class=\"n\">as run</th><th scope=\"col\">unit</th><th scope=\"col\" class=\"n\">difference</th>\
+         <th scope=\"col\">how</th></tr></thead>\n<tbody>",
+        spoken(id),
+        spoken(id)
+    );
+    for row in &section.rows {
+        table_row(out, id, row, once, notes);
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// A row for each arrangement, a column for each length of a value.
+fn matrix<'a>(
+    out: &mut String,
+    section: &'a Section,
+    once: Option<&String>,
+    notes: &mut Notes<'a>,
+) {
+    let id = &section.id;
+    let unit = section.rows.first().map_or("", |row| &row.unit);
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"matrix\">\n<caption>{}, {}, by \
+         bytes of a value: as run, below it the dissertation's figure and the difference.</caption>\n<thead><tr>\
+         <th scope=\"col\"></th>",
+        spoken(id),
+        spoken(id),
+        escape(unit)
+    );
+    for length in super::file::LENGTHS {
+        let _ = write!(out, "<th scope=\"col\" class=\"n\">{length} B</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut stem = None;
+    for row in &section.rows {
+        if stem != Some(&row.stem) {
+            let end = if stem.is_some() { "</tr>\n" } else { "" };
+            let note = notes.mark(id, row.note.as_ref());
+            let _ = write!(
+                out,
+                "{end}<tr><th scope=\"row\">{}{note}</th>",
+                escape(&row.stem)
+            );
+            stem = Some(&row.stem);
+        }
+        let (ours, difference) = cells(id, row, notes);
+        let paper = row.paper.map_or("\u{2013}".to_owned(), thousands);
+        let reason = if row.lacks() && once.is_none() {
+            format!("<small class=\"how\">{}</small>", escape(&row.how))
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            out,
+            "<td class=\"n{}\"><b>{ours}</b><small>{paper}</small><small>{difference}</small>{reason}</td>",
+            if row.is_far() { " far" } else { "" }
+        );
+    }
+    out.push_str("</tr>\n</tbody></table></div>\n");
+}
+
+/// Our figure and the difference, with the note that explains it.
+fn cells<'a>(id: &str, row: &'a Row, notes: &mut Notes<'a>) -> (String, String) {
+    let difference = match (row.difference_percent, row.ours.zip(row.paper)) {
+        (Some(percent), _) if percent.abs() < 0.05 => "0.0 %".to_owned(),
+        (Some(percent), _) => format!(
+            "{}{:.1} %",
+            if percent < 0.0 { "\u{2212}" } else { "+" },
+            percent.abs()
+        ),
+        (None, Some((ours, paper))) if ours == paper => "0".to_owned(),
+        (None, Some((ours, paper))) => {
+            let sign = if ours < paper { "\u{2212}" } else { "+" };
+            format!("{sign}{}", thousands((ours - paper).abs()))
+        }
+        (None, None) => String::new(),
+    };
+    let why = if row.is_far() {
+        notes.mark(id, row.why.as_ref())
+    } else {
+        String::new()
+    };
+    let ours = match row.ours {
+        Some(value) if row.as_expected == Some(false) => {
+            format!(
+                "<span class=\"wrong\">{} (not as expected)</span>",
+                thousands(value)
+            )
+        }
+        Some(value) => thousands(value),
+        None if row.lacks() => "<span class=\"absent\">not run</span>".to_owned(),
+        None => "\u{2013}".to_owned(),
+    };
+    (ours, difference + &why)
 }
 
 fn capital(text: &str) -> String {
@@ -439,38 +539,8 @@ fn table_row<'a>(
     once: Option<&String>,
     notes: &mut Notes<'a>,
 ) {
-    let far = row.is_far();
-    let difference = match (row.difference_percent, row.ours.zip(row.paper)) {
-        (Some(percent), _) if percent.abs() < 0.05 => "0.0 %".to_owned(),
-        (Some(percent), _) => format!(
-            "{}{:.1} %",
-            if percent < 0.0 { "\u{2212}" } else { "+" },
-            percent.abs()
-        ),
-        (None, Some((ours, paper))) if ours == paper => "0".to_owned(),
-        (None, Some((ours, paper))) => {
-            let sign = if ours < paper { "\u{2212}" } else { "+" };
-            format!("{sign}{}", thousands((ours - paper).abs()))
-        }
-        (None, None) => String::new(),
-    };
-    let why = if far {
-        notes.mark(id, row.why.as_ref())
-    } else {
-        String::new()
-    };
     let note = notes.mark(id, row.note.as_ref());
-    let ours = match row.ours {
-        Some(value) if row.as_expected == Some(false) => {
-            format!(
-                "<span class=\"wrong\">{} (not as expected)</span>",
-                thousands(value)
-            )
-        }
-        Some(value) => thousands(value),
-        None if row.lacks() => "<span class=\"absent\">not run</span>".to_owned(),
-        None => "\u{2013}".to_owned(),
-    };
+    let (ours, difference) = cells(id, row, notes);
     let how = if once.is_some_and(|how| row.lacks() && *how == row.how) {
         ""
     } else {
@@ -479,11 +549,11 @@ fn table_row<'a>(
     let _ = writeln!(
         out,
         "<tr><th scope=\"row\">{}{note}</th><td class=\"n\">{}</td><td class=\"n ours\">{ours}</td><td class=\"unit\">{}</td>\
-         <td class=\"n{}\">{difference}{why}</td><td class=\"how\">{}</td></tr>",
+         <td class=\"n{}\">{difference}</td><td class=\"how\">{}</td></tr>",
         escape(&row.name),
         row.paper.map_or("\u{2013}".to_owned(), thousands),
         escape(&row.unit),
-        if far { " far" } else { "" },
+        if row.is_far() { " far" } else { "" },
         escape(how)
     );
 }

@@ -548,6 +548,7 @@ fn chart_of_curves(
     }
     let mut chart = ChartBuilder::on(area)
         .margin(8)
+        .margin_right(24)
         .margin_top(30 + 22 * i32::try_from(names.len().div_ceil(2)).unwrap_or(1))
         .x_label_area_size(46)
         .y_label_area_size(60)
