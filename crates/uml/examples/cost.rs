@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What guests cost on this machine: a boot, one turn of the calendar, a frame, a store and a load of a BAR.
+//! What guests cost on this machine: a boot, one turn of the calendar, a frame.
 //!
 //! `cargo run --release -p uml --example cost` prints wall time.
 

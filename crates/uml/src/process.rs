@@ -34,10 +34,12 @@ const CONSOLE: &str = "console.log";
 
 /// The kernel to run: IPNUMA_UML_KERNEL, else what `tools/uml-kernel` built last.
 pub fn kernel() -> Result<PathBuf, Error> {
-    let path = env::var_os("IPNUMA_UML_KERNEL").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.build/uml/current/linux"),
-        PathBuf::from,
-    );
+    let built = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+        root.unwrap_or(Path::new("/"))
+            .join(".build/uml/current/linux")
+    };
+    let path = env::var_os("IPNUMA_UML_KERNEL").map_or_else(built, PathBuf::from);
     if path.is_file() {
         Ok(path)
     } else {
