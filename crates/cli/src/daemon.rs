@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Serves other machines' daemons, too, at this address; port 3422 is usual
     #[arg(long, value_name = "ADDRESS:PORT")]
     management: Option<SocketAddrV4>,
-    /// What carries the stores between machines: udp, xdp:DEVICE[,QUEUE] or tap:DEVICE,MAC,ADDRESS
+    /// What carries the stores between machines: udp, xdp:DEVICE[,QUEUE], tap:DEVICE,MAC,ADDRESS or rack:DEVICE[,MAC,ADDRESS/BITS[,GATEWAY_MAC]]
     #[arg(long, value_name = "NIC", requires = "management")]
     nic: Option<Transport>,
     /// Also accelerates sockets to programs on machines in these networks, whose daemons it asks: ADDRESS[/BITS],...

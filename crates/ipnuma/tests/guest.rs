@@ -114,16 +114,14 @@ impl World {
         match due {
             Due::Tick => {}
             Due::Frame(frame) => drop(self.machines[at].nic.frame_from_mac(&frame, &mut effects)),
-            Due::ToNic(tlp, bar) => {
-                drop(self.machines[at].nic.tlp_from_root(&tlp, bar, &mut effects))
-            }
+            Due::ToNic(tlp, bar) => self.machines[at].nic.tlp_from_root(&tlp, bar, &mut effects),
             Due::Wake => self.machines[at].guest.interrupt(now, 0, 1).unwrap(),
-            Due::Tlp(tlp) => self.from_nic(now, at, &tlp),
+            Due::Tlp(tlp) => self.take_tlp(now, at, &tlp),
         }
         self.take(now, at, effects);
     }
 
-    fn from_nic(&mut self, now: u64, at: usize, tlp: &[u8]) {
+    fn take_tlp(&mut self, now: u64, at: usize, tlp: &[u8]) {
         let view = TlpView::new(tlp).expect("NICs send whole TLPs");
         let machine = &mut self.machines[at];
         match view.header().expect("NICs send known TLPs") {

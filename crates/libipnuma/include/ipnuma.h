@@ -53,7 +53,7 @@ typedef struct ipn_window ipn_window;
 typedef struct ipn_options {
   // sizeof(ipn_options).
   size_t struct_size;
-  // Back end: "soft" or "pcie"; NULL: as configured.
+  // Back end: "soft", "pcie" or "rack"; NULL: as configured.
   const char *backend;
   // Configuration file; NULL: $IPNUMA_CONFIG, ~/.config/ipnuma/config.toml or /etc/ipnuma.toml.
   const char *config;
@@ -67,7 +67,7 @@ typedef struct ipn_options {
 typedef struct ipn_info {
   // sizeof(ipn_info).
   size_t struct_size;
-  // Back end: "soft" or "pcie".
+  // Back end: "soft", "pcie" or "rack".
   char backend[16];
   // Bytes that one store takes at most without being split.
   size_t max_store;

@@ -34,7 +34,7 @@ pub(crate) struct Counts {
 pub struct ipn_options {
     /// sizeof(ipn_options).
     pub struct_size: usize,
-    /// Back end: "soft" or "pcie"; NULL: as configured.
+    /// Back end: "soft", "pcie" or "rack"; NULL: as configured.
     pub backend: *const c_char,
     /// Configuration file; NULL: $IPNUMA_CONFIG, ~/.config/ipnuma/config.toml or /etc/ipnuma.toml.
     pub config: *const c_char,
@@ -49,7 +49,7 @@ pub struct ipn_options {
 pub struct ipn_info {
     /// sizeof(ipn_info).
     pub struct_size: usize,
-    /// Back end: "soft" or "pcie".
+    /// Back end: "soft", "pcie" or "rack".
     pub backend: [c_char; 16],
     /// Bytes that one store takes at most without being split.
     pub max_store: usize,

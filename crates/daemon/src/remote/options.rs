@@ -22,9 +22,21 @@ pub enum Transport {
     Xdp(String, u32),
     /// A TAP device of this name; the NIC beyond it has these addresses.
     Tap(String, u64, Ipv4Addr),
-    /// The NIC of a guest in the rack: its driver's device, and its own MAC address, address, and bits of the network in
-    /// it, unless somebody has given it these already.
-    Rack(String, Option<(u64, Ipv4Addr, u8)>),
+    /// The NIC of a guest in the rack: its driver's device, and what it is told, unless somebody has done so already.
+    Rack(String, Option<Own>),
+}
+
+/// Own addresses of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// MAC address.
+    pub mac: u64,
+    /// IPv4 address.
+    pub address: Ipv4Addr,
+    /// Bits of the network in it.
+    pub bits: u8,
+    /// MAC address of the gateway to other networks; 0 without one.
+    pub gateway_mac: u64,
 }
 
 impl FromStr for Transport {
@@ -34,7 +46,7 @@ impl FromStr for Transport {
         let wrong = || {
             format!(
                 "`{text}` is no transport: write `udp`, `xdp:DEVICE`, `xdp:DEVICE,QUEUE`, \
-                 `tap:DEVICE,MAC,ADDRESS`, `rack:DEVICE` or `rack:DEVICE,MAC,ADDRESS/BITS`"
+                 `tap:DEVICE,MAC,ADDRESS`, `rack:DEVICE` or `rack:DEVICE,MAC,ADDRESS/BITS[,GATEWAY_MAC]`"
             )
         };
         if text == "udp" {
@@ -58,8 +70,12 @@ impl FromStr for Transport {
                 let own = parts.next().map(|mac| {
                     let mac = parse_mac(mac)?;
                     let (address, bits) = parts.next()?.split_once('/')?;
-                    let bits = bits.parse().ok().filter(|bits| *bits <= 32)?;
-                    Some((mac, address.parse().ok()?, bits))
+                    Some(Own {
+                        mac,
+                        address: address.parse().ok()?,
+                        bits: bits.parse().ok().filter(|bits| *bits <= 32)?,
+                        gateway_mac: parts.next().map_or(Some(0), parse_mac)?,
+                    })
                 });
                 Self::Rack(device, own.map(|own| own.ok_or_else(wrong)).transpose()?)
             }
@@ -227,7 +243,24 @@ mod tests {
                 "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24",
                 Transport::Rack(
                     "/dev/ipnuma0".into(),
-                    Some((0x0200_0000_0001, [10, 0, 0, 1].into(), 24)),
+                    Some(Own {
+                        mac: 0x0200_0000_0001,
+                        address: [10, 0, 0, 1].into(),
+                        bits: 24,
+                        gateway_mac: 0,
+                    }),
+                ),
+            ),
+            (
+                "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24,02:00:00:00:00:fe",
+                Transport::Rack(
+                    "/dev/ipnuma0".into(),
+                    Some(Own {
+                        mac: 0x0200_0000_0001,
+                        address: [10, 0, 0, 1].into(),
+                        bits: 24,
+                        gateway_mac: 0x0200_0000_00FE,
+                    }),
                 ),
             ),
         ] {
@@ -243,6 +276,8 @@ mod tests {
             "rack:/dev/ipnuma0,02:00:00:00:00:01",
             "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1",
             "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/33",
+            "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24,02:00:00:00:00",
+            "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24,02:00:00:00:00:fe,x",
             "tap:a,02:00:00:00:0a:01",
             "tap:a,02:00:00:00:0a:+1,10.0.0.1",
         ] {

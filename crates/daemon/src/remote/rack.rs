@@ -23,6 +23,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
 
 use super::nic::{Memory, Nic, Sleeper, WindowId};
+use super::options::Own;
 
 /// Key of the NIC's own events in the epoll; others are keys of regions.
 const EVENTS: u64 = u64::MAX;
@@ -74,14 +75,14 @@ fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
 
 impl Rack {
     /// Opens the driver's device; with addresses, they are given to the NIC.
-    pub fn open(path: &Path, own: Option<(u64, Ipv4Addr, u8)>) -> Result<Self, Error> {
+    pub fn open(path: &Path, own: Option<Own>) -> Result<Self, Error> {
         let device = Device::open(path).map_err(refused("open it"))?;
-        if let Some((mac, ip, bits)) = own {
+        if let Some(own) = own {
             let identity = nic::Identity {
-                mac,
-                gateway_mac: 0,
-                ip: ip.into(),
-                netmask: netmask(bits),
+                mac: own.mac,
+                gateway_mac: own.gateway_mac,
+                ip: own.address.into(),
+                netmask: netmask(own.bits),
             };
             device
                 .identify(&identity)
