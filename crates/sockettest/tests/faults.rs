@@ -170,7 +170,8 @@ fn ten_thousand_connections_leave_nothing_behind() {
             let now = Holdings::of(pid);
             now.descriptors <= before.descriptors
                 && now.shared <= before.shared
-                && now.mappings <= before.mappings + 8
+                // The C library keeps stacks of threads that have ended, two mappings each.
+                && now.mappings <= before.mappings + 32
                 && now.resident <= before.resident + 2048
         });
     }
