@@ -238,17 +238,17 @@ impl Guest {
             let Kind::Pci(pci) = &mut device.kind else {
                 continue;
             };
-            let Some(at) = pci.reads.iter().position(|(of, _)| *of == tag) else {
+            let Some(at) = pci.reads.iter().position(|read| read.tag == tag) else {
                 continue;
             };
-            let (_, chain) = pci.reads.swap_remove(at);
-            if chain.room() != bytes.len() && chain.room() > 8 {
-                let reason = format!("{} bytes answer a read of {}", bytes.len(), chain.room());
+            let length = pci.reads[at].length;
+            if bytes.len() != length {
                 return Err(Error::Spec {
                     guest: self.name.clone(),
-                    reason,
+                    reason: format!("{} bytes answer a read of {length}", bytes.len()),
                 });
             }
+            let chain = pci.reads.swap_remove(at).chain;
             let memory = self
                 .memory
                 .as_ref()

@@ -73,6 +73,13 @@ pub(crate) enum Outcome {
     BusMaster(bool),
 }
 
+/// A read of the guest that waits for its answer.
+pub(crate) struct Read {
+    pub tag: u64,
+    pub length: usize,
+    pub chain: Chain,
+}
+
 /// The state of one PCI device.
 pub(crate) struct Pci {
     spec: PciSpec,
@@ -83,7 +90,7 @@ pub(crate) struct Pci {
     /// Vectors raised and not yet written into the guest's ring.
     pub raised: VecDeque<u8>,
     /// Reads that wait for an answer.
-    pub reads: Vec<(u64, Chain)>,
+    pub reads: Vec<Read>,
 }
 
 impl Pci {

@@ -15,6 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -28,6 +29,12 @@ const HOST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/host.so"));
 
 /// Seconds from 1970 to 2026: what the guest's wall clock starts from.
 pub(crate) const WALL_CLOCK_NS: u64 = 1_767_225_600_000_000_000;
+
+/// How long a kernel that has closed its sockets may take to end.
+const TO_END: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
 
 const TIME_SOCKET: &str = "time";
 const CONSOLE: &str = "console.log";
@@ -153,6 +160,10 @@ impl Process {
         if let Some(status) = self.status {
             return Ok(status);
         }
+        // It may still be about to end.
+        let mut end = [PollFd::new(&self.end, PollFlags::IN)];
+        let _ = rustix::io::retry_on_intr(|| poll(&mut end, Some(&TO_END)));
+        self.end_all();
         let status = self.child.wait().map_err(|source| Error::System {
             guest: self.name.clone(),
             what: "learn how its process ended".into(),
@@ -163,6 +174,12 @@ impl Process {
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         self.status = Some(status);
         Ok(status)
+    }
+
+    /// Ends it and the processes of its user space. The kernel has made a session of its own, in which they all are. Not
+    /// after the process was waited for: then its number may be another's.
+    fn end_all(&self) {
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
 
     /// Where its console is.
@@ -184,11 +201,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The kernel has made a session of its own, in which the processes of its user space are as well. Some may be left
-        // even if it has ended.
-        let pid = Pid::from_child(&self.child);
-        let _ = kill_process_group(pid, Signal::KILL);
         if self.status.is_none() {
+            self.end_all();
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

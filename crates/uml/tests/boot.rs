@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Directory, alone};
@@ -144,4 +145,36 @@ fn calls_at_a_wrong_time_are_told() {
         guest.receive(now, 0, &[0; 60]),
         Err(Error::Missing { .. })
     ));
+}
+
+/// Processes of the host that are in a guest's directory: its kernel, and those of its user space.
+fn processes(directory: &Path) -> usize {
+    let links = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.unwrap().path().join("cwd")).ok());
+    links.filter(|link| link == directory).count()
+}
+
+#[test]
+fn a_dropped_guest_leaves_no_process() {
+    let directory = Directory::new();
+    let mut guest = directory.guest("dropped", "sleep 100", vec![]);
+    let own = fs::canonicalize(directory.of("dropped")).unwrap();
+    while let Next::At(now @ ..1_000_000_000) = guest.next() {
+        guest
+            .run(now, now + 1_000_000, 1000, &mut Vec::new())
+            .unwrap();
+    }
+    assert!(processes(&own) > 1, "a kernel and its shell");
+    drop(guest);
+    for _ in 0..200 {
+        if processes(&own) == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!(
+        "{} processes of it are left after ten seconds",
+        processes(&own)
+    );
 }

@@ -117,6 +117,10 @@ cd /sys/bus/pci/devices/0000:00:00.0 && od -An -v -tx1 -N64 config && cat resour
         match event {
             GuestEvent::MmioRead { tag, length, .. } => {
                 let answer: Vec<u8> = (b'A'..).take(*length as usize).collect();
+                assert!(
+                    self.guest.complete_read(now, *tag, &answer[1..]).is_err(),
+                    "too short"
+                );
                 self.guest.complete_read(now, *tag, &answer)
             }
             GuestEvent::MmioWrite { offset, bytes, .. } => {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::{Guest, Kind, protocol, silent, wait};
 use crate::error::Error;
 use crate::network;
-use crate::pci::{self, Outcome};
+use crate::pci::{self, Outcome, Read};
 use crate::process::WALL_CLOCK_NS;
 use crate::spec::{GuestEvent, Timed};
 use crate::time_travel::{Message, Operation, Received};
@@ -244,7 +244,11 @@ impl Guest {
                 } => {
                     self.tag += 1;
                     let tag = self.tag;
-                    pci.reads.push((tag, chain));
+                    pci.reads.push(Read {
+                        tag,
+                        length: length as usize,
+                        chain,
+                    });
                     self.happened(GuestEvent::MmioRead {
                         device: index,
                         bar,
