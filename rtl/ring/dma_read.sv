@@ -17,8 +17,8 @@ module dma_read
   import tlp_pkg::*;
   import ring_types_pkg::*;
 #(
-  /// Reads in flight; a power of two, 8 at most.
-  parameter int unsigned Tags = 8
+  /// Reads in flight; a power of two, 16 at most.
+  parameter int unsigned Tags = 16
 ) (
   input  logic              clk_i,
   input  logic              rst_i,
@@ -46,8 +46,9 @@ module dma_read
   output logic              cnt_failed_o,
   output logic              busy_o
 );
-  localparam int unsigned GenerationW = 2;
-  localparam int unsigned TagW = GenerationW + $clog2(Tags);
+  // Tags have 5 bits unless a host agrees to more.
+  localparam int unsigned TagW = 5;
+  localparam int unsigned GenerationW = TagW - $clog2(Tags);
   localparam logic [9:0] MaxPieceDw = 10'd64;
 
   // ---- Requests ---------------------------------------------------------------------------------
@@ -214,8 +215,8 @@ module dma_read
 
 `ifndef SYNTHESIS
   initial
-    assert (Tags <= 8)
-    else $fatal(1, "dma_read: the tag does not fit its 5 bits");
+    assert (Tags <= 16)
+    else $fatal(1, "dma_read: no generation is left in 5 bits of tag");
   assert property (@(posedge clk_i) disable iff (rst_i)
       m_tlp.tvalid && !m_tlp.tready |=> m_tlp.tvalid && $stable(
       m_tlp.tdata

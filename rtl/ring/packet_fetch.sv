@@ -55,7 +55,7 @@ module packet_fetch
 );
   localparam int unsigned MinBytes = 14;
   // Reads of a packet in flight: bounded by the tags.
-  localparam int unsigned PendingW = 4;
+  localparam int unsigned PendingW = 5;
 
   typedef struct packed {
     logic        bad;

@@ -4,9 +4,10 @@
 // It is the conventional NIC that IP-NUMA is compared with: the CPU writes TAIL, the NIC reads a
 // descriptor and then the packet; received frames are written to buffers, and an interrupt tells.
 //
-// Latency   : TAIL's last beat in to the descriptor's read 6 cycles of clk_pcie_i; the descriptor's
-//             last beat to the packet's read 5; the packet's last beat to the frame's start 3 and a
-//             clock crossing; a frame's last beat to the first DMA write 2 and a clock crossing.
+// Latency   : TAIL's last beat in to the descriptor's read 4 cycles of clk_pcie_i; the descriptor's
+//             last beat to the packet's read 4; the packet's last beat to the frame's start 2, and 3
+//             to 4 of clk_net_i; a frame's last byte to the first DMA write 1 of clk_net_i, and 3 to 4
+//             of clk_pcie_i.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
 // Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the
 //             transmitters ask for it.
@@ -20,13 +21,13 @@ module ring_nic
   import ring_types_pkg::*;
 #(
   /// Packets that can be on their way from memory to the wire; a power of two from 4 to 16.
-  parameter int unsigned Slots = 8,
+  parameter int unsigned Slots = 16,
   /// Longest frame without FCS, bytes; 9014 at most.
   parameter int unsigned MaxBytes = 1514,
   /// Words of 8 bytes of the receive buffer; a power of two.
   parameter int unsigned RxWords = 2048,
-  /// DMA reads in flight.
-  parameter int unsigned ReadTags = 8
+  /// DMA reads in flight; a power of two, 16 at most.
+  parameter int unsigned ReadTags = 16
 ) (
   input  logic                     clk_pcie_i,
   input  logic                     rst_pcie_i,
@@ -270,6 +271,7 @@ module ring_nic
   );
 
   // ---- DMA ---------------------------------------------------------------------------------------
+  // Descriptors first: packets can use up all tags, and then nothing would be known of the next ones.
   read_op_t read_op[3];
   logic [2:0] read_valid, read_ready;
   read_data_t read_data;
@@ -309,8 +311,8 @@ module ring_nic
     .busy_o           (busy_read)
   );
   assign pcie_event[CNT_RX_DESCRIPTOR_READ] = read_valid[0] && read_ready[0];
-  assign pcie_event[CNT_TX_PACKET_READ]     = read_valid[1] && read_ready[1];
-  assign pcie_event[CNT_TX_DESCRIPTOR_READ] = read_valid[2] && read_ready[2];
+  assign pcie_event[CNT_TX_PACKET_READ]     = read_valid[2] && read_ready[2];
+  assign pcie_event[CNT_TX_DESCRIPTOR_READ] = read_valid[1] && read_ready[1];
 
   dma_write #(
     .N          (3),
@@ -354,9 +356,9 @@ module ring_nic
     .mask_i    (tx_mask),
     .tail_i    (tx_tail),
     .restart_i (tx_restart),
-    .op_o      (read_op[2]),
-    .op_valid_o(read_valid[2]),
-    .op_ready_i(read_ready[2]),
+    .op_o      (read_op[1]),
+    .op_valid_o(read_valid[1]),
+    .op_ready_i(read_ready[1]),
     .data_i    (read_data),
     .done_i    (read_done),
     .order_o   (tx_order),
@@ -382,9 +384,9 @@ module ring_nic
     .order_i      (tx_order),
     .order_valid_i(tx_order_valid),
     .order_take_o (tx_order_take),
-    .op_o         (read_op[1]),
-    .op_valid_o   (read_valid[1]),
-    .op_ready_i   (read_ready[1]),
+    .op_o         (read_op[2]),
+    .op_valid_o   (read_valid[2]),
+    .op_ready_i   (read_ready[2]),
     .done_i       (read_done),
     .send_o       (send),
     .send_valid_o (send_valid),

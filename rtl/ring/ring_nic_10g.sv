@@ -10,13 +10,13 @@
 // Source    : dissertation section 3.2.2, figure 3.5; docs/ring-nic.md.
 module ring_nic_10g #(
   /// Packets that can be on their way from memory to the wire; a power of two from 4 to 16.
-  parameter int unsigned Slots = 8,
+  parameter int unsigned Slots = 16,
   /// Longest frame without FCS, bytes; 9014 at most.
   parameter int unsigned MaxBytes = 1514,
   /// Words of 8 bytes of the receive buffer; a power of two.
   parameter int unsigned RxWords = 2048,
-  /// DMA reads in flight; a power of two, 8 at most.
-  parameter int unsigned ReadTags = 8
+  /// DMA reads in flight; a power of two, 16 at most.
+  parameter int unsigned ReadTags = 16
 ) (
   input  logic        clk_pcie_i,
   input  logic        rst_pcie_i,

@@ -97,7 +97,7 @@ module rx_buffer
 
   // ---- Across -----------------------------------------------------------------------------------
   logic             free_valid;
-  logic [WordW-1:0] free_word;
+  logic [WordW-1:0] free_word, freed;
 
   async_fifo #(
     .data_t(frame_t),
@@ -134,9 +134,11 @@ module rx_buffer
   );
 
   // No frame fills the whole buffer, so its low bits tell how far the reader has come.
+  // Of its own width, so that it wraps: within a size cast tools differ.
+  assign freed = free_word - read_q[WordW-1:0];
   always_ff @(posedge clk_net_i) begin
     if (rst_net_i) read_q <= '0;
-    else if (free_valid) read_q <= read_q + (WordW + 1)'(free_word - read_q[WordW-1:0]);
+    else if (free_valid) read_q <= read_q + (WordW + 1)'(freed);
   end
 
   for (genvar b = 0; b < 2; b++) begin : gen_bank
