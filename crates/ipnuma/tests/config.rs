@@ -97,7 +97,7 @@ fn mistakes_are_named() {
     }
     for (name, value) in [
         ("IPNUMA_SPIN_US", "soon"),
-        ("IPNUMA_BACKEND", "rack"),
+        ("IPNUMA_BACKEND", "verbs"),
         ("IPNUMA_TRACE", "maybe"),
         ("IPNUMA_PORTS", "70000"),
         ("IPNUMA_SOCKET", "2"),
