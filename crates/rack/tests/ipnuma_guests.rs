@@ -22,19 +22,20 @@ fn kernel() -> bool {
     }
 }
 
-/// The guests' program: an example of another crate, in the same target directory.
-fn program() -> PathBuf {
+/// Where the guests' program is: an example of another crate, in the same target directory. Guests see it by a mount of
+/// its own, since their /tmp is not the host's.
+fn programs() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a name");
     let profile = executable.parent().and_then(Path::parent);
-    let program = profile
+    let programs = profile
         .expect("tests are in target/PROFILE/deps")
-        .join("examples/guest");
+        .join("examples");
     assert!(
-        program.exists(),
-        "{} is not built: cargo build -p ipnuma --examples",
-        program.display()
+        programs.join("guest").exists(),
+        "{}/guest is not built: cargo build -p ipnuma --examples",
+        programs.display()
     );
-    program
+    programs
 }
 
 /// A guest that knows the other as its peer, and finds the other's token in a directory of the host.
@@ -45,14 +46,15 @@ fn host(name: &str, own: u8, tokens: &Path) -> String {
         "[[host]]\nname = \"{name}\"\nkind = \"uml\"\n\
          nic = {{ kind = \"ipnuma\", rate = \"10g\", ip = \"10.0.0.{own}\" }}\n\
          command = '''\n\
-         set -e\nmkdir /run/tokens\nmount -t hostfs none /run/tokens -o {}\n\
+         set -e\nmkdir /run/tokens /run/program\n\
+         mount -t hostfs none /run/tokens -o {}\nmount -t hostfs none /run/program -o {}\n\
          cat > /tmp/config.toml <<END\nbackend = \"rack\"\n[rack]\n{}[[rack.peer]]\n{}\
          session = 1\npeer_session = 1\nepoch = 5\nEND\n\
-         IPNUMA_CONFIG=/tmp/config.toml {} {name} /run/tokens {ROUNDS}\n'''\n",
+         IPNUMA_CONFIG=/tmp/config.toml /run/program/guest {name} /run/tokens {ROUNDS}\n'''\n",
         tokens.display(),
+        programs().display(),
         machine(own),
         machine(3 - own),
-        program().display(),
     )
 }
 

@@ -277,3 +277,126 @@ pub fn window(fd: BorrowedFd<'_>, mut wanted: Window) -> io::Result<OwnedFd> {
     unsafe { ioctl::ioctl(fd, Updater::<WINDOW, Window>::new(&mut wanted)) }?;
     Ok(taken(wanted.fd))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    const HEADER: &str = include_str!("../../../../../linux/ipnuma/ipnuma_uapi.h");
+
+    /// Bytes of a type of the header.
+    fn size(name: &str, structures: &HashMap<String, usize>) -> usize {
+        match name.trim_start_matches("__") {
+            "u8" => 1,
+            "u16" => 2,
+            "u32" | "s32" => 4,
+            "u64" | "s64" => 8,
+            other => structures[other.trim_start_matches("struct ")],
+        }
+    }
+
+    /// The header's structures; none of them has holes, or this would find other numbers than the compiler.
+    fn structures() -> HashMap<String, usize> {
+        let mut all = HashMap::new();
+        let mut lines = HEADER.lines();
+        while let Some(line) = lines.next() {
+            let Some(name) = line
+                .strip_prefix("struct ")
+                .and_then(|rest| rest.strip_suffix(" {"))
+            else {
+                continue;
+            };
+            let fields = lines.by_ref().take_while(|line| *line != "};");
+            let bytes = fields
+                .filter_map(|line| line.split_ascii_whitespace().next())
+                .filter(|first| first.starts_with("__"))
+                .map(|first| size(first, &all))
+                .sum();
+            all.insert(name.to_owned(), bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn calls_are_those_of_the_driver() {
+        let structures = structures();
+        let ours = HashMap::from([
+            ("INFO", INFO),
+            ("NOW", NOW),
+            ("IDENTITY", IDENTITY),
+            ("PEER", PEER),
+            ("PEER_GET", PEER_GET),
+            ("REGION", REGION),
+            ("WINDOW", WINDOW),
+            ("MARK", MARK),
+            ("CHARGE", CHARGE),
+            ("EXPORT", EXPORT),
+            ("REVOKE", REVOKE),
+            ("ARM", ARM),
+            ("WAIT", WAIT),
+            ("BYTES", BYTES),
+            ("FLUSH", FLUSH),
+        ]);
+        let mut seen = 0;
+        for line in HEADER.lines() {
+            let Some(rest) = line.strip_prefix("#define IPNUMA_") else {
+                continue;
+            };
+            let Some((name, call)) = rest.split_once(" _IO") else {
+                continue;
+            };
+            let (direction, arguments) = call.split_once('(').expect("a call");
+            let arguments = arguments.trim_end_matches(')');
+            let [_, number, kind] = arguments.split(", ").collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            // As linux/ioctl.h has it on x86-64 and aarch64.
+            let direction: u32 = match direction {
+                "W" => 1,
+                "R" => 2,
+                "WR" => 3,
+                other => panic!("_IO{other}"),
+            };
+            let number: u32 = number.parse().expect("a number");
+            let bytes = size(kind, &structures) as u32;
+            let wanted = direction << 30 | bytes << 16 | u32::from(MAGIC) << 8 | number;
+            assert_eq!(ours[name] as u32, wanted, "{line}");
+            seen += 1;
+        }
+        assert_eq!(seen, ours.len());
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_driver() {
+        let lines = HEADER
+            .lines()
+            .filter_map(|line| line.strip_prefix("#define IPNUMA_"));
+        let theirs: HashMap<_, _> = lines
+            .filter_map(|line| {
+                let mut words = line.split_ascii_whitespace();
+                Some((words.next()?, words.next()?.parse::<u32>().ok()?))
+            })
+            .collect();
+        for (name, ours) in [
+            ("ABI", ABI),
+            ("LINK_UP", info::LINK_UP),
+            ("FROZEN", info::FROZEN),
+            ("PEER_VALID", peer::VALID.into()),
+            ("PEER_COMPACT", peer::COMPACT.into()),
+            ("PEER_LOST", peer::LOST.into()),
+            ("STATE_LOST", status::LOST),
+            ("STATE_REVOKED", status::REVOKED),
+            ("BAD_KEY", event::BAD_KEY),
+            ("BAD_BOUNDS", event::BAD_BOUNDS),
+            ("LOST", event::LOST),
+            ("FLUSHED", event::FLUSHED),
+            ("FLUSH_FAILED", event::FLUSH_FAILED),
+            ("LINK_IS_DOWN", event::LINK_DOWN),
+            ("LINK_IS_UP", event::LINK_UP),
+            ("EVENTS_LOST", event::EVENTS_LOST),
+        ] {
+            assert_eq!(theirs.get(name), Some(&ours), "IPNUMA_{name}");
+        }
+    }
+}
