@@ -23,7 +23,15 @@ fn seed() -> u64 {
 #[test]
 fn all_cases_agree_between_machines() {
     let output = Command::new(env!("CARGO_BIN_EXE_sockettest"))
-        .args(["--only-library", "--jobs", "4", "--far", &LOSS.to_string()])
+        .args([
+            "--only-library",
+            "--jobs",
+            "4",
+            "--patience",
+            "60",
+            "--far",
+            &LOSS.to_string(),
+        ])
         .args(["--seed", &seed().to_string(), "--library"])
         .arg(support::library())
         .output()

@@ -75,6 +75,14 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// Has something done by the thread, after all that was asked before, and does not wait for it.
+    pub fn post(&self, body: impl FnOnce(&mut Engine) + Send + 'static) {
+        // If it has ended, there is nothing to be done.
+        if self.calls.send(Box::new(body)).is_ok() {
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
     /// Has something done by the thread, and waits for it; `None` if it has ended.
     pub fn call<R: Send + 'static>(
         &self,

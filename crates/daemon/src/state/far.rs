@@ -462,6 +462,26 @@ impl<H: Clone> State<H> {
         self.end_if_over(channel);
     }
 
+    /// Whether a channel is that of an earlier connection between the same addresses, whose end here is closed: the two
+    /// machines take their time to forget it, and the new connection may not have been announced yet.
+    pub(super) fn is_of_before<M: Machine<Handle = H>>(
+        &self,
+        machine: &M,
+        id: ProcessId,
+        number: u64,
+    ) -> bool {
+        let Some(channel) = self.channels.get(&number) else {
+            return true;
+        };
+        if channel.far.is_none() || !channel.taken {
+            return false;
+        }
+        let pid = self.processes.get(&id).map(|process| process.pid);
+        let same = channel.sides[1].holders.contains(&id) || Some(channel.sides[1].pid) == pid;
+        let counted = machine.counters(&channel.memory).unwrap_or_default();
+        !same || counted[1].flags & ipnuma::channel::flags::CLOSED != 0
+    }
+
     /// Forgets a channel of which neither end is anybody's.
     fn end_if_over(&mut self, number: u64) {
         let over = self.channels.get(&number).is_some_and(|channel| {

@@ -179,7 +179,9 @@ impl<H: Clone> State<H> {
         if !self.process(id)?.near {
             return Ok(Answer::kernel());
         }
-        if let Some(&number) = self.streams.get(&(from, to)) {
+        if let Some(&number) = self.streams.get(&(from, to))
+            && !self.is_of_before(machine, id, number)
+        {
             self.waiting.remove(&(from, to));
             return self.take(machine, id, number);
         }

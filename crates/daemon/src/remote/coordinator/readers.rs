@@ -111,7 +111,8 @@ impl Coordinator {
             Message::Close { grant } => {
                 // It may have been withdrawn at the same time.
                 if let Some(key) = reader.grants.remove(&grant) {
-                    self.unshare(key);
+                    // The writer has given it up itself: there is nothing to wait for.
+                    self.engine.post(move |engine| engine.nic().unshare(key));
                     let lost = false;
                     self.tell(Event::Ended { grant, lost });
                 }
@@ -291,8 +292,8 @@ impl Coordinator {
         )
     }
 
+    /// When it returns nothing is written any more.
     fn unshare(&self, key: u16) {
-        // Without a NIC nothing is written any more.
         let _ = self.engine.call(move |engine| engine.nic().unshare(key));
     }
 

@@ -16,6 +16,8 @@ use crate::remote::nic::WindowId;
 
 /// How long a program waits for its connect because its daemon looks for another machine's.
 const HURRY: Duration = Duration::from_millis(250);
+/// The same, of one that has answered before.
+const BUSY: Duration = Duration::from_secs(1);
 /// How long a daemon that was not there is not looked for.
 const ABSENCE: Duration = Duration::from_secs(5);
 
@@ -110,8 +112,9 @@ impl Coordinator {
     pub(super) fn hurry(&mut self) {
         let mut late = Vec::new();
         for writer in self.writers.values_mut() {
+            let most = if writer.up { BUSY } else { HURRY };
             let intends = writer.asked.extract_if(|_, (question, since)| {
-                matches!(question, Message::Intend { .. }) && since.elapsed() > HURRY
+                matches!(question, Message::Intend { .. }) && since.elapsed() > most
             });
             late.extend(intends);
         }
@@ -136,8 +139,7 @@ impl Coordinator {
     pub(super) fn desert(&mut self, channel: u64) {
         if let Some(end) = self.ends.get_mut(&channel) {
             end.deserted = true;
-            // Without a NIC nothing is carried any more.
-            let _ = self.engine.call(move |engine| engine.desert(channel));
+            self.engine.post(move |engine| engine.desert(channel));
         }
     }
 

@@ -38,9 +38,9 @@ pub struct Writer {
     pub session: Option<u8>,
     epoch: u8,
     /// The session is there.
-    up: bool,
-    /// When it was begun, or begun anew.
-    began: Instant,
+    pub(super) up: bool,
+    /// When it was begun, or begun anew, or the other side has said something.
+    pub(super) heard: Instant,
     /// Epochs that were tried.
     tries: u8,
     windows: HashMap<u64, Window>,
@@ -56,8 +56,10 @@ impl Writer {
             Window::Unwanted | Window::Open(_) => None,
         });
         let questions = self.asked.values().map(|(_, since)| *since);
-        let greeting = (!self.up).then_some(self.began);
-        asked.chain(questions).chain(greeting).min()
+        let greeting = (!self.up).then_some(self.heard);
+        let since = asked.chain(questions).chain(greeting).min();
+        // It may have much to do: as long as it says something it is there.
+        since.map(|since| since.max(self.heard))
     }
 
     /// Sends what needs no answer; without a session nobody there knows what it is about.
@@ -102,7 +104,7 @@ impl Coordinator {
                 session: None,
                 epoch,
                 up: false,
-                began: Instant::now(),
+                heard: Instant::now(),
                 tries: 1,
                 windows: HashMap::new(),
                 asked: HashMap::new(),
@@ -119,7 +121,7 @@ impl Coordinator {
             return;
         };
         writer.link.connected(stream);
-        writer.began = Instant::now();
+        writer.heard = Instant::now();
         let epoch = writer.epoch;
         match self.hello(epoch) {
             Ok((session, hello)) => {
@@ -137,7 +139,9 @@ impl Coordinator {
         let Some(writer) = self.writers.remove(&id) else {
             return;
         };
-        if !writer.up {
+        if writer.up {
+            eprintln!("ipnuma daemon: {}", why.message);
+        } else {
             self.absent.insert(writer.peer, Instant::now());
         }
         for (number, (question, _)) in writer.asked {
@@ -145,7 +149,7 @@ impl Coordinator {
         }
         for (window, state) in writer.windows {
             if self.ends.remove(&window).is_some() {
-                let _ = self.engine.call(move |engine| engine.put_down(window));
+                self.engine.post(move |engine| engine.put_down(window));
                 self.tell(Event::Lost { window });
                 continue;
             }
@@ -183,6 +187,7 @@ impl Coordinator {
         let Some(writer) = self.writers.get_mut(&id) else {
             return true;
         };
+        writer.heard = Instant::now();
         match message {
             Message::Hello {
                 version,
@@ -277,7 +282,7 @@ impl Coordinator {
             Ok((session, hello)) => {
                 if let Some(writer) = self.writers.get_mut(&id) {
                     (writer.session, writer.epoch) = (Some(session), epoch);
-                    writer.began = Instant::now();
+                    writer.heard = Instant::now();
                     writer.link.send(hello);
                 }
             }
@@ -395,7 +400,7 @@ impl Coordinator {
 
     pub(super) fn close(&mut self, window: u64) {
         // Also of a connection that is gone: the process may have kept it.
-        let _ = self.engine.call(move |engine| {
+        self.engine.post(move |engine| {
             engine.detach(window);
             engine.put_down(window);
         });
