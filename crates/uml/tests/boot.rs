@@ -15,6 +15,7 @@ fn kernel() -> PathBuf {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_guest_boots_to_its_init_and_halts() {
     let directory = Directory::new();
     let commands = "uname -s; cat /proc/sys/kernel/random/boot_id; sleep 2.5; cut -c1-3 /proc/uptime; date -u +%F.%T; exit_with() { return 3; }; exit_with";
@@ -59,6 +60,7 @@ fn a_guest_boots_to_its_init_and_halts() {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn an_init_that_only_ends_is_a_panic() {
     let directory = Directory::new();
     let mut guest =
@@ -73,6 +75,7 @@ fn an_init_that_only_ends_is_a_panic() {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_guest_that_computes_for_ever_is_told_with_its_time() {
     let directory = Directory::new();
     let mut guest = Guest::start(directory.spec(
@@ -122,6 +125,7 @@ fn what_is_no_kernel_is_told() {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn calls_at_a_wrong_time_are_told() {
     let directory = Directory::new();
     let mut guest = directory.guest("order", "true", vec![]);
@@ -156,6 +160,7 @@ fn processes(directory: &Path) -> usize {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_dropped_guest_leaves_no_process() {
     let directory = Directory::new();
     let mut guest = directory.guest("dropped", "sleep 100", vec![]);

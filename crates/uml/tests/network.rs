@@ -36,6 +36,7 @@ fn run(first: &str, second: &str) -> (Pair, Directory) {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn ping_and_tcp_are_the_same_in_two_runs() {
     let ping = format!(
         "perl {}/tests/ping.pl 10.0.0.1 3",
@@ -61,6 +62,7 @@ fn ping_and_tcp_are_the_same_in_two_runs() {
 
 /// The kernel would panic if its time went back, but only if it has come so far: the calendar's mistake is told always.
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_frame_earlier_than_promised_is_told() {
     let directory = Directory::new();
     let device = DeviceSpec::Network {

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
-use uml::{DeviceSpec, Error, Guest, GuestEvent, GuestSpec, Next, OneCpu, Timed};
+use uml::{DeviceSpec, Guest, GuestEvent, GuestSpec, Next, OneCpu, Timed};
 
 /// What an init does before and after the commands of a test. Mount points hide what the host has there, so the guest's
 /// directory is found before /proc is mounted: in the host's /proc, where self is the kernel's process.
@@ -46,19 +46,10 @@ impl Directory {
 
     /// Starts a guest whose init runs these commands and switches the machine off.
     pub fn guest(&self, name: &str, commands: &str, devices: Vec<DeviceSpec>) -> Guest {
-        self.try_guest(name, commands, devices)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// The same, if it can be started.
-    pub fn try_guest(
-        &self,
-        name: &str,
-        commands: &str,
-        devices: Vec<DeviceSpec>,
-    ) -> Result<Guest, Error> {
         let kernel = uml::kernel().unwrap_or_else(|error| panic!("{error}"));
-        Guest::start(self.spec(name, kernel, &format!("{BEFORE}{commands}{AFTER}"), devices))
+        let script = format!("{BEFORE}{commands}{AFTER}");
+        Guest::start(self.spec(name, kernel, &script, devices))
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A guest with this init.
