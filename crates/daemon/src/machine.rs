@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use ipnuma::channel::{Channel, flags, mark_both};
 use rustix::event::EventfdFlags;
@@ -24,7 +25,12 @@ pub struct Real {
     pub far_lines: u32,
     /// Memory for channels to other machines, taken from the NIC before it is asked for; none: any will do.
     pub far_memory: Option<OwnedFd>,
+    /// The kernel's tables of TCP sockets, and when they were read.
+    pub tables: (Option<Instant>, [String; 2]),
 }
+
+/// How long a copy of the kernel's tables will do.
+const FRESH: Duration = Duration::from_millis(200);
 
 /// A descriptor that several may hold; closed with the last.
 pub type Handle = Arc<OwnedFd>;
@@ -117,11 +123,21 @@ impl Machine for Real {
             return false;
         };
         let ends = [(own_ip, own.port()), (peer_ip, peer.port())];
-        let open = |file: &str, prefix: &str| {
-            std::fs::read_to_string(file).is_ok_and(|table| has_socket(&table, prefix, ends))
+        let found = |[four, six]: &[String; 2]| {
+            has_socket(four, "", ends) || has_socket(six, "0000000000000000FFFF0000", ends)
         };
-        open("/proc/thread-self/net/tcp", "")
-            || open("/proc/thread-self/net/tcp6", "0000000000000000FFFF0000")
+        // Thousands of connections make these long: many are looked up in one copy. Who is found in an old one is looked
+        // up again later; who is not may be newer.
+        let fresh = self.tables.0.is_some_and(|at| at.elapsed() < FRESH);
+        if !(fresh && found(&self.tables.1)) {
+            let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+            let tables = [
+                read("/proc/thread-self/net/tcp"),
+                read("/proc/thread-self/net/tcp6"),
+            ];
+            self.tables = (Some(Instant::now()), tables);
+        }
+        found(&self.tables.1)
     }
 
     fn is_local(&mut self, ip: IpAddr) -> bool {
@@ -184,15 +200,20 @@ mod tests {
             datagram_lines: 64,
             far_lines: 64,
             far_memory: None,
+            tables: Default::default(),
         };
-        assert!(machine.is_open(own, at));
+        let mut is_open = |own, peer| {
+            machine.tables = Default::default();
+            machine.is_open(own, peer)
+        };
+        assert!(is_open(own, at));
         // Not accepted yet: no process has that end.
-        assert!(!machine.is_open(at, own));
+        assert!(!is_open(at, own));
         let server = listener.accept().expect("it has connected");
-        assert!(machine.is_open(at, own));
+        assert!(is_open(at, own));
         drop(client);
-        assert!(!machine.is_open(own, at));
-        assert!(machine.is_open(at, own));
+        assert!(!is_open(own, at));
+        assert!(is_open(at, own));
         drop(server);
         // Within IPv6, too.
         let listener = std::net::TcpListener::bind("[::]:0").expect("a port");
@@ -201,6 +222,6 @@ mod tests {
         let client = std::net::TcpStream::connect(at).expect("it listens");
         let own = client.local_addr().expect("an address");
         let _server = listener.accept().expect("it has connected");
-        assert!(machine.is_open(at, own) && machine.is_open(own, at));
+        assert!(is_open(at, own) && is_open(own, at));
     }
 }

@@ -138,6 +138,7 @@ impl Server {
                 datagram_lines: options.datagram_lines,
                 far_lines: options.remote.ring_lines,
                 far_memory: None,
+                tables: Default::default(),
             },
             clients: HashMap::new(),
             outside,

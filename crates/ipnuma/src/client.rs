@@ -15,8 +15,8 @@ use crate::ipc::{self, MAX_PACKET, Notice, Reply, Request, notice_page};
 use crate::memory::{Access, Mapping};
 use crate::packet;
 
-/// How long the daemon may take to answer; it answers at once, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the daemon may take to answer; it answers at once, unless it hangs or waits for another machine's.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to the daemon. Threads may share it; requests wait for each other.
 #[derive(Debug)]

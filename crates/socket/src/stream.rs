@@ -45,6 +45,8 @@ mod state {
     pub const TWIN_GONE: u32 = 64;
     /// The acceptor on another machine has the channel; its word is on its way.
     pub const COMING: u32 = 128;
+    /// A client on another machine uses the kernel: it has sent bytes through the twin, which is never rung from there.
+    pub const PLAIN: u32 = 256;
 }
 
 /// Use of `Control::words`.
@@ -326,6 +328,7 @@ impl Stream {
         use rustix::event::{PollFd, PollFlags};
         if let Some(far) = &self.far {
             self.look_far(far);
+            self.look_for_plain(fd);
             if self.state() & state::TWIN_GONE != 0 {
                 return;
             }

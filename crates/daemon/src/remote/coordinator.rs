@@ -6,7 +6,7 @@ mod readers;
 mod sockets;
 mod writers;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -63,8 +63,21 @@ pub enum Input {
     Carried(u64),
     /// No process has the end of a channel.
     Untethered(u64),
+    /// Memory is shared, or can't be.
+    Shared(Asked, Result<softnic::Shared, softnic::Error>),
+    /// There is no room to carry a channel.
+    Uncarried(u64),
     /// It is time to end.
     Stop,
+}
+
+/// A window that another machine's daemon has asked for, and that the token allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    link: LinkId,
+    window: u64,
+    grant: u64,
+    rights: ipnuma::token::Rights,
 }
 
 /// How often it looks for those who do not answer.
@@ -93,6 +106,8 @@ pub struct Coordinator {
     writers: HashMap<LinkId, Writer>,
     /// Connections of other daemons', whose processes write to memory here.
     readers: HashMap<LinkId, Reader>,
+    /// Grants that the NIC is about to be told of; those that are withdrawn meanwhile are not among them.
+    sharing: BTreeSet<u64>,
     /// Ends of channels that are carried, or will be once their windows are open.
     ends: HashMap<u64, sockets::End>,
     /// Daemons that could not be reached, and when.
@@ -129,6 +144,7 @@ impl Coordinator {
             last_link: 0,
             writers: HashMap::new(),
             readers: HashMap::new(),
+            sharing: BTreeSet::new(),
             ends: HashMap::new(),
             absent: HashMap::new(),
             epoch,
@@ -176,6 +192,8 @@ impl Coordinator {
             Input::Carry(channel, token, half) => self.carry(channel, token, half),
             Input::Desert(channel) => self.desert(channel),
             Input::Carried(channel) => self.put_down(channel),
+            Input::Shared(asked, result) => self.shared(asked, nic_result(Some(result))),
+            Input::Uncarried(channel) => self.uncarried(channel),
             Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.
             Input::Stop => {}

@@ -13,12 +13,12 @@ use ipnuma::operations::state;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use softnic::{Event, Refusal};
+use softnic::{Event, Refusal, Share, Shared};
 
 use crate::Error;
 use crate::remote::carry::Carried;
-use crate::remote::coordinator::Input;
-use crate::remote::nic::{Nic, WindowId};
+use crate::remote::coordinator::{Asked, Input};
+use crate::remote::nic::{Memory, Nic, WindowId};
 use crate::remote::options::Options;
 use crate::remote::ring::{Ring, Wanted};
 use crate::remote::system;
@@ -197,11 +197,6 @@ impl Engine {
         }
     }
 
-    /// Carries what an end of a channel writes from now on.
-    pub fn carry(&mut self, number: u64, carried: Carried) {
-        self.carried.insert(number, carried);
-    }
-
     /// Carries nothing more of it, and gives its pages back.
     pub fn put_down(&mut self, number: u64) {
         if let Some(carried) = self.carried.remove(&number) {
@@ -210,12 +205,38 @@ impl Engine {
     }
 
     /// Watches a tether of a channel.
-    pub fn tie(&mut self, channel: u64, tether: OwnedFd) -> Result<(), rustix::io::Errno> {
+    pub fn tie(&mut self, channel: u64, tether: OwnedFd) {
         self.last_tether += 1;
         let key = EventData::new_u64(TETHER | self.last_tether);
-        epoll::add(&self.epoll, &tether, key, EventFlags::IN)?;
-        self.tethers.insert(self.last_tether, (channel, tether));
-        Ok(())
+        // One that can't be watched is dropped, and the process takes the daemon for gone: it finds the connection reset.
+        if epoll::add(&self.epoll, &tether, key, EventFlags::IN).is_ok() {
+            self.tethers.insert(self.last_tether, (channel, tether));
+        }
+    }
+
+    /// Lets the other machine use memory; [`Input::Shared`] follows.
+    pub fn share(&mut self, memory: &Memory, share: &Share, asked: Asked) {
+        let result = self.nic().share(memory, share);
+        let _ = self.inputs.send(Input::Shared(asked, result));
+    }
+
+    /// Carries what an end of a channel writes into the window from now on. [`Input::Uncarried`] follows if the NIC has no
+    /// room for it.
+    pub fn carry_into(
+        &mut self,
+        number: u64,
+        (session, shared): (u8, Shared),
+        (first, bytes): (u64, u64),
+        end: impl FnOnce(WindowId) -> Carried,
+    ) {
+        match self.nic().map(session, &shared, first, bytes) {
+            Ok(window) => {
+                self.carried.insert(number, end(window));
+            }
+            Err(_) => {
+                let _ = self.inputs.send(Input::Uncarried(number));
+            }
+        }
     }
 
     /// Bytes in a tether only wake; its end says that a process is gone with all its children.

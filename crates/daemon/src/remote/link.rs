@@ -3,9 +3,9 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -22,6 +22,21 @@ pub type LinkId = u64;
 pub struct Link {
     messages: mpsc::Sender<Message>,
     stream: Option<TcpStream>,
+    heard: Heard,
+}
+
+/// When the other side has said something last; it is known before anybody has time to listen.
+#[derive(Clone, Debug)]
+struct Heard(Arc<Mutex<Instant>>);
+
+impl Heard {
+    fn now() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn again(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
 }
 
 impl Link {
@@ -35,13 +50,15 @@ impl Link {
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         let (messages, queue) = mpsc::channel();
+        let heard = Heard::now();
+        let hears = heard.clone();
         thread::spawn(move || {
             let stream = connect(from, to, patience);
             let copies = stream.and_then(|stream| Ok((stream.try_clone()?, stream)));
             match copies {
                 Ok((copy, stream)) => {
                     let _ = inputs.send(Input::Connected(id, copy));
-                    run(id, stream, &queue, &inputs);
+                    run(id, stream, &queue, &inputs, hears);
                 }
                 Err(error) => {
                     let _ = inputs.send(Input::Closed(id, error.to_string()));
@@ -51,6 +68,7 @@ impl Link {
         Self {
             messages,
             stream: None,
+            heard,
         }
     }
 
@@ -63,16 +81,24 @@ impl Link {
         stream.set_nonblocking(false)?;
         let copy = stream.try_clone()?;
         let (messages, queue) = mpsc::channel();
-        thread::spawn(move || run(id, stream, &queue, &inputs));
+        let heard = Heard::now();
+        let hears = heard.clone();
+        thread::spawn(move || run(id, stream, &queue, &inputs, hears));
         Ok(Self {
             messages,
             stream: Some(copy),
+            heard,
         })
     }
 
     /// The connection has come about: it is closed through this one.
     pub fn connected(&mut self, stream: TcpStream) {
         self.stream = Some(stream);
+    }
+
+    /// When the other side has said something last, or the connection was begun.
+    pub fn heard(&self) -> Instant {
+        *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message, without waiting. If the connection is gone, [`Input::Closed`] says so.
@@ -120,6 +146,7 @@ fn run(
     stream: TcpStream,
     queue: &mpsc::Receiver<Message>,
     inputs: &mpsc::Sender<Input>,
+    heard: Heard,
 ) {
     let mut writer = match stream.try_clone() {
         Ok(writer) => writer,
@@ -132,7 +159,8 @@ fn run(
     let _ = writer.set_nodelay(true);
     let _ = sockopt::set_socket_keepalive(&writer, true);
     let back = inputs.clone();
-    thread::spawn(move || read(id, stream, &back));
+    heard.again();
+    thread::spawn(move || read(id, stream, &back, &heard));
     for message in queue {
         if messages::write(&mut writer, &message).is_err() {
             // The reader sees it too, and says so.
@@ -144,10 +172,11 @@ fn run(
     let _ = writer.shutdown(Shutdown::Both);
 }
 
-fn read(id: LinkId, mut stream: TcpStream, inputs: &mpsc::Sender<Input>) {
+fn read(id: LinkId, mut stream: TcpStream, inputs: &mpsc::Sender<Input>, heard: &Heard) {
     loop {
         let why = match messages::read(&mut stream) {
             Ok(Some(message)) => {
+                heard.again();
                 if inputs.send(Input::Arrived(id, message)).is_err() {
                     return;
                 }

@@ -49,6 +49,8 @@ pub struct Remote {
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
     stop: Arc<Stop>,
     engine: Option<engine::Handle>,
+    /// The NIC has said that it receives into any memory.
+    any_memory: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -110,6 +112,7 @@ pub fn start(
         peers,
         stop: Arc::clone(&stop),
         engine: Some(engine),
+        any_memory: false,
         threads: vec![engine_thread],
     };
     remote.spawn("ipnuma-remote", move || coordinator.run(&received))?;
@@ -195,37 +198,32 @@ impl Outside for Remote {
     }
 
     fn memory(&mut self, bytes: usize) -> Result<Option<OwnedFd>, Refusal> {
-        match &self.engine {
-            Some(engine) => {
-                coordinator::nic_result(engine.call(move |engine| engine.nic().memory(bytes)))
-            }
-            None => Ok(None),
-        }
+        let Some(engine) = self.engine.as_ref().filter(|_| !self.any_memory) else {
+            return Ok(None);
+        };
+        let memory =
+            coordinator::nic_result(engine.call(move |engine| engine.nic().memory(bytes)))?;
+        self.any_memory = memory.is_none();
+        Ok(memory)
     }
 
     fn tether(&mut self, channel: u64) -> Result<Handle, Refusal> {
-        let none = |errno| {
-            Refusal::new(
-                errno,
-                format!("the daemon could not make a pair of sockets: {errno}"),
-            )
-        };
         let (theirs, ours) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,
             rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
             None,
         )
-        .map_err(none)?;
-        let tied = self
-            .engine
-            .as_ref()
-            .and_then(|engine| engine.call(move |engine| engine.tie(channel, ours)));
-        match tied {
-            Some(Ok(())) => Ok(Arc::new(theirs)),
-            Some(Err(errno)) => Err(none(errno)),
-            None => Err(none(Errno::IO)),
+        .map_err(|errno| {
+            Refusal::new(
+                errno,
+                format!("the daemon could not make a pair of sockets: {errno}"),
+            )
+        })?;
+        if let Some(engine) = &self.engine {
+            engine.post(move |engine| engine.tie(channel, ours));
         }
+        Ok(Arc::new(theirs))
     }
 }
 

@@ -29,6 +29,9 @@ impl Stream {
     /// Whether the peer is not there, and is not likely to come.
     #[cold]
     pub(super) fn waits_in_vain(&self) -> bool {
+        if self.state() & state::PLAIN != 0 {
+            return !self.attached();
+        }
         self.end.half() == 0
             && self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED == 0
             && self.state() & state::COMING == 0
@@ -52,10 +55,12 @@ impl Stream {
             if !self.take_back() {
                 return Ok(false);
             }
-            if let Some(address) = crate::address::remote(fd) {
-                process::shun(address);
+            if self.end.half() == 0 {
+                if let Some(address) = crate::address::remote(fd) {
+                    process::shun(address);
+                }
+                process::withdraw(self.intent);
             }
-            process::withdraw(self.intent);
         }
         let flushed = self.flush(fd);
         self.phase.store(KERNEL, Ordering::Release);

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ipnuma::channel::flags;
 use ipnuma::ipc::{Reply, Request};
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 
-use super::{Stream, state};
+use super::{Stream, borrow, state};
 use crate::private::Private;
 use crate::{process, raw};
 
@@ -104,9 +104,27 @@ impl Stream {
         }
     }
 
+    /// Looks whether the client on the other machine uses the kernel: its daemon may have lost this one's answer.
+    #[cold]
+    pub(super) fn look_for_plain(&self, fd: RawFd) {
+        let mut byte = [0];
+        let how = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        if self.end.half() == 1
+            && !self.attached()
+            && matches!(rustix::net::recv(borrow(fd), &mut byte, how), Ok((1.., _)))
+        {
+            self.note(state::PLAIN);
+        }
+    }
+
     /// The acceptor on the other machine has not come: both sides use the kernel, unless it has come after all.
     #[cold]
     pub(super) fn take_back_far(&self) -> bool {
+        if self.end.half() == 1 {
+            // The client has gone over long ago.
+            process::close(self.channel);
+            return true;
+        }
         match process::ask(&Request::Abandon {
             channel: self.channel,
         }) {

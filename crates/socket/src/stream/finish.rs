@@ -42,6 +42,10 @@ impl Stream {
     /// The last descriptor of this process is about to be closed.
     pub fn close(&self, fd: RawFd) {
         if self.is_kernel() || self.is_failed() {
+            if self.far.is_some() {
+                // Then the daemon need not find out by itself.
+                self.own().flags.fetch_or(flags::CLOSED, Ordering::AcqRel);
+            }
             return;
         }
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -85,6 +85,9 @@ impl Pollable for Stream {
         self.notice_end(twin);
         if !self.expected() {
             // Not a doorbell: only a peer that has attached rings.
+            if twin.has(Events::IN) && self.far.is_some() {
+                self.look_for_plain(fd);
+            }
             if twin.has(Events::IN) {
                 self.note(state::STRANGE);
             }

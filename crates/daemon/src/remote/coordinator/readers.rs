@@ -11,7 +11,7 @@ use ipnuma::token::Token;
 use rustix::io::Errno;
 use softnic::{Identity, Share, Shared};
 
-use super::{Coordinator, MOST_READERS, nic_result, refusal};
+use super::{Asked, Coordinator, MOST_READERS, refusal};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Event};
 use crate::remote::link::{Link, LinkId};
@@ -90,22 +90,8 @@ impl Coordinator {
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
-                let answer = match self.grant(id, &token) {
-                    Ok((grant, shared)) => Message::Opened {
-                        window,
-                        grant,
-                        key: shared.key,
-                        tag: shared.tag,
-                        rights: token.rights,
-                    },
-                    Err(why) => Message::Denied {
-                        window,
-                        errno: why.errno.raw_os_error(),
-                        message: why.message,
-                    },
-                };
-                if let Some(reader) = self.readers.get(&id) {
-                    reader.link.send(answer);
+                if let Err(why) = self.grant(id, window, &token) {
+                    self.deny(id, window, why);
                 }
             }
             Message::Close { grant } => {
@@ -203,8 +189,18 @@ impl Coordinator {
         }
     }
 
+    fn deny(&self, id: LinkId, window: u64, why: Refusal) {
+        if let Some(reader) = self.readers.get(&id) {
+            reader.link.send(Message::Denied {
+                window,
+                errno: why.errno.raw_os_error(),
+                message: why.message,
+            });
+        }
+    }
+
     /// Asks the server what the token allows, and lets the other machine's NIC do it.
-    fn grant(&mut self, id: LinkId, token: &Token) -> Result<(u64, Shared), Refusal> {
+    fn grant(&mut self, id: LinkId, window: u64, token: &Token) -> Result<(), Refusal> {
         let Some(reader) = self.readers.get(&id) else {
             return Err(refusal(Errno::CONNRESET, "the connection is closed"));
         };
@@ -217,18 +213,58 @@ impl Coordinator {
         let ends = || refusal(Errno::CONNREFUSED, "the daemon ends");
         let granted = granted.ok_or_else(ends)??;
         let grant = granted.grant;
-        let shared = self.share(&granted, ip);
-        match (shared, self.readers.get_mut(&id)) {
-            (Ok(shared), Some(reader)) => {
-                reader.grants.insert(grant, shared.key);
-                Ok((grant, shared))
+        let asked = Asked {
+            link: id,
+            window,
+            grant,
+            rights: token.rights,
+        };
+        let shared = self.share(&granted, ip, asked);
+        if shared.is_err() {
+            let lost = true;
+            self.tell(Event::Ended { grant, lost });
+        } else {
+            self.sharing.insert(grant);
+        }
+        shared
+    }
+
+    /// The NIC has been told of memory that another machine may use.
+    pub(super) fn shared(&mut self, asked: Asked, result: Result<Shared, Refusal>) {
+        let Asked {
+            link,
+            window,
+            grant,
+            rights,
+        } = asked;
+        let result = match self.sharing.remove(&grant) {
+            true => result,
+            false => result.and_then(|shared| {
+                self.unshare(shared.key);
+                Err(refusal(
+                    Errno::KEYREVOKED,
+                    "the token was revoked by its owner",
+                ))
+            }),
+        };
+        match (result, self.readers.get_mut(&link)) {
+            (Ok(Shared { key, tag }), Some(reader)) => {
+                reader.grants.insert(grant, key);
+                reader.link.send(Message::Opened {
+                    window,
+                    grant,
+                    key,
+                    tag,
+                    rights,
+                });
             }
             (shared, _) => {
                 let lost = true;
                 self.tell(Event::Ended { grant, lost });
-                Err(shared
-                    .err()
-                    .unwrap_or_else(|| refusal(Errno::CONNRESET, "the connection is closed")))
+                match shared {
+                    Ok(shared) => self.unshare(shared.key),
+                    Err(why) => self.deny(link, window, why),
+                }
             }
         }
     }
@@ -246,7 +282,8 @@ impl Coordinator {
         }
     }
 
-    fn share(&self, granted: &Granted<Handle>, ip: u32) -> Result<Shared, Refusal> {
+    /// [`Coordinator::shared`] follows.
+    fn share(&self, granted: &Granted<Handle>, ip: u32, asked: Asked) -> Result<(), Refusal> {
         let token = &granted.token;
         let narrow = |value: u64| {
             u32::try_from(value).map_err(|_| {
@@ -286,10 +323,9 @@ impl Coordinator {
             event: granted.event.clone(),
             sleeper,
         };
-        nic_result(
-            self.engine
-                .call(move |engine| engine.nic().share(&memory, &share)),
-        )
+        self.engine
+            .post(move |engine| engine.share(&memory, &share, asked));
+        Ok(())
     }
 
     /// When it returns nothing is written any more.
@@ -299,6 +335,7 @@ impl Coordinator {
 
     /// A grant ends here: when this is done nothing is written through it any more.
     pub(super) fn withdraw(&mut self, grant: u64) {
+        self.sharing.remove(&grant);
         let found = self.readers.values_mut().find_map(|reader| {
             let key = reader.grants.remove(&grant)?;
             reader.link.send(Message::Withdrawn { grant });

@@ -143,6 +143,14 @@ impl Coordinator {
         }
     }
 
+    /// There is no room to carry a channel: it is lost.
+    pub(super) fn uncarried(&mut self, channel: u64) {
+        if self.ends.remove(&channel).is_some() {
+            self.close(channel);
+            self.tell(Event::Lost { window: channel });
+        }
+    }
+
     /// All that an end had to say has arrived.
     pub(super) fn put_down(&mut self, channel: u64) {
         if self.ends.remove(&channel).is_some() {

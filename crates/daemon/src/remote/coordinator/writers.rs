@@ -39,8 +39,6 @@ pub struct Writer {
     epoch: u8,
     /// The session is there.
     pub(super) up: bool,
-    /// When it was begun, or begun anew, or the other side has said something.
-    pub(super) heard: Instant,
     /// Epochs that were tried.
     tries: u8,
     windows: HashMap<u64, Window>,
@@ -56,10 +54,11 @@ impl Writer {
             Window::Unwanted | Window::Open(_) => None,
         });
         let questions = self.asked.values().map(|(_, since)| *since);
-        let greeting = (!self.up).then_some(self.heard);
+        let heard = self.link.heard();
+        let greeting = (!self.up).then_some(heard);
         let since = asked.chain(questions).chain(greeting).min();
         // It may have much to do: as long as it says something it is there.
-        since.map(|since| since.max(self.heard))
+        since.map(|since| since.max(heard))
     }
 
     /// Sends what needs no answer; without a session nobody there knows what it is about.
@@ -104,7 +103,6 @@ impl Coordinator {
                 session: None,
                 epoch,
                 up: false,
-                heard: Instant::now(),
                 tries: 1,
                 windows: HashMap::new(),
                 asked: HashMap::new(),
@@ -121,7 +119,6 @@ impl Coordinator {
             return;
         };
         writer.link.connected(stream);
-        writer.heard = Instant::now();
         let epoch = writer.epoch;
         match self.hello(epoch) {
             Ok((session, hello)) => {
@@ -187,7 +184,6 @@ impl Coordinator {
         let Some(writer) = self.writers.get_mut(&id) else {
             return true;
         };
-        writer.heard = Instant::now();
         match message {
             Message::Hello {
                 version,
@@ -282,7 +278,6 @@ impl Coordinator {
             Ok((session, hello)) => {
                 if let Some(writer) = self.writers.get_mut(&id) {
                     (writer.session, writer.epoch) = (Some(session), epoch);
-                    writer.heard = Instant::now();
                     writer.link.send(hello);
                 }
             }
@@ -345,18 +340,11 @@ impl Coordinator {
         };
         writer.windows.insert(window, Window::Open(grant));
         if let Some(end) = self.ends.get(&window).cloned() {
-            let carried = nic_result(self.engine.call(move |engine| {
-                let pages = engine
-                    .nic()
-                    .map(session, &shared, token.first, token.bytes)?;
-                engine.carry(window, end.carried(pages, session, shared.key));
-                Ok(())
-            }));
-            if carried.is_err() {
-                self.ends.remove(&window);
-                self.close(window);
-                self.tell(Event::Lost { window });
-            }
+            self.engine.post(move |engine| {
+                let carried = |pages| end.carried(pages, session, shared.key);
+                let range = (token.first, token.bytes);
+                engine.carry_into(window, (session, shared), range, carried);
+            });
             return true;
         }
         let parts = Operations::create()
