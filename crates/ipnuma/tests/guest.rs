@@ -371,6 +371,7 @@ sleep 1000
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn two_guests_store_into_each_others_memory() {
     if let Err(error) = uml::kernel() {
         // CI sets this, so that a missing kernel is no success there.

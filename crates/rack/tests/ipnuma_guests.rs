@@ -86,6 +86,7 @@ fn go() -> UmlOutcome {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_line_goes_there_and_back_in_what_constants_and_rtl_take() {
     if !kernel() {
         return;
