@@ -529,6 +529,92 @@ mod tests {
         }
     }
 
+    /// One frame into port 1 at edge 0; what comes out of a port, and when.
+    fn pass(switch: &mut IdealSwitch<4>, frame: &[u8], out: usize) -> Vec<(u64, Vec<u8>)> {
+        let speed = switch.speed;
+        let mut line: VecDeque<NetWord> = words(speed, frame).into();
+        let mut framer = Framer::default();
+        let mut found = Vec::new();
+        for edge in 0.. {
+            switch.inputs().net[1] = line.pop_front().unwrap_or(speed.idle());
+            let outputs = switch.edge().expect("it cannot fail");
+            if let Some(frame) = framer.word(Picoseconds(edge), outputs.net[out]) {
+                found.push((frame.first.0, frame.bytes));
+            }
+            if !outputs.busy && line.is_empty() {
+                break;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_stored_frame_waits_for_its_end_and_for_its_latency() {
+        let latency = Latency::Stored(vec![(64, 100), (1_000, 300)]);
+        for (bytes, cycles) in [(10, 100), (64, 100), (532, 200), (1_000, 300), (2_000, 300)] {
+            assert_eq!(latency.cycles(bytes), cycles, "{bytes} bytes");
+        }
+        let way = Way {
+            port: 0,
+            own: 1,
+            next: 2,
+        };
+        let switch = |speed| IdealSwitch::new(speed, latency.clone(), BTreeMap::from([(TO, way)]));
+        // Shorter on the line than the latency, and longer: preamble, frame and FCS.
+        for (length, first) in [(60, 100..=100), (528, 540..=542)] {
+            let found = pass(
+                &mut switch(NetSpeed::OneGig),
+                &frame(1, length - HEAD_BYTES),
+                0,
+            );
+            assert_eq!(found.len(), 1);
+            assert!(first.contains(&found[0].0), "{length}: edge {}", found[0].0);
+        }
+        // At 10G the longer one is 68 words and waits for its latency as well.
+        let found = pass(
+            &mut switch(NetSpeed::TenGig),
+            &frame(1, 528 - HEAD_BYTES),
+            0,
+        );
+        assert_eq!(found[0].0, 200);
+    }
+
+    #[test]
+    fn ports_answer_arp_for_their_own_address() {
+        let own = OwnAddress {
+            ip: Ipv4Addr::new(10, 0, 1, 254),
+            mac: 0x0200_0000_00FE,
+        };
+        for (asked, answers) in [(own.ip, 1), (Ipv4Addr::new(10, 0, 1, 253), 0)] {
+            let mut switch =
+                IdealSwitch::<4>::new(NetSpeed::OneGig, Latency::Cut(50), BTreeMap::new());
+            switch.answer_for(BTreeMap::from([(1, own)]));
+            let asker = [2, 0, 0, 0, 0, 1];
+            let mut request =
+                [&[0xFF; 6][..], &asker, &ARP_REQUEST, &asker, &[10, 0, 1, 1]].concat();
+            request.extend([0; 6]);
+            request.extend(asked.octets());
+            let found = pass(&mut switch, &request, 1);
+            assert_eq!(found.len(), answers, "{asked}");
+            let Some((_, bytes)) = found.first() else {
+                continue;
+            };
+            let (body, fcs) = bytes.split_at(bytes.len() - FCS_BYTES);
+            assert_eq!(wire::fcs(body), *fcs);
+            let mac = mac_bytes(own.mac);
+            assert_eq!((&body[..6], &body[6..12]), (&asker[..], &mac[..]));
+            assert_eq!(body[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+            assert_eq!(
+                (&body[22..28], &body[28..32]),
+                (&mac[..], &own.ip.octets()[..])
+            );
+            assert_eq!(
+                (&body[32..38], &body[38..42]),
+                (&asker[..], &[10, 0, 1, 1][..])
+            );
+        }
+    }
+
     #[test]
     fn a_lone_frame_takes_the_latency_and_is_rewritten() {
         for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {

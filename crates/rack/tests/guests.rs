@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use rack::Topology;
+use rack::capture::write_pcapng_of;
 use rack::guests::{UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
 
@@ -131,6 +132,45 @@ fn http_through_the_switch_in_rtl_twice_the_same() {
     let two = fetch("virtio", "10g", 300_000, "");
     assert_eq!(one.digest(), two.digest());
     assert_eq!(one.simulated, two.simulated);
+}
+
+/// A capture of every link is written, and tshark finds nothing wrong in it.
+#[test]
+fn captures_are_sound() {
+    if !kernel() {
+        return;
+    }
+    let [client, server] = http(50_000);
+    let commands = [client.as_str(), server.as_str()];
+    let topology = topology("virtio", "1g", RTL_SWITCH, commands, "");
+    let options = Options {
+        keep: 100_000,
+        ..Options::default()
+    };
+    let outcome = run_uml(&topology, &options, &rtl).expect("the run ends");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("links.pcapng");
+    write_pcapng_of(&outcome.names(), &outcome.switches, &outcome.record, &path)
+        .expect("it is written");
+    let tshark = |filter: &str| {
+        let mut command = std::process::Command::new("tshark");
+        command.args([
+            "-o",
+            "ip.check_checksum:TRUE",
+            "-o",
+            "tcp.check_checksum:TRUE",
+        ]);
+        command.arg("-r").arg(&path).args(["-Y", filter]);
+        let output = command
+            .output()
+            .expect("tshark is there (tools/debian-packages.txt)");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).lines().count() as u64
+    };
+    assert_eq!(tshark("eth"), outcome.record.counted.0);
+    assert!(tshark("http.response.code == 200") > 0);
+    let wrong = "_ws.malformed || tcp.checksum.status == \"Bad\" || ip.checksum.status == \"Bad\"";
+    assert_eq!(tshark(wrong), 0);
 }
 
 #[test]

@@ -300,3 +300,78 @@ fn mistakes_of_drivers_are_sentences() {
     let stuck = far(vec![(2_000, store(4, 8, &[0; 4]))]);
     assert!(stuck.contains("guest a waits for a device"), "{stuck}");
 }
+
+#[test]
+fn topologies_of_guests_that_are_wrong() {
+    let good = r#"
+        platform = "keio-2016"
+        [[host]]
+        name = "a"
+        kind = "uml"
+        nic = { kind = "virtio", rate = "1g" }
+        command = "true"
+        [[host]]
+        name = "b"
+        kind = "uml"
+        nic = { kind = "virtio", rate = "1g" }
+        [[cable]]
+        between = ["a", "b"]
+        metres = 1
+        [program]
+        kind = "uml"
+        "#;
+    let parse = |text: &str| Topology::parse(text, Path::new("test.toml"));
+    parse(good).expect("this one is right");
+    for (from, to, sentence) in [
+        (
+            "name = \"b\"\n        kind = \"uml\"",
+            "name = \"b\"",
+            "only a guest has another NIC",
+        ),
+        ("command = \"true\"", "", "no guest has a command"),
+        (
+            "[program]",
+            "[program]\n        until = [\"b\"]",
+            "`b` has no command",
+        ),
+        (
+            "[program]",
+            "[program]\n        until = [\"c\"]",
+            "there is no host `c`",
+        ),
+        (
+            "name = \"a\"",
+            "name = \"a b\"",
+            "no name for a Linux machine",
+        ),
+        (
+            "command =",
+            "memory_mb = 1\n        command =",
+            "1 is no memory",
+        ),
+        (
+            "nic = { kind = \"virtio\"",
+            "nic = { merge = true, kind = \"virtio\"",
+            "merge are for the IP-NUMA NIC",
+        ),
+        (
+            "kind = \"virtio\"",
+            "kind = \"slow\"",
+            "unknown variant `slow`",
+        ),
+        (
+            "[program]",
+            "[[switch]]\n        name = \"s\"\n        rate = \"1g\"\n        latency_ns = { x = 1 }\n        \
+             port = [{ number = 0, address = \"10.0.9.1/24\" }]\n        [program]",
+            "`x` is no length",
+        ),
+    ] {
+        assert!(good.contains(from), "{from} is not in the topology");
+        let error = parse(&good.replacen(from, to, 1))
+            .expect_err(sentence)
+            .to_string();
+        assert!(error.contains(sentence), "{error}");
+        println!("{error}");
+        assert!(error.contains("test.toml, line "), "{error}");
+    }
+}
