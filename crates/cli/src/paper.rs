@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ipnuma_rtl::NetSpeed;
 use rack::faults::Faults;
 use rack::meter::{self, Experiment};
+use rack::model::{Hardware, Meter, NicModel, PCIE_PERIOD};
 use rack::pcie::LinkKind;
 use rack::platform::Platform;
 use rack::record::NETWORK;
 use rack::run::{Options, Outcome, rtl, run as run_topology};
+use rack::sending::{self, Way};
 use rack::topology::{NicOptions, Pair};
 use rack::{Error, Picoseconds, Topology};
 use serde::Serialize;
@@ -27,7 +30,7 @@ mod waterfall;
 use crate::{Failure, FormatArgument, RateArgument, text};
 use file::{
     Access, ExperimentFile, Figure, Instance, MeterKind, PingpongFigure, PingpongRate, Planned,
-    PlotFile, Run, one_metre, parse, plan,
+    PlotFile, Run, SendingWay, one_metre, parse, plan,
 };
 use plot::Plot;
 use waterfall::Waterfall;
@@ -54,6 +57,10 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// Packets of figures 3.5 and 3.6, and their bytes.
+const SENT_PACKETS: u32 = 100;
+const SENT_BYTES: usize = 64;
 
 /// Published figures.
 const FIGURES: &str = include_str!("../../../experiments/paper.toml");
@@ -508,6 +515,7 @@ impl Runner {
                 };
                 Found::new(value, "counted, RTL").of_run(&result.hash)
             }
+            Run::Sending { way, count } => self.sending(*way, *count)?,
             Run::Estimate { rdma, bytes } => {
                 Found::new(self.estimate(*rdma, *bytes)?, "constants only")
             }
@@ -552,6 +560,30 @@ impl Runner {
             MeterKind::DmaWriteRate => 1e9 / time,
             _ => time,
         })
+    }
+
+    /// Accesses to send a packet of 64 bytes the conventional ways.
+    fn sending(&self, way: SendingWay, count: Access) -> Result<Found, Error> {
+        let (way, model, how): (_, Box<dyn NicModel>, _) = match way {
+            SendingWay::Ring => (
+                Way::Ring,
+                rtl.ring_nic(NetSpeed::TenGig)?,
+                "counted, ring NIC RTL",
+            ),
+            SendingWay::Rdma => (
+                Way::Rdma,
+                Box::new(Meter::new(PCIE_PERIOD)),
+                "counted, bus meter RTL for the NIC",
+            ),
+        };
+        let link = self.platform.default_link(NetSpeed::TenGig);
+        let sent = sending::send(&self.platform, link, way, model, SENT_PACKETS, SENT_BYTES)?;
+        let accesses = match count {
+            Access::CpuWrite => sent.accesses.cpu_write,
+            Access::CpuRead => sent.accesses.cpu_read,
+            Access::DmaRead => sent.accesses.dma_read,
+        };
+        Ok(Found::new(accesses as f64 / sent.packets as f64, how).of_run(&sent.hash))
     }
 
     /// Figure 3.8 again, from the platform's constants for Gen2x8.

@@ -105,6 +105,11 @@ pub enum Run {
     Accesses {
         count: Access,
     },
+    /// Sending a packet the conventional ways.
+    Sending {
+        way: SendingWay,
+        count: Access,
+    },
     Estimate {
         rdma: bool,
         bytes: usize,
@@ -150,6 +155,13 @@ pub enum Access {
     CpuWrite,
     CpuRead,
     DmaRead,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendingWay {
+    Ring,
+    Rdma,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
