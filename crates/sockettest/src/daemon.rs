@@ -11,6 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Seconds until a daemon that does not answer is given up: a machine that runs other tests may be slow.
+const PATIENCE: u64 = 15;
+
 /// A daemon in a process of its own, so that its descriptors and memory can be counted; ended with this value.
 pub struct Process(Child);
 
@@ -64,6 +67,7 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
         return server.run().map_err(Failure::new);
     };
     options.remote.loopback = true;
+    options.remote.patience = PATIENCE;
     if loss > 0 {
         options.remote.faults = Some((faults(loss), seed));
     }
@@ -93,6 +97,7 @@ pub fn machine(socket: &Path, address: std::net::Ipv4Addr, loss: (u32, u64)) -> 
         ..Default::default()
     };
     options.remote.sockets = vec!["127.0.0.0/8".parse().map_err(Failure::new)?];
+    options.remote.patience = PATIENCE;
     options.remote.faults = (loss.0 > 0).then(|| (faults(loss.0), loss.1));
     let mut server = daemon::Server::new(options).map_err(Failure::new)?;
     server.run().map_err(Failure::new)

@@ -26,7 +26,7 @@ fn all_cases_agree_between_machines() {
         .args([
             "--only-library",
             "--jobs",
-            "4",
+            "2",
             "--patience",
             "60",
             "--far",
