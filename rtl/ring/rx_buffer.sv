@@ -96,7 +96,7 @@ module rx_buffer
   end
 
   // ---- Across -----------------------------------------------------------------------------------
-  logic             free_valid;
+  logic free_valid;
   logic [WordW-1:0] free_word, freed;
 
   async_fifo #(
