@@ -139,7 +139,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// The server can't be reached.
-    #[error("cannot reach {transport} port {port} of {address}: {reason}; is a memcached running there that serves {transport} (-{option} {port})?", option = option(*.transport))]
+    #[error("cannot reach {transport} port {port} of {address}: {reason}; is a memcached running there that serves {transport} (-{option} {port})?", option = option(.transport))]
     Unreachable {
         /// Name or address.
         address: String,
