@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whole Linux machines in the rack. Needs the kernel of `tools/uml-kernel`; without it these tests say so and end.
+//! Whole Linux machines in the rack. They need the kernel of `tools/uml-kernel`: `./test guests` builds it and runs them.
 
 use std::path::Path;
 
@@ -7,19 +7,6 @@ use rack::Topology;
 use rack::capture::write_pcapng_of;
 use rack::guests::{UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
-
-/// Whether there is a kernel to run; says so if not.
-fn kernel() -> bool {
-    match uml::kernel() {
-        Ok(_) => true,
-        Err(error) => {
-            // CI sets this, so that a missing kernel is no success there.
-            assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
-            println!("left out: {error}");
-            false
-        }
-    }
-}
 
 /// Two guests at the ends of what `between` describes.
 fn topology(nic: &str, rate: &str, between: &str, commands: [&str; 2], faults: &str) -> Topology {
@@ -82,10 +69,8 @@ fn go(topology: &Topology) -> UmlOutcome {
 const PING: &str = "ping -c 3 -i 0.1 b";
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn ping_over_a_cable() {
-    if !kernel() {
-        return;
-    }
     let outcome = go(&topology("virtio", "1g", "", [PING, ""], ""));
     assert_eq!(outcome.guests[0].status, Some(0));
     assert!(outcome.guests[0].stdout.ends_with(b"ms\n"), "ping sums up");
@@ -124,10 +109,8 @@ const RTL_SWITCH: &str = "neighbours = \"learn\"";
 const LOSS: &str = "faults = { loss = 0.01 }";
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_through_the_switch_in_rtl_twice_the_same() {
-    if !kernel() {
-        return;
-    }
     let one = fetch("virtio", "10g", 300_000, "");
     let two = fetch("virtio", "10g", 300_000, "");
     assert_eq!(one.digest(), two.digest());
@@ -136,10 +119,8 @@ fn http_through_the_switch_in_rtl_twice_the_same() {
 
 /// A capture of every link is written, and tshark finds nothing wrong in it.
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn captures_are_sound() {
-    if !kernel() {
-        return;
-    }
     let [client, server] = http(50_000);
     let commands = [client.as_str(), server.as_str()];
     let topology = topology("virtio", "1g", RTL_SWITCH, commands, "");
@@ -174,27 +155,26 @@ fn captures_are_sound() {
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_with_loss() {
-    if !kernel() {
-        return;
-    }
     let outcome = fetch("virtio", "10g", 300_000, LOSS);
     assert!(outcome.faults.lost > 0, "{:?}", outcome.faults);
 }
 
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_through_ring_nics_in_rtl() {
-    if !kernel() {
-        return;
-    }
     let outcome = fetch("ring", "10g", 100_000, "");
     assert!(outcome.guests[1].accesses.dma_read > 100);
 }
 
 #[test]
-#[ignore = "minutes; the issue's figure: 10 MB, and with 1 % loss"]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_of_ten_megabytes() {
-    assert!(kernel(), "build the kernel with tools/uml-kernel");
+    if std::env::var_os("IPNUMA_LONG").is_none() {
+        println!("left out: minutes; set IPNUMA_LONG to run it");
+        return;
+    }
     for nic in ["virtio", "ring"] {
         for faults in ["", LOSS] {
             fetch(nic, "10g", 10_000_000, faults);

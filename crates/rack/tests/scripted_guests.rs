@@ -26,6 +26,8 @@ enum Got {
     Write(u64, Vec<u8>),
 }
 
+/// What reached both guests.
+type Logs = [Vec<(u64, Got)>; 2];
 type Log = Rc<RefCell<Vec<(u64, Got)>>>;
 
 /// A guest that does things at times.
@@ -161,7 +163,7 @@ fn go(
     topology: &Topology,
     steps: [Vec<(u64, GuestEvent)>; 2],
     msi: Option<u64>,
-) -> Result<(UmlOutcome, [Vec<(u64, Got)>; 2]), Error> {
+) -> Result<(UmlOutcome, Logs), Error> {
     let mut scripts = Scripts {
         steps,
         logs: Default::default(),
