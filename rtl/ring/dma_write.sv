@@ -105,7 +105,8 @@ module dma_write
     m_tlp.tuser  = '0;
     m_tlp.tlast  = last_beat;
     m_tlp.tkeep  = last_beat && dws[0] ? 8'h0F : 8'hFF;
-    m_tlp.tdata  = {second_dw, first_dw};
+    // Behind the end of a packet the buffer may change at any time.
+    m_tlp.tdata  = {last_beat && dws[0] ? 32'd0 : second_dw, first_dw};
     if (beat_q == '0) begin
       m_tlp.tdata = request_head(wide_q ? TLP_MWR64 : TLP_MWR32, 10'(chunk), completer_id_i, 8'd0,
                                  last_be, first_be);
