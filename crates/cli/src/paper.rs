@@ -268,7 +268,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         let mut out = format!(
             "{ran} rows ran, {} as the experiments expect, {surprises} not (marked !); {not_run} not run.\n",
-            ran - surprises
+            ran.saturating_sub(surprises)
         );
         if unexplained > 0 {
             out += &format!(
@@ -451,8 +451,10 @@ impl Runner {
             how += ", an input";
         }
         let paper = planned.paper;
-        let expected = ours.and(planned.expect.or(paper));
-        if ours.is_some() && expected.is_none() {
+        // What Linux takes is nobody's promise: such rows are held to what they say they expect, and to the checks.
+        let guests = matches!(row.run, Run::Memcached(_));
+        let expected = ours.and(planned.expect.or(paper.filter(|_| !guests)));
+        if ours.is_some() && expected.is_none() && !guests {
             let sentence = format!("{id}, {}: a row without paper needs expect", row.name);
             return Err(Error::Config(sentence).into());
         }
@@ -460,6 +462,8 @@ impl Runner {
         let as_expected = ours.zip(expected).map(|(ours, expected)| {
             !fault && (ours - expected).abs() <= tolerance * expected.abs() + 1e-9
         });
+        // A run that failed is no row that nobody could run.
+        let as_expected = as_expected.or(fault.then_some(false));
         let relative =
             |(ours, paper): (f64, f64)| (paper != 0.0).then(|| 100.0 * (ours - paper) / paper);
         Ok(Row {
@@ -493,7 +497,7 @@ impl Runner {
                 self.switches.measure(measurement, phy_ns)?
             }
             Run::Stream(measurement) => self.streams.measure(measurement)?,
-            Run::Memcached(measurement) => self.memcached.measure(measurement, instance.length)?,
+            Run::Memcached(measurement) => self.memcached.measure(measurement, instance.length),
             Run::Meter {
                 experiment,
                 link: own,
