@@ -253,7 +253,7 @@ mod tests {
             "ip address add 10.0.1.1/24 dev $IPNUMA_NETDEV\n",
             "ip route add default via 10.0.1.254\n",
             "ip neighbour replace 10.0.1.254 lladdr 02:00:00:01:00:02 dev $IPNUMA_NETDEV nud permanent\n",
-            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:02 send_ns=5722 receive_ns=5722",
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:02 send_ns=2861 receive_ns=2861",
         ] {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
