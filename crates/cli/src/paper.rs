@@ -909,11 +909,11 @@ fn show(section: &Section) -> String {
             out += &text::wrap(note, 6);
         }
         // What all rows have in common is said once.
-        if let Some(why) = row.why.as_ref().filter(|_| row.is_far()) {
-            if !said.contains(&why) {
-                out += &text::wrap(&format!("Why: {why}"), 6);
-                said.push(why);
-            }
+        if let Some(why) = row.why.as_ref().filter(|_| row.is_far())
+            && !said.contains(&why)
+        {
+            out += &text::wrap(&format!("Why: {why}"), 6);
+            said.push(why);
         }
     }
     for check in &section.checks {

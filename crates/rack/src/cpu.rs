@@ -55,7 +55,8 @@ const PUBLISHED: Cpu = Cpu {
 };
 
 /// The source gives sending and receiving together; how they share it is not published.
-const KERNEL: &str = "half of 5,722, dissertation sec. 3.2.1: driver 1172, application 356, protocol stack 4194";
+const KERNEL: &str =
+    "half of 5,722, dissertation sec. 3.2.1: driver 1172, application 356, protocol stack 4194";
 const APPLICATION: &str = "dissertation tables 6.3 and 4.5: GET 50,546 less round trip 49,379";
 const STORE: &str = "dissertation table 3.4: 4 B CPU write";
 const POLL: &str = "not published";

@@ -55,7 +55,7 @@ pub fn thousands(value: f64) -> String {
         }
         out.push(digit);
     }
-    let sign = if value < 0.0 && text.trim_matches(['0', '.']) != "" {
+    let sign = if value < 0.0 && !text.trim_matches(['0', '.']).is_empty() {
         "\u{2212}"
     } else {
         ""
@@ -78,7 +78,7 @@ fn chapter(id: &str) -> (&'static str, &'static str) {
 }
 
 /// Sections by chapter, chapters in order.
-fn chapters<'a>(sections: &'a [Section]) -> Vec<((&'static str, &'static str), Vec<&'a Section>)> {
+fn chapters(sections: &[Section]) -> Vec<((&'static str, &'static str), Vec<&Section>)> {
     let mut found: Vec<((&'static str, &'static str), Vec<&Section>)> = Vec::new();
     for section in sections {
         let chapter = chapter(&section.id);

@@ -93,10 +93,13 @@ pub enum Plot {
         x: String,
         /// What the values are.
         y: String,
-        /// Name, points, whether it is the paper's.
-        curves: Vec<(String, Vec<(f64, f64)>, bool)>,
+        /// The lines.
+        curves: Vec<Curve>,
     },
 }
+
+/// Name, points, whether it is the paper's.
+pub type Curve = (String, Vec<(f64, f64)>, bool);
 
 impl Plot {
     /// As SVG; `title` and `description` are for those who do not see it.
@@ -532,11 +535,7 @@ fn line_key(area: Area, names: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn chart_of_curves(
-    area: Area,
-    (x, y): (&str, &str),
-    curves: &[(String, Vec<(f64, f64)>, bool)],
-) -> Result<(), Fault> {
+fn chart_of_curves(area: Area, (x, y): (&str, &str), curves: &[Curve]) -> Result<(), Fault> {
     let points = || curves.iter().flat_map(|(_, points, _)| points);
     let end = points().map(|point| point.0).fold(1.0, f64::max);
     let most = points().map(|point| point.1).fold(1.0, f64::max);
