@@ -914,7 +914,7 @@ mod tests {
             .collect();
         let out = show(&arguments, &batch(&arguments).expect("it is right"), &rows);
         for words in [
-            "  in the rack, socket + AX3630S         58890",
+            "  in the rack, socket + AX3630S        58890",
             "  in the rack, IP-NUMA + FIBNIC         432 %",
             "  application_ns          1167 ns   a table",
             "2.0            80   0123456789abcdef",

@@ -105,7 +105,7 @@ fn wrong_topologies_name_file_line_and_remedy() {
     assert_eq!(
         text(&output.stderr),
         format!(
-            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `register`, `program`\n"
+            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `cpu`, `register`, `program`\n"
         )
     );
 }

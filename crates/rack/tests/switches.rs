@@ -367,7 +367,7 @@ fn topologies_that_are_wrong() {
         (
             "port = [\n  { number = 1, address = \"10.0.3.254/24\" },",
             "prot = [\n  { number = 1, address = \"10.0.3.254/24\" },",
-            "t.toml, line 21: unknown field `prot`, expected one of `name`, `rate`, `ports`, `ideal`, `neighbours`, `port`, `route`",
+            "t.toml, line 21: unknown field `prot`, expected one of `name`, `rate`, `ports`, `ideal`, `latency_ns`, `store_and_forward`, `neighbours`, `port`, `route`",
         ),
     ] {
         let text = GOOD.replacen(from, to, 1);
