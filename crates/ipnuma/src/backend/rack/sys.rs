@@ -361,7 +361,7 @@ mod tests {
             let number: u32 = number.parse().expect("a number");
             let bytes = size(kind, &structures) as u32;
             let wanted = direction << 30 | bytes << 16 | u32::from(MAGIC) << 8 | number;
-            assert_eq!(ours[name] as u32, wanted, "{line}");
+            assert_eq!(ours[name], wanted, "{line}");
             seen += 1;
         }
         assert_eq!(seen, ours.len());
