@@ -259,6 +259,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let ran = count(&|row| row.ours.is_some());
     let not_run = count(&Row::lacks);
     let surprises = count(&|row| row.as_expected == Some(false));
+    let expected = count(&|row| row.as_expected == Some(true));
     let unexplained = count(&Row::is_unexplained);
     let checks = sections.iter().flat_map(|section| &section.checks);
     let failed = checks.filter(|check| check.holds == Some(false)).count();
@@ -267,8 +268,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         text::print(&(json.expect("numbers and strings have JSON") + "\n"))?;
     } else {
         let mut out = format!(
-            "{ran} rows ran, {} as the experiments expect, {surprises} not (marked !); {not_run} not run.\n",
-            ran.saturating_sub(surprises)
+            "{ran} rows ran, {expected} as the experiments expect, {surprises} not (marked !); {not_run} not run.\n"
         );
         if unexplained > 0 {
             out += &format!(
