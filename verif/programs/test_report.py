@@ -171,9 +171,11 @@ def test_differences_are_explained(page: browser.Page) -> None:
         assert notes and min(notes) > 30, text
     unrun = page.value(
         """[...document.querySelectorAll('.absent')].map(cell => {
-            const row = cell.closest('tr'), article = cell.closest('article');
-            return (row.querySelector('.how').textContent ||
-                article.querySelector('.need').textContent);
+            // Beside the number, or once for the whole table.
+            const beside = cell.closest('table.matrix') ? cell.closest('td') : cell.closest('tr');
+            const places = [beside.querySelector('.how'),
+                cell.closest('article').querySelector('.need')];
+            return places.map(place => place ? place.textContent : '').join(' ');
         })"""
     )
     assert unrun and all("ot run: " in reason for reason in unrun)
