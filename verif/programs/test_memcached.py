@@ -20,10 +20,11 @@ import pytest
 
 def memcached(port: int, *more: str, udp: bool = False) -> list[str]:
     """Command line of a server with four worker threads."""
-    # On a quiet machine a second of writing is more than the 64 MB that it has by itself: misses would not be errors.
+    # On a quiet machine a second of writing is more than the 64 MB that it has by itself: it
+    # would drop what is looked for later.
     options = ["-m", "2048", *(["-u", "root"] if os.geteuid() == 0 else [])]
-    udp_port = ["-U", str(port) if udp else "0"]
-    return ["memcached", *options, "-l", programs.HOST, "-p", str(port), *udp_port, "-t", "4", *more]
+    options += ["-l", programs.HOST, "-p", str(port), "-U", str(port) if udp else "0"]
+    return ["memcached", *options, "-t", "4", *more]
 
 
 @pytest.fixture
