@@ -27,6 +27,7 @@
 #define REG_NETMASK 0x1C
 #define REG_GATEWAY_MAC_LO 0x24
 #define REG_GATEWAY_MAC_HI 0x28
+#define REG_CONTROL 0x44
 #define REG_ACK_TICKS 0x4C
 #define REG_FLUSH 0x5C
 #define REG_EVENT_BASE_LO 0x60
@@ -38,6 +39,8 @@
 #define REG_MSI_DATA 0x78
 #define REG_MSI_CONTROL 0x80
 #define REG_PACE 0x84
+/* REG_CONTROL: stores that wait anyway travel in one frame. */
+#define CONTROL_MERGE 1
 
 #define MSI_ON_EVENT 2
 

@@ -699,6 +699,7 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	forget(nic);
 	writel(0, nic->poll + POLL_DISARM_ALL);
 	posted();
+	nic_write(nic, REG_CONTROL, CONTROL_MERGE);
 	if (ack_ticks)
 		nic_write(nic, REG_ACK_TICKS, ack_ticks);
 	if (pace)

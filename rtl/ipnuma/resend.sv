@@ -13,6 +13,10 @@
 // instead; the host gets an event with the address. Since a receiver reports the frame that it
 // expects, only the first frame of a session can be one.
 //
+// The time-out of a session is the register's, doubled as often as its round trip needs. That is
+// measured with each frame that finds nothing in flight, if it is sent only once; until then the
+// round trip is taken for long, and a time-out may mean that it has become longer.
+//
 // Latency   : open_o at the latest 6 cycles after start_i as the frame leaves it; an acknowledgement
 //             of n frames in 5 + n cycles, a frame to be sent again offered 10 to 18 cycles after the
 //             negative acknowledgement that asks for it. A time-out comes up to 2 ticks and some 4
@@ -45,6 +49,7 @@ module resend
   input logic [15:0] resend_ticks_i,
   input logic [ 7:0] resend_limit_i,
   input logic [ 3:0] backoff_i,
+  input logic [ 3:0] stretch_i,
   input logic [ 7:0] window_i,
   input logic [ 7:0] pace_frames_i,
   input logic [ 3:0] pace_up_i,
@@ -143,6 +148,7 @@ module resend
         ticks: resend_ticks_i,
         limit: resend_limit_i,
         backoff: backoff_i,
+        stretch: stretch_i,
         window: window_i,
         pace_frames: pace_frames_i,
         pace_ticks: pace_ticks_i,
@@ -348,7 +354,11 @@ module resend
     .raddr_i(pick_who),
     .rdata_o(stored)
   );
-  assign loaded = known_q[who_q] ? stored : '0;
+  always_comb begin
+    loaded = known_q[who_q] ? stored : '0;
+    // The register may have been written since.
+    if (loaded.stretch > settings.stretch) loaded.stretch = settings.stretch;
+  end
 
   // The number of the next new frame, una + count, once more: it is needed in the cycle after a
   // start.
@@ -388,12 +398,9 @@ module resend
       end else begin
         delta_q <= ack.sequence_number - loaded.una;
       end
-      if (op_q == OP_SCAN) begin
-        elapsed_q <= now_q - loaded.since;
-        pace_age_q <= now_q[15:0] - loaded.paced_at;
-        limit_q    <= {16'd0, settings.ticks} <<
-            (loaded.retries < 8'(settings.backoff) ? loaded.retries[3:0] : settings.backoff);
-      end
+      elapsed_q  <= now_q - loaded.since;
+      limit_q    <= {16'd0, settings.ticks} << doublings(loaded, settings.backoff);
+      pace_age_q <= now_q[15:0] - loaded.paced_at;
     end else if (phase_q == RUN) begin
       state_q <= next;
       late_q  <= elapsed_q > limit_q;
@@ -448,7 +455,10 @@ module resend
             next.count = state_q.count + 1'b1;
             if (!link) next.head = slot_t'(start_slot_q);
             if (is_dead || state_q.sent == state_q.count) next.sent = state_q.sent + 1'b1;
-            if (state_q.count == '0) next.since = now_q;
+            if (state_q.count == '0) begin
+              next.since = now_q;
+              next.timed = settings.stretch != '0;
+            end
           end
         end
 
@@ -513,10 +523,11 @@ module resend
             finish = 1'b1;
             store  = 1'b1;
             if (is_reset) begin
-              init = 1'b1;
-              next = '0;
-              dead = 1'b0;
-              lost = 1'b0;
+              init         = 1'b1;
+              next         = '0;
+              next.stretch = settings.stretch;
+              dead         = 1'b0;
+              lost         = 1'b0;
             end
           end
         end
@@ -564,8 +575,9 @@ module resend
           lost       = 1'b1;
           next.sent  = state_q.count;
         end else begin
-          back          = 1'b1;
-          next.retries  = state_q.retries + 1'b1;
+          back         = 1'b1;
+          next.retries = state_q.retries + 1'b1;
+          if (state_q.stretch < settings.stretch) next.stretch = state_q.stretch + 1'b1;
           next.pace     = slower(state_q.pace, 4'd2, settings.pace_max);
           next.acked    = '0;
           next.paced_at = now_q[15:0];
@@ -588,6 +600,10 @@ module resend
         next.voided  = 1'b0;
         next.retries = '0;
         next.since   = now_q;
+        next.timed   = 1'b0;
+        if (state_q.timed) begin
+          next.stretch = fitting(state_q.stretch, settings.stretch, elapsed_q, limit_q);
+        end
         if (paced) begin
           next.acked = state_q.acked + 1'b1;
           if (next.acked >= settings.pace_frames) begin
@@ -601,6 +617,7 @@ module resend
     if (back) begin
       next.sent   = '0;
       next.cursor = state_q.head;
+      next.timed  = 1'b0;
     end
   end
 

@@ -18,6 +18,7 @@ package resend_pkg;
     logic [15:0] ticks;        // time-out
     logic [7:0]  limit;        // time-outs without progress before the peer is lost
     logic [3:0]  backoff;      // how often the time-out doubles
+    logic [3:0]  stretch;      // the same while the round trip is not known; 0: never measured
     logic [7:0]  window;       // frames in flight
     logic [7:0]  pace_frames;  // the pace gets faster after so many acknowledged frames,
     logic [15:0] pace_ticks;   // or after so many ticks,
@@ -38,6 +39,8 @@ package resend_pkg;
     logic [7:0]  acked;     // acknowledged frames since the pace last changed
     logic [15:0] paced_at;  // tick at which the pace last changed
     logic [31:0] since;     // tick at which the time-out began
+    logic        timed;     // it began with the frame in `head`, which was sent once
+    logic [3:0]  stretch;   // how often the time-out is doubled for the sake of the round trip
     slot_t       head;
     slot_t       tail;
     slot_t       cursor;    // slot of frame una + sent, if sent < count
@@ -57,6 +60,28 @@ package resend_pkg;
     logic        is_load;
     logic [47:0] address;  // wire address, DW aligned
   } sent_op_t;
+
+  // How often the time-out of a session is doubled: for its round trip, or for the time-outs that
+  // came, whichever is more.
+  function automatic logic [3:0] doublings(sender_t session, logic [3:0] backoff);
+    logic [3:0] waits;
+    waits = session.retries < 8'(backoff) ? session.retries[3:0] : backoff;
+    return waits < session.stretch ? session.stretch : waits;
+  endfunction
+
+  // The doublings after a round trip of `ticks` that was measured under a time-out of `limit`: the
+  // least with which the time-out has twice the round trip, but one more and three less at most.
+  function automatic logic [3:0] fitting(logic [3:0] now, logic [3:0] most, logic [31:0] ticks,
+                                         logic [31:0] limit);
+    logic [35:0] twice, most_ticks;
+    twice      = {3'd0, ticks, 1'b0};
+    most_ticks = {4'd0, limit};
+    if (twice > most_ticks) return now < most ? now + 4'd1 : now;
+    for (int unsigned less = 3; less > 0; less--) begin
+      if (now >= 4'(less) && twice << less <= most_ticks) return now - 4'(less);
+    end
+    return now;
+  endfunction
 
   // The pace after a loss.
   function automatic logic [11:0] slower(logic [11:0] pace, logic [3:0] shift, logic [11:0] most);

@@ -88,7 +88,7 @@ module ipnuma_nic
   logic        auth;
   logic [15:0] resend_ticks;
   logic [ 7:0] ack_ticks;
-  logic [11:0] resend_limit;
+  logic [15:0] resend_limit;
   logic [27:0] window;
   logic [31:0] pace;
   logic session_write, session_read, session_read_done;
@@ -552,6 +552,7 @@ module ipnuma_nic
     .resend_ticks_i  (resend_ticks),
     .resend_limit_i  (resend_limit[7:0]),
     .backoff_i       (resend_limit[11:8]),
+    .stretch_i       (resend_limit[15:12]),
     .window_i        (window[7:0]),
     .pace_frames_i   (window[23:16]),
     .pace_up_i       (window[27:24]),

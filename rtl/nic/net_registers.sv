@@ -49,7 +49,7 @@ module net_registers
   /// Ticks of SESSION_TICK_CYCLES.
   output logic            [            15:0] resend_ticks_o,
   output logic            [             7:0] ack_ticks_o,
-  output logic            [            11:0] resend_limit_o,
+  output logic            [            15:0] resend_limit_o,
   output logic            [            27:0] window_o,
   output logic            [            31:0] pace_o,
   output logic                               session_write_o,
@@ -92,7 +92,7 @@ module net_registers
   logic [ 1:0] control_q;
   logic [15:0] resend_ticks_q;
   logic [ 7:0] ack_ticks_q;
-  logic [11:0] resend_limit_q;
+  logic [15:0] resend_limit_q;
   logic [27:0] window_q;
   logic [31:0] pace_q;
   logic [31:0] rdata_q, rdata, counter_value;
@@ -143,7 +143,7 @@ module net_registers
         end
         REG_RESEND_LIMIT: begin
           ok    = 1'b1;
-          rdata = {20'd0, resend_limit_q};
+          rdata = {16'd0, resend_limit_q};
         end
         REG_WINDOW: begin
           ok    = 1'b1;
@@ -177,7 +177,7 @@ module net_registers
       control_q       <= CONTROL_RESET[1:0];
       resend_ticks_q  <= RESEND_TICKS_RESET[15:0];
       ack_ticks_q     <= ACK_TICKS_RESET[7:0];
-      resend_limit_q  <= RESEND_LIMIT_RESET[11:0];
+      resend_limit_q  <= RESEND_LIMIT_RESET[15:0];
       window_q        <= WINDOW_RESET[27:0];
       pace_q          <= PACE_RESET;
     end else begin
@@ -195,7 +195,7 @@ module net_registers
           REG_CONTROL:      control_q <= req_i.wdata[1:0];
           REG_RESEND_TICKS: resend_ticks_q <= req_i.wdata[15:0];
           REG_ACK_TICKS:    ack_ticks_q <= req_i.wdata[7:0];
-          REG_RESEND_LIMIT: resend_limit_q <= req_i.wdata[11:0];
+          REG_RESEND_LIMIT: resend_limit_q <= req_i.wdata[15:0];
           REG_WINDOW:       window_q <= req_i.wdata[27:0];
           REG_PACE:         pace_q <= req_i.wdata;
           default:          ;

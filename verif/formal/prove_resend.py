@@ -43,6 +43,11 @@ SENDERS = {
     "delivery_wide": ("FAIR", {"Window": 3, "Slots": 4, "Ticks": 12, "Frames": 4, "Bound": 176}),
     # The time-out is shorter than a round trip: it comes where nothing was lost, too.
     "delivery_hasty": ("FAIR", {"Window": 2, "Slots": 2, "Ticks": 4, "Frames": 3, "Bound": 86}),
+    # The time-out is doubled until a round trip is measured, and again when one comes.
+    "delivery_learns": (
+        "FAIR",
+        {"Window": 2, "Slots": 2, "Ticks": 4, "Frames": 3, "Stretch": 1, "Bound": 110},
+    ),
     "delivery_lossy": (
         "FAIR",
         {"Window": 2, "Slots": 2, "Ticks": 12, "Frames": 2, "Losses": 2, "Bound": 298},
@@ -58,7 +63,7 @@ MUTANTS = {
     # A time-out does not go back.
     "back": ("if (back) begin\n", "if (back && op_q == OP_ACK) begin\n", "delivery_hasty"),
     # Time-outs are not counted.
-    "patient": ("next.retries  = state_q.retries + 1'b1;", "next.retries  = 8'd0;", "deaf"),
+    "patient": ("next.retries = state_q.retries + 1'b1;", "next.retries = 8'd0;", "deaf"),
 }
 
 

@@ -28,6 +28,8 @@ module resend_proof
   parameter int unsigned Slots = 4,
   /// The time-out; a tick is 2 cycles.
   parameter int unsigned Ticks = 12,
+  /// How often it is doubled at first, and for a long round trip; 0: not measured.
+  parameter int unsigned Stretch = 0,
   /// Time-outs until the peer is lost.
   parameter int unsigned Limit = 255,
   /// The slowest pace; 0: none.
@@ -72,6 +74,7 @@ module resend_proof
     .resend_ticks_i  (16'(Ticks)),
     .resend_limit_i  (8'(Limit)),
     .backoff_i       (4'd0),
+    .stretch_i       (4'(Stretch)),
     .window_i        (8'(Window)),
     .pace_frames_i   (8'd1),
     .pace_up_i       (4'd3),

@@ -149,6 +149,12 @@ class Peer:
         return "taken"
 
 
+def fitting(now: int, most: int, trip: int, ticks: int) -> int:
+    """Doublings of a time-out of `ticks` after a round trip: it is to be twice that."""
+    least = next(i for i in range(16) if ticks << i >= 2 * trip)
+    return min(max(least, now - 3), now + 1, most)
+
+
 def slower(pace: int, shift: int, most: int) -> int:
     """Pace after a loss."""
     return min(most, max(pace + (pace >> shift) + 1, 12))

@@ -26,6 +26,7 @@ from resend_ref import (
     Operation,
     Peer,
     faster,
+    fitting,
     pack,
     slower,
     unpack,
@@ -42,6 +43,7 @@ REGISTERS = {
     "resend_ticks": 200,
     "resend_limit": 10,
     "backoff": 6,
+    "stretch": 0,
     "window": 120,
     "pace_frames": 32,
     "pace_up": 3,
@@ -652,6 +654,43 @@ def preset(bench: Bench, session: int, number: int) -> None:
     bench.dut.u_nxt.mem_q[session].value = number
     bench.first[session] = number
     bench.peers[session].expected = number
+
+
+@cocotb.test()
+async def round_trips(dut) -> None:
+    """A time-out has twice the round trip; at first it is long, and each makes the next longer."""
+    bench = begin(dut)
+    ticks = 32
+    await bench.start(pace_max=0, resend_ticks=ticks, resend_limit=200, backoff=0)
+    seen = set()
+    for most in (1, 2, 4, 4):
+        bench.set(stretch=most)
+        await bench.open(3)
+        stretch, sequence = most, 0
+        for _ in range(24):
+            trip = bench.rand.choice((6, 20, 48, 100, 200))
+            late = bench.rand.random() < 0.3 or trip + 3 > ticks << stretch
+            bench.sent.clear()
+            # The second frame finds the first in flight: it measures nothing.
+            await send(bench, 3, count := bench.rand.randint(1, 2))
+            first = bench.sent[0][0]
+            while len(bench.sent) == count if late else bench.now < first + trip * TICK:
+                await bench.cycle()
+            again = [start for start, _, number, _ in bench.sent if number == sequence][1:]
+            sequence += count
+            if late:
+                want = (ticks << stretch) * TICK
+                assert want <= again[0] - first <= want + 3 * TICK, (stretch, again[0] - first)
+                stretch = min(stretch + 1, most)
+            else:
+                assert not again
+                stretch = fitting(stretch, most, trip, ticks)
+            seen.add((most, stretch))
+            # What was sent twice measures nothing: nobody knows which of the two it was.
+            await acknowledge(bench, 3, sequence)
+            await bench.run(12)
+            assert (await bench.look(3))["idle"]
+    assert {(1, 0), (1, 1), (2, 2), (4, 0), (4, 1), (4, 2), (4, 3), (4, 4)} <= seen, seen
 
 
 @cocotb.test()

@@ -220,7 +220,7 @@ def test_curl_many_at_once(net, site):
     for number in range(8):
         urls += ["--output", str(net.directory / f"got{number}"), site.url("large.bin")]
     with net.expect(streams=2, bytes=8 * len(LARGE)):
-        curl(net, "--parallel", "--parallel-max", "8", *urls)
+        curl(net, "--parallel", "--parallel-immediate", "--parallel-max", "8", *urls)
     for number in range(8):
         assert (net.directory / f"got{number}").read_bytes() == LARGE
 

@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ipnuma bench`: how fast the simulation is.
+//! `ipnuma bench`: how fast the simulation is, and where the time goes.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use ::mcb::Command;
 use rack::faults::Faults;
+use rack::guests::UmlOutcome;
 use rack::run::{Options, rtl, run as run_topology};
 use rack::topology::{NicOptions, Pair};
 use rack::{Error, Topology};
 
+use crate::memcached::{self, Batch, Measured, Path, Place, Setup, SwitchKind};
 use crate::{FormatArgument, RateArgument, text};
 
 /// Options.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+GETs a second are those of memcached and its client in two Linux hosts, NICs and FIBNIC in RTL, all on one core. Each row
+is run twice, with few GETs and with many, and has the difference: the start of the hosts does not count. It needs the
+kernel that tools/uml-kernel builds, and times mean something only while this machine does nothing else.")]
 pub struct Arguments {
     /// Round trips of each measurement
     #[arg(long, default_value_t = 2_000)]
     loops: u64,
+    /// GETs of each measurement; 0 leaves them out
+    #[arg(long, default_value_t = 1_000)]
+    gets: u64,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     rack::topology::check_pingpong(4, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
+    text::print(&pingpongs(arguments.loops)?)?;
+    if arguments.gets > 0 {
+        text::print(&gets(arguments.gets)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pingpongs(loops: u64) -> Result<String, Error> {
     let mut out = format!(
         "{:<26}{:>14}{:>16}{:>18}{:>14}\n",
         "", "ping-pongs/s", "clock edges/s", "simulated ns/s", "seconds"
@@ -38,9 +57,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             format: FormatArgument::Compact.into(),
             metres,
             bytes: 4,
-            loops: arguments.loops,
+            loops,
             warmup: 10,
-            nic: NicOptions::default(),
+            // A session keeps the time until it has its acknowledgement, and the NIC awake.
+            nic: NicOptions {
+                reliable: metres < 2.0,
+                ..NicOptions::default()
+            },
             faults: Faults::default(),
         });
         let options = Options {
@@ -49,15 +72,182 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         };
         let outcome = run_topology(&topology, &options, &rtl)?;
         let per_second = |amount: f64| amount / outcome.wall_seconds.max(1e-9);
-        out += &format!(
-            "{:<26}{:>14.0}{:>16.0}{:>18.0}{:>14.2}\n",
+        let _ = writeln!(
+            out,
+            "{:<26}{:>14.0}{:>16.0}{:>18.0}{:>14.2}",
             name,
-            per_second(arguments.loops as f64),
+            per_second(loops as f64),
             per_second(outcome.effort.edges as f64),
             per_second(outcome.simulated.as_ns()),
             outcome.wall_seconds,
         );
     }
-    text::print(&out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(out)
+}
+
+/// GETs of the run that is taken off the other.
+const FEW: u64 = 20;
+/// Bytes of a value.
+const BYTES: usize = 16;
+
+/// What a run took; the difference of two is what the GETs took that one has more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    gets: f64,
+    edges: f64,
+    /// Seconds in all.
+    wall: f64,
+    /// Of these, see [`PARTS`]; what is left is the calendar's.
+    parts: [f64; 3],
+}
+
+/// Where the time goes, in the order of [`Taken::shares`].
+const PARTS: [&str; 4] = ["guests", "NICs", "switch", "calendar"];
+
+impl Taken {
+    fn of(gets: u64, outcome: &UmlOutcome) -> Self {
+        let profile = &outcome.profile;
+        Self {
+            gets: gets as f64,
+            edges: outcome.effort.edges as f64,
+            wall: outcome.wall_seconds,
+            parts: [profile.guests, profile.nics, profile.switches].map(|part| part.as_secs_f64()),
+        }
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        let parts: [f64; 3] = std::array::from_fn(|part| self.parts[part] - other.parts[part]);
+        Self {
+            gets: self.gets - other.gets,
+            edges: self.edges - other.edges,
+            wall: self.wall - other.wall,
+            parts,
+        }
+    }
+
+    /// Parts of a hundred, which they are together. Most are estimates: if they come to more than the whole, they share
+    /// it, and if one comes to less than nothing, it has none.
+    fn shares(&self) -> [f64; 4] {
+        let [guests, nics, switch] = self.parts.map(|part| part.max(0.0));
+        let rest = (self.wall - guests - nics - switch).max(0.0);
+        let all = [guests, nics, switch, rest];
+        let whole: f64 = all.iter().sum();
+        if whole <= 0.0 {
+            return [0.0, 0.0, 0.0, 100.0];
+        }
+        all.map(|part| 100.0 * part / whole)
+    }
+}
+
+fn gets(count: u64) -> Result<String, Error> {
+    let mut out = format!(
+        "\n{:<26}{:>10}{:>12}",
+        format!("memcached, GET {BYTES} bytes"),
+        "GETs/s",
+        "edges/GET"
+    );
+    for part in PARTS {
+        let _ = write!(out, "{part:>10}");
+    }
+    out.push('\n');
+    if let Err(needs) = memcached::ready() {
+        let _ = writeln!(out, "left out: it needs {needs}");
+        return Ok(out);
+    }
+    for (path, rate) in [
+        (Path::Socket, RateArgument::One),
+        (Path::Socket, RateArgument::Ten),
+        (Path::Ipnuma, RateArgument::One),
+        (Path::Ipnuma, RateArgument::Ten),
+    ] {
+        let setup = Setup {
+            place: Place::Rack,
+            path,
+            switch: Some(SwitchKind::Fibnic),
+            rate,
+        };
+        let taken = |count| -> Result<Taken, Error> {
+            let batch = Batch {
+                commands: vec![(Command::Get, BYTES)],
+                count,
+                ..Batch::all()
+            };
+            let (_, outcome) = memcached::run_setup(setup, &batch, 0)?;
+            // Only commands that were answered count.
+            let answered = Measured::of(&outcome)?
+                .reports
+                .iter()
+                .map(|r| r.count)
+                .sum();
+            Ok(Taken::of(answered, &outcome))
+        };
+        let taken = taken(FEW + count)?.without(&taken(FEW)?);
+        out += &row(&format!("{}, {}", path.name(), rate.name()), &taken);
+    }
+    out += &text::wrap(
+        "Two NICs and one FIBNIC in RTL between two Linux hosts, on one core; without the start of the hosts.",
+        2,
+    );
+    Ok(out)
+}
+
+fn row(name: &str, taken: &Taken) -> String {
+    let mut out = format!(
+        "{name:<26}{:>10.0}{:>12.0}",
+        taken.gets / taken.wall.max(1e-9),
+        taken.edges / taken.gets.max(1.0)
+    );
+    for share in taken.shares() {
+        let _ = write!(out, "{share:>8.1} %");
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(wall: f64, parts: [f64; 3]) -> Taken {
+        Taken {
+            gets: 1_000.0,
+            edges: 2e6,
+            wall,
+            parts,
+        }
+    }
+
+    #[test]
+    fn shares_are_a_hundred_together() {
+        for (wall, parts) in [
+            (4.0, [1.0, 1.5, 1.0]),
+            // Estimates of more than there was, of nothing, and of less than nothing.
+            (2.0, [1.0, 1.5, 1.0]),
+            (0.0, [0.0; 3]),
+            (1.0, [-0.1, 0.3, 0.2]),
+        ] {
+            let shares = taken(wall, parts).shares();
+            let sum: f64 = shares.iter().sum();
+            assert!((sum - 100.0).abs() < 1e-9, "{shares:?}");
+            assert!(shares.iter().all(|share| *share >= 0.0), "{shares:?}");
+        }
+        let exact = taken(4.0, [1.0, 1.5, 1.0]).shares();
+        assert_eq!(exact, [25.0, 37.5, 25.0, 12.5]);
+    }
+
+    #[test]
+    fn a_row_is_the_difference_of_two_runs() {
+        let few = taken(1.0, [0.5, 0.2, 0.1]);
+        let mut many = taken(5.0, [1.5, 1.7, 1.1]);
+        many.gets += 1_000.0;
+        many.edges += 2e6;
+        let words = row("socket, 1g", &many.without(&few));
+        let words: Vec<_> = words.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "socket,", "1g", "250", "2000", "25.0", "%", "37.5", "%", "25.0", "%", "12.5", "%"
+            ]
+        );
+    }
 }

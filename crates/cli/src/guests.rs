@@ -98,7 +98,7 @@ fn margin(out: &mut String, bytes: &[u8]) {
 
 /// What the guests' code cost, once for all that have the same.
 fn costs(out: &mut String, guests: &[GuestOutcome]) {
-    let mut told: Vec<&[Cost; 5]> = Vec::new();
+    let mut told: Vec<&[Cost; 6]> = Vec::new();
     for guest in guests {
         if told.contains(&&guest.costs) {
             continue;

@@ -16,11 +16,13 @@ mod paper;
 mod pingpong;
 mod platform;
 mod regions;
+mod request;
 mod rfc2544;
 mod run;
 mod sockets;
 mod stream;
 mod text;
+mod waterfall;
 
 use std::process::ExitCode;
 

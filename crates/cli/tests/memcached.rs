@@ -156,24 +156,9 @@ fn topologies_are_printed() {
     assert_eq!(found.matches("latency_ns = 4072").count(), 4, "{found}");
 }
 
-/// Whether the hosts have a kernel here; `./test` builds it before.
-fn kernel() -> bool {
-    match uml::kernel() {
-        Ok(_) => true,
-        Err(error) => {
-            // CI sets this, so that a missing kernel is no success there.
-            assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
-            println!("left out: {error}");
-            false
-        }
-    }
-}
-
 #[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn two_runs_are_one() {
-    if !kernel() {
-        return;
-    }
     let run = || {
         let more = ["--length", "16", "--count", "5", "--json"];
         json(
@@ -187,4 +172,106 @@ fn two_runs_are_one() {
     let (one, two) = (run(), run());
     assert_eq!(one, two);
     assert_eq!(one[0]["hash"].as_str().map(str::len), Some(64));
+}
+
+/// A server's work is in every way's time once, whoever charges it.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn the_work_of_the_server_is_charged_once() {
+    for (place, transport) in [
+        ("loopback", "socket"),
+        ("direct", "socket"),
+        ("direct", "ipnuma"),
+    ] {
+        let time = |application_ns: u32| {
+            let cost = format!("application_ns={application_ns}");
+            let way = ["memcached", "--place", place, "--transport", transport];
+            let more = ["--length", "16", "--count", "20", "--json", "--cost", &cost];
+            let rows = json(&[&way[..], &more].concat());
+            rows[0]["reports"][0]["ns"]["mean"]
+                .as_f64()
+                .expect("a time")
+        };
+        let more = time(5_000) - time(1_000);
+        // Not to the nanosecond: clocks are read, netem's timer is coarse, and an acknowledgement travels alone or with the
+        // answer, by when the answer comes. Twice or never would be 4,000 off.
+        assert!(
+            (more - 4_000.0).abs() < 700.0,
+            "{place}, {transport}: 4,000 ns of work took {more} ns"
+        );
+    }
+}
+
+/// The stages of a GET touch each other, and take as long as a GET.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_get_is_taken_apart() {
+    for transport in ["socket", "ipnuma"] {
+        let way = ["memcached", "--place", "direct", "--transport", transport];
+        let found = text(&ipnuma(&[&way[..], &["--stages"]].concat()).stdout);
+        let lines = found.lines().skip(1);
+        let times: Vec<(&str, f64)> = lines
+            .filter_map(|line| {
+                let (name, rest) = line.trim().split_once("  ")?;
+                let ns = rest.split_whitespace().next()?.parse().ok()?;
+                Some((name, ns))
+            })
+            .collect();
+        let (last, stages) = times.split_last().expect("there are stages");
+        assert_eq!(last.0, "in all", "{found}");
+        let sum: f64 = stages.iter().map(|(_, ns)| ns).sum();
+        assert!((sum - last.1).abs() < 0.1 * stages.len() as f64, "{found}");
+        let memcached = stages.iter().find(|(name, _)| *name == "server: memcached");
+        assert_eq!(memcached.map(|(_, ns)| *ns), Some(1167.0), "{found}");
+        let more = ["--length", "16", "--count", "20", "--json"];
+        let rows = json(&[&way[..], &more].concat());
+        let mean = rows[0]["reports"][0]["ns"]["mean"]
+            .as_f64()
+            .expect("a time");
+        assert!(
+            (mean - last.1).abs() < 0.02 * mean,
+            "{mean} ns, but {found}"
+        );
+    }
+}
+
+#[test]
+fn the_benchmark_says_what_it_leaves_out() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+        .env("IPNUMA_UML_KERNEL", "/nonexistent")
+        .args(["bench", "--loops", "5"])
+        .output()
+        .expect("the command was built for this test");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    assert!(
+        out.ends_with(
+            "left out: it needs the kernel of the hosts; tools/uml-kernel builds it, once, in some minutes\n"
+        ),
+        "{out}"
+    );
+}
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn the_benchmark_is_whole() {
+    let output = ipnuma(&["bench", "--loops", "5", "--gets", "20"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    for name in ["socket, 1g", "socket, 10g", "IP-NUMA, 1g", "IP-NUMA, 10g"] {
+        let row = out
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix("  "))
+            .unwrap_or_else(|| panic!("there is no row {name}:\n{out}"));
+        let numbers: Vec<f64> = row
+            .split_whitespace()
+            .filter(|word| *word != "%")
+            .map(|word| word.parse().expect("it is a number"))
+            .collect();
+        assert_eq!(numbers.len(), 6, "{row}");
+        assert!(numbers[..2].iter().all(|number| *number > 0.0), "{row}");
+        // Four shares, rounded to a tenth.
+        let sum: f64 = numbers[2..].iter().sum();
+        assert!((sum - 100.0).abs() < 0.25, "{row}");
+    }
 }

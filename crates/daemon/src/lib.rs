@@ -28,6 +28,7 @@ mod place;
 pub mod remote;
 mod server;
 pub mod state;
+mod twins;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The machine as it is: memory from memfd, events from eventfd, addresses as the kernel has them.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ipnuma::channel::{Channel, flags, mark_both};
 use rustix::event::EventfdFlags;
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::state::{Counted, Kind, Machine, Refusal};
+use crate::twins::Twins;
 
 /// The real one.
 #[derive(Debug)]
@@ -25,12 +26,9 @@ pub struct Real {
     pub far_lines: u32,
     /// Memory for channels to other machines, taken from the NIC before it is asked for; none: any will do.
     pub far_memory: Option<OwnedFd>,
-    /// The kernel's tables of TCP sockets, and when they were read.
-    pub tables: (Option<Instant>, [String; 2]),
+    /// The kernel's TCP sockets.
+    pub twins: Twins,
 }
-
-/// How long a copy of the kernel's tables will do.
-const FRESH: Duration = Duration::from_millis(200);
 
 /// A descriptor that several may hold; closed with the last.
 pub type Handle = Arc<OwnedFd>;
@@ -118,26 +116,8 @@ impl Machine for Real {
         }))
     }
 
-    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr) -> bool {
-        let (IpAddr::V4(own_ip), IpAddr::V4(peer_ip)) = (own.ip(), peer.ip()) else {
-            return false;
-        };
-        let ends = [(own_ip, own.port()), (peer_ip, peer.port())];
-        let found = |[four, six]: &[String; 2]| {
-            has_socket(four, "", ends) || has_socket(six, "0000000000000000FFFF0000", ends)
-        };
-        // Thousands of connections make these long: many are looked up in one copy. Who is found in an old one is looked
-        // up again later; who is not may be newer.
-        let fresh = self.tables.0.is_some_and(|at| at.elapsed() < FRESH);
-        if !(fresh && found(&self.tables.1)) {
-            let read = |file| std::fs::read_to_string(file).unwrap_or_default();
-            let tables = [
-                read("/proc/thread-self/net/tcp"),
-                read("/proc/thread-self/net/tcp6"),
-            ];
-            self.tables = (Some(Instant::now()), tables);
-        }
-        found(&self.tables.1)
+    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool {
+        self.twins.has(own, peer, age)
     }
 
     fn is_local(&mut self, ip: IpAddr) -> bool {
@@ -162,66 +142,10 @@ impl Machine for Real {
     }
 }
 
-/// Whether the kernel's table of TCP sockets has one with these ends that a process has: others have no inode. Before each
-/// address stands `prefix`.
-fn has_socket(table: &str, prefix: &str, ends: [(Ipv4Addr, u16); 2]) -> bool {
-    // Numbers as they lie in memory, and as the machine reads them there.
-    let wanted = ends
-        .map(|(ip, port)| format!("{prefix}{:08X}:{port:04X}", u32::from_ne_bytes(ip.octets())));
-    table.lines().any(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let both = [words.next(), words.next()];
-        let inode = words.nth(6);
-        both == [Some(wanted[0].as_str()), Some(wanted[1].as_str())]
-            && inode.is_some_and(|inode| inode != "0")
-    })
-}
-
 /// Sixteen bytes that nobody can guess.
 pub fn random() -> Result<[u8; 16], String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| format!("the daemon got no random bytes from the system: {error}"))?;
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sockets_are_found_as_long_as_somebody_has_them() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let at = listener.local_addr().expect("an address");
-        let client = std::net::TcpStream::connect(at).expect("it listens");
-        let own = client.local_addr().expect("an address");
-        let mut machine = Real {
-            stream_lines: 64,
-            datagram_lines: 64,
-            far_lines: 64,
-            far_memory: None,
-            tables: Default::default(),
-        };
-        let mut is_open = |own, peer| {
-            machine.tables = Default::default();
-            machine.is_open(own, peer)
-        };
-        assert!(is_open(own, at));
-        // Not accepted yet: no process has that end.
-        assert!(!is_open(at, own));
-        let server = listener.accept().expect("it has connected");
-        assert!(is_open(at, own));
-        drop(client);
-        assert!(!is_open(own, at));
-        assert!(is_open(at, own));
-        drop(server);
-        // Within IPv6, too.
-        let listener = std::net::TcpListener::bind("[::]:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let client = std::net::TcpStream::connect(at).expect("it listens");
-        let own = client.local_addr().expect("an address");
-        let _server = listener.accept().expect("it has connected");
-        assert!(is_open(at, own) && is_open(own, at));
-    }
 }

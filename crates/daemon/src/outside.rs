@@ -85,6 +85,28 @@ pub struct Opened {
     pub event: OwnedFd,
 }
 
+/// Where the answer to a question goes.
+pub struct Answer<T>(Box<dyn FnOnce(T) -> bool + Send>);
+
+impl<T> Answer<T> {
+    /// `give` takes it; whether anybody will hear it.
+    pub fn new(give: impl FnOnce(T) -> bool + Send + 'static) -> Self {
+        Self(Box::new(give))
+    }
+
+    /// Answers; `false`: nobody is there any more.
+    #[must_use]
+    pub fn give(self, value: T) -> bool {
+        (self.0)(value)
+    }
+}
+
+impl<T> std::fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answer")
+    }
+}
+
 /// What happens outside.
 #[derive(Debug)]
 pub enum Event {
@@ -102,7 +124,7 @@ pub enum Event {
         /// Its token.
         token: Token,
         /// Where the answer goes.
-        answer: mpsc::Sender<Result<Granted<Handle>, Refusal>>,
+        answer: Answer<Result<Granted<Handle>, Refusal>>,
     },
     /// The other machine has no more use of a grant, or is lost.
     Ended {
@@ -152,7 +174,7 @@ pub enum Event {
         /// Where to.
         to: SocketAddr,
         /// Where the answer goes.
-        answer: mpsc::Sender<Option<u64>>,
+        answer: Answer<Option<u64>>,
     },
     /// It does not after all.
     Unintend {
@@ -166,7 +188,7 @@ pub enum Event {
         /// What its daemon says; the intent is one of this machine's.
         announcement: Announcement,
         /// Where the answer goes: for this machine's copy.
-        answer: mpsc::Sender<Option<Token>>,
+        answer: Answer<Option<Token>>,
     },
     /// It does not wait for an acceptor any longer.
     AskAbandon {
@@ -175,7 +197,7 @@ pub enum Event {
         /// This machine's number of the channel.
         channel: u64,
         /// Where the answer goes.
-        answer: mpsc::Sender<bool>,
+        answer: Answer<bool>,
     },
 }
 
@@ -221,6 +243,12 @@ impl Inbox {
 }
 
 impl Events {
+    /// There may be more to take.
+    pub fn again(&self) {
+        // As in `send`.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
     /// The next one. Call it until there is none.
     pub fn take(&self) -> Option<Event> {
         // First the wake-up, then the events: one that comes in between wakes again.

@@ -40,6 +40,9 @@ const LIFE: u64 = 2;
 /// Requests of one client before the others get their turn.
 const TURN: usize = 16;
 
+/// Events from other machines before clients get their turn.
+const HEARD: usize = 64;
+
 /// How often it looks for what has waited too long.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -138,7 +141,7 @@ impl Server {
                 datagram_lines: options.datagram_lines,
                 far_lines: options.remote.ring_lines,
                 far_memory: None,
-                tables: Default::default(),
+                twins: Default::default(),
             },
             clients: HashMap::new(),
             outside,
@@ -526,7 +529,10 @@ impl Server {
 
     /// Takes what comes from other machines.
     fn hear(&mut self) {
-        while let Some(event) = self.events.take() {
+        for _ in 0..HEARD {
+            let Some(event) = self.events.take() else {
+                return;
+            };
             match event {
                 outside::Event::Opened { window, result } => self.opened(window, result),
                 outside::Event::Ask {
@@ -538,7 +544,7 @@ impl Server {
                         .state
                         .grant(&mut self.machine, self.others, peer, &token);
                     let grant = granted.as_ref().ok().map(|granted| granted.grant);
-                    if answer.send(granted).is_err()
+                    if !answer.give(granted)
                         && let Some(grant) = grant
                     {
                         self.state.end_window(grant);
@@ -573,14 +579,19 @@ impl Server {
                     });
                 }
                 outside::Event::Abandoned { channel, done } => {
-                    self.answer_awaiting(Awaited::Abandoned(channel), |_, _| Answer {
-                        reply: if done { Reply::Kernel } else { Reply::Wait },
-                        handles: Vec::new(),
+                    self.answer_awaiting(Awaited::Abandoned(channel), |state, _| {
+                        if done {
+                            state.left_to_the_kernel(channel);
+                        }
+                        Answer {
+                            reply: if done { Reply::Kernel } else { Reply::Wait },
+                            handles: Vec::new(),
+                        }
                     });
                 }
                 outside::Event::AskIntend { to, answer } => {
                     let intent = self.state.intend_here(&mut self.machine, self.others, to);
-                    if answer.send(intent).is_err()
+                    if !answer.give(intent)
                         && let Some(intent) = intent
                     {
                         self.state.unintend_here(self.others, intent);
@@ -596,14 +607,14 @@ impl Server {
                 } => {
                     let token = self.announced_here(peer, announcement);
                     // If it ends, so does the connection to the other daemon.
-                    let _ = answer.send(token);
+                    let _ = answer.give(token);
                 }
                 outside::Event::AskAbandon {
                     peer,
                     channel,
                     answer,
                 } => {
-                    let _ = answer.send(self.state.abandoned_here(peer, channel));
+                    let _ = answer.give(self.state.abandoned_here(peer, channel));
                 }
                 outside::Event::Revoked { window } => {
                     let notice = Notice::Revoked {
@@ -616,6 +627,7 @@ impl Server {
             }
             self.carry_out();
         }
+        self.events.again();
     }
 
     /// Gives a process its window on another machine's region, or says why there is none.

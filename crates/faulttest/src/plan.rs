@@ -38,6 +38,8 @@ pub struct Timers {
     pub limit: u32,
     /// How often the time-out doubles at most.
     pub max_shift: u32,
+    /// The same for the sake of the round trip.
+    pub stretch: u32,
 }
 
 impl Timers {
@@ -46,18 +48,21 @@ impl Timers {
         resend_ticks: 200,
         limit: 10,
         max_shift: 6,
+        stretch: 3,
     };
     /// Gives up after about 250 us.
     pub const SHORT: Self = Self {
         resend_ticks: 100,
         limit: 5,
         max_shift: 3,
+        stretch: 0,
     };
     /// Waits longer than any black-out.
     pub const PATIENT: Self = Self {
         resend_ticks: 200,
         limit: 255,
         max_shift: 6,
+        stretch: 3,
     };
 }
 

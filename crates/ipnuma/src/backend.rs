@@ -146,6 +146,13 @@ pub trait WindowAccess: Send + Sync + Debug {
     /// become visible last.
     fn store_line(&self, offset: usize, line: &[u8; 64]);
 
+    /// Stores what is used of a line: its bytes from `begin` on, a multiple of 4 and 56 at most; as
+    /// [`WindowAccess::store_line`] does, and what lies in front may be stored as well.
+    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) {
+        let _ = begin;
+        self.store_line(offset, line);
+    }
+
     /// Stores a word, at a multiple of 8 inside, after all stores before.
     fn store64(&self, offset: usize, value: u64);
 

@@ -11,6 +11,9 @@
 //! enable = true                         #                                    IPNUMA_SOCKET
 //! ports = ["11211", "8000-8099"]        # only these; all if missing         IPNUMA_PORTS
 //! heartbeat = true                      # sleepers look up twice a second    IPNUMA_HEARTBEAT
+//!
+//! [rack]                                # in a guest of the virtual rack
+//! request_ns = 0                        # a program's work for a request     IPNUMA_REQUEST_NS
 //! ```
 //!
 //! The file is `$IPNUMA_CONFIG`, `$XDG_CONFIG_HOME/ipnuma/config.toml` (`~/.config`), or `/etc/ipnuma.toml`: the first
@@ -244,6 +247,14 @@ impl Config {
                 )
             })?;
             self.spin = Duration::from_micros(micros);
+        }
+        if let Some(value) = variable("IPNUMA_REQUEST_NS") {
+            self.rack.request_ns = value.parse().map_err(|_| {
+                wrong(
+                    "IPNUMA_REQUEST_NS",
+                    format!("{value:?}: write a number of nanoseconds"),
+                )
+            })?;
         }
         if let Some(value) = variable("IPNUMA_PORTS") {
             let ports = value.split(',').map(|ports| parse_ports(ports.trim()));

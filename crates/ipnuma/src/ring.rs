@@ -3,9 +3,10 @@
 //!
 //! A line carries 56 bytes of data and an 8-byte tag. The tag holds the line's sequence number, so that the receiver
 //! needs no index from the sender: it looks at the next line until the tag is the expected one. A message of up to
-//! [`INLINE`] bytes is a single line, hence a single store, frame and DMA write. A longer one is a header line and raw
-//! lines behind it; the raw lines are written first, and delivery is in order, so a valid header says that everything
-//! is there.
+//! [`INLINE`] bytes is a single line, hence a single store, frame and DMA write. It begins as far in front of the tag as
+//! it has whole DWs, so that a short message is one short store up to the end of its line: what lies in front of it is
+//! not written, and nobody reads it. A longer one is a header line, of which only the tag is used, and raw lines behind
+//! it; the raw lines are written first, and delivery is in order, so a valid header says that everything is there.
 //!
 //! [`Sender`] and [`Receiver`] work on any memory; [`create`] and [`connect`] make them of a region and a window.
 //!
@@ -41,6 +42,19 @@ pub const MAX_LENGTH: usize = u16::MAX as usize;
 const MAGIC: u64 = 0x5A;
 /// Where the tag lies in its line.
 const TAG: usize = INLINE;
+
+/// Where in its line a message of `bytes` bytes begins, or what is written of the header of one that does not fit.
+///
+/// From there to the line's end all is one store, of whole DWs: what a NIC sends and writes without byte enables.
+#[inline(always)]
+#[must_use]
+pub(crate) const fn begin(bytes: usize) -> usize {
+    if bytes <= INLINE {
+        (INLINE - bytes) & !3
+    } else {
+        TAG
+    }
+}
 
 /// Lines that a message of `bytes` bytes takes.
 #[inline(always)]

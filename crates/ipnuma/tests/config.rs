@@ -66,8 +66,10 @@ fn the_environment_wins() {
         ("IPNUMA_PORTS", "5, 7-8"),
         ("IPNUMA_DAEMON", "/y"),
         ("IPNUMA_SOCKET", "on"),
+        ("IPNUMA_REQUEST_NS", "1167"),
     ])
     .expect("right");
+    assert_eq!(config.rack.request_ns, 1167);
     assert_eq!(
         (config.spin, config.trace, config.daemon.to_str()),
         (Duration::from_micros(9), false, Some("/y"))
@@ -101,6 +103,7 @@ fn mistakes_are_named() {
         ("IPNUMA_TRACE", "maybe"),
         ("IPNUMA_PORTS", "70000"),
         ("IPNUMA_SOCKET", "2"),
+        ("IPNUMA_REQUEST_NS", "-1"),
     ] {
         let error = with(&[(name, value)]).expect_err("wrong");
         assert_eq!(error.errno(), 22);

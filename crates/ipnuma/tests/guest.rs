@@ -327,17 +327,16 @@ fn start(shared: &Path, own: usize) -> Guest {
         machine(2 - own)
     );
     fs::write(directory.join("config.toml"), config).unwrap();
-    // The tokens' directory is the host's: /proc/self/cwd is the kernel's process before the guest's own /proc is there.
+    // The tokens' directory is the host's, in whose /proc self is the kernel's process.
     let init = directory.join("init.sh");
     let text = format!(
         "#!/bin/sh
-own=$(readlink /proc/self/cwd)
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t tmpfs none /run
 mkdir /run/own /run/tokens
-mount -t hostfs none /run/own -o \"$own\"
-mount -t hostfs none /run/tokens -o \"${{own%/*}}\"
+mount -t hostfs none /run/own -o /proc/self/cwd
+mount -t hostfs none /run/tokens -o /proc/self/cwd/..
 exec </dev/null >/run/own/out 2>&1
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin IPNUMA_CONFIG=/run/own/config.toml
 insmod /run/own/ipnuma.ko store_ns=223 && /run/own/guest {} /run/tokens/tokens {ROUNDS} && rmmod ipnuma
@@ -363,6 +362,7 @@ sleep 1000
             bars: [8 << 20, 0, 16 << 20, 0, 4096, 0],
             msi_vectors: 2,
             clock: Some((4, CLOCK)),
+            posted_before_interrupt: 64,
             ..PciSpec::default()
         })],
         id: own as u64,

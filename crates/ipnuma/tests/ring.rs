@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnuma::ring::{
-    Full, INLINE, LINE, Mapped, Message, PAD, Receiver, ReceiverState, Sender, SenderState,
+    Full, INLINE, LINE, Mapped, Message, PAD, Receiver, ReceiverState, Sender, SenderState, Target,
     lines_for, max_message,
 };
 use proptest::prelude::*;
@@ -461,4 +461,82 @@ fn two_threads() {
             });
         }
     });
+}
+
+/// A target that remembers what was stored where, and lets it through.
+struct Counting<'a> {
+    memory: Mapped<'a>,
+    stores: std::cell::RefCell<Vec<(usize, usize)>>,
+}
+
+impl Target for Counting<'_> {
+    fn store(&self, offset: usize, bytes: &[u8]) {
+        self.stores.borrow_mut().push((offset, bytes.len()));
+        self.memory.store(offset, bytes);
+    }
+
+    fn store_line(&self, offset: usize, line: &[u8; LINE]) {
+        self.store(offset, line);
+    }
+
+    fn store64(&self, offset: usize, value: u64) {
+        self.store(offset, &value.to_le_bytes());
+    }
+
+    fn fence(&self) {}
+}
+
+#[test]
+fn every_length_arrives_whatever_the_line_held_before() {
+    for whole in [false, true] {
+        for length in 0..=200usize {
+            let ring = Ring::new(32);
+            let sent = bytes(length, 3, 0, 32, true);
+            // What nobody writes anew must not be read.
+            for line in 0..32 {
+                // SAFETY: the ring's line, but for its tag.
+                unsafe { std::ptr::write_bytes(ring.base().add(line * LINE), 0xA7, INLINE) };
+            }
+            if whole {
+                // As a back end stores that writes whole lines.
+                let target = Counting {
+                    memory: ring.target(),
+                    stores: std::cell::RefCell::default(),
+                };
+                let sender = Sender::new(&ring.sender, &target, 0, 32, ring.credit());
+                sender.try_send(5, &[&sent]).expect("there is room");
+                let stores = target.stores.into_inner();
+                let lines = if length <= INLINE { 1 } else { 2 };
+                assert_eq!(stores.len(), lines, "{length} bytes: {stores:?}");
+                assert_eq!(stores[lines - 1], (0, LINE));
+            } else {
+                let parts = sent.split_at(length / 3);
+                ring.send(5, &[parts.0, parts.1]).expect("there is room");
+            }
+            ring.with(|receiver| {
+                let message = receiver.peek().expect("it is there");
+                assert_eq!((message.kind(), message.bytes()), (5, &sent[..]));
+                assert_eq!(receiver.queued_bytes(), length);
+                receiver.advance(length / 2);
+                let rest = receiver.peek().map(|message| message.bytes().to_vec());
+                if length > 1 {
+                    assert_eq!(rest.as_deref(), Some(&sent[length / 2..]));
+                }
+                receiver.release();
+                assert!(!receiver.readable());
+            });
+            if length <= INLINE {
+                // In front of it nothing was written by a store of what is used.
+                // SAFETY: the ring's first line.
+                let front = unsafe {
+                    std::slice::from_raw_parts(ring.base(), INLINE - length.next_multiple_of(4))
+                };
+                let untouched = if whole { 0 } else { 0xA7 };
+                assert!(
+                    front.iter().all(|byte| *byte == untouched),
+                    "{length} bytes"
+                );
+            }
+        }
+    }
 }

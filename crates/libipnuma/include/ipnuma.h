@@ -1010,7 +1010,7 @@ int ipn_check(const struct ipn_window *window,
 //
 // DESCRIPTION
 // A ring carries messages from one sender to one receiver, in order, through lines of 64 bytes: a message of up to 56 bytes is
-// one line, one frame, one DMA write. Credit returns on its own; nothing is dropped.
+// one line, one frame, one DMA write, of which only what is used is stored. Credit returns on its own; nothing is dropped.
 //
 // UNITS
 // `lines` of 64 bytes: a power of two from 8 to 1048576. The longest message is a quarter of them, and 65535 bytes at most.

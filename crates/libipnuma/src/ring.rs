@@ -28,7 +28,7 @@ pub struct ipn_sender {
 ///
 /// # Description
 /// A ring carries messages from one sender to one receiver, in order, through lines of 64 bytes: a message of up to 56 bytes is
-/// one line, one frame, one DMA write. Credit returns on its own; nothing is dropped.
+/// one line, one frame, one DMA write, of which only what is used is stored. Credit returns on its own; nothing is dropped.
 ///
 /// # Units
 /// `lines` of 64 bytes: a power of two from 8 to 1048576. The longest message is a quarter of them, and 65535 bytes at most.

@@ -630,6 +630,47 @@ fn flush(host: &mut Host, pc_id: u16, cookie: u16) {
 }
 
 #[test]
+fn the_time_out_follows_the_round_trip() {
+    let mut pair = Pair::new(PLAIN, Faults::default(), seed());
+    pair.hosts[0].write(reg::REG_RESEND_TICKS, 60);
+    pair.hosts[0].write(reg::REG_RESEND_LIMIT, 0x32FF);
+    pair.hosts[1].write(reg::REG_ACK_TICKS, 1);
+    // Ticks until a store that is lost is sent again.
+    let lost = |pair: &mut Pair| {
+        let before = (pair.now, pair.hosts[0].net(NetCounter::TxTimeout));
+        pair.store(PLAIN, 0, 1, false);
+        pair.flying.clear();
+        while pair.hosts[0].net(NetCounter::TxTimeout) == before.1 {
+            pair.run(1);
+        }
+        let ticks = pair.now - before.0;
+        pair.quiesce(10_000);
+        ticks
+    };
+    // A store that is acknowledged after so many ticks.
+    let store = |pair: &mut Pair, trip: u64| {
+        pair.hosts[1].write(reg::REG_ACK_TICKS, (trip - 2 * WAY) as u32);
+        pair.store(PLAIN, 0, 1, false);
+        pair.quiesce(10_000);
+    };
+    assert_eq!(lost(&mut pair), 60 << 3, "the round trip is not known");
+    store(&mut pair, 26);
+    assert_eq!(lost(&mut pair), 60);
+    assert_eq!(lost(&mut pair), 120, "it may have become longer");
+    store(&mut pair, 180);
+    assert_eq!(lost(&mut pair), 480, "twice what it is, at least");
+    store(&mut pair, 26);
+    store(&mut pair, 55);
+    assert_eq!(lost(&mut pair), 120);
+    store(&mut pair, 26);
+    pair.hosts[0].write(reg::REG_RESEND_LIMIT, 0x02FF);
+    store(&mut pair, 55);
+    assert_eq!(lost(&mut pair), 60, "it is not asked for");
+    assert_eq!(pair.hosts[0].net(NetCounter::TxTimeout), 6);
+    pair.nothing_is_missing();
+}
+
+#[test]
 fn a_black_out_is_survived_or_the_peer_is_lost() {
     let mut pair = Pair::new(PLAIN, Faults::default(), seed());
     for host in &mut pair.hosts {

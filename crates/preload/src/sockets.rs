@@ -7,7 +7,7 @@ use socket::pending::Pending;
 use socket::{close, connect as connecting, datagram, listener, options, table};
 
 use crate::next::next;
-use crate::{answer, status};
+use crate::{answer, set_errno, status};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -41,11 +41,21 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    let description = table::get(fd);
+    let told = description
+        .as_ref()
+        .is_some_and(|description| listener::about_to_listen(fd, description));
     let result = next!(listen(fd: c_int, backlog: c_int) -> c_int);
-    if result == 0
-        && let Some(description) = table::get(fd)
-    {
-        listener::listening(fd, &description);
+    match &description {
+        Some(description) if result == 0 => listener::listening(fd, description),
+        // errno is the kernel's.
+        Some(_) if told => {
+            // SAFETY: the calling thread's.
+            let errno = unsafe { *libc::__errno_location() };
+            listener::not_listening(fd);
+            set_errno(errno);
+        }
+        _ => {}
     }
     result
 }

@@ -12,7 +12,6 @@
 //! before stores can go: a constant delay from guest to guest, no cables, no share in any result.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use wire::tlp::{Completion, CompletionStatus};
 
@@ -141,8 +140,6 @@ pub struct GuestReport {
     pub polls: u64,
     /// Times that the guest was let run.
     pub runs: u64,
-    /// Wall-clock time that it ran.
-    pub wall: Duration,
 }
 
 /// A block of pages that a program waits for.
@@ -426,10 +423,8 @@ impl GuestNode {
         }
         // Strictly before the horizon: what the guest does at a time comes before what reaches it at that time.
         let free = (horizon.0.saturating_sub(1) / 1_000).clamp(at, at + MOST_FREE);
-        let began = Instant::now();
         let mut events = Vec::new();
         let next = self.port.run(at, free, self.lookahead, &mut events)?;
-        self.report.wall += began.elapsed();
         self.report.runs += 1;
         let limit = events.first().map_or(free, |first| {
             free.min(first.ns.saturating_add(self.lookahead))

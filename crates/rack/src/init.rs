@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::cpu::Cpu;
 use crate::error::Error;
+use crate::platform::Platform;
 use crate::tables;
 use crate::topology::{End, Neighbours, NicKind, Rate, Topology};
 
@@ -49,7 +50,7 @@ fn neighbours(topology: &Topology, host: usize) -> Vec<(Ipv4Addr, u64)> {
 }
 
 /// Parameters of a driver.
-fn parameters(topology: &Topology, host: usize, cpu: &Cpu) -> String {
+fn parameters(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) -> String {
     let nic = &topology.host[host].nic;
     let mut text = format!("store_ns={}", cpu.store_ns);
     match nic.kind {
@@ -57,9 +58,15 @@ fn parameters(topology: &Topology, host: usize, cpu: &Cpu) -> String {
             let mac = mac_text(tables::host_mac(host));
             let (send, receive) = (cpu.kernel_send_ns, cpu.kernel_receive_ns);
             let (application, poll) = (cpu.application_ns, cpu.poll_ns);
+            let link = topology.host[host].link;
+            let link = link.unwrap_or_else(|| platform.default_link(nic.rate.into()));
+            let read = platform
+                .load_latency
+                .at(link)
+                .map_or(0, |time| time.as_ns().round() as u64);
             let _ = write!(
                 text,
-                " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll}"
+                " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll} read_ns={read}"
             );
         }
         NicKind::Ipnuma if nic.rate == Rate::One => {
@@ -91,7 +98,7 @@ fn network(text: &mut String, (ip, prefix): (Ipv4Addr, u8), mac: u64, known: &[(
 }
 
 /// The first program of a guest.
-pub fn init(topology: &Topology, host: usize, cpu: &Cpu) -> String {
+pub fn init(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) -> String {
     let spec = &topology.host[host];
     let name = spec.name.as_ref();
     let (ip, prefix) = (topology.host_ip(host), topology.prefix_len(host));
@@ -117,14 +124,20 @@ hostname {name} 2>/dev/null || echo {name} > /proc/sys/kernel/hostname
 echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
 echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
 ip link set lo up
+[ {loopback} = 0 ] || tc qdisc add dev lo root netem delay {loopback_us}us limit 100000 || echo "lo takes no time"
 export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
-"#
+export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
+"#,
+        application = cpu.application_ns,
+        loopback = cpu.loopback_ns,
+        // Older tc has no nanoseconds.
+        loopback_us = cpu.loopback_ns as f64 / 1000.0,
     );
     if let Some(gateway) = topology.gateway(host) {
         let _ = writeln!(text, "export IPNUMA_GATEWAY={}", gateway.address);
     }
     if let Some(module) = module(spec.nic.kind) {
-        let parameters = parameters(topology, host, cpu);
+        let parameters = parameters(topology, platform, host, cpu);
         let _ = writeln!(
             text,
             "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
@@ -185,9 +198,10 @@ pub fn prepare(
         reason: reason.to_string(),
     };
     std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+    let platform = Platform::load(&topology.platform)?;
     let command = topology.host[host].command.as_deref().unwrap_or(IDLE);
     for (name, text) in [
-        (INIT, init(topology, host, cpu)),
+        (INIT, init(topology, &platform, host, cpu)),
         (COMMAND, format!("{command}\n")),
         (HOSTS, hosts(topology)),
     ] {
@@ -248,7 +262,8 @@ mod tests {
         "#;
         let topology = Topology::parse(text, Path::new("test.toml")).expect("it is sound");
         let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
-        let text = init(&topology, 1, &cpu);
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let text = init(&topology, &platform, 1, &cpu);
         for line in [
             "ip address add 10.0.1.1/24 dev $IPNUMA_NETDEV\n",
             "ip route add default via 10.0.1.254\n",

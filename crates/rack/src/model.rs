@@ -32,6 +32,11 @@ pub trait NicModel {
     /// Line rate; none for a card without a network.
     fn speed(&self) -> Option<NetSpeed>;
 
+    /// Whether something is on its way from one clock to the other; a model that cannot tell says so.
+    fn crossing(&mut self) -> bool {
+        true
+    }
+
     /// Period of the PCIe side's clock.
     fn pcie_period(&self) -> Picoseconds {
         PCIE_PERIOD
@@ -123,6 +128,10 @@ impl NicModel for Nic {
 
     fn speed(&self) -> Option<NetSpeed> {
         Some(Nic::speed(self))
+    }
+
+    fn crossing(&mut self) -> bool {
+        Nic::crossing(self)
     }
 }
 

@@ -16,12 +16,15 @@ use crate::time::Picoseconds;
 /// Cycles of the slower clock without work after which nothing changes any more (docs/architecture.md).
 pub(crate) const QUIET_CYCLES: u64 = 32;
 
-/// One clock of a NIC.
+/// One clock of a NIC, and the side that it drives.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     period: Picoseconds,
     phase: Picoseconds,
     next: Picoseconds,
+    asleep: bool,
+    /// Since when its side has had nothing to do, and nothing was on its way from the other.
+    quiet_since: Option<Picoseconds>,
 }
 
 impl Clock {
@@ -30,8 +33,41 @@ impl Clock {
             period,
             phase,
             next: phase,
+            asleep: true,
+            quiet_since: None,
         }
     }
+
+    /// It runs from its next edge on, at or after `time`.
+    fn wake(&mut self, time: Picoseconds) {
+        self.quiet_since = None;
+        if self.asleep {
+            self.asleep = false;
+            self.next = self.period.next_edge(self.phase, time);
+        }
+    }
+
+    /// Whether it has an edge now.
+    fn has_edge(&self, now: Picoseconds) -> bool {
+        !self.asleep && self.next == now
+    }
+
+    /// Sleeps when it has been quiet for long enough, or wakes up, behind what happened now.
+    fn settle(&mut self, now: Picoseconds, quiet: bool) {
+        if !quiet {
+            self.wake(now + Picoseconds(1));
+            return;
+        }
+        let since = *self.quiet_since.get_or_insert(now);
+        self.asleep = self.asleep || now - since >= Picoseconds(QUIET_CYCLES * self.period.0);
+    }
+}
+
+/// The two sides of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Pcie,
+    Net,
 }
 
 /// Where a cable leads.
@@ -89,6 +125,8 @@ pub struct NicPort {
     skip_idle: bool,
     awake: bool,
     quiet_since: Option<Picoseconds>,
+    /// The edge that the calendar will tell of; others that it still has are of no use any more.
+    due: Option<Picoseconds>,
     incoming: VecDeque<Incoming>,
     outgoing: Vec<u8>,
     outgoing_first: Picoseconds,
@@ -142,6 +180,7 @@ impl NicPort {
             skip_idle: setup.skip_idle,
             awake: false,
             quiet_since: None,
+            due: None,
             incoming: VecDeque::new(),
             outgoing: Vec::new(),
             outgoing_first: Picoseconds::ZERO,
@@ -168,19 +207,25 @@ impl NicPort {
     /// The first edges of a NIC that never sleeps.
     pub fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
         if !self.skip_idle {
-            self.wake(now, out);
+            self.wake(now, Side::Net, out);
         }
     }
 
     /// Something arrives.
     pub fn receive(&mut self, now: Picoseconds, message: Message, out: &mut Outbox) {
-        match message {
-            Message::Tlp(tlp) => self.incoming.push_back(Incoming {
-                tlp,
-                offset: 0,
-                first: Picoseconds::ZERO,
-            }),
-            Message::Word { word, packet, .. } => self.words.push_back((word, packet)),
+        let side = match message {
+            Message::Tlp(tlp) => {
+                self.incoming.push_back(Incoming {
+                    tlp,
+                    offset: 0,
+                    first: Picoseconds::ZERO,
+                });
+                Side::Pcie
+            }
+            Message::Word { word, packet, .. } => {
+                self.words.push_back((word, packet));
+                Side::Net
+            }
             Message::Credits(_)
             | Message::Frame(_)
             | Message::Management(_)
@@ -189,29 +234,35 @@ impl NicPort {
             | Message::Edge => {
                 unreachable!("a NIC is sent TLPs and words only")
             }
-        }
-        self.wake(now, out);
+        };
+        self.wake(now, side, out);
     }
 
-    fn wake(&mut self, now: Picoseconds, out: &mut Outbox) {
+    /// Something arrives at a side. The other sleeps on if it can see nothing of this one.
+    fn wake(&mut self, now: Picoseconds, side: Side, out: &mut Outbox) {
         self.quiet_since = None;
-        if self.awake {
-            return;
-        }
+        let both = !self.awake && (!self.skip_idle || self.model.crossing());
         self.awake = true;
-        self.pcie.next = self.pcie.period.next_edge(self.pcie.phase, now);
-        if let Some(net) = &mut self.net {
-            net.next = net.period.next_edge(net.phase, now);
+        if both || side == Side::Pcie || self.net.is_none() {
+            self.pcie.wake(now);
+        }
+        if let Some(net) = self.net.as_mut().filter(|_| both || side == Side::Net) {
+            net.wake(now);
         }
         self.schedule(out);
     }
 
-    fn schedule(&self, out: &mut Outbox) {
-        let next = match &self.net {
-            Some(net) => self.pcie.next.min(net.next),
-            None => self.pcie.next,
+    /// Asks for the next edge of a side that is awake.
+    fn schedule(&mut self, out: &mut Outbox) {
+        let clocks = [Some(&self.pcie), self.net.as_ref()];
+        let awake = clocks.into_iter().flatten().filter(|clock| !clock.asleep);
+        let Some(next) = awake.map(|clock| clock.next).min() else {
+            return;
         };
-        out.send(next, self.id, Message::Edge);
+        if self.due.is_none_or(|due| next < due) {
+            self.due = Some(next);
+            out.send(next, self.id, Message::Edge);
+        }
     }
 
     /// One clock edge, or two at once.
@@ -221,9 +272,13 @@ impl NicPort {
         out: &mut Outbox,
         record: &mut Recorder,
     ) -> Result<(), Error> {
+        if self.due != Some(now) {
+            return Ok(());
+        }
+        self.due = None;
         let rtl = |source| Error::Rtl { time: now, source };
-        let pcie_edge = self.pcie.next == now;
-        let net_edge = self.net.as_ref().is_some_and(|net| net.next == now);
+        let pcie_edge = self.pcie.has_edge(now);
+        let net_edge = self.net.as_ref().is_some_and(|net| net.has_edge(now));
         self.effort.edges += 1;
 
         // The beat stays on the pins between PCIe edges, as from a register.
@@ -260,48 +315,54 @@ impl NicPort {
         if let Some(net) = self.net.as_mut().filter(|_| net_edge) {
             net.next += net.period;
         }
-        let quiet = !after.busy_pcie
-            && !after.busy_net
-            && after.m_tlp.is_none()
-            && self.incoming.is_empty()
-            && self.words.is_empty()
-            && !self.line_active;
-        self.settle_down(now, quiet, out, record);
+        let pcie_quiet = !after.busy_pcie && after.m_tlp.is_none() && self.incoming.is_empty();
+        let net_quiet = !after.busy_net && self.words.is_empty() && !self.line_active;
+        self.settle_down(now, (pcie_quiet, net_quiet), out, record);
         Ok(())
     }
 
-    /// Sleeps or goes on.
+    /// Sleeps, lets one side sleep, or goes on.
     fn settle_down(
         &mut self,
         now: Picoseconds,
-        quiet: bool,
+        (pcie_quiet, net_quiet): (bool, bool),
         out: &mut Outbox,
         record: &mut Recorder,
     ) {
-        if !quiet {
-            self.quiet_since = None;
-            self.schedule(out);
-            return;
-        }
-        let since = *self.quiet_since.get_or_insert(now);
         let slower = match &self.net {
             Some(net) => net.period.max(self.pcie.period),
             None => self.pcie.period,
         };
-        if now - since < Picoseconds(QUIET_CYCLES * slower.0) {
-            self.schedule(out);
-            return;
-        }
-        // What is still expected of the wire or from it will not come any more.
-        for id in self.to_wire.drain(..).chain(self.from_wire.drain(..)) {
-            record.forget(id);
-        }
-        if self.skip_idle {
-            self.awake = false;
-            self.effort.sleeps += 1;
+        let mut sleeps = false;
+        if pcie_quiet && net_quiet {
+            let since = *self.quiet_since.get_or_insert(now);
+            sleeps = now - since >= Picoseconds(QUIET_CYCLES * slower.0);
         } else {
-            self.schedule(out);
+            self.quiet_since = None;
         }
+        if let Some(net) = self.net.as_mut().filter(|_| self.skip_idle && !sleeps) {
+            // A side that has nothing to do sees of the other what is on its way to it, and nothing else.
+            let alone = (pcie_quiet || net_quiet) && !self.model.crossing();
+            self.pcie.settle(now, pcie_quiet && alone);
+            net.settle(now, net_quiet && alone);
+            sleeps = self.pcie.asleep && net.asleep;
+        }
+        if sleeps {
+            // What is still expected of the wire or from it will not come any more.
+            for id in self.to_wire.drain(..).chain(self.from_wire.drain(..)) {
+                record.forget(id);
+            }
+            if self.skip_idle {
+                self.awake = false;
+                self.effort.sleeps += 1;
+                self.pcie.asleep = true;
+                if let Some(net) = &mut self.net {
+                    net.asleep = true;
+                }
+                return;
+            }
+        }
+        self.schedule(out);
     }
 
     fn take_beat(&mut self, now: Picoseconds, out: &mut Outbox, record: &mut Recorder) {

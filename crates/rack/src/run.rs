@@ -251,6 +251,20 @@ fn delays(platform: &Platform, speed: NetSpeed, ends: [End; 2], metres: f64) -> 
     [one.0 + two.1 + cable, two.0 + one.1 + cable].map(|delay| delay.max(Picoseconds(1)))
 }
 
+/// What a cable of a topology takes with the physical layers at its ends, from the first to the second and back.
+pub fn cable_delays(
+    topology: &Topology,
+    platform: &Platform,
+    cable: &CableSpec,
+) -> [Picoseconds; 2] {
+    let ends = topology.ends(cable).expect("the topology was checked");
+    let speed = NetSpeed::from(match ends[0] {
+        End::Host(host) => topology.host[host].nic.rate,
+        End::Switch(switch, _) => topology.switch[switch].rate,
+    });
+    delays(platform, speed, ends, *cable.metres.as_ref())
+}
+
 /// Draws the seeds of cables, apart from the clock phases, so that faults change nothing else.
 const CABLE_STREAM: u64 = 1;
 

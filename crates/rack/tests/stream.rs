@@ -8,6 +8,7 @@ use rack::model::{PORTS, WIDE_PORTS};
 use rack::run::{Options, rtl, run, run_stream};
 use rack::topology::{Fan, Format, NicOptions, Pair, ProgramSpec, Rate};
 use rack::{Error, Topology};
+use wire::NetCounter;
 
 fn fan(rate: Rate, senders: usize, stores: u64) -> Fan {
     Fan {
@@ -191,4 +192,69 @@ fn topology_files_have_wide_switches_faults_and_sessions() {
         assert!(error.contains(sentence), "{error}\nhas not: {sentence}");
     }
     assert_eq!(PORTS, 4);
+}
+
+/// Two NICs on a cable, whose round trips are measured and whose resends are counted.
+fn pair(rate: Rate, metres: f64, loops: u64, faults: Faults) -> Topology {
+    let pair = Pair {
+        platform: "keio-2016".to_owned(),
+        seed: 3,
+        rate,
+        format: Format::Compact,
+        metres,
+        bytes: 64,
+        loops,
+        warmup: 1,
+        nic: NicOptions::default(),
+        faults,
+    };
+    Topology::row(pair, 0).checked().expect("it is sound")
+}
+
+#[test]
+fn nothing_is_sent_twice_because_the_way_is_long() {
+    // As long as between racks with switches that store, and longer; RESEND_TICKS is 20 or 26 us after reset.
+    for (rate, kilometres) in [(Rate::One, 3.6), (Rate::Ten, 3.6), (Rate::One, 9.0)] {
+        // So that somebody counts.
+        let faults = Faults {
+            delay_ns: 1.0,
+            ..Faults::default()
+        };
+        let topology = pair(rate, kilometres * 1e3, 10, faults);
+        let outcome = run(&topology, &Options::default(), &rtl).expect("it ends");
+        for statistics in outcome.statistics.expect("the cable has faults") {
+            let counts = [NetCounter::TxTimeout, NetCounter::TxResend];
+            assert_eq!(counts.map(|counter| statistics.get(counter)), [0, 0]);
+            assert_eq!(statistics.pace_cycles, 0, "nothing was lost");
+        }
+        let longest = outcome.round_trips.iter().max().expect("there are some");
+        let most = 10_000.0 * kilometres + 8_000.0;
+        assert!(longest.as_ns() < most, "{rate}: {longest:?}");
+
+        // Unless nobody measures the way.
+        let mut unlearnt = topology;
+        unlearnt.register = [("RESEND_LIMIT".to_owned(), 0x060A)].into();
+        let outcome = run(&unlearnt, &Options::default(), &rtl).expect("it ends");
+        let statistics = outcome.statistics.expect("the cable has faults");
+        assert!(statistics[0].get(NetCounter::TxTimeout) >= 10);
+    }
+}
+
+#[test]
+fn what_is_lost_on_a_short_way_is_soon_sent_again() {
+    // A lone store that is lost is missed by nobody: only the time-out mends it.
+    let faults = Faults {
+        loss: 0.05,
+        ..Faults::default()
+    };
+    let topology = pair(Rate::Ten, 1.0, 200, faults);
+    let outcome = run(&topology, &Options::default(), &rtl).expect("it ends");
+    let statistics = outcome.statistics.expect("the cable has faults");
+    let timeouts = statistics.map(|nic| nic.get(NetCounter::TxTimeout));
+    assert!(timeouts[0] + timeouts[1] >= 10, "{timeouts:?}");
+    let mut times = outcome.round_trips;
+    times.sort_unstable();
+    // 20.5 us, and as much again where another one is lost.
+    let slow = times[times.len() * 98 / 100];
+    assert!(slow.as_ns() < 50_000.0, "{slow:?}");
 }

@@ -38,6 +38,12 @@ struct IpnumaModel {
   void (*trace_dump)(void* instance, std::uint64_t ps);
   void (*trace_close)(void* instance);
   const char* (*failure)(const void* instance);
+  // The two halves of an evaluation, from the second on; null where eval() is the only way. `inputs` lets the inputs take
+  // effect that are no clocks, `edge` the edges of the clocks that are high; inputs may not change in between.
+  int (*inputs)(void* instance);
+  int (*edge)(void* instance);
+  // Whether anything is on its way from one clock to another; null where that is not known.
+  int (*crossing)(const void* instance);
 };
 
 }  // extern "C"
@@ -75,7 +81,10 @@ void on_big_stack(Body& body) {
   pthread_join(thread, nullptr);
 }
 
-template <class Model>
+// Of a model that can only be evaluated as a whole.
+struct NoSteps {};
+
+template <class Model, class Steps>
 struct Instance {
   std::unique_ptr<VerilatedContext> context;
   std::unique_ptr<Model> top;
@@ -139,6 +148,42 @@ struct Instance {
       self->report.failure = error.what();
     }
     return status;
+  }
+
+  static constexpr auto inputs() -> int (*)(void*) {
+    if constexpr (requires(Model* top) { Steps::inputs(top); }) {
+      return [](void* p) {
+        auto* self = of(p);
+        return self->guarded([self] {
+          Verilated::threadContextp(self->context.get());
+          Steps::inputs(self->top.get());
+        });
+      };
+    } else {
+      return nullptr;
+    }
+  }
+
+  static constexpr auto edge() -> int (*)(void*) {
+    if constexpr (requires(Model* top) { Steps::edge(top); }) {
+      return [](void* p) {
+        auto* self = of(p);
+        return self->guarded([self] {
+          Verilated::threadContextp(self->context.get());
+          Steps::edge(self->top.get());
+        });
+      };
+    } else {
+      return nullptr;
+    }
+  }
+
+  static constexpr auto crossing() -> int (*)(const void*) {
+    if constexpr (requires(const Model* top) { Steps::crossing(top); }) {
+      return [](const void* p) { return Steps::crossing(of(p)->top.get()); };
+    } else {
+      return nullptr;
+    }
   }
 
   static void set_time(void* p, std::uint64_t ps) { of(p)->context->time(ps); }

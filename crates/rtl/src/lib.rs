@@ -90,6 +90,32 @@ pub trait Model {
         self.handle_mut().eval()
     }
 
+    /// Whether [`Model::eval_inputs`] and [`Model::eval_edge`] can take the place of [`Model::eval`], from the second
+    /// evaluation on and while no waves are written.
+    #[inline]
+    fn has_steps(&self) -> bool {
+        self.handle().has_steps()
+    }
+
+    /// Lets inputs take effect that are no clocks.
+    #[inline]
+    fn eval_inputs(&mut self) -> Result<(), Error> {
+        self.handle_mut().eval_inputs()
+    }
+
+    /// Lets the clocks that are high have a rising edge, whatever they were before. No other input may have changed since
+    /// [`Model::eval_inputs`].
+    #[inline]
+    fn eval_edge(&mut self) -> Result<(), Error> {
+        self.handle_mut().eval_edge()
+    }
+
+    /// Whether something is on its way from one clock to another, or nobody knows.
+    #[inline]
+    fn crossing(&self) -> bool {
+        self.handle().crossing()
+    }
+
     /// Sets the time that the RTL's messages carry, in picoseconds.
     #[inline]
     fn set_time(&mut self, ps: u64) {

@@ -131,6 +131,8 @@ pub struct PortSwitch<const N: usize> {
     outputs: SwitchOutputs<N>,
     speed: NetSpeed,
     top: Box<dyn Top<N>>,
+    /// The inputs that the last evaluation had.
+    applied: Option<SwitchInputs<N>>,
     settled: bool,
     time_ps: u64,
     dumped_ps: u64,
@@ -196,6 +198,7 @@ impl<const N: usize> PortSwitch<N> {
             },
             speed,
             top,
+            applied: None,
             settled: false,
             time_ps: 0,
             dumped_ps: 0,
@@ -230,9 +233,20 @@ impl<const N: usize> PortSwitch<N> {
 
     /// Lowers the clocks, applies the inputs, and returns the outputs before the coming edge.
     pub fn settle(&mut self) -> Result<&SwitchOutputs<N>, Error> {
+        if self.has_steps() {
+            if self.applied != Some(self.inputs) {
+                self.top.apply(&self.inputs);
+                self.top.model().eval_inputs()?;
+                self.applied = Some(self.inputs);
+                self.outputs = self.top.outputs();
+            }
+            self.settled = true;
+            return Ok(&self.outputs);
+        }
         self.top.clock(false);
         self.top.apply(&self.inputs);
         self.top.model().eval()?;
+        self.applied = Some(self.inputs);
         self.settled = true;
         if self.tracing {
             // Half way to the coming edge, so that waves show clocks and not needles.
@@ -249,12 +263,21 @@ impl<const N: usize> PortSwitch<N> {
         }
         self.settled = false;
         self.top.clock(true);
-        self.top.model().eval()?;
+        if self.has_steps() {
+            self.top.model().eval_edge()?;
+        } else {
+            self.top.model().eval()?;
+        }
         if self.tracing {
             self.dump(self.time_ps);
         }
         self.outputs = self.top.outputs();
         Ok(&self.outputs)
+    }
+
+    /// Whether half an evaluation will do: waves show the clocks low as well, and the first evaluation is a whole one.
+    fn has_steps(&mut self) -> bool {
+        !self.tracing && self.applied.is_some() && self.top.model().has_steps()
     }
 
     /// Outputs as of the last evaluation.
@@ -268,6 +291,8 @@ impl<const N: usize> PortSwitch<N> {
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
         self.top.model().trace(path)?;
         self.tracing = true;
+        // The next edge wants its clocks to have been low.
+        self.settled = false;
         self.dumped_ps = self.time_ps;
         Ok(())
     }

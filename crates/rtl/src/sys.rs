@@ -46,6 +46,9 @@ pub struct Table {
     trace_dump: unsafe extern "C" fn(*mut c_void, u64),
     trace_close: unsafe extern "C" fn(*mut c_void),
     failure: unsafe extern "C" fn(*const c_void) -> *const c_char,
+    inputs: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    edge: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    crossing: Option<unsafe extern "C" fn(*const c_void) -> c_int>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/externs.rs"));
@@ -135,6 +138,47 @@ impl Handle {
         } else {
             Err(self.failure())
         }
+    }
+
+    /// Whether [`Handle::eval_inputs`] and [`Handle::eval_edge`] are there.
+    #[inline]
+    pub(crate) fn has_steps(&self) -> bool {
+        self.table.inputs.is_some() && self.table.edge.is_some()
+    }
+
+    /// Lets inputs take effect that are no clocks. For a model that has steps and was evaluated once.
+    #[inline]
+    pub(crate) fn eval_inputs(&mut self) -> Result<(), Error> {
+        self.half(self.table.inputs)
+    }
+
+    /// Lets the clocks that are high have an edge. No input may have changed since [`Handle::eval_inputs`].
+    #[inline]
+    pub(crate) fn eval_edge(&mut self) -> Result<(), Error> {
+        self.half(self.table.edge)
+    }
+
+    #[inline]
+    fn half(
+        &mut self,
+        step: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    ) -> Result<(), Error> {
+        let step = step.expect("the caller has asked whether the model has steps");
+        // SAFETY: as in `eval`; the function belongs to this table.
+        if unsafe { step(self.instance.as_ptr()) } == 0 {
+            Ok(())
+        } else {
+            Err(self.failure())
+        }
+    }
+
+    /// Whether anything is on its way between clocks; true if that is not known.
+    #[inline]
+    pub(crate) fn crossing(&self) -> bool {
+        // SAFETY: as in `get`.
+        self.table
+            .crossing
+            .is_none_or(|crossing| unsafe { crossing(self.instance.as_ptr()) } != 0)
     }
 
     #[inline]

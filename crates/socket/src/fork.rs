@@ -63,6 +63,11 @@ pub fn failed() {
 pub fn leave() {
     if !process::is_borrowed() {
         count_if(false, Pollable::shared);
+        table::each(|fd, description| {
+            if let Object::Stream(stream) = description.object() {
+                stream.leave(fd);
+            }
+        });
     }
 }
 

@@ -22,6 +22,7 @@ pub mod attach;
 pub mod calls;
 pub mod close;
 pub mod connect;
+mod cost;
 pub mod datagram;
 pub mod epoll;
 pub mod fork;

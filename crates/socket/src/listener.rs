@@ -23,6 +23,43 @@ pub struct Listener {
     registered: AtomicU64,
 }
 
+/// The program is about to listen at an address that it has bound: tells the daemon, so that a client which is there in the
+/// moment at which the port opens is accelerated, too. Says whether the kernel's refusal has to be told as well.
+pub fn about_to_listen(fd: RawFd, description: &Description) -> bool {
+    if let Object::Pending(pending) = description.object()
+        && pending.kind == libc::SOCK_STREAM
+        && let Some(address) = place(fd).filter(|address| address.port() != 0)
+        && process::accelerates(address.port())
+        && let Some(client) = process::client()
+    {
+        return client.done(&Request::Listen { address }).is_ok();
+    }
+    false
+}
+
+/// The kernel has refused.
+pub fn not_listening(fd: RawFd) {
+    if let Some(address) = place(fd) {
+        withdraw(None, address);
+    }
+}
+
+/// Nobody of this process listens at the address any more, but for sockets that share it (SO_REUSEPORT).
+fn withdraw(gone: Option<&Listener>, address: SocketAddr) {
+    let mut shared = false;
+    table::each(|_, other| {
+        if let Object::Listener(other) = other.object() {
+            let same = gone.is_some_and(|gone| std::ptr::eq(other, gone));
+            shared |= !same && other.address == Some(address);
+        }
+    });
+    if let Some(client) = process::current()
+        && !shared
+    {
+        let _ = client.done(&Request::Unlisten { address });
+    }
+}
+
 /// The program's listen has succeeded: tells the daemon.
 pub fn listening(fd: RawFd, description: &Description) {
     if let Object::Pending(pending) = description.object()
@@ -80,18 +117,7 @@ impl Listener {
         if self.registered.load(Ordering::Relaxed) != process::epoch() {
             return;
         }
-        // Several sockets of this process may share the address (SO_REUSEPORT).
-        let mut shared = false;
-        table::each(|_, other| {
-            if let Object::Listener(other) = other.object() {
-                shared |= !std::ptr::eq(other, self) && other.address == self.address;
-            }
-        });
-        if let Some(client) = process::current()
-            && !shared
-        {
-            let _ = client.done(&Request::Unlisten { address });
-        }
+        withdraw(Some(self), address);
     }
 }
 

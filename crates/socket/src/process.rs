@@ -223,6 +223,11 @@ pub fn start() {
     if !config().socket.heartbeat {
         crate::wait::without_heartbeat();
     }
+    let rack = &config().rack;
+    if let Err(error) = crate::cost::configure(&rack.device, rack.request_ns) {
+        say(&format!("ipnuma: IPNUMA_REQUEST_NS: {error}\n"));
+        std::process::exit(1);
+    }
 }
 
 /// The configuration, as it was when the program started: some programs empty their environment.

@@ -94,6 +94,8 @@ pub struct Stream {
     born: u64,
     /// The peer is on another machine.
     far: Option<Far>,
+    /// In a guest of the virtual rack: what the program owes simulated time for.
+    request: crate::cost::Request,
 }
 
 impl Stream {
@@ -112,6 +114,7 @@ impl Stream {
             looked: AtomicU64::new(born),
             born,
             far,
+            request: crate::cost::Request::default(),
         }
     }
 
@@ -291,7 +294,8 @@ impl Stream {
         }
     }
 
-    /// Takes the doorbell's bytes out of the twin; notices its end.
+    /// Takes the doorbell's bytes out of the twin; notices its end. From another machine nobody rings that way: bytes there
+    /// are a peer's that uses the kernel although it has come to the channel, and nothing may be lost in silence.
     fn drain(&self, fd: RawFd) {
         let mut scratch = [0u8; 256];
         loop {
@@ -304,6 +308,14 @@ impl Stream {
                             self.note(state::GONE);
                         }
                     }
+                    return;
+                }
+                Ok((1.., _)) if self.far.is_some() => {
+                    self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+                    crate::process::trace(|| {
+                        let channel = self.channel;
+                        format!("channel {channel}: reset, its peer uses the kernel after all")
+                    });
                     return;
                 }
                 Ok((count, _)) if count == scratch.len() => {}
@@ -372,14 +384,16 @@ impl Stream {
         self.peer().receiver.next.load(Ordering::Acquire) != sent
     }
 
+    /// Whether a daemon has broken it off.
+    fn is_revoked(&self) -> bool {
+        let both = [self.peer(), self.own()].map(|end| end.flags.load(Ordering::Acquire));
+        (both[0] | both[1]) & flags::REVOKED != 0
+    }
+
     /// Whether the connection was broken off rather than ended.
     fn is_reset(&self) -> bool {
         let peer = self.peer().flags.load(Ordering::Acquire);
-        let own = self.own().flags.load(Ordering::Relaxed);
-        if (peer | own) & flags::REVOKED != 0
-            || peer & flags::RESET != 0
-            || self.end.receiver().is_corrupt()
-        {
+        if self.is_revoked() || peer & flags::RESET != 0 || self.end.receiver().is_corrupt() {
             return true;
         }
         self.state() & state::GONE != 0

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-pub(crate) use spin::{Spin, Step, after_fork, kernel_due};
+pub(crate) use spin::{Spin, Step, after_fork, kernel_due, never as never_spins};
 pub use spin::{configure, start};
 
 use crate::ready::{self, Events, Pollable};
@@ -30,9 +30,10 @@ pub(crate) const FOR_EVER: Duration = Duration::MAX;
 
 static NO_HEARTBEAT: AtomicBool = AtomicBool::new(false);
 
-/// Lets nobody wake without a reason: where looking at a clock takes time that is counted.
+/// Lets nobody wake without a reason, and nothing depend on the processor's speed: where time is simulated.
 pub fn without_heartbeat() {
     NO_HEARTBEAT.store(true, Ordering::Relaxed);
+    clock::count_looks();
 }
 
 /// The longest sleep, on something that another process may drain or not.

@@ -86,8 +86,13 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
 }
 
 /// Is the daemon of a machine at a loopback address; all others there are other machines. The network loses so many
-/// frames in a thousand.
-pub fn machine(socket: &Path, address: std::net::Ipv4Addr, loss: (u32, u64)) -> Outcome {
+/// frames in a thousand, and it waits so many seconds for others.
+pub fn machine(
+    socket: &Path,
+    address: std::net::Ipv4Addr,
+    loss: (u32, u64),
+    patience: u64,
+) -> Outcome {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     daemon::raise_descriptor_limit();
@@ -97,7 +102,7 @@ pub fn machine(socket: &Path, address: std::net::Ipv4Addr, loss: (u32, u64)) -> 
         ..Default::default()
     };
     options.remote.sockets = vec!["127.0.0.0/8".parse().map_err(Failure::new)?];
-    options.remote.patience = PATIENCE;
+    options.remote.patience = patience;
     options.remote.faults = (loss.0 > 0).then(|| (faults(loss.0), loss.1));
     let mut server = daemon::Server::new(options).map_err(Failure::new)?;
     server.run().map_err(Failure::new)

@@ -19,6 +19,7 @@ pub fn play(role: &[String]) -> Outcome {
         ["close", fd] => close_role(number(fd)? as Fd),
         ["server", limit] => crate::traffic::serve(number(limit)?),
         ["commands"] => crate::traffic::commands(),
+        ["door"] => crate::traffic::door(),
         ["knock", socket] => crate::daemon::knock(std::path::Path::new(socket)),
         ["mirror", fd] => mirror(number(fd)? as Fd),
         ["killed", port] => killed(number(port)? as u16),
@@ -27,10 +28,11 @@ pub fn play(role: &[String]) -> Outcome {
             let far = loss.parse().ok().zip(seed.parse().ok());
             crate::daemon::serve(std::path::Path::new(socket), far)
         }
-        ["machine", socket, address, loss, seed] => {
+        ["machine", socket, address, loss, seed, patience] => {
             let address = address.parse().map_err(Failure::new)?;
             let loss = (number(loss)? as u32, number(seed)?);
-            crate::daemon::machine(std::path::Path::new(socket), address, loss)
+            let socket = std::path::Path::new(socket);
+            crate::daemon::machine(socket, address, loss, number(patience)?)
         }
         ["property", seed] => crate::property::play(number(seed)?),
         _ => Err(Failure::new(format!("there is no role {words:?}"))),

@@ -56,7 +56,7 @@ fn mirror(fd: Fd) {
 /// Does what its standard input says; answers each line with a line.
 ///
 /// `connect PORT` answers `connected FD`, `exchange FD COUNT` answers `exchanged`, `cycles PORT COUNT` answers `cycled`,
-/// `close FD` answers `closed`; any may answer `error NAME`.
+/// `send FD COUNT` answers `sent`, `drain FD` answers as at a [`door`], `close FD` answers `closed`; any may answer `error NAME`.
 pub fn commands() -> Outcome {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
@@ -75,6 +75,13 @@ pub fn commands() -> Outcome {
             ["cycles", port, count] => {
                 cycles(number(port)? as u16, number(count)?).map(|()| "cycled".into())
             }
+            ["send", fd, count] => {
+                send_all(number(fd)?, &pattern(number(count)? as usize)).map(|()| "sent".into())
+            }
+            ["drain", fd] => {
+                let fd = number(fd)?;
+                Ok(drain(|| recv(fd, 4096, 0)))
+            }
             ["close", fd] => close(number(fd)?).map(|()| "closed".into()),
             _ => return Err(Failure::new(format!("there is no command {line:?}"))),
         };
@@ -84,6 +91,126 @@ pub fn commands() -> Outcome {
         );
     }
     Ok(())
+}
+
+/// Listens, and does what its standard input says.
+///
+/// `accept` answers `accepted FD`, and so does `accept plain`, which goes past the library, as a program without it would.
+/// `drain FD` and `drain plain FD` read until the end, close, and answer how many bytes came, and `in order` or the error.
+/// `send FD COUNT` and `send plain FD COUNT` answer `sent`, `close FD` and `close plain FD` answer `closed`.
+/// `receive plain FD COUNT` waits for so many bytes, and answers `received COUNT`.
+pub fn door() -> Outcome {
+    let (listener, address) = listener_at(&Address::v4(0), 64)?;
+    println!("port {}", address.port());
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |word: &str| {
+            word.parse::<i32>()
+                .map_err(|_| Failure::new(format!("{word} is no number")))
+        };
+        let answer = match words[..] {
+            ["accept"] => accept(listener).map(|fd| format!("accepted {fd}")),
+            ["accept", "plain"] => plain::accept(listener).map(|fd| format!("accepted {fd}")),
+            ["drain", fd] => {
+                let fd = number(fd)?;
+                let said = drain(|| recv(fd, 4096, 0));
+                close(fd).map(|()| said)
+            }
+            ["drain", "plain", fd] => {
+                let fd = number(fd)?;
+                let said = drain(|| plain::read(fd));
+                plain::close(fd).map(|()| said)
+            }
+            ["send", fd, count] => {
+                send_all(number(fd)?, &pattern(number(count)? as usize)).map(|()| "sent".into())
+            }
+            ["send", "plain", fd, count] => {
+                plain::write(number(fd)?, &pattern(number(count)? as usize)).map(|()| "sent".into())
+            }
+            ["close", fd] => close(number(fd)?).map(|()| "closed".into()),
+            ["receive", "plain", fd, count] => {
+                let (fd, count) = (number(fd)?, number(count)? as usize);
+                plain::read_all(fd, count).map(|got| format!("received {got}"))
+            }
+            ["close", "plain", fd] => plain::close(number(fd)?).map(|()| "closed".into()),
+            _ => return Err(Failure::new(format!("there is no command {line:?}"))),
+        };
+        println!(
+            "{}",
+            answer.unwrap_or_else(|errno| format!("error {errno:?}"))
+        );
+    }
+    Ok(())
+}
+
+/// Reads until the end: how many bytes came, and how it ended.
+fn drain(mut read: impl FnMut() -> Call<Vec<u8>>) -> String {
+    let mut all = Vec::new();
+    loop {
+        match read() {
+            Ok(bytes) if bytes.is_empty() => {
+                let right = all == pattern(all.len());
+                let end = if right { "in order" } else { "garbled" };
+                return format!("{} {end}", all.len());
+            }
+            Ok(bytes) => all.extend(bytes),
+            Err(errno) => return format!("{} {errno:?}", all.len()),
+        }
+    }
+}
+
+/// System calls of which the library does not know.
+mod plain {
+    use crate::support::prelude::*;
+
+    fn call(number: libc::c_long, fd: Fd, at: *mut u8, length: usize) -> Call<usize> {
+        // SAFETY: callers pass null, or memory of `length` bytes.
+        let result = unsafe { libc::syscall(number, fd, at, length, 0) };
+        usize::try_from(result).map_err(|_| {
+            let error = std::io::Error::last_os_error();
+            Errno(error.raw_os_error().unwrap_or(libc::EIO))
+        })
+    }
+
+    pub fn accept(listener: Fd) -> Call<Fd> {
+        call(libc::SYS_accept4, listener, std::ptr::null_mut(), 0).map(|fd| fd as Fd)
+    }
+
+    pub fn read(fd: Fd) -> Call<Vec<u8>> {
+        let mut room = vec![0; 4096];
+        let count = call(libc::SYS_read, fd, room.as_mut_ptr(), room.len())?;
+        room.truncate(count);
+        Ok(room)
+    }
+
+    /// Reads so many bytes, or until the end: how many came that are right.
+    pub fn read_all(fd: Fd, count: usize) -> Call<usize> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            let bytes = read(fd)?;
+            if bytes.is_empty() {
+                break;
+            }
+            all.extend(bytes);
+        }
+        let right = all.iter().zip(pattern(all.len()));
+        Ok(right.take_while(|(came, sent)| **came == *sent).count())
+    }
+
+    pub fn write(fd: Fd, bytes: &[u8]) -> Call<()> {
+        let mut bytes = bytes.to_vec();
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = &mut bytes[done..];
+            done += call(libc::SYS_write, fd, rest.as_mut_ptr(), rest.len())?;
+        }
+        Ok(())
+    }
+
+    pub fn close(fd: Fd) -> Call<()> {
+        call(libc::SYS_close, fd, std::ptr::null_mut(), 0).map(|_| ())
+    }
 }
 
 /// Round trips of blocks with many sizes.

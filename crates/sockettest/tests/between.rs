@@ -6,7 +6,10 @@
 mod support;
 
 use std::process::Command;
+use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use support::{Daemon, Program, eventually};
 
 /// Frames lost in a thousand.
@@ -138,7 +141,7 @@ fn a_killed_client_ends_its_connections_on_the_other_machine() {
         let mut client = rack.client();
         let fd = rack.connect(&mut client);
         client.tell(&format!("exchange {fd} 1000000"));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         client.kill();
         rack.assert_forgotten();
     }
@@ -153,7 +156,7 @@ fn a_killed_server_ends_its_connections_on_the_other_machine() {
     let mut client = rack.client();
     let fd = rack.connect(&mut client);
     client.tell(&format!("exchange {fd} 1000000"));
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     rack.server.kill();
     let answer = client.line();
     assert!(
@@ -172,7 +175,7 @@ fn a_daemon_dies(which: impl Fn(&mut Rack) -> &mut Daemon) {
     let mut client = rack.client();
     let fd = rack.connect(&mut client);
     client.tell(&format!("exchange {fd} 1000000"));
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     which(&mut rack).kill();
     let answer = client.line();
     assert!(
@@ -186,6 +189,142 @@ fn a_daemon_dies(which: impl Fn(&mut Rack) -> &mut Daemon) {
     which(&mut rack).restart(0);
     rack.connect(&mut client);
     assert_eq!(client.ask(&format!("exchange {other} 100")), "exchanged");
+}
+
+/// What a reader got: how many bytes, and how it ended.
+fn parse(drained: &str) -> (usize, &str) {
+    let (count, end) = drained
+        .split_once(' ')
+        .unwrap_or_else(|| panic!("the reader said {drained:?}"));
+    let count = count.parse();
+    let count = count.unwrap_or_else(|_| panic!("the reader said {drained:?}"));
+    (count, end)
+}
+
+/// An acceptor without the library gets everything, also what was sent and closed before it came.
+#[test]
+#[ignore = "needs time; run by ./test machines"]
+fn acceptors_without_the_library_get_every_byte() {
+    let seed = seed();
+    let (here, there) = (Daemon::machine(LOSS, seed), Daemon::machine(LOSS, seed ^ 1));
+    for (closes_first, bytes) in [(true, 100), (true, 60_000), (false, 100), (false, 60_000)] {
+        // A client that has found such an acceptor does not try again for a while: another one each time.
+        let (mut door, port) = Program::door(&there);
+        let mut client = Program::start_towards(&here, &there, &["commands"]);
+        let fd = client.connect(port);
+        assert_eq!(client.ask(&format!("send {fd} {bytes}")), "sent");
+        if closes_first {
+            assert_eq!(client.ask(&format!("close {fd}")), "closed");
+        }
+        let accepted = door.accept("accept plain");
+        if closes_first {
+            let drained = door.ask(&format!("drain plain {accepted}"));
+            assert_eq!(drained, format!("{bytes} in order"));
+            continue;
+        }
+        // Whoever waits for an answer goes over to the kernel.
+        client.tell(&format!("drain {fd}"));
+        let received = door.ask(&format!("receive plain {accepted} {bytes}"));
+        assert_eq!(received, format!("received {bytes}"));
+        assert_eq!(door.ask(&format!("send plain {accepted} {bytes}")), "sent");
+        assert_eq!(door.ask(&format!("close plain {accepted}")), "closed");
+        assert_eq!(client.line(), format!("{bytes} in order"));
+    }
+    for daemon in [&here, &there] {
+        eventually("a daemon has forgotten all channels", || {
+            daemon.sockets().1.is_empty()
+        });
+        eventually("it has given back their memory", || {
+            support::Holdings::of(daemon.pid()).shared == 0
+        });
+    }
+}
+
+/// What happens to a daemon while a connection is made, used and closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Nothing,
+    Killed,
+    /// It stands still for longer than the other daemon waits for it.
+    Stopped,
+}
+
+/// Whatever happens to daemons, and whoever accepts: a reader gets everything, or an error.
+#[test]
+#[ignore = "needs time; run by ./test machines"]
+fn nothing_is_lost_in_silence() {
+    let seed = seed();
+    let rounds = match std::env::var_os("IPNUMA_LONG") {
+        Some(_) => 1000,
+        None => 60,
+    };
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut daemons = [0, 1].map(|n| Daemon::impatient_machine(LOSS, seed ^ n));
+    let mut told = 0;
+    for round in 0..rounds {
+        let bytes = [1, 64, 5000, 100_000][random.random_range(0..4)];
+        let (kind, client_sends) = (["", "plain "][random.random_range(0..2)], random.random());
+        let harm = match random.random_range(0..30) {
+            0..10 => Harm::Nothing,
+            10..29 => Harm::Killed,
+            _ => Harm::Stopped,
+        };
+        let (which, when) = (random.random_range(0..2), random.random_range(0..4));
+        let pause = Duration::from_millis(random.random_range(0..30));
+        let place = ["client", "acceptor"][which];
+        let said = format!(
+            "round {round}: {bytes} bytes, acceptor {kind:?}, client sends: {client_sends}, \
+             the {place}'s daemon: {harm:?} at {when} after {pause:?}"
+        );
+        println!("{said}");
+        let (mut door, port) = Program::door(&daemons[1]);
+        let mut client = Program::start_towards(&daemons[0], &daemons[1], &["commands"]);
+        let fd = client.connect(port);
+        let mut harmed = |now| {
+            if now == when && harm != Harm::Nothing {
+                std::thread::sleep(pause);
+                match harm {
+                    Harm::Killed => daemons[which].kill(),
+                    _ => daemons[which].stop_for(Duration::from_millis(2500)),
+                }
+            }
+        };
+        let (sent, got) = if client_sends {
+            harmed(0);
+            let sent = client.ask(&format!("send {fd} {bytes}"));
+            harmed(1);
+            assert_eq!(client.ask(&format!("close {fd}")), "closed", "{said}");
+            harmed(2);
+            let accepted = door.accept(format!("accept {kind}").trim_end());
+            door.tell(&format!("drain {kind}{accepted}"));
+            harmed(3);
+            (sent, door.line())
+        } else {
+            client.tell(&format!("drain {fd}"));
+            harmed(0);
+            let accepted = door.accept(format!("accept {kind}").trim_end());
+            harmed(1);
+            let sent = door.ask(&format!("send {kind}{accepted} {bytes}"));
+            harmed(2);
+            let closed = door.ask(&format!("close {kind}{accepted}"));
+            assert_eq!(closed, "closed", "{said}");
+            harmed(3);
+            (sent, client.line())
+        };
+        println!("    sender: {sent}; reader: {got}");
+        let (count, end) = parse(&got);
+        assert_ne!(end, "garbled", "{said}");
+        if sent == "sent" && end == "in order" {
+            assert_eq!(count, bytes, "{said}: bytes were lost in silence");
+        }
+        let all = (sent.as_str(), end) == ("sent", "in order");
+        assert!(harm != Harm::Nothing || all, "{said}: nothing was harmed");
+        told += usize::from(!all);
+        if harm == Harm::Killed {
+            daemons[which].restart(0);
+        }
+    }
+    println!("{told} of {rounds} times somebody was told of a loss");
 }
 
 #[test]

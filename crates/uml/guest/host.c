@@ -5,23 +5,34 @@
 // (IPNUMA_UML_SEED) gives the same numbers, so that port numbers, sequence numbers and hash tables of the guest are the same
 // in every run. Not for secrets. /dev/random and /dev/hwrng can't be opened: a driver of the kernel would read them.
 //
+// Names. The guest finds its init at /proc/self/cwd/init of the host: links, which it would follow itself, and then keep every
+// directory of the host's path in its memory, so that where its pages are would depend on that path. Here they look like what
+// they lead to, and the host follows them.
+//
 // Large registers. Linux 6.1 saves 2,696 bytes of a process's floating-point state, and sets as many by ptrace(2); the host
 // refuses unless it is all that the processor has, which is more where there is AMX. What is missing is added here: zeros.
+//
+// The end. Who started the kernel may be killed while a guest computes: the kernel ends with it, and its programs with the kernel.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 static uint64_t state;
+
+__attribute__((constructor)) static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 // FNV-1a of the seed.
 __attribute__((constructor)) static void seed(void) {
@@ -71,6 +82,16 @@ int open64(const char *path, int flags, ...) {
   return open_any(path, flags | O_LARGEFILE, mode);
 }
 
+// As if these links were what they lead to. The kernel's file system puts slashes before a name.
+static int leads_to_init(const char *path) {
+  while (path[0] == '/' && path[1] == '/') path++;
+  return !strcmp(path, "/proc/self") || !strcmp(path, "/proc/self/cwd") || !strcmp(path, "/proc/self/cwd/init");
+}
+
+int lstat64(const char *path, struct stat64 *found) {
+  return fstatat64(AT_FDCWD, path, found, leads_to_init(path) ? 0 : AT_SYMLINK_NOFOLLOW);
+}
+
 #ifdef __x86_64__
 // Where the XSAVE header says which parts are there, and the parts that end within 2,696 bytes: up to PKRU.
 enum { XSTATE_BV = 512, KERNEL_BYTES = 2696, MOST_BYTES = 65536 };
@@ -104,6 +125,8 @@ long ptrace(enum __ptrace_request request, ...) {
   void *address = va_arg(rest, void *);
   void *data = va_arg(rest, void *);
   va_end(rest);
+  // Both numbers mean the same; the kernel uses the old one, which has no name here.
+  if (request == PTRACE_SETOPTIONS || (int)request == 21) data = (void *)((uintptr_t)data | PTRACE_O_EXITKILL);
   if (request == PTRACE_SETREGSET && (uintptr_t)address == NT_X86_XSTATE) return set_state(pid, data);
   if (request >= PTRACE_PEEKTEXT && request <= PTRACE_PEEKUSER) {
     // The library returns the word itself.

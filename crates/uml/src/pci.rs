@@ -23,8 +23,6 @@ pub(crate) const INTERRUPTS: usize = 1;
 const LARGEST_BAR: u64 = 16 << 20;
 /// Most interrupt vectors: as many as the kernel has for all devices together.
 const MOST_VECTORS: u8 = 32;
-/// The driver frees the buffers of posted writes when it reads, or when it is interrupted: after so many.
-pub(crate) const POSTED_BEFORE_INTERRUPT: u16 = 64;
 /// Virtio features: how many buffers the driver has not freed is seen by the indices.
 pub(crate) const FEATURES: u64 = VIRTIO_F_EVENT_IDX;
 
@@ -94,6 +92,11 @@ pub(crate) struct Pci {
 }
 
 impl Pci {
+    /// See [`PciSpec::posted_before_interrupt`].
+    pub fn posted_before_interrupt(&self) -> u16 {
+        self.spec.posted_before_interrupt.max(1)
+    }
+
     /// A device after reset; what is wrong with the specification otherwise.
     pub fn new(spec: &PciSpec) -> Result<Pci, String> {
         let mut sizes = spec.bars;
@@ -391,6 +394,7 @@ mod tests {
         let bars = [1 << 20, 0, 0, 0, 4096, 0];
         let clock = Some((4, 0x18));
         Pci::new(&PciSpec {
+            posted_before_interrupt: 64,
             vendor: 0x1f3d,
             device: 1,
             bars,

@@ -58,6 +58,9 @@ pub struct PciSpec {
     /// A BAR and an offset where a read of 8 bytes (or of either half) gives the guest's time in ns, at once. The kernel's
     /// own clock counts in steps of 256 ns.
     pub clock: Option<(u8, u64)>,
+    /// The driver is interrupted to take back the buffers of its posted writes after so many. A read takes a microsecond more
+    /// for each that it has not taken back, so 1 for a device whose driver reads while it works; more saves turns.
+    pub posted_before_interrupt: u16,
 }
 
 /// Something the guest did, and when.

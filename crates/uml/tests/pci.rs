@@ -28,6 +28,7 @@ fn device(msi_vectors: u8) -> PciSpec {
         bars: [8 << 20, 0, 16 << 20, 0, 4096, 0],
         msi_vectors,
         clock: Some((0, 0x28)),
+        posted_before_interrupt: 64,
     }
 }
 

@@ -119,11 +119,11 @@ registers! {
     REG_CONTROL "CONTROL" = 0x44, ReadWrite, Reset::Value(0), 0x0000_0003,
         "bit 0 stores that wait anyway may travel in one frame, bit 1 sealed frames are opened and sent";
     REG_RESEND_TICKS "RESEND_TICKS" = 0x48, ReadWrite, Reset::Value(200), 0x0000_FFFF,
-        "ticks without progress after which a session sends again";
+        "ticks without progress after which a session sends again, at least: twice its round trip if that is longer";
     REG_ACK_TICKS "ACK_TICKS" = 0x4C, ReadWrite, Reset::Value(5), 0x0000_00FF,
         "ticks that an acknowledgement waits for a frame that takes it along";
-    REG_RESEND_LIMIT "RESEND_LIMIT" = 0x50, ReadWrite, Reset::Value(0x60A), 0x0000_0FFF,
-        "bits 7:0 time-outs in a row after which the peer is lost, 11:8 how often the time-out doubles at most";
+    REG_RESEND_LIMIT "RESEND_LIMIT" = 0x50, ReadWrite, Reset::Value(0x360A), 0x0000_FFFF,
+        "bits 7:0 time-outs in a row after which the peer is lost, 11:8 how often the time-out doubles at most, 15:12 how often it is doubled while the round trip is not known, and for a long one at most (0: round trips are not measured)";
     REG_WINDOW "WINDOW" = 0x54, ReadWrite, Reset::Value(0x0320_0878), 0x0FFF_FFFF,
         "bits 7:0 most frames in flight of a session, 15:8 acknowledge at once after so many frames, 23:16 the interval between frames shrinks after so many acknowledged frames, 27:24 it grows by interval >> this on a negative acknowledgement";
     REG_LOAD_RETRY_US "LOAD_RETRY_US" = 0x58, ReadWrite, Reset::Value(30), 0x0000_FFFF,

@@ -41,6 +41,8 @@ pub struct ExperimentFile {
     /// Rows with a value for each length must have it rise from row to row, at every length.
     #[serde(default)]
     pub rising: bool,
+    /// Why they do not, where that is known: then they must not.
+    pub rising_fails: Option<String>,
     pub row: Vec<RowFile>,
 }
 

@@ -66,16 +66,27 @@ const fn one() -> PingpongRate {
     PingpongRate::One
 }
 
-/// Nor is it in the times of those rows.
-const NO_APPLICATION: &str =
-    "not run: needs a way to charge the application's time where the socket library answers";
-/// Only the drivers of NICs charge a kernel's costs.
-const NO_LOOPBACK: &str = "not run: needs a cost of the loopback device; a guest's network within itself takes no simulated time";
 /// Rounds of the x axis of figures 6.17 and 6.18, us.
 const MOST_US: u32 = 500;
 const STEP_US: usize = 5;
 /// Bytes of a value where the dissertation takes times apart.
 const SHORT: usize = LENGTHS[0];
+
+/// GETs that the page takes apart.
+pub const TAKEN_APART: [Setup; 3] = [
+    rack(Path::Ipnuma, RateArgument::One),
+    rack(Path::Socket, RateArgument::One),
+    rack(Path::Ipnuma, RateArgument::Ten),
+];
+
+const fn rack(path: Path, rate: RateArgument) -> Setup {
+    Setup {
+        place: Place::Rack,
+        path,
+        switch: Some(SwitchKind::Fibnic),
+        rate,
+    }
+}
 
 /// Runs, each made once.
 pub struct Runs {
@@ -156,9 +167,6 @@ impl Runs {
         if let Err(needs) = ready() {
             return Found::nothing(format!("not run: needs {needs}"));
         }
-        if row.place == Place::Loopback {
-            return Found::nothing(NO_LOOPBACK);
-        }
         self.try_measure(row, length).unwrap_or_else(|sentence| {
             let mut found = Found::nothing(format!("not run: it failed {sentence}"));
             found.fault = true;
@@ -170,13 +178,7 @@ impl Runs {
         let setup = row.setup();
         let length = length.unwrap_or(SHORT);
         let ns = self.time(setup, row.command, length)?;
-        // On the way of IP-NUMA nobody charges it yet.
-        let charged = setup.path == Path::Socket;
-        let application = if charged {
-            self.run(setup)?.application_ns
-        } else {
-            0.0
-        };
+        let application = self.run(setup)?.application_ns;
         let value = match row.figure {
             Figure::Time => ns,
             Figure::TimeUs => ns / 1e3,
@@ -184,7 +186,6 @@ impl Runs {
             Figure::Percent => 100.0 * self.time(setup.base(), row.command, length)? / ns,
             Figure::Network => ns - self.time(setup.direct(), row.command, length)?,
             Figure::Hosts => self.time(setup.direct(), row.command, length)? - application,
-            Figure::Application if !charged => return Ok(Found::nothing(NO_APPLICATION)),
             Figure::Application => application,
             Figure::Ratio => {
                 let base = self.time(setup.base(), row.command, length)?;
@@ -194,8 +195,8 @@ impl Runs {
             }
         };
         let how = match row.figure {
-            Figure::Time | Figure::TimeUs if setup.path == Path::Ipnuma => {
-                "Linux, memcached, RTL and constants; application not charged"
+            Figure::Time | Figure::TimeUs if setup.place == Place::Loopback => {
+                "Linux, memcached and constants"
             }
             Figure::Time | Figure::TimeUs => "Linux, memcached, RTL and constants",
             Figure::Application => "constant",
@@ -251,11 +252,7 @@ impl Runs {
         let run = |setup: Setup| {
             let measured = self.known.get(&setup)?.as_ref().ok()?;
             let report = measured.report(mcb::Command::Get, SHORT)?;
-            let application = match setup.path {
-                Path::Socket => measured.application_ns,
-                Path::Ipnuma => 0.0,
-            };
-            Some(report.ns.mean - application)
+            Some(report.ns.mean - measured.application_ns)
         };
         let mut curves = Vec::new();
         for (path, switch) in [

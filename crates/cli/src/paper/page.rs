@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use rack::platform::Platform;
 
-use super::waterfall::{Kind, Waterfall};
 use super::{FAR_PERCENT, PUBLISHED, Row, Section};
+use crate::waterfall::{Kind, Waterfall};
 
 /// What the page says.
 pub struct Page<'a> {
@@ -209,8 +209,9 @@ impl Page<'_> {
         out.push_str("<section aria-labelledby=\"waterfall\">\n<h2 id=\"waterfall\">One request, taken apart</h2>\n");
         out.push_str(
             "<p>A request of four bytes and its answer, from the store of the one program to the moment at which it sees \
-             the other's store. What the RTL took is counted in clock cycles; the rest is assumed, from figures that \
-             somebody published. Stages that take no time are left out.</p>\n",
+             the other's store; then GETs of memcached between Linux hosts, each from its first store, or doorbell of a \
+             conventional NIC, to the next one's. What the RTL took is counted in clock cycles; the rest is assumed, from \
+             figures that somebody published. Stages that take no time are left out.</p>\n",
         );
         for (number, waterfall) in self.waterfalls.iter().enumerate() {
             one_waterfall(out, waterfall, number);
@@ -395,6 +396,9 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
             "<p class=\"{class}\"><b>{word}</b>: {}</p>",
             escape(&check.sentence)
         );
+        if let Some(why) = &check.why {
+            let _ = writeln!(out, "<p class=\"what\">{}</p>", escape(why));
+        }
     }
     if let Some(plot) = &section.plot {
         let svg = plot.svg(

@@ -116,6 +116,7 @@ impl Carried {
             return turn;
         }
         let words = self.words();
+        let mut last = None;
         for _ in 0..TURN {
             if self.sent == words.written {
                 if self.news(&words) {
@@ -125,9 +126,12 @@ impl Carried {
                 self.still = turn.ended;
                 break;
             }
-            match self.message(nic) {
-                Some(true) => turn.busy = true,
-                Some(false) => break,
+            match self.message(nic, last) {
+                Some((true, end)) => {
+                    turn.busy = true;
+                    last = Some(end);
+                }
+                Some((false, _)) => break,
                 // Whoever has written this has only its own connection to lose.
                 None => {
                     self.still = true;
@@ -138,8 +142,11 @@ impl Carried {
         turn
     }
 
-    /// The message at `sent`. `Some(false)`: the NIC has no room for all of it now.
-    fn message(&mut self, nic: &mut dyn Nic) -> Option<bool> {
+    /// The message at `sent`, and where the store ended that was its last. `false`: the NIC has no room for all of it now.
+    ///
+    /// A message alone is a short store. One right behind the store that ended at `last`, which waits for the wire then, is a
+    /// whole line: the NIC joins contiguous stores to one frame.
+    fn message(&mut self, nic: &mut dyn Nic, last: Option<u64>) -> Option<(bool, u64)> {
         let message = self.end.outgoing(self.sent)?;
         let left = &message.body[self.partial.min(message.body.len())..];
         if !left.is_empty() {
@@ -147,16 +154,22 @@ impl Carried {
             let taken = nic.store(self.window, at, left).ok()?;
             self.partial += taken;
             if taken < left.len() {
-                return Some(false);
+                return Some((false, at));
             }
         }
         // A line is one store, so it is taken whole or not at all.
-        if nic.store(self.window, message.head_at, message.head).ok()? < message.head.len() {
-            return Some(false);
+        let end = message.head_at + message.head.len() as u64;
+        let begin = end - message.line.len() as u64;
+        let (at, bytes) = match message.body.is_empty() && last == Some(begin) {
+            true => (begin, message.line),
+            false => (message.head_at, message.head),
+        };
+        if nic.store(self.window, at, bytes).ok()? < bytes.len() {
+            return Some((false, at));
         }
         self.sent += u64::from(message.lines);
         self.partial = 0;
-        Some(true)
+        Some((true, end))
     }
 
     /// Tells what the end says about itself, as far as it is new; whether anything was told.
@@ -191,3 +204,6 @@ impl Carried {
         busy
     }
 }
+
+#[cfg(test)]
+mod tests;

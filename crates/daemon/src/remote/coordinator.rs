@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides who speaks with whom, and which window is whose. One thread; it may wait for the NIC's thread and for the
-//! server, which both answer at once, and never for another machine.
+//! Decides who speaks with whom, and which window is whose. One thread, which waits for nobody: what the NIC's thread, the
+//! server and other machines answer comes as an [`Input`].
 
 mod readers;
 mod sockets;
@@ -15,13 +15,13 @@ use ipnuma::token::Token;
 use rustix::io::Errno;
 use softnic::{Identity, PeerAddress};
 
+use crate::machine::Handle;
 use crate::outside::{Announcement, Event, Half, Inbox};
-use crate::remote::Stop;
-use crate::remote::engine::Handle;
+use crate::remote::engine;
 use crate::remote::link::LinkId;
 use crate::remote::messages::{Message, VERSION};
 use crate::remote::options::{Options, Transport};
-use crate::state::Refusal;
+use crate::state::{Granted, Refusal};
 
 use readers::Reader;
 use writers::Writer;
@@ -65,6 +65,16 @@ pub enum Input {
     Untethered(u64),
     /// Memory is shared, or can't be.
     Shared(Asked, Result<softnic::Shared, softnic::Error>),
+    /// The NIC has a number for the session of a connection of this daemon's.
+    Reserved(LinkId, Result<(u8, Identity), softnic::Error>),
+    /// It has opened that session.
+    SessionOpen(LinkId, Result<(), softnic::Error>),
+    /// It has reserved and opened the session of another daemon's connection.
+    Greeted(LinkId, Greeting, Result<(u8, Identity), softnic::Error>),
+    /// It has no room for a window that another machine allows.
+    Unmapped(LinkId, u64, u64, softnic::Error),
+    /// What the server says to a question of another daemon.
+    Answered(LinkId, Answered),
     /// There is no room to carry a channel.
     Uncarried(u64),
     /// It is time to end.
@@ -80,8 +90,30 @@ pub struct Asked {
     rights: ipnuma::token::Rights,
 }
 
+/// What another daemon has said of its end of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Greeting {
+    ip: u32,
+    epoch: u8,
+}
+
+/// What the server says to a question of another daemon.
+#[derive(Debug)]
+pub enum Answered {
+    /// [`Message::Intend`]
+    Intend(u64, Option<u64>),
+    /// [`Message::Announce`]
+    Announce(u64, Option<Token>),
+    /// [`Message::Abandon`]
+    Abandon(u64, bool),
+    /// [`Message::Open`]
+    Open(u64, Box<Result<Granted<Handle>, Refusal>>),
+}
+
 /// How often it looks for those who do not answer.
 const TICK: Duration = Duration::from_millis(250);
+/// The longest that a daemon may take for an answer although it is there: processes wait for their daemon a little longer.
+const LONGEST: Duration = Duration::from_secs(15);
 /// Connections of other daemons at once.
 const MOST_READERS: usize = 512;
 
@@ -96,11 +128,10 @@ pub struct Coordinator {
     options: Options,
     /// By which address tokens know this machine.
     own: SocketAddrV4,
-    engine: Handle,
+    engine: engine::Handle,
     inbox: Inbox,
     inputs: mpsc::Sender<Input>,
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
-    stop: Arc<Stop>,
     last_link: LinkId,
     /// Connections of this daemon's, by which processes here write.
     writers: HashMap<LinkId, Writer>,
@@ -125,11 +156,10 @@ impl Coordinator {
     pub fn new(
         options: Options,
         own: SocketAddrV4,
-        engine: Handle,
+        engine: engine::Handle,
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
         peers: Arc<Mutex<Vec<Ipv4Addr>>>,
-        stop: Arc<Stop>,
     ) -> Self {
         // So that a daemon that is started anew does not begin with the epoch that it had before.
         let epoch = crate::machine::random().map_or(0, |bytes| bytes[0] % EPOCHS);
@@ -140,7 +170,6 @@ impl Coordinator {
             inbox,
             inputs,
             peers,
-            stop,
             last_link: 0,
             writers: HashMap::new(),
             readers: HashMap::new(),
@@ -161,9 +190,11 @@ impl Coordinator {
                 Ok(input) => self.take(input),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            if looked.elapsed() >= TICK {
+            let passed = looked.elapsed();
+            if passed >= TICK {
                 looked = Instant::now();
-                self.lose_patience();
+                // While this thread did not run the others could not be heard.
+                self.lose_patience(passed.min(TICK * 2));
             }
             self.list_peers();
         }
@@ -193,6 +224,17 @@ impl Coordinator {
             Input::Desert(channel) => self.desert(channel),
             Input::Carried(channel) => self.put_down(channel),
             Input::Shared(asked, result) => self.shared(asked, nic_result(Some(result))),
+            Input::Reserved(link, result) => self.reserved(link, nic_result(Some(result))),
+            Input::SessionOpen(link, result) => self.session_open(link, nic_result(Some(result))),
+            Input::Greeted(link, greeting, result) => {
+                self.greeted(link, greeting, nic_result(Some(result)));
+            }
+            Input::Unmapped(link, window, grant, error) => {
+                if let Err(why) = nic_result::<()>(Some(Err(error))) {
+                    self.unmapped(link, window, grant, why);
+                }
+            }
+            Input::Answered(link, answered) => self.answered(link, answered),
             Input::Uncarried(channel) => self.uncarried(channel),
             Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.
@@ -200,24 +242,27 @@ impl Coordinator {
         }
     }
 
-    /// Closes connections to those who do not answer, and of those who do not say who they are.
-    fn lose_patience(&mut self) {
+    /// Closes connections to those who do not answer, and of those who do not say who they are. So much time has passed.
+    fn lose_patience(&mut self, passed: Duration) {
         let patience = self.patience();
-        let writers = self.writers.iter();
-        let silent: Vec<_> = writers
-            .filter(|(_, writer)| {
-                writer
-                    .waits_since()
-                    .is_some_and(|since| since.elapsed() > patience)
-            })
-            .map(|(link, _)| *link)
-            .collect();
-        let readers = self.readers.iter();
-        let strangers: Vec<_> = readers
-            .filter(|(_, reader)| reader.session.is_none() && reader.since.elapsed() > patience)
-            .map(|(link, _)| *link)
-            .collect();
-        for link in silent.into_iter().chain(strangers) {
+        let longest = (patience * 4).min(LONGEST).max(patience);
+        let mut lost = Vec::new();
+        for (&link, writer) in &mut self.writers {
+            let quiet = writer.listen(passed);
+            let late = writer
+                .waits_since()
+                .is_some_and(|it| it.elapsed() > longest);
+            if quiet > patience || late {
+                lost.push(link);
+            }
+        }
+        for (&link, reader) in &mut self.readers {
+            reader.age += passed;
+            if reader.session.is_none() && reader.age > patience {
+                lost.push(link);
+            }
+        }
+        for link in lost {
             self.closed(link, "it does not answer");
         }
         self.hurry();
@@ -275,56 +320,38 @@ impl Coordinator {
         }
     }
 
-    /// Takes a number for a session, and says how this side's NIC is reached.
-    fn hello(&self, epoch: u8) -> Result<(u8, Message), Refusal> {
-        let reserved = self.engine.call(|engine| {
-            let nic = engine.nic();
-            Ok((nic.reserve_session()?, nic.identity()))
-        });
-        let (session, identity) = nic_result(reserved)?;
+    /// How this side's NIC is reached.
+    fn hello(session: u8, identity: Identity, epoch: u8) -> Message {
         let Identity { mac, ip } = identity;
-        let hello = Message::Hello {
+        Message::Hello {
             version: VERSION,
             mac,
             ip,
             session,
             epoch,
-        };
-        Ok((session, hello))
+        }
     }
 
-    /// Opens an own session to the other side's.
-    fn open_session(
-        &self,
-        own: u8,
-        theirs: u8,
-        identity: Identity,
-        epoch: u8,
-    ) -> Result<(), Refusal> {
+    /// The other side's end of a session, as the NIC has to know it.
+    fn peer_address(&self, theirs: u8, identity: Identity, epoch: u8) -> PeerAddress {
         let mut identity = identity;
         if matches!(self.options.nic, Transport::Xdp(..)) {
             // The other side may not know its own: a UDP socket has none.
             identity.mac = neighbour(identity.ip.into()).unwrap_or(identity.mac);
         }
-        let peer = PeerAddress {
+        PeerAddress {
             identity,
             session: theirs,
             epoch,
             compact: true,
             keys: None,
-        };
-        nic_result(
-            self.engine
-                .call(move |engine| engine.nic().open_session(own, &peer)),
-        )
+        }
     }
 
     fn close_session(&self, session: Option<u8>) {
         if let Some(session) = session {
-            // Without a NIC there is no session either.
-            let _ = self
-                .engine
-                .call(move |engine| engine.nic().close_session(session));
+            self.engine
+                .post(move |engine| engine.nic().close_session(session));
         }
     }
 
@@ -333,7 +360,7 @@ impl Coordinator {
     }
 }
 
-/// What the NIC's thread has answered.
+/// What the NIC's thread has answered; nothing if it has ended.
 pub fn nic_result<T>(result: Option<Result<T, softnic::Error>>) -> Result<T, Refusal> {
     match result {
         Some(Ok(value)) => Ok(value),

@@ -2,7 +2,7 @@
 //! The thread with the NIC: it takes stores out of the processes' rings, frames from the network, and does nothing else
 //! but what it is called for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -22,6 +22,7 @@ use crate::remote::nic::{Memory, Nic, WindowId};
 use crate::remote::options::Options;
 use crate::remote::ring::{Ring, Wanted};
 use crate::remote::system;
+use crate::remote::turns;
 
 /// Something for the thread to do.
 type Call = Box<dyn FnOnce(&mut Engine) + Send>;
@@ -33,6 +34,10 @@ const WAKE: u64 = u64::MAX;
 const FRAMES: u64 = u64::MAX - 1;
 /// Begins the keys of tethers.
 const TETHER: u64 = 1 << 62;
+/// Calls before the NIC has its turn: a hundred connections that end at once must not hold up those that do not.
+const CALLS: usize = 16;
+/// Turns without sleep until processes that have gone are looked for.
+const BLIND: u32 = 8;
 /// How long a position may wait to be told.
 const LAZINESS: Duration = Duration::from_millis(100);
 
@@ -42,7 +47,11 @@ pub struct Engine {
     nic: Shown,
     rings: HashMap<u64, Ring>,
     /// Ends of channels to other machines, by the channel.
-    carried: HashMap<u64, Carried>,
+    carried: BTreeMap<u64, Carried>,
+    /// Whose turn it is among them.
+    next: u64,
+    /// Turns since the descriptors were looked at.
+    unseen: u32,
     /// Flushes behind the last of what an end had to say, by the NIC's number.
     ends: HashMap<u64, u64>,
     /// Of processes that have ends of channels: the channel, and this side of the tether.
@@ -83,7 +92,7 @@ impl Handle {
         }
     }
 
-    /// Has something done by the thread, and waits for it; `None` if it has ended.
+    /// Has something done by the thread, and waits for it; `None` if it has ended. Not for those who have others wait.
     pub fn call<R: Send + 'static>(
         &self,
         body: impl FnOnce(&mut Engine) -> R + Send + 'static,
@@ -129,7 +138,9 @@ impl Engine {
         let engine = Self {
             nic: Shown(nic),
             rings: HashMap::new(),
-            carried: HashMap::new(),
+            carried: BTreeMap::new(),
+            next: 0,
+            unseen: 0,
             ends: HashMap::new(),
             tethers: HashMap::new(),
             last_tether: 0,
@@ -153,6 +164,12 @@ impl Engine {
         Ok((Handle { calls, wake }, thread))
     }
 
+    /// Tells the coordinator.
+    pub fn say(&self, input: Input) {
+        // It has ended only if the daemon ends.
+        let _ = self.inputs.send(input);
+    }
+
     /// The NIC.
     pub fn nic(&mut self) -> &mut dyn Nic {
         &mut *self.nic.0
@@ -161,8 +178,11 @@ impl Engine {
     /// Takes stores from a ring from now on.
     pub fn attach(&mut self, number: u64, ring: Ring) -> Result<(), Error> {
         let data = EventData::new_u64(number);
-        epoll::add(&self.epoll, &ring.event, data, EventFlags::IN)
-            .map_err(system("watch a ring"))?;
+        let watched = epoll::add(&self.epoll, &ring.event, data, EventFlags::IN);
+        if let Err(errno) = watched {
+            self.unmap(ring.close());
+            return Err(system("watch a ring")(errno));
+        }
         self.rings.insert(number, ring);
         Ok(())
     }
@@ -271,7 +291,7 @@ impl Engine {
         let mut active = (!spin.is_zero()).then(Instant::now);
         loop {
             let mut busy = false;
-            loop {
+            for _ in 0..CALLS {
                 match calls.try_recv() {
                     Ok(call) => {
                         call(&mut self);
@@ -291,6 +311,11 @@ impl Engine {
             }
             self.tell();
             busy |= self.drain();
+            self.unseen += 1;
+            if self.unseen >= BLIND {
+                // Somebody may be at it for ever.
+                self.look(wake, Some(&Timespec::default()));
+            }
             match &mut active {
                 _ if busy && spin.is_zero() => {}
                 Some(active) if busy => *active = Instant::now(),
@@ -317,19 +342,21 @@ impl Engine {
             self.loads
                 .extend(turn.loads.iter().map(|(id, load)| (*id, (number, *load))));
         }
-        for (&number, carried) in &mut self.carried {
-            let turn = carried.carry(&mut **nic);
-            busy |= turn.busy;
-            if turn.ended {
-                self.last_mark += 1;
-                self.ends.insert(self.last_mark, number);
-                if nic.flush(carried.session, self.last_mark).is_err() {
+        let (inputs, last_mark, ends) = (&self.inputs, &mut self.last_mark, &mut self.ends);
+        busy |= turns::in_turn(
+            &mut self.carried,
+            &mut self.next,
+            &mut **nic,
+            |nic, number, session| {
+                *last_mark += 1;
+                ends.insert(*last_mark, number);
+                if nic.flush(session, *last_mark).is_err() {
                     // Too many wait for too long: what is on its way may be lost with the window.
-                    self.ends.remove(&self.last_mark);
-                    let _ = self.inputs.send(Input::Carried(number));
+                    ends.remove(last_mark);
+                    let _ = inputs.send(Input::Carried(number));
                 }
-            }
-        }
+            },
+        );
         nic.kick();
         busy
     }
@@ -390,6 +417,29 @@ impl Engine {
         }
     }
 
+    /// Looks at the descriptors, or waits until one has something to tell.
+    fn look(&mut self, wake: &OwnedFd, timeout: Option<&Timespec>) {
+        self.unseen = 0;
+        let mut events = Vec::with_capacity(16);
+        // An interrupted sleep is a short one.
+        let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout);
+        for event in &events {
+            let mut count = [0; 8];
+            match event.data.u64() {
+                FRAMES => {}
+                WAKE => {
+                    let _ = rustix::io::read(wake, &mut count);
+                }
+                key if key & TETHER != 0 => self.pull(key & !TETHER),
+                number => {
+                    if let Some(ring) = self.rings.get(&number) {
+                        let _ = rustix::io::read(&ring.event, &mut count);
+                    }
+                }
+            }
+        }
+    }
+
     /// Sleeps until a frame comes, a process wants something, or something is due.
     fn sleep(&mut self, wake: &OwnedFd) {
         for ring in self.rings.values() {
@@ -418,24 +468,7 @@ impl Engine {
                 tv_sec: due.as_secs().cast_signed(),
                 tv_nsec: due.subsec_nanos().into(),
             });
-            let mut events = Vec::with_capacity(16);
-            // An interrupted sleep is a short one.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
-            for event in &events {
-                let mut count = [0; 8];
-                match event.data.u64() {
-                    FRAMES => {}
-                    WAKE => {
-                        let _ = rustix::io::read(wake, &mut count);
-                    }
-                    key if key & TETHER != 0 => self.pull(key & !TETHER),
-                    number => {
-                        if let Some(ring) = self.rings.get(&number) {
-                            let _ = rustix::io::read(&ring.event, &mut count);
-                        }
-                    }
-                }
-            }
+            self.look(wake, timeout.as_ref());
         }
         for ring in self.rings.values() {
             ring.arm(false);
@@ -447,5 +480,39 @@ impl Engine {
         for carried in self.carried.values() {
             carried.arm(false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the thread from sleeping.
+    fn keep_busy(handle: &Arc<Handle>) {
+        let again = Arc::downgrade(handle);
+        handle.post(move |_| {
+            if let Some(handle) = again.upgrade() {
+                keep_busy(&handle);
+            }
+        });
+    }
+
+    #[test]
+    fn ends_are_noticed_by_a_thread_that_never_sleeps() {
+        let (inputs, received) = mpsc::channel();
+        let address = Ipv4Addr::new(127, 77, 1, 1);
+        let (handle, thread) =
+            Engine::start(&Options::default(), address, inputs).expect("a NIC in software");
+        let handle = Arc::new(handle);
+        keep_busy(&handle);
+        let (theirs, ours) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        ours.set_nonblocking(true).expect("a socket");
+        handle.post(move |engine| engine.tie(5, ours.into()));
+        drop(theirs);
+        // Far longer than it takes: without a look it would never come.
+        let said = received.recv_timeout(Duration::from_secs(20));
+        assert!(matches!(said, Ok(Input::Untethered(5))), "{said:?}");
+        drop(handle);
+        thread.join().expect("the thread ends");
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One connection to another daemon: a thread that reads, and one that writes. They decide nothing.
+//! One connection to another daemon: a thread that reads, and one that writes. They decide nothing, and answer only when
+//! they are asked whether they are there: so a daemon that has much to do is not taken for one that is gone.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ pub type LinkId = u64;
 /// A connection, or one in the making. Dropped, it is closed.
 #[derive(Debug)]
 pub struct Link {
-    messages: mpsc::Sender<Message>,
+    /// The writing thread ends with it.
+    messages: Arc<mpsc::Sender<Message>>,
     stream: Option<TcpStream>,
     heard: Heard,
 }
@@ -49,16 +51,17 @@ impl Link {
         patience: Duration,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
-        let (messages, queue) = mpsc::channel();
+        let (messages, queue) = queue();
         let heard = Heard::now();
         let hears = heard.clone();
+        let answers = Arc::downgrade(&messages);
         thread::spawn(move || {
             let stream = connect(from, to, patience);
             let copies = stream.and_then(|stream| Ok((stream.try_clone()?, stream)));
             match copies {
                 Ok((copy, stream)) => {
                     let _ = inputs.send(Input::Connected(id, copy));
-                    run(id, stream, &queue, &inputs, hears);
+                    run(id, stream, &queue, &inputs, hears, answers);
                 }
                 Err(error) => {
                     let _ = inputs.send(Input::Closed(id, error.to_string()));
@@ -80,10 +83,11 @@ impl Link {
     ) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         let copy = stream.try_clone()?;
-        let (messages, queue) = mpsc::channel();
+        let (messages, queue) = queue();
         let heard = Heard::now();
         let hears = heard.clone();
-        thread::spawn(move || run(id, stream, &queue, &inputs, hears));
+        let answers = Arc::downgrade(&messages);
+        thread::spawn(move || run(id, stream, &queue, &inputs, hears, answers));
         Ok(Self {
             messages,
             stream: Some(copy),
@@ -114,6 +118,11 @@ impl Drop for Link {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
+}
+
+fn queue() -> (Arc<mpsc::Sender<Message>>, mpsc::Receiver<Message>) {
+    let (messages, queue) = mpsc::channel();
+    (Arc::new(messages), queue)
 }
 
 fn connect(from: Ipv4Addr, to: SocketAddrV4, patience: Duration) -> io::Result<TcpStream> {
@@ -147,6 +156,7 @@ fn run(
     queue: &mpsc::Receiver<Message>,
     inputs: &mpsc::Sender<Input>,
     heard: Heard,
+    answers: Weak<mpsc::Sender<Message>>,
 ) {
     let mut writer = match stream.try_clone() {
         Ok(writer) => writer,
@@ -160,7 +170,7 @@ fn run(
     let _ = sockopt::set_socket_keepalive(&writer, true);
     let back = inputs.clone();
     heard.again();
-    thread::spawn(move || read(id, stream, &back, &heard));
+    thread::spawn(move || read(id, stream, &back, &heard, &answers));
     for message in queue {
         if messages::write(&mut writer, &message).is_err() {
             // The reader sees it too, and says so.
@@ -172,12 +182,26 @@ fn run(
     let _ = writer.shutdown(Shutdown::Both);
 }
 
-fn read(id: LinkId, mut stream: TcpStream, inputs: &mpsc::Sender<Input>, heard: &Heard) {
+fn read(
+    id: LinkId,
+    mut stream: TcpStream,
+    inputs: &mpsc::Sender<Input>,
+    heard: &Heard,
+    answers: &Weak<mpsc::Sender<Message>>,
+) {
     loop {
         let why = match messages::read(&mut stream) {
             Ok(Some(message)) => {
                 heard.again();
-                if inputs.send(Input::Arrived(id, message)).is_err() {
+                let taken = match message {
+                    Message::Pong => true,
+                    // Not written here: whoever reads must go on reading, or both sides may wait for each other.
+                    Message::Ping => answers
+                        .upgrade()
+                        .is_none_or(|answers| answers.send(Message::Pong).is_ok()),
+                    message => inputs.send(Input::Arrived(id, message)).is_ok(),
+                };
+                if !taken {
                     return;
                 }
                 continue;
@@ -188,5 +212,44 @@ fn read(id: LinkId, mut stream: TcpStream, inputs: &mpsc::Sender<Input>, heard: 
         let _ = stream.shutdown(Shutdown::Both);
         let _ = inputs.send(Input::Closed(id, why));
         return;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_decides_nothing_still_says_that_it_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let mut other = TcpStream::connect(at).expect("it listens");
+        let (stream, _) = listener.accept().expect("it has connected");
+        // Nobody takes what arrives.
+        let (inputs, received) = mpsc::channel();
+        let link = Link::accepted(7, stream, inputs).expect("a connection");
+        let heard = link.heard();
+        let patience = Some(Duration::from_secs(20));
+        other.set_read_timeout(patience).expect("a time limit");
+        for question in 0..100 {
+            let intend = Message::Unintend { intent: question };
+            messages::write(&mut other, &intend).expect("it reads");
+        }
+        messages::write(&mut other, &Message::Ping).expect("it reads");
+        let answer = messages::read(&mut other).expect("it answers");
+        assert_eq!(answer, Some(Message::Pong));
+        assert!(link.heard() > heard);
+        // Neither is anything for those who decide.
+        messages::write(&mut other, &Message::Pong).expect("it reads");
+        drop(link);
+        assert_eq!(messages::read(&mut other).ok().flatten(), None);
+        let arrived = received.iter().map(|input| match input {
+            Input::Arrived(7, Message::Unintend { .. }) => 1,
+            Input::Closed(7, _) => 0,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(arrived.sum::<u32>(), 100);
     }
 }

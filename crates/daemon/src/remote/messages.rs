@@ -12,7 +12,7 @@ use ipnuma::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 4;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 
@@ -131,6 +131,10 @@ pub enum Message {
         /// Whether the connection is the kernel's now; if not, an acceptor has come.
         done: bool,
     },
+    /// Whether anybody is there. Whoever reads the connection answers, however much there is to do.
+    Ping,
+    /// The answer to [`Message::Ping`].
+    Pong,
 }
 
 /// Decodes a message; trailing bytes make it none.
@@ -256,6 +260,8 @@ mod tests {
                 channel: 1,
                 done: true,
             },
+            Message::Ping,
+            Message::Pong,
         ]
     }
 

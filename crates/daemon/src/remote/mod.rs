@@ -21,6 +21,7 @@ pub mod nic;
 mod options;
 mod rack;
 mod ring;
+mod turns;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
@@ -105,7 +106,6 @@ pub fn start(
         inbox,
         inputs.clone(),
         Arc::clone(&peers),
-        Arc::clone(&stop),
     );
     let mut remote = Remote {
         inputs: inputs.clone(),

@@ -165,7 +165,7 @@ pub struct Options {
     pub nic: Transport,
     /// Microseconds that the NIC's thread looks for more to do before it sleeps.
     pub spin_us: u64,
-    /// Seconds until another daemon must have answered; less than a process waits for its own daemon.
+    /// Seconds of silence, while an answer is due, until another daemon is taken for gone; fewer than a process waits for its own.
     pub patience: u64,
     /// Sockets to programs on machines in these networks are accelerated: their daemons are asked, at the port of the own
     /// management address.

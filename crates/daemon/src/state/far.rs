@@ -442,7 +442,7 @@ impl<H: Clone> State<H> {
         let closed = counted[half].flags & ipnuma::channel::flags::CLOSED != 0;
         let ends = [channel.from, channel.to];
         // A program may be about to replace the one that has gone, and a message may carry the descriptor.
-        let closed = closed || !machine.is_open(ends[half], ends[half ^ 1]);
+        let closed = closed || !machine.is_open(ends[half], ends[half ^ 1], Duration::ZERO);
         let side = &mut channel.sides[half];
         let holders = std::mem::take(&mut side.holders);
         side.lost = (!closed).then_some(now);
@@ -504,7 +504,7 @@ impl<H: Clone> State<H> {
     }
 
     /// Ends that nobody has any more: no program has replaced the one that had them.
-    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M) {
+    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
         let mut late = Vec::new();
         for (&number, channel) in &mut self.channels {
             let Some(half) = channel.far.as_ref().map(|far| far.half) else {
@@ -513,8 +513,8 @@ impl<H: Clone> State<H> {
             let ends = [channel.from, channel.to];
             let side = &mut channel.sides[half];
             if side.holders.is_empty()
-                && side.lost.is_some()
-                && !machine.is_open(ends[half], ends[half ^ 1])
+                && let Some(lost) = side.lost
+                && !machine.is_open(ends[half], ends[half ^ 1], now.saturating_sub(lost))
             {
                 side.lost = None;
                 late.push(number);
@@ -551,6 +551,13 @@ impl<H: Clone> State<H> {
                 channel,
                 theirs,
             });
+        }
+    }
+
+    /// The other machine has given up a connection of a client here: it is the kernel's, whoever has it or gets it.
+    pub fn left_to_the_kernel(&mut self, channel: u64) {
+        if self.is_far(channel) {
+            self.forget(channel);
         }
     }
 

@@ -102,8 +102,9 @@ pub trait Machine {
     fn revoke_channel(&mut self, memory: &Self::Handle);
     /// What the two sides have counted, client or sender first.
     fn counters(&self, memory: &Self::Handle) -> Option<[Counted; 2]>;
-    /// Whether a process has the kernel's socket of a connection.
-    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr) -> bool;
+    /// Whether a process has the kernel's socket of a connection, or had it within the last `age`. Also if that is not known
+    /// yet.
+    fn is_open(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool;
     /// Whether this address is one of this machine.
     fn is_local(&mut self, ip: IpAddr) -> bool;
     /// Sixteen bytes that nobody can guess.

@@ -390,7 +390,7 @@ impl<H: Clone> State<H> {
     }
 
     pub(super) fn tidy_streams<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
-        self.tidy_far(machine);
+        self.tidy_far(machine, now);
         let age = |since: Duration| now.saturating_sub(since);
         // Twice: an acceptor that asks in time gets its answer from `resolve`.
         self.waiting

@@ -76,7 +76,7 @@ impl Machine for Fake {
         )
     }
 
-    fn is_open(&mut self, _: SocketAddr, _: SocketAddr) -> bool {
+    fn is_open(&mut self, _: SocketAddr, _: SocketAddr, _: Duration) -> bool {
         self.open
     }
 

@@ -52,7 +52,10 @@ impl Sim {
             writes.extend([
                 (reg::REG_CONTROL, control),
                 (reg::REG_RESEND_TICKS, timers.resend_ticks),
-                (reg::REG_RESEND_LIMIT, timers.max_shift << 8 | timers.limit),
+                (
+                    reg::REG_RESEND_LIMIT,
+                    timers.stretch << 12 | timers.max_shift << 8 | timers.limit,
+                ),
                 (reg::REG_PACE, pace),
                 (reg::REG_LOAD_RETRY_US, retry_us),
                 (reg::REG_WINDOW, WINDOW | window),

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::rand::GetRandomFlags;
 use serde::Deserialize;
 
-pub use nic::{Nic, RegionFile, WindowFile, region_bytes};
+pub use nic::{Nic, RegionFile, WindowFile, charge, region_bytes};
 
 use super::peers::{MacAddress, PeerConfig, check, netmask, tag_of};
 use super::{Backend, Flush, Info, Polling, RegionMemory, WindowAccess};
@@ -52,6 +52,8 @@ pub struct RackConfig {
     pub device: PathBuf,
     /// Own IPv4 address; without one the NIC is left as it is.
     pub address: Option<Ipv4Addr>,
+    /// What a program's own work from a request to its answer is taken to cost, by the socket library; IPNUMA_REQUEST_NS.
+    pub request_ns: u32,
     /// Bits of the network in the address.
     pub network_bits: u8,
     /// Own MAC address.
@@ -68,6 +70,7 @@ impl Default for RackConfig {
         Self {
             device: "/dev/ipnuma0".into(),
             address: None,
+            request_ns: 0,
             network_bits: 24,
             mac: MacAddress::default(),
             gateway_mac: MacAddress::default(),
@@ -306,6 +309,10 @@ impl WindowAccess for Access {
 
     fn store_line(&self, offset: usize, line: &[u8; LINE]) {
         self.store(offset, line);
+    }
+
+    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) {
+        self.store(offset + begin, &line[begin..]);
     }
 
     fn store64(&self, offset: usize, value: u64) {

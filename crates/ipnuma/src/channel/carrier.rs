@@ -34,10 +34,12 @@ pub struct Words {
 pub struct Outgoing<'a> {
     /// Lines that it takes, its header included.
     pub lines: u32,
-    /// Offset of its header in the channel.
+    /// Offset in the channel of what is used of its header line.
     pub head_at: u64,
-    /// The header line, which must arrive after the body.
+    /// What is used of the header line, up to the line's end: whole DWs, which must arrive at once and after the body.
     pub head: &'a [u8],
+    /// All of the header line, which may be stored instead: it ends where `head` ends.
+    pub line: &'a [u8],
     /// Offset of the body.
     pub body_at: u64,
     /// The body; empty if the header carries all.
@@ -100,6 +102,7 @@ impl Carrier {
             lines,
             head_at,
             head,
+            line,
             body_at,
             body,
         } = found?;
@@ -107,6 +110,7 @@ impl Carrier {
             lines,
             head_at: (ring + head_at) as u64,
             head,
+            line,
             body_at: (ring + body_at) as u64,
             body,
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backend::{Flush, WindowAccess};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
-use crate::ring::{INLINE, LINE, Mapped, Target, assemble, line_tag};
+use crate::ring::{INLINE, LINE, Mapped, Target, assemble, begin, line_tag};
 use crate::token::Rights;
 
 /// A mark in the stream of stores; see [`Window::check`].
@@ -280,10 +280,13 @@ impl Target for Window {
     }
 
     #[inline]
-    fn store_tagged(&self, offset: usize, parts: &[&[u8]], tag: u64) {
+    fn store_tagged(&self, offset: usize, parts: &[&[u8]], length: usize, tag: u64) {
         match &self.direct {
-            Some(direct) => direct.store_tagged(offset, parts, tag),
-            None => self.access.store_line(offset, &assemble(parts, tag)),
+            Some(direct) => direct.store_tagged(offset, parts, length, tag),
+            None => {
+                let line = assemble(parts, length, tag);
+                self.access.store_used(offset, &line, begin(length));
+            }
         }
     }
 }

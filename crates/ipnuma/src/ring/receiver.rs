@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Header, INLINE, LINE, PAD, Parsed, TAG, Target, valid_lines};
+use super::{Header, INLINE, LINE, PAD, Parsed, TAG, Target, begin, valid_lines};
 
 /// What a receiver remembers; zeros are a fresh one. It may lie in shared memory.
 #[repr(C, align(64))]
@@ -329,7 +329,7 @@ impl<'a, T: Target> Receiver<'a, T> {
     fn message(&self, line: u64, header: &Header, taken: usize) -> Message<'a> {
         let place = self.place(line);
         let start = if header.length <= INLINE {
-            place
+            place + begin(header.length)
         } else {
             place + LINE
         };

@@ -128,7 +128,7 @@ impl<'a, T: Target> Sender<'a, T> {
                 return self.full();
             }
             self.target
-                .store_tagged(self.place(next), parts, tag(next, length, kind));
+                .store_tagged(self.place(next), parts, length, tag(next, length, kind));
             self.account(next + 1, length);
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl<'a, T: Target> Sender<'a, T> {
         let mut header = next;
         if pad > 0 {
             self.target
-                .store_tagged(self.place(next), &[], tag(next, 0, PAD));
+                .store_tagged(self.place(next), &[], 0, tag(next, 0, PAD));
             header += u64::from(pad);
         }
         let place = self.place(header);
@@ -161,7 +161,7 @@ impl<'a, T: Target> Sender<'a, T> {
         }
         self.target.fence();
         self.target
-            .store_tagged(place, &[], tag(header, length, kind));
+            .store_tagged(place, &[], 0, tag(header, length, kind));
         self.account(next + u64::from(needed), length);
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{LINE, TAG};
+use super::{LINE, TAG, begin};
 
 /// Memory that is written, perhaps far away: mapped memory, or a back end's store call.
 ///
@@ -23,20 +23,20 @@ pub trait Target {
     /// Everything stored before becomes visible before anything stored after.
     fn fence(&self);
 
-    /// Stores a line that carries `parts` (at most 56 bytes together) and `tag`.
+    /// Stores a line that carries `parts`, `length` (at most 56) bytes together, and `tag`.
     ///
-    /// The bytes between are unspecified. Coherent memory needs no whole line; the default writes one.
+    /// All other bytes of the line are unspecified: only what is used needs to be stored; the default stores a whole one.
     #[inline]
-    fn store_tagged(&self, offset: usize, parts: &[&[u8]], tag: u64) {
-        self.store_line(offset, &assemble(parts, tag));
+    fn store_tagged(&self, offset: usize, parts: &[&[u8]], length: usize, tag: u64) {
+        self.store_line(offset, &assemble(parts, length, tag));
     }
 }
 
-/// The line that carries `parts` and `tag`.
+/// The line that carries `parts`, `length` bytes together, and `tag`; it is used from [`begin`] on.
 #[inline]
-pub(crate) fn assemble(parts: &[&[u8]], tag: u64) -> [u8; LINE] {
+pub(crate) fn assemble(parts: &[&[u8]], length: usize, tag: u64) -> [u8; LINE] {
     let mut line = [0; LINE];
-    let mut at = 0;
+    let mut at = begin(length);
     for part in parts {
         line[at..at + part.len()].copy_from_slice(part);
         at += part.len();
@@ -177,8 +177,8 @@ impl Target for Mapped<'_> {
     }
 
     #[inline(always)]
-    fn store_tagged(&self, offset: usize, parts: &[&[u8]], tag: u64) {
-        let mut at = offset;
+    fn store_tagged(&self, offset: usize, parts: &[&[u8]], length: usize, tag: u64) {
+        let mut at = offset + begin(length);
         for part in parts {
             self.store(at, part);
             at += part.len();

@@ -3,17 +3,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Header, INLINE, LINE, PAD, Parsed, TAG};
+use super::{Header, INLINE, LINE, PAD, Parsed, TAG, begin};
 
 /// A message as it lies in a ring; offsets count from the ring's begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written<'a> {
     /// Lines that it takes.
     pub lines: u32,
-    /// Where its header line is.
+    /// Where what is used of its header line begins.
     pub head_at: usize,
-    /// The header line.
+    /// What is used of the header line, up to the line's end.
     pub head: &'a [u8],
+    /// All of the header line.
+    pub line: &'a [u8],
     /// Where the lines behind it are.
     pub body_at: usize,
     /// Its bytes there; none if the header carries all.
@@ -25,9 +27,9 @@ pub(crate) struct Written<'a> {
 /// # Safety
 /// `base` is aligned to 64 bytes, and `lines` lines from there on, a power of two, are mapped for `'a`.
 pub(crate) unsafe fn written<'a>(base: *const u8, lines: u32, line: u64) -> Option<Written<'a>> {
-    let head_at = (line as u32 & (lines - 1)) as usize * LINE;
+    let place = (line as u32 & (lines - 1)) as usize * LINE;
     // SAFETY: inside of the ring and aligned, as all places of lines are.
-    let tag = unsafe { AtomicU64::from_ptr(base.add(head_at + TAG).cast_mut().cast()) };
+    let tag = unsafe { AtomicU64::from_ptr(base.add(place + TAG).cast_mut().cast()) };
     let Parsed::Header(header) =
         Header::parse(u64::from_le(tag.load(Ordering::Acquire)), line, lines)
     else {
@@ -38,18 +40,21 @@ pub(crate) unsafe fn written<'a>(base: *const u8, lines: u32, line: u64) -> Opti
     } else {
         header.length
     };
-    let body_at = head_at + LINE;
+    let used = begin(header.length);
+    let head_at = place + used;
+    let body_at = place + LINE;
     // SAFETY: `Header::parse` accepts only messages that lie inside of the ring; without a body nothing of it is used.
-    let (head, body) = unsafe {
+    let (line, body) = unsafe {
         (
-            std::slice::from_raw_parts(base.add(head_at), LINE),
+            std::slice::from_raw_parts(base.add(place), LINE),
             std::slice::from_raw_parts(base.wrapping_add(body_at), bytes),
         )
     };
     Some(Written {
         lines: header.lines,
         head_at,
-        head,
+        head: &line[used..],
+        line,
         body_at,
         body,
     })
@@ -77,12 +82,14 @@ mod tests {
         // SAFETY: as above.
         let at = |line| unsafe { written(base, 16, line) };
         let first = at(0).expect("a message");
-        assert_eq!(
-            (first.lines, first.body.len(), &first.head[..5]),
-            (1, 0, &b"short"[..])
-        );
+        assert_eq!((first.lines, first.head_at, first.body.len()), (1, 48, 0));
+        assert_eq!((first.head.len(), &first.head[..5]), (16, &b"short"[..]));
         let second = at(1).expect("a message");
-        assert_eq!((second.lines, second.head_at, second.body_at), (3, 64, 128));
+        assert_eq!(
+            (second.lines, second.head_at, second.body_at),
+            (3, 120, 128)
+        );
+        assert_eq!(second.head.len(), 8);
         assert_eq!(second.body, [7; 100]);
         assert!(at(4).is_none());
         // To the end of the ring: then one that does not fit there, behind a pad.

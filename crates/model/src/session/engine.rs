@@ -58,10 +58,17 @@ impl Nic {
         self.registers.window >> 8 & 0xFF
     }
 
+    /// How often a time-out is doubled while the round trip is not known, and for a long one at most.
+    fn most_stretch(&self) -> u8 {
+        (self.registers.resend_limit >> 12 & 0xF) as u8
+    }
+
     /// Ticks without progress after which a session sends again.
-    fn resend_ticks(&self, retries: u8) -> u64 {
-        let doublings = (self.registers.resend_limit >> 8 & 0xF).min(retries.into());
-        u64::from(self.registers.resend_ticks.max(1)) << doublings
+    fn resend_ticks(&mut self, session: u8) -> u64 {
+        let most = (self.registers.resend_limit >> 8 & 0xF) as u8;
+        let ticks = u64::from(self.registers.resend_ticks.max(1));
+        let stretch = self.half(session).stretch.min(self.most_stretch());
+        ticks << self.half(session).retries.min(most).max(stretch)
     }
 
     fn half(&mut self, session: u8) -> &mut Sender {
@@ -145,9 +152,12 @@ impl Nic {
             if !self.half(session).is_open(most) || !self.sessions.buffer.has_room() {
                 return false;
             }
-            let ticks = self.resend_ticks(0);
             if self.half(session).is_idle() {
+                let ticks = self.resend_ticks(session);
                 self.sessions.timers.resend_in(session, ticks);
+                let now = self.sessions.timers.now();
+                let measured = self.most_stretch() != 0;
+                self.half(session).timed = measured.then_some(now);
             }
             let slot = self.sessions.buffer.keep(*operation, data);
             sequence = self.half(session).start(slot);
@@ -215,10 +225,16 @@ impl Nic {
 
     /// The peer has moved on: timer, flushes.
     fn progress(&mut self, session: u8, out: &mut impl Sink) {
+        if let Some(begun) = self.half(session).timed.take() {
+            let trip = self.sessions.timers.now() - begun;
+            let ticks = u64::from(self.registers.resend_ticks.max(1));
+            let most = self.most_stretch();
+            self.half(session).fit(trip, ticks, most);
+        }
         if self.half(session).is_idle() {
             self.sessions.timers.no_resend(session);
         } else {
-            let ticks = self.resend_ticks(0);
+            let ticks = self.resend_ticks(session);
             self.sessions.timers.resend_in(session, ticks);
         }
         let una = self.half(session).una;
@@ -324,12 +340,13 @@ impl Nic {
 
     fn timed_out(&mut self, session: u8, out: &mut impl Sink) {
         let limit = self.registers.resend_limit as u8;
+        let most = self.most_stretch();
         let half = self.half(session);
-        half.time_out();
+        half.time_out(most);
         let (una, nxt, retries) = (half.una, half.nxt, half.retries);
         self.counters.count_net(NetCounter::TxTimeout);
         if retries <= limit {
-            let ticks = self.resend_ticks(retries);
+            let ticks = self.resend_ticks(session);
             self.sessions.timers.resend_in(session, ticks);
             self.resend(session, out);
             return;
@@ -351,9 +368,11 @@ impl Nic {
 
     /// Software wrote the entry of a session: it begins anew.
     pub(crate) fn begin_session(&mut self, session: u8, out: &mut impl Sink) {
+        let stretch = self.most_stretch();
         let state = &mut self.sessions.sessions[usize::from(session)];
         state.sender.drop_all(&mut self.sessions.buffer);
         state.sender = Sender::default();
+        state.sender.stretch = stretch;
         state.receiver = Receiver::default();
         self.sessions.timers.no_resend(session);
         self.sessions.timers.no_acknowledge(session);

@@ -97,6 +97,10 @@ pub struct Sender {
     pub nxt: u32,
     /// Time-outs since the last progress.
     pub retries: u8,
+    /// How often the time-out is doubled for the sake of the round trip.
+    pub stretch: u8,
+    /// When the first frame that is not acknowledged was sent, if nothing else was in flight and it was sent once.
+    pub timed: Option<u64>,
     /// The peer does not answer.
     pub lost: bool,
     /// Slots of the frames from `una` on.
@@ -159,15 +163,39 @@ impl Sender {
     pub fn missing(&mut self, next: u32) -> bool {
         let back = next == self.una && self.snd != self.una;
         if back {
-            self.snd = self.una;
+            self.go_back();
         }
         back
     }
 
-    /// Nothing came for too long.
-    pub fn time_out(&mut self) {
-        self.snd = self.una;
+    /// Nothing came for too long. Perhaps the round trip has become longer.
+    pub fn time_out(&mut self, most: u8) {
+        self.go_back();
         self.retries = self.retries.saturating_add(1);
+        self.stretch = most.min(self.stretch + 1);
+    }
+
+    /// Sends again from the first missing frame; nobody knows any more which of its transmissions is acknowledged.
+    fn go_back(&mut self) {
+        self.snd = self.una;
+        self.timed = None;
+    }
+
+    /// Fits the time-out, of `ticks` before doubling, to a round trip: it is to be twice that. One step up and three
+    /// down at most, and never more than `most` doublings.
+    pub fn fit(&mut self, trip: u64, ticks: u64, most: u8) {
+        self.stretch = self.stretch.min(most);
+        if 2 * trip > ticks << self.stretch {
+            if self.stretch < most {
+                self.stretch += 1;
+            }
+            return;
+        }
+        for _ in 0..3 {
+            if self.stretch > 0 && 2 * trip <= ticks << (self.stretch - 1) {
+                self.stretch -= 1;
+            }
+        }
     }
 
     /// The peer refused `sequence`. If that is a frame of ours and the operation `fmt_type` at `address` is what it
@@ -194,7 +222,7 @@ impl Sender {
         }
         sent.void = true;
         self.acknowledge(sequence, buffer);
-        self.snd = self.una;
+        self.go_back();
         true
     }
 
@@ -298,7 +326,7 @@ mod tests {
             sender.snd += 1;
         }
         assert_eq!(sender.to_resend(9), None);
-        sender.time_out();
+        sender.time_out(0);
         assert!(sender.acknowledge(13, &mut buffer));
         assert_eq!((sender.snd, sender.retries), (13, 0), "never behind una");
     }

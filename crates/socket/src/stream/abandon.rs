@@ -6,6 +6,9 @@
 //! bytes or an end arrive through the twin before the acceptor has attached, or when it has waited for long. It then says
 //! so in the channel (an acceptor that comes later uses the kernel, too), sends what it had put into the ring through the
 //! twin, and is a kernel socket from then on.
+//!
+//! Nobody goes over who cannot know that the peer has taken nothing out of the ring: then the connection is reset, and so that
+//! a peer that uses the kernel sees that too, the twin ends with a reset instead of an end in order ([`Stream::sever`]).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
@@ -25,10 +28,24 @@ pub use ipnuma::channel::flags::ABANDONED;
 /// How long a client that waits for an answer waits for its peer to attach.
 const PATIENCE: u64 = 400 * raw::MILLISECOND;
 
+/// Whether the acceptor was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It will use the kernel, whoever it is.
+    Back,
+    /// It has come, or will.
+    Coming,
+    /// Nobody can say.
+    Unknown,
+}
+
 impl Stream {
     /// Whether the peer is not there, and is not likely to come.
     #[cold]
     pub(super) fn waits_in_vain(&self) -> bool {
+        if self.never_came() {
+            return true;
+        }
         if self.state() & state::PLAIN != 0 {
             return !self.attached();
         }
@@ -52,7 +69,7 @@ impl Stream {
             if !self.waits_in_vain() {
                 return Ok(false);
             }
-            if !self.take_back() {
+            if self.take_back() != Taken::Back {
                 return Ok(false);
             }
             if self.end.half() == 0 {
@@ -75,23 +92,44 @@ impl Stream {
             return;
         };
         let bytes = self.own().sender.next.load(Ordering::Acquire) != 0;
-        if bytes && self.end.half() == 0 && self.is_open() && !self.attached() && self.take_back() {
-            // What the kernel does not take either, it would not have taken from the program.
-            let _ = self.flush(fd);
+        if !(bytes && self.end.half() == 0 && self.is_open() && !self.attached()) {
+            return;
+        }
+        match self.take_back() {
+            Taken::Back => {
+                // What the kernel does not take either, it would not have taken from the program.
+                let _ = self.flush(fd);
+            }
+            Taken::Coming => {}
+            // Whoever comes shall not take it for an end behind which nothing is missing.
+            Taken::Unknown => self.sever(fd),
         }
     }
 
-    /// Says in the channel that the peer is waited for no longer. False: it has come after all.
-    fn take_back(&self) -> bool {
-        if self.far.is_some() && !self.take_back_far() {
-            return false;
+    /// Says in the channel that the peer is waited for no longer.
+    fn take_back(&self) -> Taken {
+        if self.far.is_some() {
+            let taken = self.take_back_far();
+            if taken != Taken::Back {
+                return taken;
+            }
         }
         let before = self.peer().flags.fetch_or(ABANDONED, Ordering::AcqRel);
         if before & flags::ATTACHED != 0 {
             self.peer().flags.fetch_and(!ABANDONED, Ordering::AcqRel);
-            return false;
+            return Taken::Coming;
         }
-        true
+        Taken::Back
+    }
+
+    /// The twin's end will be a reset: what was sent may not have arrived, and whoever has the other end as a socket of the
+    /// kernel must not believe that it has.
+    #[cold]
+    pub(super) fn sever(&self, fd: RawFd) {
+        if self.far.is_some() {
+            process::trace(|| format!("channel {}: the kernel's end is a reset", self.channel));
+            let _ = sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
+        }
     }
 
     /// Sends what lies in the ring through the twin, as if it had been sent there at once.

@@ -15,12 +15,15 @@ use ipnuma::ipc::{Reply, Request};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
+use super::abandon::Taken;
 use super::{Stream, borrow, state};
 use crate::private::Private;
+use crate::wait::never_spins;
 use crate::{process, raw};
 
-/// How long the last bytes of a peer may take after the end of its twin.
-const PATIENCE: u64 = 5_000 * raw::MILLISECOND;
+/// How long the last bytes of a peer may take after the end of its twin. The daemon says sooner that the other machine is
+/// lost: this is for one that is there and never says that it has nothing more.
+const PATIENCE: u64 = 30_000 * raw::MILLISECOND;
 
 /// What a connection to another machine has besides.
 #[derive(Debug)]
@@ -58,6 +61,11 @@ impl Far {
             &[0],
             SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
         );
+        // On one processor the message would wait for all that this thread does before it sleeps: the kernel's readings of
+        // its clock for a time-out, say. The daemon's work for it is short.
+        if never_spins() {
+            rustix::thread::sched_yield();
+        }
     }
 
     /// Makes the bell silent.
@@ -100,7 +108,16 @@ impl Stream {
             && self.state() & state::GONE == 0
             && raw::ticks().wrapping_sub(ended) > PATIENCE;
         if late || far.daemon_is_gone() {
-            self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+            let before = self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+            if before & flags::REVOKED == 0 {
+                process::trace(|| {
+                    let why = match late {
+                        true => "the other machine's last word does not come",
+                        false => "the daemon is gone",
+                    };
+                    format!("channel {}: reset, {why}", self.channel)
+                });
+            }
         }
     }
 
@@ -117,27 +134,42 @@ impl Stream {
         }
     }
 
+    /// Nobody has the peer's end any more, and nobody ever came to it: whoever has the other twin uses the kernel. Its daemon
+    /// says both in one word.
+    pub(super) fn never_came(&self) -> bool {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        self.far.is_some() && peer & (flags::DESERTED | flags::ATTACHED) == flags::DESERTED
+    }
+
     /// The acceptor on the other machine has not come: both sides use the kernel, unless it has come after all.
     #[cold]
-    pub(super) fn take_back_far(&self) -> bool {
+    pub(super) fn take_back_far(&self) -> Taken {
         if self.end.half() == 1 {
             // The client has gone over long ago.
             process::close(self.channel);
-            return true;
+            return Taken::Back;
+        }
+        if self.never_came() {
+            return Taken::Back;
+        }
+        if self.is_revoked() {
+            // It may have come, and have taken what was sent, before the connection was lost.
+            return Taken::Unknown;
         }
         match process::ask(&Request::Abandon {
             channel: self.channel,
         }) {
-            Some((Reply::Kernel, _)) => true,
-            Some((Reply::Wait, _)) => {
+            Some((Reply::Kernel, _)) => Taken::Back,
+            // A channel that is lost is revoked before its question is answered.
+            Some((Reply::Wait, _)) if !self.is_revoked() => {
                 self.note(state::COMING);
-                false
+                Taken::Coming
             }
             _ => {
                 if let Some(far) = &self.far {
                     self.look_far(far);
                 }
-                false
+                Taken::Unknown
             }
         }
     }

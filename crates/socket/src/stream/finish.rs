@@ -39,6 +39,13 @@ impl Stream {
         ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }
 
+    /// The process has no more use of it, and may not say so itself.
+    pub fn leave(&self, fd: RawFd) {
+        if self.is_open() && self.is_revoked() {
+            self.sever(fd);
+        }
+    }
+
     /// The last descriptor of this process is about to be closed.
     pub fn close(&self, fd: RawFd) {
         if self.is_kernel() || self.is_failed() {
@@ -48,6 +55,7 @@ impl Stream {
             }
             return;
         }
+        self.leave(fd);
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
             if !self.attached() && !self.has_option(option::RESET) {
                 self.leave_behind(fd);

@@ -83,8 +83,8 @@ impl Pollable for Stream {
             }
         }
         self.notice_end(twin);
-        if !self.expected() {
-            // Not a doorbell: only a peer that has attached rings.
+        if !self.attached() {
+            // Not a doorbell: only a peer that has attached rings, and none on another machine.
             if twin.has(Events::IN) && self.far.is_some() {
                 self.look_for_plain(fd);
             }

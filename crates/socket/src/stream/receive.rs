@@ -39,6 +39,9 @@ impl Stream {
             done = if peek { taken } else { done + taken };
             let enough = done == want || how & libc::MSG_WAITALL == 0;
             if done > 0 && enough {
+                if !peek {
+                    self.request.received();
+                }
                 return Ok(done);
             }
             if want == 0 && self.end.receiver().readable() {

@@ -34,6 +34,7 @@ impl Stream {
         let total: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
         let mut deadline = None;
+        self.request.answered();
         loop {
             if !self.attached() && self.abandon(fd, description)? {
                 // SAFETY: passed on.

@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A clock that costs a few nanoseconds: the processor's cycle counter, scaled by the kernel's clock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// From now on a look at this clock takes a microsecond and nothing else does: where time is simulated, the processor's
+/// counter shows how fast the simulation is, and what is decided by it is another thing in every run.
+pub(super) fn count_looks() {
+    COUNTING.store(true, Ordering::Relaxed);
+}
 
 /// The counter now.
 #[inline(always)]
 pub fn ticks() -> u64 {
+    if COUNTING.load(Ordering::Relaxed) {
+        return COUNTED.fetch_add(1, Ordering::Relaxed);
+    }
+    counter()
+}
+
+#[inline(always)]
+fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and user programs may use it on Linux.
     unsafe {
@@ -46,6 +63,9 @@ const LONG_ENOUGH: u64 = 1_000_000;
 /// Ticks of the counter in a microsecond.
 #[inline]
 pub(crate) fn per_microsecond() -> u64 {
+    if COUNTING.load(Ordering::Relaxed) {
+        return 1;
+    }
     match PER_MICROSECOND.load(Ordering::Relaxed) {
         0 => measure(),
         known => known,
@@ -54,7 +74,7 @@ pub(crate) fn per_microsecond() -> u64 {
 
 #[cold]
 fn measure() -> u64 {
-    let (now, time) = (ticks(), nanoseconds());
+    let (now, time) = (counter(), nanoseconds());
     let first = FIRST_TIME.load(Ordering::Acquire);
     if first == 0 {
         FIRST_TICKS.store(now, Ordering::Relaxed);

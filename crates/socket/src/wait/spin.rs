@@ -54,6 +54,11 @@ fn spin_us() -> u32 {
     }
 }
 
+/// Whether nobody spins: there may be no processor to spare.
+pub(crate) fn never() -> bool {
+    spin_us() == 0
+}
+
 /// Threads of this process that may spin at once.
 fn places() -> u32 {
     match CORES.load(Ordering::Relaxed) {

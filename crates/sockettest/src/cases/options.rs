@@ -214,6 +214,7 @@ fn wait_all_timeout() -> Outcome {
     let (client, server) = pair()?;
     timeout(server, libc::SO_RCVTIMEO, SHORT)?;
     send_all(client, b"part")?;
+    eventually("it has come", || fionread(server) == Ok(4))?;
     gets!(recv(server, 100, MSG_WAITALL), b"part");
     Ok(())
 }

@@ -71,7 +71,14 @@ pub struct Thread(JoinHandle<Outcome>);
 
 /// Runs the closure in a thread.
 pub fn thread(body: impl FnOnce() -> Outcome + Send + 'static) -> Thread {
-    Thread(std::thread::spawn(body))
+    Thread(std::thread::spawn(|| {
+        let outcome = body();
+        // At once: whoever would join it may wait for what it does not do any more.
+        if let Err(failure) = &outcome {
+            eprintln!("a thread: {}", failure.0);
+        }
+        outcome
+    }))
 }
 
 impl Thread {

@@ -31,8 +31,9 @@ pub fn library() -> PathBuf {
 pub struct Daemon {
     directory: tempfile::TempDir,
     child: Option<Child>,
-    /// It is the daemon of a machine at this address, whose network loses so many frames in a thousand, by this seed.
-    machine: Option<(std::net::Ipv4Addr, u32, u64)>,
+    /// It is the daemon of a machine at this address, whose network loses so many frames in a thousand, by this seed; it
+    /// waits so many seconds for others.
+    machine: Option<(std::net::Ipv4Addr, u32, u64, u64)>,
 }
 
 impl Daemon {
@@ -50,6 +51,16 @@ impl Daemon {
     /// The daemon of a machine of its own, at an address that no other test has.
     #[allow(dead_code)]
     pub fn machine(loss: u32, seed: u64) -> Daemon {
+        Self::machine_that_waits(15, loss, seed)
+    }
+
+    /// One that gives up others after a second.
+    #[allow(dead_code)]
+    pub fn impatient_machine(loss: u32, seed: u64) -> Daemon {
+        Self::machine_that_waits(1, loss, seed)
+    }
+
+    fn machine_that_waits(patience: u64, loss: u32, seed: u64) -> Daemon {
         loop {
             let [a, b, c] = rand::random::<[u8; 3]>().map(|byte| byte.clamp(1, 254));
             let address = std::net::Ipv4Addr::new(127, a, b, c);
@@ -60,7 +71,7 @@ impl Daemon {
             let mut daemon = Daemon {
                 directory: tempfile::tempdir().expect("no temporary directory"),
                 child: None,
-                machine: Some((address, loss, seed)),
+                machine: Some((address, loss, seed, patience)),
             };
             daemon.restart(0);
             return daemon;
@@ -90,10 +101,11 @@ impl Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sockettest"));
         match self.machine {
             None => command.args(["--role", "daemon"]).arg(self.socket()),
-            Some((address, loss, seed)) => command
+            Some((address, loss, seed, patience)) => command
                 .args(["--role", "machine"])
                 .arg(self.socket())
-                .args([address.to_string(), loss.to_string(), seed.to_string()]),
+                .arg(address.to_string())
+                .args([loss.into(), seed, patience].map(|number| number.to_string())),
         };
         command.stdin(Stdio::null()).env_remove("LD_PRELOAD");
         if limit > 0 {
@@ -122,6 +134,19 @@ impl Daemon {
         let mut child = self.child.take().expect("the daemon is not running");
         child.kill().expect("the daemon could not be killed");
         child.wait().expect("the daemon could not be waited for");
+    }
+
+    /// Lets it stand still for a while; returns at once.
+    #[allow(dead_code)]
+    pub fn stop_for(&self, time: Duration) {
+        let pid = self.pid() as i32;
+        // SAFETY: signals to our own child, which this value waits for.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            // SAFETY: as above; daemons that are stopped are not waited for before they go on.
+            unsafe { libc::kill(pid, libc::SIGCONT) };
+        });
     }
 
     /// Its socket.
@@ -234,6 +259,30 @@ impl Program {
             server,
             port.unwrap_or_else(|| panic!("the server said {line:?}")),
         )
+    }
+
+    /// A server that accepts when it is told to, and its port.
+    #[allow(dead_code)]
+    pub fn door(daemon: &Daemon) -> (Program, u16) {
+        let door = Program::start(daemon, &["door"]);
+        let line = door.line();
+        let port = line
+            .strip_prefix("port ")
+            .and_then(|port| port.parse().ok());
+        (
+            door,
+            port.unwrap_or_else(|| panic!("the server said {line:?}")),
+        )
+    }
+
+    /// Has it accept a connection: its descriptor there.
+    #[allow(dead_code)]
+    pub fn accept(&mut self, command: &str) -> String {
+        let answer = self.ask(command);
+        answer
+            .strip_prefix("accepted ")
+            .unwrap_or_else(|| panic!("accept gave {answer}"))
+            .to_string()
     }
 
     /// The next line that it writes.

@@ -286,7 +286,10 @@ impl Guest {
                  follows. The driver must let time pass (ndelay) or read now and then"
             )));
         }
-        if unseen > 0 && unseen.is_multiple_of(pci::POSTED_BEFORE_INTERRUPT) {
+        let Kind::Pci(pci) = &self.devices[index].kind else {
+            return Ok(());
+        };
+        if unseen > 0 && unseen.is_multiple_of(pci.posted_before_interrupt()) {
             self.call(index, pci::COMMANDS)?;
         }
         Ok(())

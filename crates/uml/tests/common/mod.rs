@@ -10,15 +10,14 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use uml::{DeviceSpec, Guest, GuestEvent, GuestSpec, Next, OneCpu, Timed};
 
-/// What an init does before and after the commands of a test. Mount points hide what the host has there, so the guest's
-/// directory is found before /proc is mounted: in the host's /proc, where self is the kernel's process.
+/// What an init does before and after the commands of a test. The guest's directory is the working directory of the kernel's
+/// process on the host.
 const BEFORE: &str = "#!/bin/sh
-own=$(readlink /proc/self/cwd)
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t tmpfs none /run
 mkdir /run/own
-mount -t hostfs none /run/own -o \"$own\"
+mount -t hostfs none /run/own -o /proc/self/cwd
 mount -t tmpfs none /tmp
 exec </dev/null >/run/own/out 2>&1
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp

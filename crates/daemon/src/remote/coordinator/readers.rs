@@ -3,32 +3,30 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ipnuma::channel::{Carrier, Channel};
-use ipnuma::token::Token;
 use rustix::io::Errno;
 use softnic::{Identity, Share, Shared};
 
-use super::{Asked, Coordinator, MOST_READERS, refusal};
+use super::{Answered, Asked, Coordinator, Greeting, Input, MOST_READERS, refusal};
 use crate::machine::Handle;
-use crate::outside::{Announcement, Event};
+use crate::outside::{Announcement, Answer, Event};
 use crate::remote::link::{Link, LinkId};
 use crate::remote::messages::{Message, VERSION};
 use crate::remote::nic::{Memory, Sleeper};
 use crate::state::{Granted, Refusal, Sleeping};
-
-/// How often it looks whether the daemon ends while it waits for the server.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection that another daemon has made.
 #[derive(Debug)]
 pub struct Reader {
     pub peer: Ipv4Addr,
     link: Link,
-    /// When it came.
-    pub since: Instant,
+    /// How long it has been there.
+    pub age: Duration,
+    /// It has said who it is.
+    greeted: bool,
     /// Own number of the session.
     pub session: Option<u8>,
     /// Its NIC's address.
@@ -52,7 +50,8 @@ impl Coordinator {
             let reader = Reader {
                 peer,
                 link,
-                since: Instant::now(),
+                age: Duration::ZERO,
+                greeted: false,
                 session: None,
                 ip: 0,
                 grants: HashMap::new(),
@@ -75,40 +74,40 @@ impl Coordinator {
                 ip,
                 session,
                 epoch,
-            } if reader.session.is_none() => {
-                let answer = if version == VERSION {
-                    self.greet(id, session, Identity { mac, ip }, epoch)
+            } if !reader.greeted => {
+                if version == VERSION {
+                    reader.greeted = true;
+                    self.greet(id, session, Identity { mac, ip }, epoch);
                 } else {
-                    Message::Unwelcome {
+                    reader.link.send(Message::Unwelcome {
                         message: "it is of another release; install the same one on both machines"
                             .to_owned(),
                         again: false,
-                    }
-                };
-                if let Some(reader) = self.readers.get(&id) {
-                    reader.link.send(answer);
+                    });
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
-                if let Err(why) = self.grant(id, window, &token) {
-                    self.deny(id, window, why);
-                }
+                let peer = reader.peer;
+                let question = |answer| Event::Ask {
+                    peer,
+                    token,
+                    answer,
+                };
+                let open = move |granted| Answered::Open(window, Box::new(granted));
+                self.ask(id, question, open);
             }
             Message::Close { grant } => {
                 // It may have been withdrawn at the same time.
                 if let Some(key) = reader.grants.remove(&grant) {
                     // The writer has given it up itself: there is nothing to wait for.
-                    self.engine.post(move |engine| engine.nic().unshare(key));
+                    self.unshare(key);
                     let lost = false;
                     self.tell(Event::Ended { grant, lost });
                 }
             }
             Message::Intend { question, to } if reader.session.is_some() => {
-                let intent = self.ask(|answer| Event::AskIntend { to, answer }).flatten();
-                if let Some(reader) = self.readers.get_mut(&id) {
-                    reader.intents.extend(intent);
-                    reader.link.send(Message::Intended { question, intent });
-                }
+                let ask = |answer| Event::AskIntend { to, answer };
+                self.ask(id, ask, move |intent| Answered::Intend(question, intent));
             }
             Message::Unintend { intent } => {
                 if reader.intents.remove(&intent) {
@@ -130,28 +129,21 @@ impl Coordinator {
                     to,
                     token,
                 };
-                let token = self.ask(|answer| Event::AskAnnounce {
+                let ask = |answer| Event::AskAnnounce {
                     peer,
                     announcement,
                     answer,
-                });
-                let token = token.flatten();
-                if let Some(reader) = self.readers.get_mut(&id) {
-                    reader.channels.extend(token.map(|token| token.region));
-                    reader.link.send(Message::Announced { channel, token });
-                }
+                };
+                self.ask(id, ask, move |token| Answered::Announce(channel, token));
             }
             Message::Abandon { channel, theirs } if reader.channels.contains(&theirs) => {
                 let peer = reader.peer;
-                let done = self.ask(|answer| Event::AskAbandon {
+                let ask = |answer| Event::AskAbandon {
                     peer,
                     channel: theirs,
                     answer,
-                });
-                if let Some(reader) = self.readers.get_mut(&id) {
-                    let done = done.unwrap_or(true);
-                    reader.link.send(Message::Abandoned { channel, done });
-                }
+                };
+                self.ask(id, ask, move |done| Answered::Abandon(channel, done));
             }
             // An intent or a channel that has ended in the meantime.
             Message::Announce { channel, .. } => {
@@ -167,25 +159,96 @@ impl Coordinator {
         true
     }
 
-    /// Opens this side's end of the session.
-    fn greet(&mut self, id: LinkId, theirs: u8, identity: Identity, epoch: u8) -> Message {
-        let opened = self.hello(epoch).and_then(|(own, hello)| {
-            if let Err(why) = self.open_session(own, theirs, identity, epoch) {
-                self.close_session(Some(own));
-                return Err(why);
-            }
-            Ok((own, hello))
+    /// Has this side's end of the session opened; [`Coordinator::greeted`] follows.
+    fn greet(&self, id: LinkId, theirs: u8, identity: Identity, epoch: u8) {
+        let peer = self.peer_address(theirs, identity, epoch);
+        let greeting = Greeting {
+            ip: identity.ip,
+            epoch,
+        };
+        self.engine.post(move |engine| {
+            let nic = engine.nic();
+            let opened = nic.reserve_session().and_then(|own| {
+                let opened = nic.open_session(own, &peer);
+                if opened.is_err() {
+                    nic.close_session(own);
+                }
+                opened.map(|()| (own, nic.identity()))
+            });
+            engine.say(Input::Greeted(id, greeting, opened));
         });
+    }
+
+    pub(super) fn greeted(
+        &mut self,
+        id: LinkId,
+        greeting: Greeting,
+        opened: Result<(u8, Identity), Refusal>,
+    ) {
         match (opened, self.readers.get_mut(&id)) {
-            (Ok((own, hello)), Some(reader)) => {
-                (reader.session, reader.ip) = (Some(own), identity.ip);
-                hello
+            (Ok((own, identity)), Some(reader)) => {
+                (reader.session, reader.ip) = (Some(own), greeting.ip);
+                reader.link.send(Self::hello(own, identity, greeting.epoch));
             }
-            (Ok((_, hello)), None) => hello,
-            (Err(why), _) => Message::Unwelcome {
-                again: why.errno == Errno::ADDRINUSE,
-                message: why.message,
-            },
+            (Ok((own, _)), None) => self.close_session(Some(own)),
+            (Err(why), Some(reader)) => {
+                // It may try again.
+                reader.greeted = false;
+                reader.link.send(Message::Unwelcome {
+                    again: why.errno == Errno::ADDRINUSE,
+                    message: why.message,
+                });
+            }
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Asks the server; the answer comes as an [`Input::Answered`].
+    fn ask<T: 'static>(
+        &self,
+        id: LinkId,
+        question: impl FnOnce(Answer<T>) -> Event,
+        answered: impl FnOnce(T) -> Answered + Send + 'static,
+    ) {
+        let inputs = self.inputs.clone();
+        self.tell(question(Answer::new(move |value| {
+            inputs.send(Input::Answered(id, answered(value))).is_ok()
+        })));
+    }
+
+    /// The server has answered what another daemon has asked; that one may be gone.
+    pub(super) fn answered(&mut self, id: LinkId, answered: Answered) {
+        let reader = self.readers.get_mut(&id);
+        match (answered, reader) {
+            (Answered::Intend(question, intent), Some(reader)) => {
+                reader.intents.extend(intent);
+                reader.link.send(Message::Intended { question, intent });
+            }
+            (Answered::Intend(_, intent), None) => {
+                if let Some(intent) = intent {
+                    self.tell(Event::Unintend { intent });
+                }
+            }
+            (Answered::Announce(channel, token), Some(reader)) => {
+                reader.channels.extend(token.map(|token| token.region));
+                reader.link.send(Message::Announced { channel, token });
+            }
+            (Answered::Announce(_, token), None) => {
+                if let Some(token) = token {
+                    let window = token.region;
+                    self.tell(Event::Lost { window });
+                }
+            }
+            (Answered::Abandon(channel, done), Some(reader)) => {
+                reader.link.send(Message::Abandoned { channel, done });
+            }
+            (Answered::Abandon(..), None) => {}
+            (Answered::Open(window, granted), _) => {
+                let granted = granted.and_then(|granted| self.grant(id, window, &granted));
+                if let Err(why) = granted {
+                    self.deny(id, window, why);
+                }
+            }
         }
     }
 
@@ -199,27 +262,19 @@ impl Coordinator {
         }
     }
 
-    /// Asks the server what the token allows, and lets the other machine's NIC do it.
-    fn grant(&mut self, id: LinkId, window: u64, token: &Token) -> Result<(), Refusal> {
-        let Some(reader) = self.readers.get(&id) else {
-            return Err(refusal(Errno::CONNRESET, "the connection is closed"));
-        };
-        let (peer, ip) = (reader.peer, reader.ip);
-        let granted = self.ask(|answer| Event::Ask {
-            peer,
-            token: *token,
-            answer,
-        });
-        let ends = || refusal(Errno::CONNREFUSED, "the daemon ends");
-        let granted = granted.ok_or_else(ends)??;
+    /// The server allows it: lets the other machine's NIC do what the token says.
+    fn grant(&mut self, id: LinkId, window: u64, granted: &Granted<Handle>) -> Result<(), Refusal> {
         let grant = granted.grant;
         let asked = Asked {
             link: id,
             window,
             grant,
-            rights: token.rights,
+            rights: granted.token.rights,
         };
-        let shared = self.share(&granted, ip, asked);
+        let shared = match self.readers.get(&id) {
+            Some(reader) => self.share(granted, reader.ip, asked),
+            None => Err(refusal(Errno::CONNRESET, "the connection is closed")),
+        };
         if shared.is_err() {
             let lost = true;
             self.tell(Event::Ended { grant, lost });
@@ -265,19 +320,6 @@ impl Coordinator {
                     Ok(shared) => self.unshare(shared.key),
                     Err(why) => self.deny(link, window, why),
                 }
-            }
-        }
-    }
-
-    /// Asks the server, which answers at once; `None` if the daemon ends.
-    fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Event) -> Option<T> {
-        let (answer, answered) = mpsc::channel();
-        self.tell(question(answer));
-        loop {
-            match answered.recv_timeout(LOOK) {
-                Ok(answer) => return Some(answer),
-                Err(mpsc::RecvTimeoutError::Timeout) if !self.stop.is_set() => {}
-                Err(_) => return None,
             }
         }
     }
@@ -328,12 +370,13 @@ impl Coordinator {
         Ok(())
     }
 
-    /// When it returns nothing is written any more.
+    /// Ends what the NIC lets another machine do. What is posted to its thread afterwards comes when nothing is written any
+    /// more.
     fn unshare(&self, key: u16) {
-        let _ = self.engine.call(move |engine| engine.nic().unshare(key));
+        self.engine.post(move |engine| engine.nic().unshare(key));
     }
 
-    /// A grant ends here: when this is done nothing is written through it any more.
+    /// A grant ends here.
     pub(super) fn withdraw(&mut self, grant: u64) {
         self.sharing.remove(&grant);
         let found = self.readers.values_mut().find_map(|reader| {
@@ -351,9 +394,12 @@ impl Coordinator {
             return;
         };
         for (grant, key) in reader.grants {
-            self.unshare(key);
-            let lost = true;
-            self.tell(Event::Ended { grant, lost });
+            let inbox = self.inbox.clone();
+            self.engine.post(move |engine| {
+                engine.nic().unshare(key);
+                let lost = true;
+                inbox.send(Event::Ended { grant, lost });
+            });
         }
         for intent in reader.intents {
             self.tell(Event::Unintend { intent });

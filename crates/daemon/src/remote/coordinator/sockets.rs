@@ -85,6 +85,12 @@ impl Coordinator {
     }
 
     pub(super) fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64) {
+        if !self.ends.contains_key(&channel) {
+            // It was lost in the meantime, and perhaps an acceptor with it.
+            let done = false;
+            self.tell(Event::Abandoned { channel, done });
+            return;
+        }
         self.writer_to(self.daemon_of(peer))
             .question(channel, Message::Abandon { channel, theirs });
     }
@@ -100,10 +106,10 @@ impl Coordinator {
                 channel: number,
                 token: None,
             }),
-            // Whoever could have accepted is lost with the connection.
+            // Perhaps an acceptor has come, and has taken what was sent. The connection is lost anyhow.
             _ => self.tell(Event::Abandoned {
                 channel: number,
-                done: true,
+                done: false,
             }),
         }
     }
@@ -112,7 +118,7 @@ impl Coordinator {
     pub(super) fn hurry(&mut self) {
         let mut late = Vec::new();
         for writer in self.writers.values_mut() {
-            let most = if writer.up { BUSY } else { HURRY };
+            let most = if writer.is_up() { BUSY } else { HURRY };
             let intends = writer.asked.extract_if(|_, (question, since)| {
                 matches!(question, Message::Intend { .. }) && since.elapsed() > most
             });

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddrV4, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipnuma::operations::Operations;
 use ipnuma::token::Token;
@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use softnic::{Identity, Shared};
 
-use super::{Coordinator, EPOCHS, named, nic_result, refusal};
+use super::{Coordinator, EPOCHS, Input, named, refusal};
 use crate::outside::{Event, Opened};
 use crate::remote::link::{Link, LinkId};
 use crate::remote::messages::{Message, VERSION};
@@ -29,6 +29,19 @@ enum Window {
     Open(u64),
 }
 
+/// How far a connection to another daemon is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is made, or the NIC looks for a number for the session.
+    Begun,
+    /// The other side knows the number.
+    Offered,
+    /// It has taken it, and the NIC opens the session.
+    Opening,
+    /// The session is there.
+    Up,
+}
+
 /// A connection to another daemon.
 #[derive(Debug)]
 pub struct Writer {
@@ -37,40 +50,61 @@ pub struct Writer {
     /// Own number of the session.
     pub session: Option<u8>,
     epoch: u8,
-    /// The session is there.
-    pub(super) up: bool,
+    stage: Stage,
     /// Epochs that were tried.
     tries: u8,
+    /// How long nothing was heard although an answer is due, as far as this daemon listened.
+    quiet: Duration,
+    /// When something had been heard last, then.
+    heard: Instant,
     windows: HashMap<u64, Window>,
     /// Questions about connections that have no answer yet, by the number that the answer will have.
     pub(super) asked: HashMap<u64, (Message, Instant)>,
 }
 
 impl Writer {
-    /// Since when it waits for an answer, if it does.
-    pub fn waits_since(&self) -> Option<Instant> {
+    /// The session is there.
+    pub(super) fn is_up(&self) -> bool {
+        self.stage == Stage::Up
+    }
+
+    /// Since when it waits for an answer to a question, if it does.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
         let asked = self.windows.values().filter_map(|window| match window {
             Window::Asked(_, since) => Some(*since),
             Window::Unwanted | Window::Open(_) => None,
         });
         let questions = self.asked.values().map(|(_, since)| *since);
+        asked.chain(questions).min()
+    }
+
+    /// How long nothing was heard of the other side although an answer is due. This daemon has listened for so long since it
+    /// was asked last.
+    pub(super) fn listen(&mut self, passed: Duration) -> Duration {
         let heard = self.link.heard();
-        let greeting = (!self.up).then_some(heard);
-        let since = asked.chain(questions).chain(greeting).min();
-        // It may have much to do: as long as it says something it is there.
-        since.map(|since| since.max(heard))
+        let due = !self.is_up() || self.waits_since().is_some();
+        if !due || heard != self.heard {
+            (self.quiet, self.heard) = (Duration::ZERO, heard);
+        } else {
+            self.quiet += passed;
+        }
+        if due && self.stage != Stage::Begun {
+            // It may have much to do: as long as it says something it is there.
+            self.link.send(Message::Ping);
+        }
+        self.quiet
     }
 
     /// Sends what needs no answer; without a session nobody there knows what it is about.
     pub(super) fn say(&self, message: Message) {
-        if self.up {
+        if self.is_up() {
             self.link.send(message);
         }
     }
 
     /// Asks, now or when there is a session.
     pub(super) fn question(&mut self, number: u64, message: Message) {
-        if self.up {
+        if self.is_up() {
             self.link.send(message.clone());
         }
         self.asked.insert(number, (message, Instant::now()));
@@ -102,8 +136,10 @@ impl Coordinator {
                 link,
                 session: None,
                 epoch,
-                up: false,
+                stage: Stage::Begun,
                 tries: 1,
+                quiet: Duration::ZERO,
+                heard: Instant::now(),
                 windows: HashMap::new(),
                 asked: HashMap::new(),
             };
@@ -119,15 +155,29 @@ impl Coordinator {
             return;
         };
         writer.link.connected(stream);
-        let epoch = writer.epoch;
-        match self.hello(epoch) {
-            Ok((session, hello)) => {
-                if let Some(writer) = self.writers.get_mut(&id) {
-                    writer.session = Some(session);
-                    writer.link.send(hello);
-                }
+        self.reserve(id);
+    }
+
+    /// Has the NIC take a number for a session; [`Coordinator::reserved`] follows.
+    fn reserve(&self, id: LinkId) {
+        self.engine.post(move |engine| {
+            let nic = engine.nic();
+            let reserved = nic.reserve_session().map(|own| (own, nic.identity()));
+            engine.say(Input::Reserved(id, reserved));
+        });
+    }
+
+    /// Offers the number to the other side.
+    pub(super) fn reserved(&mut self, id: LinkId, reserved: Result<(u8, Identity), Refusal>) {
+        match (reserved, self.writers.get_mut(&id)) {
+            (Ok((session, identity)), Some(writer)) => {
+                (writer.session, writer.stage) = (Some(session), Stage::Offered);
+                writer
+                    .link
+                    .send(Self::hello(session, identity, writer.epoch));
             }
-            Err(why) => self.give_up(id, &why),
+            (Ok((session, _)), None) => self.close_session(Some(session)),
+            (Err(why), _) => self.give_up(id, &why),
         }
     }
 
@@ -136,15 +186,14 @@ impl Coordinator {
         let Some(writer) = self.writers.remove(&id) else {
             return;
         };
-        if writer.up {
+        if writer.is_up() {
             eprintln!("ipnuma daemon: {}", why.message);
         } else {
             self.absent.insert(writer.peer, Instant::now());
         }
-        for (number, (question, _)) in writer.asked {
-            self.unanswered(number, &question);
-        }
+        // First what is lost, then that questions about it have no answer.
         for (window, state) in writer.windows {
+            let inbox = self.inbox.clone();
             if self.ends.remove(&window).is_some() {
                 self.engine.post(move |engine| engine.put_down(window));
                 self.tell(Event::Lost { window });
@@ -156,11 +205,15 @@ impl Coordinator {
                     result: Err(why.clone()),
                 }),
                 Window::Unwanted => {}
-                Window::Open(_) => {
-                    let _ = self.engine.call(move |engine| engine.cut(window));
-                    self.tell(Event::Lost { window });
-                }
+                // In this order: its process shall not find it usable once it knows.
+                Window::Open(_) => self.engine.post(move |engine| {
+                    engine.cut(window);
+                    inbox.send(Event::Lost { window });
+                }),
             }
+        }
+        for (number, (question, _)) in writer.asked {
+            self.unanswered(number, &question);
         }
         self.close_session(writer.session);
     }
@@ -191,23 +244,27 @@ impl Coordinator {
                 ip,
                 session,
                 ..
-            } if !writer.up => {
+            } if writer.stage == Stage::Offered => {
                 if version != VERSION {
                     self.writer_closed(id, "it is of another release");
                     return true;
                 }
                 self.welcome(id, session, Identity { mac, ip });
             }
-            Message::Unwelcome { message, again } if !writer.up => {
+            Message::Unwelcome { message, again } if writer.stage == Stage::Offered => {
                 if !again || writer.tries >= EPOCHS {
                     self.writer_closed(id, &message);
                     return true;
                 }
                 writer.tries += 1;
+                writer.stage = Stage::Begun;
                 let session = writer.session.take();
                 let epoch = self.next_epoch();
+                if let Some(writer) = self.writers.get_mut(&id) {
+                    writer.epoch = epoch;
+                }
                 self.close_session(session);
-                self.again(id, epoch);
+                self.reserve(id);
             }
             Message::Opened {
                 window,
@@ -242,8 +299,13 @@ impl Coordinator {
                 let of_grant = |(_, state): &(&u64, &Window)| matches!(state, Window::Open(number) if *number == grant);
                 let window = writer.windows.iter().find(of_grant);
                 if let Some(window) = window.map(|(window, _)| *window) {
-                    let _ = self.engine.call(move |engine| engine.revoke(window));
-                    self.tell(Event::Revoked { window });
+                    // Nobody there hears what an end has to say: it is over.
+                    self.put_down(window);
+                    let inbox = self.inbox.clone();
+                    self.engine.post(move |engine| {
+                        engine.revoke(window);
+                        inbox.send(Event::Revoked { window });
+                    });
                 }
             }
             Message::Intended { question, intent } => {
@@ -272,35 +334,34 @@ impl Coordinator {
         true
     }
 
-    /// Another try with another epoch.
-    fn again(&mut self, id: LinkId, epoch: u8) {
-        match self.hello(epoch) {
-            Ok((session, hello)) => {
-                if let Some(writer) = self.writers.get_mut(&id) {
-                    (writer.session, writer.epoch) = (Some(session), epoch);
-                    writer.link.send(hello);
-                }
-            }
-            Err(why) => self.give_up(id, &why),
-        }
-    }
-
-    /// The other side has opened its end of the session.
+    /// The other side has opened its end of the session; [`Coordinator::session_open`] follows.
     fn welcome(&mut self, id: LinkId, theirs: u8, identity: Identity) {
         let Some(writer) = self.writers.get(&id) else {
             return;
         };
-        let Some(own) = writer.session else {
+        let (Some(own), epoch) = (writer.session, writer.epoch) else {
             return;
         };
-        if let Err(why) = self.open_session(own, theirs, identity, writer.epoch) {
+        let peer = self.peer_address(theirs, identity, epoch);
+        if let Some(writer) = self.writers.get_mut(&id) {
+            writer.stage = Stage::Opening;
+        }
+        self.engine.post(move |engine| {
+            let opened = engine.nic().open_session(own, &peer);
+            engine.say(Input::SessionOpen(id, opened));
+        });
+    }
+
+    /// Says what waits for the session.
+    pub(super) fn session_open(&mut self, id: LinkId, opened: Result<(), Refusal>) {
+        if let Err(why) = opened {
             self.give_up(id, &why);
             return;
         }
         let Some(writer) = self.writers.get_mut(&id) else {
             return;
         };
-        writer.up = true;
+        writer.stage = Stage::Up;
         writer
             .windows
             .retain(|_, state| !matches!(state, Window::Unwanted));
@@ -365,25 +426,44 @@ impl Coordinator {
                 })?;
                 Ok((operations, ring, event, copy))
             });
-        let result = parts.and_then(|(operations, ring, event, copy)| {
-            nic_result(self.engine.call(move |engine| {
-                let nic = engine.nic();
-                let pages = nic.map(session, &shared, token.first, token.bytes)?;
+        let (operations, ring, event, copy) = match parts {
+            Ok(parts) => parts,
+            Err(why) => {
+                self.unmapped(id, window, grant, why);
+                return true;
+            }
+        };
+        let inbox = self.inbox.clone();
+        self.engine.post(move |engine| {
+            let nic = engine.nic();
+            let pages = nic.map(session, &shared, token.first, token.bytes);
+            let attached = pages.and_then(|pages| {
                 let ours = Ring::new(operations, copy, pages, session, rights, shared.key);
                 engine
                     .attach(window, ours)
                     .map_err(|error| softnic::Error::Io(std::io::Error::other(error.to_string())))
-            }))?;
-            Ok(Opened { ring, event })
+            });
+            match attached {
+                // From here, so that what happens to it later is told later.
+                Ok(()) => inbox.send(Event::Opened {
+                    window,
+                    result: Ok(Opened { ring, event }),
+                }),
+                Err(error) => engine.say(Input::Unmapped(id, window, grant, error)),
+            }
         });
-        if result.is_err()
-            && let Some(writer) = self.writers.get_mut(&id)
+        true
+    }
+
+    /// There is no room for a window that the other side allows.
+    pub(super) fn unmapped(&mut self, id: LinkId, window: u64, grant: u64, why: Refusal) {
+        if let Some(writer) = self.writers.get_mut(&id)
+            && writer.windows.remove(&window).is_some()
         {
-            writer.windows.remove(&window);
             writer.link.send(Message::Close { grant });
         }
+        let result = Err(why);
         self.tell(Event::Opened { window, result });
-        true
     }
 
     pub(super) fn close(&mut self, window: u64) {

@@ -263,6 +263,19 @@ impl WindowAccess for Access {
     }
 
     #[inline]
+    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) {
+        if self.whole_lines && begin < LINE - 8 {
+            // A buffer that is full leaves as one transaction; of one that is not, each word may become its own.
+            self.store(offset, line);
+            return;
+        }
+        if begin < LINE - 8 {
+            self.store(offset + begin, &line[begin..LINE - 8]);
+        }
+        self.store(offset + LINE - 8, &line[LINE - 8..]);
+    }
+
+    #[inline]
     fn store64(&self, offset: usize, value: u64) {
         // Each store ends with a fence, so this one comes after all before.
         self.store(offset, &value.to_le_bytes());

@@ -83,6 +83,20 @@ pub fn region_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
         .and_then(|bytes| usize::try_from(bytes).ok())
 }
 
+/// Has this processor be busy for a while, a second at most: what the caller's own code would take.
+///
+/// # Errors
+/// If it is longer, or the descriptor is no NIC's.
+pub fn charge(nic: BorrowedFd<'_>, ns: u32) -> Result<()> {
+    sys::charge(nic, ns).map_err(failed("charging time"))
+}
+
+impl From<Nic> for OwnedFd {
+    fn from(nic: Nic) -> Self {
+        nic.fd
+    }
+}
+
 impl Nic {
     /// Opens the device.
     ///
@@ -135,12 +149,12 @@ impl Nic {
         sys::now(&self.fd).map_err(failed("asking the NIC for the time"))
     }
 
-    /// Has this processor be busy for a while, a second at most: what the caller's own code would take.
+    /// See [`charge`].
     ///
     /// # Errors
-    /// If it is longer.
+    /// If it is longer than a second.
     pub fn charge(&self, ns: u32) -> Result<()> {
-        sys::charge(&self.fd, ns).map_err(failed("charging time"))
+        charge(self.fd.as_fd(), ns)
     }
 
     /// Says who it is. Needs CAP_NET_ADMIN.

@@ -150,6 +150,10 @@ impl WindowAccess for RemoteWindow {
         self.store(offset, line);
     }
 
+    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) {
+        self.store(offset + begin, &line[begin..]);
+    }
+
     fn store64(&self, offset: usize, value: u64) {
         self.store(offset, &value.to_le_bytes());
     }

@@ -16,7 +16,6 @@ pub enum Kind {
     /// A constant of the platform.
     Constant,
     /// A constant of the table of CPU costs.
-    #[allow(dead_code)] // until the guests' requests are taken apart
     Cpu,
 }
 

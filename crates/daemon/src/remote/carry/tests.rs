@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a carried end has the NIC store: no more than is used, in the right order, and a copy that the peer can read.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnuma::channel::{Channel, End};
+use softnic::{Error, Event, Identity, PeerAddress, Share, Shared};
+
+use super::*;
+use crate::remote::nic::Memory;
+
+const LINES: u32 = 64;
+const LINE: u64 = 64;
+/// Where the ring begins that the peer receives from.
+const RING: u64 = (ipnuma::channel::bytes(LINES) / 2 + ipnuma::channel::CONTROL) as u64;
+
+/// Remembers what is stored, and does nothing else.
+#[derive(Default)]
+struct Stores {
+    stores: Vec<(u64, Vec<u8>)>,
+    /// Stores that it has room for.
+    room: Option<usize>,
+}
+
+impl Nic for Stores {
+    fn identity(&self) -> Identity {
+        unreachable!()
+    }
+    fn reserve_session(&mut self) -> Result<u8, Error> {
+        unreachable!()
+    }
+    fn open_session(&mut self, _: u8, _: &PeerAddress) -> Result<(), Error> {
+        unreachable!()
+    }
+    fn close_session(&mut self, _: u8) {
+        unreachable!()
+    }
+    fn share(&mut self, _: &Memory, _: &Share) -> Result<Shared, Error> {
+        unreachable!()
+    }
+    fn unshare(&mut self, _: u16) {
+        unreachable!()
+    }
+    fn map(&mut self, _: u8, _: &Shared, _: u64, _: u64) -> Result<WindowId, Error> {
+        unreachable!()
+    }
+    fn unmap(&mut self, _: WindowId) {
+        unreachable!()
+    }
+    fn can_store(&self) -> bool {
+        true
+    }
+    fn store(&mut self, _: WindowId, offset: u64, data: &[u8]) -> Result<usize, Error> {
+        if self.room.is_some_and(|room| self.stores.len() >= room) {
+            return Ok(0);
+        }
+        self.stores.push((offset, data.to_vec()));
+        Ok(data.len())
+    }
+    fn load(&mut self, _: WindowId, _: u64, _: usize) -> Result<u64, Error> {
+        unreachable!()
+    }
+    fn flush(&mut self, _: u8, _: u64) -> Result<(), Error> {
+        unreachable!()
+    }
+    fn kick(&mut self) {}
+    fn poll(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
+    fn next_event(&mut self) -> Option<Event> {
+        None
+    }
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// An end that sends and its carried copy; the peer's end; the NIC between them.
+struct Pair {
+    end: End,
+    carried: Carried,
+    peer: Arc<Channel>,
+    memory: OwnedFd,
+    nic: Stores,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (here, _) = Channel::create(LINES).expect("memory");
+        let (there, memory) = Channel::create(LINES).expect("memory");
+        let here = Arc::new(here);
+        let carried = Carried::new(Carrier::new(Arc::clone(&here), 0), 1, 1, 1);
+        Self {
+            end: End::new(here, 0),
+            carried,
+            peer: Arc::new(there),
+            memory,
+            nic: Stores::default(),
+        }
+    }
+
+    fn send(&self, bytes: &[u8]) {
+        let sent = self.end.sender().try_send(1, &[bytes]);
+        sent.expect("there is room");
+    }
+
+    /// Stores of a turn, which arrive at the peer one after the other.
+    fn carry(&mut self) -> Vec<(u64, usize)> {
+        self.carried.carry(&mut self.nic);
+        let stores = std::mem::take(&mut self.nic.stores);
+        for (offset, data) in &stores {
+            self.arrive(*offset, data);
+        }
+        let sizes = stores.iter().map(|(at, data)| (*at, data.len()));
+        sizes.collect()
+    }
+
+    fn arrive(&self, offset: u64, data: &[u8]) {
+        let written = rustix::io::pwrite(&self.memory, data, offset);
+        assert_eq!(written, Ok(data.len()));
+    }
+
+    fn receive(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        let end = End::new(Arc::clone(&self.peer), 1);
+        let (count, _) = end.receiver().read(1, &mut bytes);
+        bytes.truncate(count);
+        bytes
+    }
+}
+
+fn message(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 + length) as u8).collect()
+}
+
+#[test]
+fn a_message_alone_is_a_store_of_what_is_used() {
+    for length in 1..=200 {
+        let mut pair = Pair::new();
+        let sent = message(length);
+        pair.send(&sent);
+        let stores = pair.carry();
+        if length <= 56 {
+            let used = length.next_multiple_of(4) + 8;
+            assert_eq!(
+                stores,
+                [(RING + LINE - used as u64, used)],
+                "{length} bytes"
+            );
+        } else {
+            let tag = (RING + LINE - 8, 8);
+            assert_eq!(stores, [(RING + LINE, length), tag], "{length} bytes");
+        }
+        assert_eq!(pair.receive(), sent, "{length} bytes");
+        assert_eq!(pair.carry(), [], "nothing is new");
+    }
+}
+
+#[test]
+fn messages_in_a_row_are_whole_lines_behind_the_first() {
+    let mut pair = Pair::new();
+    for length in [5, 0, 56, 13, 100, 7, 8] {
+        pair.send(&message(length));
+    }
+    let lines = |line: u64| RING + LINE * line;
+    assert_eq!(
+        pair.carry(),
+        [
+            (lines(1) - 16, 16),
+            (lines(1), 64),
+            (lines(2), 64),
+            (lines(3), 64),
+            // Of a long one the body comes first, so its header is contiguous with nothing.
+            (lines(5), 100),
+            (lines(5) - 8, 8),
+            (lines(8) - 16, 16),
+            (lines(8), 64),
+        ]
+    );
+    let all: Vec<u8> = [5, 0, 56, 13, 100, 7, 8].map(message).concat();
+    assert_eq!(pair.receive(), all);
+    // The next turn begins anew.
+    pair.send(&message(4));
+    assert_eq!(pair.carry(), [(lines(10) - 12, 12)]);
+}
+
+#[test]
+fn what_finds_no_room_is_stored_later() {
+    let mut pair = Pair::new();
+    pair.send(&message(20));
+    pair.send(&message(30));
+    pair.nic.room = Some(1);
+    assert_eq!(pair.carry(), [(RING + LINE - 28, 28)]);
+    pair.nic.room = None;
+    assert_eq!(pair.carry(), [(RING + 2 * LINE - 40, 40)]);
+    assert_eq!(pair.receive(), [message(20), message(30)].concat());
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a process has the kernel's socket of a connection.
+//!
+//! The kernel is asked for the one socket (`sock_diag`), which takes microseconds however many there are. Kernels without
+//! that have only a table of all sockets. To read it takes milliseconds on a busy machine, and whoever asks has hundreds to
+//! ask about at once: so it is read a few times a second at most.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+/// How often the table is read at most.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// The kernel's sockets.
+#[derive(Debug, Default)]
+pub enum Twins {
+    /// Nothing was asked yet.
+    #[default]
+    Unasked,
+    /// Asks for one.
+    Single(OwnedFd, u32),
+    /// Looks into a copy of the tables of IPv4 and IPv6, and when it was made.
+    Table(Option<Instant>, [String; 2]),
+}
+
+impl Twins {
+    /// As the kernel lets it.
+    fn open() -> Self {
+        let first = || {
+            // A listener of our own must be found.
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+            let SocketAddr::V4(at) = listener.local_addr().ok()? else {
+                return None;
+            };
+            let kinds = (
+                AddressFamily::NETLINK,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+            );
+            let (family, kind, flags) = kinds;
+            let socket =
+                rustix::net::socket_with(family, kind, flags, Some(netlink::SOCK_DIAG)).ok()?;
+            let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            let found = ask(&socket, 0, at, nobody).ok()??;
+            (found.ports == [at.port(), 0]).then_some(socket)
+        };
+        first().map_or_else(Self::table, |socket| Self::Single(socket, 0))
+    }
+
+    fn table() -> Self {
+        Self::Table(None, Default::default())
+    }
+
+    /// Whether a process has the end at `own` of a connection, or had it within the last `age`. True, too, if that is not
+    /// known yet: ask again later.
+    pub fn has(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool {
+        let (Some(own), Some(peer)) = (v4(own), v4(peer)) else {
+            return false;
+        };
+        if matches!(self, Self::Unasked) {
+            *self = Self::open();
+        }
+        if let Self::Single(socket, number) = self {
+            *number = number.wrapping_add(1);
+            match ask(socket, *number, own, peer) {
+                Ok(None) => return false,
+                // The lookup gives a listener if there is no connection. What nobody has, has no inode.
+                Ok(Some(found)) => {
+                    return found.ports == [own.port(), peer.port()] && found.inode != 0;
+                }
+                Err(_) => *self = Self::table(),
+            }
+        }
+        match self {
+            Self::Table(read, tables) => look(read, tables, own, peer, age),
+            Self::Unasked | Self::Single(..) => true,
+        }
+    }
+}
+
+/// An address of IPv4, however it is written.
+fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => Some(SocketAddrV4::new(ip, address.port())),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// `SOCK_DIAG_BY_FAMILY`
+const BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST`
+const REQUEST: u16 = 1;
+/// `NLMSG_ERROR`
+const ERROR: u16 = 2;
+/// Bytes of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// Bytes of the header and of `struct inet_diag_req_v2`.
+const QUESTION: usize = HEADER + 56;
+/// Where the ports lie in `struct inet_diag_msg`, and where the inode.
+const PORTS: usize = HEADER + 4;
+const INODE: usize = HEADER + 68;
+
+/// A socket of the kernel's.
+struct Found {
+    /// Its port and the peer's; a listener has no peer.
+    ports: [u16; 2],
+    /// 0: no process has it.
+    inode: u32,
+}
+
+/// Asks for the socket at `own` whose peer is at `peer`; none if there is no such socket.
+fn ask(
+    socket: &OwnedFd,
+    number: u32,
+    own: SocketAddrV4,
+    peer: SocketAddrV4,
+) -> Result<Option<Found>, Errno> {
+    let mut question = Vec::with_capacity(QUESTION);
+    question.extend((QUESTION as u32).to_ne_bytes());
+    question.extend([BY_FAMILY, REQUEST].map(u16::to_ne_bytes).concat());
+    question.extend([number, 0].map(u32::to_ne_bytes).concat());
+    // IPv4, TCP, no extensions; in all states.
+    question.extend([AddressFamily::INET.as_raw() as u8, 6, 0, 0]);
+    question.extend(u32::MAX.to_ne_bytes());
+    question.extend([own.port(), peer.port()].map(u16::to_be_bytes).concat());
+    for ip in [own.ip(), peer.ip()] {
+        question.extend(ip.octets());
+        question.extend([0; 12]);
+    }
+    // On any device, with any cookie.
+    question.extend(0_u32.to_ne_bytes());
+    question.extend([0xFF; 8]);
+    rustix::net::send(socket, &question, SendFlags::DONTWAIT)?;
+    let mut answer = [0; 512];
+    loop {
+        // It was answered before `send` returned.
+        let (length, _) = rustix::net::recv(socket, &mut answer, RecvFlags::DONTWAIT)?;
+        let answer = &answer[..length.min(answer.len())];
+        let short = Errno::PROTO;
+        let word = |at: usize| {
+            let bytes = answer.get(at..at + 4).and_then(|it| it.try_into().ok());
+            bytes.map(u32::from_ne_bytes).ok_or(short)
+        };
+        let port = |at: usize| {
+            let bytes = answer.get(at..at + 2).and_then(|it| it.try_into().ok());
+            bytes.map(u16::from_be_bytes).ok_or(short)
+        };
+        if word(8)? != number {
+            // The answer to a question that was given up.
+            continue;
+        }
+        let kind = (word(4)?.to_ne_bytes()[..2].try_into()).map_or(0, u16::from_ne_bytes);
+        if kind == BY_FAMILY {
+            return Ok(Some(Found {
+                ports: [port(PORTS)?, port(PORTS + 2)?],
+                inode: word(INODE)?,
+            }));
+        }
+        let errno = Errno::from_raw_os_error(word(HEADER)?.cast_signed().wrapping_neg());
+        return match (kind, errno) {
+            (ERROR, Errno::NOENT) => Ok(None),
+            (ERROR, errno) => Err(errno),
+            _ => Err(Errno::PROTO),
+        };
+    }
+}
+
+/// Looks into the copy of the tables, and makes a new one if it is too old and may be made.
+fn look(
+    read: &mut Option<Instant>,
+    tables: &mut [String; 2],
+    own: SocketAddrV4,
+    peer: SocketAddrV4,
+    age: Duration,
+) -> bool {
+    let fresh = |read: &Option<Instant>| read.is_some_and(|at| at.elapsed() <= age);
+    if !fresh(read) && read.is_none_or(|at| at.elapsed() >= INTERVAL) {
+        // Before they are read: the first line may be older than the last.
+        *read = Some(Instant::now());
+        *tables = ["tcp", "tcp6"].map(|file| {
+            std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default()
+        });
+        return found(tables, own, peer);
+    }
+    !fresh(read) || found(tables, own, peer)
+}
+
+fn found([four, six]: &[String; 2], own: SocketAddrV4, peer: SocketAddrV4) -> bool {
+    let mapped = format!("{:08X}", u32::from_ne_bytes([0, 0, 0xFF, 0xFF]));
+    has_socket(four, "", [own, peer])
+        || has_socket(six, &format!("{:016X}{mapped}", 0), [own, peer])
+}
+
+/// Whether a table has a socket with these ends that a process has: others have no inode. Before each address stands
+/// `prefix`.
+fn has_socket(table: &str, prefix: &str, ends: [SocketAddrV4; 2]) -> bool {
+    // Numbers as they lie in memory, and as the machine reads them there.
+    let wanted = ends.map(|end| {
+        let ip = u32::from_ne_bytes(end.ip().octets());
+        format!("{prefix}{ip:08X}:{:04X}", end.port())
+    });
+    table.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let both = [words.next(), words.next()];
+        let inode = words.nth(6);
+        both == [Some(wanted[0].as_str()), Some(wanted[1].as_str())]
+            && inode.is_some_and(|inode| inode != "0")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    /// Asks at once, or waits until the table may be read again.
+    fn follows_the_kernel(mut twins: Twins) {
+        let mut is_open = |own, peer| {
+            if let Twins::Table(read, _) = &mut twins {
+                *read = None;
+            }
+            twins.has(own, peer, Duration::ZERO)
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        assert!(is_open(own, at));
+        // Not accepted yet: no process has that end.
+        assert!(!is_open(at, own));
+        let server = listener.accept().expect("it has connected");
+        assert!(is_open(at, own));
+        drop(client);
+        assert!(!is_open(own, at));
+        assert!(is_open(at, own));
+        drop(server);
+        // Only the listener is left at that address.
+        assert!(!is_open(at, own));
+        // Within IPv6, too.
+        let listener = TcpListener::bind("[::]:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        let _server = listener.accept().expect("it has connected");
+        assert!(is_open(at, own) && is_open(own, at));
+        let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), port));
+        assert!(is_open(mapped, own));
+        let six = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        assert!(!is_open(six, own));
+    }
+
+    #[test]
+    fn sockets_are_found_as_long_as_somebody_has_them() {
+        follows_the_kernel(Twins::default());
+        follows_the_kernel(Twins::table());
+    }
+
+    #[test]
+    fn the_table_is_not_read_for_each_question() {
+        let mut twins = Twins::table();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        assert!(!twins.has(at, nowhere, Duration::ZERO));
+        let long = Duration::from_secs(3600);
+        for _ in 0..1000 {
+            // An old copy will do.
+            assert!(!twins.has(at, nowhere, long));
+        }
+        let Twins::Table(read, _) = &mut twins else {
+            panic!("it has changed its ways");
+        };
+        // A new one may not be made yet, so nobody knows.
+        let now = Instant::now();
+        *read = Some(now);
+        assert!(twins.has(at, nowhere, Duration::ZERO) || now.elapsed() >= INTERVAL);
+    }
+}
