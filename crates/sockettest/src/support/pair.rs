@@ -109,11 +109,16 @@ pub fn quiet(fd: Fd) -> Outcome {
     }
 }
 
+/// How often in a row, 30 ms apart, a full socket must take nothing: the kernel asks a closed window again after
+/// 200 ms, and the receiver then puts its small pieces together and has room.
+const FULL_ROUNDS: usize = 12;
+
 /// Sends until the socket takes no more, without blocking; gives how much it took.
 pub fn fill(fd: Fd) -> Call<usize> {
     let block = vec![b'f'; 16384];
     let mut total = 0;
-    loop {
+    let mut rounds = 0;
+    while rounds < FULL_ROUNDS {
         let before = total;
         // Where a block does not fit a few bytes may.
         for size in [block.len(), 1] {
@@ -125,12 +130,11 @@ pub fn fill(fd: Fd) -> Call<usize> {
                 }
             }
         }
-        // The kernel moves what it has to the other side a little later, and then there may be room again.
-        if total == before {
-            return Ok(total);
-        }
+        rounds = if total == before { rounds + 1 } else { 0 };
+        // Not all room is told: the kernel calls a socket writable from a third of its buffer on.
         poll_one(fd, POLLOUT, 30)?;
     }
+    Ok(total)
 }
 
 /// The exchange of a few bytes both ways: the connection works.
