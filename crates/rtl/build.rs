@@ -92,6 +92,9 @@ const WIDE_TABLES: &[(&str, &str)] = &[
 /// stay loops. The C++ has a third of the size, and takes that much less time to compile.
 const REPEATED: &[&str] = &["--inline-mult", "1", "--unroll-count", "16"];
 
+/// Two ports: for a rack that has no more cables, and no time to evaluate what has none.
+const NARROW: &[&str] = &["-GN=2"];
+
 const MODELS: &[Model] = &[
     Model {
         name: "self_test",
@@ -187,6 +190,15 @@ const MODELS: &[Model] = &[
         optional: true,
     },
     Model {
+        name: "fibnic_10g_narrow",
+        top: "fibnic_10g",
+        files: &["rtl/fibnic/fibnic.f"],
+        parameters: SMALL_TABLES,
+        flags: NARROW,
+        waves: true,
+        optional: true,
+    },
+    Model {
         name: "fibnic_10g_full",
         top: "fibnic_10g",
         files: &["rtl/fibnic/fibnic.f"],
@@ -210,6 +222,15 @@ const MODELS: &[Model] = &[
         files: &["rtl/fibnic/fibnic_1g.f"],
         parameters: SMALL_TABLES,
         flags: REPEATED,
+        waves: true,
+        optional: true,
+    },
+    Model {
+        name: "fibnic_1g_narrow",
+        top: "fibnic_1g",
+        files: &["rtl/fibnic/fibnic_1g.f"],
+        parameters: SMALL_TABLES,
+        flags: NARROW,
         waves: true,
         optional: true,
     },

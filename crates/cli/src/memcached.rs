@@ -336,7 +336,7 @@ impl Setup {
         for switch in 0..switches {
             let _ = write!(
                 out,
-                "\n[[switch]]\nname = \"sw{}\"\nrate = \"{rate}\"\n{latency}port = [\n  {{ number = 0, address = \"{}/{PREFIX}\" }},\n  \
+                "\n[[switch]]\nname = \"sw{}\"\nrate = \"{rate}\"\nports = 2\n{latency}port = [\n  {{ number = 0, address = \"{}/{PREFIX}\" }},\n  \
                  {{ number = 1, address = \"{}/{PREFIX}\" }},\n]\n",
                 switch + 1,
                 Self::address(switch, true),

@@ -125,11 +125,11 @@ impl Outbox {
 #[derive(Debug, Default)]
 pub struct Calendar {
     heap: BinaryHeap<Event>,
+    /// Clock edges, the next one last. Nine events in ten are edges, and there are but one or two of a component.
+    edges: Vec<(Picoseconds, ComponentId)>,
     sequences: Vec<u64>,
     /// Messages that may bring a program on: neither edges nor ticks.
     waiting: usize,
-    ticks: usize,
-    edges: usize,
     /// Times of all events for components whose horizon is asked for, with how many there are.
     watched: BTreeMap<ComponentId, BTreeMap<Picoseconds, usize>>,
 }
@@ -149,9 +149,10 @@ impl Calendar {
             .expect("the component is watched")
             .first_key_value()
             .map(|(time, _)| *time);
-        let any = self.heap.peek().map(|event| event.time + least);
-        let never = Picoseconds(u64::MAX);
-        own.unwrap_or(never).min(any.unwrap_or(never))
+        let message = self.heap.peek().map(|event| event.time + least);
+        let edge = self.edges.last().map(|(time, _)| *time + least);
+        let times = [own, message, edge].into_iter().flatten();
+        times.min().unwrap_or(Picoseconds(u64::MAX))
     }
 
     /// Enters what a component wants to send at `now`.
@@ -163,6 +164,12 @@ impl Calendar {
                 from.0,
                 to.0
             );
+            if matches!(message, Message::Edge) {
+                debug_assert!(to == from && !self.watched.contains_key(&to));
+                let place = self.edges.partition_point(|edge| *edge > (time, to));
+                self.edges.insert(place, (time, to));
+                continue;
+            }
             let index = from.0 as usize;
             if self.sequences.len() <= index {
                 self.sequences.resize(index + 1, 0);
@@ -171,38 +178,38 @@ impl Calendar {
             if let Some(times) = self.watched.get_mut(&to) {
                 *times.entry(time).or_default() += 1;
             }
-            *self.count(&message) += 1;
-            // Edges have an order of their own: skipping them must not renumber messages.
-            let sequence = if matches!(message, Message::Edge) {
-                0
-            } else {
-                self.sequences[index] += 1;
-                self.sequences[index]
-            };
+            self.waiting += usize::from(!matches!(message, Message::Tick));
+            // Edges are not numbered: skipping them must not renumber messages.
+            self.sequences[index] += 1;
             self.heap.push(Event {
                 time,
                 to,
                 from,
                 message,
                 class,
-                sequence,
+                sequence: self.sequences[index],
             });
-        }
-    }
-
-    /// The count that a message belongs to.
-    fn count(&mut self, message: &Message) -> &mut usize {
-        match message {
-            Message::Edge => &mut self.edges,
-            Message::Tick => &mut self.ticks,
-            _ => &mut self.waiting,
         }
     }
 
     /// Takes the next event.
     pub fn take(&mut self) -> Option<Event> {
+        let message = self.heap.peek().map(|event| event.time);
+        if let Some((time, to)) = self.edges.last().copied()
+            && message.is_none_or(|message| time < message)
+        {
+            self.edges.pop();
+            return Some(Event {
+                time,
+                to,
+                from: to,
+                message: Message::Edge,
+                class: Message::Edge.class(),
+                sequence: 0,
+            });
+        }
         let event = self.heap.pop()?;
-        *self.count(&event.message) -= 1;
+        self.waiting -= usize::from(!matches!(event.message, Message::Tick));
         if let Some(times) = self.watched.get_mut(&event.to)
             && let Some(mut count) = times.first_entry()
         {
@@ -222,6 +229,77 @@ impl Calendar {
 
     /// Whether nothing is to come that a program could wait for, and no clock runs.
     pub fn is_idle(&self) -> bool {
-        self.waiting == 0 && self.edges == 0
+        self.waiting == 0 && self.edges.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(time: u64) -> Picoseconds {
+        Picoseconds(time)
+    }
+
+    fn post(calendar: &mut Calendar, from: u32, messages: Vec<(u64, u32, Message)>) {
+        let messages = messages.into_iter();
+        let messages = messages.map(|(time, to, message)| (at(time), ComponentId(to), message));
+        let mut outbox = Outbox {
+            messages: messages.collect(),
+        };
+        calendar.post(Picoseconds::ZERO, ComponentId(from), &mut outbox);
+    }
+
+    #[test]
+    fn edges_come_behind_what_arrives_at_their_time() {
+        let mut calendar = Calendar::default();
+        post(
+            &mut calendar,
+            2,
+            vec![(50, 2, Message::Edge), (40, 2, Message::Edge)],
+        );
+        post(
+            &mut calendar,
+            1,
+            vec![(40, 1, Message::Edge), (40, 3, Message::Tick)],
+        );
+        assert!(calendar.only_edges() && !calendar.is_idle());
+        post(
+            &mut calendar,
+            3,
+            vec![(40, 0, Message::Wake), (40, 2, Message::Credits(1))],
+        );
+        assert!(!calendar.only_edges());
+        let taken: Vec<_> = std::iter::from_fn(|| calendar.take())
+            .map(|event| (event.time.0, event.to.0, event.class))
+            .collect();
+        let expected = [
+            (40, 2, 0),
+            (40, 0, 1),
+            (40, 3, 1),
+            (40, 1, 2),
+            (40, 2, 2),
+            (50, 2, 2),
+        ];
+        assert_eq!(taken, expected);
+        assert!(calendar.is_idle());
+    }
+
+    #[test]
+    fn a_horizon_ends_with_the_first_message_or_what_an_edge_may_send() {
+        let mut calendar = Calendar::default();
+        let (guest, least) = (ComponentId(0), at(7));
+        calendar.watch(guest);
+        assert_eq!(calendar.horizon(guest, least), at(u64::MAX));
+        post(
+            &mut calendar,
+            1,
+            vec![(30, 0, Message::Wake), (100, 2, Message::Wake)],
+        );
+        assert_eq!(calendar.horizon(guest, least), at(30));
+        post(&mut calendar, 2, vec![(20, 2, Message::Edge)]);
+        assert_eq!(calendar.horizon(guest, least), at(27));
+        calendar.take();
+        assert_eq!(calendar.horizon(guest, least), at(30));
     }
 }

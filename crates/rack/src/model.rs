@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use ipnuma_rtl::{
-    BusMeter, Error, Model, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, PortSwitch, Switch,
-    SwitchInputs, SwitchOutputs, TlpBeat, WideSwitch,
+    BusMeter, Error, Model, NarrowSwitch, NetSpeed, NetWord, Nic, NicInputs, NicOutputs,
+    PortSwitch, Switch, SwitchInputs, SwitchOutputs, TlpBeat, WideSwitch,
 };
 
 use crate::time::Picoseconds;
@@ -52,6 +52,8 @@ pub trait NicModel {
 pub const PORTS: usize = Switch::PORTS;
 /// Ports of a wide switch, which there is at 10G only.
 pub const WIDE_PORTS: usize = WideSwitch::PORTS;
+/// Ports of a switch between two cables.
+pub const NARROW_PORTS: usize = NarrowSwitch::PORTS;
 
 /// A switch with its `N` ports and its host side, clock edge by clock edge.
 pub trait SwitchModel<const N: usize = PORTS> {
@@ -94,6 +96,14 @@ pub trait Hardware {
     /// A switch of 10G with more ports.
     fn wide_switch(&self) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
         Ok(Box::new(WideSwitch::wide()?))
+    }
+
+    /// A switch with two ports.
+    fn narrow_switch(
+        &self,
+        speed: NetSpeed,
+    ) -> Result<Box<dyn SwitchModel<NARROW_PORTS>>, crate::Error> {
+        Ok(Box::new(NarrowSwitch::narrow(speed)?))
     }
 }
 

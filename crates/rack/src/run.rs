@@ -20,7 +20,7 @@ use crate::faults::{FaultCounts, Faults};
 use crate::guests::Starter;
 use crate::host_port::HostSide;
 use crate::ideal::{IdealSwitch, Latency, OwnAddress, Way};
-use crate::model::{Hardware, NicModel, PCIE_PERIOD, SwitchModel, WIDE_PORTS};
+use crate::model::{Hardware, NARROW_PORTS, NicModel, PCIE_PERIOD, SwitchModel, WIDE_PORTS};
 use crate::nic::Effort;
 use crate::pingpong::{self, PingPong};
 use crate::platform::{HostTiming, Platform};
@@ -436,6 +436,9 @@ fn add_switches(
         let phase = Picoseconds(random.random_range(0..speed.net_period_ps()));
         match *switch.ports.as_ref() {
             WIDE_PORTS => add_switch(rack, what, number, phase, || hardware.wide_switch())?,
+            NARROW_PORTS => {
+                add_switch(rack, what, number, phase, || hardware.narrow_switch(speed))?
+            }
             _ => add_switch(rack, what, number, phase, || hardware.switch(speed))?,
         }
     }

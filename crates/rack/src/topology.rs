@@ -206,7 +206,7 @@ pub struct SwitchSpec {
     pub name: Spanned<String>,
     /// Line rate of all its ports.
     pub rate: Rate,
-    /// How many there are: 4, or at 10G 9.
+    /// How many there are: 4, or 2, or at 10G 9.
     #[serde(default = "four_ports")]
     pub ports: Spanned<usize>,
     /// Not the RTL: a switch of the same latency whose outputs have queues without end, to compare with.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ipnuma_rtl::NetSpeed;
 use rack::faults::Faults;
-use rack::model::{Hardware, NicModel, SwitchModel};
+use rack::model::{Hardware, NARROW_PORTS, NicModel, SwitchModel};
 use rack::record::NETWORK;
 use rack::run::{Options, Outcome, rtl, run};
 use rack::topology::{Format, Neighbours, NicOptions, Pair, ProgramSpec, Rate};
@@ -450,6 +450,19 @@ fn same_seed_same_hash_and_skipping_changes_nothing_in_rtl() {
     let mut topology = row(Rate::Ten, Format::Compact, 2, 5, 3);
     topology.switch[1].neighbours = Neighbours::Learn;
     same_hash(&topology, &rtl);
+}
+
+#[test]
+fn a_switch_of_two_ports_passes_the_same_frames_at_the_same_times() {
+    for (rate, seed) in [(Rate::Ten, 4), (Rate::One, 5)] {
+        let mut topology = row(rate, Format::Compact, 2, 5, seed);
+        let four = go(&topology, &rtl);
+        for switch in &mut topology.switch {
+            *switch.ports.as_mut() = NARROW_PORTS;
+        }
+        assert_eq!(go(&topology, &rtl).record.hash, four.record.hash, "{rate}");
+        same_hash(&topology, &rtl);
+    }
 }
 
 #[test]

@@ -40,8 +40,8 @@ use std::path::{Path, PathBuf};
 pub use nic::{NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
 pub use rig::Rig;
 pub use switch::{
-    HostBeat, HostOut, PortSwitch, Switch, SwitchInputs, SwitchOutputs, SwitchSize, SwitchWrite,
-    WideSwitch,
+    HostBeat, HostOut, NarrowSwitch, PortSwitch, Switch, SwitchInputs, SwitchOutputs, SwitchSize,
+    SwitchWrite, WideSwitch,
 };
 pub use sys::{Handle, PortInfo};
 

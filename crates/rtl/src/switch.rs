@@ -109,7 +109,10 @@ pub type Switch = PortSwitch<4>;
 /// The Verilated switch `fibnic_10g` with nine ports and small tables, [`SwitchSize::Wide`]. It has no waves.
 pub type WideSwitch = PortSwitch<9>;
 
-/// The Verilated switch with `N` ports: [`Switch`] or [`WideSwitch`]. All clocks are one here.
+/// The Verilated switch with two ports and the tables of [`SwitchSize::Small`]: as [`Switch`], in less time.
+pub type NarrowSwitch = PortSwitch<2>;
+
+/// The Verilated switch with `N` ports: [`Switch`], [`NarrowSwitch`] or [`WideSwitch`]. All clocks are one here.
 ///
 /// A cycle takes three steps: write [`PortSwitch::inputs`], call [`PortSwitch::settle`], which shows what is
 /// ready before the edge, and call [`PortSwitch::edge`], which returns the outputs after it.
@@ -169,6 +172,13 @@ impl WideSwitch {
     /// Creates a switch of 10G held in reset, with its clocks low.
     pub fn wide() -> Result<Self, Error> {
         Ok(Self::of(NetSpeed::TenGig, new_wide()?))
+    }
+}
+
+impl NarrowSwitch {
+    /// Creates a switch of two ports held in reset, with its clocks low.
+    pub fn narrow(speed: NetSpeed) -> Result<Self, Error> {
+        Ok(Self::of(speed, new_narrow(speed)?))
     }
 }
 
@@ -332,6 +342,18 @@ fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top<4>>, Error> 
     }
 }
 
+#[allow(unreachable_patterns)]
+fn new_narrow(speed: NetSpeed) -> Result<Box<dyn Top<2>>, Error> {
+    match speed {
+        #[cfg(has_fibnic_10g_narrow)]
+        NetSpeed::TenGig => Ok(Box::new(crate::Fibnic10gNarrow::new())),
+        #[cfg(has_fibnic_1g_narrow)]
+        NetSpeed::OneGig => Ok(Box::new(crate::Fibnic1gNarrow::new())),
+        NetSpeed::TenGig => Err(not_built("fibnic_10g_narrow")),
+        NetSpeed::OneGig => Err(not_built("fibnic_1g_narrow")),
+    }
+}
+
 #[cfg(has_fibnic_10g_wide)]
 fn new_wide() -> Result<Box<dyn Top<9>>, Error> {
     Ok(Box::new(crate::Fibnic10gWide::new()))
@@ -424,10 +446,10 @@ macro_rules! impl_top {
 
 #[allow(unused_macros)]
 macro_rules! impl_10g {
-    ($model:ty) => {
+    ($model:ty, $ports:literal) => {
         impl_top!(
             $model,
-            4,
+            $ports,
             |top, words| {
                 let mut controls = 0;
                 for (port, word) in words.iter().enumerate() {
@@ -452,10 +474,10 @@ macro_rules! impl_10g {
 
 #[allow(unused_macros)]
 macro_rules! impl_1g {
-    ($model:ty) => {
+    ($model:ty, $ports:literal) => {
         impl_top!(
             $model,
-            4,
+            $ports,
             |top, words| {
                 let (mut bytes, mut enables, mut errors) = (0, 0, 0);
                 for (port, word) in words.iter().enumerate() {
@@ -512,10 +534,14 @@ impl_top!(
     }
 );
 #[cfg(has_fibnic_10g)]
-impl_10g!(crate::Fibnic10g);
+impl_10g!(crate::Fibnic10g, 4);
+#[cfg(has_fibnic_10g_narrow)]
+impl_10g!(crate::Fibnic10gNarrow, 2);
 #[cfg(has_fibnic_10g_full)]
-impl_10g!(crate::Fibnic10gFull);
+impl_10g!(crate::Fibnic10gFull, 4);
 #[cfg(has_fibnic_1g)]
-impl_1g!(crate::Fibnic1g);
+impl_1g!(crate::Fibnic1g, 4);
+#[cfg(has_fibnic_1g_narrow)]
+impl_1g!(crate::Fibnic1gNarrow, 2);
 #[cfg(has_fibnic_1g_full)]
-impl_1g!(crate::Fibnic1gFull);
+impl_1g!(crate::Fibnic1gFull, 4);

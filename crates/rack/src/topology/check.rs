@@ -6,7 +6,7 @@ use super::{
     SwitchSpec, Topology,
 };
 use crate::address::is_unicast;
-use crate::model::{PORTS, WIDE_PORTS};
+use crate::model::{NARROW_PORTS, PORTS, WIDE_PORTS};
 
 /// Most guests of a rack: what their addresses have room for.
 const MOST_GUESTS: usize = 200;
@@ -433,9 +433,14 @@ fn check_latency(switch: &SwitchSpec) -> Result<(), Fault> {
 fn check_ports(switch: &SwitchSpec) -> Result<(), Fault> {
     let name = switch.name.as_ref();
     let ports = *switch.ports.as_ref();
-    if ports != PORTS && !(ports == WIDE_PORTS && switch.rate == Rate::Ten) {
+    let there = match ports {
+        NARROW_PORTS | PORTS => true,
+        WIDE_PORTS => switch.rate == Rate::Ten,
+        _ => false,
+    };
+    if !there {
         let sentence = format!(
-            "switch.ports: there is no switch of {ports} ports at {}; write {PORTS}, or {WIDE_PORTS} at 10g",
+            "switch.ports: there is no switch of {ports} ports at {}; write {NARROW_PORTS}, {PORTS}, or {WIDE_PORTS} at 10g",
             switch.rate
         );
         return Err((switch.ports.span().start, sentence));
