@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import re
 import shutil
@@ -23,8 +22,9 @@ from pathlib import Path
 
 import programs
 import pytest
+import rack
+from rack import KERNEL, need_kernel
 
-KERNEL = programs.ROOT / ".build" / "uml" / "current" / "linux"
 LOCK = Path(__file__).with_name("locked_runs.toml")
 PATIENCE = 900.0
 
@@ -86,15 +86,7 @@ class Way:
         line = [*self.before, str(self.executable), "rack", str(file), "--json"]
         line += ["--seed", str(self.seed)]
         log = self.directory / f"{name}.log"
-        rack = programs.Process(line, self.environment, log, self.cwd)
-        try:
-            status = rack.wait(PATIENCE)
-        finally:
-            rack.kill()
-        if status != 0:
-            raise rack.complaint(f"ended with status {status}")
-        said = rack.output()
-        report = json.loads(said[said.index("{") :])
+        report = rack.run(line, log, PATIENCE, self.environment, self.cwd)
         assert report["frames"] > 50 and report["tlps"] > 500, report
         return report["run_hash"]
 
@@ -183,10 +175,7 @@ def burners() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def kernel() -> None:
     """Skip where there is none."""
-    if not KERNEL.is_file():
-        # CI sets this, so that a missing kernel is no success there.
-        assert "IPNUMA_UML_REQUIRED" not in os.environ, f"there is no {KERNEL}"
-        pytest.skip("the guests have no kernel; tools/uml-kernel builds it, once, in some minutes")
+    need_kernel()
 
 
 @pytest.fixture(scope="module", params=TOPOLOGIES)

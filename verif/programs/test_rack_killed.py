@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 import programs
-import pytest
-from test_rack_hash import kernel  # noqa: F401
+from rack import need_kernel
 
 TOPOLOGY = """
 platform = "keio-2016"
@@ -43,9 +42,9 @@ def inside(directory: Path) -> list[int]:
     return found
 
 
-@pytest.mark.usefixtures("kernel")
 def test_no_guest_outlives_its_rack(tmp_path: Path):
     """Neither kernels nor the programs in them."""
+    need_kernel()
     file = tmp_path / "busy.toml"
     file.write_text(TOPOLOGY)
     directory = (tmp_path / "guests").resolve()

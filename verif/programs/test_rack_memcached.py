@@ -31,9 +31,9 @@ from pathlib import Path
 import programs
 import pymemcache.test
 import pytest
+import rack
 from test_memcached import memcached
 
-KERNEL = programs.ROOT / ".build" / "uml" / "current" / "linux"
 DISSECTOR = programs.ROOT / "tools" / "wireshark" / "ipnuma.lua"
 PORT = 11211
 LONG = "IPNUMA_LONG" in os.environ
@@ -294,10 +294,7 @@ LINKS = {
 @pytest.fixture(scope="module", params=["socket", "ipnuma"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run all clients in the rack, once for all tests."""
-    if not KERNEL.is_file():
-        # CI sets this, so that a missing kernel is no success there.
-        assert "IPNUMA_UML_REQUIRED" not in os.environ, f"there is no {KERNEL}"
-        pytest.skip("the guests have no kernel; tools/uml-kernel builds it, once, in some minutes")
+    rack.need_kernel()
     keep = os.environ.get("IPNUMA_KEEP")
     directory = tmp_path_factory.mktemp(request.param)
     if keep:
@@ -306,20 +303,11 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     made = Run(request.param, directory, {})
     file = directory / "memcached.toml"
     file.write_text(topology(request.param))
-    log = directory / "rack.log"
-    rack = programs.Process(
+    made.report = rack.run(
         [str(programs.executable()), "rack", str(file), "--directory", str(directory / "guests"),
          "--pcap", str(made.capture), "--keep", "5000000", "--json"],
-        dict(os.environ), log, None,
+        directory / "rack.log", PATIENCE,
     )  # fmt: skip
-    try:
-        status = rack.wait(PATIENCE)
-    finally:
-        rack.kill()
-    if status != 0:
-        raise rack.complaint(f"ended with status {status}")
-    said = rack.output()
-    made.report = json.loads(said[said.index("{") :])
     made.packets = made.split()
     return made
 
