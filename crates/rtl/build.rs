@@ -92,8 +92,8 @@ const WIDE_TABLES: &[(&str, &str)] = &[
 /// stay loops. The C++ has a third of the size, and takes that much less time to compile.
 const REPEATED: &[&str] = &["--inline-mult", "1", "--unroll-count", "16"];
 
-/// Two ports: for a rack that has no more cables, and no time to evaluate what has none.
-const NARROW: &[&str] = &["-GN=2"];
+/// The same with two ports: for a rack that has no more cables, and no time to evaluate what has none.
+const NARROW: &[&str] = &["--inline-mult", "1", "--unroll-count", "16", "-GN=2"];
 
 const MODELS: &[Model] = &[
     Model {
@@ -195,7 +195,7 @@ const MODELS: &[Model] = &[
         files: &["rtl/fibnic/fibnic.f"],
         parameters: SMALL_TABLES,
         flags: NARROW,
-        waves: true,
+        waves: false,
         optional: true,
     },
     Model {
@@ -231,7 +231,7 @@ const MODELS: &[Model] = &[
         files: &["rtl/fibnic/fibnic_1g.f"],
         parameters: SMALL_TABLES,
         flags: NARROW,
-        waves: true,
+        waves: false,
         optional: true,
     },
     Model {

@@ -109,7 +109,8 @@ pub type Switch = PortSwitch<4>;
 /// The Verilated switch `fibnic_10g` with nine ports and small tables, [`SwitchSize::Wide`]. It has no waves.
 pub type WideSwitch = PortSwitch<9>;
 
-/// The Verilated switch with two ports and the tables of [`SwitchSize::Small`]: as [`Switch`], in less time.
+/// The Verilated switch with two ports and the tables of [`SwitchSize::Small`]: as [`Switch`], in less time. It has no
+/// waves.
 pub type NarrowSwitch = PortSwitch<2>;
 
 /// The Verilated switch with `N` ports: [`Switch`], [`NarrowSwitch`] or [`WideSwitch`]. All clocks are one here.
@@ -297,7 +298,7 @@ impl<const N: usize> PortSwitch<N> {
     }
 
     /// Begins to write FST waves; the times are those of [`PortSwitch::set_time`]. Refused by
-    /// [`SwitchSize::Full`] and [`SwitchSize::Wide`], which are built without them.
+    /// [`SwitchSize::Full`], [`WideSwitch`] and [`NarrowSwitch`], which are built without them.
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
         self.top.model().trace(path)?;
         self.tracing = true;
