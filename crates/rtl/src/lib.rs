@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Verilated models of the project's RTL behind a safe Rust interface.
 //!
-//! Each top in the list of `build.rs` becomes a struct with a setter for every input and a getter
-//! for every port; ports wider than 64 bits are arrays of 64-bit lanes. Nothing moves until [`Model::eval`]; a clock is an input like any other.
+//! A model is a shared library that `crates/verilate` builds once for all profiles and processes; it is loaded when its
+//! first instance is created. A [`Handle`] is one instance: its ports have names, ports wider than 64 bits have lanes of 64
+//! bits. Nothing moves until [`Handle::eval`]; a clock is an input like any other.
 //!
 //! ```
-//! use ipnuma_rtl::{Model, SelfTest};
+//! use ipnuma_rtl::{Handle, ports};
+//! ports!(Ports { clk_i, rst_i, add_i, sum_o });
 //! # fn main() -> Result<(), ipnuma_rtl::Error> {
-//! let mut model = SelfTest::new();
-//! model.set_rst_i(true);
-//! for add in [0, 5, 7] {
-//!     model.set_clk_i(false);
-//!     model.set_add_i(add);
+//! let mut model = Handle::new("self_test")?;
+//! let ports = Ports::of(&model)?;
+//! model.set(ports.rst_i, true);
+//! for value in [0_u64, 5, 7] {
+//!     model.set(ports.clk_i, false);
+//!     model.set(ports.add_i, value);
 //!     model.eval()?;
-//!     model.set_clk_i(true);
+//!     model.set(ports.clk_i, true);
 //!     model.eval()?;
-//!     model.set_rst_i(false);
+//!     model.set(ports.rst_i, false);
 //! }
-//! assert_eq!(model.sum_o(), 12);
+//! assert_eq!(model.get(ports.sum_o), 12);
 //! # Ok(())
 //! # }
 //! ```
@@ -30,12 +33,43 @@
 //!
 //! Not done here: time (the caller's calendar), checkpoints, several threads in one model.
 
+/// Declares a struct of the ports of a model, each found by its name in the RTL.
+///
+/// ```
+/// use ipnuma_rtl::{Handle, ports};
+/// ports!(Ports { clk_i, sum_o });
+/// # fn main() -> Result<(), ipnuma_rtl::Error> {
+/// let mut model = Handle::new("self_test")?;
+/// let ports = Ports::of(&model)?;
+/// model.set(ports.clk_i, false);
+/// assert_eq!(model.get(ports.sum_o), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! ports {
+    ($name:ident { $($port:ident),* $(,)? }) => {
+        #[derive(Clone, Copy)]
+        struct $name {
+            $($port: $crate::PortId),*
+        }
+
+        impl $name {
+            fn of(model: &$crate::Handle) -> ::std::result::Result<Self, $crate::Error> {
+                Ok(Self {
+                    $($port: model.port(stringify!($port))?),*
+                })
+            }
+        }
+    };
+}
+
 mod nic;
 mod rig;
 mod switch;
 mod sys;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use nic::{NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
 pub use rig::Rig;
@@ -43,12 +77,7 @@ pub use switch::{
     HostBeat, HostOut, NarrowSwitch, PortSwitch, Switch, SwitchInputs, SwitchOutputs, SwitchSize,
     SwitchWrite, WideSwitch,
 };
-pub use sys::{Handle, PortInfo};
-
-mod models {
-    include!(concat!(env!("OUT_DIR"), "/models.rs"));
-}
-pub use models::*;
+pub use sys::{Handle, PortId, PortInfo};
 
 /// What can go wrong with a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,73 +98,20 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The model was left out of this build because its sources were not there.
-    #[error("model {model} is not in this build, see the warnings of the ipnuma-rtl build")]
+    /// The model cannot be built or loaded.
+    #[error("there is no model {model}: {reason}")]
     NotBuilt {
         /// Name of the model.
-        model: &'static str,
+        model: String,
+        /// Why.
+        reason: String,
     },
-}
-
-/// What all models have in common.
-pub trait Model {
-    /// The instance.
-    fn handle(&self) -> &Handle;
-    /// The instance.
-    fn handle_mut(&mut self) -> &mut Handle;
-
-    /// Evaluates the model with its present inputs: outputs settle, clock edges take effect.
-    #[inline]
-    fn eval(&mut self) -> Result<(), Error> {
-        self.handle_mut().eval()
-    }
-
-    /// Whether [`Model::eval_inputs`] and [`Model::eval_edge`] can take the place of [`Model::eval`], from the second
-    /// evaluation on and while no waves are written.
-    #[inline]
-    fn has_steps(&self) -> bool {
-        self.handle().has_steps()
-    }
-
-    /// Lets inputs take effect that are no clocks.
-    #[inline]
-    fn eval_inputs(&mut self) -> Result<(), Error> {
-        self.handle_mut().eval_inputs()
-    }
-
-    /// Lets the clocks that are high have a rising edge, whatever they were before. No other input may have changed since
-    /// [`Model::eval_inputs`].
-    #[inline]
-    fn eval_edge(&mut self) -> Result<(), Error> {
-        self.handle_mut().eval_edge()
-    }
-
-    /// Whether something is on its way from one clock to another, or nobody knows.
-    #[inline]
-    fn crossing(&self) -> bool {
-        self.handle().crossing()
-    }
-
-    /// Sets the time that the RTL's messages carry, in picoseconds.
-    #[inline]
-    fn set_time(&mut self, ps: u64) {
-        self.handle_mut().set_time(ps);
-    }
-
-    /// Begins to write waves in FST format; a trace that was open is closed.
-    fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        self.handle_mut().trace_open(path)
-    }
-
-    /// Writes the present values at a time in picoseconds, later than the one before; does nothing
-    /// when no trace is open.
-    #[inline]
-    fn dump(&mut self, ps: u64) {
-        self.handle_mut().trace_dump(ps);
-    }
-
-    /// Ends the trace and completes its file.
-    fn trace_close(&mut self) {
-        self.handle_mut().trace_close();
-    }
+    /// The RTL has no such port; the program was made for another version of it.
+    #[error("model {model} has no port {port}")]
+    NoPort {
+        /// Name of the model.
+        model: &'static str,
+        /// Name of the port.
+        port: String,
+    },
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::Error;
+use crate::{Error, Handle};
 
 /// Line rate, which chooses the top: `ipnuma_nic_10g` or `ipnuma_nic_1g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,7 +133,7 @@ pub struct Nic {
     pub inputs: NicInputs,
     outputs: NicOutputs,
     speed: NetSpeed,
-    top: Box<dyn Top>,
+    pins: Pins,
     /// The inputs that the last evaluation had.
     applied: Option<NicInputs>,
     settled: bool,
@@ -142,28 +142,32 @@ pub struct Nic {
     tracing: bool,
 }
 
-/// The two tops alike. Methods are coarse, so that a call through the table costs little.
-trait Top: Send {
-    fn apply(&mut self, inputs: &NicInputs);
-    fn clocks(&mut self, pcie: bool, net: bool);
-    fn outputs(&self) -> NicOutputs;
-    fn model(&mut self) -> &mut dyn crate::Model;
-}
-
 impl Nic {
     /// Creates a NIC held in reset, with both clocks low.
     pub fn new(speed: NetSpeed) -> Result<Self, Error> {
-        Ok(Self::with_top(speed, new_top(speed)?))
+        let model = match speed {
+            NetSpeed::TenGig => "ipnuma_nic_10g",
+            NetSpeed::OneGig => "ipnuma_nic_1g",
+        };
+        Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
     /// Creates a NIC whose page map has only 1,024 pages, so that a test can reach beyond it.
     pub fn new_small(speed: NetSpeed) -> Result<Self, Error> {
-        Ok(Self::with_top(speed, new_small_top(speed)?))
+        let model = match speed {
+            NetSpeed::TenGig => "ipnuma_nic_10g_small",
+            NetSpeed::OneGig => "ipnuma_nic_1g_small",
+        };
+        Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
     /// Creates the conventional descriptor-ring NIC (`rtl/ring`), held in reset. It has BAR 0 only.
     pub fn ring(speed: NetSpeed) -> Result<Self, Error> {
-        Ok(Self::with_top(speed, new_ring(speed)?))
+        let model = match speed {
+            NetSpeed::TenGig => "ring_nic_10g",
+            NetSpeed::OneGig => "ring_nic_1g",
+        };
+        Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
     /// Creates the bus meter in the place of a NIC.
@@ -171,10 +175,10 @@ impl Nic {
     /// It has the PCIe side only: [`NicInputs::net`], `now_us` and the network's clock and reset are
     /// not looked at, and [`NicOutputs::net`] is idle for ever.
     pub fn bus_meter() -> Result<Self, Error> {
-        Ok(Self::with_top(NetSpeed::TenGig, new_bus_meter()?))
+        Ok(Self::with(NetSpeed::TenGig, Pins::of_bus_meter()?))
     }
 
-    fn with_top(speed: NetSpeed, top: Box<dyn Top>) -> Self {
+    fn with(speed: NetSpeed, pins: Pins) -> Self {
         Self {
             inputs: NicInputs {
                 rst_pcie: true,
@@ -194,7 +198,7 @@ impl Nic {
                 busy_net: false,
             },
             speed,
-            top,
+            pins,
             applied: None,
             settled: false,
             time_ps: 0,
@@ -225,31 +229,31 @@ impl Nic {
     #[inline]
     pub fn set_time(&mut self, ps: u64) {
         self.time_ps = ps;
-        self.top.model().set_time(ps);
+        self.pins.model.set_time(ps);
     }
 
     /// Lowers both clocks, applies the inputs, and returns the outputs before the coming edge.
     pub fn settle(&mut self) -> Result<&NicOutputs, Error> {
         if self.has_steps() {
             if self.applied != Some(self.inputs) {
-                self.top.apply(&self.inputs);
-                self.top.model().eval_inputs()?;
+                self.pins.apply(&self.inputs);
+                self.pins.model.eval_inputs()?;
                 self.applied = Some(self.inputs);
-                self.outputs = self.top.outputs();
+                self.outputs = self.pins.outputs();
             }
             self.settled = true;
             return Ok(&self.outputs);
         }
-        self.top.clocks(false, false);
-        self.top.apply(&self.inputs);
-        self.top.model().eval()?;
+        self.pins.clocks(false, false);
+        self.pins.apply(&self.inputs);
+        self.pins.model.eval()?;
         self.applied = Some(self.inputs);
         self.settled = true;
         if self.tracing {
             // Half way to the coming edge, so that waves show clocks and not needles.
             self.dump(self.dumped_ps.midpoint(self.time_ps));
         }
-        self.outputs = self.top.outputs();
+        self.outputs = self.pins.outputs();
         Ok(&self.outputs)
     }
 
@@ -261,28 +265,28 @@ impl Nic {
             self.settle()?;
         }
         self.settled = false;
-        self.top.clocks(pcie, net);
+        self.pins.clocks(pcie, net);
         if self.has_steps() {
-            self.top.model().eval_edge()?;
+            self.pins.model.eval_edge()?;
         } else {
-            self.top.model().eval()?;
+            self.pins.model.eval()?;
         }
         if self.tracing {
             self.dump(self.time_ps);
         }
-        self.outputs = self.top.outputs();
+        self.outputs = self.pins.outputs();
         Ok(&self.outputs)
     }
 
     /// Whether half an evaluation will do: waves show the clocks low as well, and the first evaluation is a whole one.
-    fn has_steps(&mut self) -> bool {
-        !self.tracing && self.applied.is_some() && self.top.model().has_steps()
+    fn has_steps(&self) -> bool {
+        !self.tracing && self.applied.is_some() && self.pins.model.has_steps()
     }
 
     /// Whether something is on its way from one clock to the other. While nothing is, a side that has nothing to do
     /// sees nothing of the other. True if the model cannot tell.
-    pub fn crossing(&mut self) -> bool {
-        self.top.model().crossing()
+    pub fn crossing(&self) -> bool {
+        self.pins.model.crossing()
     }
 
     /// Outputs as of the last evaluation.
@@ -293,7 +297,7 @@ impl Nic {
 
     /// Begins to write FST waves; the times are those of [`Nic::set_time`].
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        self.top.model().trace(path)?;
+        self.pins.model.trace(path)?;
         self.tracing = true;
         // The next edge wants its clock to have been low.
         self.settled = false;
@@ -304,228 +308,173 @@ impl Nic {
     /// Ends the waves and completes their file.
     pub fn trace_close(&mut self) {
         self.tracing = false;
-        self.top.model().trace_close();
+        self.pins.model.trace_close();
     }
 
     /// Wave files hold one set of values for a time; edges without a time of their own are left out.
     fn dump(&mut self, ps: u64) {
         if ps > self.dumped_ps {
             self.dumped_ps = ps;
-            self.top.model().dump(ps);
+            self.pins.model.dump(ps);
         }
     }
 }
 
-// What these return as errors is unreachable in a build that has all tops.
-#[allow(unreachable_patterns)]
-fn new_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
-    match speed {
-        #[cfg(has_ipnuma_nic_10g)]
-        NetSpeed::TenGig => Ok(Box::new(crate::IpnumaNic10g::new())),
-        #[cfg(has_ipnuma_nic_1g)]
-        NetSpeed::OneGig => Ok(Box::new(crate::IpnumaNic1g::new())),
-        NetSpeed::TenGig => Err(Error::NotBuilt {
-            model: "ipnuma_nic_10g",
-        }),
-        NetSpeed::OneGig => Err(Error::NotBuilt {
-            model: "ipnuma_nic_1g",
-        }),
-    }
+ports!(PciePorts {
+    clk_pcie_i,
+    rst_pcie_i,
+    completer_id_i,
+    s_tlp_tvalid_i,
+    s_tlp_tdata_i,
+    s_tlp_tkeep_i,
+    s_tlp_tlast_i,
+    s_tlp_tuser_i,
+    s_tlp_tready_o,
+    m_tlp_tvalid_o,
+    m_tlp_tdata_o,
+    m_tlp_tkeep_o,
+    m_tlp_tlast_o,
+    m_tlp_tready_i,
+});
+ports!(NetPorts {
+    clk_net_i,
+    rst_net_i,
+    now_us_i,
+    link_up_i,
+    busy_pcie_o,
+    busy_net_o,
+});
+ports!(XgmiiPorts {
+    xgmii_rxd_i,
+    xgmii_rxc_i,
+    xgmii_txd_o,
+    xgmii_txc_o,
+});
+ports!(GmiiPorts {
+    gmii_rxd_i,
+    gmii_rx_dv_i,
+    gmii_rx_er_i,
+    gmii_txd_o,
+    gmii_tx_en_o,
+    gmii_tx_er_o,
+});
+ports!(MeterPorts { busy_o });
+
+/// The network side, if there is one.
+enum Network {
+    None(MeterPorts),
+    Xgmii(NetPorts, XgmiiPorts),
+    Gmii(NetPorts, GmiiPorts),
 }
 
-#[allow(unreachable_patterns)]
-fn new_small_top(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
-    match speed {
-        #[cfg(has_ipnuma_nic_10g_small)]
-        NetSpeed::TenGig => Ok(Box::new(crate::IpnumaNic10gSmall::new())),
-        #[cfg(has_ipnuma_nic_1g_small)]
-        NetSpeed::OneGig => Ok(Box::new(crate::IpnumaNic1gSmall::new())),
-        NetSpeed::TenGig => Err(Error::NotBuilt {
-            model: "ipnuma_nic_10g_small",
-        }),
-        NetSpeed::OneGig => Err(Error::NotBuilt {
-            model: "ipnuma_nic_1g_small",
-        }),
-    }
+/// A model and its ports.
+struct Pins {
+    model: Handle,
+    pcie: PciePorts,
+    network: Network,
 }
 
-#[allow(unreachable_patterns)]
-fn new_ring(speed: NetSpeed) -> Result<Box<dyn Top>, Error> {
-    match speed {
-        #[cfg(has_ring_nic_10g)]
-        NetSpeed::TenGig => Ok(Box::new(crate::RingNic10g::new())),
-        #[cfg(has_ring_nic_1g)]
-        NetSpeed::OneGig => Ok(Box::new(crate::RingNic1g::new())),
-        NetSpeed::TenGig => Err(Error::NotBuilt {
-            model: "ring_nic_10g",
-        }),
-        NetSpeed::OneGig => Err(Error::NotBuilt {
-            model: "ring_nic_1g",
-        }),
-    }
-}
-
-#[cfg(has_bus_meter)]
-fn new_bus_meter() -> Result<Box<dyn Top>, Error> {
-    Ok(Box::new(crate::BusMeter::new()))
-}
-
-#[cfg(not(has_bus_meter))]
-fn new_bus_meter() -> Result<Box<dyn Top>, Error> {
-    Err(Error::NotBuilt { model: "bus_meter" })
-}
-
-/// Implements [`Top`] for a generated model; the two blocks set and read the network port.
-#[allow(unused_macros)]
-macro_rules! impl_top {
-    ($model:ty, |$set:ident, $word:ident| $set_net:block, |$get:ident| $get_net:block) => {
-        impl Top for $model {
-            #[inline]
-            fn apply(&mut self, inputs: &NicInputs) {
-                self.set_rst_pcie_i(inputs.rst_pcie);
-                self.set_rst_net_i(inputs.rst_net);
-                self.set_completer_id_i(u64::from(inputs.completer_id));
-                self.set_now_us_i(u64::from(inputs.now_us));
-                self.set_link_up_i(inputs.link_up);
-                let beat = inputs.s_tlp.unwrap_or_default();
-                self.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
-                self.set_s_tlp_tdata_i(beat.data);
-                self.set_s_tlp_tkeep_i(u64::from(beat.keep));
-                self.set_s_tlp_tlast_i(beat.last);
-                self.set_s_tlp_tuser_i(u64::from(beat.user));
-                self.set_m_tlp_tready_i(inputs.m_tlp_ready);
-                let ($set, $word) = (self, inputs.net);
-                $set_net
-            }
-
-            #[inline]
-            fn clocks(&mut self, pcie: bool, net: bool) {
-                self.set_clk_pcie_i(pcie);
-                self.set_clk_net_i(net);
-            }
-
-            #[inline]
-            fn outputs(&self) -> NicOutputs {
-                let $get = self;
-                NicOutputs {
-                    s_tlp_ready: self.s_tlp_tready_o(),
-                    m_tlp: self.m_tlp_tvalid_o().then(|| TlpBeat {
-                        data: self.m_tlp_tdata_o(),
-                        keep: self.m_tlp_tkeep_o() as u8,
-                        last: self.m_tlp_tlast_o(),
-                        user: 0,
-                    }),
-                    net: $get_net,
-                    busy_pcie: self.busy_pcie_o(),
-                    busy_net: self.busy_net_o(),
-                }
-            }
-
-            fn model(&mut self) -> &mut dyn crate::Model {
-                self
-            }
-        }
-    };
-}
-
-#[allow(unused_macros)]
-macro_rules! impl_10g {
-    ($model:ty) => {
-        impl_top!(
-            $model,
-            |top, word| {
-                let NetWord::Xgmii { data, control } = word else {
-                    panic!("a 10G NIC takes XGMII words, not {word:?}")
-                };
-                top.set_xgmii_rxd_i(data);
-                top.set_xgmii_rxc_i(u64::from(control));
+impl Pins {
+    fn of(model: &str, speed: NetSpeed) -> Result<Self, Error> {
+        let model = Handle::new(model)?;
+        let net = NetPorts::of(&model)?;
+        Ok(Self {
+            pcie: PciePorts::of(&model)?,
+            network: match speed {
+                NetSpeed::TenGig => Network::Xgmii(net, XgmiiPorts::of(&model)?),
+                NetSpeed::OneGig => Network::Gmii(net, GmiiPorts::of(&model)?),
             },
-            |top| {
-                NetWord::Xgmii {
-                    data: top.xgmii_txd_o(),
-                    control: top.xgmii_txc_o() as u8,
-                }
-            }
-        );
-    };
-}
+            model,
+        })
+    }
 
-#[allow(unused_macros)]
-macro_rules! impl_1g {
-    ($model:ty) => {
-        impl_top!(
-            $model,
-            |top, word| {
-                let NetWord::Gmii {
+    fn of_bus_meter() -> Result<Self, Error> {
+        let model = Handle::new("bus_meter")?;
+        Ok(Self {
+            pcie: PciePorts::of(&model)?,
+            network: Network::None(MeterPorts::of(&model)?),
+            model,
+        })
+    }
+
+    fn apply(&mut self, inputs: &NicInputs) {
+        let (model, pcie) = (&mut self.model, &self.pcie);
+        model.set(pcie.rst_pcie_i, inputs.rst_pcie);
+        model.set(pcie.completer_id_i, inputs.completer_id);
+        let beat = inputs.s_tlp.unwrap_or_default();
+        model.set(pcie.s_tlp_tvalid_i, inputs.s_tlp.is_some());
+        model.set(pcie.s_tlp_tdata_i, beat.data);
+        model.set(pcie.s_tlp_tkeep_i, beat.keep);
+        model.set(pcie.s_tlp_tlast_i, beat.last);
+        model.set(pcie.s_tlp_tuser_i, beat.user);
+        model.set(pcie.m_tlp_tready_i, inputs.m_tlp_ready);
+        match (&self.network, inputs.net) {
+            (Network::None(_), _) => return,
+            (Network::Xgmii(_, ports), NetWord::Xgmii { data, control }) => {
+                model.set(ports.xgmii_rxd_i, data);
+                model.set(ports.xgmii_rxc_i, control);
+            }
+            (
+                Network::Gmii(_, ports),
+                NetWord::Gmii {
                     data,
                     enable,
                     error,
-                } = word
-                else {
-                    panic!("a 1G NIC takes GMII words, not {word:?}")
-                };
-                top.set_gmii_rxd_i(u64::from(data));
-                top.set_gmii_rx_dv_i(enable);
-                top.set_gmii_rx_er_i(error);
-            },
-            |top| {
-                NetWord::Gmii {
-                    data: top.gmii_txd_o() as u8,
-                    enable: top.gmii_tx_en_o(),
-                    error: top.gmii_tx_er_o(),
-                }
+                },
+            ) => {
+                model.set(ports.gmii_rxd_i, data);
+                model.set(ports.gmii_rx_dv_i, enable);
+                model.set(ports.gmii_rx_er_i, error);
             }
-        );
-    };
-}
-
-#[cfg(has_ipnuma_nic_10g)]
-impl_10g!(crate::IpnumaNic10g);
-#[cfg(has_ipnuma_nic_10g_small)]
-impl_10g!(crate::IpnumaNic10gSmall);
-#[cfg(has_ipnuma_nic_1g)]
-impl_1g!(crate::IpnumaNic1g);
-#[cfg(has_ipnuma_nic_1g_small)]
-impl_1g!(crate::IpnumaNic1gSmall);
-#[cfg(has_ring_nic_10g)]
-impl_10g!(crate::RingNic10g);
-#[cfg(has_ring_nic_1g)]
-impl_1g!(crate::RingNic1g);
-
-#[cfg(has_bus_meter)]
-impl Top for crate::BusMeter {
-    fn apply(&mut self, inputs: &NicInputs) {
-        self.set_rst_pcie_i(inputs.rst_pcie);
-        self.set_completer_id_i(u64::from(inputs.completer_id));
-        let beat = inputs.s_tlp.unwrap_or_default();
-        self.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
-        self.set_s_tlp_tdata_i(beat.data);
-        self.set_s_tlp_tkeep_i(u64::from(beat.keep));
-        self.set_s_tlp_tlast_i(beat.last);
-        self.set_s_tlp_tuser_i(u64::from(beat.user));
-        self.set_m_tlp_tready_i(inputs.m_tlp_ready);
-    }
-
-    fn clocks(&mut self, pcie: bool, _net: bool) {
-        self.set_clk_pcie_i(pcie);
-    }
-
-    fn outputs(&self) -> NicOutputs {
-        NicOutputs {
-            s_tlp_ready: self.s_tlp_tready_o(),
-            m_tlp: self.m_tlp_tvalid_o().then(|| TlpBeat {
-                data: self.m_tlp_tdata_o(),
-                keep: self.m_tlp_tkeep_o() as u8,
-                last: self.m_tlp_tlast_o(),
-                user: 0,
-            }),
-            net: NetSpeed::TenGig.idle(),
-            busy_pcie: self.busy_o(),
-            busy_net: false,
+            (Network::Xgmii(..), word) => panic!("a 10G NIC takes XGMII words, not {word:?}"),
+            (Network::Gmii(..), word) => panic!("a 1G NIC takes GMII words, not {word:?}"),
+        }
+        if let Network::Xgmii(net, _) | Network::Gmii(net, _) = &self.network {
+            model.set(net.rst_net_i, inputs.rst_net);
+            model.set(net.now_us_i, inputs.now_us);
+            model.set(net.link_up_i, inputs.link_up);
         }
     }
 
-    fn model(&mut self) -> &mut dyn crate::Model {
-        self
+    #[inline]
+    fn clocks(&mut self, pcie: bool, net: bool) {
+        self.model.set(self.pcie.clk_pcie_i, pcie);
+        if let Network::Xgmii(ports, _) | Network::Gmii(ports, _) = &self.network {
+            self.model.set(ports.clk_net_i, net);
+        }
+    }
+
+    fn outputs(&self) -> NicOutputs {
+        let (model, pcie) = (&self.model, &self.pcie);
+        let net = match &self.network {
+            Network::None(_) => NetSpeed::TenGig.idle(),
+            Network::Xgmii(_, ports) => NetWord::Xgmii {
+                data: model.get(ports.xgmii_txd_o),
+                control: model.get(ports.xgmii_txc_o) as u8,
+            },
+            Network::Gmii(_, ports) => NetWord::Gmii {
+                data: model.get(ports.gmii_txd_o) as u8,
+                enable: model.bit(ports.gmii_tx_en_o),
+                error: model.bit(ports.gmii_tx_er_o),
+            },
+        };
+        let (busy_pcie, busy_net) = match &self.network {
+            Network::None(ports) => (model.bit(ports.busy_o), false),
+            Network::Xgmii(ports, _) | Network::Gmii(ports, _) => {
+                (model.bit(ports.busy_pcie_o), model.bit(ports.busy_net_o))
+            }
+        };
+        NicOutputs {
+            s_tlp_ready: model.bit(pcie.s_tlp_tready_o),
+            m_tlp: model.bit(pcie.m_tlp_tvalid_o).then(|| TlpBeat {
+                data: model.get(pcie.m_tlp_tdata_o),
+                keep: model.get(pcie.m_tlp_tkeep_o) as u8,
+                last: model.bit(pcie.m_tlp_tlast_o),
+                user: 0,
+            }),
+            net,
+            busy_pcie,
+            busy_net,
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::{Error, NetSpeed, NetWord};
+use crate::{Error, Handle, NetSpeed, NetWord};
 
 /// How large the switch's tables are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +134,7 @@ pub struct PortSwitch<const N: usize> {
     pub inputs: SwitchInputs<N>,
     outputs: SwitchOutputs<N>,
     speed: NetSpeed,
-    top: Box<dyn Top<N>>,
+    pins: Pins<N>,
     /// The inputs that the last evaluation had.
     applied: Option<SwitchInputs<N>>,
     settled: bool,
@@ -143,26 +143,30 @@ pub struct PortSwitch<const N: usize> {
     tracing: bool,
 }
 
-/// The tops alike. Methods are coarse, so that a call through the table costs little.
-trait Top<const N: usize>: Send {
-    fn apply(&mut self, inputs: &SwitchInputs<N>);
-    fn clock(&mut self, high: bool);
-    fn outputs(&self) -> SwitchOutputs<N>;
-    fn model(&mut self) -> &mut dyn crate::Model;
-}
-
 impl Switch {
     /// Creates a switch held in reset, with its clocks low.
     pub fn new(speed: NetSpeed, size: SwitchSize) -> Result<Self, Error> {
-        Ok(Self::of(speed, new_top(speed, size)?))
+        let model = match (speed, size) {
+            (NetSpeed::TenGig, SwitchSize::Small) => "fibnic_10g",
+            (NetSpeed::TenGig, SwitchSize::Full) => "fibnic_10g_full",
+            (NetSpeed::OneGig, SwitchSize::Small) => "fibnic_1g",
+            (NetSpeed::OneGig, SwitchSize::Full) => "fibnic_1g_full",
+            (_, SwitchSize::Wide) => {
+                return Err(Error::NotBuilt {
+                    model: "fibnic_wide".into(),
+                    reason: "it has nine ports, and this asks for four: use WideSwitch".into(),
+                });
+            }
+        };
+        Self::of(speed, model)
     }
 
     /// Depth of a memory of the lookup, by the parameter of the top that sets it (`V4Leaves`).
     pub fn depth(size: SwitchSize, parameter: &str) -> Option<u32> {
         let parameters = match size {
-            SwitchSize::Small => crate::SMALL_TABLES,
-            SwitchSize::Full => crate::FULL_TABLES,
-            SwitchSize::Wide => crate::WIDE_TABLES,
+            SwitchSize::Small => verilate::SMALL_TABLES,
+            SwitchSize::Full => verilate::FULL_TABLES,
+            SwitchSize::Wide => verilate::WIDE_TABLES,
         };
         let found = parameters.iter().find(|(name, _)| *name == parameter);
         found.and_then(|(_, value)| value.parse().ok())
@@ -172,14 +176,18 @@ impl Switch {
 impl WideSwitch {
     /// Creates a switch of 10G held in reset, with its clocks low.
     pub fn wide() -> Result<Self, Error> {
-        Ok(Self::of(NetSpeed::TenGig, new_wide()?))
+        Self::of(NetSpeed::TenGig, "fibnic_10g_wide")
     }
 }
 
 impl NarrowSwitch {
     /// Creates a switch of two ports held in reset, with its clocks low.
     pub fn narrow(speed: NetSpeed) -> Result<Self, Error> {
-        Ok(Self::of(speed, new_narrow(speed)?))
+        let model = match speed {
+            NetSpeed::TenGig => "fibnic_10g_narrow",
+            NetSpeed::OneGig => "fibnic_1g_narrow",
+        };
+        Self::of(speed, model)
     }
 }
 
@@ -187,9 +195,9 @@ impl<const N: usize> PortSwitch<N> {
     /// Network ports.
     pub const PORTS: usize = N;
 
-    fn of(speed: NetSpeed, top: Box<dyn Top<N>>) -> Self {
+    fn of(speed: NetSpeed, model: &str) -> Result<Self, Error> {
         let net = [speed.idle(); N];
-        Self {
+        Ok(Self {
             inputs: SwitchInputs {
                 rst: true,
                 net,
@@ -208,13 +216,13 @@ impl<const N: usize> PortSwitch<N> {
                 busy: false,
             },
             speed,
-            top,
+            pins: Pins::of(model, speed)?,
             applied: None,
             settled: false,
             time_ps: 0,
             dumped_ps: 0,
             tracing: false,
-        }
+        })
     }
 
     /// Line rate.
@@ -239,31 +247,31 @@ impl<const N: usize> PortSwitch<N> {
     #[inline]
     pub fn set_time(&mut self, ps: u64) {
         self.time_ps = ps;
-        self.top.model().set_time(ps);
+        self.pins.model.set_time(ps);
     }
 
     /// Lowers the clocks, applies the inputs, and returns the outputs before the coming edge.
     pub fn settle(&mut self) -> Result<&SwitchOutputs<N>, Error> {
         if self.has_steps() {
             if self.applied != Some(self.inputs) {
-                self.top.apply(&self.inputs);
-                self.top.model().eval_inputs()?;
+                self.pins.apply(&self.inputs);
+                self.pins.model.eval_inputs()?;
                 self.applied = Some(self.inputs);
-                self.outputs = self.top.outputs();
+                self.outputs = self.pins.outputs();
             }
             self.settled = true;
             return Ok(&self.outputs);
         }
-        self.top.clock(false);
-        self.top.apply(&self.inputs);
-        self.top.model().eval()?;
+        self.pins.clock(false);
+        self.pins.apply(&self.inputs);
+        self.pins.model.eval()?;
         self.applied = Some(self.inputs);
         self.settled = true;
         if self.tracing {
             // Half way to the coming edge, so that waves show clocks and not needles.
             self.dump(self.dumped_ps.midpoint(self.time_ps));
         }
-        self.outputs = self.top.outputs();
+        self.outputs = self.pins.outputs();
         Ok(&self.outputs)
     }
 
@@ -273,22 +281,22 @@ impl<const N: usize> PortSwitch<N> {
             self.settle()?;
         }
         self.settled = false;
-        self.top.clock(true);
+        self.pins.clock(true);
         if self.has_steps() {
-            self.top.model().eval_edge()?;
+            self.pins.model.eval_edge()?;
         } else {
-            self.top.model().eval()?;
+            self.pins.model.eval()?;
         }
         if self.tracing {
             self.dump(self.time_ps);
         }
-        self.outputs = self.top.outputs();
+        self.outputs = self.pins.outputs();
         Ok(&self.outputs)
     }
 
     /// Whether half an evaluation will do: waves show the clocks low as well, and the first evaluation is a whole one.
-    fn has_steps(&mut self) -> bool {
-        !self.tracing && self.applied.is_some() && self.top.model().has_steps()
+    fn has_steps(&self) -> bool {
+        !self.tracing && self.applied.is_some() && self.pins.model.has_steps()
     }
 
     /// Outputs as of the last evaluation.
@@ -300,7 +308,7 @@ impl<const N: usize> PortSwitch<N> {
     /// Begins to write FST waves; the times are those of [`PortSwitch::set_time`]. Refused by
     /// [`SwitchSize::Full`], [`WideSwitch`] and [`NarrowSwitch`], which are built without them.
     pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        self.top.model().trace(path)?;
+        self.pins.model.trace(path)?;
         self.tracing = true;
         // The next edge wants its clocks to have been low.
         self.settled = false;
@@ -311,176 +319,135 @@ impl<const N: usize> PortSwitch<N> {
     /// Ends the waves and completes their file.
     pub fn trace_close(&mut self) {
         self.tracing = false;
-        self.top.model().trace_close();
+        self.pins.model.trace_close();
     }
 
     /// Wave files hold one set of values for a time; edges without a time of their own are left out.
     fn dump(&mut self, ps: u64) {
         if ps > self.dumped_ps {
             self.dumped_ps = ps;
-            self.top.model().dump(ps);
+            self.pins.model.dump(ps);
         }
     }
 }
 
-// What these return as errors is unreachable in a build that has all tops.
-#[allow(unreachable_patterns)]
-fn new_top(speed: NetSpeed, size: SwitchSize) -> Result<Box<dyn Top<4>>, Error> {
-    match (speed, size) {
-        #[cfg(has_fibnic_10g)]
-        (NetSpeed::TenGig, SwitchSize::Small) => Ok(Box::new(crate::Fibnic10g::new())),
-        #[cfg(has_fibnic_10g_full)]
-        (NetSpeed::TenGig, SwitchSize::Full) => Ok(Box::new(crate::Fibnic10gFull::new())),
-        #[cfg(has_fibnic_1g)]
-        (NetSpeed::OneGig, SwitchSize::Small) => Ok(Box::new(crate::Fibnic1g::new())),
-        #[cfg(has_fibnic_1g_full)]
-        (NetSpeed::OneGig, SwitchSize::Full) => Ok(Box::new(crate::Fibnic1gFull::new())),
-        (NetSpeed::TenGig, SwitchSize::Small) => Err(not_built("fibnic_10g")),
-        (NetSpeed::TenGig, SwitchSize::Full) => Err(not_built("fibnic_10g_full")),
-        (NetSpeed::OneGig, SwitchSize::Small) => Err(not_built("fibnic_1g")),
-        (NetSpeed::OneGig, SwitchSize::Full) => Err(not_built("fibnic_1g_full")),
-        (_, SwitchSize::Wide) => Err(not_built("fibnic_wide with four ports")),
-    }
+ports!(Ports {
+    clk_i,
+    rst_i,
+    clk_rx_i,
+    rst_rx_i,
+    s_host_tvalid_i,
+    s_host_tdata_i,
+    s_host_tkeep_i,
+    s_host_tlast_i,
+    s_host_tuser_i,
+    s_host_tready_o,
+    m_host_tvalid_o,
+    m_host_tdata_o,
+    m_host_tkeep_o,
+    m_host_tlast_o,
+    m_host_tuser_o,
+    m_host_tready_i,
+    wr_valid_i,
+    wr_mem_i,
+    wr_addr_i,
+    wr_data_i,
+    wr_ready_o,
+    cnt_idx_i,
+    cnt_o,
+    check_o,
+    busy_o,
+});
+ports!(XgmiiPorts {
+    xgmii_rxd_i,
+    xgmii_rxc_i,
+    xgmii_txd_o,
+    xgmii_txc_o,
+});
+ports!(GmiiPorts {
+    gmii_rxd_i,
+    gmii_rx_dv_i,
+    gmii_rx_er_i,
+    gmii_txd_o,
+    gmii_tx_en_o,
+    gmii_tx_er_o,
+});
+
+/// The network ports, side by side in vectors.
+enum Network {
+    Xgmii(XgmiiPorts),
+    Gmii(GmiiPorts),
 }
 
-#[allow(unreachable_patterns)]
-fn new_narrow(speed: NetSpeed) -> Result<Box<dyn Top<2>>, Error> {
-    match speed {
-        #[cfg(has_fibnic_10g_narrow)]
-        NetSpeed::TenGig => Ok(Box::new(crate::Fibnic10gNarrow::new())),
-        #[cfg(has_fibnic_1g_narrow)]
-        NetSpeed::OneGig => Ok(Box::new(crate::Fibnic1gNarrow::new())),
-        NetSpeed::TenGig => Err(not_built("fibnic_10g_narrow")),
-        NetSpeed::OneGig => Err(not_built("fibnic_1g_narrow")),
-    }
+/// A model and its ports.
+struct Pins<const N: usize> {
+    model: Handle,
+    ports: Ports,
+    network: Network,
 }
 
-#[cfg(has_fibnic_10g_wide)]
-fn new_wide() -> Result<Box<dyn Top<9>>, Error> {
-    Ok(Box::new(crate::Fibnic10gWide::new()))
-}
-
-#[cfg(not(has_fibnic_10g_wide))]
-fn new_wide() -> Result<Box<dyn Top<9>>, Error> {
-    Err(not_built("fibnic_10g_wide"))
-}
-
-#[allow(dead_code)]
-fn not_built(model: &'static str) -> Error {
-    Error::NotBuilt { model }
-}
-
-/// All clocks of the receivers.
-#[allow(dead_code)]
-const fn all(ports: usize) -> u64 {
-    (1 << ports) - 1
-}
 /// Fields of the host stream's `tuser`, from its low bit: verdict, port, bad.
-#[allow(dead_code)]
 const VERDICT_BITS: u32 = 5;
-#[allow(dead_code)]
 const BAD_BIT: u32 = 9;
+/// Ports whose XGMII control bits fill a lane.
+const CONTROLS_IN_LANE: usize = 8;
 
-/// Implements [`Top`] for a generated model; the two blocks set and read the network ports.
-#[allow(unused_macros)]
-macro_rules! impl_top {
-    ($model:ty, $ports:literal, |$set:ident, $words:ident| $set_net:block, |$get:ident| $get_net:block) => {
-        impl Top<$ports> for $model {
-            #[inline]
-            fn apply(&mut self, inputs: &SwitchInputs<$ports>) {
-                self.set_rst_i(inputs.rst);
-                self.set_rst_rx_i(if inputs.rst { all($ports) } else { 0 });
-                let beat = inputs.host.unwrap_or_default();
-                self.set_s_host_tvalid_i(inputs.host.is_some());
-                self.set_s_host_tdata_i(beat.data);
-                self.set_s_host_tkeep_i(beat.keep.into());
-                self.set_s_host_tlast_i(beat.last);
-                self.set_s_host_tuser_i(beat.port.into());
-                self.set_m_host_tready_i(inputs.host_ready);
-                self.set_wr_valid_i(inputs.write.is_some());
-                if let Some(word) = inputs.write {
-                    self.set_wr_mem_i(word.memory.into());
-                    self.set_wr_addr_i(word.address.into());
-                    self.set_wr_data_i(word.data);
-                }
-                self.set_cnt_idx_i(inputs.counter.into());
-                let ($set, $words) = (self, &inputs.net);
-                $set_net
-            }
+impl<const N: usize> Pins<N> {
+    /// All clocks of the receivers.
+    const ALL: u64 = (1 << N) - 1;
 
-            #[inline]
-            fn clock(&mut self, high: bool) {
-                self.set_clk_i(high);
-                self.set_clk_rx_i(if high { all($ports) } else { 0 });
-            }
-
-            #[inline]
-            fn outputs(&self) -> SwitchOutputs<$ports> {
-                let $get = self;
-                SwitchOutputs {
-                    net: $get_net,
-                    host: self.m_host_tvalid_o().then(|| {
-                        let user = self.m_host_tuser_o();
-                        HostOut {
-                            data: self.m_host_tdata_o(),
-                            keep: self.m_host_tkeep_o() as u8,
-                            last: self.m_host_tlast_o(),
-                            bad: user >> BAD_BIT & 1 != 0,
-                            port: (user >> VERDICT_BITS & 15) as u8,
-                            verdict: (user & 31) as u8,
-                        }
-                    }),
-                    host_in_ready: self.s_host_tready_o(),
-                    write_ready: self.wr_ready_o(),
-                    counter: self.cnt_o() as u32,
-                    check: self.check_o() as u16,
-                    busy: self.busy_o(),
-                }
-            }
-
-            fn model(&mut self) -> &mut dyn crate::Model {
-                self
-            }
-        }
-    };
-}
-
-#[allow(unused_macros)]
-macro_rules! impl_10g {
-    ($model:ty, $ports:literal) => {
-        impl_top!(
-            $model,
-            $ports,
-            |top, words| {
-                let mut controls = 0;
-                for (port, word) in words.iter().enumerate() {
-                    let NetWord::Xgmii { data, control } = *word else {
-                        panic!("a 10G switch takes XGMII words, not {word:?}")
-                    };
-                    top.set_xgmii_rxd_i_lane(port, data);
-                    controls |= u64::from(control) << (8 * port);
-                }
-                top.set_xgmii_rxc_i(controls);
+    fn of(model: &str, speed: NetSpeed) -> Result<Self, Error> {
+        let model = Handle::new(model)?;
+        Ok(Self {
+            ports: Ports::of(&model)?,
+            network: match speed {
+                NetSpeed::TenGig => Network::Xgmii(XgmiiPorts::of(&model)?),
+                NetSpeed::OneGig => Network::Gmii(GmiiPorts::of(&model)?),
             },
-            |top| {
-                let controls = top.xgmii_txc_o();
-                std::array::from_fn(|port| NetWord::Xgmii {
-                    data: top.xgmii_txd_o_lane(port),
-                    control: (controls >> (8 * port)) as u8,
-                })
-            }
-        );
-    };
-}
+            model,
+        })
+    }
 
-#[allow(unused_macros)]
-macro_rules! impl_1g {
-    ($model:ty, $ports:literal) => {
-        impl_top!(
-            $model,
-            $ports,
-            |top, words| {
-                let (mut bytes, mut enables, mut errors) = (0, 0, 0);
+    fn apply(&mut self, inputs: &SwitchInputs<N>) {
+        let (model, ports) = (&mut self.model, &self.ports);
+        model.set(ports.rst_i, inputs.rst);
+        model.set(ports.rst_rx_i, if inputs.rst { Self::ALL } else { 0 });
+        let beat = inputs.host.unwrap_or_default();
+        model.set(ports.s_host_tvalid_i, inputs.host.is_some());
+        model.set(ports.s_host_tdata_i, beat.data);
+        model.set(ports.s_host_tkeep_i, beat.keep);
+        model.set(ports.s_host_tlast_i, beat.last);
+        model.set(ports.s_host_tuser_i, beat.port);
+        model.set(ports.m_host_tready_i, inputs.host_ready);
+        model.set(ports.wr_valid_i, inputs.write.is_some());
+        if let Some(word) = inputs.write {
+            model.set(ports.wr_mem_i, word.memory);
+            model.set(ports.wr_addr_i, word.address);
+            model.set_wide(ports.wr_data_i, word.data);
+        }
+        model.set(ports.cnt_idx_i, inputs.counter);
+        self.apply_words(&inputs.net);
+    }
+
+    fn apply_words(&mut self, words: &[NetWord; N]) {
+        let model = &mut self.model;
+        match &self.network {
+            Network::Xgmii(ports) => {
+                for (lane, words) in words.chunks(CONTROLS_IN_LANE).enumerate() {
+                    let mut controls = 0;
+                    for (place, word) in words.iter().enumerate() {
+                        let NetWord::Xgmii { data, control } = *word else {
+                            panic!("a 10G switch takes XGMII words, not {word:?}")
+                        };
+                        let port = lane * CONTROLS_IN_LANE + place;
+                        model.set_lane(ports.xgmii_rxd_i, port, data);
+                        controls |= u64::from(control) << (8 * place);
+                    }
+                    model.set_lane(ports.xgmii_rxc_i, lane, controls);
+                }
+            }
+            Network::Gmii(ports) => {
+                let (mut bytes, mut enables, mut errors) = (0_u64, 0_u64, 0_u64);
                 for (port, word) in words.iter().enumerate() {
                     let NetWord::Gmii {
                         data,
@@ -494,55 +461,63 @@ macro_rules! impl_1g {
                     enables |= u64::from(enable) << port;
                     errors |= u64::from(error) << port;
                 }
-                top.set_gmii_rxd_i(bytes);
-                top.set_gmii_rx_dv_i(enables);
-                top.set_gmii_rx_er_i(errors);
-            },
-            |top| {
-                let (bytes, enables, errors) =
-                    (top.gmii_txd_o(), top.gmii_tx_en_o(), top.gmii_tx_er_o());
+                model.set(ports.gmii_rxd_i, bytes);
+                model.set(ports.gmii_rx_dv_i, enables);
+                model.set(ports.gmii_rx_er_i, errors);
+            }
+        }
+    }
+
+    #[inline]
+    fn clock(&mut self, high: bool) {
+        self.model.set(self.ports.clk_i, high);
+        let receivers = if high { Self::ALL } else { 0 };
+        self.model.set(self.ports.clk_rx_i, receivers);
+    }
+
+    fn words(&self) -> [NetWord; N] {
+        let model = &self.model;
+        match &self.network {
+            Network::Xgmii(ports) => std::array::from_fn(|port| {
+                let controls = model.lane(ports.xgmii_txc_o, port / CONTROLS_IN_LANE);
+                NetWord::Xgmii {
+                    data: model.lane(ports.xgmii_txd_o, port),
+                    control: (controls >> (8 * (port % CONTROLS_IN_LANE))) as u8,
+                }
+            }),
+            Network::Gmii(ports) => {
+                let [bytes, enables, errors] =
+                    [ports.gmii_txd_o, ports.gmii_tx_en_o, ports.gmii_tx_er_o]
+                        .map(|port| model.get(port));
                 std::array::from_fn(|port| NetWord::Gmii {
                     data: (bytes >> (8 * port)) as u8,
                     enable: enables >> port & 1 != 0,
                     error: errors >> port & 1 != 0,
                 })
             }
-        );
-    };
-}
-
-#[cfg(has_fibnic_10g_wide)]
-impl_top!(
-    crate::Fibnic10gWide,
-    9,
-    |top, words| {
-        let mut controls = [0; 2];
-        for (port, word) in words.iter().enumerate() {
-            let NetWord::Xgmii { data, control } = *word else {
-                panic!("a 10G switch takes XGMII words, not {word:?}")
-            };
-            top.set_xgmii_rxd_i_lane(port, data);
-            controls[port / 8] |= u64::from(control) << (8 * (port % 8));
         }
-        top.set_xgmii_rxc_i(controls);
-    },
-    |top| {
-        let controls = top.xgmii_txc_o();
-        std::array::from_fn(|port| NetWord::Xgmii {
-            data: top.xgmii_txd_o_lane(port),
-            control: (controls[port / 8] >> (8 * (port % 8))) as u8,
-        })
     }
-);
-#[cfg(has_fibnic_10g)]
-impl_10g!(crate::Fibnic10g, 4);
-#[cfg(has_fibnic_10g_narrow)]
-impl_10g!(crate::Fibnic10gNarrow, 2);
-#[cfg(has_fibnic_10g_full)]
-impl_10g!(crate::Fibnic10gFull, 4);
-#[cfg(has_fibnic_1g)]
-impl_1g!(crate::Fibnic1g, 4);
-#[cfg(has_fibnic_1g_narrow)]
-impl_1g!(crate::Fibnic1gNarrow, 2);
-#[cfg(has_fibnic_1g_full)]
-impl_1g!(crate::Fibnic1gFull, 4);
+
+    fn outputs(&self) -> SwitchOutputs<N> {
+        let (model, ports) = (&self.model, &self.ports);
+        SwitchOutputs {
+            net: self.words(),
+            host: model.bit(ports.m_host_tvalid_o).then(|| {
+                let user = model.get(ports.m_host_tuser_o);
+                HostOut {
+                    data: model.get(ports.m_host_tdata_o),
+                    keep: model.get(ports.m_host_tkeep_o) as u8,
+                    last: model.bit(ports.m_host_tlast_o),
+                    bad: user >> BAD_BIT & 1 != 0,
+                    port: (user >> VERDICT_BITS & 15) as u8,
+                    verdict: (user & 31) as u8,
+                }
+            }),
+            host_in_ready: model.bit(ports.s_host_tready_o),
+            write_ready: model.bit(ports.wr_ready_o),
+            counter: model.get(ports.cnt_o) as u32,
+            check: model.get(ports.check_o) as u16,
+            busy: model.bit(ports.busy_o),
+        }
+    }
+}

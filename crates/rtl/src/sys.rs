@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The only file with `unsafe`: calls into the C shim of a Verilated model.
+//! The only file with `unsafe`: loads the library of a Verilated model, and calls its C shim.
 //!
-//! `Port` and `Table` mirror `IpnumaPort` and `IpnumaModel` in `shim/shim.hpp`. What every safety
-//! comment below relies on: a table comes from a generated function and points to constants; its
-//! pointers are valid for the life of the process; an instance comes from the table's `create` and
-//! is used by one thread at a time, since [`Handle`] owns it and is not `Sync`.
+//! `Port` and `Table` mirror `IpnumaPort` and `IpnumaModel` in `crates/verilate/shim/shim.hpp`. What every safety comment
+//! below relies on: a table comes from the only function of a library that this project built, whose first word says that
+//! it is this table, and points to constants; libraries stay loaded for the life of the process; an instance comes from the
+//! table's `create` and is used by one thread at a time, since [`Handle`] owns it and is not `Sync`.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use libloading::Library;
 
 use crate::Error;
 
@@ -32,9 +36,13 @@ impl Port {
     }
 }
 
+/// `ipnuma::kInterface` of the shim.
+const INTERFACE: u64 = 1;
+
 /// Function table of a model.
 #[repr(C)]
-pub struct Table {
+struct Table {
+    interface: u64,
     name: *const c_char,
     ports: *const Port,
     port_count: u32,
@@ -51,7 +59,48 @@ pub struct Table {
     crossing: Option<unsafe extern "C" fn(*const c_void) -> c_int>,
 }
 
-include!(concat!(env!("OUT_DIR"), "/externs.rs"));
+// SAFETY: a table and all that it points to are constants.
+unsafe impl Sync for Table {}
+
+/// Loads the library of a model, built if need be, and returns its table.
+fn load(name: &str) -> Result<&'static Table, Error> {
+    static LOADED: Mutex<BTreeMap<String, &'static Table>> = Mutex::new(BTreeMap::new());
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(table) = loaded.get(name) {
+        return Ok(table);
+    }
+    let path = verilate::library(name).map_err(|error| Error::NotBuilt {
+        model: name.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let unusable = |reason: String| Error::NotBuilt {
+        model: name.to_owned(),
+        reason: format!("cannot load {}: {reason}", path.display()),
+    };
+    // SAFETY: a library that crates/verilate built, or that the user named; its initialisers set constants.
+    let library = unsafe { Library::new(&path) }.map_err(|error| unusable(error.to_string()))?;
+    // Never unloaded: tables are for ever.
+    let library: &'static Library = Box::leak(Box::new(library));
+    // SAFETY: the shim declares this function with this type.
+    let table = unsafe {
+        let function = library
+            .get::<unsafe extern "C" fn() -> *const Table>(b"ipnuma_model\0")
+            .map_err(|error| unusable(error.to_string()))?;
+        &*function()
+    };
+    if table.interface != INTERFACE {
+        return Err(unusable(format!(
+            "it has interface {}, this program wants {INTERFACE}; build both from one source",
+            table.interface
+        )));
+    }
+    loaded.insert(name.to_owned(), table);
+    Ok(table)
+}
+
+/// Place of a port among those of its model; [`Handle::port`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortId(u32);
 
 /// Describes a port of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,22 +126,33 @@ pub struct Handle {
 unsafe impl Send for Handle {}
 
 impl Handle {
-    /// # Safety
-    /// `table` was returned by a generated `ipnuma_model_*` function.
-    unsafe fn new(table: *const Table) -> Self {
-        // SAFETY: the caller's promise; see the module's documentation.
-        let table = unsafe { &*table };
+    /// Creates an instance of a model in its initial state; nothing is evaluated yet. Builds the model if nobody has.
+    pub fn new(model: &str) -> Result<Self, Error> {
+        let table = load(model)?;
         // SAFETY: `ports` points to `port_count` constants.
         let ports = unsafe { std::slice::from_raw_parts(table.ports, table.port_count as usize) };
         // SAFETY: takes nothing.
         let instance = unsafe { (table.create)() };
         let instance = NonNull::new(instance).expect("there is memory for a model");
-        Self {
+        Ok(Self {
             table,
             ports,
             instance,
             not_sync: PhantomData,
-        }
+        })
+    }
+
+    /// Finds a port by its name in the RTL.
+    pub fn port(&self, name: &str) -> Result<PortId, Error> {
+        // SAFETY: a constant C string.
+        let mut names = self.ports.iter().map(|port| unsafe { text(port.name) });
+        let place = names.position(|port| port == name);
+        place
+            .map(|place| PortId(place as u32))
+            .ok_or_else(|| Error::NoPort {
+                model: self.name(),
+                port: name.to_owned(),
+            })
     }
 
     /// Name of the model.
@@ -111,28 +171,73 @@ impl Handle {
         })
     }
 
-    /// Reads 64 bits of a port by its place; ports of 64 bits at most have lane 0 only.
+    /// Reads 64 bits of a port, from bit `64 * lane` on, as of the last evaluation or setting; ports of 64 bits at most
+    /// have lane 0 only.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     #[inline]
-    pub(crate) fn get(&self, port: usize, lane: usize) -> u64 {
-        let port = &self.ports[port];
+    pub fn lane(&self, port: PortId, lane: usize) -> u64 {
+        let port = &self.ports[port.0 as usize];
         // SAFETY: the instance belongs to the table that the port belongs to, which has the lane.
         unsafe { (port.get)(self.instance.as_ptr(), port.lane(lane)) }
     }
 
-    /// Sets 64 bits of an input by its place; an output is left alone.
+    /// Sets 64 bits of an input, from bit `64 * lane` on; bits above its width are ignored, an output is left alone.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     #[inline]
-    pub(crate) fn set(&mut self, port: usize, lane: usize, value: u64) {
-        let port = &self.ports[port];
+    pub fn set_lane(&mut self, port: PortId, lane: usize, value: u64) {
+        let port = &self.ports[port.0 as usize];
         if let Some(set) = port.set {
-            // SAFETY: as in `get`, and `&mut self` excludes other uses.
+            // SAFETY: as in `lane`, and `&mut self` excludes other uses.
             unsafe { set(self.instance.as_ptr(), port.lane(lane), value) }
         }
     }
 
-    /// Evaluates the model with its present inputs.
+    /// Reads a port of 64 bits at most.
     #[inline]
-    pub(crate) fn eval(&mut self) -> Result<(), Error> {
-        // SAFETY: as in `set`; the shim lets no exception out.
+    pub fn get(&self, port: PortId) -> u64 {
+        self.lane(port, 0)
+    }
+
+    /// Reads a wider port, from the least significant lane up.
+    ///
+    /// # Panics
+    /// If it has fewer lanes.
+    #[inline]
+    pub fn wide<const LANES: usize>(&self, port: PortId) -> [u64; LANES] {
+        std::array::from_fn(|lane| self.lane(port, lane))
+    }
+
+    /// Sets a wider input, from the least significant lane up.
+    ///
+    /// # Panics
+    /// If it has fewer lanes.
+    #[inline]
+    pub fn set_wide<const LANES: usize>(&mut self, port: PortId, value: [u64; LANES]) {
+        for (lane, bits) in value.into_iter().enumerate() {
+            self.set_lane(port, lane, bits);
+        }
+    }
+
+    /// Whether a port of one bit is set.
+    #[inline]
+    pub fn bit(&self, port: PortId) -> bool {
+        self.lane(port, 0) != 0
+    }
+
+    /// Sets an input of 64 bits at most.
+    #[inline]
+    pub fn set(&mut self, port: PortId, value: impl Into<u64>) {
+        self.set_lane(port, 0, value.into());
+    }
+
+    /// Evaluates the model with its present inputs: outputs settle, clock edges take effect.
+    #[inline]
+    pub fn eval(&mut self) -> Result<(), Error> {
+        // SAFETY: as in `set_lane`; the shim lets no exception out.
         if unsafe { (self.table.eval)(self.instance.as_ptr()) } == 0 {
             Ok(())
         } else {
@@ -140,21 +245,22 @@ impl Handle {
         }
     }
 
-    /// Whether [`Handle::eval_inputs`] and [`Handle::eval_edge`] are there.
+    /// Whether [`Handle::eval_inputs`] and [`Handle::eval_edge`] can take the place of [`Handle::eval`], from the second evaluation
+    /// on and while no waves are written.
     #[inline]
-    pub(crate) fn has_steps(&self) -> bool {
+    pub fn has_steps(&self) -> bool {
         self.table.inputs.is_some() && self.table.edge.is_some()
     }
 
     /// Lets inputs take effect that are no clocks. For a model that has steps and was evaluated once.
     #[inline]
-    pub(crate) fn eval_inputs(&mut self) -> Result<(), Error> {
+    pub fn eval_inputs(&mut self) -> Result<(), Error> {
         self.half(self.table.inputs)
     }
 
     /// Lets the clocks that are high have an edge. No input may have changed since [`Handle::eval_inputs`].
     #[inline]
-    pub(crate) fn eval_edge(&mut self) -> Result<(), Error> {
+    pub fn eval_edge(&mut self) -> Result<(), Error> {
         self.half(self.table.edge)
     }
 
@@ -172,22 +278,24 @@ impl Handle {
         }
     }
 
-    /// Whether anything is on its way between clocks; true if that is not known.
+    /// Whether something is on its way from one clock to another, or nobody knows.
     #[inline]
-    pub(crate) fn crossing(&self) -> bool {
-        // SAFETY: as in `get`.
+    pub fn crossing(&self) -> bool {
+        // SAFETY: as in `lane`.
         self.table
             .crossing
             .is_none_or(|crossing| unsafe { crossing(self.instance.as_ptr()) } != 0)
     }
 
+    /// Sets the time that the RTL's messages carry, in picoseconds.
     #[inline]
-    pub(crate) fn set_time(&mut self, ps: u64) {
-        // SAFETY: as in `set`.
+    pub fn set_time(&mut self, ps: u64) {
+        // SAFETY: as in `set_lane`.
         unsafe { (self.table.set_time)(self.instance.as_ptr(), ps) }
     }
 
-    pub(crate) fn trace_open(&mut self, path: &Path) -> Result<(), Error> {
+    /// Begins to write waves in FST format; a trace that was open is closed.
+    pub fn trace(&mut self, path: &Path) -> Result<(), Error> {
         const LEVELS: c_int = 99;
         let refused = |reason: String| Error::Trace {
             path: path.to_owned(),
@@ -197,21 +305,23 @@ impl Handle {
         std::fs::File::create(path).map_err(|error| refused(error.kind().to_string()))?;
         let name = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| refused("its name holds a zero byte".into()))?;
-        // SAFETY: as in `set`; the path is a C string that outlives the call.
+        // SAFETY: as in `set_lane`; the path is a C string that outlives the call.
         match unsafe { (self.table.trace_open)(self.instance.as_ptr(), name.as_ptr(), LEVELS) } {
             0 => Ok(()),
             _ => Err(refused("the simulator refused it".into())),
         }
     }
 
+    /// Writes the present values at a time in picoseconds, later than the one before; does nothing when no trace is open.
     #[inline]
-    pub(crate) fn trace_dump(&mut self, ps: u64) {
-        // SAFETY: as in `set`.
+    pub fn dump(&mut self, ps: u64) {
+        // SAFETY: as in `set_lane`.
         unsafe { (self.table.trace_dump)(self.instance.as_ptr(), ps) }
     }
 
-    pub(crate) fn trace_close(&mut self) {
-        // SAFETY: as in `set`.
+    /// Ends the trace and completes its file.
+    pub fn trace_close(&mut self) {
+        // SAFETY: as in `set_lane`.
         unsafe { (self.table.trace_close)(self.instance.as_ptr()) }
     }
 

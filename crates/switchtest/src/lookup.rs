@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use fib::layout::Memory;
 use fib::synth::Table;
 use fib::{Fib, NextHop, NextHopId, Op, Port, Prefix4, Prefix6, Write};
-use ipnuma_rtl::{FibLookupFull, Model};
+use ipnuma_rtl::{Handle, ports};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -70,9 +70,30 @@ struct Asked {
     answer: u32,
 }
 
+ports!(Ports {
+    clk_i,
+    rst_i,
+    latency_v4_o,
+    latency_v6_o,
+    v4_valid_i,
+    v4_addr_i,
+    v4_valid_o,
+    v4_answer_o,
+    v6_valid_i,
+    v6_addr_i,
+    v6_valid_o,
+    v6_answer_o,
+    wr_valid_i,
+    wr_mem_i,
+    wr_addr_i,
+    wr_data_i,
+    wr_ready_o,
+});
+
 /// The Verilated lookup with the answers it owes.
 pub struct LookupBench {
-    rtl: FibLookupFull,
+    rtl: Handle,
+    ports: Ports,
     latency: [u64; 2],
     asked: [VecDeque<Asked>; 2],
     totals: Totals,
@@ -81,18 +102,21 @@ pub struct LookupBench {
 impl LookupBench {
     /// A lookup after reset, with empty tables.
     pub fn new() -> Result<Self, String> {
+        let rtl = Handle::new("fib_lookup_full").map_err(|error| error.to_string())?;
         let mut bench = Self {
-            rtl: FibLookupFull::new(),
+            ports: Ports::of(&rtl).map_err(|error| error.to_string())?,
+            rtl,
             latency: [0; 2],
             asked: Default::default(),
             totals: Totals::default(),
         };
-        bench.rtl.set_rst_i(true);
+        bench.rtl.set(bench.ports.rst_i, true);
         for _ in 0..4 {
             bench.edge([None, None])?;
         }
-        bench.rtl.set_rst_i(false);
-        bench.latency = [bench.rtl.latency_v4_o(), bench.rtl.latency_v6_o()];
+        bench.rtl.set(bench.ports.rst_i, false);
+        bench.latency =
+            [bench.ports.latency_v4_o, bench.ports.latency_v6_o].map(|port| bench.rtl.get(port));
         Ok(bench)
     }
 
@@ -108,18 +132,18 @@ impl LookupBench {
 
     /// One clock edge with an address of each family, or none, and the answers expected to them.
     fn edge(&mut self, ask: [Option<(u128, Option<u16>)>; 2]) -> Result<(), String> {
-        let rtl = &mut self.rtl;
-        rtl.set_clk_i(false);
-        rtl.set_v4_valid_i(ask[0].is_some());
-        rtl.set_v6_valid_i(ask[1].is_some());
+        let (rtl, ports) = (&mut self.rtl, &self.ports);
+        rtl.set(ports.clk_i, false);
+        rtl.set(ports.v4_valid_i, ask[0].is_some());
+        rtl.set(ports.v6_valid_i, ask[1].is_some());
         if let Some((key, _)) = ask[0] {
-            rtl.set_v4_addr_i(key as u64);
+            rtl.set(ports.v4_addr_i, key as u64);
         }
         if let Some((key, _)) = ask[1] {
-            rtl.set_v6_addr_i([key as u64, (key >> 64) as u64]);
+            rtl.set_wide(ports.v6_addr_i, [key as u64, (key >> 64) as u64]);
         }
         rtl.eval().map_err(|error| error.to_string())?;
-        rtl.set_clk_i(true);
+        rtl.set(ports.clk_i, true);
         rtl.eval().map_err(|error| error.to_string())?;
         self.totals.edges += 1;
         for (asked, ask) in self.asked.iter_mut().zip(ask) {
@@ -138,8 +162,14 @@ impl LookupBench {
     fn check(&mut self) -> Result<(), String> {
         let now = self.totals.edges;
         let given = [
-            (self.rtl.v4_valid_o(), self.rtl.v4_answer_o() as u32),
-            (self.rtl.v6_valid_o(), self.rtl.v6_answer_o() as u32),
+            (
+                self.rtl.bit(self.ports.v4_valid_o),
+                self.rtl.get(self.ports.v4_answer_o) as u32,
+            ),
+            (
+                self.rtl.bit(self.ports.v6_valid_o),
+                self.rtl.get(self.ports.v6_answer_o) as u32,
+            ),
         ];
         for (family, (valid, got)) in given.into_iter().enumerate() {
             let due = self.asked[family].front().copied();
@@ -172,16 +202,16 @@ impl LookupBench {
 
     /// Writes a word, or waits at a drain marker, through the write port.
     fn write(&mut self, memory: u8, addr: u32, data: [u64; 3]) -> Result<(), String> {
-        self.rtl.set_wr_valid_i(true);
-        self.rtl.set_wr_mem_i(memory.into());
-        self.rtl.set_wr_addr_i(addr.into());
-        self.rtl.set_wr_data_i(data);
+        self.rtl.set(self.ports.wr_valid_i, true);
+        self.rtl.set(self.ports.wr_mem_i, memory);
+        self.rtl.set(self.ports.wr_addr_i, addr);
+        self.rtl.set_wide(self.ports.wr_data_i, data);
         for _ in 0..STUCK_EDGES {
             // Ready depends on no input.
-            let taken = self.rtl.wr_ready_o();
+            let taken = self.rtl.bit(self.ports.wr_ready_o);
             self.edge([None, None])?;
             if taken {
-                self.rtl.set_wr_valid_i(false);
+                self.rtl.set(self.ports.wr_valid_i, false);
                 self.totals.words += u64::from(memory != DRAIN);
                 return Ok(());
             }

@@ -373,7 +373,10 @@ fn random_port(number: u8, rng: &mut ChaCha8Rng) -> Port {
 #[test]
 fn full_tables_are_those_of_the_default() {
     assert_eq!(fib_config(SwitchSize::Full), Config::default());
-    for (name, value) in ipnuma_rtl::FibLookupFull::PARAMETERS {
+    for (name, value) in verilate::model("fib_lookup_full")
+        .expect("the lookup is in the catalogue")
+        .parameters
+    {
         let depth = Switch::depth(SwitchSize::Full, name);
         assert_eq!(
             depth.map(|depth| depth.to_string()).as_deref(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface between Rust (src/sys.rs, which declares the same two structs) and a Verilated
-// model, and a template that implements it for any model. build.rs instantiates it for each top.
+// The C interface between Rust (crates/rtl/src/sys.rs, which declares the same two structs) and a Verilated
+// model, and a template that implements it for any model. src/shim.rs instantiates it for each top.
 #pragma once
 
 #include <pthread.h>
@@ -27,6 +27,8 @@ struct IpnumaPort {
 };
 
 struct IpnumaModel {
+  // Which of these structs it is: kInterface.
+  std::uint64_t interface;
   const char* name;
   const IpnumaPort* ports;
   std::uint32_t port_count;
@@ -49,6 +51,9 @@ struct IpnumaModel {
 }  // extern "C"
 
 namespace ipnuma {
+
+// Counted up with every change of the two structs above; src/sys.rs has the same number.
+constexpr std::uint64_t kInterface = 1;
 
 // What the running evaluation said; runtime.cpp fills it in from Verilator's callbacks.
 struct Report {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Part of build.rs: reads from a model's C++ how to evaluate it in two steps that each do half of what `eval()` does, and
+//! Reads from a model's C++ how to evaluate it in two steps that each do half of what `eval()` does, and
 //! which of its registers cross from one clock to another.
 //!
 //! `eval()` looks at everything that hangs on inputs, whether they changed or not, and finds an edge only after an
@@ -183,7 +183,9 @@ fn crossing(header: &str, inputs: &[&str]) -> Result<Option<String>, String> {
         let (_, source) = CROSSINGS
             .iter()
             .find(|(name, _)| *name == instance)
-            .ok_or_else(|| format!("crates/rtl/steps.rs does not know what {instance} reads"))?;
+            .ok_or_else(|| {
+                format!("crates/verilate/src/steps.rs does not know what {instance} reads")
+            })?;
         let source = if inputs.contains(source) {
             (*source).to_owned()
         } else {

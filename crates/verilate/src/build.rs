@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps of one model: Verilator, one compilation a file, the link.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::catalogue::Model;
+use crate::digest;
+use crate::filelist::FileList;
+use crate::shim::shim;
+use crate::{Error, root};
+
+/// Environment variable with the name of the C++ compiler.
+const COMPILER: &str = "IPNUMA_CXX";
+
+/// The C++ compiler of the models.
+pub struct Compiler {
+    pub name: String,
+    pub version: String,
+    ccache: bool,
+}
+
+impl Compiler {
+    /// The one that the environment names, clang++ (models compiled by it run faster), or g++.
+    pub fn get() -> &'static Self {
+        static FOUND: OnceLock<Compiler> = OnceLock::new();
+        FOUND.get_or_init(|| {
+            let name = env::var(COMPILER).unwrap_or_else(|_| {
+                let clang = version("clang++").is_some();
+                if clang { "clang++" } else { "g++" }.into()
+            });
+            Compiler {
+                version: version(&name).unwrap_or_default(),
+                ccache: version("ccache").is_some(),
+                name,
+            }
+        })
+    }
+
+    /// A command in the environment of the project's tools.
+    fn command(&self, root: &Path) -> Command {
+        let mut command = in_environment(root);
+        if self.ccache {
+            command.arg("ccache");
+        }
+        command.arg(&self.name);
+        command
+    }
+}
+
+fn version(program: &str) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs its arguments with what `tools/env.sh` sets, in the root of the repository.
+fn in_environment(root: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command
+        .current_dir(root)
+        .args(["-c", ". tools/env.sh && exec \"$@\"", "verilate"]);
+    command
+}
+
+/// Where a model is built.
+#[derive(Clone)]
+pub struct Place {
+    model: &'static Model,
+    folder: PathBuf,
+    /// Objects of Verilator's runtime, which all models share.
+    runtime: PathBuf,
+}
+
+impl Place {
+    pub fn of(root: &Path, model: &'static Model) -> Result<Self, Error> {
+        let list = FileList::merge(root, model.files)?;
+        let tools = digest::tools(root, Compiler::get())?;
+        let hash = digest::model(root, model, &list, &tools)?;
+        let all = root.join(".build/models");
+        Ok(Self {
+            model,
+            folder: all.join(format!("{}-{hash}", model.name)),
+            runtime: all.join(format!("runtime-{tools}")),
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn library(&self) -> PathBuf {
+        self.folder.join(format!("{}.so", self.model.name))
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.join("cpp")
+    }
+
+    fn objects(&self) -> PathBuf {
+        self.folder.join("objects")
+    }
+
+    /// Waits until no other process builds this model; the lock ends with the file.
+    pub fn lock(&self) -> Result<File, Error> {
+        make_folder(&self.folder)?;
+        lock(&self.folder.join("lock"))
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|error| Error::unreadable(path, error))
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(|error| Error::unreadable(path, error))?;
+    file.lock()
+        .map_err(|error| Error::unreadable(path, error))?;
+    Ok(file)
+}
+
+/// A file to be compiled.
+#[derive(Clone)]
+pub struct Unit {
+    source: PathBuf,
+    object: PathBuf,
+    level: &'static str,
+    /// Bytes of source, for the order.
+    pub size: u64,
+}
+
+/// Verilates a model. Returns its files, the names of the parts of Verilator's runtime that it needs, and why it is
+/// evaluated the long way, where it is.
+pub fn verilate(place: &Place) -> Result<(Vec<Unit>, BTreeSet<String>, Option<String>), Error> {
+    let (root, model, folder) = (root(), place.model, place.sources());
+    if !root.join(".venv/bin/python").is_file() {
+        return Err(Error::NoVerilator(root));
+    }
+    // What a build that was killed has left may be half of a file.
+    let _ = fs::remove_dir_all(&folder);
+    make_folder(&folder)?;
+    make_folder(&place.objects())?;
+    let list = FileList::merge(&root, model.files)?;
+    let mut command = in_environment(&root);
+    command
+        .arg("verilator")
+        .args(arguments(model))
+        .arg("--Mdir")
+        .arg(&folder)
+        .args(
+            list.include
+                .iter()
+                .map(|folder| format!("+incdir+{folder}")),
+        )
+        .args(&list.sources);
+    run(command, model.name, "verilator")?;
+    let (shim, slow) = shim(model, &folder)?;
+    let path = folder.join("shim.cpp");
+    fs::write(&path, shim).map_err(|error| Error::unreadable(&path, error))?;
+    let (units, runtime) = units(place, path)?;
+    Ok((units, runtime, slow))
+}
+
+fn arguments(model: &Model) -> Vec<String> {
+    let mut arguments: Vec<String> = [
+        "--cc",
+        "--assert",
+        // The order matters: -O3 switches reordering on, which takes minutes on CRC logic.
+        "-O3",
+        "-fno-reorder",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        // Warnings are the business of tools/lint, where they are errors.
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "--timescale",
+        "1ps/1ps",
+        "--quiet-stats",
+        "--top-module",
+        model.top,
+    ]
+    .map(String::from)
+    .into();
+    if model.waves {
+        arguments.extend(["--trace-fst", "--trace-structs"].map(String::from));
+    }
+    arguments.push("--prefix".into());
+    arguments.push(format!("V{}", model.name));
+    arguments.extend(model.flags.iter().map(|&flag| flag.into()));
+    let parameters = model.parameters.iter();
+    arguments.extend(parameters.map(|(name, value)| format!("-G{name}={value}")));
+    arguments
+}
+
+/// Sorts the C++ files of a model by what Verilator says about them.
+fn units(place: &Place, shim: PathBuf) -> Result<(Vec<Unit>, BTreeSet<String>), Error> {
+    const FAST: &str = "-O3";
+    const SLOW: &str = "-O0";
+    let folder = place.sources();
+    let path = folder.join(format!("V{}_classes.mk", place.model.name));
+    let list = fs::read_to_string(&path).map_err(|error| Error::unreadable(&path, error))?;
+    let unit = |source: PathBuf, level| {
+        let name = source.file_stem().unwrap_or_default();
+        Unit {
+            object: place.objects().join(name).with_extension("o"),
+            size: fs::metadata(&source).map_or(0, |data| data.len()),
+            source,
+            level,
+        }
+    };
+    let mut units = vec![unit(shim, FAST)];
+    let mut runtime = BTreeSet::from(["runtime".to_owned()]);
+    let mut variable = "";
+    for line in list.lines() {
+        if let Some((name, _)) = line.split_once("+=") {
+            variable = name.trim();
+        } else if line.starts_with(char::is_whitespace) {
+            let class = line.trim().trim_end_matches('\\').trim();
+            let file = folder.join(format!("{class}.cpp"));
+            match variable {
+                _ if class.is_empty() => {}
+                "VM_CLASSES_FAST" => units.push(unit(file, FAST)),
+                // What runs once, and what writes waves of chosen windows.
+                "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => {
+                    units.push(unit(file, SLOW));
+                }
+                "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
+                    runtime.insert(class.to_owned());
+                }
+                other => {
+                    return Err(Error::Tool {
+                        model: place.model.name.into(),
+                        what: "reading Verilator's list of classes".into(),
+                        output: format!("{}: unknown variable {other}", path.display()),
+                    });
+                }
+            }
+        }
+    }
+    Ok((units, runtime))
+}
+
+/// Compiles a file of a model.
+pub fn compile(place: &Place, unit: &Unit) -> Result<(), Error> {
+    let mut command = compiler(&root())?;
+    command.arg(unit.level).arg("-I").arg(place.sources());
+    compile_to(command, place.model.name, &unit.source, &unit.object)
+}
+
+/// The compiler with the flags of all files, in the root of the repository: ccache then finds what another checkout has
+/// compiled.
+fn compiler(root: &Path) -> Result<Command, Error> {
+    let verilator = verilator(root)?;
+    let own = root.join("crates/verilate/shim");
+    let compiler = Compiler::get();
+    let mut command = compiler.command(root);
+    command.args([
+        "-std=gnu++20",
+        "-march=native",
+        "-fPIC",
+        "-fvisibility=hidden",
+        // A model is loaded once and for good, and its thread-local variables are read at every evaluation.
+        "-ftls-model=initial-exec",
+        "-faligned-new",
+        "-w",
+        "-DVM_COVERAGE=0",
+        "-DVM_SC=0",
+        "-DVM_TIMING=0",
+        "-DVM_TRACE=1",
+        "-DVM_TRACE_FST=1",
+        "-DVM_TRACE_VCD=0",
+        "-DVM_TRACE_SAIF=0",
+        "-DVL_USER_STOP",
+        "-DVL_USER_FINISH",
+        "-DVL_USER_FATAL",
+        "-DVL_PRINTF=ipnuma_model_printf",
+    ]);
+    if compiler.name.contains("clang") {
+        command.arg("-fbracket-depth=4096");
+    }
+    for folder in [own, verilator.clone(), verilator.join("vltstd")] {
+        command.arg("-I").arg(folder);
+    }
+    command.args(["-include", "print.h"]);
+    Ok(command)
+}
+
+/// The folder of Verilator's headers.
+fn verilator(root: &Path) -> Result<PathBuf, Error> {
+    let libraries = fs::read_dir(root.join(".venv/lib")).into_iter().flatten();
+    libraries
+        .flatten()
+        .map(|entry| entry.path().join("site-packages/verilator/include"))
+        .find(|path| path.join("verilated.cpp").is_file())
+        .ok_or_else(|| Error::NoVerilator(root.to_owned()))
+}
+
+/// Compiles to a file aside, so that an object that is there is whole.
+fn compile_to(
+    mut command: Command,
+    model: &str,
+    source: &Path,
+    object: &Path,
+) -> Result<(), Error> {
+    let aside = object.with_extension("part");
+    command.arg("-c").arg(source).arg("-o").arg(&aside);
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    run(command, model, &format!("compiling {name}"))?;
+    fs::rename(&aside, object).map_err(|error| Error::unreadable(object, error))
+}
+
+/// Links a model, and removes what it was made of.
+pub fn link(place: &Place, units: &[Unit], runtime: &BTreeSet<String>) -> Result<(), Error> {
+    let root = root();
+    let mut command = Compiler::get().command(&root);
+    command.args(["-shared", "-Wl,-Bsymbolic", "-Wl,--gc-sections"]);
+    command.args(units.iter().map(|unit| &unit.object));
+    for class in runtime {
+        command.arg(runtime_object(&root, place, class)?);
+    }
+    let library = place.library();
+    let aside = library.with_extension("part");
+    // FST compression, and what clang leaves to a library.
+    command
+        .args(["-lz", "-llz4", "-latomic", "-lpthread", "-o"])
+        .arg(&aside);
+    run(command, place.model.name, "linking")?;
+    fs::rename(&aside, &library).map_err(|error| Error::unreadable(&library, error))?;
+    let _ = fs::remove_dir_all(place.sources());
+    let _ = fs::remove_dir_all(place.objects());
+    Ok(())
+}
+
+/// A part of Verilator's runtime, compiled once for all models.
+fn runtime_object(root: &Path, place: &Place, class: &str) -> Result<PathBuf, Error> {
+    make_folder(&place.runtime)?;
+    let object = place.runtime.join(class).with_extension("o");
+    let _lock = lock(&object.with_extension("lock"))?;
+    if !object.is_file() {
+        let source = if class == "runtime" {
+            root.join("crates/verilate/shim/runtime.cpp")
+        } else {
+            verilator(root)?.join(class).with_extension("cpp")
+        };
+        let mut command = compiler(root)?;
+        command.arg("-O3");
+        compile_to(command, place.model.name, &source, &object)?;
+    }
+    Ok(object)
+}
+
+fn run(mut command: Command, model: &str, what: &str) -> Result<(), Error> {
+    let failed = |output: String| Error::Tool {
+        model: model.into(),
+        what: what.into(),
+        output,
+    };
+    let output = command
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )))
+}
