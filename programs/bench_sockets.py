@@ -4,7 +4,7 @@
 Every measurement is taken in pairs, right after each other and in alternating order: once as it
 is, once by `ipnuma run`; nothing else differs. Two processes have a core each. A ratio is that of a
 pair; the median of the ratios counts, the lowest and highest show how far they spread.
-tools/bench-sockets calls it; docs/bench-sockets.md says what each figure consists of.
+programs/bench-sockets calls it; docs/bench-sockets.md says what each figure consists of.
 """
 
 from __future__ import annotations
@@ -281,8 +281,8 @@ def library() -> list[str]:
 
 
 def pingpong(net: Network, settings: Settings, way: str) -> float:
-    """Half of the median round trip of a way of verif/programs/pingpong.c."""
-    flags = ["-DWITH_IPNUMA", str(ROOT / "verif" / "programs" / "pingpong_ring.c")]
+    """Half of the median round trip of a way of programs/pingpong.c."""
+    flags = ["-DWITH_IPNUMA", str(ROOT / "programs" / "pingpong_ring.c")]
     binary = programs.compile_c("pingpong.c", *flags, libraries=library())
     said = subprocess.run(
         [
@@ -492,7 +492,7 @@ def report(natives: list[Native], results: list[Result], where: dict[str, str]) 
 
 def main() -> int:
     names = [name for name, _ in NATIVES] + [each.name for each in PAIRS]
-    parser = argparse.ArgumentParser(prog="tools/bench-sockets", description=__doc__)
+    parser = argparse.ArgumentParser(prog="programs/bench-sockets", description=__doc__)
     parser.add_argument("--repeat", type=int, default=5, help="pairs of each measurement")
     parser.add_argument("--seconds", type=int, default=2, help="length of timed runs")
     parser.add_argument("--count", type=int, default=100_000, help="rounds of counted runs")

@@ -3,7 +3,7 @@
 
 A `Network` says how a program is started (as it is, or by `ipnuma run`), and what the daemon
 counted meanwhile; everything else is the same for both. Used by the tests of this folder and by
-tools/bench-sockets.
+programs/bench-sockets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 HOST = "127.0.0.1"
 # Nothing here takes longer on a machine that works; it only keeps a hang from lasting.
 PATIENCE = 60.0
@@ -303,7 +303,7 @@ def network(name: str, directory: Path, spin_us: int | None = None) -> Iterator[
 
 def compile_c(source: str, *flags: str, libraries: Sequence[str] = ()) -> Path:
     """Compile a client of this folder; once is enough for a version of its source."""
-    path = ROOT / "verif" / "programs" / source
+    path = ROOT / "programs" / source
     binary = ROOT / ".build" / "programs" / path.stem
     if not binary.exists() or binary.stat().st_mtime < path.stat().st_mtime or flags or libraries:
         binary.parent.mkdir(parents=True, exist_ok=True)

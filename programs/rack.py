@@ -8,8 +8,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import programs
 import pytest
+
+import programs
 
 KERNEL = programs.ROOT / ".build" / "uml" / "current" / "linux"
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import programs
 import pymemcache.test
 import pytest
+
+import programs
 from test_memcached import memcached
 
 PORT = 11211

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 
-import programs
 import pytest
+
+import programs
 
 
 def measure(net: programs.Network, port: int, *more: str) -> dict:

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import programs
 import pymemcache.test
 import pytest
+
+import programs
 
 
 def memcached(port: int, *more: str, udp: bool = False) -> list[str]:

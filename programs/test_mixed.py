@@ -10,8 +10,9 @@ import hashlib
 import os
 import signal
 
-import programs
 import pytest
+
+import programs
 from test_memcached import memcached
 
 

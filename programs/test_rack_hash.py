@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import programs
 import pytest
+
+import programs
 import rack
 from rack import KERNEL, need_kernel
 

@@ -28,9 +28,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import programs
 import pymemcache.test
 import pytest
+
+import programs
 import rack
 from test_memcached import memcached
 

@@ -8,8 +8,9 @@ import hashlib
 import io
 from collections.abc import Iterator
 
-import programs
 import pytest
+
+import programs
 
 
 @pytest.fixture

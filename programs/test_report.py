@@ -13,9 +13,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import browser
 import programs
-import pytest
 
 # What must fit: a telephone, a tablet, a screen.
 WIDTHS = (360, 768, 1280)

@@ -2,9 +2,9 @@
 //! The test of the test: with the model in the place of the RTL it passes, and any bit that is
 //! spoiled in any output is found.
 
-use difftest::bench::{Bench, Load};
-use difftest::dut::ModelDut;
-use difftest::world::World;
+use check::difftest::bench::{Bench, Load};
+use check::difftest::dut::ModelDut;
+use check::difftest::world::World;
 use ipnuma_rtl::NetSpeed;
 use model::Config;
 use rand::{Rng, SeedableRng};

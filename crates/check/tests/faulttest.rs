@@ -2,11 +2,11 @@
 //! The test of the test: NICs without sessions over a channel that keeps everything pass, and every
 //! kind of fault is found, because nothing mends it.
 
-use faulttest::channel::Faults;
-use faulttest::end::Kind;
-use faulttest::matrix::{Scale, plans};
-use faulttest::plan::Plan;
-use faulttest::sim::{Report, Sim};
+use check::faulttest::channel::Faults;
+use check::faulttest::end::Kind;
+use check::faulttest::matrix::{Scale, plans};
+use check::faulttest::plan::Plan;
+use check::faulttest::sim::{Report, Sim};
 use ipnuma_rtl::NetSpeed;
 
 const MODELS: [Kind; 2] = [Kind::Model, Kind::Model];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The test of the tests: short runs pass and repeat, and a wrong bit is found.
 
+use check::switchtest::differential::Bench;
 use ipnuma_rtl::NetSpeed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use switchtest::differential::Bench;
 
 /// A seed of its own for each run, or the one asked for.
 fn seed() -> u64 {

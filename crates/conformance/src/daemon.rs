@@ -31,7 +31,7 @@ impl Process {
         crate::runner::Over::Kernel.prepare(&mut command);
         let mut process = Process(command.spawn()?);
         let deadline = Instant::now() + Duration::from_secs(10);
-        while Client::connect(socket, "sockettest").is_err() {
+        while Client::connect(socket, "conformance").is_err() {
             if let Some(status) = process.0.try_wait()? {
                 return Err(Error::other(format!("the daemon ended with {status}")));
             }
@@ -129,7 +129,7 @@ pub fn knows(own: SocketAddr, peer: SocketAddr) -> bool {
     let Some(path) = std::env::var_os(seen::DAEMON) else {
         return false;
     };
-    let Ok(client) = Client::connect(Path::new(&path), "sockettest") else {
+    let Ok(client) = Client::connect(Path::new(&path), "conformance") else {
         return false;
     };
     let wanted = [plain(own), plain(peer)];

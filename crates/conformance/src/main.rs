@@ -4,10 +4,10 @@
 //! preloaded. With `--compare` it runs every case over both.
 //!
 //! ```text
-//! sockettest --list                                    # every case and its sentence
-//! sockettest epoll                                     # the cases with "epoll" in their names, over the kernel
-//! sockettest --compare --library libipnuma_socket.so   # all, over the kernel and over IP-NUMA
-//! sockettest --far 10 --library libipnuma_socket.so    # all, as between machines, through a network that loses 1 %
+//! conformance --list                                    # every case and its sentence
+//! conformance epoll                                     # the cases with "epoll" in their names, over the kernel
+//! conformance --compare --library libipnuma_socket.so   # all, over the kernel and over IP-NUMA
+//! conformance --far 10 --library libipnuma_socket.so    # all, as between machines, through a network that loses 1 %
 //! ```
 //!
 //! Each case runs in a process of its own and is ended if it hangs. Over IP-NUMA a case also fails if its connections
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 /// Conformance of sockets, over the kernel or over IP-NUMA.
 #[derive(Parser, Debug)]
-#[command(name = "sockettest")]
+#[command(name = "conformance")]
 struct Arguments {
     /// Only cases whose name contains this.
     filter: Option<String>,
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("sockettest: {error}");
+            eprintln!("conformance: {error}");
             ExitCode::from(2)
         }
     }

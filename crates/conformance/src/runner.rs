@@ -151,7 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     }
     println!();
     if bad > 0 && library.is_some() {
-        println!("repeat one: sockettest --compare --library PATH --seed {seed} NAME");
+        println!("repeat one: conformance --compare --library PATH --seed {seed} NAME");
     }
     Ok(bad == 0)
 }

@@ -26,7 +26,7 @@ fn seed() -> u64 {
 #[test]
 #[ignore = "a busy machine can hold the daemons up; run by ./test machines"]
 fn all_cases_agree_between_machines() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sockettest"))
+    let output = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args([
             "--only-library",
             "--jobs",
@@ -39,7 +39,7 @@ fn all_cases_agree_between_machines() {
         .args(["--seed", &seed().to_string(), "--library"])
         .arg(support::library())
         .output()
-        .expect("sockettest could not be run");
+        .expect("conformance could not be run");
     let text = String::from_utf8_lossy(&output.stdout);
     let bad: Vec<&str> = text.lines().filter(|line| !line.ends_with(" ok")).collect();
     println!(

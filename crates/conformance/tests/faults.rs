@@ -218,11 +218,11 @@ fn a_daemon_without_descriptors_leaves_connections_to_the_kernel() {
     accelerated(&daemon, &mut client, port);
 }
 
-/// What `sockettest --role knock` says as another user.
+/// What `conformance --role knock` says as another user.
 fn knock_as_nobody(daemon: &Daemon) -> String {
     let output = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(env!("CARGO_BIN_EXE_sockettest"))
+        .arg(env!("CARGO_BIN_EXE_conformance"))
         .args(["--role", "knock"])
         .arg(daemon.socket())
         .output()

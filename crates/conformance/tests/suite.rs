@@ -8,11 +8,11 @@ use std::process::Command;
 
 #[test]
 fn all_cases_agree() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sockettest"))
+    let output = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args(["--compare", "--jobs", "4", "--library"])
         .arg(support::library())
         .output()
-        .expect("sockettest could not be run");
+        .expect("conformance could not be run");
     let text = String::from_utf8_lossy(&output.stdout);
     let (good, rest): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.ends_with("ok  ok"));
@@ -23,12 +23,12 @@ fn all_cases_agree() {
 
 #[test]
 fn all_cases_agree_without_spinning() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sockettest"))
+    let output = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args(["--only-library", "--jobs", "4", "--library"])
         .arg(support::library())
         .env("IPNUMA_SPIN_US", "0")
         .output()
-        .expect("sockettest could not be run");
+        .expect("conformance could not be run");
     let text = String::from_utf8_lossy(&output.stdout);
     let bad: Vec<&str> = text.lines().filter(|line| !line.ends_with(" ok")).collect();
     println!(

@@ -69,7 +69,7 @@ fn check() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{} differ from the tables in crates/wire; run `cargo run -p wire --bin wire-gen -- --write`",
+        "{} differ from the tables in crates/wire; run `cargo run -p wire-gen -- --write`",
         differing.join(", ")
     ))
 }

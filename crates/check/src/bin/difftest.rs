@@ -4,12 +4,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
+use check::difftest::bench::{Bench, Load, Pair, Totals};
+use check::difftest::dut::{Dut, ModelDut, RtlDut, WiredDut};
+use check::difftest::world::World;
+use check::program::{self, Score, value_name};
 use clap::{Parser, ValueEnum};
-use difftest::bench::{Bench, Load, Pair, Totals};
-use difftest::dut::{Dut, ModelDut, RtlDut, WiredDut};
-use difftest::world::World;
 use ipnuma_rtl::NetSpeed;
 use model::Config;
 use rand::{Rng, SeedableRng};
@@ -103,11 +104,6 @@ const fn run(mode: Mode, rate: Rate, build: Build, share: u64) -> Run {
         build,
         share,
     }
-}
-
-fn value_name(value: impl ValueEnum) -> String {
-    let name = value.to_possible_value().map(|v| v.get_name().to_owned());
-    name.unwrap_or_default()
 }
 
 impl Run {
@@ -232,14 +228,10 @@ fn plan(options: &Options) -> Vec<Run> {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let seed = options.seed.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.map_or(1, |time| time.as_secs())
-    });
-    println!("difftest: seed {seed}");
+    let seed = program::seed("difftest", options.seed);
     let runs = plan(&options);
     let shares: u64 = runs.iter().map(|run| run.share).sum();
-    let (mut passed, mut failed) = (0, 0);
+    let mut score = Score::default();
     let mut operations = 0;
     for run in &runs {
         let ops = (options.ops * run.share / shares).max(1);
@@ -252,7 +244,7 @@ fn main() -> ExitCode {
         );
         match run.execute(seed, ops, &options) {
             Ok(totals) => {
-                passed += 1;
+                score.count(true);
                 operations += totals.operations;
                 println!(
                     "{name}: {} operations, {} outputs and {} times all counters equal, \
@@ -265,20 +257,13 @@ fn main() -> ExitCode {
                 );
             }
             Err((totals, error)) => {
-                failed += 1;
+                score.count(false);
                 println!("{name}: MISMATCH\n{error}");
-                println!(
-                    "again: cargo run --release -p difftest -- {}",
-                    run.options(seed, totals.operations.max(1))
-                );
+                let options = run.options(seed, totals.operations.max(1));
+                program::print_again("difftest", &options);
             }
         }
     }
     println!("difftest: {operations} operations compared, seed {seed}");
-    println!("{passed} passed, {failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    score.finish()
 }

@@ -8,13 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
+use check::faulttest::end::Kind;
+use check::faulttest::matrix::{Scale, fuzz_plans, plans};
+use check::faulttest::plan::Plan;
+use check::faulttest::sim::{Report, Sim};
+use check::program::{self, Score};
 use clap::Parser;
-use faulttest::end::Kind;
-use faulttest::matrix::{Scale, fuzz_plans, plans};
-use faulttest::plan::Plan;
-use faulttest::sim::{Report, Sim};
 
 /// Pairs of NICs, RTL and model, over channels with every fault a network has.
 ///
@@ -143,11 +144,7 @@ fn main() -> ExitCode {
         eprintln!("error: no cell has this name; --list shows them");
         return ExitCode::FAILURE;
     }
-    let seed = options.seed.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.map_or(1, |time| time.as_secs())
-    });
-    println!("faulttest: seed {seed}");
+    let seed = program::seed("faulttest", options.seed);
     if options.waves.is_some() {
         plans.truncate(1);
     }
@@ -191,26 +188,19 @@ fn summary(outcomes: &[Outcome], seed: u64) -> ExitCode {
         }
     }
     println!("faulttest: {all} stores, {on_rtl} of them with RTL, seed {seed}");
-    let failed: Vec<&Outcome> = outcomes.iter().filter(|o| o.result.is_err()).collect();
-    for outcome in &failed {
+    let mut score = Score::default();
+    for outcome in outcomes {
+        score.count(outcome.result.is_ok());
+        if outcome.result.is_ok() {
+            continue;
+        }
         let plan = &outcome.plan;
         let size = match plan.fuzz {
             Some((_, frames)) => format!("--fuzz {frames}"),
             None => format!("--stores {}", plan.stores),
         };
-        println!(
-            "again: cargo run --release -p faulttest -- --cell {} --seed {seed} {size}",
-            plan.name
-        );
+        let options = format!("--cell {} --seed {seed} {size}", plan.name);
+        program::print_again("faulttest", &options);
     }
-    println!(
-        "{} passed, {} failed",
-        outcomes.len() - failed.len(),
-        failed.len()
-    );
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    score.finish()
 }

@@ -4,15 +4,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use check::program::{self, Score, value_name};
+use check::switchtest::differential::{self, Totals};
+use check::switchtest::tables::{self, Effort, Source};
+use check::switchtest::updates::{self, Traffic};
+use check::switchtest::whole;
 use clap::{Parser, ValueEnum};
 use ipnuma_rtl::NetSpeed;
 use model::switch::Verdict;
-use switchtest::differential::{self, Totals};
-use switchtest::tables::{self, Effort, Source};
-use switchtest::updates::{self, Traffic};
-use switchtest::whole;
 
 /// The switch's RTL against reference models.
 ///
@@ -198,11 +199,6 @@ impl Options {
     }
 }
 
-fn value_name(value: impl ValueEnum) -> String {
-    let value = value.to_possible_value();
-    value.map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 /// What one mode reported.
 type Report = (Mode, Duration, Result<Vec<String>, String>);
 
@@ -218,9 +214,7 @@ fn report(options: &Options, seed: u64, (mode, time, result): Report) -> bool {
         Err(error) => {
             println!("{name}: FAILED\n{error}");
             let full = if options.full { " --full" } else { "" };
-            println!(
-                "again: cargo run --release -p switchtest -- --mode {name}{full} --seed {seed}"
-            );
+            program::print_again("switchtest", &format!("--mode {name}{full} --seed {seed}"));
         }
     }
     result.is_ok()
@@ -228,11 +222,7 @@ fn report(options: &Options, seed: u64, (mode, time, result): Report) -> bool {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let seed = options.seed.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.map_or(1, |time| time.as_secs())
-    });
-    println!("switchtest: seed {seed}");
+    let seed = program::seed("switchtest", options.seed);
     let run = |modes: &[Mode]| -> Vec<Report> {
         let chosen = |mode: &&Mode| options.mode.is_none_or(|chosen| chosen == **mode);
         let timed = |&mode: &Mode| {
@@ -248,23 +238,14 @@ fn main() -> ExitCode {
         let differential = run(&[Mode::Differential]);
         (others.join(), differential)
     });
-    let (mut passed, mut failed) = (0, 0);
+    let mut score = Score::default();
     match first {
         Ok(reports) => {
             for entry in reports.into_iter().chain(second) {
-                if report(&options, seed, entry) {
-                    passed += 1;
-                } else {
-                    failed += 1;
-                }
+                score.count(report(&options, seed, entry));
             }
         }
-        Err(_) => failed += 1,
+        Err(_) => score.count(false),
     }
-    println!("{passed} passed, {failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    score.finish()
 }

@@ -17,11 +17,13 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use wire::{NetCounter, PcieCounter, registers as reg};
 
-use crate::dut::{Dut, Event, Pace};
-use crate::expect::{Expect, show_frame, show_tlp};
-use crate::frames::{NetCompletion, any_frame, arp_frame, completion, load_frame, on_line};
-use crate::phy::{Fault, LineFrame};
-use crate::world::{CompletionFields, Peer, World, percent, random_bytes};
+use crate::difftest::dut::{Dut, Event, Pace};
+use crate::difftest::expect::{Expect, show_frame, show_tlp};
+use crate::difftest::frames::{
+    NetCompletion, any_frame, arp_frame, completion, load_frame, on_line,
+};
+use crate::difftest::phy::{Fault, LineFrame};
+use crate::difftest::world::{CompletionFields, Peer, World, percent, random_bytes};
 
 /// Operations that the NIC may hold for the network: its receive slots.
 const RX_CREDIT: usize = 31;

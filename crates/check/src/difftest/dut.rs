@@ -10,7 +10,7 @@ use model::{Config, Effect, FrameSource, TlpSource};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::phy::{Decoder, Encoder, LineFrame};
+use crate::difftest::phy::{Decoder, Encoder, LineFrame};
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]

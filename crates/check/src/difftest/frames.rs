@@ -7,8 +7,8 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::phy::{Fault, LineFrame};
-use crate::world::{Peer, World, percent, random_bytes, random_dws, random_enables};
+use crate::difftest::phy::{Fault, LineFrame};
+use crate::difftest::world::{Peer, World, percent, random_bytes, random_dws, random_enables};
 
 const PAYLOAD: usize = 42;
 const MAX_FRAME: usize = 1518;

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use difftest::dut::{Dut, Event, Pace, RtlDut};
-use difftest::phy::{Fault, LineFrame};
+use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
+use crate::difftest::phy::{Fault, LineFrame};
 use ipnuma_rtl::NetSpeed;
 use model::{Config, FrameSource, LineFault, Sink, TlpSource};
 use rand::{Rng, SeedableRng};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use rand_chacha::ChaCha8Rng;
 use wire::{EventEntry, RegionEntry};
 
-use crate::stream::PAGE;
+use crate::faulttest::stream::PAGE;
 
 /// Pages of BAR 2, and of the receiver's memory, that belong to a session.
 pub const SESSION_PAGES: usize = 12;

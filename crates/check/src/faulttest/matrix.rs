@@ -3,11 +3,11 @@
 
 use ipnuma_rtl::NetSpeed;
 
-use crate::channel::Faults;
-use crate::end::Kind;
-use crate::fuzz::Target;
-use crate::plan::{Format, Plan, Restarts, Timers};
-use crate::sim::speed_name;
+use crate::faulttest::channel::Faults;
+use crate::faulttest::end::Kind;
+use crate::faulttest::fuzz::Target;
+use crate::faulttest::plan::{Format, Plan, Restarts, Timers};
+use crate::faulttest::sim::speed_name;
 
 const NS: u64 = 1_000;
 const US: u64 = 1_000 * NS;

@@ -3,12 +3,10 @@
 //! doubles, reorders, alters, delays and replays whole frames.
 //!
 //! Every store is written down by an oracle when it is issued ([`stream`]); it must arrive once and
-//! in order, or be reported. `cargo run --release -p faulttest -- --help` shows how to run it; the
-//! library is there so that the test can be tested.
+//! in order, or be reported.
 //!
-//! What it does not do: compare the NIC with the model cycle by cycle or frame by frame (`difftest`
+//! What it does not do: compare the NIC with the model cycle by cycle or frame by frame ([`crate::difftest`]
 //! does), or measure rates and latencies (`rack`).
-#![forbid(unsafe_code)]
 
 pub mod channel;
 pub mod end;

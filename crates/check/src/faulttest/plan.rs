@@ -3,9 +3,9 @@
 
 use ipnuma_rtl::NetSpeed;
 
-use crate::channel::Faults;
-use crate::end::Kind;
-use crate::fuzz::Target;
+use crate::faulttest::channel::Faults;
+use crate::faulttest::end::Kind;
+use crate::faulttest::fuzz::Target;
 
 /// In which format stores travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

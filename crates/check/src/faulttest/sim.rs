@@ -9,8 +9,8 @@ mod time;
 
 use std::path::Path;
 
-use difftest::dut::Pace;
-use difftest::world::{CompletionFields, TlpFields};
+use crate::difftest::dut::Pace;
+use crate::difftest::world::{CompletionFields, TlpFields};
 use ipnuma_rtl::NetSpeed;
 use model::Config;
 use rand::seq::IndexedRandom;
@@ -26,15 +26,15 @@ use wire::{
 
 use wire::seal::Sealer;
 
-use crate::channel::{Channel, Stats};
-use crate::end::{End, Kind, ModelEnd, Outputs, RtlEnd};
-use crate::fuzz::Fuzzer;
-use crate::host::{
+use crate::faulttest::channel::{Channel, Stats};
+use crate::faulttest::end::{End, Kind, ModelEnd, Outputs, RtlEnd};
+use crate::faulttest::fuzz::Fuzzer;
+use crate::faulttest::host::{
     Answer, BOUND, BOUNDED, FOREIGN, HIGH, Host, Load, NO_KEY, NOTIFY, PLAIN, READ_ONLY, REVOCABLE,
     RING_LOG2, RegisterRead, SESSION_PAGES, WRITE_ONLY,
 };
-use crate::plan::{Format, Plan, Restarts};
-use crate::stream::{Entry, Fate, PAGE, Stream, Tally, What, Write};
+use crate::faulttest::plan::{Format, Plan, Restarts};
+use crate::faulttest::stream::{Entry, Fate, PAGE, Stream, Tally, What, Write};
 
 /// Time from one look at everything to the next.
 const WINDOW_PS: u64 = 400_000;

@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use difftest::phy::{Encoder, Fault, LineFrame};
+use crate::difftest::phy::{Encoder, Fault, LineFrame};
 use ipnuma_rtl::{HostBeat, NetSpeed, Switch, SwitchSize, SwitchWrite};
 use model::switch::{Received, SwitchModel, Target, Verdict};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::frames::{self, Load};
-use crate::line::Decoder;
-use crate::world::{RULES, World};
+use crate::switchtest::frames::{self, Load};
+use crate::switchtest::line::Decoder;
+use crate::switchtest::world::{RULES, World};
 
 const PORTS: usize = Switch::PORTS;
 /// The queue of the host's frames, behind those of the ports.

@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 
-use difftest::phy::{Encoder, Fault, LineFrame};
+use crate::difftest::phy::{Encoder, Fault, LineFrame};
 use ipnuma_rtl::{NetSpeed, NetWord, Switch, SwitchSize, SwitchWrite};
 use model::switch::Port;
 
-use crate::flow;
-use crate::line::{Decoder, WireFrame};
-use crate::world::port_words;
+use crate::switchtest::flow;
+use crate::switchtest::line::{Decoder, WireFrame};
+use crate::switchtest::world::port_words;
 
 const PORTS: usize = Switch::PORTS;
 

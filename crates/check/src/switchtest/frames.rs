@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random frames: valid ones for the routes there are, and everything that can be wrong with them.
 
-use difftest::phy::{Fault, LineFrame};
+use crate::difftest::phy::{Fault, LineFrame};
 use ipnuma_rtl::NetSpeed;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::world::{MAX_FRAME, PORTS, PROTOCOLS, World};
+use crate::switchtest::world::{MAX_FRAME, PORTS, PROTOCOLS, World};
 
 const MAC_BYTES: usize = 14;
 const V4_BYTES: usize = 20;

@@ -11,8 +11,8 @@ use ipnuma_rtl::{FibLookupFull, Model};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::flow::Address;
-use crate::lpm::Ranges;
+use crate::switchtest::flow::Address;
+use crate::switchtest::lpm::Ranges;
 
 /// Next hops that routes go to; some lead to the host, some to nowhere.
 pub const HOPS: u16 = 4095;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of the switch's RTL that are too large for its benches: random frames against the
 //! reference model, route changes under traffic, and tables of a million routes.
-//!
-//! `cargo run --release -p switchtest -- --help` shows how to run them.
-#![forbid(unsafe_code)]
 
 pub mod differential;
 pub mod drive;

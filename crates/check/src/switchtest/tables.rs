@@ -9,7 +9,7 @@ use fib::synth::Table;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lookup::{LookupBench, Routes};
+use crate::switchtest::lookup::{LookupBench, Routes};
 
 /// How much is asked of a table.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@ use model::switch::{SwitchConfig, SwitchModel};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::drive::Drive;
-use crate::flow::{self, Address};
-use crate::world::{fib_config, words};
+use crate::switchtest::drive::Drive;
+use crate::switchtest::flow::{self, Address};
+use crate::switchtest::world::{fib_config, words};
 
 const PORTS: usize = Switch::PORTS;
 /// Next hops of each port.
@@ -367,7 +367,7 @@ impl Bench {
         let cycle = self.drive.cycle()?;
         if let Some(still) = &mut self.still {
             let other = still.cycle()?;
-            let times = |frames: &[(usize, crate::line::WireFrame)]| -> Vec<(usize, u64, usize)> {
+            let times = |frames: &[(usize, crate::switchtest::line::WireFrame)]| -> Vec<(usize, u64, usize)> {
                 let times = frames
                     .iter()
                     .map(|(port, frame)| (*port, frame.start, frame.bytes.len()));

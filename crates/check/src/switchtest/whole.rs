@@ -9,11 +9,11 @@ use ipnuma_rtl::{NetSpeed, Switch, SwitchSize, SwitchWrite};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::drive::Drive;
-use crate::flow::{self, Address};
-use crate::lookup::{HOPS, Routes, port_of};
-use crate::tables::Source;
-use crate::world::words;
+use crate::switchtest::drive::Drive;
+use crate::switchtest::flow::{self, Address};
+use crate::switchtest::lookup::{HOPS, Routes, port_of};
+use crate::switchtest::tables::Source;
+use crate::switchtest::world::words;
 
 const PORTS: usize = Switch::PORTS;
 /// Frame sizes with FCS.

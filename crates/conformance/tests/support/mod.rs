@@ -18,7 +18,7 @@ pub fn library() -> PathBuf {
     if let Some(path) = std::env::var_os("IPNUMA_SOCKET_LIBRARY") {
         return path.into();
     }
-    let path = Path::new(env!("CARGO_BIN_EXE_sockettest")).with_file_name("libipnuma_socket.so");
+    let path = Path::new(env!("CARGO_BIN_EXE_conformance")).with_file_name("libipnuma_socket.so");
     assert!(
         path.exists(),
         "{} is missing: build it with `cargo build -p preload`, or name another in IPNUMA_SOCKET_LIBRARY",
@@ -98,7 +98,7 @@ impl Daemon {
 
     /// Starts it again at the same path.
     pub fn restart(&mut self, limit: u64) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockettest"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
         match self.machine {
             None => command.args(["--role", "daemon"]).arg(self.socket()),
             Some((address, loss, seed, patience)) => command
@@ -226,7 +226,7 @@ impl Program {
 
     /// Starts a role on one machine whose servers are on another one.
     pub fn start_towards(daemon: &Daemon, server: &Daemon, role: &[&str]) -> Program {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sockettest"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_conformance"))
             .arg("--role")
             .args(role)
             .env("LD_PRELOAD", library())

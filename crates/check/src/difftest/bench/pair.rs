@@ -8,10 +8,10 @@ use rand::seq::IndexedRandom;
 use wire::NetCounter;
 
 use super::{Bench, DENY_CREDIT, EDGES_A_TURN, MAX_BEATS, RX_CREDIT, Totals};
-use crate::dut::Pace;
-use crate::frames::with_fcs;
-use crate::phy::Fault;
-use crate::world::percent;
+use crate::difftest::dut::Pace;
+use crate::difftest::frames::with_fcs;
+use crate::difftest::phy::Fault;
+use crate::difftest::world::percent;
 
 /// Loads in a row before their answers.
 const MAX_BURST: u32 = 12;

@@ -117,7 +117,7 @@ impl Sim {
         }
         if !is_load {
             tlp.resize(header + 4 * usize::from(length), 0);
-            crate::stream::fill(entry.seed, &mut tlp[header..]);
+            crate::faulttest::stream::fill(entry.seed, &mut tlp[header..]);
         }
         self.ends[end].push_tlp(&tlp, model::BAR_PAGES);
         self.tlp = tlp;
@@ -198,7 +198,7 @@ impl Sim {
         let enables = match (plain, dws) {
             (true, 1) => 0x0F,
             (true, _) => 0xFF,
-            (false, _) => difftest::world::random_enables(rng, dws as u16),
+            (false, _) => crate::difftest::world::random_enables(rng, dws as u16),
         };
         let route = pair.routes[end][page];
         let entry = Entry {
