@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import filelist
+import sizes
 
 ROOT = filelist.ROOT
 SOURCES = {".sv", ".svh", ".vlt", ".rs", ".py", ".sh", ".toml", ".sby", ".lua", ".f", ".c", ".h"}
@@ -219,8 +220,14 @@ def check_python() -> int:
     return max(count, 1) if run.returncode else 0
 
 
+def check_sizes() -> int:
+    """No file and no function is too long to be read at one sitting (sizes.py)."""
+    return report("\n".join(sizes.too_long(ROOT, tracked())))
+
+
 PARTS: dict[str, Callable[[], int]] = {
     "headers": check_headers,
+    "sizes": check_sizes,
     "lists": check_lists,
     "verilator": check_verilator,
     "slang": check_slang,

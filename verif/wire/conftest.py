@@ -26,7 +26,7 @@ def seed() -> int:
 def sample_dir(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with frames.pcap, tlps.pcap and samples.json."""
     directory = tmp_path_factory.mktemp("samples")
-    command = ["cargo", "run", "-q", "-p", "wire", "--bin", "wire-gen", "--"]
+    command = ["cargo", "run", "-q", "-p", "wire-gen", "--"]
     subprocess.run([*command, "--samples", str(directory), str(seed)], cwd=ROOT, check=True)
     return directory
 

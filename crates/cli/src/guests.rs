@@ -17,7 +17,7 @@ use crate::{network, text};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// File with hosts of kind "uml", such as experiments/uml-curl.toml
+    /// File with hosts of kind "uml", such as experiments/topologies/uml-curl.toml
     topology: PathBuf,
     /// Draws clock phases, faults and random numbers of guests, instead of the file's seed
     #[arg(long)]

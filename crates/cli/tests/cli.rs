@@ -132,7 +132,8 @@ fn a_run_is_repeatable_and_skipping_changes_nothing() {
 
 #[test]
 fn the_example_topology_is_the_default_run() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/ping-pong-10g.toml");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../experiments/topologies/ping-pong-10g.toml");
     let file = json(&["pingpong", "--json", "--topology", &root.to_string_lossy()]);
     let default = json(&["pingpong", "--json"]);
     assert_eq!(file["run_hash"], default["run_hash"]);
@@ -141,7 +142,7 @@ fn the_example_topology_is_the_default_run() {
 #[test]
 fn the_example_topologies_with_switches_are_the_runs_of_the_options() {
     for (name, switches, metres) in [("in-rack", "1", "20"), ("between-racks", "4", "200")] {
-        let file = format!("../../experiments/ping-pong-{name}.toml");
+        let file = format!("../../experiments/topologies/ping-pong-{name}.toml");
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let file = json(&["pingpong", "--json", "--topology", &file.to_string_lossy()]);
         let options = json(&["pingpong", "--json", "--switches", switches]);

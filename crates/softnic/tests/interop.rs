@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use check::faulttest::end::{End, Outputs, RtlEnd};
 use common::{in_namespace, ip, seed};
-use faulttest::end::{End, Outputs, RtlEnd};
 use ipnuma_rtl::NetSpeed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The two kinds of NIC behind one interface: TLPs and frames in, TLPs and frames out, time.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
+use crate::difftest::phy::{Fault, LineFrame};
+use ipnuma_rtl::NetSpeed;
+use model::{Config, FrameSource, LineFault, Sink, TlpSource};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// What a NIC is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The Verilated NIC.
+    Rtl,
+    /// The reference model.
+    Model,
+}
+
+/// What came out, each with its time in picoseconds.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    /// TLPs to the root complex.
+    pub tlps: Vec<(u64, Vec<u8>)>,
+    /// Frames without FCS, at the time when their last byte left.
+    pub frames: Vec<(u64, Vec<u8>)>,
+}
+
+/// A NIC in time.
+pub trait End: Send {
+    /// Queues a TLP from the root complex.
+    fn push_tlp(&mut self, tlp: &[u8], bar: u8);
+    /// Bytes of TLPs that were not yet taken.
+    fn backlog(&self) -> usize;
+    /// Bytes of frames that wait for the line.
+    fn line_backlog(&self) -> usize;
+    /// A frame (without FCS) that begins to arrive then; in order of time.
+    fn push_frame(&mut self, at_ps: u64, frame: Vec<u8>);
+    /// Goes on until a point in time.
+    fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String>;
+    /// Nothing is queued, and nothing will happen without new inputs.
+    fn is_idle(&self) -> bool;
+    /// When something can happen next without new inputs; a bound from below.
+    fn wake_ps(&self) -> u64;
+    /// The signal from the PHY.
+    fn set_link(&mut self, up: bool);
+    /// Takes the NIC through a reset: all that it knew is gone.
+    fn restart(&mut self) -> Result<(), String>;
+    /// How fast the root complex takes TLPs.
+    fn set_pace(&mut self, pace: Pace);
+    /// Writes waves from now on, if it can.
+    fn trace(&mut self, file: &Path) -> Result<(), String>;
+}
+
+/// The RTL.
+pub struct RtlEnd {
+    dut: RtlDut,
+    speed: NetSpeed,
+    arrivals: VecDeque<(u64, Vec<u8>)>,
+    events: Vec<Event>,
+    now_us: u32,
+    rng: ChaCha8Rng,
+}
+
+impl RtlEnd {
+    /// A NIC after reset.
+    pub fn new(speed: NetSpeed, completer_id: u16, mut rng: ChaCha8Rng) -> Result<Self, String> {
+        let fork = ChaCha8Rng::seed_from_u64(rng.random());
+        let mut dut = RtlDut::new(speed, true, completer_id, fork)?;
+        dut.slow_when_idle(true);
+        Ok(Self {
+            dut,
+            speed,
+            arrivals: VecDeque::new(),
+            events: Vec::new(),
+            now_us: 0,
+            rng,
+        })
+    }
+}
+
+impl End for RtlEnd {
+    fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
+        self.dut.push_tlp(tlp, bar);
+    }
+
+    fn backlog(&self) -> usize {
+        8 * self.dut.backlog().0
+    }
+
+    fn line_backlog(&self) -> usize {
+        let waiting = self.arrivals.iter().map(|(_, frame)| frame.len());
+        waiting.sum::<usize>() + self.dut.backlog().1
+    }
+
+    fn push_frame(&mut self, at_ps: u64, mut frame: Vec<u8>) {
+        let fcs = wire::fcs(&frame);
+        frame.extend_from_slice(&fcs);
+        self.arrivals.push_back((at_ps, frame));
+    }
+
+    fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String> {
+        let now_us = (self.dut.time_ps() / 1_000_000) as u32;
+        if now_us != self.now_us && !self.is_idle() {
+            self.now_us = now_us;
+            self.dut.set_now(now_us);
+        }
+        while self.dut.next_edge_ps() < until_ps {
+            if let Some((at, _)) = self.arrivals.front() {
+                if *at <= self.dut.next_edge_ps() {
+                    let (_, bytes) = self.arrivals.pop_front().unwrap_or_default();
+                    let lane_4 = self.speed == NetSpeed::TenGig && self.rng.random();
+                    self.dut.push_frame(&LineFrame {
+                        bytes,
+                        fault: Fault::None,
+                        gap: 12,
+                        lane_4,
+                        preamble: 7,
+                    });
+                    continue;
+                }
+            } else if self.dut.is_quiet(false) {
+                self.dut.skip_to(until_ps);
+                break;
+            }
+            self.dut.edge(None, &mut self.events)?;
+            for event in self.events.drain(..) {
+                let at = self.dut.time_ps();
+                match event {
+                    Event::Tlp(bytes) => out.tlps.push((at, bytes)),
+                    Event::Frame(bytes) => out.frames.push((at, bytes)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.arrivals.is_empty() && self.dut.backlog() == (0, 0) && self.dut.is_quiet(false)
+    }
+
+    fn wake_ps(&self) -> u64 {
+        if self.is_idle() {
+            u64::MAX
+        } else {
+            self.dut.next_edge_ps()
+        }
+    }
+
+    fn set_link(&mut self, up: bool) {
+        self.dut.set_link(up);
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.arrivals.clear();
+        self.dut.restart()
+    }
+
+    fn set_pace(&mut self, pace: Pace) {
+        self.dut.set_pace(pace);
+    }
+
+    fn trace(&mut self, file: &Path) -> Result<(), String> {
+        let traced = self.dut.nic().trace(file);
+        traced.map_err(|error| error.to_string())
+    }
+}
+
+/// Picoseconds that a byte takes on the PCI Express side.
+const PCIE_BYTE_PS: u64 = 500;
+/// Bytes around a frame on the line: preamble, FCS and gap.
+const LINE_BYTES: u64 = 24;
+
+/// Gives what the model sends its time.
+struct Clocked<'a> {
+    now_ps: u64,
+    byte_ps: u64,
+    line_free_ps: &'a mut u64,
+    out: &'a mut Outputs,
+}
+
+impl Sink for Clocked<'_> {
+    fn tlp(&mut self, _source: TlpSource, bytes: &[u8]) {
+        self.out.tlps.push((self.now_ps, bytes.to_vec()));
+    }
+
+    fn frame(&mut self, _source: FrameSource, bytes: &[u8]) {
+        let begin = self.now_ps.max(*self.line_free_ps);
+        *self.line_free_ps = begin + (bytes.len() as u64 + LINE_BYTES) * self.byte_ps;
+        self.out.frames.push((*self.line_free_ps, bytes.to_vec()));
+    }
+}
+
+/// Operations that wait for their session in the model before it takes no more TLPs: the slots of
+/// the hardware.
+const MAX_OUTGOING: usize = 16;
+
+/// The model, which takes no time but that of bytes on its two lines.
+pub struct ModelEnd {
+    nic: model::Nic,
+    config: Config,
+    byte_ps: u64,
+    tick_ps: u64,
+    ticks: u64,
+    tlps: VecDeque<(Vec<u8>, u8)>,
+    backlog: usize,
+    arrivals: VecDeque<(u64, Vec<u8>)>,
+    now_ps: u64,
+    tlp_free_ps: u64,
+    line_free_ps: u64,
+    now_us: u32,
+    link: Option<bool>,
+}
+
+impl ModelEnd {
+    /// A model after reset; with `endless` its line takes any number of frames at once.
+    pub fn new(speed: NetSpeed, endless: bool, config: Config) -> Self {
+        Self {
+            nic: model::Nic::new(config.clone()),
+            config,
+            byte_ps: match speed {
+                _ if endless => 1,
+                NetSpeed::TenGig => 800,
+                NetSpeed::OneGig => 8_000,
+            },
+            tick_ps: u64::from(wire::SESSION_TICK_CYCLES) * speed.net_period_ps(),
+            ticks: 0,
+            tlps: VecDeque::new(),
+            backlog: 0,
+            arrivals: VecDeque::new(),
+            now_ps: 0,
+            tlp_free_ps: 0,
+            line_free_ps: 0,
+            now_us: 0,
+            link: None,
+        }
+    }
+
+    /// Moves the model's clocks on to `now_ps`.
+    fn clock(&mut self, now_ps: u64, out: &mut Outputs) {
+        self.now_ps = now_ps;
+        let (ticks, now_us) = (now_ps / self.tick_ps, (now_ps / 1_000_000) as u32);
+        if ticks == self.ticks && now_us == self.now_us && self.link.is_none() {
+            return;
+        }
+        let mut sink = Clocked {
+            now_ps,
+            byte_ps: self.byte_ps,
+            line_free_ps: &mut self.line_free_ps,
+            out,
+        };
+        if ticks != self.ticks {
+            self.nic.tick_net(ticks - self.ticks, &mut sink);
+            self.ticks = ticks;
+        }
+        if now_us != self.now_us {
+            self.nic.tick(now_us, &mut sink);
+            self.now_us = now_us;
+        }
+        if let Some(up) = self.link.take() {
+            self.nic.set_link(up, &mut sink);
+        }
+    }
+}
+
+impl End for ModelEnd {
+    fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
+        self.backlog += tlp.len();
+        self.tlps.push_back((tlp.to_vec(), bar));
+    }
+
+    fn backlog(&self) -> usize {
+        self.backlog
+    }
+
+    fn line_backlog(&self) -> usize {
+        self.arrivals.iter().map(|(_, frame)| frame.len()).sum()
+    }
+
+    fn push_frame(&mut self, at_ps: u64, mut frame: Vec<u8>) {
+        let fcs = wire::fcs(&frame);
+        frame.extend_from_slice(&fcs);
+        self.arrivals.push_back((at_ps, frame));
+    }
+
+    fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String> {
+        loop {
+            let arrival = self.arrivals.front().map_or(u64::MAX, |next| next.0);
+            let request = if self.tlps.is_empty() || self.nic.outgoing() >= MAX_OUTGOING {
+                u64::MAX
+            } else {
+                self.tlp_free_ps
+            };
+            let next = arrival.min(request).max(self.now_ps);
+            if next >= until_ps {
+                break;
+            }
+            self.clock(next, out);
+            let mut sink = Clocked {
+                now_ps: next,
+                byte_ps: self.byte_ps,
+                line_free_ps: &mut self.line_free_ps,
+                out,
+            };
+            if arrival <= next {
+                if let Some((_, frame)) = self.arrivals.pop_front() {
+                    self.nic.frame_from_wire(&frame, LineFault::None, &mut sink);
+                }
+            } else if let Some((tlp, bar)) = self.tlps.pop_front() {
+                self.backlog -= tlp.len();
+                self.tlp_free_ps = next + tlp.len() as u64 * PCIE_BYTE_PS;
+                self.nic.tlp_from_root(&tlp, bar, &mut sink);
+            }
+        }
+        // What is due by itself comes at the end of the window.
+        self.clock(self.now_ps.max(until_ps), out);
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.arrivals.is_empty()
+            && self.tlps.is_empty()
+            && self.link.is_none()
+            && self.nic.is_quiet()
+    }
+
+    fn wake_ps(&self) -> u64 {
+        let taken = self.tlps.is_empty() || self.nic.outgoing() >= MAX_OUTGOING;
+        if !self.arrivals.is_empty() || !taken || self.link.is_some() {
+            return self.now_ps;
+        }
+        let ticks = self.nic.net_deadline();
+        let us = self.nic.us_deadline();
+        let by_ticks = ticks.map_or(u64::MAX, |ticks| (self.ticks + ticks) * self.tick_ps);
+        let by_us = us.map_or(u64::MAX, |us| {
+            (u64::from(self.now_us) + u64::from(us)) * 1_000_000
+        });
+        by_ticks.min(by_us)
+    }
+
+    fn set_link(&mut self, up: bool) {
+        self.link = Some(up);
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.nic = model::Nic::new(self.config.clone());
+        self.tlps.clear();
+        self.backlog = 0;
+        self.arrivals.clear();
+        Ok(())
+    }
+
+    fn set_pace(&mut self, _pace: Pace) {}
+
+    fn trace(&mut self, _file: &Path) -> Result<(), String> {
+        Err("the model has no waves: choose a cell with RTL".to_owned())
+    }
+}

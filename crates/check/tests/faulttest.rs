@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The test of the test: NICs without sessions over a channel that keeps everything pass, and every
+//! kind of fault is found, because nothing mends it.
+
+use check::faulttest::channel::Faults;
+use check::faulttest::end::Kind;
+use check::faulttest::matrix::{Scale, plans};
+use check::faulttest::plan::Plan;
+use check::faulttest::sim::{Report, Sim};
+use ipnuma_rtl::NetSpeed;
+
+const MODELS: [Kind; 2] = [Kind::Model, Kind::Model];
+
+fn run(faults: Faults, seed: u64) -> Result<Report, String> {
+    let mut plan = Plan::new("harness", MODELS, NetSpeed::TenGig, 10_000);
+    plan.sessions = 0;
+    plan.faults = faults;
+    Sim::new(plan, seed)?.run()
+}
+
+#[test]
+fn a_good_cable_passes() {
+    for seed in 0..3 {
+        let report = run(Faults::default(), seed).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(report.tally.stores, report.tally.delivered);
+        assert!(report.tally.stores >= 10_000 && report.loads.0 > 30);
+        let late = Faults {
+            delay_ps: 3_000_000,
+            jitter_ps: 2_000_000,
+            ..Faults::default()
+        };
+        run(late, seed).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+fn fails(faults: Faults, complaints: &[&str]) {
+    for seed in 0..3 {
+        let error = run(faults, seed).expect_err("nothing mends it");
+        assert!(complaints.iter().any(|c| error.contains(c)), "{error}");
+    }
+}
+
+#[test]
+fn every_fault_is_found() {
+    const RARE: u32 = 500;
+    let none = Faults::default();
+    let left_out = ["left out or overtaken", "never arrived"];
+    fails(Faults { loss: RARE, ..none }, &left_out);
+    fails(
+        Faults {
+            corrupt: RARE,
+            ..none
+        },
+        &left_out,
+    );
+    fails(
+        Faults {
+            duplicate: RARE,
+            ..none
+        },
+        &["again", "nobody asked for"],
+    );
+    fails(
+        Faults {
+            reorder: RARE,
+            ..none
+        },
+        &left_out,
+    );
+    fails(
+        Faults {
+            replay: RARE,
+            ..none
+        },
+        &["again", "nobody asked for"],
+    );
+}
+
+/// Every cell of the matrix with models at both ends, in short.
+#[test]
+fn sessions_mend_every_fault() {
+    let mut stores = 0;
+    for mut plan in plans(Scale::SHORT) {
+        if plan.ends != MODELS || plan.wraps {
+            continue;
+        }
+        plan.stores = 1_500;
+        let name = plan.name.clone();
+        let report = Sim::new(plan, 1).and_then(|mut sim| sim.run());
+        stores += report
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+            .tally
+            .stores;
+    }
+    assert!(stores >= 60 * 1_500, "{stores}");
+}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memcached on one machine, its clients on another: two network namespaces with a cable between.
+
+Each has a daemon of its own, with the NIC in software. Only root can make namespaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymemcache.test
+import pytest
+
+import programs
+from test_memcached import memcached
+
+PORT = 11211
+
+
+def ip(*arguments: str) -> None:
+    """Call iproute2's command."""
+    subprocess.run([programs.tool("ip"), *arguments], check=True, capture_output=True, text=True)
+
+
+@dataclass
+class Machine:
+    """A network namespace, and how programs are started in it."""
+
+    name: str
+    address: str
+    directory: Path
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir()
+        self.processes: list[programs.Process] = []
+
+    @property
+    def socket(self) -> Path:
+        return self.directory / "daemon.sock"
+
+    def start(self, *argv: str, library: bool = True) -> programs.Process:
+        """Start a program, over IP-NUMA unless told otherwise."""
+        line = [programs.tool("ip"), "netns", "exec", self.name]
+        if library:
+            preload = programs.executable().with_name("libipnuma_socket.so")
+            line += [programs.tool("env"), f"LD_PRELOAD={preload}", f"IPNUMA_DAEMON={self.socket}"]
+        first = programs.tool(argv[0]) if "/" not in argv[0] else argv[0]
+        log = self.directory / f"{len(self.processes)}.log"
+        environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | {"LC_ALL": "C"}
+        process = programs.Process([*line, first, *argv[1:]], environment, log, None)
+        self.processes.append(process)
+        return process
+
+    def run(self, *argv: str) -> str:
+        """Run a client to its end; return what it said."""
+        process = self.start(*argv)
+        ended = process.wait()
+        if ended != 0:
+            raise process.complaint(f"ended with status {ended}")
+        return process.output()
+
+    def streams(self) -> int:
+        """Ask the daemon how many connections it has accelerated."""
+        asked = self.start(
+            str(programs.executable()), "sockets", "--json", "--daemon", str(self.socket),
+            library=False,
+        )  # fmt: skip
+        assert asked.wait() == 0, asked.output()
+        return int(json.loads(asked.output())["totals"]["streams"])
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
+    """Two machines with a daemon each."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make network namespaces")
+    here = Machine(f"ipnuma-a{os.getpid()}", "10.8.7.1", tmp_path / "a")
+    there = Machine(f"ipnuma-b{os.getpid()}", "10.8.7.2", tmp_path / "b")
+    both = (here, there)
+    try:
+        for machine in both:
+            ip("netns", "add", machine.name)
+        ip("-n", here.name, "link", "add", "cable", "type", "veth",
+           "peer", "name", "cable", "netns", there.name)  # fmt: skip
+        for machine in both:
+            ip("-n", machine.name, "addr", "add", f"{machine.address}/24", "dev", "cable")
+            for device in ("lo", "cable"):
+                ip("-n", machine.name, "link", "set", device, "up")
+            daemon = machine.start(
+                str(programs.executable()), "daemon", "--socket", str(machine.socket),
+                "--management", f"{machine.address}:3422", "--sockets", "10.8.7.0/24",
+                library=False,
+            )  # fmt: skip
+            programs.wait_until(
+                lambda m=machine, d=daemon: m.socket.exists() or not d.running, "a daemon is ready"
+            )
+            if not daemon.running:
+                raise daemon.complaint("ended at once")
+        yield both
+    finally:
+        for machine in both:
+            for process in machine.processes:
+                process.kill()
+            subprocess.run([programs.tool("ip"), "netns", "del", machine.name], check=False)
+
+
+@pytest.fixture
+def server(machines: tuple[Machine, Machine]) -> Iterator[tuple[Machine, Machine]]:
+    """memcached on the second machine."""
+    _, there = machines
+    line = memcached(PORT)
+    line[line.index(programs.HOST)] = there.address
+    running = there.start(*line)
+    table = there.start("cat", "/proc/net/tcp", library=False)
+
+    def listens() -> bool:
+        nonlocal table
+        table.wait()
+        if f":{PORT:04X} 00000000:0000 0A" in table.output():
+            return True
+        table = there.start("cat", "/proc/net/tcp", library=False)
+        return False
+
+    programs.wait_until(listens, "memcached listens")
+    yield machines
+    if not running.running:
+        raise running.complaint("died")
+
+
+def test_memcaslap(server):
+    """Sixteen clients in two threads; every tenth value is compared with what was stored."""
+    here, there = server
+    said = here.run(
+        "memcaslap", "-s", f"{there.address}:{PORT}", "-t", "1s", "-T", "2", "-c", "16", "-v", "0.1"
+    )
+    counted = {name: int(n) for name, n in re.findall(r"^(\w+): (\d+)$", said, re.MULTILINE)}
+    assert counted["cmd_get"] > 1000 and counted["cmd_set"] > 100, said
+    assert counted["get_misses"] == 0, said
+    assert counted.get("verify_misses", 0) == 0 and counted.get("verify_failed", 0) == 0, said
+    assert here.streams() >= 16 and there.streams() >= 16
+
+
+def test_pymemcache(server):
+    """The integration tests that come with pymemcache all pass."""
+    here, there = server
+    tests = Path(pymemcache.test.__file__).parent
+    said = here.run(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null",
+        "-W", "ignore", "--rootdir", str(tests), "--server", there.address, "--port", str(PORT),
+        str(tests / "test_integration.py"),
+    )  # fmt: skip
+    assert re.search(r"^100 passed, 3 skipped in", said, re.MULTILINE), said
+    assert here.streams() >= 40 and there.streams() >= 40
+
+
+def test_values(server):
+    """A client of ours stores and reads values of every size around the line and message sizes."""
+    here, there = server
+    binary = programs.compile_c("memget.c")
+    said = here.run(str(binary), there.address, str(PORT), "--check")
+    assert "all values as stored" in said
+    assert here.streams() >= 1 and there.streams() >= 1
