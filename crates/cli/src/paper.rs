@@ -595,7 +595,7 @@ impl Runner {
             ),
             SendingWay::Rdma => (
                 Way::Rdma,
-                Box::new(Meter::new(PCIE_PERIOD)),
+                Box::new(Meter::new(PCIE_PERIOD)?),
                 "counted, bus meter RTL for the NIC",
             ),
         };

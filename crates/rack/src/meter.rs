@@ -80,7 +80,7 @@ pub fn measure_with(
     rack.add_host(HostSetup {
         name: "pc".to_owned(),
         timing: platform.host_timing(link)?,
-        model: Box::new(Meter::new(period)),
+        model: Box::new(Meter::new(period)?),
         phases: (Picoseconds::ZERO, Picoseconds::ZERO),
     })?;
     let result = Rc::new(RefCell::new(Picoseconds::ZERO));

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use ipnuma_rtl::{
-    BusMeter, Error, Model, NarrowSwitch, NetSpeed, NetWord, Nic, NicInputs, NicOutputs,
-    PortSwitch, Switch, SwitchInputs, SwitchOutputs, TlpBeat, WideSwitch,
+    Error, NarrowSwitch, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, PortSwitch, Switch,
+    SwitchInputs, SwitchOutputs, WideSwitch,
 };
 
 use crate::time::Picoseconds;
@@ -181,92 +181,47 @@ impl<const N: usize> SwitchModel<N> for PortSwitch<N> {
 
 /// The bus meter in a NIC's place: the PCIe side only.
 pub struct Meter {
-    model: BusMeter,
-    inputs: NicInputs,
+    card: Nic,
     period: Picoseconds,
 }
 
 impl Meter {
     /// A meter whose 64-bit stream has this clock.
-    pub fn new(period: Picoseconds) -> Self {
-        Self {
-            model: BusMeter::new(),
-            inputs: NicInputs {
-                rst_pcie: true,
-                rst_net: true,
-                completer_id: 0,
-                now_us: 0,
-                s_tlp: None,
-                m_tlp_ready: false,
-                net: NetSpeed::TenGig.idle(),
-                link_up: true,
-            },
+    pub fn new(period: Picoseconds) -> Result<Self, Error> {
+        Ok(Self {
+            card: Nic::bus_meter()?,
             period,
-        }
-    }
-
-    fn outputs(&self) -> NicOutputs {
-        NicOutputs {
-            s_tlp_ready: self.model.s_tlp_tready_o(),
-            m_tlp: self.model.m_tlp_tvalid_o().then(|| TlpBeat {
-                data: self.model.m_tlp_tdata_o(),
-                keep: self.model.m_tlp_tkeep_o() as u8,
-                last: self.model.m_tlp_tlast_o(),
-                user: 0,
-            }),
-            net: NetSpeed::TenGig.idle(),
-            busy_pcie: self.model.busy_o(),
-            busy_net: false,
-        }
+        })
     }
 }
 
 impl NicModel for Meter {
     fn inputs(&mut self) -> &mut NicInputs {
-        &mut self.inputs
+        &mut self.card.inputs
     }
 
     fn settle(&mut self) -> Result<NicOutputs, Error> {
-        let (model, inputs) = (&mut self.model, &self.inputs);
-        let beat = inputs.s_tlp.unwrap_or_default();
-        model.set_clk_pcie_i(false);
-        model.set_rst_pcie_i(inputs.rst_pcie);
-        model.set_completer_id_i(u64::from(inputs.completer_id));
-        model.set_s_tlp_tvalid_i(inputs.s_tlp.is_some());
-        model.set_s_tlp_tdata_i(beat.data);
-        model.set_s_tlp_tkeep_i(u64::from(beat.keep));
-        model.set_s_tlp_tlast_i(beat.last);
-        model.set_s_tlp_tuser_i(u64::from(beat.user));
-        model.set_m_tlp_tready_i(inputs.m_tlp_ready);
-        model.eval()?;
-        Ok(self.outputs())
+        self.card.settle().copied()
     }
 
-    fn edge(&mut self, pcie: bool, _net: bool) -> Result<NicOutputs, Error> {
-        self.model.set_clk_pcie_i(pcie);
-        self.model.eval()?;
-        Ok(self.outputs())
+    fn edge(&mut self, pcie: bool, net: bool) -> Result<NicOutputs, Error> {
+        self.card.edge(pcie, net).copied()
     }
 
     fn reset(&mut self) -> Result<(), Error> {
-        for edge in 0..9 {
-            self.inputs.rst_pcie = edge < 8;
-            self.settle()?;
-            self.edge(true, false)?;
-        }
-        Ok(())
+        self.card.reset()
     }
 
     fn set_time(&mut self, time: Picoseconds) {
-        self.model.set_time(time.0);
+        self.card.set_time(time.0);
     }
 
     fn trace(&mut self, path: &Path) -> Result<(), Error> {
-        self.model.trace(path)
+        self.card.trace(path)
     }
 
     fn trace_close(&mut self) {
-        self.model.trace_close();
+        self.card.trace_close();
     }
 
     fn speed(&self) -> Option<NetSpeed> {

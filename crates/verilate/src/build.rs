@@ -17,6 +17,40 @@ use crate::{Error, root};
 /// Environment variable with the name of the C++ compiler.
 const COMPILER: &str = "IPNUMA_CXX";
 
+/// Flags of all files.
+pub const FLAGS: &[&str] = &[
+    "-std=gnu++20",
+    "-march=native",
+    "-fPIC",
+    "-fvisibility=hidden",
+    // A model is loaded once and for good, and its thread-local variables are read at every evaluation.
+    "-ftls-model=initial-exec",
+    "-faligned-new",
+    "-w",
+    "-DVM_COVERAGE=0",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+    "-DVM_TRACE=1",
+    "-DVM_TRACE_FST=1",
+    "-DVM_TRACE_VCD=0",
+    "-DVM_TRACE_SAIF=0",
+    "-DVL_USER_STOP",
+    "-DVL_USER_FINISH",
+    "-DVL_USER_FATAL",
+    "-DVL_PRINTF=ipnuma_model_printf",
+];
+
+/// Flags of the link. FST compression, and what clang leaves to a library.
+pub const LINK_FLAGS: &[&str] = &[
+    "-shared",
+    "-Wl,-Bsymbolic",
+    "-Wl,--gc-sections",
+    "-lz",
+    "-llz4",
+    "-latomic",
+    "-lpthread",
+];
+
 /// The C++ compiler of the models.
 pub struct Compiler {
     pub name: String,
@@ -65,7 +99,8 @@ fn in_environment(root: &Path) -> Command {
     let mut command = Command::new("bash");
     command
         .current_dir(root)
-        .args(["-c", ". tools/env.sh && exec \"$@\"", "verilate"]);
+        .args(["-c", ". \"$0\" && exec \"$@\""])
+        .arg(root.join("tools/env.sh"));
     command
 }
 
@@ -135,9 +170,17 @@ pub struct Unit {
     pub size: u64,
 }
 
-/// Verilates a model. Returns its files, the names of the parts of Verilator's runtime that it needs, and why it is
-/// evaluated the long way, where it is.
-pub fn verilate(place: &Place) -> Result<(Vec<Unit>, BTreeSet<String>, Option<String>), Error> {
+/// What Verilator makes of a model.
+pub struct Verilated {
+    pub units: Vec<Unit>,
+    /// Names of the parts of Verilator's runtime that it needs.
+    pub runtime: BTreeSet<String>,
+    /// Why it is evaluated the long way, where it is.
+    pub slow: Option<String>,
+}
+
+/// Verilates a model.
+pub fn verilate(place: &Place) -> Result<Verilated, Error> {
     let (root, model, folder) = (root(), place.model, place.sources());
     if !root.join(".venv/bin/python").is_file() {
         return Err(Error::NoVerilator(root));
@@ -164,10 +207,15 @@ pub fn verilate(place: &Place) -> Result<(Vec<Unit>, BTreeSet<String>, Option<St
     let path = folder.join("shim.cpp");
     fs::write(&path, shim).map_err(|error| Error::unreadable(&path, error))?;
     let (units, runtime) = units(place, path)?;
-    Ok((units, runtime, slow))
+    Ok(Verilated {
+        units,
+        runtime,
+        slow,
+    })
 }
 
-fn arguments(model: &Model) -> Vec<String> {
+/// What Verilator is told beside the sources.
+pub fn arguments(model: &Model) -> Vec<String> {
     let mut arguments: Vec<String> = [
         "--cc",
         "--assert",
@@ -252,38 +300,22 @@ fn units(place: &Place, shim: PathBuf) -> Result<(Vec<Unit>, BTreeSet<String>), 
 /// Compiles a file of a model.
 pub fn compile(place: &Place, unit: &Unit) -> Result<(), Error> {
     let mut command = compiler(&root())?;
-    command.arg(unit.level).arg("-I").arg(place.sources());
-    compile_to(command, place.model.name, &unit.source, &unit.object)
+    // With relative names ccache finds what was the same in another version of the model.
+    command
+        .current_dir(place.sources())
+        .arg(unit.level)
+        .args(["-I", "."]);
+    let source = Path::new(unit.source.file_name().unwrap_or_default());
+    compile_to(command, place.model.name, source, &unit.object)
 }
 
-/// The compiler with the flags of all files, in the root of the repository: ccache then finds what another checkout has
-/// compiled.
+/// The compiler with the flags of all files.
 fn compiler(root: &Path) -> Result<Command, Error> {
     let verilator = verilator(root)?;
     let own = root.join("crates/verilate/shim");
     let compiler = Compiler::get();
     let mut command = compiler.command(root);
-    command.args([
-        "-std=gnu++20",
-        "-march=native",
-        "-fPIC",
-        "-fvisibility=hidden",
-        // A model is loaded once and for good, and its thread-local variables are read at every evaluation.
-        "-ftls-model=initial-exec",
-        "-faligned-new",
-        "-w",
-        "-DVM_COVERAGE=0",
-        "-DVM_SC=0",
-        "-DVM_TIMING=0",
-        "-DVM_TRACE=1",
-        "-DVM_TRACE_FST=1",
-        "-DVM_TRACE_VCD=0",
-        "-DVM_TRACE_SAIF=0",
-        "-DVL_USER_STOP",
-        "-DVL_USER_FINISH",
-        "-DVL_USER_FATAL",
-        "-DVL_PRINTF=ipnuma_model_printf",
-    ]);
+    command.args(FLAGS);
     if compiler.name.contains("clang") {
         command.arg("-fbracket-depth=4096");
     }
@@ -322,7 +354,6 @@ fn compile_to(
 pub fn link(place: &Place, units: &[Unit], runtime: &BTreeSet<String>) -> Result<(), Error> {
     let root = root();
     let mut command = Compiler::get().command(&root);
-    command.args(["-shared", "-Wl,-Bsymbolic", "-Wl,--gc-sections"]);
     command.args(units.iter().map(|unit| &unit.object));
     for class in runtime {
         command.arg(runtime_object(&root, place, class)?);

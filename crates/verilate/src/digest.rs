@@ -8,13 +8,12 @@ use std::sync::OnceLock;
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
-use crate::build::Compiler;
+use crate::build::{Compiler, FLAGS, LINK_FLAGS, arguments};
 use crate::catalogue::Model;
 use crate::filelist::FileList;
 
-/// What this crate adds to a model: its code and the shim's.
+/// What this crate adds to a model: the shim's code, and what writes it.
 const OWN: &[&str] = &[
-    include_str!("build.rs"),
     include_str!("shim.rs"),
     include_str!("steps.rs"),
     include_str!("../shim/print.h"),
@@ -49,7 +48,7 @@ impl Hasher {
 /// The hash of what is common to all models: tools and own code.
 pub fn tools(root: &Path, compiler: &Compiler) -> Result<String, Error> {
     let mut hasher = Hasher::new();
-    for text in OWN {
+    for text in OWN.iter().chain(FLAGS).chain(LINK_FLAGS) {
         hasher.add(text);
     }
     for file in ["tools/env.sh", "tools/requirements.lock"] {
@@ -66,8 +65,9 @@ pub fn tools(root: &Path, compiler: &Compiler) -> Result<String, Error> {
 pub fn model(root: &Path, model: &Model, list: &FileList, tools: &str) -> Result<String, Error> {
     let mut hasher = Hasher::new();
     hasher.add(tools);
-    // Name, top, parameters and flags.
-    hasher.add(format!("{model:?}"));
+    for argument in arguments(model) {
+        hasher.add(argument);
+    }
     for input in list.inputs(root)? {
         let path = root.join(&input);
         hasher.add(input.as_os_str().as_encoded_bytes());

@@ -103,6 +103,11 @@ pub fn model(name: &str) -> Result<&'static Model, Error> {
     catalogue::find(name).ok_or_else(|| Error::Unknown { name: name.into() })
 }
 
+/// Where the shared library of a model is, or will be when it is built.
+pub fn path(model: &'static Model) -> Result<PathBuf, Error> {
+    Ok(build::Place::of(&root(), model)?.library())
+}
+
 /// The shared library of a model; builds it if it is not there, which is told on standard error.
 pub fn library(name: &str) -> Result<PathBuf, Error> {
     if let Some(folder) = env::var_os(LIBRARIES) {

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use verilate::{Event, MODELS};
 
-const USAGE: &str = "usage: verilate [--list] [--jobs N] [MODEL ...]\n\
+const USAGE: &str = "usage: verilate [--list | --paths] [--jobs N] [MODEL ...]\n\
     Builds the Verilated models that are named, or all of them, each unless it is there.";
 
 fn main() -> ExitCode {
     let mut models = Vec::new();
+    let mut paths = false;
     let mut jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
                 }
                 return ExitCode::SUCCESS;
             }
+            "--paths" => paths = true,
             "--jobs" => match arguments.next().and_then(|number| number.parse().ok()) {
                 Some(number @ 1..) => jobs = number,
                 _ => return wrong("--jobs: wants a number of at least 1"),
@@ -36,6 +38,9 @@ fn main() -> ExitCode {
     }
     if models.is_empty() {
         models.extend(MODELS);
+    }
+    if paths {
+        return print_paths(&models);
     }
     let report = |event: Event<'_>| match event {
         Event::Done {
@@ -61,6 +66,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints where the library of each model is, or will be.
+fn print_paths(models: &[&'static verilate::Model]) -> ExitCode {
+    for model in models {
+        match verilate::path(model) {
+            Ok(path) => println!("{} {}", model.name, path.display()),
+            Err(error) => {
+                eprintln!("error: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 fn wrong(sentence: &str) -> ExitCode {

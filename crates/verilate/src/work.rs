@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::build::{self, Place, Unit};
+use crate::build::{self, Place, Unit, Verilated};
 use crate::catalogue::Model;
 
 /// Versions of a model that stay beside the newest: for those who go back and forth between two.
@@ -178,7 +178,11 @@ impl Shared<'_> {
             return self.finish(index, model, None);
         }
         let begun = Instant::now();
-        let (mut units, runtime, slow) = build::verilate(place)?;
+        let Verilated {
+            mut units,
+            runtime,
+            slow,
+        } = build::verilate(place)?;
         if let Some(reason) = slow {
             (self.report)(Event::Slow {
                 model: model.name,
