@@ -27,6 +27,34 @@ pub const INIT: &str = "init.sh";
 const COMMAND: &str = "command.sh";
 const HOSTS: &str = "hosts";
 
+/// Directories that a guest has of its own, beside `/run`.
+const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/var/log"];
+
+/// Mounts back what a guest's own directories hide of this project: its checkout, and where the running program lies.
+fn programs() -> String {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let mut hidden: Vec<_> = [checkout.canonicalize().ok(), folder]
+        .into_iter()
+        .flatten()
+        .filter(|path| path.is_dir() && OWN.iter().any(|own| path.starts_with(own)))
+        .collect();
+    // A folder brings those in it.
+    if let [checkout, folder] = &hidden[..]
+        && folder.starts_with(checkout)
+    {
+        hidden.pop();
+    }
+    let mounts = hidden.iter().filter_map(|path| {
+        let path = path.to_str()?;
+        // What an option of mount or a shell would read otherwise.
+        let plain = !path.contains([',', '\'', ' ']);
+        plain.then(|| format!("mkdir -p {path} && mount -t hostfs -o ro,{path} host {path}\n"))
+    });
+    mounts.collect()
+}
+
 /// The module of a NIC's driver.
 pub const fn module(kind: NicKind) -> Option<&'static str> {
     match kind {
@@ -117,8 +145,8 @@ mountpoint -q /dev || mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
-for directory in /tmp /var/tmp /var/log; do mount -t tmpfs -o mode=1777 tmp $directory; done
-ln -sf /proc/self/fd /dev/fd
+for directory in {own}; do mount -t tmpfs -o mode=1777 tmp $directory; done
+{programs}ln -sf /proc/self/fd /dev/fd
 mount --bind {DIRECTORY}/{HOSTS} /etc/hosts
 hostname {name} 2>/dev/null || echo {name} > /proc/sys/kernel/hostname
 echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
@@ -128,6 +156,8 @@ ip link set lo up
 export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
 export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
 "#,
+        own = OWN.join(" "),
+        programs = programs(),
         application = cpu.application_ns,
         loopback = cpu.loopback_ns,
         // Older tc has no nanoseconds.

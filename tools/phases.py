@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the checks of the project, two at a time; ./test calls this when tools/setup has run.
+
+Every phase is a command with a budget in seconds on two free cores. Phases that wait for nothing
+run side by side, one a core, longest first; each writes a log, and is reported when it ends: what
+it counted, the time it took beside its budget, and its processor time. The first that fails ends
+the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / ".build" / "test"
+STAMPS = ROOT / ".build" / "stamps" / "phases"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# What is shown of the log of a phase that failed, and of one that passed.
+LINES_FAILED = 200
+LINES_PASSED = 12
+# Between two lines that say what is running.
+BEAT_SECONDS = 60
+PYTEST = ".venv/bin/pytest -q"
+CARGO = "cargo test --release --locked -q"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One check."""
+
+    name: str
+    budget: int
+    what: str
+    command: str
+    # Phases that must have passed before, where they are run as well.
+    after: Sequence[str] = ()
+    # Files besides the models that a random run with a fixed seed is a function of.
+    inputs: Sequence[str] = ()
+    # Whether only --long runs it, or who names it.
+    long: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def pure(name: str, budget: int, what: str, command: str, program: str, **more: object) -> Phase:
+    """Make a phase that a program and a seed decide: it is not repeated while both stay."""
+    inputs = (f"{TARGET}/release/{program}",)
+    return Phase(name, budget, what, command, ("build", "models"), inputs, **more)
+
+
+GUESTS = {"IPNUMA_UML_REQUIRED": "1"}
+LONG = {"IPNUMA_LONG": "1"}
+
+# In the order in which they are begun, as far as what they wait for allows.
+PHASES = [
+    Phase(
+        "models",
+        600,
+        "the Verilated models, each once for all crates (crates/verilate)",
+        f"cargo build --release --locked -q -p verilate && {TARGET}/release/verilate --jobs 1",
+    ),
+    Phase(
+        "build",
+        900,
+        "all crates, their tests and examples, one profile for all phases",
+        "cargo build --release --workspace --all-targets --locked -q",
+    ),
+    Phase(
+        "cocotb",
+        1200,
+        "module benches (pytest verif)",
+        f"{PYTEST} verif -n 1 --dist loadfile",
+    ),
+    Phase("formal", 900, "proofs (tools/formal)", "tools/formal --jobs 1"),
+    Phase(
+        "synth",
+        600,
+        "area of every module on ECP5 against rtl/locked.toml (tools/synth)",
+        "tools/synth",
+    ),
+    Phase("kernel", 400, "the guests' kernel and drivers (tools/uml-kernel)", "tools/uml-kernel"),
+    Phase(
+        "rust",
+        400,
+        "cargo test, all crates",
+        f"{CARGO} --workspace",
+        ("build", "models"),
+    ),
+    pure(
+        "differential",
+        200,
+        "RTL of the NIC against the reference model, random traffic",
+        f"{TARGET}/release/difftest",
+        "difftest",
+    ),
+    pure(
+        "switches",
+        200,
+        "RTL of the switch against the reference model, random traffic, large tables",
+        f"{TARGET}/release/switchtest",
+        "switchtest",
+    ),
+    pure(
+        "faults",
+        400,
+        "pairs of NICs over channels with every fault, then a million fuzzed frames of each format",
+        f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --fuzz",
+        "faulttest",
+    ),
+    Phase(
+        "programs",
+        300,
+        "memcached, redis, nginx, iperf3, sockperf, curl: the kernel's sockets and IP-NUMA",
+        f"{PYTEST} programs --ignore programs/test_between.py --ignore-glob '*/test_rack_*.py'",
+        ("build", "models", "kernel"),
+    ),
+    Phase(
+        "machines",
+        200,
+        "sockets between machines: conformance, loss, killed programs and daemons",
+        f"{CARGO} -p conformance --test between -- --ignored && {PYTEST} programs/test_between.py",
+        ("build",),
+    ),
+    Phase(
+        "guests",
+        400,
+        "Linux hosts in the rack: every test that needs their kernel",
+        f"{CARGO} -p uml --test boot --test network --test pci -- --ignored && "
+        f"{CARGO} -p ipnuma --test guest -- --ignored && "
+        f"{CARGO} -p rack --test guests --test ipnuma_guests -- --ignored && "
+        f"{CARGO} -p cli --test memcached -- --ignored && "
+        f"{PYTEST} programs/test_rack_*.py",
+        ("build", "models", "kernel"),
+        env=GUESTS,
+    ),
+    Phase("demo", 200, "a short run of ./demo", "./demo --short", ("build", "models", "kernel")),
+    Phase(
+        "clippy",
+        300,
+        "cargo clippy, warnings are errors",
+        "cargo clippy --workspace --all-targets --locked -q -- -D warnings",
+    ),
+    Phase("fuzz", 300, "parsers of everything that comes from outside (tools/fuzz)", "tools/fuzz"),
+    Phase(
+        "lint",
+        120,
+        "licence headers, file lists, Verilator, slang, Verible, ruff (tools/lint)",
+        "tools/lint",
+    ),
+    Phase("format", 20, "cargo fmt --check", "cargo fmt --all --check"),
+    Phase(
+        "long-guests",
+        3600,
+        "10 MB by curl with loss, the long forms of memcached's clients and of the hash",
+        f"{CARGO} -p rack --test guests -- --ignored && {PYTEST} programs/test_rack_*.py",
+        ("build", "models", "kernel"),
+        env=GUESTS | LONG,
+        long=True,
+    ),
+    Phase(
+        "long-proofs",
+        7200,
+        "proofs that take too long for every run (verif/formal/long)",
+        "tools/formal --long",
+        long=True,
+    ),
+]
+NAMES = [phase.name for phase in PHASES]
+
+
+def commit_seed() -> str:
+    """Draw a seed from the commit, so that an unchanged tree repeats its run."""
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    return str(int(hashlib.sha256(head.encode()).hexdigest()[:8], 16))
+
+
+class Run:
+    """A run of several phases."""
+
+    def __init__(self, phases: list[Phase], cores: int, seed: str, going: bool) -> None:
+        """Take the phases in the order in which they are to begin."""
+        self.waiting = list(phases)
+        self.selected = {phase.name for phase in phases}
+        self.of = len(phases)
+        self.cores = cores
+        self.going = going
+        self.passed_phases: set[str] = set()
+        self.failed_phases: list[str] = []
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.rows: list[tuple[str, float, int, float, str]] = []
+        self.changed = threading.Condition()
+        self.begun = time.monotonic()
+        self.environment = {**os.environ, "IPNUMA_SEED": seed}
+
+    def ready(self, phase: Phase) -> bool:
+        """Say whether all that a phase waits for has passed."""
+        return all(name in self.passed_phases for name in phase.after if name in self.selected)
+
+    def blocked(self, phase: Phase) -> bool:
+        """Say whether something that a phase waits for has failed."""
+        return any(name in self.failed_phases for name in phase.after)
+
+    def stamp(self, phase: Phase) -> Path | None:
+        """Name the run of a phase by what decides it."""
+        if not phase.inputs:
+            return None
+        hasher = hashlib.sha256(f"{phase.command}\0{self.environment['IPNUMA_SEED']}".encode())
+        for name in phase.inputs:
+            path = Path(name)
+            if not path.is_file():
+                return None
+            hasher.update(path.read_bytes())
+        models = subprocess.run(
+            [f"{TARGET}/release/verilate", "--paths"], capture_output=True, check=False
+        )
+        if models.returncode != 0:
+            return None
+        hasher.update(models.stdout)
+        return STAMPS / f"{phase.name}-{hasher.hexdigest()[:32]}"
+
+    def work(self) -> None:
+        """Run phases one after the other until none is left, as one of the lanes."""
+        while True:
+            with self.changed:
+                phase = None
+                while phase is None:
+                    if self.failed_phases and not self.going:
+                        return
+                    for one in [one for one in self.waiting if self.blocked(one)]:
+                        self.waiting.remove(one)
+                        self.failed_phases.append(one.name)
+                        self.rows.append((one.name, 0.0, one.budget, 0.0, "not run"))
+                    if not self.waiting:
+                        return
+                    phase = next((one for one in self.waiting if self.ready(one)), None)
+                    if phase is None:
+                        if not self.running:
+                            raise SystemExit("test: the phases wait for each other")
+                        self.changed.wait()
+                self.waiting.remove(phase)
+            self.one(phase)
+            with self.changed:
+                self.changed.notify_all()
+
+    def one(self, phase: Phase) -> None:
+        """Run a phase and report it."""
+        log = LOGS / f"{phase.name}.log"
+        stamp = self.stamp(phase)
+        if stamp and stamp.is_file():
+            log.write_bytes(stamp.read_bytes())
+            self.report(phase, log, 0, 0.0, 0.0, "unchanged")
+            return
+        started = time.monotonic()
+        with log.open("wb") as stream, self.changed:
+            process = subprocess.Popen(
+                ["bash", "-c", phase.command],
+                cwd=ROOT,
+                env={**self.environment, **phase.env},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self.running[phase.name] = process
+        _, status, usage = os.wait4(process.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        process.returncode = code
+        took = time.monotonic() - started
+        with self.changed:
+            del self.running[phase.name]
+            ended = bool(self.failed_phases) and not self.going
+        if ended:
+            return
+        if code == 0 and stamp:
+            STAMPS.mkdir(parents=True, exist_ok=True)
+            stamp.write_bytes(log.read_bytes())
+        self.report(phase, log, code, took, usage.ru_utime + usage.ru_stime, "")
+
+    def report(
+        self, phase: Phase, log: Path, code: int, took: float, cpu: float, note: str
+    ) -> None:
+        """Count what a phase says, and print how it went."""
+        lines = log.read_text(errors="replace").splitlines()
+        counts = count(lines, code)
+        good = code == 0
+        with self.changed:
+            for name, number in counts.items():
+                self.counts[name] += number
+            if good:
+                self.passed_phases.add(phase.name)
+            else:
+                self.failed_phases.append(phase.name)
+            done = len(self.passed_phases) + len(self.failed_phases)
+            self.rows.append((phase.name, took, phase.budget, cpu, note or tell(counts)))
+            verb = "passed" if good else "FAILED"
+            print(
+                f"== [{done}/{self.of}] {phase.name} {verb}: {note or tell(counts)}; {took:.0f} s"
+                f" (budget {phase.budget} s), {cpu:.0f} s of processor time",
+                flush=True,
+            )
+            for line in lines[-(LINES_PASSED if good else LINES_FAILED) :]:
+                print(f"   {line}")
+            for line in lines:
+                if line.lstrip().startswith("skipped: "):
+                    print(f"   {line.strip()}")
+            if not good:
+                print(f"== log: {log.relative_to(ROOT)}; to run it alone: ./test {phase.name}")
+                if not self.going:
+                    for process in self.running.values():
+                        os.killpg(process.pid, signal.SIGTERM)
+            sys.stdout.flush()
+
+    def beat(self, stop: threading.Event) -> None:
+        """Say now and then what is running."""
+        while not stop.wait(BEAT_SECONDS):
+            with self.changed:
+                names = ", ".join(self.running)
+            print(f".. {time.monotonic() - self.begun:.0f} s: {names}", flush=True)
+
+    def all(self) -> int:
+        """Run everything; return the exit status."""
+        LOGS.mkdir(parents=True, exist_ok=True)
+        stop = threading.Event()
+        threading.Thread(target=self.beat, args=(stop,), daemon=True).start()
+        lanes = [threading.Thread(target=self.work) for _ in range(self.cores)]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+        stop.set()
+        took = time.monotonic() - self.begun
+        print("\n phase           took   budget  processor")
+        for name, seconds, budget, cpu, note in self.rows:
+            over = " over" if seconds > budget else ""
+            print(f" {name:<14} {seconds:5.0f} s  {budget:5} s  {cpu:7.0f} s  {note}{over}")
+        cpu = sum(row[3] for row in self.rows)
+        print(
+            f"== {took:.0f} s, {cpu:.0f} s of processor time, "
+            f"IPNUMA_SEED={self.environment['IPNUMA_SEED']}"
+        )
+        if self.failed_phases:
+            print(f"== failed: {', '.join(self.failed_phases)}")
+        print(
+            f"{self.counts['passed']} passed, {self.counts['failed']} failed, "
+            f"{self.counts['skipped']} skipped"
+        )
+        return 1 if self.failed_phases else 0
+
+
+def count(lines: list[str], code: int) -> dict[str, int]:
+    """Add up what pytest, cargo and the tools report; what counts nothing is one check."""
+    counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
+    for line in lines:
+        for number, name in re.findall(r"(\d+) (passed|failed|skipped)\b", line):
+            counts[name] += int(number)
+        counts["skipped"] += line.lstrip().startswith("skipped: ")
+    if code == 0:
+        counts["passed"] = counts["passed"] or 1
+    else:
+        counts["failed"] = counts["failed"] or 1
+    return counts
+
+
+def tell(counts: dict[str, int]) -> str:
+    """Write counts as words."""
+    return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    width = max(map(len, NAMES))
+    table = "\n".join(
+        f"  {phase.name:<{width}}  {phase.what}{' (--long)' if phase.long else ''}"
+        for phase in PHASES
+    )
+    parser = argparse.ArgumentParser(
+        prog="./test",
+        description="Runs all phases, or those that are named.",
+        epilog=f"phases:\n{table}\n\nThe seed of random tests is drawn from the commit.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("phase", nargs="*", help="one of those below")
+    parser.add_argument("--list", action="store_true", help="print the names of the phases")
+    parser.add_argument("--long", action="store_true", help="the long forms as well")
+    parser.add_argument("--from", dest="start", metavar="PHASE", help="leave out those before")
+    parser.add_argument("--keep-going", action="store_true", help="a failure ends only itself")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N")
+    parser.add_argument("--seed", help="of random tests: a number, or `random`")
+    args = parser.parse_args()
+    for name in [*args.phase, *([args.start] if args.start else [])]:
+        if name not in NAMES:
+            parser.error(f"there is no phase {name}; choose from {', '.join(NAMES)}")
+    if args.jobs < 1:
+        parser.error("--jobs: wants a number of at least 1")
+    return args
+
+
+def main() -> int:
+    """Run the phases asked for."""
+    args = arguments()
+    if args.list:
+        print("\n".join(NAMES))
+        return 0
+    phases = [phase for phase in PHASES if args.long or not phase.long]
+    if args.start:
+        phases = phases[[phase.name for phase in phases].index(args.start) :]
+    if args.phase:
+        phases = [phase for phase in PHASES if phase.name in args.phase]
+    seed = args.seed or os.environ.get("IPNUMA_SEED") or commit_seed()
+    if seed == "random":
+        seed = str(secrets.randbelow(2**32))
+    if not seed.isdigit():
+        print(f"./test: --seed: {seed} is not a number; write one, or `random`", file=sys.stderr)
+        return 2
+    print(f"== {len(phases)} phases, {args.jobs} at a time, IPNUMA_SEED={seed}", flush=True)
+    return Run(phases, args.jobs, seed, args.keep_going).all()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
