@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the project and tell what the dissertation found, on one screen; ./demo calls this.
+
+What is shown first is built first: the ping-pong waits for one model, chapter 6 for the guests'
+kernel and the rest. While something is built a line on standard error says what, how much of it is
+there, and how long it has taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+BIN = TARGET / "release"
+LOGS = ROOT / ".build" / "demo"
+REPORT = Path("out") / "report.html"
+CARGO = ["cargo", "build", "--release", "--locked", "-p"]
+# Between two lines of progress where they are not written over each other.
+QUIET_SECONDS = 15.0
+
+
+class Failed(Exception):
+    """A step failed; the text says which, and where its output is."""
+
+
+class Step:
+    """Something that is built by a command while others are."""
+
+    def __init__(self, name: str, *commands: list[str]) -> None:
+        """Take the commands, which run one after the other."""
+        self.name = name
+        self.commands = commands
+        self.state = "waits"
+        self.part = ""
+        self.failure: str | None = None
+        self.seen: set[str] = set()
+        self.ended = threading.Event()
+        self.changed = threading.Condition()
+
+    def run(self) -> None:
+        """Run the commands; what they print goes to a log, what they count to the progress line."""
+        log = LOGS / f"{self.name.replace(' ', '-')}.log"
+        self.state = "runs"
+        with log.open("w") as stream:
+            for command in self.commands:
+                process = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                )
+                for line in process.stdout or ():
+                    stream.write(line)
+                    self.notice(line)
+                if process.wait() != 0:
+                    self.failure = f"{' '.join(command)} failed; its output is in {log}"
+                    break
+        self.state = "done"
+        self.ended.set()
+        with self.changed:
+            self.changed.notify_all()
+
+    def notice(self, line: str) -> None:
+        """Read how far a command is from what it prints."""
+        model = re.match(r"models: (\d+ of \d+): (\w+)", line)
+        crate = re.match(r"\s*Compiling (\S+)", line)
+        if model:
+            self.part = model[1]
+            with self.changed:
+                self.seen.add(model[2])
+                self.changed.notify_all()
+        elif crate:
+            self.part = crate[1]
+
+    def need(self, model: str | None = None) -> None:
+        """Wait for the end, or for one model."""
+        with self.changed:
+            while not self.ended.is_set() and model not in self.seen:
+                self.changed.wait()
+        if self.failure:
+            raise Failed(self.failure)
+
+
+class Progress:
+    """One line on standard error: what runs, how much of it is there, how long it has taken."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        """Show the given steps, and what is named later."""
+        self.steps = steps
+        self.shown = ""
+        self.begun = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.lock = threading.Lock()
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.loop, daemon=True)
+        self.thread.start()
+
+    def text(self) -> str:
+        """Put the line together."""
+        done = sum(step.state == "done" for step in self.steps)
+        parts = [f"{step.name} {step.part}".strip() for step in self.steps if step.state == "runs"]
+        if self.shown:
+            parts.insert(0, self.shown)
+        elapsed = int(time.monotonic() - self.begun)
+        what = "; ".join(parts) or "begins"
+        return f"{elapsed // 60}:{elapsed % 60:02} · built {done} of {len(self.steps)} · {what}"
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def loop(self) -> None:
+        """Write the line until the end."""
+        last = -QUIET_SECONDS
+        while not self.stop.wait(0.5 if self.terminal else 1.0):
+            with self.lock:
+                if self.terminal:
+                    width = os.get_terminal_size(sys.stderr.fileno()).columns
+                    line = self.text()[: width - 1]
+                    print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+                elif time.monotonic() - last >= QUIET_SECONDS:
+                    last = time.monotonic()
+                    print(f"demo: {self.text()}", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a part of the story."""
+        with self.lock:
+            self.clear()
+            print(text, flush=True)
+
+    def show(self, *arguments: str) -> str:
+        """Run the command `ipnuma`; return what it prints."""
+        self.shown = f"ipnuma {arguments[0]}"
+        done = subprocess.run(
+            [BIN / "ipnuma", *arguments],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.shown = ""
+        command = f"$ {BIN.relative_to(ROOT) if BIN.is_relative_to(ROOT) else BIN}/ipnuma "
+        command += " ".join(arguments)
+        if done.returncode != 0:
+            raise Failed(f"{command}\n{done.stdout}{done.stderr}exit status {done.returncode}")
+        return f"{command}\n{done.stdout.rstrip()}\n"
+
+    def end(self) -> None:
+        """Take the line away for good."""
+        self.stop.set()
+        self.thread.join()
+        self.clear()
+
+
+def tell(progress: Progress, cli: Step, models: Step, kernel: Step, short: bool) -> None:
+    """Tell the story in the order in which its parts get ready."""
+    cli.need()
+    models.need("ipnuma_nic_10g")
+    loops = "20" if short else "200"
+    progress.say(progress.show("pingpong", "--rate", "10g", "--loops", loops))
+    models.need()
+    kernel.need()
+    if short:
+        progress.say(progress.show("paper", "--brief", "--only", "table-3.2,figure-3.8,table-5.3"))
+        progress.say(progress.show("stream", "--short", "--loss", "0.001"))
+        count = "10"
+    else:
+        progress.say(progress.show("paper", "--brief", "--html", str(REPORT)))
+        count = "100"
+    more = ["--transport", "socket", "--switch", "fibnic"] if short else []
+    progress.say(
+        progress.show("memcached", "--place", "rack", "--length", "16", "--count", count, *more)
+    )
+
+
+def main() -> int:
+    """Build, and tell."""
+    parser = argparse.ArgumentParser(prog="./demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="less of everything, for tests")
+    args = parser.parse_args()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    (ROOT / REPORT.parent).mkdir(exist_ok=True)
+    models = Step("models", [*CARGO, "verilate"], [str(BIN / "verilate"), "--jobs", "1"])
+    cli = Step("programs", [*CARGO, "cli", "-p", "preload"])
+    kernel = Step("kernel of the guests", ["tools/uml-kernel"])
+    steps = [models, cli, kernel]
+
+    def second() -> None:
+        cli.run()
+        kernel.run()
+
+    progress = Progress(steps)
+    for body in (models.run, second):
+        threading.Thread(target=body, daemon=True).start()
+    try:
+        tell(progress, cli, models, kernel, args.short)
+    except Failed as failure:
+        progress.end()
+        print(f"demo: {failure}", file=sys.stderr)
+        return 1
+    progress.end()
+    took = time.monotonic() - progress.begun
+    print(f"{took:.0f} s. The report: {REPORT}" if not args.short else f"{took:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
