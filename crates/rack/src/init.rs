@@ -34,7 +34,10 @@ const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/var/log"];
 fn programs() -> String {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = std::env::current_exe().ok();
-    let folder = program.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let folder = program
+        .as_deref()
+        .and_then(Path::parent)
+        .map(Path::to_owned);
     let mut hidden: Vec<_> = [checkout.canonicalize().ok(), folder]
         .into_iter()
         .flatten()
