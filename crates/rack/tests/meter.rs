@@ -15,7 +15,7 @@ fn the_meter_finds_the_constants() {
         ("Gen2x8", Experiment::CpuRead, 4, 1_731.0, 40.0),
         ("Gen1x1", Experiment::CombinedWrite, 64, 335.0, 2.0),
         ("Gen2x8", Experiment::CombinedWrite, 64, 21.0, 1.0),
-        ("Gen2x4", Experiment::CombinedWrite, 4, 11.0, 1.0),
+        ("Gen2x4", Experiment::CombinedWrite, 4, 12.0, 1.1),
     ] {
         let link = link.parse().expect("a link");
         let found = measure(&platform, link, experiment, bytes).expect("it runs");

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::claims::DERIVED;
+
 /// Published figures by their dotted path.
 pub type Figures = BTreeMap<String, f64>;
 
@@ -80,6 +82,11 @@ impl Reader<'_> {
         }
         if word.starts_with(|c: char| c.is_ascii_digit()) {
             return word.parse().map_err(|_| format!("`{word}` is no number"));
+        }
+        if let Some((_, derived)) = DERIVED.iter().find(|(name, _)| *name == word) {
+            let (value, used) = evaluate(derived, self.figures)?;
+            self.used.extend(used);
+            return Ok(value);
         }
         self.used.push(word.to_owned());
         let value = self.figures.get(word).copied();

@@ -122,7 +122,11 @@ pub fn all_numbers() -> Vec<Number> {
     }
     for path in files("experiments", ".toml") {
         if path.ends_with("experiment.toml") {
-            let relative = path.strip_prefix(root()).expect("within").display().to_string();
+            let relative = path
+                .strip_prefix(root())
+                .expect("within")
+                .display()
+                .to_string();
             let id = path.parent().and_then(Path::file_name).expect("a folder");
             found.extend(conditions(&toml(&relative), &id.to_string_lossy()));
         }
@@ -142,8 +146,15 @@ pub fn all_numbers() -> Vec<Number> {
 /// Numbers of an experiment's rows, but for its own.
 fn conditions(file: &toml::Value, id: &str) -> Vec<Number> {
     let mut found = Vec::new();
-    for row in file.get("row").and_then(toml::Value::as_array).expect("rows") {
-        let name = row.get("name").and_then(toml::Value::as_str).expect("a name");
+    for row in file
+        .get("row")
+        .and_then(toml::Value::as_array)
+        .expect("rows")
+    {
+        let name = row
+            .get("name")
+            .and_then(toml::Value::as_str)
+            .expect("a name");
         for number in numbers("", row) {
             let is_link = number.path.starts_with("run.link");
             let is_own = OWN_KEYS
@@ -163,7 +174,11 @@ fn conditions(file: &toml::Value, id: &str) -> Vec<Number> {
 
 /// Constants of a source file whose comment names a place in the dissertation, or whose name says that they are its.
 fn constants(path: &Path) -> Vec<Number> {
-    let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let stem = path
+        .file_stem()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     let mut found = Vec::new();
     let mut comment = String::new();
     for line in read(path).lines() {
@@ -183,7 +198,9 @@ fn constants(path: &Path) -> Vec<Number> {
         for (index, value) in values.iter().enumerate() {
             let value = value.replace('_', "");
             let value = match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16).ok().map(|value| value as f64),
+                Some(digits) => u64::from_str_radix(digits, 16)
+                    .ok()
+                    .map(|value| value as f64),
                 None => value.parse().ok(),
             };
             let path = match values.len() {
@@ -217,13 +234,17 @@ fn cites(comment: &str) -> bool {
         return true;
     }
     !lower.contains("rfc")
-        && ["table ", "tables ", "figure ", "figures ", "section "].iter().any(|word| {
-            lower.match_indices(word).any(|(at, _)| {
-                let mut after = lower[at + word.len()..].chars();
-                let chapter = after.next().is_some_and(|c| ('1'..='7').contains(&c));
-                chapter && after.next() == Some('.') && after.next().is_some_and(|c| c.is_ascii_digit())
+        && ["table ", "tables ", "figure ", "figures ", "section "]
+            .iter()
+            .any(|word| {
+                lower.match_indices(word).any(|(at, _)| {
+                    let mut after = lower[at + word.len()..].chars();
+                    let chapter = after.next().is_some_and(|c| ('1'..='7').contains(&c));
+                    chapter
+                        && after.next() == Some('.')
+                        && after.next().is_some_and(|c| c.is_ascii_digit())
+                })
             })
-        })
 }
 
 /// Files under a folder with that end of their names, in order.
@@ -260,7 +281,11 @@ pub fn texts() -> Vec<Text> {
         .chain(files("crates/rack/platforms", ".toml"))
         .chain(files("crates", ".rs"))
     {
-        let file = path.strip_prefix(root()).expect("within").display().to_string();
+        let file = path
+            .strip_prefix(root())
+            .expect("within")
+            .display()
+            .to_string();
         if file.ends_with("experiments/published.toml") {
             continue;
         }
@@ -294,7 +319,9 @@ pub fn leading_number(text: &str) -> Option<(f64, usize)> {
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let mut end = 0;
     let mut digits = String::new();
-    while digit(end) || (end > 0 && matches!(bytes.get(end), Some(b',' | b'.' | b'_')) && digit(end + 1)) {
+    while digit(end)
+        || (end > 0 && matches!(bytes.get(end), Some(b',' | b'.' | b'_')) && digit(end + 1))
+    {
         match bytes[end] {
             b',' | b'_' => {}
             byte => digits.push(byte as char),
