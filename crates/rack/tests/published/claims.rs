@@ -691,7 +691,7 @@ pub const OWN_KEYS: &[&str] = &[
     "expect",
     "expect_by_length",
     "tolerance_percent",
-    "tolerance_percent_by_link",
+    "wider",
     "run.bytes",
     "run.senders",
     "run.stores",

@@ -338,22 +338,33 @@ fn no_figure_can_change_by_two_per_cent() {
     println!("held: {held:?}, {} in all", held.values().sum::<usize>());
 }
 
-/// Every figure of the second transcription that something here claims, changed by 2 %, is reported.
+/// Every figure of the second transcription that stands somewhere here, or is part of a sum, is reported if it is changed by
+/// 2 %; the rest has no counterpart.
 #[test]
 fn no_transcribed_figure_can_change_by_two_per_cent() {
     let (figures, _) = published();
+    // Pairs that must stay the same: what stands here, or the other side of a sum, and what is computed.
+    let mut pairs: Vec<(String, String)> = sums();
     let claims = claims();
-    let numbers = repository::all_numbers();
-    let mut users = BTreeMap::<String, Vec<&Number>>::new();
-    for number in &numbers {
-        let expression = expression_of(number, &claims)
-            .expect("it is claimed")
-            .unwrap_or_default();
-        for used in evaluate(&expression, &figures)
-            .expect("it can be computed")
-            .1
-        {
-            users.entry(used).or_default().push(number);
+    for number in &repository::all_numbers() {
+        let expression = expression_of(number, &claims).expect("it is claimed");
+        pairs.push((
+            format!("{:?}", number.value),
+            expression.unwrap_or_default(),
+        ));
+    }
+    for text in repository::texts() {
+        for (_, template) in QUOTES {
+            let found = quoted(template, &text.text).into_iter().flatten();
+            pairs.extend(found.map(|figure| (format!("{:?}", figure.value), figure.expression)));
+        }
+    }
+    let mut users = BTreeMap::<String, Vec<usize>>::new();
+    for (index, (left, right)) in pairs.iter().enumerate() {
+        for side in [left, right] {
+            for used in evaluate(side, &figures).expect("it can be computed").1 {
+                users.entry(used).or_default().push(index);
+            }
         }
     }
     for (path, users) in &users {
@@ -364,14 +375,15 @@ fn no_transcribed_figure_can_change_by_two_per_cent() {
         } else {
             *figure * CHANGE
         };
-        let users: Vec<_> = users.iter().copied().cloned().collect();
-        assert!(
-            !wrong_numbers(&users, &changed).is_empty(),
-            "{path} can be changed"
-        );
+        let is_reported = users.iter().any(|index| {
+            let (left, right) = &pairs[*index];
+            let value = |side| evaluate(side, &changed).expect("it can be computed").0;
+            !same(value(left), value(right))
+        });
+        assert!(is_reported, "{path} can be changed");
     }
     println!(
-        "{} of {} transcribed figures are claimed",
+        "{} of {} transcribed figures are held",
         users.len(),
         figures.len()
     );
@@ -381,15 +393,36 @@ fn no_transcribed_figure_can_change_by_two_per_cent() {
 #[test]
 fn the_transcription_adds_up() {
     let (figures, _) = published();
-    let mut checked = 0;
-    let mut check = |left: &str, right: &str| {
-        let value = |text: &str| evaluate(text, &figures).expect("it can be computed").0;
+    let sums = sums();
+    for (left, right) in &sums {
+        let value = |side| evaluate(side, &figures).expect("it can be computed").0;
         let (l, r) = (value(left), value(right));
         assert!(same(l, r), "{left} is {l}, {right} is {r}");
-        checked += 1;
-    };
-    for (left, right) in SUMS {
-        check(left, right);
+    }
+    println!("{} sums", sums.len());
+}
+
+/// [`SUMS`], and those of whole tables.
+fn sums() -> Vec<(String, String)> {
+    let mut all: Vec<_> = SUMS
+        .iter()
+        .map(|(left, right)| ((*left).to_owned(), (*right).to_owned()))
+        .collect();
+    for gbps in [1, 10, 40, 100, 400] {
+        // With preamble and gap.
+        for (bytes, wire) in [(64, 84), (1518, 1538)] {
+            let key = format!("table_1_5.gbps_{gbps}");
+            let time = format!("round(8 * {wire} / {gbps}, 1)");
+            all.push((format!("{key}.packet_{bytes}_ns"), time));
+            // At 10G the last digit is cut off, not rounded.
+            let less = if (gbps, bytes) == (10, 1518) {
+                " - 0.5"
+            } else {
+                ""
+            };
+            let rate = format!("round(1e9 * {gbps} / (8 * {wire}){less})");
+            all.push((format!("{key}.pps_{bytes}"), rate));
+        }
     }
     let lengths = [16, 32, 64, 128, 256, 512];
     for (place, percent) in [("in_rack", "table_6_7"), ("between_racks", "table_6_8")] {
@@ -397,13 +430,17 @@ fn the_transcription_adds_up() {
             for switch in ["ax3630s", "fibnic"] {
                 for length in lengths {
                     let time = format!("table_6_6.{place}_{path}_{switch}_ns.b{length}");
-                    let sum = format!(
-                        "table_6_4.{direct}_ns.b{length} + table_6_5.{place}_{switch}.sum_ns"
-                    );
-                    check(&time, &sum);
                     let base = format!("table_6_6.{place}_sockets_ax3630s_ns.b{length}");
-                    let share = format!("{percent}.{path}_{switch}_percent.b{length}");
-                    check(&share, &format!("round(100 * {base} / {time})"));
+                    all.push((
+                        time.clone(),
+                        format!(
+                            "table_6_4.{direct}_ns.b{length} + table_6_5.{place}_{switch}.sum_ns"
+                        ),
+                    ));
+                    all.push((
+                        format!("{percent}.{path}_{switch}_percent.b{length}"),
+                        format!("round(100 * {base} / {time})"),
+                    ));
                 }
             }
         }
@@ -417,12 +454,14 @@ fn the_transcription_adds_up() {
             ("table_6_6.direct_sockets_ns", "table_6_4.sockets_1g_ns"),
             ("table_6_6.direct_ip_numa_ns", "table_6_4.ip_numa_1g_ns"),
         ] {
-            check(&format!("{left}.b{length}"), &format!("{right}.b{length}"));
+            all.push((format!("{left}.b{length}"), format!("{right}.b{length}")));
         }
-        let less = format!("table_6_4.sockets_1g_ns.b{length} - section_6_6.saved_rtt_1g_ns");
-        check(&format!("table_6_4.ip_numa_1g_ns.b{length}"), &less);
+        all.push((
+            format!("table_6_4.ip_numa_1g_ns.b{length}"),
+            format!("table_6_4.sockets_1g_ns.b{length} - section_6_6.saved_rtt_1g_ns"),
+        ));
     }
-    println!("{checked} sums");
+    all
 }
 
 /// What the sources say in two places, or can be computed from one.
