@@ -676,7 +676,6 @@ pub const OTHERS: &[(&str, &str, f64, &str)] = &[
         512.0,
         "fewer than the dissertation's 10,000; all take as long",
     ),
-    ("constants", "*.FAR_PERCENT", 15.0, "the house's own bound"),
     ("constants", "*.MOST_US", 500.0, "the length of an axis"),
     (
         "constants",

@@ -160,7 +160,6 @@ fn conditions(file: &toml::Value, id: &str) -> Vec<Number> {
             let is_own = OWN_KEYS
                 .iter()
                 .any(|own| number.path == *own || number.path.starts_with(&format!("{own}.")));
-            // Metres without a switch are those of a cable between two hosts that nobody published.
             if !is_link && !is_own {
                 found.push(Number {
                     path: format!("{name}.{}", number.path),
@@ -191,7 +190,7 @@ fn constants(path: &Path) -> Vec<Number> {
         let Some((name, value)) = constant(line) else {
             continue;
         };
-        if !name.starts_with("PAPER_") && !cites(&said) && name != "FAR_PERCENT" {
+        if !name.starts_with("PAPER_") && !cites(&said) {
             continue;
         }
         let values: Vec<_> = value.trim_matches(['[', ']', ';']).split(", ").collect();
