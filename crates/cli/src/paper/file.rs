@@ -89,11 +89,23 @@ pub struct RowFile {
     pub expect: Option<f64>,
     pub expect_by_length: Option<[f64; LENGTHS.len()]>,
     pub tolerance_percent: Option<f64>,
+    /// Links at which more is allowed, each with its reason.
+    #[serde(default)]
+    pub wider: BTreeMap<LinkKind, Wider>,
     /// Ours must be that much in its first place.
     pub at_least: Option<f64>,
     pub note: Option<String>,
     /// Why ours is far from the paper's.
     pub why: Option<String>,
+}
+
+/// More than a row's other links are allowed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wider {
+    pub tolerance_percent: f64,
+    /// Why ours is that far from the paper's there.
+    pub why: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -219,6 +231,10 @@ pub struct Planned<'a> {
     pub paper: Option<f64>,
     /// What ours should be; absent: as the paper's.
     pub expect: Option<f64>,
+    /// How far from that it may be, absent: as everywhere.
+    pub tolerance_percent: Option<f64>,
+    /// Why ours is far from the paper's, where the row or its link says so.
+    pub why: Option<&'a str>,
 }
 
 fn wrong(id: &str, row: &RowFile, sentence: &str) -> Error {
@@ -246,7 +262,11 @@ pub fn plan<'a>(
             (None, Some(unit)) => (None, unit.clone()),
             _ => return Err(wrong(id, row, "a row has either paper or unit")),
         };
-        let mut add = |name, instance, paper, expect| {
+        if !row.wider.is_empty() && !row.each_link {
+            return Err(wrong(id, row, "wider needs each_link"));
+        }
+        let mut add = |name, instance: Instance, paper, expect| {
+            let wider = instance.link.and_then(|link| row.wider.get(&link));
             rows.push(Planned {
                 file: row,
                 name,
@@ -255,12 +275,20 @@ pub fn plan<'a>(
                 unit: unit.clone(),
                 paper,
                 expect,
+                tolerance_percent: wider
+                    .map(|wider| wider.tolerance_percent)
+                    .or(row.tolerance_percent),
+                why: wider.map(|wider| wider.why.as_str()).or(row.why.as_deref()),
             });
         };
         if row.each_link {
             let by_link = figure.and_then(|figure| figure.by_link.as_ref());
             let by_link =
                 by_link.ok_or_else(|| wrong(id, row, "each_link needs a figure with by_link"))?;
+            if let Some(link) = row.wider.keys().find(|link| !by_link.contains_key(link)) {
+                let sentence = format!("wider has {link}, at which there is no figure");
+                return Err(wrong(id, row, &sentence));
+            }
             for (link, paper) in by_link {
                 let instance = Instance {
                     link: Some(*link),
