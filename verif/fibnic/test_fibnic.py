@@ -662,6 +662,30 @@ async def routes_as_the_model(dut) -> None:
 
 
 @cocotb.test()
+async def fragments_have_no_ports(dut) -> None:
+    """A rule about ports takes first fragments only: each bit of the offset alone makes another."""
+    bench = await setup(dut)
+    rule = {"deny": 1, "family": 4, "src": None, "dst": None, "dport": (7, 7), "ports": {0}}
+    for word, data in enumerate(rule_words(rule)):
+        await bench.write(MEM_ACL, word, data)
+    await bench.write(MEM_DRAIN, 0, 0)
+    later = 0
+    for bit in range(17):
+        word = 1 << bit & 0xFFFF
+        frame = bench.v4(0, "10.1.0.1", 64, flags=word >> 13, frag=word & 0x1FFF)
+        frame = frame[:36] + (7).to_bytes(2, "big") + frame[38:]
+        await bench.sources[0].send(XgmiiFrame.from_payload(frame))
+        await bench.drain()
+        if word & 0x1FFF:
+            expected = bench.router.decide(0, frame)[2]
+            assert bytes(bench.sinks[1].recv_nowait().get_payload()) == expected, hex(word)
+            later += 1
+        assert bench.sinks[1].empty(), f"flags and offset {word:#06x}"
+    found = await bench.counters(0)
+    assert (later, found["forward"], found["drop_acl"]) == (13, 13, 4)
+
+
+@cocotb.test()
 async def frames_of_the_host(dut) -> None:
     """The host's frames leave where it says, beside forwarded ones, also when it is slow."""
     bench = await setup(dut)

@@ -521,6 +521,25 @@ async def access_list(dut) -> None:
 
 
 @cocotb.test()
+async def fragments_have_no_ports(dut) -> None:
+    """A rule about ports takes first fragments only: each bit of the offset alone makes another."""
+    bench = await setup(dut)
+    await deny(bench, 1, v6=False, port=7)
+    for bit in range(17):
+        word = 1 << bit & 0xFFFF
+        frame = bench.v4(0, "10.1.0.1", 64, flags=word >> 13, frag=word & 0x1FFF)
+        frame = frame[:36] + (7).to_bytes(2, "big") + frame[38:]
+        if word & 0x1FFF:
+            await bench.forwarded(0, frame, bench.v4_cycles)
+        else:
+            bench.send(0, GmiiFrame.from_payload(frame))
+            await bench.drain()
+            assert bench.sinks[1].empty(), f"flags and offset {word:#06x}"
+    found = await bench.counters(0)
+    assert (found["forward"], found["drop_acl"]) == (13, 4)
+
+
+@cocotb.test()
 async def vlan(dut) -> None:
     """Tags come off and go on; frames of other VLANs don't pass; the tag adds its four bytes."""
     bench = await setup(dut)
@@ -651,6 +670,7 @@ ALL = [
     "giants",
     "routes_as_the_model",
     "access_list",
+    "fragments_have_no_ports",
     "vlan",
 ]
 BUILDS = {
