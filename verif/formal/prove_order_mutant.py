@@ -20,9 +20,9 @@ MUTANTS = {
     # Ahead is taken for the next.
     "order": with_macro("MUTANT_ORDER", "a_next"),
     # A session begins anew under a frame's last word.
-    "forget": with_macro("MUTANT_FORGET", "a_current"),
+    "forget": with_macro("MUTANT_FORGET", "a_current", "a_next", "i_expected", "i_next"),
     # Its numbers stay then.
-    "keep": with_macro("MUTANT_KEEP", "i_count"),
+    "keep": with_macro("MUTANT_KEEP", "a_next", "i_expected", "i_next"),
     # No fold.
     "fold": with_macro("MUTANT_FOLD", "a_next"),
 }
