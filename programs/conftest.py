@@ -12,8 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 
-import programs
 from require_all import pytest_runtest_makereport  # noqa: F401 (a hook)
+
+import programs
 
 
 @pytest.fixture(params=["kernel", "ipnuma"])
