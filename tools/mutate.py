@@ -201,6 +201,7 @@ class Rtl:
         self.env = environment(args.seed)
         self.benches = benches(self.env)
         self.good: dict[str, float] = {}
+        self.limits: dict[str, float] = {}
         self.sites: list[Mutant] = []
         for path in sorted((TREE / "rtl").rglob("*.sv")):
             source = path.relative_to(TREE).as_posix()
