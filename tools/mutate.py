@@ -7,12 +7,14 @@ the proofs that read its source. A mutant that does not build is drawn anew. Of 
 finds, one is equivalent if Verilator makes the same program of it as of the original, and does not
 count. Rust: cargo-mutants, pinned, on the crates that carry guarantees.
 
-All work is done in a copy of the tracked files under .build/mutate; nothing here is changed.
+All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
+nothing here is changed. One run at a time works there.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -30,7 +32,7 @@ import rtl_mutants
 from rtl_mutants import Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
-WORK = ROOT / ".build" / "mutate"
+WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
 TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
 CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
@@ -385,6 +387,12 @@ def main() -> int:
         drawn = random.SystemRandom().randrange(2**31)
         args.seed = int(os.environ.get("IPNUMA_SEED", drawn))
     print(f"mutate: seed {args.seed}", flush=True)
+    WORK.mkdir(parents=True, exist_ok=True)
+    lock = (WORK / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        parser.error(f"another run works in {WORK}; set IPNUMA_MUTATE_DIR to another directory")
     copy_tree()
     if args.list:
         rtl = Rtl(args)
