@@ -62,7 +62,7 @@ module header_parse (
   // This beat as bytes in the order of the wire, first byte on top.
   logic [ 63:0] wire_word;
   logic [ 19:0] sum_d;
-  logic [ 16:0] folded;
+  logic [ 15:0] folded;
   logic [ 31:0] dst4;
   logic [127:0] dst6;
   logic [ 15:0] payload6;
@@ -90,9 +90,8 @@ module header_parse (
       if (idx_q == 3'd2 || idx_q == 3'd3 || (idx_q == 3'd1 && i == 0) || (idx_q == 3'd4 && i == 3))
         sum_d += 20'(wire_word[16*i+:16]);
     end
-    folded = 17'(sum_d[15:0]) + 17'(sum_d[19:16]);
-    // A sum of 0x1fffe folds to 0xffff in a second step; 0x10000 to 1.
-    folded = 17'(folded[15:0]) + 17'(folded[16]);
+    // Ten words carry nine at most: where a fold carries again, less than 0xffff is left either way.
+    folded = sum_d[15:0] + 16'(sum_d[19:16]);
   end
 
   always_ff @(posedge clk_i) begin
@@ -184,7 +183,7 @@ module header_parse (
       hdr_o.length = length4_q;
       hdr_o.options = options4_q;
       // With options the end of the header is not here yet: the host checks it.
-      hdr_o.bad_header = !ver4_q || short_ip_q || (!options4_q && folded[15:0] != '1);
+      hdr_o.bad_header = !ver4_q || short_ip_q || (!options4_q && folded != '1);
       hdr_o.martian    = src4_martian_q || dst4[31:24] == 8'd0 || dst4[31:24] == 8'd127 ||
           (dst4[31:28] == 4'hf && dst4 != '1);
       hdr_o.local_only = dst4[31:28] == 4'he || dst4 == '1 || src4_link_q ||

@@ -24,6 +24,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
 
 PERIOD_PS = 6400
+LIMIT_MS = 5  # of simulated time, against hanging; the longest takes 0.22
 PORTS = 4
 MEM_NEXT_HOP, MEM_ACL, MEM_PORT, MEM_DRAIN = 21, 25, 26, 31
 # An address at each port that a prefix leads to.
@@ -265,7 +266,7 @@ async def setup(dut) -> Bench:
     return bench
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def latency_is_constant(dut) -> None:
     """Frames of all sizes between all ports, one at a time: one number for each family."""
     bench = await setup(dut)
@@ -296,7 +297,7 @@ async def latency_is_constant(dut) -> None:
     dut._log.info(f"preamble to preamble: IPv4 {bench.v4_cycles}, IPv6 {bench.v6_cycles} cycles")
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def line_rate(dut) -> None:
     """All ports at line rate, a permutation: no loss, and the latency stays."""
     bench = await setup(dut)
@@ -329,7 +330,7 @@ async def line_rate(dut) -> None:
     dut._log.info(f"lane in, lane out, cycles: {dict(seen)}")
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def both_families_at_line_rate(dut) -> None:
     """IPv4 right behind IPv6 on all ports: nothing overtakes, all hit a rule, loss is counted."""
     bench = await setup(dut)
@@ -368,7 +369,7 @@ async def both_families_at_line_rate(dut) -> None:
         assert await bench.count(1 << 11 | o << 7) == 100
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def contention_is_fair(dut) -> None:
     """Three ports at line rate to the fourth: whole frames only are lost, equal shares."""
     bench = await setup(dut)
@@ -404,7 +405,7 @@ async def contention_is_fair(dut) -> None:
         assert abs(loss - 2 / 3) < 0.012
 
 
-@cocotb.test(skip=os.environ.get("ASYNCRX") == "0")
+@cocotb.test(skip=os.environ.get("ASYNCRX") == "0", timeout_time=LIMIT_MS, timeout_unit="ms")
 async def receive_clocks_drift(dut) -> None:
     """Receivers on clocks of their own: all frames arrive, the crossing costs what it may."""
     bench = Bench(dut, rng())
@@ -578,7 +579,7 @@ RULES = (
 )
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def routes_as_the_model(dut) -> None:
     """Frames of all kinds, whole and damaged, on all ports against the model; all counters."""
     bench = await setup(dut)
@@ -661,7 +662,31 @@ async def routes_as_the_model(dut) -> None:
     assert len({i for _, i in hits}) == len(RULES)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
+async def fragments_have_no_ports(dut) -> None:
+    """A rule about ports takes first fragments only: each bit of the offset alone makes another."""
+    bench = await setup(dut)
+    rule = {"deny": 1, "family": 4, "src": None, "dst": None, "dport": (7, 7), "ports": {0}}
+    for word, data in enumerate(rule_words(rule)):
+        await bench.write(MEM_ACL, word, data)
+    await bench.write(MEM_DRAIN, 0, 0)
+    later = 0
+    for bit in range(17):
+        word = 1 << bit & 0xFFFF
+        frame = bench.v4(0, "10.1.0.1", 64, flags=word >> 13, frag=word & 0x1FFF)
+        frame = frame[:36] + (7).to_bytes(2, "big") + frame[38:]
+        await bench.sources[0].send(XgmiiFrame.from_payload(frame))
+        await bench.drain()
+        if word & 0x1FFF:
+            expected = bench.router.decide(0, frame)[2]
+            assert bytes(bench.sinks[1].recv_nowait().get_payload()) == expected, hex(word)
+            later += 1
+        assert bench.sinks[1].empty(), f"flags and offset {word:#06x}"
+    found = await bench.counters(0)
+    assert (later, found["forward"], found["drop_acl"]) == (13, 13, 4)
+
+
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def frames_of_the_host(dut) -> None:
     """The host's frames leave where it says, beside forwarded ones, also when it is slow."""
     bench = await setup(dut)
@@ -709,7 +734,7 @@ async def frames_of_the_host(dut) -> None:
         assert bytes(got.get_payload()) == frame[:MAX_FRAME]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def slow_host(dut) -> None:
     """A host slower than its frames gets whole frames; what finds no room is counted."""
     bench = await setup(dut)
@@ -739,7 +764,7 @@ async def slow_host(dut) -> None:
     assert sum(item[3] for item in bench.host) >= 2
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def mtu_decides(dut) -> None:
     """The longest packet that an egress takes is forwarded, one byte more goes to the host."""
     bench = await setup(dut)
@@ -760,7 +785,7 @@ async def mtu_decides(dut) -> None:
                     assert bench.host.pop() == (frame, verdict, 1, False)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def stores_and_checks(dut) -> None:
     """A port with many bad frames switches to store-and-check by itself, and back."""
     bench = await setup(dut)
@@ -823,7 +848,7 @@ async def stores_and_checks(dut) -> None:
     assert Counter({n: found[n] for n in ("spoiled", "forward", "drop_bad")}) == wanted
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def junk_on_the_line(dut) -> None:
     """As many frames of a few bytes as fit behind the longest, stored: all counted, none lost."""
     bench = await setup(dut)
@@ -873,7 +898,7 @@ async def junk_on_the_line(dut) -> None:
     bench.host.clear()
 
 
-@cocotb.test(skip=not VLAN)
+@cocotb.test(skip=not VLAN, timeout_time=LIMIT_MS, timeout_unit="ms")
 async def vlans(dut) -> None:
     """Tags are wanted and taken off, or put on, as the ports are set; other tags drop a frame."""
     bench = await setup(dut)

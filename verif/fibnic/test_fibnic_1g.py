@@ -31,6 +31,7 @@ from test_fibnic import (
 from test_fibnic import Bench as Bench10g
 
 PERIOD_PS = 8000
+LIMIT_MS = 5  # of simulated time, against hanging; all together take 1.7
 MEM_ACL = 25
 CHECK_ALWAYS = 2
 PREAMBLE = 8
@@ -195,7 +196,7 @@ async def setup(dut, *, one_clock: bool = True) -> Bench:
     return bench
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def latency_is_constant(dut) -> None:
     """Frames of all sizes with one route, and with thousands: one number for each family."""
     bench = Bench(dut, rng())
@@ -219,7 +220,7 @@ async def latency_is_constant(dut) -> None:
     bench.tell(f"1 and {loaded} routes")
 
 
-@cocotb.test(skip=os.environ.get("ASYNC_RX") == "0")
+@cocotb.test(skip=os.environ.get("ASYNC_RX") == "0", timeout_time=LIMIT_MS, timeout_unit="ms")
 async def latency_of_phases(dut) -> None:
     """Receive clocks of the core's frequency at any phase: a cycle less at most."""
     bench = await setup(dut, one_clock=False)
@@ -238,7 +239,7 @@ async def latency_of_phases(dut) -> None:
     assert len(bench.seen) > 8
 
 
-@cocotb.test(skip=os.environ.get("ASYNC_RX") == "0")
+@cocotb.test(skip=os.environ.get("ASYNC_RX") == "0", timeout_time=LIMIT_MS, timeout_unit="ms")
 async def receive_clocks_drift(dut) -> None:
     """Receive clocks 375 ppm off: all frames whole, latency as for any phase."""
     bench = await setup(dut, one_clock=False)
@@ -259,7 +260,7 @@ async def receive_clocks_drift(dut) -> None:
         assert found["rx_good"] == found["forward"]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def line_rate(dut) -> None:
     """All ports at line rate, a permutation: no loss, and the latency stays."""
     bench = await setup(dut)
@@ -290,7 +291,7 @@ async def line_rate(dut) -> None:
         assert not (await bench.counters(p))["full"]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def order_of_a_port(dut) -> None:
     """IPv4 right behind IPv6 and the other way round: the order stays, and nothing is lost."""
     bench = await setup(dut)
@@ -389,19 +390,19 @@ async def damaged(dut, *, store: bool) -> None:
         assert found == +(wanted[p] + sent[p]), (p, found, wanted[p], sent[p])
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def damage_leaves_spoiled(dut) -> None:
     """What had begun to leave when the damage showed leaves spoiled; what had not, does not."""
     await damaged(dut, store=False)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def damage_is_stored(dut) -> None:
     """Store-and-check drops all of it whole."""
     await damaged(dut, store=True)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def runts_of_all_lengths(dut) -> None:
     """Each length from one byte on; those that end before their plan is made don't leave."""
     bench = await setup(dut)
@@ -422,7 +423,7 @@ async def runts_of_all_lengths(dut) -> None:
     assert set(range(1, 35)) <= set(whole) and all(n % 2 == 0 for n in whole if n > 40)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def giants(dut) -> None:
     """The longest frame passes, one byte more is cut and leaves spoiled."""
     bench = await setup(dut)
@@ -439,7 +440,7 @@ async def giants(dut) -> None:
     assert found["rx_giant"] == found["spoiled"] == 1 and found["rx_good"] == 1
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def routes_as_the_model(dut) -> None:
     """Random frames of all kinds, one after the other on each port, against the model."""
     bench = await setup(dut)
@@ -497,7 +498,7 @@ async def deny(bench: Bench, rule: int, *, v6: bool, port: int) -> None:
     await bench.write(MEM_ACL, rule << 3 | 4, terms)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def access_list(dut) -> None:
     """The list sees the ports behind the address, and costs no cycle."""
     bench = await setup(dut)
@@ -520,7 +521,26 @@ async def access_list(dut) -> None:
     assert found["drop_acl"] == 8 and found["forward"] == 8
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
+async def fragments_have_no_ports(dut) -> None:
+    """A rule about ports takes first fragments only: each bit of the offset alone makes another."""
+    bench = await setup(dut)
+    await deny(bench, 1, v6=False, port=7)
+    for bit in range(17):
+        word = 1 << bit & 0xFFFF
+        frame = bench.v4(0, "10.1.0.1", 64, flags=word >> 13, frag=word & 0x1FFF)
+        frame = frame[:36] + (7).to_bytes(2, "big") + frame[38:]
+        if word & 0x1FFF:
+            await bench.forwarded(0, frame, bench.v4_cycles)
+        else:
+            bench.send(0, GmiiFrame.from_payload(frame))
+            await bench.drain()
+            assert bench.sinks[1].empty(), f"flags and offset {word:#06x}"
+    found = await bench.counters(0)
+    assert (found["forward"], found["drop_acl"]) == (13, 4)
+
+
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def vlan(dut) -> None:
     """Tags come off and go on; frames of other VLANs don't pass; the tag adds its four bytes."""
     bench = await setup(dut)
@@ -576,7 +596,7 @@ async def vlan(dut) -> None:
         assert await bench.counters(p) == wanted[p]
 
 
-@cocotb.test(skip=os.environ.get("SRAM22") == "0")
+@cocotb.test(skip=os.environ.get("SRAM22") == "0", timeout_time=LIMIT_MS, timeout_unit="ms")
 async def stages_of_the_dissertation(dut) -> None:
     """IPv4 by the 4 MB SRAM's words in 62 stages, IPv6 by the TCAM in 74."""
     bench = Bench(dut, rng())
@@ -651,6 +671,7 @@ ALL = [
     "giants",
     "routes_as_the_model",
     "access_list",
+    "fragments_have_no_ports",
     "vlan",
 ]
 BUILDS = {

@@ -8,7 +8,7 @@
 // so are the region's word, the table's writes, and who takes acknowledgements along. Each frame has a number of
 // 32 bits, of which 16 are on the wire; that the end code is only right if its upper half is what the receiver
 // took it for, is the CRC's part and assumed. One session of two is followed, with a second reading of it.
-// Macros put one mistake into the wiring: order_mutant must find a frame that shows it.
+// Macros put one mistake into the wiring: prove_order_mutant must find a frame that shows it.
 // region_proof shows that parser and verdict speak of the same session and number.
 //
 // Clock  : clk_i.

@@ -541,6 +541,34 @@ async def regions_ask_for_sessions(dut) -> None:
     assert len(bench.refused) == 20
 
 
+@cocotb.test(timeout_time=3, timeout_unit="ms")
+async def every_bit_tells_sessions_apart(dut) -> None:
+    """A frame with one bit of its port or address turned over is not of the session."""
+    bench = Bench(dut)
+    await bench.start()
+    peers = Peers(bench)
+    # The numbers that one bit of session 0's leads to do not exist, or belong to other peers.
+    await peers.open(bench.me.session_count)
+    me = bench.me
+    for epoch in (0, 63, bench.rand.randrange(64)):
+        await bench.write_session(0, peers.entry(epoch))
+        session = me.sessions[0]
+        port = peers.port(0)
+        wrong = [(port ^ 1 << bit, session.ip) for bit in range(14)]
+        wrong += [(port, session.ip ^ 1 << bit) for bit in range(32)]
+        for src_port, src_ip in wrong:
+            payload = compact(KEY, 0, 0, b"none", 0xABC, session.expected, None, src_port)
+            to = Addresses(me.mac, me.ip, src_ip=src_ip, src_port=src_port)
+            to.src_mac = source_mac(bench.rand)
+            before = peers.expected.counts["rx_bad_session"]
+            peers.send(build(payload, to))
+            assert peers.expected.counts["rx_bad_session"] == before + 1
+        peers.send(peers.store(0, session.expected))
+        await peers.finish()
+        bench.controls.clear()
+    assert peers.expected.counts["rx_store"] == 3
+
+
 @pytest.mark.parametrize("gmii", [0, 1])
 def test_ipnuma_rx_sessions(gmii: int) -> None:
     """Run all tests above behind both MACs."""

@@ -873,6 +873,32 @@ async def tables_read_back(dut) -> None:
 
 
 @cocotb.test()
+async def edges_of_the_bar(dut) -> None:
+    """The last page is there; the page behind it is not, nor is one with a higher address bit."""
+    pages = int(dut.Pages.value)
+    sender = simple_sender(pages, int(dut.PcIds.value))
+    sender.page_map[pages - 1] = Page(1, 0x300, 0x123)
+    bench = Bench(dut, offset=random.randrange(100, 6400, 200))
+    await bench.start()
+    await bench.write_tables(sender)
+    expected = Expected()
+    # Cut to the index of the map, each of those beyond would be a page that is mapped.
+    beyond = [pages, pages + 1, 2 * pages - 1, (1 << 18) - 1]
+    beyond += [1 << bit for bit in range(pages.bit_length(), 18)]
+    for page in (0, pages - 1, *beyond, pages - 1):
+        load = store(page, 1)
+        load.fmt_type, load.data = 0, b""
+        for tlp in (store(page, 1), load, store(page, 3, wide=True)):
+            await bench.send(tlp)
+            await bench.idle()
+            sender.take(tlp, expected, iter(bench.outcomes[-1:]).__next__)
+    check_frames(bench, expected.frames)
+    assert bench.counters == expected.counters
+    assert bench.counters["page_beyond"] == 3 * len(beyond)
+    assert bench.errors == expected.errors and len(bench.errors) == len(beyond)
+
+
+@cocotb.test()
 async def header_bytes_by_hand(dut) -> None:
     """One frame, byte for byte as a reader of docs/wire-format.md would write it down."""
     sender = simple_sender(int(dut.Pages.value), int(dut.PcIds.value))

@@ -142,7 +142,7 @@ fn bench(kind: &str, rate: &str, more: &[&str]) -> Option<Bench> {
     match Bench::new(kind, rate, more) {
         Ok(bench) => Some(bench),
         Err(reason) => {
-            println!("skipped: no TAP devices or namespaces here: {reason}");
+            skip::skip!("no TAP devices or namespaces here: {reason}");
             None
         }
     }

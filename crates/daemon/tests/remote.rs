@@ -303,10 +303,12 @@ fn elsewhere(
 ) -> Option<(Machine, mpsc::Sender<()>)> {
     let (give, take) = mpsc::channel();
     let (stay, leave) = mpsc::channel::<()>();
-    std::thread::spawn(move || {
+    // Under the test's name: what is skipped is said of the test.
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
         // SAFETY: of this thread, and those it starts, only the network namespace changes.
         if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
-            println!("skipped: no right to make a network namespace: {error}");
+            skip::skip!("no right to make a network namespace: {error}");
             return;
         }
         plug(gettid().as_raw_nonzero().get());
@@ -317,6 +319,7 @@ fn elsewhere(
         let _ = give.send(machine);
         let _ = leave.recv();
     });
+    thread.expect("a thread");
     match take.recv() {
         Ok(Ok(machine)) => Some((machine, stay)),
         Ok(Err(error)) => panic!("{error}"),
@@ -331,7 +334,8 @@ fn across_a_cable(nics: [Transport; 2]) {
     let (plugged, wait) = mpsc::channel();
     let addresses = [Ipv4Addr::new(10, 8, 0, 1), Ipv4Addr::new(10, 8, 0, 2)];
     // The first thread makes the cable once it knows the second one's namespace.
-    let other = std::thread::spawn(move || {
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    let other = std::thread::Builder::new().name(name).spawn(move || {
         elsewhere(addresses[1], second, seed ^ 1, move |thread| {
             let _ = give.send(thread);
             let _ = wait.recv();
@@ -344,8 +348,10 @@ fn across_a_cable(nics: [Transport; 2]) {
         ));
         let _ = plugged.send(());
     });
-    let (Some((one, _stay)), Some((two, _stays))) = (one, other.join().expect("the other thread"))
-    else {
+    let (Some((one, _stay)), Some((two, _stays))) = (
+        one,
+        other.expect("a thread").join().expect("the other thread"),
+    ) else {
         return;
     };
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ipnuma::ring::{
     Full, INLINE, LINE, Mapped, Message, PAD, Receiver, ReceiverState, Sender, SenderState, Target,
@@ -423,6 +424,12 @@ fn impossible_messages_mark_the_ring() {
 fn two_threads() {
     const MESSAGES: u64 = 200_000;
     let ring = Ring::new(64);
+    // Against hanging only: a minute would do on the busiest machine.
+    let end = Instant::now() + Duration::from_secs(300);
+    let wait = |what: &str| {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    };
     // The vector is only reached through pointers, and the states are atomics.
     struct Shared<'a>(&'a Ring);
     // SAFETY: see above.
@@ -436,7 +443,7 @@ fn two_threads() {
             for number in 0..MESSAGES {
                 let data = vec![number as u8; length(number)];
                 while ring.send((number % 200) as u8, &[&data]).is_err() {
-                    std::thread::yield_now();
+                    wait("the ring stays full");
                 }
             }
         });
@@ -444,7 +451,7 @@ fn two_threads() {
         let mut arrived = 0;
         for number in 0..MESSAGES {
             while !ring.with(|receiver| receiver.readable()) {
-                std::thread::yield_now();
+                wait("a message does not come");
             }
             ring.with(|receiver| {
                 let now = receiver.arrived();

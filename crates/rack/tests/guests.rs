@@ -171,8 +171,7 @@ fn http_through_ring_nics_in_rtl() {
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_of_ten_megabytes() {
-    if std::env::var_os("IPNUMA_LONG").is_none() {
-        println!("left out: minutes; set IPNUMA_LONG to run it");
+    if !skip::long!() {
         return;
     }
     for nic in ["virtio", "ring"] {

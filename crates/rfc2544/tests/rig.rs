@@ -73,7 +73,13 @@ fn loss(speed: NetSpeed) {
     let traffic = Traffic::many_to_one(&rig, 4, 1, Family::V4, 64, 600);
     let found = congestion(&mut rig, &traffic).expect("it runs");
     println!("{speed:?}: {found:?}");
-    assert!((found.loss_percent - 66.6).abs() < 1.0, "{found:?}");
+    // Two thirds, less at most one frame of each input that waits when the last have been sent: 3 of 1,800.
+    let least = 100.0 * (2.0 / 3.0 - 3.0 / 1800.0);
+    let most = 100.0 * (2.0 / 3.0 + 1.0 / 1800.0);
+    assert!(
+        (least - 1e-6..=most + 1e-6).contains(&found.loss_percent),
+        "{found:?}"
+    );
     assert!(found.is_accounted(), "{found:?}");
     assert!(found.spread_percent() < 1.0, "{found:?}");
 }

@@ -18,6 +18,7 @@
 //! urgent data on an accelerated connection, and SO_RCVLOWAT has no effect there.
 
 pub mod address;
+mod atomics;
 pub mod attach;
 pub mod calls;
 pub mod close;

@@ -24,7 +24,7 @@ fn xdp(device: &str, address: [u8; 4]) -> Option<AfXdp> {
                 ErrorKind::PermissionDenied | ErrorKind::Unsupported
             ) || source.raw_os_error() == Some(libc::EAFNOSUPPORT) =>
         {
-            println!("skipped: {device}: can't {what}: {source}");
+            skip::skip!("{device}: can't {what}: {source}");
             None
         }
         Err(error) => panic!("{error}"),

@@ -311,6 +311,8 @@ fn v4(world: &World, bytes: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
         0 => rng.random(),
         1 => 0x2000,
         2 => rng.random_range(0..4),
+        // Each bit of the offset alone makes a later fragment, the flags do not.
+        3 => 1 << rng.random_range(0..16),
         _ => 0x4000_u16,
     };
     let src = if rng.random_bool(0.04) {

@@ -207,22 +207,28 @@ pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) {
     }
 }
 
+/// A thread with the name of this one, which is the test's: what it skips is said of the test.
+fn named() -> std::thread::Builder {
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    std::thread::Builder::new().name(name)
+}
+
 /// Runs in a network namespace of its own, as root; or says why it does not.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::spawn(|| {
+    let thread = named().spawn(|| {
         // SAFETY: of this thread only the network namespace changes; no other thread depends on that.
         let new = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
         if let Err(error) = new {
-            println!("skipped: no right to make a network namespace: {error}");
+            skip::skip!("no right to make a network namespace: {error}");
             return;
         }
         if !std::path::Path::new("/dev/net/tun").exists() {
-            println!("skipped: there is no /dev/net/tun");
+            skip::skip!("there is no /dev/net/tun");
             return;
         }
         test();
     });
-    if let Err(panic) = thread.join() {
+    if let Err(panic) = thread.expect("a thread").join() {
         std::panic::resume_unwind(panic);
     }
 }

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put small mistakes into copies of the sources, and look whether the tests notice.
+
+RTL: mutants of rtl_mutants.py, drawn by a seed over all of rtl/. Each is built into the benches of
+verif/ whose top contains its module, the smallest first, until one fails; then, with --formal, into
+the proofs that read its source. A mutant that does not build is drawn anew. Of those that no bench
+finds, one is equivalent if Verilator makes the same program of it as of the original, and does not
+count. Rust: cargo-mutants, pinned, on the crates that carry guarantees.
+
+All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
+nothing here is changed. One run at a time works there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rtl_mutants
+from rtl_mutants import Mutant
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
+TREE = WORK / "tree"
+CARGO_MUTANTS = "27.1.0"
+CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
+GOAL_PERCENT = 95.0
+# Verilator's opinions of style: a mutant is to be found by what it does.
+LINT = (
+    "WIDTHEXPAND WIDTHTRUNC WIDTHXZEXPAND UNUSEDSIGNAL UNUSEDPARAM UNDRIVEN UNSIGNED CMPCONST"
+    " CASEINCOMPLETE CASEOVERLAP LATCH ENUMVALUE SELRANGE BLKSEQ"
+).split()
+BUILD_FAILED = re.compile(r"(verilating|building) \w+ failed")
+
+
+@dataclass
+class Bench:
+    """A pytest function of verif/, and the sources that its tops contain."""
+
+    test: str
+    tops: list[tuple[str, list[str]]] = field(default_factory=list)
+    contains: set[str] = field(default_factory=set)
+    lines: int = 0
+
+
+@dataclass
+class Outcome:
+    """What became of a mutant."""
+
+    mutant: str
+    status: str  # killed, survived, equivalent, unviable
+    by: str
+    seconds: float
+
+
+def copy_tree() -> None:
+    """Bring the copy to the state of the tracked files, edits that are not committed included."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True)
+    names = {name for name in listed.stdout.decode().split("\0") if (ROOT / name).is_file()}
+    TREE.mkdir(parents=True, exist_ok=True)
+    kept = {".build", ".venv", "target", "mutants.out"}
+    for path in [p for p in TREE.rglob("*") if p.is_file() or p.is_symlink()]:
+        inner = path.relative_to(TREE)
+        if inner.parts[0] not in kept and "__pycache__" not in inner.parts:
+            if inner.as_posix() not in names:
+                path.unlink()
+    for name in names:
+        source, target = ROOT / name, TREE / name
+        if not target.is_file() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    (TREE / ".build").mkdir(exist_ok=True)
+    for name, link in ((".venv", TREE / ".venv"), (".build/ccache", TREE / ".build" / "ccache")):
+        if not link.exists():
+            (ROOT / name).mkdir(parents=True, exist_ok=True)
+            link.symlink_to(ROOT / name)
+
+
+def environment(seed: int) -> dict[str, str]:
+    """Return the environment of the copy's tools."""
+    own = {"IPNUMA_ROOT", "CCACHE_BASEDIR"}
+    out = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("PYTEST")}
+    return out | {"IPNUMA_SEED": str(seed), "PYTHONPATH": str(TREE / "tools")}
+
+
+def run(
+    command: list[str], limit: float, env: dict[str, str], cwd: Path = TREE
+) -> tuple[int | None, str]:
+    """Run a command in the copy; the status is None if it took too long. Nothing of it stays."""
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+            return None, said
+
+
+def uses(names: dict[str, str]) -> dict[str, set[str]]:
+    """Return for each source the sources whose modules and packages it names."""
+    words = {path: set(re.findall(r"\w+", (TREE / path).read_text())) for path in names.values()}
+    return {path: {names[w] for w in words[path] & names.keys()} - {path} for path in words}
+
+
+def benches(env: dict[str, str]) -> list[Bench]:
+    """Ask every bench what it builds; the smallest come first."""
+    record = WORK / "benches.jsonl"
+    record.unlink(missing_ok=True)
+    files = [
+        str(path.relative_to(TREE))
+        for path in sorted((TREE / "verif").rglob("test_*.py"))
+        if "build_and_run" in path.read_text()
+    ]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "mutate_probe", *files]
+    status, said = run(pytest, 600, env | {"IPNUMA_PROBE": str(record)})
+    if not record.is_file():
+        raise SystemExit(f"mutate: the benches could not be listed ({status}):\n{said[-2000:]}")
+    found: dict[str, Bench] = {}
+    names: dict[str, str] = {}
+    for line in record.read_text().splitlines():
+        item = json.loads(line)
+        found.setdefault(item["test"], Bench(item["test"])).tops.append(
+            (item["top"], item["sources"])
+        )
+        for source in item["sources"]:
+            for name in re.findall(
+                r"^\s*(?:module|package|interface)\s+(?:automatic\s+)?(\w+)",
+                (TREE / source).read_text(),
+                re.MULTILINE,
+            ):
+                names[name] = source
+    graph = uses(names)
+    for bench in found.values():
+        for top, sources in bench.tops:
+            todo = [names[top]] if top in names else list(sources)
+            while todo:
+                source = todo.pop()
+                if source in sources and source not in bench.contains:
+                    bench.contains.add(source)
+                    todo += graph[source]
+        bench.lines = sum((TREE / s).read_text().count("\n") for s in bench.contains)
+    return sorted(found.values(), key=lambda bench: (bench.lines, bench.test))
+
+
+def proofs(source: str) -> list[str]:
+    """Return the proofs that read a source."""
+    return [
+        path.stem
+        for path in sorted((TREE / "verif" / "formal").glob("*.sby"))
+        if source in path.read_text().splitlines()
+    ]
+
+
+def with_lint_off(text: str) -> str:
+    """Let the copy be built whatever Verilator thinks of its style; lines keep their numbers."""
+    return "".join(f"/* verilator lint_off {name} */" for name in LINT) + text
+
+
+def program(bench: Bench, env: dict[str, str]) -> str:
+    """Hash what Verilator makes of a bench's tops; empty if it fails."""
+    digest = hashlib.sha256()
+    for top, sources in bench.tops:
+        out = WORK / "verilated"
+        shutil.rmtree(out, ignore_errors=True)
+        options = "--cc -O3 -fno-reorder --prefix Vtop -Wno-fatal -Wno-lint --no-assert --no-timing"
+        command = ["verilator", *options.split(), "--Mdir", str(out), "--top-module", top]
+        status, _ = run([*command, *sources], 600, env)
+        if status != 0:
+            return ""
+        for path in sorted(out.glob("Vtop*.[ch]*")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+class Rtl:
+    """Mutants of the RTL."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        """List sources, sites and benches."""
+        self.args = args
+        self.env = environment(args.seed)
+        self.benches = benches(self.env)
+        self.good: dict[str, float] = {}
+        self.limits: dict[str, float] = {}
+        self.sites: list[Mutant] = []
+        for path in sorted((TREE / "rtl").rglob("*.sv")):
+            source = path.relative_to(TREE).as_posix()
+            self.sites += rtl_mutants.sites(source, path.read_text())
+        print(f"mutate: {len(self.sites)} places in rtl/, {len(self.benches)} benches", flush=True)
+
+    def test(self, bench: Bench, limit: float) -> tuple[int | None, str]:
+        """Run one bench."""
+        pytest = [sys.executable, "-m", "pytest", "-q", "-x", f"verif/{bench.test}"]
+        return run(pytest, limit, self.env)
+
+    def limit(self, bench: Bench) -> float:
+        """Return the time that a bench may take: it must be good as it is, which is tried once."""
+        if bench.test not in self.good:
+            started = time.monotonic()
+            status, said = self.test(bench, 3600)
+            if status != 0:
+                raise SystemExit(f"mutate: {bench.test} fails without a mutant:\n{said[-3000:]}")
+            self.good[bench.test] = time.monotonic() - started
+        return 300 + 5 * self.good[bench.test]
+
+    def find(self, mutant: Mutant) -> tuple[str, str]:
+        """Return whether a mutant that is in place is found, and by what."""
+        builds = False
+        for bench in self.benches:
+            if mutant.source not in bench.contains:
+                continue
+            status, said = self.test(bench, self.limits[bench.test])
+            if status is None:
+                return "killed", f"{bench.test} (time)"
+            if status == 1 and BUILD_FAILED.search(said):
+                return "unviable", bench.test
+            if status == 1:
+                return "killed", bench.test
+            if status != 0:
+                raise SystemExit(f"mutate: {bench.test} ended with {status}:\n{said[-3000:]}")
+            builds = True
+        for proof in proofs(mutant.source) if self.args.formal else []:
+            status, _ = run(["tools/formal", proof], 1800, self.env)
+            if status != 0:
+                return "killed", f"proof {proof}"
+        return "survived", "" if builds else "no bench contains it"
+
+    def equivalent(self, mutant: Mutant, path: Path, original: str) -> bool:
+        """Whether a mutant that is in place makes the same programs as the original."""
+        for bench in self.benches:
+            if mutant.source in bench.contains:
+                wrong = program(bench, self.env)
+                path.write_text(with_lint_off(original))
+                right = program(bench, self.env)
+                path.write_text(with_lint_off(mutant.apply(original)))
+                return bool(wrong) and wrong == right
+        return False
+
+    def one(self, mutant: Mutant) -> Outcome:
+        """Try a mutant."""
+        path = TREE / mutant.source
+        original = path.read_text()
+        # Before the mutant is there: the limits come from good runs.
+        self.limits = {
+            bench.test: self.limit(bench) if self.args.baseline else 3600.0
+            for bench in self.benches
+            if mutant.source in bench.contains
+        }
+        started = time.monotonic()
+        before = {p for d in ("bench", "cocotb") for p in (TREE / ".build" / d).glob("*")}
+        path.write_text(with_lint_off(mutant.apply(original)))
+        try:
+            status, by = self.find(mutant)
+            if status == "survived" and self.equivalent(mutant, path, original):
+                status = "equivalent"
+        finally:
+            path.write_text(original)
+            # Where builds are kept by content, those of a mutant are of no more use.
+            for made in {p for d in ("bench",) for p in (TREE / ".build" / d).glob("*")} - before:
+                shutil.rmtree(made, ignore_errors=True)
+        return Outcome(str(mutant), status, by, time.monotonic() - started)
+
+    def run(self, count: int, until: float | None) -> list[Outcome]:
+        """Try so many mutants that build, or as many as the time allows."""
+        out: list[Outcome] = []
+        counted = 0
+        for mutant in rtl_mutants.draw(self.sites, self.args.seed):
+            if counted == count or (until is not None and time.monotonic() > until):
+                break
+            outcome = self.one(mutant)
+            out.append(outcome)
+            counted += outcome.status in ("killed", "survived")
+            print(
+                f"{outcome.status:10} {outcome.seconds:5.0f} s  {outcome.mutant}"
+                f"{'  [' + outcome.by + ']' if outcome.by else ''}",
+                flush=True,
+            )
+        return out
+
+
+def cargo_mutants() -> Path:
+    """Install the pinned cargo-mutants, if it is not there."""
+    tools = ROOT / ".build" / "tools"
+    program_path = tools / "bin" / "cargo-mutants"
+    version = [str(program_path), "mutants", "--version"]
+    if not program_path.is_file() or CARGO_MUTANTS not in subprocess.check_output(
+        version, text=True
+    ):
+        print(f"mutate: installing cargo-mutants {CARGO_MUTANTS}", flush=True)
+        subprocess.run(
+            ["cargo", "install", "--quiet", "--locked", "--root", str(tools), "--force"]
+            + ["--version", CARGO_MUTANTS, "cargo-mutants"],
+            check=True,
+        )
+    return program_path
+
+
+def rust(args: argparse.Namespace) -> list[Outcome]:
+    """Try mutants of the crates that carry guarantees; each against the tests of its crate."""
+    tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
+    packages = [part for crate in args.crates for part in ("--package", crate)]
+    listed = subprocess.run(
+        [*tool, "--list", "--json", *packages],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=TREE,
+    )
+    names = sorted(item["name"] for item in json.loads(listed.stdout))
+    chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
+    print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
+    out = WORK / "rust"
+    shutil.rmtree(out, ignore_errors=True)
+    # Names are matched as regular expressions; --in-place: the tree is a copy already.
+    only = [part for name in chosen for part in ("--re", f"^{re.escape(name)}$")]
+    options = ["--in-place", "--baseline", "skip", "--timeout", "600", "--output", str(out)]
+    env = environment(args.seed) | {"CARGO_TARGET_DIR": str(WORK / "target")}
+    status, said = run([*tool, *options, *packages, *only], 6 * 3600, env)
+    results = out / "mutants.out"
+    # 0: all are found; 2 and 3: some are not, or ran too long.
+    if status not in (0, 2, 3):
+        raise SystemExit(f"mutate: cargo-mutants ended with {status}:\n{said[-3000:]}")
+    outcomes = []
+    kinds = {"caught": "killed", "timeout": "killed", "missed": "survived", "unviable": "unviable"}
+    for name, status_name in kinds.items():
+        for line in (results / f"{name}.txt").read_text().splitlines():
+            by = "time" if name == "timeout" else ""
+            outcomes.append(Outcome(line, status_name, by, 0.0))
+            print(f"{status_name:10} {line}")
+    return outcomes
+
+
+def summary(what: str, outcomes: list[Outcome]) -> tuple[int, int]:
+    """Print the score and the survivors; return killed and total."""
+    count = {s: 0 for s in ("killed", "survived", "equivalent", "unviable")}
+    for outcome in outcomes:
+        count[outcome.status] += 1
+    total = count["killed"] + count["survived"]
+    percent = 100 * count["killed"] / total if total else 0.0
+    print(
+        f"mutate: {what}: {count['killed']} of {total} killed ({percent:.1f} %);"
+        f" {count['equivalent']} equivalent and {count['unviable']} that do not build left out"
+    )
+    for outcome in outcomes:
+        if outcome.status == "survived":
+            print(f"  survived: {outcome.mutant}{' (' + outcome.by + ')' if outcome.by else ''}")
+    return count["killed"], total
+
+
+def main() -> int:
+    """Try mutants; return 0 if enough are found."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rtl", type=int, default=60, metavar="N", help="mutants of rtl/")
+    parser.add_argument("--rust", type=int, default=60, metavar="N", help="mutants of crates")
+    parser.add_argument("--crates", nargs="+", default=CRATES, help=f"default: {' '.join(CRATES)}")
+    parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
+    parser.add_argument("--minutes", type=float, help="begin no RTL mutant after so long")
+    parser.add_argument("--formal", action="store_true", help="proofs also look for RTL mutants")
+    parser.add_argument(
+        "--baseline", action="store_true", help="run each bench without a mutant first"
+    )
+    parser.add_argument("--list", action="store_true", help="print the RTL mutants, try none")
+    args = parser.parse_args()
+    if args.seed is None:
+        drawn = random.SystemRandom().randrange(2**31)
+        args.seed = int(os.environ.get("IPNUMA_SEED", drawn))
+    print(f"mutate: seed {args.seed}", flush=True)
+    WORK.mkdir(parents=True, exist_ok=True)
+    lock = (WORK / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        parser.error(f"another run works in {WORK}; set IPNUMA_MUTATE_DIR to another directory")
+    copy_tree()
+    if args.list:
+        rtl = Rtl(args)
+        for mutant, _ in zip(rtl_mutants.draw(rtl.sites, args.seed), range(args.rtl), strict=False):
+            at = [bench.test for bench in rtl.benches if mutant.source in bench.contains]
+            print(f"{mutant}  [{len(at)} benches, first {at[0] if at else 'none'}]")
+        return 0
+    until = None if args.minutes is None else time.monotonic() + 60 * args.minutes
+    outcomes: dict[str, list[Outcome]] = {}
+    if args.rtl:
+        outcomes["RTL"] = Rtl(args).run(args.rtl, until)
+    if args.rust:
+        outcomes["Rust"] = rust(args)
+    scores = [summary(what, found) for what, found in outcomes.items()]
+    killed, total = (sum(score[at] for score in scores) for at in (0, 1))
+    percent = 100 * killed / total if total else 0.0
+    print(f"mutate: {killed} of {total} mutants killed, {percent:.1f} % (goal {GOAL_PERCENT} %)")
+    return 0 if total and percent >= GOAL_PERCENT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

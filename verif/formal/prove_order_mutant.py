@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order proof with one mistake in what it joins: it must not go through any more."""
+
+from __future__ import annotations
+
+import sys
+
+from mutate_proof import Mutant, main
+
+PROOF = "verif/formal/order_proof.sv"
+
+
+def with_macro(macro: str, *breaks: str) -> Mutant:
+    """Choose one of the mistakes that the proof's wiring has behind macros."""
+    line = "module order_proof\n"
+    return Mutant(PROOF, line, f"`define {macro}\n{line}", frozenset(breaks))
+
+
+MUTANTS = {
+    # Ahead is taken for the next.
+    "order": with_macro("MUTANT_ORDER", "a_next"),
+    # A session begins anew under a frame's last word.
+    "forget": with_macro("MUTANT_FORGET", "a_current", "a_next", "i_expected", "i_next"),
+    # Its numbers stay then.
+    "keep": with_macro("MUTANT_KEEP", "a_next", "i_expected", "i_next"),
+    # No fold.
+    "fold": with_macro("MUTANT_FOLD", "a_next"),
+}
+
+if __name__ == "__main__":
+    sys.exit(main("order", MUTANTS))
