@@ -179,6 +179,8 @@ impl Daemon {
     /// The same over a connection that there is already.
     pub fn sockets_by(client: &Client) -> (Totals, Vec<SocketStatus>) {
         let (mut all, mut after) = (Vec::new(), 0);
+        // Only the first answer has the sums.
+        let mut sums = None;
         loop {
             let (reply, _) = client
                 .request(&Request::Sockets { after })
@@ -186,6 +188,7 @@ impl Daemon {
             let Reply::Sockets { totals, sockets } = reply else {
                 panic!("another answer: {reply:?}")
             };
+            let totals = *sums.get_or_insert(totals);
             let Some(last) = sockets.last() else {
                 return (totals, all);
             };
