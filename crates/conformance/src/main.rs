@@ -17,6 +17,7 @@ mod case;
 mod cases;
 mod daemon;
 mod property;
+mod races;
 mod roles;
 mod runner;
 mod support;

@@ -20,6 +20,7 @@ pub fn play(role: &[String]) -> Outcome {
         ["server", limit] => crate::traffic::serve(number(limit)?),
         ["commands"] => crate::traffic::commands(),
         ["door"] => crate::traffic::door(),
+        ["races", ref rest @ ..] => crate::races::play(rest),
         ["knock", socket] => crate::daemon::knock(std::path::Path::new(socket)),
         ["mirror", fd] => mirror(number(fd)? as Fd),
         ["killed", port] => killed(number(port)? as u16),

@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{Channel, End, flags};
+use ipnuma::channel::{Channel, End};
 use ipnuma::ipc::Reply;
 use rustix::net::sockopt;
 
 use crate::process;
-use crate::stream::{ABANDONED, Far, Stream, borrow, option};
+use crate::stream::{Far, Stream, borrow, option, seat};
 
 /// The stream of a channel that the daemon gave: half 0 is the client's, half 1 the server's.
 ///
@@ -25,12 +25,16 @@ pub fn attach(
     let (Reply::Channel { channel } | Reply::FarChannel { channel }, descriptors) = reply else {
         return None;
     };
-    let (end, far) = map(channel, descriptors, half)?;
-    if end.own().flags.fetch_or(flags::ATTACHED, Ordering::AcqRel) & ABANDONED != 0 {
-        // The client waited for too long, and uses the kernel.
-        process::close(channel);
+    let mapped = map(descriptors, half).filter(|(end, _)| seat::take(&end.own().flags));
+    let Some((end, far)) = mapped else {
+        // The peer waits no longer and uses the kernel, or will when this end does not come.
+        if half == 0 {
+            process::withdraw(intent);
+        } else {
+            process::close(channel);
+        }
         return None;
-    }
+    };
     end.own().pid.store(
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
@@ -48,14 +52,12 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
     let (Reply::Adopted { channel, half }, descriptors) = reply else {
         return None;
     };
-    let (end, far) = map(channel, descriptors, usize::from(half))?;
-    if (end.own().flags.load(Ordering::Acquire) | end.peer().flags.load(Ordering::Acquire))
-        & ABANDONED
-        != 0
-    {
+    let mapped = map(descriptors, usize::from(half))
+        .filter(|(end, _)| !seat::is_given_up(&end.peer().flags) && seat::take(&end.own().flags));
+    let Some((end, far)) = mapped else {
         process::close(channel);
         return None;
-    }
+    };
     // The options and the place in the stream are in the channel already.
     let stream = Stream::new(end, channel, 0, true, far);
     if stream.take_reserved() {
@@ -65,7 +67,7 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
 }
 
 /// Maps a channel; with more descriptors than its memory it is one to another machine.
-fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
+fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
     let mut descriptors = descriptors.into_iter();
     let memory = descriptors.next();
     let mapped = memory.map(|memory| Channel::map(memory.as_fd()));
@@ -75,10 +77,7 @@ fn map(channel: u64, descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Opt
         .map(|(bell, tether)| Far::new(bell, tether));
     drop(descriptors);
     process::refill();
-    let Some(Ok(mapped)) = mapped else {
-        process::close(channel);
-        return None;
-    };
+    let mapped = mapped?.ok()?;
     Some((End::new(Arc::new(mapped), half), far))
 }
 

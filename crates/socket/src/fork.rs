@@ -33,10 +33,11 @@ fn count_if(more: bool, which: impl Fn(&Stream) -> bool) {
 
 /// Before a fork: takes the locks that the child must not find taken.
 pub fn before() {
-    count(true);
     ready::before_fork();
     process::before_fork();
     table::before_fork();
+    // Now that none can come or go: the child has exactly those that are counted.
+    count(true);
 }
 
 /// After a fork, in the parent.
@@ -65,7 +66,7 @@ pub fn leave() {
         count_if(false, Pollable::shared);
         table::each(|fd, description| {
             if let Object::Stream(stream) = description.object() {
-                stream.leave(fd);
+                stream.leave_at_exit(fd);
             }
         });
     }

@@ -9,6 +9,7 @@ mod far;
 mod finish;
 mod readiness;
 mod receive;
+pub(crate) mod seat;
 mod send;
 
 use std::os::fd::{BorrowedFd, RawFd};
@@ -21,7 +22,6 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::ready::Events;
 
-pub(crate) use abandon::ABANDONED;
 pub use far::Far;
 
 /// Result of a call.
@@ -39,7 +39,7 @@ mod state {
     pub const READ_SHUT: u32 = 8;
     /// The twin's receiving direction was shut down, to wake sleepers.
     pub const TWIN_SHUT: u32 = 16;
-    /// Something came through the twin before the peer had attached.
+    /// Something came through the twin, or its end, before the peer had attached: the peer uses the kernel.
     pub const STRANGE: u32 = 32;
     /// The twin says that a peer on another machine is gone; its last bytes may be on their way.
     pub const TWIN_GONE: u32 = 64;
@@ -47,6 +47,8 @@ mod state {
     pub const COMING: u32 = 128;
     /// A client on another machine uses the kernel: it has sent bytes through the twin, which is never rung from there.
     pub const PLAIN: u32 = 256;
+    /// Somebody sends through the twin what lay in the ring, or has died over it.
+    pub const FLUSHING: u32 = 512;
 }
 
 /// Use of `Control::words`.
@@ -264,11 +266,9 @@ impl Stream {
     /// Rings the doorbell if the peer sleeps for one of `bits`.
     #[inline(always)]
     fn ring_if_armed(&self, fd: RawFd, bits: u32) -> bool {
-        // A peer that is not attached yet looks at the ring when it does; nobody else shall find bytes in the twin.
-        if self.end.peer_armed(bits)
-            && (self.peer().flags.load(Ordering::Relaxed) & flags::ATTACHED != 0
-                || self.far.is_some())
-        {
+        // A peer that is not attached yet looks at the ring when it does. Until then, and if it never does, the twin's bytes
+        // are data to it: see `seat`.
+        if self.end.peer_armed(bits) && (self.attached() || self.far.is_some()) {
             self.ring(fd, bits);
             return true;
         }

@@ -28,6 +28,32 @@ static HIGHEST: AtomicU32 = AtomicU32::new(0);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 static FREE: Latch<FreeList> = Latch::new(FreeList(ptr::null_mut()));
 
+/// Threads that are changing the table or what a description is; with [`FORK`], they wait for a fork.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+const FORK: u32 = 1 << 31;
+
+/// Changes something that a forked child gets a copy of. A fork counts the child on for each connection in the table: so
+/// none may come or go between the counting and the copy.
+#[inline]
+fn change<R>(what: impl FnOnce() -> R) -> R {
+    let mut now = CHANGES.load(Ordering::Relaxed);
+    loop {
+        if now & FORK != 0 {
+            rustix::thread::sched_yield();
+            now = CHANGES.load(Ordering::Relaxed);
+            continue;
+        }
+        let next = now + 1;
+        match CHANGES.compare_exchange_weak(now, next, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(other) => now = other,
+        }
+    }
+    let result = what();
+    CHANGES.fetch_sub(1, Ordering::Release);
+    result
+}
+
 struct FreeList(*mut Description);
 // SAFETY: descriptions on the list belong to nobody else; the list is behind a lock.
 unsafe impl Send for FreeList {}
@@ -90,17 +116,19 @@ impl Description {
         reason = "it is the caller's own object that comes back"
     )]
     pub fn decide(&self, object: Object) -> Result<&Object, Object> {
-        if self
-            .stage
-            .compare_exchange(FIRST, CHANGING, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            return Err(object);
-        }
-        // SAFETY: only the winner of the exchange writes, and nobody reads before the store below.
-        unsafe { *self.second.get() = Some(object) };
-        self.stage.store(SECOND, Ordering::Release);
-        Ok(self.object())
+        change(|| {
+            if self
+                .stage
+                .compare_exchange(FIRST, CHANGING, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+            {
+                return Err(object);
+            }
+            // SAFETY: only the winner of the exchange writes, and nobody reads before the store below.
+            unsafe { *self.second.get() = Some(object) };
+            self.stage.store(SECOND, Ordering::Release);
+            Ok(self.object())
+        })
     }
 }
 
@@ -271,7 +299,7 @@ pub fn install(fd: RawFd, object: Object) -> (Option<Ref>, Option<Removed>) {
     // One count for the table, one for the caller.
     std::mem::forget(description.clone());
     HIGHEST.fetch_max(fd as u32 + 1, Ordering::Relaxed);
-    let displaced = taken(slot.swap(pointer, Ordering::AcqRel));
+    let displaced = taken(change(|| slot.swap(pointer, Ordering::AcqRel)));
     (Some(description), displaced)
 }
 
@@ -279,13 +307,13 @@ pub fn install(fd: RawFd, object: Object) -> (Option<Ref>, Option<Removed>) {
 pub fn duplicate(old: RawFd, new: RawFd) -> Option<Removed> {
     let slot = slot(new)?;
     let Some(description) = get(old) else {
-        return taken(slot.swap(ptr::null_mut(), Ordering::AcqRel));
+        return taken(change(|| slot.swap(ptr::null_mut(), Ordering::AcqRel)));
     };
     description.fds.fetch_add(1, Ordering::Relaxed);
     let pointer = description.0.cast_mut();
     std::mem::forget(description);
     HIGHEST.fetch_max(new as u32 + 1, Ordering::Relaxed);
-    taken(slot.swap(pointer, Ordering::AcqRel))
+    taken(change(|| slot.swap(pointer, Ordering::AcqRel)))
 }
 
 /// Takes a number out of the table.
@@ -295,7 +323,7 @@ pub fn remove(fd: RawFd) -> Option<Removed> {
     if slot.load(Ordering::Relaxed).is_null() {
         return None;
     }
-    taken(slot.swap(ptr::null_mut(), Ordering::AcqRel))
+    taken(change(|| slot.swap(ptr::null_mut(), Ordering::AcqRel)))
 }
 
 fn taken(pointer: *mut Description) -> Option<Removed> {
@@ -317,12 +345,17 @@ pub fn each(mut visit: impl FnMut(RawFd, Ref)) {
     }
 }
 
-/// Before a fork: nobody is inside the table's lock when the child is made.
+/// Before a fork: nobody is inside the table's lock when the child is made, and nothing changes until then.
 pub fn before_fork() {
     FREE.acquire();
+    CHANGES.fetch_or(FORK, Ordering::Acquire);
+    while CHANGES.load(Ordering::Acquire) != FORK {
+        rustix::thread::sched_yield();
+    }
 }
 
 /// After a fork, in both processes.
 pub fn after_fork() {
+    CHANGES.fetch_and(!FORK, Ordering::Release);
     FREE.release();
 }

@@ -179,6 +179,8 @@ impl Daemon {
     /// The same over a connection that there is already.
     pub fn sockets_by(client: &Client) -> (Totals, Vec<SocketStatus>) {
         let (mut all, mut after) = (Vec::new(), 0);
+        // Only the first answer has the sums.
+        let mut sums = None;
         loop {
             let (reply, _) = client
                 .request(&Request::Sockets { after })
@@ -186,6 +188,7 @@ impl Daemon {
             let Reply::Sockets { totals, sockets } = reply else {
                 panic!("another answer: {reply:?}")
             };
+            let totals = *sums.get_or_insert(totals);
             let Some(last) = sockets.last() else {
                 return (totals, all);
             };
@@ -224,14 +227,30 @@ impl Program {
         Program::start_towards(daemon, daemon, role)
     }
 
+    /// Starts a role with more in its environment.
+    #[allow(dead_code)]
+    pub fn start_with(daemon: &Daemon, role: &[&str], environment: &[(&str, &str)]) -> Program {
+        Program::start_in(daemon, daemon, role, environment)
+    }
+
     /// Starts a role on one machine whose servers are on another one.
     pub fn start_towards(daemon: &Daemon, server: &Daemon, role: &[&str]) -> Program {
+        Program::start_in(daemon, server, role, &[])
+    }
+
+    fn start_in(
+        daemon: &Daemon,
+        server: &Daemon,
+        role: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_conformance"))
             .arg("--role")
             .args(role)
             .env("LD_PRELOAD", library())
             .env("IPNUMA_DAEMON", daemon.socket())
             .env("SOCKETTEST_HOST", server.address().to_string())
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

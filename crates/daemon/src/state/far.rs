@@ -9,6 +9,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use ipnuma::channel::flags;
 use ipnuma::ipc::Reply;
 use ipnuma::token::{Rights, Token};
 use rustix::io::Errno;
@@ -462,8 +463,9 @@ impl<H: Clone> State<H> {
         self.end_if_over(channel);
     }
 
-    /// Whether a channel is that of an earlier connection between the same addresses, whose end here is closed: the two
-    /// machines take their time to forget it, and the new connection may not have been announced yet.
+    /// Whether a channel is that of an earlier connection between the same addresses: daemons take their time to forget one
+    /// whose processes were killed, and the new connection may not have been announced yet. A connection is accepted once, so
+    /// its acceptor asks again only before it has come to the channel, when the answer was lost on the way.
     pub(super) fn is_of_before<M: Machine<Handle = H>>(
         &self,
         machine: &M,
@@ -473,13 +475,14 @@ impl<H: Clone> State<H> {
         let Some(channel) = self.channels.get(&number) else {
             return true;
         };
-        if channel.far.is_none() || !channel.taken {
+        if !channel.taken {
             return false;
         }
         let pid = self.processes.get(&id).map(|process| process.pid);
         let same = channel.sides[1].holders.contains(&id) || Some(channel.sides[1].pid) == pid;
         let counted = machine.counters(&channel.memory).unwrap_or_default();
-        !same || counted[1].flags & ipnuma::channel::flags::CLOSED != 0
+        let come = flags::ATTACHED | flags::ABANDONED | flags::CLOSED;
+        !same || counted[1].flags & come != 0
     }
 
     /// Forgets a channel of which neither end is anybody's.

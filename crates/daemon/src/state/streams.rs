@@ -216,7 +216,7 @@ impl<H: Clone> State<H> {
         let Some(channel) = self.channels.get_mut(&number) else {
             return Ok(Answer::kernel());
         };
-        // Asked again by the same process: the descriptor was lost on the way, or the program has replaced itself.
+        // Asked again by the same process: the descriptor was lost on the way.
         let again = channel.sides[1].holders.contains(&id) || channel.sides[1].pid == server.pid;
         if channel.taken && !again {
             return Ok(Answer::kernel());

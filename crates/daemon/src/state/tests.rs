@@ -19,6 +19,7 @@ struct Fake {
     open: bool,
     revoked: Vec<u64>,
     fails: bool,
+    flags: u32,
 }
 
 impl Fake {
@@ -71,6 +72,7 @@ impl Machine for Fake {
         Some(
             [Counted {
                 bytes,
+                flags: self.flags,
                 ..Counted::default()
             }; 2],
         )
@@ -230,6 +232,37 @@ fn an_acceptor_waits_for_an_intent_that_is_older_than_its_question() {
     );
     world.ask(b, Request::Withdraw { intent: second });
     assert!(world.state.intents.is_empty() && world.state.waiting.is_empty());
+}
+
+/// The processes of a connection were killed, its port is used again, and the acceptor asks before the new client has
+/// announced: it must not get the channel of the dead.
+#[test]
+fn an_acceptor_does_not_get_the_channel_of_an_earlier_connection() {
+    let mut world = World::new();
+    let [dead, c, s] = [0; 3].map(|_| world.process());
+    world.ask(s, Request::Listen { address: server() });
+    let resolve = Request::Resolve {
+        from: client(),
+        to: server(),
+    };
+    let announce = |intent| Request::Announce {
+        intent,
+        from: client(),
+        to: server(),
+    };
+    let old = world.intent(dead, server());
+    world.ask(dead, announce(old));
+    let reply = Reply::Channel { channel: old };
+    assert_eq!(world.ask(s, resolve.clone()), reply);
+    // The answer was lost on the way.
+    assert_eq!(world.ask(s, resolve.clone()), reply);
+    world.machine.flags = ipnuma::channel::flags::ATTACHED;
+    world.leave(dead);
+    world.ask(s, Request::Close { channel: old });
+    let intent = world.intent(c, server());
+    assert_eq!(world.ask(s, resolve.clone()), Reply::Wait);
+    world.ask(c, announce(intent));
+    assert_eq!(world.ask(s, resolve), Reply::Channel { channel: intent });
 }
 
 #[test]

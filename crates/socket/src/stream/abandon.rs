@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection whose acceptor never came to its channel: back to the kernel.
+//! A connection whose peer never came to its channel: back to the kernel.
 //!
 //! The daemon promises a client that somebody with this library listens, but the connection may be accepted by a process
 //! without it: one that inherited the listening socket, has another user id, or lost the daemon. The client notices when
-//! bytes or an end arrive through the twin before the acceptor has attached, or when it has waited for long. It then says
-//! so in the channel (an acceptor that comes later uses the kernel, too), sends what it had put into the ring through the
-//! twin, and is a kernel socket from then on.
+//! bytes or an end arrive through the twin before the acceptor has attached, or when it has waited for long. It then gives
+//! up the acceptor's [seat](super::seat) (an acceptor that comes later uses the kernel, too), sends what it had put into
+//! the ring through the twin, and is a kernel socket from then on. On one machine an acceptor does the same with a client
+//! that does not come: one that could not map the channel, or was killed.
 //!
 //! Nobody goes over who cannot know that the peer has taken nothing out of the ring: then the connection is reset, and so that
 //! a peer that uses the kernel sees that too, the twin ends with a reset instead of an end in order ([`Stream::sever`]).
@@ -18,12 +19,10 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::receive::DATA;
-use super::{KERNEL, Result, Stream, borrow, option, state};
+use super::{KERNEL, Result, Stream, borrow, option, seat, state, word};
 use crate::ready::{self, Events};
 use crate::table::Description;
 use crate::{process, raw, wait};
-
-pub use ipnuma::channel::flags::ABANDONED;
 
 /// How long a client that waits for an answer waits for its peer to attach.
 const PATIENCE: u64 = 400 * raw::MILLISECOND;
@@ -46,13 +45,17 @@ impl Stream {
         if self.never_came() {
             return true;
         }
-        if self.state() & state::PLAIN != 0 {
-            return !self.attached();
+        if self.attached() {
+            return false;
         }
-        self.end.half() == 0
-            && self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED == 0
+        if self.state() & state::PLAIN != 0 {
+            return true;
+        }
+        // Between machines the client goes first, and the acceptor learns of it.
+        (self.end.half() == 0 || self.far.is_none())
             && self.state() & state::COMING == 0
             && (self.state() & state::STRANGE != 0
+                || seat::is_given_up(&self.peer().flags)
                 || raw::ticks().wrapping_sub(self.born) > PATIENCE)
     }
 
@@ -65,7 +68,7 @@ impl Stream {
         let Ok(guard) = self.own().tx.lock() else {
             return Ok(false);
         };
-        if self.peer().flags.load(Ordering::Acquire) & ABANDONED == 0 {
+        if !seat::is_given_up(&self.peer().flags) {
             if !self.waits_in_vain() {
                 return Ok(false);
             }
@@ -77,6 +80,8 @@ impl Stream {
                     process::shun(address);
                 }
                 process::withdraw(self.intent);
+            } else if self.far.is_none() {
+                process::close(self.channel);
             }
         }
         let flushed = self.flush(fd);
@@ -86,16 +91,21 @@ impl Stream {
         flushed.map(|()| true)
     }
 
-    /// The program closes with bytes in the ring before its peer has come: the kernel keeps them, whoever accepts.
+    /// The program closes before its peer has come, which therefore shall not come any more: what lies in the ring the
+    /// kernel keeps, whoever accepts.
     pub(super) fn leave_behind(&self, fd: RawFd) {
         let Ok(_guard) = self.own().tx.lock() else {
             return;
         };
         let bytes = self.own().sender.next.load(Ordering::Acquire) != 0;
-        if !(bytes && self.end.half() == 0 && self.is_open() && !self.attached()) {
+        let resets = self.has_option(option::RESET);
+        // The other machine is not asked without need.
+        let needless = !bytes || resets || self.end.half() == 1 || !self.is_open();
+        if self.far.is_some() && needless {
             return;
         }
         match self.take_back() {
+            Taken::Back if resets => {}
             Taken::Back => {
                 // What the kernel does not take either, it would not have taken from the program.
                 let _ = self.flush(fd);
@@ -114,12 +124,11 @@ impl Stream {
                 return taken;
             }
         }
-        let before = self.peer().flags.fetch_or(ABANDONED, Ordering::AcqRel);
-        if before & flags::ATTACHED != 0 {
-            self.peer().flags.fetch_and(!ABANDONED, Ordering::AcqRel);
-            return Taken::Coming;
+        if seat::give_up(&self.peer().flags) {
+            Taken::Back
+        } else {
+            Taken::Coming
         }
-        Taken::Back
     }
 
     /// The twin's end will be a reset: what was sent may not have arrived, and whoever has the other end as a socket of the
@@ -132,17 +141,45 @@ impl Stream {
         }
     }
 
-    /// Sends what lies in the ring through the twin, as if it had been sent there at once.
+    /// Sends what lies in the ring through the twin, as if it had been sent there at once. The sender's lock is held.
+    ///
+    /// Whoever is killed meanwhile leaves a twin that ends with a reset, and a mark: how much of it the kernel has taken
+    /// nobody knows, and neither the peer nor others that share this end shall go on as if it were all or nothing.
     fn flush(&self, fd: RawFd) -> std::result::Result<(), Errno> {
         let twin = borrow(fd);
-        // The acceptor's end, which nobody uses.
+        let own = self.own();
+        if self.note(state::FLUSHING) & state::FLUSHING != 0 {
+            let _ = rustix::net::connect_unspec(twin);
+            return Err(Errno::CONNRESET);
+        }
+        let lingered = sockopt::socket_linger(twin);
+        let _ = sockopt::set_socket_linger(twin, Some(std::time::Duration::ZERO));
+        let sent = self.send_ring(fd);
+        if let Ok(lingered) = lingered {
+            let _ = sockopt::set_socket_linger(twin, lingered);
+        }
+        own.words[word::STATE].fetch_and(!state::FLUSHING, Ordering::AcqRel);
+        sent?;
+        if own.flags.load(Ordering::Relaxed) & flags::FIN != 0 {
+            let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
+        }
+        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
+        if self.has_option(option::CORK) {
+            let _ = sockopt::set_tcp_cork(twin, true);
+        }
+        Ok(())
+    }
+
+    fn send_ring(&self, fd: RawFd) -> std::result::Result<(), Errno> {
+        let twin = borrow(fd);
+        // The peer's end, which nobody uses.
         let end = End::new(self.end.channel().clone(), self.end.half() ^ 1);
         let receiver = end.receiver();
         let mut buffer = [0; 4096];
         loop {
             let (count, _) = receiver.read(DATA, &mut buffer);
             if count == 0 {
-                break;
+                return Ok(());
             }
             let mut sent = 0;
             while sent < count {
@@ -162,14 +199,6 @@ impl Stream {
                 }
             }
         }
-        if self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0 {
-            let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
-        }
-        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
-        if self.has_option(option::CORK) {
-            let _ = sockopt::set_tcp_cork(twin, true);
-        }
-        Ok(())
     }
 }
 

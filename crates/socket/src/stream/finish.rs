@@ -22,8 +22,10 @@ impl Stream {
         if read {
             self.note(state::READ_SHUT);
         }
-        // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can.
-        if self.own().armed.load(Ordering::Acquire) != 0
+        // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can. Before the peer has
+        // come they sleep for moments only, and the twin may have to carry data yet.
+        if self.attached()
+            && self.own().armed.load(Ordering::Acquire) != 0
             && self.note(state::TWIN_SHUT) & state::TWIN_SHUT == 0
         {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
@@ -46,6 +48,14 @@ impl Stream {
         }
     }
 
+    /// The process ends without having closed it, and is not counted as its user any more.
+    pub fn leave_at_exit(&self, fd: RawFd) {
+        self.leave(fd);
+        if self.is_open() && self.own().refs.load(Ordering::Acquire) == 0 && !self.attached() {
+            self.leave_behind(fd);
+        }
+    }
+
     /// The last descriptor of this process is about to be closed.
     pub fn close(&self, fd: RawFd) {
         if self.is_kernel() || self.is_failed() {
@@ -57,7 +67,7 @@ impl Stream {
         }
         self.leave(fd);
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            if !self.attached() && !self.has_option(option::RESET) {
+            if !self.attached() {
                 self.leave_behind(fd);
             }
             let unread = self.end.receiver().readable() && self.state() & state::READ_SHUT == 0;

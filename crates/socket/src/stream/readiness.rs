@@ -130,7 +130,8 @@ impl Pollable for Stream {
             CONNECTING => want | Events::OUT,
             // Its end is known: the kernel would report it for ever.
             OPEN if self.far.is_some() && self.state() & FAR_OVER != 0 => Events::SKIP,
-            OPEN if self.state() & (state::GONE | state::STRANGE) != 0 => Events::NONE,
+            OPEN if self.state() & state::GONE != 0 => Events::NONE,
+            OPEN if self.state() & state::STRANGE != 0 && !self.attached() => Events::NONE,
             OPEN => Events::IN | Events::RDHUP,
             _ => want,
         }

@@ -47,9 +47,16 @@ impl Stream {
             if want == 0 && self.end.receiver().readable() {
                 return Ok(0);
             }
-            if !self.attached() && self.abandon(fd, description)? {
-                // SAFETY: passed on.
-                return unsafe { kernel_call(libc::SYS_recvmsg, fd, parts, how) };
+            if !self.attached() {
+                match self.abandon(fd, description) {
+                    Ok(false) => {}
+                    // That nobody takes what was sent is no reader's concern: the kernel says what there is to read.
+                    Ok(true) | Err(Errno::PIPE) => {
+                        // SAFETY: passed on.
+                        return unsafe { kernel_call(libc::SYS_recvmsg, fd, parts, how) };
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             if self.over() {
                 // Said after the last bytes were written: what is in the ring comes first.

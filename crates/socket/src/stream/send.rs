@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use ipnuma::channel::{armed, flags};
 use rustix::io::Errno;
 
-use super::abandon::{ABANDONED, kernel_call};
+use super::abandon::kernel_call;
 use super::receive::DATA;
-use super::{Result, Stream, state, word};
+use super::{Result, Stream, seat, state, word};
 use crate::ready::Events;
 use crate::table::Description;
 
@@ -87,7 +87,7 @@ impl Stream {
         let Ok(guard) = self.own().tx.lock() else {
             return Err(Errno::AGAIN);
         };
-        if self.peer().flags.load(Ordering::Relaxed) & ABANDONED != 0 {
+        if seat::is_given_up(&self.peer().flags) {
             // Another thread has just gone over to the kernel: the caller looks again.
             return Ok(());
         }
