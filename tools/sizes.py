@@ -25,8 +25,6 @@ EXCEPTIONS: set[str] = {
     "crates/rack/tests/switches.rs:topologies_that_are_wrong",
     "crates/rtl/tests/line_rate.rs:stores_at_line_rate_all_arrive",
     "crates/softnic/tests/interop.rs:exchange",
-    "rtl/ipnuma/resend.sv",
-    "rtl/nic/ipnuma_nic.sv",
 }
 
 # Comments, strings and characters: a brace or a keyword means nothing there.
