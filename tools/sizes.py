@@ -22,7 +22,6 @@ EXCEPTIONS: set[str] = {
     "crates/cli/src/paper.rs",
     "crates/libipnuma/include/ipnuma.h",
     "crates/libipnuma/tests/c/arguments.c:main",
-    "crates/rack/tests/switches.rs:topologies_that_are_wrong",
     "crates/rtl/tests/line_rate.rs:stores_at_line_rate_all_arrive",
     "crates/softnic/tests/interop.rs:exchange",
 }
