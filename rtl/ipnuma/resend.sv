@@ -117,29 +117,8 @@ module resend
   localparam int unsigned TickW = $clog2(TickCycles);
   localparam int unsigned EventDepth = 4;
 
-  typedef enum logic [1:0] {
-    PICK,
-    LOAD,
-    RUN,
-    CHECK
-  } phase_e;
-  typedef enum logic [3:0] {
-    OP_NONE,
-    OP_START,
-    OP_ACK,
-    OP_REFUSED,
-    OP_CLEAR,
-    OP_MARK,
-    OP_STATUS,
-    OP_OFFER,
-    OP_SCAN
-  } op_e;
   typedef logic [SessionW-1:0] index_t;
   typedef logic [Sessions-1:0] set_t;
-
-  function automatic set_t bit_of(logic on, index_t index);
-    return set_t'(on) << index;
-  endfunction
 
   // ---- Settings ----
   settings_t settings;
@@ -221,41 +200,30 @@ module resend
   assign mark_ready_o = !mark_q && marks_room;
 
   // The session whose turn it is, of each set; one cycle old, so the engine looks again.
-  index_t clear_pick, want_pick, scan_pick, clear_pick_q, want_pick_q, scan_pick_q;
-  logic clear_any, want_any, scan_any, clear_any_q, want_any_q, scan_any_q;
+  index_t clear_pick_q, want_pick_q, scan_pick_q;
+  logic clear_any_q, want_any_q, scan_any_q;
   index_t want_last_q, scan_last_q;
-  ring_pick #(
-    .N(Sessions)
-  ) u_clear (
-    .set_i  (clear_q),
-    .after_i(index_t'(Sessions - 1)),
-    .any_o  (clear_any),
-    .index_o(clear_pick)
-  );
-  ring_pick #(
-    .N(Sessions)
-  ) u_want (
-    .set_i  (want_q & ~blocked),
-    .after_i(want_last_q),
-    .any_o  (want_any),
-    .index_o(want_pick)
-  );
-  ring_pick #(
-    .N(Sessions)
-  ) u_scan (
-    .set_i  (active_q),
-    .after_i(scan_last_q),
-    .any_o  (scan_any),
-    .index_o(scan_pick)
-  );
-  always_ff @(posedge clk_i) begin
-    clear_pick_q <= clear_pick;
-    want_pick_q  <= want_pick;
-    scan_pick_q  <= scan_pick;
-    clear_any_q  <= clear_any && !rst_i;
-    want_any_q   <= want_any && !rst_i;
-    scan_any_q   <= scan_any && !rst_i;
+  index_t [2:0] pick_last, picked, picked_q;
+  set_t [2:0] pick_from;
+  logic [2:0] any, any_q;
+  assign pick_from = {clear_q, want_q & ~blocked, active_q};
+  assign pick_last = {index_t'(Sessions - 1), want_last_q, scan_last_q};
+  for (genvar s = 0; s < 3; s++) begin : gen_picks
+    ring_pick #(
+      .N(Sessions)
+    ) u_pick (
+      .set_i  (pick_from[s]),
+      .after_i(pick_last[s]),
+      .any_o  (any[s]),
+      .index_o(picked[s])
+    );
   end
+  always_ff @(posedge clk_i) begin
+    picked_q <= picked;
+    any_q    <= rst_i ? '0 : any;
+  end
+  assign {clear_pick_q, want_pick_q, scan_pick_q} = picked_q;
+  assign {clear_any_q, want_any_q, scan_any_q}    = any_q;
 
   // Time: ticks, and a look at one session every fourth cycle, while frames are in flight.
   logic [     31:0] now_q;
@@ -719,15 +687,13 @@ module resend
   tx_frame_t kept;
 
   assign take = offer && !(reset_i && reset_index == who_q);
-  always_comb begin
-    offered = '{
-        session: 8'(who_q),
-        slot: state_q.cursor,
-        sequence_number: sum_q,
-        voided: state_q.voided && state_q.sent == '0,
-        pace: state_q.pace
-    };
-  end
+  assign offered = '{
+          session: 8'(who_q),
+          slot: state_q.cursor,
+          sequence_number: sum_q,
+          voided: state_q.voided && state_q.sent == '0,
+          pace: state_q.pace
+      };
 
   resend_offer #(
     .Sessions(Sessions)
@@ -866,23 +832,8 @@ module resend
   assign mark_event_ready = event_count <= 3'd1 && !push_event;
   always_comb begin
     pushed = mark_event;
-    if (push_event && give_up) begin
-      pushed = '{
-          code: EVENT_PEER_LOST,
-          op: 8'd0,
-          number: state_q.una[15:0],
-          who: 16'(who_q),
-          address: {sum_q, state_q.una}
-      };
-    end else if (push_event) begin
-      pushed = '{
-          code: refused.code,
-          op: refused.op,
-          number: refused.sequence_number[15:0],
-          who: 16'(who_q),
-          address: refused.address
-      };
-    end
+    if (push_event) pushed = give_up ? lost_event(state_q.una, sum_q) : refused_event(refused);
+    if (push_event) pushed.who = 16'(who_q);
   end
 
   sync_fifo #(

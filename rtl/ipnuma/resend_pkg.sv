@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types inside the sender of sessions: its settings, the state of a session, and how a session's
-// pace changes.
+// Types inside the sender of sessions: its phases, its settings, the state of a session, its events,
+// and how a session's pace changes.
 
 package resend_pkg;
+  import ipnuma_pkg::*;
+  import wire_pkg::*;
+
   // A place in the send buffer.
   typedef logic [7:0] slot_t;
 
@@ -12,6 +15,25 @@ package resend_pkg;
   localparam logic [12:0] PACE_LEAST = 13'd10;
   // Frames in flight whose numbers the receiver still tells from old ones, and that `count` holds.
   localparam logic [7:0] MOST_IN_FLIGHT = 8'd127;
+
+  // The engine's phases, and what it works on.
+  typedef enum logic [1:0] {
+    PICK,
+    LOAD,
+    RUN,
+    CHECK
+  } phase_e;
+  typedef enum logic [3:0] {
+    OP_NONE,
+    OP_START,
+    OP_ACK,
+    OP_REFUSED,
+    OP_CLEAR,
+    OP_MARK,
+    OP_STATUS,
+    OP_OFFER,
+    OP_SCAN
+  } op_e;
 
   // Registers of the sender.
   typedef struct packed {
@@ -60,6 +82,25 @@ package resend_pkg;
     logic        is_load;
     logic [47:0] address;  // wire address, DW aligned
   } sent_op_t;
+
+  // A peer was given up that had acknowledged all before `una`, of all before `nxt`; `who` is left
+  // open here and in the next.
+  function automatic event_t lost_event(logic [31:0] una, logic [31:0] nxt);
+    return '{code: EVENT_PEER_LOST, op: '0, number: una[15:0], who: '0, address: {nxt, una}};
+  endfunction
+
+  // An operation was refused.
+  function automatic event_t refused_event(refused_t refused);
+    event_t told;
+    told = '{
+        code: refused.code,
+        op: refused.op,
+        number: refused.sequence_number[15:0],
+        who: '0,
+        address: refused.address
+    };
+    return told;
+  endfunction
 
   // How often the time-out of a session is doubled: for its round trip, or for the time-outs that
   // came, whichever is more.

@@ -295,19 +295,8 @@ module ipnuma_nic
   axis_if #(
     .DataW(64),
     .UserW(1)
-  ) completer_tlp ();
-  axis_if #(
-    .DataW(64),
-    .UserW(1)
-  ) error_tlp ();
-  axis_if #(
-    .DataW(64),
-    .UserW(1)
-  ) dma_tlp ();
-  axis_if #(
-    .DataW(64),
-    .UserW(1)
-  ) notice_tlp ();
+  )
+      completer_tlp (), error_tlp (), dma_tlp (), notice_tlp ();
 
   completer u_completer (
     .clk_i                   (clk_pcie_i),
@@ -480,15 +469,8 @@ module ipnuma_nic
   axis_if #(
     .DataW(64),
     .UserW(1)
-  ) built ();
-  axis_if #(
-    .DataW(64),
-    .UserW(1)
-  ) frames ();
-  axis_if #(
-    .DataW(64),
-    .UserW(1)
-  ) arp ();
+  )
+      built (), frames (), arp ();
 
   frame_builder #(
     .PcIds   (PcIds),

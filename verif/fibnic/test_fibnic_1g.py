@@ -14,9 +14,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, GmiiSink, GmiiSource
 from fib_ref import DRAIN, SRAM22, SRAM22_NEXT_HOP, Full, Table4, Table6, sram22_word
-from harness import build_and_run
-from router_ref import NextHop, Router, ip_length
-from test_fibnic import (
+from fibnic_bench import (
     FIELD_CHECK,
     FIELD_MAC,
     FIELD_MTU,
@@ -28,7 +26,9 @@ from test_fibnic import (
     rng,
     with_fcs,
 )
-from test_fibnic import Bench as Bench10g
+from fibnic_bench import Bench as Bench10g
+from harness import build_and_run
+from router_ref import NextHop, Router, ip_length
 
 PERIOD_PS = 8000
 LIMIT_MS = 5  # of simulated time, against hanging; all together take 1.7

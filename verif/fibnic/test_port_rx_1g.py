@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
+from fibnic_bench import Bench as Bench10g
+from fibnic_bench import make_frame, rng, with_fcs
 from harness import build_and_run
 from router_ref import Router
-from test_fibnic import Bench as Bench10g
-from test_fibnic import make_frame, rng, with_fcs
 
 PERIOD_PS = 8000
 PREAMBLE = bytes([0x55] * 7 + [0xD5])

@@ -335,17 +335,61 @@ def memory_write(me: Identity, address: int, first_be: int, last_be: int, data: 
     )
 
 
-def judge(frame: bytes, me: Identity, table_size: int) -> Result:
-    """Read the verdict table top down, and move the session on.
+class _Dropped(Exception):
+    """A frame that is counted and does nothing else."""
 
-    `frame` is without FCS and good for the MAC; it came sealed if its source address is a group's.
-    """
+
+@dataclass
+class _Payload:
+    """A UDP payload, as lines 6 to 9 read it."""
+
+    data_bytes: bytes
+    port: int
+    peer: tuple[int, int]
+    sealed: bool
+    sequence: int = 0
+    op: int = 0
+    code: int | None = None  # of a control frame
+    acknowledgement: int | None = None
+    numbered: bool = False  # control[0] of tlp, or compact
+    key: int = 0
+    offset: int = 0
+    length: int = 0
+    first_be: int = 0
+    last_be: int = 0
+    tag: int = 0
+    load_number: int = 0
+    head: bytes = b""
+    data: bytes = b""
+
+    @property
+    def is_tlp(self) -> bool:
+        return self.data_bytes[:2] == b"NM"
+
+    @property
+    def in_session(self) -> bool:
+        return self.port >> 14 == 3
+
+    @property
+    def index(self) -> int:
+        return self.port & 0xFF
+
+    def folded(self) -> int:
+        """The end code that there should be XOR the one that there is."""
+        payload, cover = self.data_bytes, port_bytes(self.port)
+        if self.is_tlp:
+            return int.from_bytes(payload[-4:], "little") ^ crc32c(cover + payload[:-4])
+        return int.from_bytes(payload[-2:], "big") ^ crc16(cover + payload[:-2])
+
+
+def _headers(frame: bytes, me: Identity) -> _Payload:
+    """Lines 1 to 5."""
     dst = int.from_bytes(frame[:6], "big")
     if dst not in (me.mac, (1 << 48) - 1):
-        return Result("rx_not_mine")
+        raise _Dropped("rx_not_mine")
     ethertype = frame[12:14]
     if ethertype == b"\x08\x06":
-        return Result("rx_arp")
+        raise _Dropped("rx_arp")
     ip = frame[14:34]
     flags = int.from_bytes(ip[6:8], "big")
     if (
@@ -358,202 +402,244 @@ def judge(frame: bytes, me: Identity, table_size: int) -> Result:
         or int.from_bytes(ip[16:20], "big") != me.ip
         or int.from_bytes(frame[36:38], "big") != UDP_PORT
     ):
-        return Result("rx_not_ipnuma")
+        raise _Dropped("rx_not_ipnuma")
     if not checksum_good(ip):
-        return Result("rx_bad_ip_checksum")
+        raise _Dropped("rx_bad_ip_checksum")
     ip_length = int.from_bytes(ip[2:4], "big")
     udp_length = int.from_bytes(frame[38:40], "big")
     if udp_length != ip_length - 20 or udp_length < 18 or len(frame) + 4 < ip_length + 18:
-        return Result("rx_bad_length")
-    payload = frame[42 : 34 + udp_length]
-    size = len(payload)
+        raise _Dropped("rx_bad_length")
     peer = (int.from_bytes(frame[6:12], "big"), int.from_bytes(ip[12:16], "big"))
     port = int.from_bytes(frame[34:36], "big")
-    in_session = port >> 14 == 3
-    index = port & 0xFF
-    session = me.sessions.get(index, Session()) if in_session else Session()
-    sealed = bool(frame[6] & 1)
-    cover = port_bytes(port)
+    return _Payload(frame[42 : 34 + udp_length], port, peer, sealed=bool(frame[6] & 1))
 
-    op = 0
-    code = None  # of a control frame
-    acknowledgement = None
-    numbered = False  # control[0] of tlp, or compact
-    load_number = 0
+
+def _read_compact(p: _Payload) -> None:
+    """Lines 6 to 9 of the compact format and of control frames."""
+    payload, size = p.data_bytes, len(p.data_bytes)
+    p.sequence = int.from_bytes(payload[1:3], "big")
+    if payload[0] & 4:
+        p.code = payload[0] & 3
+        if payload[0] & 8 or p.code == 3:
+            raise _Dropped("rx_bad_magic")
+        if size != 10:
+            raise _Dropped("rx_bad_length")
+        return
+    tail = 4 if payload[0] & 8 else 2
+    p.data = payload[8 : size - tail]
+    p.first_be = 0xF << (payload[7] & 3) & 0xF
+    p.last_be = 0xF >> (payload[0] & 3)
+    if size - tail - 8 == 4:
+        p.first_be, p.last_be = p.first_be & p.last_be, 0
+        if not p.first_be:
+            raise _Dropped("rx_bad_tlp")
+    if size - tail - 8 not in range(4, 257, 4):
+        raise _Dropped("rx_bad_length")
+    if tail == 4:
+        p.acknowledgement = int.from_bytes(payload[-4:-2], "big")
+    address = int.from_bytes(payload[3:8], "big")
+    p.op = MWR
+    p.key, p.offset = address >> 28, address & 0xFFFFFFC
+    p.length = len(p.data) // 4
+    p.numbered = True
+
+
+def _read_tlp(p: _Payload) -> None:
+    """Lines 6 to 9 of the tlp format."""
+    payload, size = p.data_bytes, len(p.data_bytes)
+    if size < 28:
+        raise _Dropped("rx_bad_length")
+    head = p.head = payload[8:24]
+    p.data = payload[24:-4]
+    p.sequence = int.from_bytes(payload[4:6], "big")
+    p.numbered = bool(payload[2] & 1)
+    if payload[2] & 2:
+        p.acknowledgement = int.from_bytes(payload[6:8], "big")
+    if payload[2] >> 4 == 1:
+        if size != 28:
+            raise _Dropped("rx_bad_length")
+        return
+    p.op = head[0]
+    p.length = int.from_bytes(head[2:4], "big") & 0x3FF
+    p.first_be, p.last_be = head[7] & 0xF, head[7] >> 4
+    if p.op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
+        raise _Dropped("rx_bad_tlp")
+    if p.op in (MRD, MWR):
+        enables = p.last_be == 0 if p.length == 1 else p.first_be and p.last_be
+        if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
+            raise _Dropped("rx_bad_tlp")
+        p.key, p.offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
+        p.tag = head[6]
+    carried = 4 * p.length if p.op in (MWR, CPLD) else 0
+    if len(p.data) != carried or (p.op != CPL and not 1 <= p.length <= 64):
+        raise _Dropped("rx_bad_length")
+    if p.in_session:
+        p.load_number = int.from_bytes(head[4:6] if p.op == MRD else head[8:10], "big")
+
+
+def _read(frame: bytes, me: Identity) -> _Payload:
+    """Lines 1 to 9."""
+    p = _headers(frame, me)
+    payload = p.data_bytes
     if payload[0] >> 4 == 0xC:
-
-        def folded() -> int:
-            return int.from_bytes(payload[-2:], "big") ^ crc16(cover + payload[:-2])
-
-        sequence = int.from_bytes(payload[1:3], "big")
-        if payload[0] & 4:
-            code = payload[0] & 3
-            if payload[0] & 8 or code == 3:
-                return Result("rx_bad_magic")
-            if size != 10:
-                return Result("rx_bad_length")
-        else:
-            tail = 4 if payload[0] & 8 else 2
-            data = payload[8 : size - tail]
-            first_be = 0xF << (payload[7] & 3) & 0xF
-            last_be = 0xF >> (payload[0] & 3)
-            if size - tail - 8 == 4:
-                first_be, last_be = first_be & last_be, 0
-                if not first_be:
-                    return Result("rx_bad_tlp")
-            if size - tail - 8 not in range(4, 257, 4):
-                return Result("rx_bad_length")
-            if tail == 4:
-                acknowledgement = int.from_bytes(payload[-4:-2], "big")
-            address = int.from_bytes(payload[3:8], "big")
-            op = MWR
-            key, offset = address >> 28, address & 0xFFFFFFC
-            length = len(data) // 4
-            tag = 0
-            numbered = True
-    elif payload[:2] == b"NM" and not payload[2] & 0xC and payload[2] >> 4 < 2:
-        if size < 28:
-            return Result("rx_bad_length")
-        head, data = payload[8:24], payload[24:-4]
-        sequence = int.from_bytes(payload[4:6], "big")
-        numbered = bool(payload[2] & 1)
-        if payload[2] & 2:
-            acknowledgement = int.from_bytes(payload[6:8], "big")
-
-        def folded() -> int:
-            return int.from_bytes(payload[-4:], "little") ^ crc32c(cover + payload[:-4])
-
-        if payload[2] >> 4 == 1:
-            if size != 28:
-                return Result("rx_bad_length")
-        else:
-            op = head[0]
-            length = int.from_bytes(head[2:4], "big") & 0x3FF
-            first_be, last_be = head[7] & 0xF, head[7] >> 4
-            if op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
-                return Result("rx_bad_tlp")
-            if op in (MRD, MWR):
-                enables = last_be == 0 if length == 1 else first_be and last_be
-                if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
-                    return Result("rx_bad_tlp")
-            carried = 4 * length if op in (MWR, CPLD) else 0
-            if len(data) != carried or (op != CPL and not 1 <= length <= 64):
-                return Result("rx_bad_length")
-            if in_session:
-                load_number = int.from_bytes(head[4:6] if op == MRD else head[8:10], "big")
+        _read_compact(p)
+    elif p.is_tlp and not payload[2] & 0xC and payload[2] >> 4 < 2:
+        _read_tlp(p)
     else:
-        return Result("rx_bad_magic")
-    request = op in (MRD, MWR)
+        raise _Dropped("rx_bad_magic")
+    return p
 
-    # Line 9b.
-    if in_session:
-        if (
-            index >= me.session_count
-            or not session.valid
-            or session.epoch != port >> 8 & 0x3F
-            or session.ip != peer[1]
-            or session.sealed != sealed
-            or (request and not numbered)
-        ):
-            return Result("rx_bad_session")
-    elif code is not None or sealed:
-        return Result("rx_bad_session")
 
-    number, distance = nearest(sequence, session.expected) if in_session else (sequence, 0)
-    fold = number >> 16 if in_session else 0
+def _session(p: _Payload, me: Identity) -> Session:
+    """Line 9b; the session as it is before the frame."""
+    if not p.in_session:
+        if p.code is not None or p.sealed:
+            raise _Dropped("rx_bad_session")
+        return Session()
+    session = me.sessions.get(p.index, Session())
+    if (
+        p.index >= me.session_count
+        or not session.valid
+        or session.epoch != p.port >> 8 & 0x3F
+        or session.ip != p.peer[1]
+        or session.sealed != p.sealed
+        or (p.op in (MRD, MWR) and not p.numbered)
+    ):
+        raise _Dropped("rx_bad_session")
+    return session
 
-    def misplaced() -> Result:
-        if distance < 0:
-            return Result("rx_duplicate", news=("again", index))
-        told = session.gap_told and (number - session.gap_at) & 0xFFFF in range(1, 0x8000)
-        session.gap_told, session.gap_at = True, number & 0xFFFF
-        return Result("rx_gap", news=("gap" if not told else "told", index))
 
-    def taken(result: Result) -> Result:
-        if in_session:
+class _Judge:
+    """A frame in its session: lines 10 to 14."""
+
+    def __init__(self, p: _Payload, session: Session):
+        self.p = p
+        self.session = session
+        self.number, self.distance = p.sequence, 0
+        if p.in_session:
+            self.number, self.distance = nearest(p.sequence, session.expected)
+        self.fold = self.number >> 16 if p.in_session else 0
+
+    def misplaced(self) -> Result:
+        """Say that another frame is expected."""
+        if self.distance < 0:
+            return Result("rx_duplicate", news=("again", self.p.index))
+        session = self.session
+        told = session.gap_told and (self.number - session.gap_at) & 0xFFFF in range(1, 0x8000)
+        session.gap_told, session.gap_at = True, self.number & 0xFFFF
+        return Result("rx_gap", news=("gap" if not told else "told", self.p.index))
+
+    def taken(self, result: Result) -> Result:
+        """Move the session on."""
+        if self.p.in_session:
+            session = self.session
             session.expected = (session.expected + 1) & 0xFFFFFFFF
             session.gap_told = False
             session.refusal = None
-            result.news = ("taken", index)
-            if acknowledgement is not None:
-                result.ack = (index, acknowledgement, True, False)
+            result.news = ("taken", self.p.index)
+            if self.p.acknowledgement is not None:
+                result.ack = (self.p.index, self.p.acknowledgement, True, False)
         return result
 
-    if code is not None:
-        if folded() != (fold if code == VOID else 0):
-            return Result("rx_bad_end_code")
-        if code != VOID:
-            expected = int.from_bytes(payload[3:7], "big")
-            return Result("rx_ack", ack=(index, expected, False, code == NACK))
-        return misplaced() if distance else taken(Result("rx_void"))
-    if op == 0:
-        if folded():
-            return Result("rx_bad_end_code")
-        code, what, low, high = struct.unpack(">BBHH", head[:6])
-        where = int.from_bytes(head[8:16], "big")
-        result = Result("rx_error_report", report=(code, what, low, where, peer[1]))
-        if in_session:
-            result.refused = (index, code, what, high << 16 | low, where)
-        return result
-    if op in (CPL, CPLD):
-        if folded():
-            return Result("rx_bad_end_code")
-        status = head[6] >> 5
-        count = int.from_bytes(head[6:8], "big") & 0xFFF
-        return Result(
-            "rx_completion",
-            completion=(head[10], status, count, head[11] & 0x7F, length, data, peer[1]),
-        )
-    if payload[:2] == b"NM":
-        key, offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
-        tag = head[6]
-
-    def refused(counter: str, error: int) -> Result:
+    def refused(self, counter: str, error: int) -> Result:
+        """Answer with an error packet, and a load with zeros before."""
+        p, session = self.p, self.session
         answers = []
-        address = key << 32 | offset
-        if in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
-            session.refusal = (error, op, key, offset)
-        if op == MRD:
-            zeros = completion_head(True, length, SC, 4 * length, tag, offset & 0x7F, load_number)
-            answers.append({"kind": 0, "head": zeros, "data_dw": length, "zero_data": 1})
-        body = error_body(error, op, number, length, address)
+        address = p.key << 32 | p.offset
+        if p.in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
+            session.refusal = (error, p.op, p.key, p.offset)
+        if p.op == MRD:
+            zeros = completion_head(
+                True, p.length, SC, 4 * p.length, p.tag, p.offset & 0x7F, p.load_number
+            )
+            answers.append({"kind": 0, "head": zeros, "data_dw": p.length, "zero_data": 1})
+        body = error_body(error, p.op, self.number, p.length, address)
         answers.append({"kind": 1, "head": body, "data_dw": 0, "zero_data": 0})
         for answer in answers:
-            answer.update(dst_mac=peer[0], dst_ip=peer[1])
-            answer.update(session=in_session << 8 | (index if in_session else 0))
+            answer.update(dst_mac=p.peer[0], dst_ip=p.peer[1])
+            answer.update(session=p.in_session << 8 | (p.index if p.in_session else 0))
         return Result(counter, answers=answers)
 
-    region = me.regions.get(key, Region()) if key < table_size else Region()
-    if not region.valid:
-        # In `tlp` the end code must be right with some tag.
-        if payload[:2] == b"NM" and (folded() ^ fold) >> 12:
-            return Result("rx_bad_end_code")
-        if distance:
-            return Result("rx_bad_key", news=("again", index) if distance < 0 else None)
-        return refused("rx_bad_key", 1)
-    if folded() != region.tag ^ fold:
-        return Result("rx_bad_end_code")
-    if distance:
-        return misplaced()
-    if session.refusal and session.refusal[1:] == (op, key, offset):
-        code = session.refusal[0]
-        lines = ("rx_bad_key", "rx_bad_source", "rx_bad_rights", "rx_bad_bounds")
-        return refused(lines[code - 1], code)
-    if peer[1] & region.mask != region.ip & region.mask:
-        return refused("rx_bad_source", 2)
-    if (
-        not (region.read if op == MRD else region.write)
-        or (region.session and not in_session)
-        or (region.sealed and not sealed)
-    ):
-        return refused("rx_bad_rights", 3)
-    end = offset + 4 * length - 1
-    if offset < region.first & ~3 or end > region.last | 3 or offset >> 12 != end >> 12:
-        return refused("rx_bad_bounds", 4)
-    address = region.base + offset & (1 << 64) - 1
-    if op == MRD:
-        load = (address, length, first_be, last_be, tag, peer)
-        load += (in_session << 8 | index if in_session else 0, load_number)
-        return taken(Result("rx_load", load=load))
-    tlp = memory_write(me, address, first_be, last_be, data)
-    return taken(Result("rx_store", tlp=tlp, notify=region.notify))
+    def control(self) -> Result:
+        """Acknowledgements and voids."""
+        p = self.p
+        if p.folded() != (self.fold if p.code == VOID else 0):
+            raise _Dropped("rx_bad_end_code")
+        if p.code != VOID:
+            expected = int.from_bytes(p.data_bytes[3:7], "big")
+            return Result("rx_ack", ack=(p.index, expected, False, p.code == NACK))
+        return self.misplaced() if self.distance else self.taken(Result("rx_void"))
+
+    def answer(self) -> Result:
+        """Completions and error reports."""
+        p = self.p
+        if p.folded():
+            raise _Dropped("rx_bad_end_code")
+        head = p.head
+        if p.op:
+            status = head[6] >> 5
+            count = int.from_bytes(head[6:8], "big") & 0xFFF
+            found = (head[10], status, count, head[11] & 0x7F, p.length, p.data, p.peer[1])
+            return Result("rx_completion", completion=found)
+        code, what, low, high = struct.unpack(">BBHH", head[:6])
+        where = int.from_bytes(head[8:16], "big")
+        result = Result("rx_error_report", report=(code, what, low, where, p.peer[1]))
+        if p.in_session:
+            result.refused = (p.index, code, what, high << 16 | low, where)
+        return result
+
+    def request(self, me: Identity, table_size: int) -> Result:
+        """Stores and loads."""
+        p, session = self.p, self.session
+        region = me.regions.get(p.key, Region()) if p.key < table_size else Region()
+        if not region.valid:
+            # In `tlp` the end code must be right with some tag.
+            if p.is_tlp and (p.folded() ^ self.fold) >> 12:
+                raise _Dropped("rx_bad_end_code")
+            if self.distance:
+                return Result("rx_bad_key", news=("again", p.index) if self.distance < 0 else None)
+            return self.refused("rx_bad_key", 1)
+        if p.folded() != region.tag ^ self.fold:
+            raise _Dropped("rx_bad_end_code")
+        if self.distance:
+            return self.misplaced()
+        if session.refusal and session.refusal[1:] == (p.op, p.key, p.offset):
+            code = session.refusal[0]
+            lines = ("rx_bad_key", "rx_bad_source", "rx_bad_rights", "rx_bad_bounds")
+            return self.refused(lines[code - 1], code)
+        if p.peer[1] & region.mask != region.ip & region.mask:
+            return self.refused("rx_bad_source", 2)
+        if (
+            not (region.read if p.op == MRD else region.write)
+            or (region.session and not p.in_session)
+            or (region.sealed and not p.sealed)
+        ):
+            return self.refused("rx_bad_rights", 3)
+        end = p.offset + 4 * p.length - 1
+        outside = p.offset < region.first & ~3 or end > region.last | 3
+        if outside or p.offset >> 12 != end >> 12:
+            return self.refused("rx_bad_bounds", 4)
+        address = region.base + p.offset & (1 << 64) - 1
+        if p.op == MRD:
+            load = (address, p.length, p.first_be, p.last_be, p.tag, p.peer)
+            load += (p.in_session << 8 | p.index if p.in_session else 0, p.load_number)
+            return self.taken(Result("rx_load", load=load))
+        tlp = memory_write(me, address, p.first_be, p.last_be, p.data)
+        return self.taken(Result("rx_store", tlp=tlp, notify=region.notify))
+
+
+def judge(frame: bytes, me: Identity, table_size: int) -> Result:
+    """Read the verdict table top down, and move the session on.
+
+    `frame` is without FCS and good for the MAC; it came sealed if its source address is a group's.
+    """
+    try:
+        payload = _read(frame, me)
+        judge = _Judge(payload, _session(payload, me))
+        if payload.code is not None:
+            return judge.control()
+        if payload.op in (MRD, MWR):
+            return judge.request(me, table_size)
+        return judge.answer()
+    except _Dropped as dropped:
+        return Result(str(dropped))

@@ -17,13 +17,15 @@ from rx_bench import (
     Expectation,
     check_tlps,
     parse_read,
+    read_bytes,
+    root_completions,
+    settle,
+)
+from rx_frames import (
     random_enables,
     random_frame,
     random_regions,
     random_sessions,
-    read_bytes,
-    root_completions,
-    settle,
     source_mac,
 )
 from rx_ref import (

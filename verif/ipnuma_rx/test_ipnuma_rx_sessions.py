@@ -11,13 +11,15 @@ from cocotb.triggers import ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 from harness import build_and_run
 from rx_bench import (
-    STARTS,
     Bench,
     Expectation,
     check_tlps,
+    settle,
+)
+from rx_frames import (
+    STARTS,
     random_number,
     set_expected,
-    settle,
     source_mac,
 )
 from rx_ref import (

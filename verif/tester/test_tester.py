@@ -85,9 +85,7 @@ class Port:
             self.sink = XgmiiSink(dut.xgmii_txd_o, dut.xgmii_txc_o, dut.clk_i)
             dut.xgmii_rxd_i.value, dut.xgmii_rxc_i.value = IDLE_WORD, 0xFF
         else:
-            self.source = GmiiSource(
-                dut.gmii_rxd_i, dut.gmii_rx_er_i, dut.gmii_rx_dv_i, dut.clk_i
-            )
+            self.source = GmiiSource(dut.gmii_rxd_i, dut.gmii_rx_er_i, dut.gmii_rx_dv_i, dut.clk_i)
             self.sink = GmiiSink(dut.gmii_txd_o, dut.gmii_tx_er_o, dut.gmii_tx_en_o, dut.clk_i)
         for station in (self.source, self.sink):
             station.log.setLevel("WARNING")
@@ -214,8 +212,11 @@ def random_settings(rand: random.Random, size: int, v6: bool) -> Settings:
     """Any settings for a frame size."""
 
     def address() -> str:
-        return str(ipaddress.IPv6Address(rand.getrandbits(128)) if v6 else
-                   ipaddress.IPv4Address(rand.getrandbits(32)))
+        return str(
+            ipaddress.IPv6Address(rand.getrandbits(128))
+            if v6
+            else ipaddress.IPv4Address(rand.getrandbits(32))
+        )
 
     want = Settings(
         src_mac=rand.randbytes(6),
@@ -450,8 +451,17 @@ async def registers(dut) -> None:
     bench = Bench(dut)
     await bench.start()
     widths = dict(
-        SRC_MAC=48, DST_MAC=48, SIZE=14, COUNT=48, INTERVAL=32, BURST=32, SWEEP=32, PORTS=32,
-        LIST=11, HIST_SHIFT=6, HIST_STREAMS=16,
+        SRC_MAC=48,
+        DST_MAC=48,
+        SIZE=14,
+        COUNT=48,
+        INTERVAL=32,
+        BURST=32,
+        SWEEP=32,
+        PORTS=32,
+        LIST=11,
+        HIST_SHIFT=6,
+        HIST_STREAMS=16,
     )
     resets = dict(SIZE=64, BURST=1, PORTS=49152 << 16 | 7, HIST_STREAMS=0xFFFF)
     for port in bench.ports.values():

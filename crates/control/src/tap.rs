@@ -10,8 +10,8 @@
 
 use std::io;
 
+use tap::Tap;
 use thiserror::Error;
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use crate::action::HostFrame;
 
@@ -32,7 +32,7 @@ pub struct TapError {
 
 /// TAP devices of a switch's ports; they are gone when this is dropped.
 pub struct Taps {
-    taps: Vec<SyncDevice>,
+    taps: Vec<Tap>,
     /// The port to be asked next.
     next: usize,
     buffer: Vec<u8>,
@@ -41,18 +41,10 @@ pub struct Taps {
 impl Taps {
     /// Makes a device for each name; the first is port 0.
     pub fn open(names: &[&str]) -> Result<Self, TapError> {
-        let open = |name: &str| {
-            let device = DeviceBuilder::new()
-                .name(name)
-                .layer(Layer::L2)
-                .build_sync()?;
-            device.set_nonblocking(true)?;
-            Ok(device)
-        };
         let taps = names
             .iter()
             .map(|name| {
-                open(name).map_err(|source| TapError {
+                Tap::open(name).map_err(|source| TapError {
                     name: (*name).to_owned(),
                     source,
                 })
@@ -77,7 +69,7 @@ impl Taps {
         }
     }
 
-    fn write(&self, tap: &SyncDevice, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, tap: &Tap, bytes: &[u8]) -> io::Result<()> {
         /// The device is down.
         const EIO: i32 = 5;
         match tap.send(bytes) {
@@ -93,7 +85,7 @@ impl Taps {
         for _ in 0..self.taps.len() {
             let port = self.next;
             self.next = (self.next + 1) % self.taps.len();
-            match self.taps[port].recv(&mut self.buffer) {
+            match self.taps[port].receive(&mut self.buffer) {
                 Ok(length) => return Ok(Some((port as u8, self.buffer[..length].to_vec()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),

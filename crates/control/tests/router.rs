@@ -283,6 +283,59 @@ fn vlans_and_checks_of_the_configuration_reach_the_ports() {
     assert!(router.switch.stores(1));
 }
 
+const DST4: [&str; 6] = [
+    "10.0.0.9",
+    "10.0.2.9",
+    "10.0.3.5",
+    "192.0.2.5",
+    "203.0.113.9",
+    "10.0.2.255",
+];
+const DST6: [&str; 6] = [
+    "2001:db8:0::9",
+    "2001:db8:3::5",
+    "2001:db8:ff::5",
+    "fe80::9",
+    "ff02::5",
+    "::1",
+];
+
+/// A packet of host 7 behind port 1 to anywhere, some of its bytes changed.
+fn any_packet(rand: &mut ChaCha8Rng) -> Vec<u8> {
+    let size = if rand.random_ratio(1, 8) {
+        1250 + rand.random_range(0..40)
+    } else {
+        30
+    };
+    let mut packet = if rand.random() {
+        let mut ip = ip4("10.0.1.7", DST4[rand.random_range(0..6)], UDP, udp(size));
+        ip.ttl = rand.random_range(0..5);
+        ip.bytes()
+    } else {
+        let dst = v6(DST6[rand.random_range(0..6)]);
+        let limit = rand.random_range(0..5);
+        ip6(v6("2001:db8:1::7"), dst, UDP, limit, &udp(size))
+    };
+    for _ in 0..rand.random_range(0..3) {
+        // Lengths stay: a frame that is too short is another matter.
+        let at = rand.random_range(6..40);
+        packet[at] ^= rand.next_u32() as u8;
+    }
+    let options = rand.random_ratio(1, 20);
+    if packet[0] == 0x60 && options {
+        packet[6] = 0;
+    }
+    if packet[0] == 0x45 && options {
+        packet[0] = 0x46; // the first bytes of UDP become options
+    }
+    if packet[0] == 0x45 && rand.random() {
+        packet[10..12].fill(0);
+        let sum = !sum16(&[&packet[..20]]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    packet
+}
+
 /// What the model of the hardware forwards, software would forward the same; what it drops,
 /// software would not forward.
 #[test]
@@ -311,57 +364,11 @@ fn hardware_and_software_forward_alike() {
             assert_eq!(router.answer(port, number, sent).len(), 1);
         }
     }
-    let dst4 = [
-        "10.0.0.9",
-        "10.0.2.9",
-        "10.0.3.5",
-        "192.0.2.5",
-        "203.0.113.9",
-        "10.0.2.255",
-    ];
-    let dst6 = [
-        "2001:db8:0::9",
-        "2001:db8:3::5",
-        "2001:db8:ff::5",
-        "fe80::9",
-        "ff02::5",
-        "::1",
-    ];
     // All neighbours that matter are known to both.
     let mut alone = router.control.clone();
     let mut counts = [0; 18];
     for _ in 0..20_000 {
-        let size = if rand.random_ratio(1, 8) {
-            1250 + rand.random_range(0..40)
-        } else {
-            30
-        };
-        let mut packet = if rand.random() {
-            let mut ip = ip4("10.0.1.7", dst4[rand.random_range(0..6)], UDP, udp(size));
-            ip.ttl = rand.random_range(0..5);
-            ip.bytes()
-        } else {
-            let dst = v6(dst6[rand.random_range(0..6)]);
-            let limit = rand.random_range(0..5);
-            ip6(v6("2001:db8:1::7"), dst, UDP, limit, &udp(size))
-        };
-        for _ in 0..rand.random_range(0..3) {
-            // Lengths stay: a frame that is too short is another matter.
-            let at = rand.random_range(6..40);
-            packet[at] ^= rand.next_u32() as u8;
-        }
-        let options = rand.random_ratio(1, 20);
-        if packet[0] == 0x60 && options {
-            packet[6] = 0;
-        }
-        if packet[0] == 0x45 && options {
-            packet[0] = 0x46; // the first bytes of UDP become options
-        }
-        if packet[0] == 0x45 && rand.random() {
-            packet[10..12].fill(0);
-            let sum = !sum16(&[&packet[..20]]);
-            packet[10..12].copy_from_slice(&sum.to_be_bytes());
-        }
+        let packet = any_packet(&mut rand);
         let kind = if packet[0] >> 4 == 4 { V4 } else { V6 };
         let bytes = eth(port_mac(1), host_mac(1, 7), kind, &packet);
         let frame = HostFrame {

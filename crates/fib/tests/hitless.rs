@@ -164,6 +164,24 @@ fn changes(family: Family) -> impl Strategy<Value = Vec<Change>> {
         })
 }
 
+/// Whether a change may be refused for this reason.
+fn may_fail(config: Config, change: &Change, present: bool, error: &Error) -> bool {
+    match change {
+        Change::Withdraw4(_) | Change::Withdraw6(_) => {
+            matches!(error, Error::NoSuchRoute { .. }) != present && (!present || config == tight())
+        }
+        _ => match error {
+            Error::TcamFull { .. }
+            | Error::HostTableFull { .. }
+            | Error::Sram22TooLong { .. }
+            | Error::Sram22NextHops { .. }
+            | Error::TcamTooLong { .. } => true,
+            Error::Full { .. } => config == tight() || config == few_nodes(),
+            _ => false,
+        },
+    }
+}
+
 /// Plays changes to a table, the oracle and the hardware; checks all states in between.
 fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError> {
     let mut random = fib::synth::Random::new(seed);
@@ -189,24 +207,8 @@ fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError>
                 ops
             }
             Err(error) => {
-                let known = match change {
-                    Change::Withdraw4(_) | Change::Withdraw6(_) => {
-                        let absent = !before.routes.contains_key(&(first, length));
-                        matches!(error, Error::NoSuchRoute { .. }) == absent
-                            && (absent || config == tight())
-                    }
-                    _ => {
-                        matches!(
-                            error,
-                            Error::TcamFull { .. }
-                                | Error::HostTableFull { .. }
-                                | Error::Sram22TooLong { .. }
-                                | Error::Sram22NextHops { .. }
-                                | Error::TcamTooLong { .. }
-                        ) || matches!(error, Error::Full { .. } if config == tight() || config == few_nodes()
-                        )
-                    }
-                };
+                let present = before.routes.contains_key(&(first, length));
+                let known = may_fail(config, change, present, &error);
                 prop_assert!(known, "{change:?}: {error}");
                 continue;
             }
@@ -265,14 +267,32 @@ fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError>
         let routes = if v4 { fib.routes4() } else { fib.routes6() };
         prop_assert_eq!(routes as usize, oracle.routes.len());
     }
+    withdraw_all(
+        config,
+        list[0].is_v4(),
+        &keys,
+        &mut fib,
+        &mut hardware,
+        &oracle,
+    )
+}
+
+/// Withdraws every route that is left; nothing of them stays.
+fn withdraw_all(
+    config: Config,
+    v4: bool,
+    keys: &[u128],
+    fib: &mut Fib,
+    hardware: &mut fib::Image,
+    oracle: &Naive,
+) -> Result<(), TestCaseError> {
     // All that was ever interesting, at the end; then everything is withdrawn.
-    for &key in &keys {
-        let v4 = list[0].is_v4();
-        prop_assert_eq!(lookup(&hardware, v4, key), oracle.lookup(key));
+    for &key in keys {
+        prop_assert_eq!(lookup(hardware, v4, key), oracle.lookup(key));
     }
     let mut left: Vec<Change> = Vec::new();
     for (&(addr, len), &hop) in &oracle.routes {
-        if list[0].is_v4() {
+        if v4 {
             let prefix = Prefix4::around((addr >> 96) as u32, len);
             prop_assert_eq!(fib.get4(prefix).map(|id| id.0), Some(hop));
             left.push(Change::Withdraw4(prefix));
@@ -285,7 +305,7 @@ fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError>
     while !left.is_empty() {
         let before = left.len();
         // In a full table a withdrawal that needs more room may have to wait for others.
-        left.retain(|change| match change.on_fib(&mut fib) {
+        left.retain(|change| match change.on_fib(fib) {
             Ok(ops) => {
                 ops.iter().for_each(|op| hardware.apply(op));
                 false
@@ -310,8 +330,8 @@ fn play(config: Config, list: &[Change], seed: u64) -> Result<(), TestCaseError>
             prop_assert_eq!(*usage, empty, "everything withdrawn");
         }
     }
-    for &key in &keys {
-        prop_assert_eq!(lookup(&hardware, list[0].is_v4(), key), None);
+    for &key in keys {
+        prop_assert_eq!(lookup(hardware, v4, key), None);
     }
     Ok(())
 }

@@ -203,12 +203,7 @@ pub struct Context<'a> {
 /// Judges a frame that the MAC called good (64 bytes or more, `frame` is without FCS).
 pub fn judge(frame: &[u8], context: &Context<'_>) -> Judged {
     match judge_headers(frame, context.me).and_then(|payload_end| parse(frame, payload_end)) {
-        Err(counter) => Judged {
-            verdict: Verdict::Drop(counter),
-            session: None,
-            acknowledgement: None,
-            order: Place::InTurn,
-        },
+        Err(counter) => dropped(counter),
         Ok((parsed, end)) => judge_operation(frame, parsed, end, context),
     }
 }
@@ -440,181 +435,244 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
     parsed(body, extra)
 }
 
-/// The end code that the payload should have XOR the one that it has: what was folded into it, if it is whole.
-fn folded(frame: &[u8], end: usize, compact: bool) -> u32 {
-    let port = be16(frame, UDP_OFFSET);
-    if compact {
-        let at = end - COMPACT_END_BYTES;
-        let code = end_code_16(port, &frame[PAYLOAD_OFFSET..at]);
-        u32::from(code ^ be16(frame, at))
-    } else {
-        let at = end - TLP_END_BYTES;
-        let code = end_code_32(port, &frame[PAYLOAD_OFFSET..at]);
-        code ^ be32(frame, at).swap_bytes()
-    }
-}
-
 /// Lines 9b to 14.
 fn judge_operation(frame: &[u8], parsed: Parsed, end: usize, context: &Context<'_>) -> Judged {
     let peer = Peer {
         mac: be48(frame, 6),
         ip: be32(frame, IP_OFFSET + 12),
     };
-    let drop = |counter| Judged {
+    // 9b
+    let session = match session_of(frame, &parsed, peer, context) {
+        Ok(session) => session,
+        Err(counter) => return dropped(counter),
+    };
+    let operation = Operation {
+        frame,
+        end,
+        compact: parsed.compact,
+        peer,
+        session,
+        // Only a frame that is taken in its turn is known to be a new one.
+        acknowledgement: parsed
+            .acknowledgement
+            .filter(|_| session.is_some() && parsed.sequenced),
+    };
+    let verdict = match parsed.body {
+        Body::Request(request) => return operation.judge_request(request, parsed.data, context),
+        Body::Void(low) => return operation.judge_void(low),
+        Body::Completion(mut completion) => {
+            if session.is_none() {
+                completion.number = 0;
+            }
+            Verdict::Completion(peer, completion, parsed.data)
+        }
+        Body::Error(report) => Verdict::Error(peer, report),
+        Body::Acknowledgement(expected, missing) => Verdict::Acknowledgement(expected, missing),
+    };
+    // 11
+    if operation.folded() != 0 {
+        return dropped(NetCounter::RxBadEndCode);
+    }
+    Judged {
+        acknowledgement: None,
+        ..operation.judged(verdict, Place::InTurn)
+    }
+}
+
+/// A frame that no session learns of.
+fn dropped(counter: NetCounter) -> Judged {
+    Judged {
         verdict: Verdict::Drop(counter),
         session: None,
         acknowledgement: None,
         order: Place::InTurn,
+    }
+}
+
+/// The session that a frame belongs to.
+#[derive(Clone, Copy)]
+struct Session {
+    index: u8,
+    /// The sequence number that its receiver expects next.
+    expected: u32,
+}
+
+/// Line 9b: the session of a frame; `None` if it belongs to none and may do so.
+fn session_of(
+    frame: &[u8],
+    parsed: &Parsed,
+    peer: Peer,
+    context: &Context<'_>,
+) -> Result<Option<Session>, NetCounter> {
+    let Some(port) = wire::SessionPort::from_port(be16(frame, UDP_OFFSET)) else {
+        let only_in_sessions = matches!(parsed.body, Body::Void(_) | Body::Acknowledgement(..));
+        if only_in_sessions || context.sealed {
+            return Err(NetCounter::RxBadSession);
+        }
+        return Ok(None);
     };
-    // 9b
     let is_request = matches!(parsed.body, Body::Request(_));
-    let port = wire::SessionPort::from_port(be16(frame, UDP_OFFSET));
-    let in_order = match port {
-        None => {
-            let only_in_sessions = matches!(parsed.body, Body::Void(_) | Body::Acknowledgement(..));
-            if only_in_sessions || context.sealed {
-                return drop(NetCounter::RxBadSession);
-            }
-            None
+    let expected = context.sessions.known(port, peer.ip, context.sealed);
+    match expected.filter(|_| parsed.sequenced || !is_request) {
+        Some(expected) => Ok(Some(Session {
+            index: port.index,
+            expected,
+        })),
+        None => Err(NetCounter::RxBadSession),
+    }
+}
+
+/// A frame that passed line 9b.
+struct Operation<'a> {
+    frame: &'a [u8],
+    /// Where its payload ends.
+    end: usize,
+    compact: bool,
+    peer: Peer,
+    session: Option<Session>,
+    acknowledgement: Option<u16>,
+}
+
+impl Operation<'_> {
+    fn judged(&self, verdict: Verdict, order: Place) -> Judged {
+        Judged {
+            verdict,
+            session: self.session.map(|session| session.index),
+            acknowledgement: self.acknowledgement,
+            order,
         }
-        Some(port) => {
-            let expected = context.sessions.known(port, peer.ip, context.sealed);
-            let Some(expected) = expected.filter(|_| parsed.sequenced || !is_request) else {
-                return drop(NetCounter::RxBadSession);
+    }
+
+    /// The end code that the payload should have XOR the one that it has: what was folded into it, if it is whole.
+    fn folded(&self) -> u32 {
+        let port = be16(self.frame, UDP_OFFSET);
+        if self.compact {
+            let at = self.end - COMPACT_END_BYTES;
+            let code = end_code_16(port, &self.frame[PAYLOAD_OFFSET..at]);
+            u32::from(code ^ be16(self.frame, at))
+        } else {
+            let at = self.end - TLP_END_BYTES;
+            let code = end_code_32(port, &self.frame[PAYLOAD_OFFSET..at]);
+            code ^ be32(self.frame, at).swap_bytes()
+        }
+    }
+
+    /// The whole sequence number of a sequenced frame, what its end code knows of it (the upper half, in a session), and
+    /// where the frame stands.
+    fn order(&self, sequence: u32) -> (u32, u16, Place) {
+        let Some(Session { expected, .. }) = self.session else {
+            return (sequence, 0, Place::InTurn);
+        };
+        let sequence = wire::extend_sequence(sequence as u16, expected);
+        let order = match sequence.wrapping_sub(expected) as i32 {
+            0 => Place::InTurn,
+            ..0 => Place::Old,
+            _ => Place::Ahead(sequence),
+        };
+        (sequence, (sequence >> 16) as u16, order)
+    }
+
+    /// Line 11b.
+    fn misplaced(order: Place) -> Option<NetCounter> {
+        match order {
+            Place::InTurn => None,
+            Place::Old => Some(NetCounter::RxDuplicate),
+            Place::Ahead(_) => Some(NetCounter::RxGap),
+        }
+    }
+
+    /// Lines 11 and 11b.
+    fn judge_void(&self, low: u16) -> Judged {
+        let (_, fold, order) = self.order(low.into());
+        if self.folded() != u32::from(fold) {
+            return dropped(NetCounter::RxBadEndCode);
+        }
+        let verdict = Self::misplaced(order).map_or(Verdict::Void, Verdict::Drop);
+        self.judged(verdict, order)
+    }
+
+    /// Lines 10 to 14.
+    fn judge_request(
+        &self,
+        mut request: Request,
+        data: Range<usize>,
+        context: &Context<'_>,
+    ) -> Judged {
+        let (sequence, fold, order) = self.order(request.sequence);
+        request.sequence = sequence;
+        if self.session.is_none() {
+            request.number = 0;
+        }
+        // 10
+        let region = context.regions.get(usize::from(request.key));
+        let Some(region) = region.filter(|region| region.valid) else {
+            return self.judge_unknown(request, fold, order);
+        };
+        // 11
+        if self.folded() != u32::from(region.tag ^ fold) {
+            return dropped(NetCounter::RxBadEndCode);
+        }
+        // 11b
+        if let Some(counter) = Self::misplaced(order) {
+            return self.judged(Verdict::Drop(counter), order);
+        }
+        let refuse =
+            |counter, code| self.judged(Verdict::Deny(counter, code, self.peer, request), order);
+        // What was refused once stays refused, whatever became of the region since: the sender is being told.
+        let state = self
+            .session
+            .and_then(|session| context.sessions.get(session.index));
+        if let Some(code) = state.and_then(|state| state.receiver.refused_before(&request)) {
+            let counter = match code {
+                ERR_BAD_KEY => NetCounter::RxBadKey,
+                ERR_BAD_SOURCE => NetCounter::RxBadSource,
+                ERR_BAD_RIGHTS => NetCounter::RxBadRights,
+                _ => NetCounter::RxBadBounds,
             };
-            Some(expected)
+            return refuse(counter, code);
         }
-    };
-    let session = in_order.and(port).map(|port| port.index);
-    let end_code = |fold: u16| folded(frame, end, parsed.compact) == u32::from(fold);
-    let acknowledgement = parsed.acknowledgement;
-    let judged = |verdict, order| Judged {
-        verdict,
-        session,
-        // Only a frame that is taken in its turn is known to be a new one.
-        acknowledgement: acknowledgement.filter(|_| session.is_some() && parsed.sequenced),
-        order,
-    };
-    let order_of = |sequence: u32| match in_order {
-        None => (sequence, Place::InTurn),
-        Some(expected) => {
-            let sequence = wire::extend_sequence(sequence as u16, expected);
-            let order = match sequence.wrapping_sub(expected) as i32 {
-                0 => Place::InTurn,
-                ..0 => Place::Old,
-                _ => Place::Ahead(sequence),
-            };
-            (sequence, order)
+        // 12
+        if !region.shares_with(self.peer.ip) {
+            return refuse(NetCounter::RxBadSource, ERR_BAD_SOURCE);
         }
-    };
-    // The upper half of the sequence number of a frame of a session.
-    let fold_of = |sequence: u32| match in_order {
-        None => 0,
-        Some(_) => (sequence >> 16) as u16,
-    };
-    let misplaced = |order| match order {
-        Place::InTurn => None,
-        Place::Old => Some(NetCounter::RxDuplicate),
-        Place::Ahead(_) => Some(NetCounter::RxGap),
-    };
-    let plain = match parsed.body {
-        Body::Request(request) => Err(request),
-        Body::Void(low) => {
-            let (sequence, order) = order_of(low.into());
-            // 11
-            if !end_code(fold_of(sequence)) {
-                return drop(NetCounter::RxBadEndCode);
-            }
-            // 11b
-            let verdict = misplaced(order).map_or(Verdict::Void, Verdict::Drop);
-            return judged(verdict, order);
+        // 13
+        let right = if request.fmt_type == FMT_MWR64 {
+            region.write
+        } else {
+            region.read
+        };
+        let unsafe_way =
+            region.session && self.session.is_none() || region.sealed && !context.sealed;
+        if !right || unsafe_way {
+            return refuse(NetCounter::RxBadRights, ERR_BAD_RIGHTS);
         }
-        Body::Completion(mut completion) => {
-            completion.number = if session.is_some() {
-                completion.number
-            } else {
-                0
-            };
-            Ok(Verdict::Completion(peer, completion, parsed.data.clone()))
+        // 14
+        if !region.contains(request.offset, request.dws) {
+            return refuse(NetCounter::RxBadBounds, ERR_BAD_BOUNDS);
         }
-        Body::Error(report) => Ok(Verdict::Error(peer, report)),
-        Body::Acknowledgement(expected, missing) => Ok(Verdict::Acknowledgement(expected, missing)),
-    };
-    let mut request = match plain {
-        Ok(_) if !end_code(0) => return drop(NetCounter::RxBadEndCode),
-        Ok(verdict) => {
-            return Judged {
-                verdict,
-                session,
-                acknowledgement: None,
-                order: Place::InTurn,
-            };
-        }
-        Err(request) => request,
-    };
-    let (sequence, order) = order_of(request.sequence);
-    request.sequence = sequence;
-    request.number = if session.is_some() { request.number } else { 0 };
-    // 10
-    let region = context.regions.get(usize::from(request.key));
-    let Some(region) = region.filter(|region| region.valid) else {
+        // The base is whole pages; lower bits of the entry mean nothing.
+        let address = (region.base & !0xFFF).wrapping_add(u64::from(request.offset));
+        let verdict = Verdict::Request(self.peer, request, address, region.notify, data);
+        self.judged(verdict, order)
+    }
+
+    /// Line 10, for a region that there is not.
+    fn judge_unknown(&self, request: Request, fold: u16, order: Place) -> Judged {
         // Nobody knows the tag, but that it has 12 bits; a load whose key was spoilt on the way must not be answered.
-        let tag = folded(frame, end, parsed.compact) ^ u32::from(fold_of(sequence));
-        if !parsed.compact && tag >> TAG_W != 0 {
-            return drop(NetCounter::RxBadEndCode);
+        let tag = self.folded() ^ u32::from(fold);
+        if !self.compact && tag >> TAG_W != 0 {
+            return dropped(NetCounter::RxBadEndCode);
         }
         // The end code can't be judged fully, so an early frame says nothing; a late one may have been taken before
         // its region went away.
-        return match order {
-            Place::InTurn => judged(
-                Verdict::Deny(NetCounter::RxBadKey, ERR_BAD_KEY, peer, request),
+        let counter = NetCounter::RxBadKey;
+        match order {
+            Place::InTurn => self.judged(
+                Verdict::Deny(counter, ERR_BAD_KEY, self.peer, request),
                 order,
             ),
-            Place::Old => judged(Verdict::Drop(NetCounter::RxBadKey), order),
-            Place::Ahead(_) => drop(NetCounter::RxBadKey),
-        };
-    };
-    // 11
-    if !end_code(region.tag ^ fold_of(sequence)) {
-        return drop(NetCounter::RxBadEndCode);
+            Place::Old => self.judged(Verdict::Drop(counter), order),
+            Place::Ahead(_) => dropped(counter),
+        }
     }
-    // 11b
-    if let Some(counter) = misplaced(order) {
-        return judged(Verdict::Drop(counter), order);
-    }
-    let refuse =
-        |counter, code, request| judged(Verdict::Deny(counter, code, peer, request), order);
-    // What was refused once stays refused, whatever became of the region since: the sender is being told.
-    let state = session.and_then(|session| context.sessions.get(session));
-    if let Some(code) = state.and_then(|state| state.receiver.refused_before(&request)) {
-        let counter = match code {
-            ERR_BAD_KEY => NetCounter::RxBadKey,
-            ERR_BAD_SOURCE => NetCounter::RxBadSource,
-            ERR_BAD_RIGHTS => NetCounter::RxBadRights,
-            _ => NetCounter::RxBadBounds,
-        };
-        return refuse(counter, code, request);
-    }
-    // 12
-    if !region.shares_with(peer.ip) {
-        return refuse(NetCounter::RxBadSource, ERR_BAD_SOURCE, request);
-    }
-    // 13
-    let right = if request.fmt_type == FMT_MWR64 {
-        region.write
-    } else {
-        region.read
-    };
-    let unsafe_way = region.session && session.is_none() || region.sealed && !context.sealed;
-    if !right || unsafe_way {
-        return refuse(NetCounter::RxBadRights, ERR_BAD_RIGHTS, request);
-    }
-    // 14
-    if !region.contains(request.offset, request.dws) {
-        return refuse(NetCounter::RxBadBounds, ERR_BAD_BOUNDS, request);
-    }
-    // The base is whole pages; lower bits of the entry mean nothing.
-    let address = (region.base & !0xFFF).wrapping_add(u64::from(request.offset));
-    let verdict = Verdict::Request(peer, request, address, region.notify, parsed.data.clone());
-    judged(verdict, order)
 }

@@ -6,12 +6,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use ipnuma_rtl::NetWord;
 
-use crate::record::PacketId;
+pub use crate::ids::ComponentId;
+use crate::ids::PacketId;
 use crate::time::Picoseconds;
-
-/// Index of a component in the rack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ComponentId(pub u32);
 
 /// A transaction layer packet on its way, with what the simulator knows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ pub mod guests;
 pub mod host;
 pub mod host_port;
 pub mod ideal;
+pub mod ids;
 pub mod init;
 pub mod live;
 pub mod memory;

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use crate::calendar::ComponentId;
 use crate::frame::Frame;
+use crate::ids::ComponentId;
+pub use crate::ids::PacketId;
 use crate::time::Picoseconds;
-
-/// Names one store of a CPU on its whole way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PacketId(pub u64);
 
 /// Points on a store's way, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

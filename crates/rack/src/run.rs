@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A topology made ready and run.
 
+mod nic_latency;
+mod stream;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,7 +19,7 @@ use wire::registers::{PAGE_BYTES, REG_ACK_TICKS, REG_PACE};
 use crate::calendar::ComponentId;
 use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::faults::{FaultCounts, Faults};
+use crate::faults::FaultCounts;
 use crate::guests::Starter;
 use crate::host_port::HostSide;
 use crate::ideal::{IdealSwitch, Latency, OwnAddress, Way};
@@ -25,16 +28,18 @@ use crate::nic::Effort;
 use crate::pingpong::{self, PingPong};
 use crate::platform::{HostTiming, Platform};
 use crate::rack::{GuestNic, GuestSetup, HostSetup, Rack};
-use crate::record::{Point, Recorder, Spread};
+use crate::record::Recorder;
 use crate::setup::{Gateway, NicConfig, Pages, Peer, Region, Session, keys};
-use crate::stream::{self, Sender, Statistics, Stream};
+use crate::stream::Statistics;
 use crate::switch::SwitchSetup;
 use crate::tables;
 use crate::time::Picoseconds;
 use crate::topology::{
-    CableSpec, End, Format, NicKind, NicOptions, Pair, ProgramSpec, Rate, SwitchLatency,
-    SwitchSpec, Topology,
+    CableSpec, End, Format, NicKind, ProgramSpec, Rate, SwitchLatency, SwitchSpec, Topology,
 };
+
+pub use nic_latency::{NicLatency, nic_latency};
+pub use stream::{StreamOutcome, run_stream};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
@@ -92,82 +97,6 @@ impl Default for Options {
             directory: None,
         }
     }
-}
-
-/// Latency of the NICs alone, over all clock phases.
-#[derive(Clone, Debug, Default)]
-pub struct NicLatency {
-    /// From the first beat of the store's TLP to the first beat of the DMA write.
-    pub latency: Spread,
-    /// The worst packet: its parts (transmit, serialisation, the hop, receive).
-    pub worst: [Picoseconds; 4],
-    /// Phases of that packet: PCIe and network clock of the sender, PCIe clock of the receiver.
-    pub worst_phases: [Picoseconds; 3],
-    /// Combinations of phases.
-    pub combinations: u64,
-}
-
-/// Round trips for each combination of phases.
-const LATENCY_LOOPS: u64 = 16;
-
-/// Measures two NICs back to back, without hosts and physical layers, with the clocks in every relation in `step`s.
-///
-/// Both network clocks are in phase, as they are where one receives what the other sends.
-pub fn nic_latency(
-    (rate, format): (Rate, Format),
-    bytes: usize,
-    nic: NicOptions,
-    step: Picoseconds,
-    hardware: &dyn Hardware,
-) -> Result<NicLatency, Error> {
-    let topology = Topology::pair(Pair {
-        platform: "keio-2016".to_owned(),
-        seed: 0,
-        rate,
-        format,
-        metres: 0.0,
-        bytes,
-        loops: LATENCY_LOOPS,
-        warmup: 0,
-        nic,
-        faults: Faults::default(),
-    });
-    let period = NetSpeed::from(rate).net_period_ps();
-    let phases = |period: u64| (0..period).step_by(step.0 as usize).map(Picoseconds);
-    let mut found = NicLatency::default();
-    for net in phases(period) {
-        for receiver in phases(PCIE_PERIOD.0) {
-            let options = Options {
-                bare: true,
-                keep: 2 * LATENCY_LOOPS as usize,
-                phases: Some(vec![(Picoseconds::ZERO, net), (receiver, net)]),
-                ..Options::default()
-            };
-            let outcome = run(&topology, &options, hardware)?;
-            found.combinations += 1;
-            for packet in &outcome.record.packets {
-                let at = |point: Point| packet.at[point as usize];
-                let total = at(Point::DmaOut) - at(Point::TlpIn);
-                if total > found.latency.max {
-                    found.worst = [
-                        at(Point::FirstWordOut) - at(Point::TlpIn),
-                        at(Point::LastWordIn) - at(Point::FirstWordIn),
-                        at(Point::FirstWordIn) - at(Point::FirstWordOut),
-                        at(Point::DmaOut) - at(Point::LastWordIn),
-                    ];
-                    let back = packet.from != Rack::ids(0).0;
-                    let (one, two) = (Picoseconds::ZERO, receiver);
-                    found.worst_phases = if back {
-                        [two, net, one]
-                    } else {
-                        [one, net, two]
-                    };
-                }
-                found.latency.add(total);
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// Constant delays on the way from one host to the other.
@@ -752,102 +681,5 @@ pub fn run(
         simulated: rack.now(),
         record: rack.record,
         wall_seconds,
-    })
-}
-
-/// What came out of a stream.
-#[derive(Debug)]
-pub struct StreamOutcome {
-    /// What the programs saw.
-    pub stream: Stream,
-    /// What happened on the cables.
-    pub faults: FaultCounts,
-    /// Everything that was seen.
-    pub record: Recorder,
-    /// What was simulated.
-    pub effort: Effort,
-    /// Simulated time of the whole run.
-    pub simulated: Picoseconds,
-    /// Seconds that it took.
-    pub wall_seconds: f64,
-}
-
-/// Runs the stream of a topology.
-pub fn run_stream(
-    topology: &Topology,
-    options: &Options,
-    hardware: &dyn Hardware,
-) -> Result<StreamOutcome, Error> {
-    let ProgramSpec::Stream {
-        from,
-        to,
-        bytes,
-        stores,
-        rate_gbps,
-    } = topology.program.as_ref()
-    else {
-        return Err(Error::Config(
-            "program.kind: this is no stream; run it with ipnuma pingpong, or ipnuma rack if its hosts are guests"
-                .to_owned(),
-        ));
-    };
-    let number = |name: &str| topology.host_index(name).expect("the topology was checked");
-    let sink = number(to);
-    let senders: Vec<usize> = from.iter().map(|name| number(name)).collect();
-    let built = build(topology, options, hardware, (senders[0], sink))?;
-    let mut rack = built.rack;
-    rack.record.tracing = false;
-    let reliable = |host: &usize| topology.host[*host].nic.reliable;
-    let interval = rate_gbps.map_or(Picoseconds::ZERO, |rate| {
-        Picoseconds::from_ns_f64(8.0 * *bytes as f64 / rate)
-    });
-    let shared = Rc::new(RefCell::new(Stream {
-        bytes: *bytes,
-        stores: *stores,
-        interval,
-        reliable: reliable(&sink) && senders.iter().all(reliable),
-        senders: vec![Sender::default(); senders.len()],
-        ..Stream::default()
-    }));
-    let mut sink_config = nic_config(topology, sink);
-    for (index, host) in senders.iter().enumerate() {
-        let key = pingpong::KEY + index as u16;
-        sink_config.peers.push(Peer {
-            region: Some(Region {
-                key,
-                base: stream::region(index),
-                bytes: stream::WINDOW as u32,
-            }),
-            ..peer(topology, sink, *host, (stream::pc_id(index), stream::SINK))
-        });
-        let mut config = nic_config(topology, *host);
-        config.peers.push(Peer {
-            pages: Some(Pages {
-                first: 0,
-                count: stream::PAGES,
-                key,
-            }),
-            ..peer(topology, *host, sink, (stream::SINK, stream::pc_id(index)))
-        });
-        let api = rack.host(*host).api();
-        let program = stream::send(api, config, index, Rc::clone(&shared));
-        rack.host(*host).run(Box::pin(program));
-    }
-    let api = rack.host(sink).api();
-    let program = stream::receive(api, sink_config, Rc::clone(&shared));
-    rack.host(sink).run(Box::pin(program));
-    rack.host(sink).watch(stream::watcher(&shared));
-
-    let began = Instant::now();
-    rack.start();
-    rack.run()?;
-    let stream = shared.take();
-    Ok(StreamOutcome {
-        stream,
-        faults: rack.faults(),
-        effort: rack.effort(),
-        simulated: rack.now(),
-        record: rack.record,
-        wall_seconds: began.elapsed().as_secs_f64(),
     })
 }

@@ -210,8 +210,8 @@ fn a_whole_topology() {
 }
 
 #[test]
-fn topologies_that_are_wrong() {
-    for (from, to, sentence) in [
+fn switches_that_are_wrong() {
+    refused(&[
         (
             "name = \"t\"",
             "name = \"a\"",
@@ -276,6 +276,12 @@ fn topologies_that_are_wrong() {
             "t.toml, line 26: cable.between: `a` has the address 10.0.1.255, which is none of 10.0.1.0/24 at \
              the other end; set nic.ip",
         ),
+    ]);
+}
+
+#[test]
+fn cables_and_routes_that_are_wrong() {
+    refused(&[
         (
             "\"s:0\"",
             "\"s\"",
@@ -369,7 +375,12 @@ fn topologies_that_are_wrong() {
             "prot = [\n  { number = 1, address = \"10.0.3.254/24\" },",
             "t.toml, line 21: unknown field `prot`, expected one of `name`, `rate`, `ports`, `ideal`, `latency_ns`, `store_and_forward`, `neighbours`, `port`, `route`",
         ),
-    ] {
+    ]);
+}
+
+/// Each change of the good topology is refused with its sentence.
+fn refused(changes: &[(&str, &str, &str)]) {
+    for &(from, to, sentence) in changes {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD, "{from}");
         let error = Topology::parse(&text, Path::new("t.toml")).expect_err(to);

@@ -128,8 +128,14 @@ is read-only, unknown, beyond its table, or written with other byte enables is r
 |---|---|---|---|---|
 ",
     );
-    let o = &mut out;
-    register_rows(o, REGISTERS);
+    register_rows(&mut out, REGISTERS);
+    windows_and_tables(&mut out);
+    events(&mut out);
+    counters(&mut out);
+    out
+}
+
+fn windows_and_tables(o: &mut String) {
     o.push_str(
         "
 ## Windows
@@ -192,6 +198,9 @@ and different keys or salts for the two directions.
         false,
     );
     fields(o, &SESSION_STATUS);
+}
+
+fn events(o: &mut String) {
     o.push_str(
         "## Event ring
 
@@ -210,6 +219,9 @@ the size. Software knows a new one by its count and says with `EVENT_TAIL` how m
         let _ = writeln!(o, "| {code} | {name} |");
     }
     o.push('\n');
+}
+
+fn counters(o: &mut String) {
     o.push_str(
         "## Counters
 
@@ -236,5 +248,4 @@ in exactly one line marked \"end\"; the other lines count what happened besides.
     for c in NetCounter::ALL {
         counter_row(o, c.offset(), c.name(), c.counts(), c.doc());
     }
-    out
 }

@@ -133,8 +133,23 @@ pub fn package() -> String {
 package wire_pkg;
 ",
     );
-    let o = &mut out;
+    formats(&mut out);
+    sessions(&mut out);
+    tables(&mut out);
+    bar(&mut out);
 
+    section(&mut out, "Counters: index in their window, PCIe side");
+    let pcie = PcieCounter::ALL.iter().map(|c| c.name());
+    counters(&mut out, "pcie", pcie);
+    section(&mut out, "Counters, network side");
+    let net = NetCounter::ALL.iter().map(|c| c.name());
+    counters(&mut out, "net", net);
+
+    out.push_str("\nendpackage\n");
+    out
+}
+
+fn formats(o: &mut String) {
     section(o, "UDP and the two payload formats");
     let _ = writeln!(
         o,
@@ -181,7 +196,9 @@ package wire_pkg;
     ] {
         let _ = writeln!(o, "  localparam logic [7:0] {name} = 8'd{value};");
     }
+}
 
+fn sessions(o: &mut String) {
     section(o, "Sessions");
     let _ = writeln!(
         o,
@@ -222,7 +239,9 @@ package wire_pkg;
     ] {
         let _ = writeln!(o, "  localparam logic [7:0] {name} = 8'd{value};");
     }
+}
 
+fn tables(o: &mut String) {
     section(o, "Tables");
     for layout in [
         &PAGE_MAP_ENTRY,
@@ -248,7 +267,9 @@ package wire_pkg;
     );
     // The section heading brings its own empty line.
     o.pop();
+}
 
+fn bar(o: &mut String) {
     section(o, "BAR 0");
     integer(o, "BAR0_ADDR_W", BAR0_ADDR_W as usize);
     let last = BAR0_ADDR_W - 1;
@@ -269,12 +290,4 @@ package wire_pkg;
         "  localparam logic [31:0] VERSION_VALUE = 32'h{VERSION_VALUE:08X};"
     );
     resets(o, REGISTERS);
-
-    section(o, "Counters: index in their window, PCIe side");
-    counters(o, "pcie", PcieCounter::ALL.iter().map(|c| c.name()));
-    section(o, "Counters, network side");
-    counters(o, "net", NetCounter::ALL.iter().map(|c| c.name()));
-
-    o.push_str("\nendpackage\n");
-    out
 }

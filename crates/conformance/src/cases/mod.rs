@@ -6,6 +6,7 @@ mod datagram;
 mod descriptors;
 mod ending;
 mod epoll;
+mod epoll_sets;
 mod forking;
 mod mixed;
 mod options;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Case> {
         forking::CASES,
         polling::CASES,
         epoll::CASES,
+        epoll_sets::CASES,
         datagram::CASES,
         signals::CASES,
         mixed::CASES,

@@ -388,3 +388,40 @@ impl Rig {
         all
     }
 }
+
+pub const ALL_NODES: Mac = [0x33, 0x33, 0, 0, 0, 1];
+
+/// A transit packet of host 7 behind port 1.
+pub fn transit(dst: &str, payload: usize) -> Ip4 {
+    ip4("10.0.1.7", dst, UDP, udp(payload))
+}
+
+pub fn transit6(dst: &str, payload: usize) -> Vec<u8> {
+    ip6(v6("2001:db8:1::7"), v6(dst), UDP, 64, &udp(payload))
+}
+
+/// A rig where host 7 behind port 1 is known, so that errors reach it at once.
+pub fn known() -> Rig {
+    let mut rig = Rig::new();
+    rig.introduce(1, 7);
+    rig
+}
+
+/// The one ICMP message that a transit packet brings back to host 7.
+pub fn error_of(rig: &mut Rig, packet: &[u8]) -> Icmp {
+    let sent = rig.packet(1, 7, packet);
+    let [(1, frame)] = &sent[..] else {
+        panic!("one frame by port 1 was expected, not {sent:?}");
+    };
+    assert_eq!(frame[..6], host_mac(1, 7));
+    assert_eq!(frame[6..12], port_mac(1));
+    let icmp = read_icmp(frame);
+    let quoted = packet.len().min(icmp.data.len());
+    assert_eq!(
+        icmp.data,
+        packet[..quoted],
+        "the packet is quoted as it came"
+    );
+    assert_eq!(icmp.ttl, 64);
+    icmp
+}

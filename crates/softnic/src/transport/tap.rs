@@ -4,9 +4,8 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 use wire::MIN_FRAME_BYTES;
 
 use crate::error::Error;
@@ -18,7 +17,7 @@ const LONGEST: usize = 2048;
 /// A TAP device; it is gone when this is dropped.
 pub struct Tap {
     identity: Identity,
-    device: SyncDevice,
+    device: tap::Tap,
     buffer: Vec<u8>,
     lost: u64,
 }
@@ -30,12 +29,7 @@ impl Tap {
     /// # Errors
     /// [`Error::Device`] without /dev/net/tun or the right to make devices.
     pub fn open(name: &str, mac: u64, address: Ipv4Addr) -> Result<Self, Error> {
-        let device = DeviceBuilder::new().name(name).layer(Layer::L2);
-        let device = device.build_sync().and_then(|device| {
-            device.set_nonblocking(true)?;
-            Ok(device)
-        });
-        let device = device.map_err(|source| Error::Device {
+        let device = tap::Tap::open(name).map_err(|source| Error::Device {
             device: name.to_owned(),
             what: "open the TAP device",
             source,
@@ -78,7 +72,7 @@ impl Transport for Tap {
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<bool> {
-        match self.device.recv(&mut self.buffer) {
+        match self.device.receive(&mut self.buffer) {
             Ok(length) => {
                 frame.clear();
                 frame.extend_from_slice(&self.buffer[..length]);
@@ -95,7 +89,6 @@ impl Transport for Tap {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // SAFETY: the descriptor is open as long as the device, which this borrows from.
-        Some(unsafe { BorrowedFd::borrow_raw(self.device.as_raw_fd()) })
+        Some(self.device.as_fd())
     }
 }
