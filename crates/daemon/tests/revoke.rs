@@ -175,6 +175,14 @@ impl Word {
     }
 }
 
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn wait_for_more(delivered: &AtomicU64, than: u64) {
     let begun = Instant::now();
     while delivered.load(Ordering::SeqCst) <= than {
@@ -205,6 +213,8 @@ fn delivered_stores_survive(owner: &Machine, holder: &Machine, bytes: usize, rou
             }
             windows
         });
+        // Also if something is wrong: the writer must not go on for ever.
+        let _over = Over(&over);
         wait_for_more(&delivered, 0);
         let mut own = 0_u64;
         for round in 0..rounds {
