@@ -101,7 +101,13 @@ pub fn machine(
         management: Some(std::net::SocketAddrV4::new(address, 3422)),
         ..Default::default()
     };
-    options.remote.sockets = vec!["127.0.0.0/8".parse().map_err(Failure::new)?];
+    let machines: daemon::remote::Network = "127.0.0.0/8".parse().map_err(Failure::new)?;
+    options.remote.sockets = vec![machines];
+    // The kernel gives programs the source address 127.0.0.1, whichever machine they stand for.
+    options.remote.peer = vec![daemon::remote::Peer {
+        daemon: machines,
+        sources: vec![machines],
+    }];
     options.remote.patience = patience;
     options.remote.faults = (loss.0 > 0).then(|| (faults(loss.0), loss.1));
     let mut server = daemon::Server::new(options).map_err(Failure::new)?;

@@ -133,6 +133,11 @@ pub enum Event {
         /// It is lost.
         lost: bool,
     },
+    /// By a grant that was [withdrawn](Outside::withdraw) nothing is written any more.
+    Withdrawn {
+        /// The grant.
+        grant: u64,
+    },
     /// The other machine cannot be reached any more.
     Lost {
         /// A window on its memory, or a channel to it.
@@ -171,6 +176,8 @@ pub enum Event {
     },
     /// A process of another machine is about to connect to an address here.
     AskIntend {
+        /// The other machine.
+        peer: Ipv4Addr,
         /// Where to.
         to: SocketAddr,
         /// Where the answer goes.

@@ -2,6 +2,8 @@
 //! The Unix socket: one thread, which never waits for a client.
 
 mod client;
+mod moving;
+mod refusals;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,10 +25,12 @@ use rustix::process::PidfdFlags;
 use crate::machine::{Handle, Real, random};
 use crate::outside::{self, Announcement, Events, Half, Opened, Outside};
 use crate::place::Place;
-use crate::state::{Announced, Answer, Effect, ProcessId, Refusal, Settings, State};
+use crate::state::{Announced, Answer, Effect, Machine, ProcessId, Refusal, Settings, State};
 use crate::{Error, Options, Stopper};
 
 use client::{Awaited, Client, Gone};
+use moving::Ask;
+use refusals::Refusals;
 
 /// What an event is about: the lowest two bits say which descriptor of a client.
 const LISTENER: u64 = 0;
@@ -72,6 +76,9 @@ pub struct Server {
     generation: u64,
     started: Instant,
     options: Options,
+    refusals: Refusals,
+    /// Other machines' questions about regions on the move.
+    postponed: Vec<Ask>,
     buffer: Vec<u8>,
 }
 
@@ -123,6 +130,7 @@ impl Server {
             netns: ipnuma::client::network_namespace(),
             management: options.management,
             sockets: options.remote.sockets.clone(),
+            peers: options.remote.peer.clone(),
             loopback: options.remote.loopback,
         });
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
@@ -155,6 +163,8 @@ impl Server {
             generation: 1,
             started: Instant::now(),
             options,
+            refusals: Refusals::default(),
+            postponed: Vec::new(),
             buffer: vec![0; ipc::MAX_PACKET],
         })
     }
@@ -201,6 +211,7 @@ impl Server {
                 ticked = Instant::now();
                 self.state.tick(&mut self.machine, self.started.elapsed());
                 self.retry_notices();
+                self.lose_patience();
                 self.idle = match self.leaves && self.clients.is_empty() {
                     true => self.idle + 1,
                     false => 0,
@@ -326,6 +337,7 @@ impl Server {
     fn answer(&mut self, id: ProcessId, request: Request) -> Result<(), Gone> {
         let now = self.started.elapsed();
         let told = self.options.trace.then(|| format!("{request:?}"));
+        let later = moving::awaited(&request);
         let elsewhere = match &request {
             Request::Connect { token } if self.state.is_elsewhere(token) => {
                 Some(self.connect_elsewhere(id, *token))
@@ -363,6 +375,11 @@ impl Server {
         }
         if let Some(told) = told {
             say(client.pid, &format!("{told} -> {:?}", answer.reply));
+        }
+        if answer.reply == Reply::Wait && later.is_some() {
+            client.awaits = later;
+            self.carry_out();
+            return Ok(());
         }
         // A doorbell that the answer leads to must not overtake the notice that says what it is about.
         self.carry_out();
@@ -540,16 +557,15 @@ impl Server {
                     token,
                     answer,
                 } => {
-                    let granted = self
-                        .state
-                        .grant(&mut self.machine, self.others, peer, &token);
-                    let grant = granted.as_ref().ok().map(|granted| granted.grant);
-                    if !answer.give(granted)
-                        && let Some(grant) = grant
-                    {
-                        self.state.end_window(grant);
-                    }
+                    let since = Instant::now();
+                    self.asked(Ask {
+                        peer,
+                        token,
+                        answer,
+                        since,
+                    });
                 }
+                outside::Event::Withdrawn { grant } => self.state.withdrawn(grant),
                 outside::Event::Ended { grant, lost } => {
                     self.state
                         .grant_ended(&mut self.machine, self.others, grant, lost);
@@ -589,8 +605,9 @@ impl Server {
                         }
                     });
                 }
-                outside::Event::AskIntend { to, answer } => {
-                    let intent = self.state.intend_here(&mut self.machine, self.others, to);
+                outside::Event::AskIntend { peer, to, answer } => {
+                    let (machine, others) = (&mut self.machine, self.others);
+                    let intent = self.state.intend_here(machine, others, peer, to);
                     if !answer.give(intent)
                         && let Some(intent) = intent
                     {
@@ -706,6 +723,9 @@ impl Server {
                             outside.desert(channel);
                         }
                     }
+                    Effect::Refused { why } => self.refusals.say(&why),
+                    Effect::Moved { region } => self.moved(region),
+                    Effect::Ring { event } => self.machine.ring(&event),
                     Effect::Withdraw { grant } => {
                         if let Some(outside) = &mut self.outside {
                             outside.withdraw(grant);

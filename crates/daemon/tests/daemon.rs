@@ -374,6 +374,9 @@ fn a_revoked_token_costs_the_windows_and_the_memory() {
     let [fresh] = descriptors(fds).expect("fresh memory");
     old.place(0, &fresh, 0, old.len(), Access::ReadWrite)
         .expect("it can be mapped");
+    let moved = true;
+    let settle = Request::Settle { region, moved };
+    assert_eq!(ask(&owner, settle).0, Reply::Done);
     rustix::io::pwrite(&memory, b"stale", 64).expect("the old memory is still there");
     assert_eq!(stale.len(), old.len());
     let mut seen = [0; 5];

@@ -268,6 +268,54 @@ fn what_is_taken_back_is_not_written_any_more() {
 }
 
 #[test]
+fn a_load_that_nobody_waited_for_is_no_other_loads_answer() {
+    let seed = seed();
+    let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let bytes: Vec<u8> = (0..BYTES).map(|_| rng.random()).collect();
+    region.write(0, &bytes).expect("inside");
+    let token = region.export(0..BYTES, Rights::Read, None);
+    let window = client.connect(&token.expect("a token")).expect("a window");
+    // More threads than there are pages for answers, which nobody waits for now and then.
+    let (threads, pairs) = (12, 500);
+    let given_up = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (window, bytes, given_up) = (&window, &bytes, &given_up);
+            let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
+            scope.spawn(move || {
+                for pair in 0..pairs {
+                    let short = Duration::from_micros(rng.random_range(0..300));
+                    for patience in [Some(short), PATIENCE] {
+                        let length = rng.random_range(1..=9000);
+                        let at = rng.random_range(0..BYTES - length);
+                        let mut into = vec![0; length];
+                        match window.load(at, &mut into, patience) {
+                            Ok(()) => assert!(
+                                into == bytes[at..at + length],
+                                "pair {pair}: another load's bytes"
+                            ),
+                            Err(Error::TimedOut { .. }) if patience != PATIENCE => {
+                                given_up.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            }
+                            Err(error) => panic!("pair {pair}: {error}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let given_up = given_up.into_inner();
+    println!(
+        "{given_up} of {} first loads were given up",
+        threads * pairs
+    );
+    assert!(given_up > 0, "the first loads were never too late");
+}
+
+#[test]
 fn a_machine_that_is_gone_is_noticed() {
     let (one, two) = (Machine::local(0), Machine::local(1));
     let (server, client) = (one.device(), two.device());

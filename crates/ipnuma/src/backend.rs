@@ -112,12 +112,35 @@ pub trait RegionMemory: Send + Sync + Debug {
     /// If it is none.
     fn revoke(&self, token: &Token) -> Result<()>;
 
+    /// Takes note of what others have decided about the region: if the administrator has taken its tokens back, it moves
+    /// where their holders do not reach it. To be called whenever the owner looks at it; a few loads if there is nothing.
+    fn settle(&self) {}
+
+    /// Stores bytes of the owner's, at an offset inside; also while another thread moves the region.
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        copy_in(self, offset, bytes);
+    }
+
     /// Readable after a signal, if the owner was armed before.
     fn event_fd(&self) -> BorrowedFd<'_>;
 
     /// From now on signals make [`RegionMemory::event_fd`] readable (`true`), or need not (`false`). Ends with a full
     /// fence, so that what is looked at afterwards was stored before the arming or signals.
     fn arm(&self, armed: bool);
+}
+
+/// Stores bytes at an offset inside.
+fn copy_in<M: RegionMemory + ?Sized>(memory: &M, offset: usize, bytes: &[u8]) {
+    assert!(
+        offset <= memory.len() && bytes.len() <= memory.len() - offset,
+        "{} bytes at offset {offset} of {} bytes",
+        bytes.len(),
+        memory.len()
+    );
+    // SAFETY: inside of the memory, as just checked; `bytes` is a Rust slice, so it does not lie there.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr().add(offset), bytes.len())
+    };
 }
 
 /// A range of somebody's memory.

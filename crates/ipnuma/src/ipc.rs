@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -62,9 +62,7 @@ pub enum Request {
         /// The only machine that may use it.
         peer: Option<Ipv4Addr>,
     },
-    /// Takes a token back. The region gets fresh memory; all its windows end, whose holders are told by
-    /// [`Notice::Revoked`]. The region's other tokens stay valid: their holders can connect again.
-    /// Answer: [`Reply::Done`] with a descriptor: memfd, to be mapped in place of the old one.
+    /// Takes a token back, and begins to move the region as [`Request::Renew`] does. Answer: as there.
     Revoke {
         /// The token.
         token: Token,
@@ -160,7 +158,8 @@ pub enum Request {
         /// The channel.
         channel: u64,
     },
-    /// Administrator: takes back all tokens of a region. Answer: [`Reply::Done`].
+    /// Administrator: takes back all tokens of a region. Its windows end; its owner is told by [`Notice::Revoked`], and
+    /// asks for fresh memory by [`Request::Renew`]. Answer: [`Reply::Done`].
     RevokeRegion {
         /// The region.
         region: u64,
@@ -178,6 +177,22 @@ pub enum Request {
     Abandon {
         /// The channel.
         channel: u64,
+    },
+    /// Begins to move an own region to fresh memory, so that those who had a token that was taken back keep memory that
+    /// nobody reads. All windows end, whose holders are told by [`Notice::Revoked`]; from now until
+    /// [`Request::Settle`] nobody gets a new one, and who asks for one waits. Tokens that were not taken back stay valid.
+    /// Answer, when all holders are told and no other machine writes to the old memory any more: [`Reply::Done`]
+    /// with a descriptor: memfd, to which the process copies what the old memory has, and which it maps in its place.
+    Renew {
+        /// The region.
+        region: u64,
+    },
+    /// Ends the move of an own region. Answer: [`Reply::Done`].
+    Settle {
+        /// The region.
+        region: u64,
+        /// It lies in the fresh memory now; if not, it stays in the old.
+        moved: bool,
     },
 }
 
@@ -290,7 +305,7 @@ pub enum Notice {
         channel: Option<u64>,
         /// This window's token.
         window: Option<u64>,
-        /// All tokens of this own region, by the administrator.
+        /// All tokens of this own region, by the administrator: the process shall [`Request::Renew`] it.
         region: Option<u64>,
     },
     /// The server of a window cannot be reached.
@@ -349,6 +364,8 @@ pub struct Totals {
     pub doorbells: u64,
     /// Sleeps in the kernel.
     pub sleeps: u64,
+    /// Connections that other machines' daemons announced and had no right to.
+    pub refused: u64,
 }
 
 /// A channel.

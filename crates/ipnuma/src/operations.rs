@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a process hands stores to another machine's memory to its daemon, whose software NIC sends them.
 //!
-//! One memfd for each remote window: a control page, a page for answers to loads, and a [ring](crate::ring) of
+//! One memfd for each remote window: a control page, [`LOADS`] pages for answers to loads, and a [ring](crate::ring) of
 //! [`LINES`] lines from the process to the daemon. Messages of the ring, numbers little-endian, offsets from the begin
 //! of the window:
 //!
@@ -9,7 +9,11 @@
 //! |---|---|---|
 //! | [`STORE`] | offset u64, bytes | store them |
 //! | [`MARK`] | number u64 | write the number to [`Control::mark`] when all stores before are acknowledged or lost |
-//! | [`LOAD`] | number u64, offset u64, length u64 | load up to 4096 bytes into the answer page, then write the number to [`Control::loaded`] |
+//! | [`LOAD`] | number u64, offset u64, length u64 | load up to 4096 bytes into the number's answer page, then write the number to its [`Answer::loaded`] |
+//!
+//! Loads are under way together, and are answered in any order, however late: the process may have given up waiting. So
+//! load `n` has the answer page `n` modulo [`LOADS`], and the process uses that page for no other load until the answer is
+//! there ([`Loads`] keeps account).
 //!
 //! There is no message to wake the region's owner: its daemon does so whenever stores have arrived while the owner
 //! sleeps.
@@ -29,13 +33,15 @@ pub const LOAD: u8 = 3;
 
 /// Lines of the ring.
 pub const LINES: u32 = 2048;
-/// Bytes of the longest load, and of the page of answers.
+/// Bytes of the longest load, and of a page of answers.
 pub const LOAD_BYTES: usize = memory::PAGE;
+/// Loads of a window that may be under way at once.
+pub const LOADS: usize = 8;
 /// Bytes of the memfd.
 pub const BYTES: usize = RING + LINES as usize * LINE;
 
 const ANSWER: usize = memory::PAGE;
-const RING: usize = ANSWER + LOAD_BYTES;
+const RING: usize = ANSWER + LOADS * LOAD_BYTES;
 
 /// Values of [`Control::state`].
 pub mod state {
@@ -64,18 +70,64 @@ pub struct Control {
     pub faults: AtomicU64,
     /// Last mark that was reached; written by the daemon.
     pub mark: AtomicU64,
-    /// Last load that was answered; written by the daemon.
-    pub loaded: AtomicU64,
-    /// Whether that load failed; written by the daemon before `loaded`.
-    pub load_failed: AtomicU32,
-    _pad1: [u32; 5],
+    _pad1: [u64; 4],
     /// Of the ring; the process's.
     pub sender: SenderState,
     /// Of the ring; the daemon's.
     pub receiver: ReceiverState,
+    /// What came of loads, by their number modulo [`LOADS`]; written by the daemon.
+    pub answers: [Answer; LOADS],
 }
 
-const _: () = assert!(std::mem::size_of::<Control>() <= memory::PAGE);
+/// What came of the last load that an answer page was used for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Answer {
+    /// Its number.
+    pub loaded: AtomicU64,
+    /// Whether it failed; written before `loaded`.
+    pub failed: AtomicU32,
+    _pad: u32,
+}
+
+/// The process's account of the answer pages.
+#[derive(Debug, Default)]
+pub struct Loads {
+    /// Last number of each page; 0: none yet.
+    last: [u64; LOADS],
+    /// Somebody waits for that answer, or has not taken it yet.
+    awaited: [bool; LOADS],
+    /// Where the search for a free page begins.
+    next: usize,
+}
+
+impl Loads {
+    /// A number for the next load, whose answer page is free: the load that had it before is answered, and nobody wants the
+    /// answer any more. `None`: there is no such page at present. [`Loads::end`] follows.
+    pub fn begin(&mut self, operations: &Operations) -> Option<u64> {
+        let answers = &operations.control().answers;
+        for step in 0..LOADS {
+            let page = (self.next + step) % LOADS;
+            let last = self.last[page];
+            if !self.awaited[page] && answers[page].loaded.load(Ordering::Acquire) == last {
+                let before = match last {
+                    0 => page as u64,
+                    last => last,
+                };
+                self.last[page] = before + LOADS as u64;
+                self.awaited[page] = true;
+                self.next = page + 1;
+                return Some(self.last[page]);
+            }
+        }
+        None
+    }
+
+    /// Nobody waits for a load any more: its answer was taken, or is too late.
+    pub fn end(&mut self, number: u64) {
+        self.awaited[(number % LOADS as u64) as usize] = false;
+    }
+}
 
 /// The memory in this process.
 #[derive(Debug)]
@@ -156,20 +208,15 @@ impl Operations {
             bytes.is_none_or(|bytes| bytes.len() <= LOAD_BYTES),
             "more bytes than a load asks for"
         );
+        let (answer, page) = self.answer_page(number);
         if let Some(bytes) = bytes {
-            // SAFETY: the answer page lies in the mapping and has room for them.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    bytes.as_ptr(),
-                    self.memory.as_ptr().add(ANSWER),
-                    bytes.len(),
-                )
-            };
+            // SAFETY: the answer page has room for them. Nobody reads it: the process waits for the number, or has given up.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), page, bytes.len()) };
         }
-        self.control()
-            .load_failed
+        answer
+            .failed
             .store(u32::from(bytes.is_none()), Ordering::Relaxed);
-        self.control().loaded.store(number, Ordering::Release);
+        answer.loaded.store(number, Ordering::Release);
     }
 
     /// The process takes the answer to load `number`, if it is there.
@@ -179,20 +226,68 @@ impl Operations {
     #[must_use]
     pub fn answered(&self, number: u64, into: &mut [u8]) -> Option<bool> {
         assert!(into.len() <= LOAD_BYTES, "more bytes than a load asks for");
-        if self.control().loaded.load(Ordering::Acquire) != number {
+        let (answer, page) = self.answer_page(number);
+        if answer.loaded.load(Ordering::Acquire) != number {
             return None;
         }
-        if self.control().load_failed.load(Ordering::Relaxed) != 0 {
+        if answer.failed.load(Ordering::Relaxed) != 0 {
             return Some(false);
         }
-        // SAFETY: the answer page lies in the mapping and has that many bytes.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                self.memory.as_ptr().add(ANSWER),
-                into.as_mut_ptr(),
-                into.len(),
-            )
-        };
+        // SAFETY: the answer page has that many bytes, and the daemon writes there no more until the process asks for
+        // another load with this page.
+        unsafe { std::ptr::copy_nonoverlapping(page, into.as_mut_ptr(), into.len()) };
         Some(true)
+    }
+
+    /// Where the answer to a load is.
+    fn answer_page(&self, number: u64) -> (&Answer, *mut u8) {
+        let page = (number % LOADS as u64) as usize;
+        // SAFETY: the answer pages lie in the mapping, one for each remainder.
+        let first = unsafe { self.memory.as_ptr().add(ANSWER + page * LOAD_BYTES) };
+        (&self.control().answers[page], first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_no_other_loads() {
+        let (daemon, fd) = Operations::create().expect("memory");
+        let process = Operations::map(&fd).expect("memory");
+        let mut loads = Loads::default();
+        let begun: Vec<u64> = (0..LOADS)
+            .map(|_| loads.begin(&process).expect("a page is free"))
+            .collect();
+        assert_eq!(loads.begin(&process), None, "all pages are in use");
+        let mut into = [0; 8];
+        for &number in begun.iter().rev() {
+            assert_eq!(process.answered(number, &mut into), None);
+            daemon.answer(number, Some(&number.to_le_bytes()));
+        }
+        // An answer that is there is kept until it is taken.
+        assert_eq!(loads.begin(&process), None);
+        // The first is not waited for any more; its page serves the next one.
+        loads.end(begun[0]);
+        let next = loads.begin(&process).expect("a page is free");
+        for &number in &begun[1..] {
+            assert_eq!(process.answered(number, &mut into), Some(true));
+            assert_eq!(into, number.to_le_bytes());
+            loads.end(number);
+        }
+        assert_eq!(process.answered(next, &mut into), None);
+        // Nor is one used again that nobody waits for, but whose answer may still come.
+        loads.end(next);
+        let begun: Vec<u64> = (1..LOADS)
+            .map(|_| loads.begin(&process).expect("a page is free"))
+            .collect();
+        assert!(!begun.contains(&next));
+        assert_eq!(loads.begin(&process), None);
+        daemon.answer(next, Some(&[9; 8]));
+        let last = loads.begin(&process).expect("a page is free");
+        assert_eq!(process.answered(last, &mut into), None);
+        daemon.answer(last, None);
+        assert_eq!(process.answered(last, &mut into), Some(false));
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Counts {
 
 /// How a device is opened. Set everything to 0 and struct_size to sizeof(ipn_options).
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ipn_options {
     /// sizeof(ipn_options).
     pub struct_size: usize,
@@ -143,20 +144,48 @@ pub unsafe extern "C" fn ipn_open(
     })
 }
 
+/// Bytes that the first ipn_options had.
+const FIRST_OPTIONS: usize = 5 * size_of::<usize>();
+/// More than any struct of ours will ever have.
+const MOST: usize = 4096;
+
+/// A copy of a struct that begins with its size and has grown since its first version, which had `first` bytes: what the
+/// caller does not know of it is 0, and what this library does not know must be.
+///
+/// # Safety
+/// It must have as many bytes as it says, and fields that may be 0.
+unsafe fn versioned<T: Copy>(from: *const T, first: usize, name: &str) -> Result<T, Failure> {
+    // SAFETY: it begins with its size.
+    let size = unsafe { from.cast::<usize>().read() };
+    if !(first..=MOST).contains(&size) {
+        return Err(Failure::invalid(format!(
+            "{name}: struct_size is {size}; set it to the sizeof of the struct, which is {} in this library's header",
+            size_of::<T>()
+        )));
+    }
+    let known = size.min(size_of::<T>());
+    let bytes = from.cast::<u8>();
+    // SAFETY: it has `size` bytes, by this function's contract.
+    let beyond = unsafe { std::slice::from_raw_parts(bytes.add(known), size - known) };
+    if beyond.iter().any(|&byte| byte != 0) {
+        return Err(Failure::invalid(format!(
+            "{name}: struct_size is {size}, and this library knows {known} bytes; the others must be 0, or the library newer"
+        )));
+    }
+    let mut own = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: both have room for that many bytes; the rest is 0, which every field may be.
+    Ok(unsafe {
+        std::ptr::copy_nonoverlapping(bytes, own.as_mut_ptr().cast(), known);
+        own.assume_init()
+    })
+}
+
 unsafe fn configuration(options: *const ipn_options) -> Result<Config, Failure> {
     if options.is_null() {
         return Ok(Config::load()?);
     }
-    // SAFETY: a struct of ours begins with its size.
-    let size = unsafe { options.cast::<usize>().read() };
-    if size < size_of::<ipn_options>() {
-        return Err(Failure::invalid(format!(
-            "options: struct_size is {size}, this library needs {}; set it to sizeof(ipn_options)",
-            size_of::<ipn_options>()
-        )));
-    }
-    // SAFETY: it is as large as it says.
-    let options = unsafe { &*options };
+    // SAFETY: it is as large as it says, by the contract of the interface, and all of its fields may be 0.
+    let options = unsafe { versioned(options, FIRST_OPTIONS, "options") }?;
     // SAFETY: strings are NULL or end with a zero, by the contract of the interface.
     let (backend, file, daemon) = unsafe {
         (
@@ -317,4 +346,57 @@ pub unsafe extern "C" fn ipn_stats(
         // SAFETY: `statistics` has as many bytes as it says.
         unsafe { give(statistics, &filled, *size, "statistics") }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Options as a later version may have them.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Grown {
+        known: ipn_options,
+        new: u64,
+    }
+
+    fn options(struct_size: usize, spin_ns: i64) -> ipn_options {
+        ipn_options {
+            struct_size,
+            backend: std::ptr::null(),
+            config: std::ptr::null(),
+            daemon: std::ptr::null(),
+            spin_ns,
+        }
+    }
+
+    #[test]
+    fn programs_with_older_and_newer_headers_are_served() {
+        // Behind an old program's options lies something else.
+        let old = Grown {
+            known: options(FIRST_OPTIONS, 7),
+            new: 99,
+        };
+        // SAFETY: it has as many bytes as it says, and more.
+        let taken = unsafe { versioned(&raw const old, FIRST_OPTIONS, "options") };
+        let taken = taken.ok().expect("an old program's options");
+        assert_eq!((taken.known.spin_ns, taken.new), (7, 0));
+        let mut newer = Grown {
+            known: options(size_of::<Grown>(), 7),
+            new: 0,
+        };
+        let take = |newer: &Grown| {
+            let from = (&raw const *newer).cast::<ipn_options>();
+            // SAFETY: it has as many bytes as it says.
+            let taken = unsafe { versioned(from, FIRST_OPTIONS, "options") };
+            taken.map(|options| options.spin_ns).ok()
+        };
+        assert_eq!(take(&newer), Some(7));
+        newer.new = 1;
+        assert_eq!(take(&newer), None, "what is not known can't be done");
+        for size in [0, FIRST_OPTIONS - 1, MOST + 1, usize::MAX] {
+            newer.known.struct_size = size;
+            assert_eq!(take(&newer), None, "{size}");
+        }
+    }
 }

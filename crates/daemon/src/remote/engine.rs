@@ -212,8 +212,18 @@ impl Engine {
         if let Some(ring) = self.rings.get_mut(&number) {
             ring.cut();
         }
+        self.fail_loads(number);
         if let Some(carried) = self.carried.get_mut(&number) {
             carried.cut();
+        }
+    }
+
+    /// Nothing more comes of the loads of a window that are under way, whatever the NIC says of them later.
+    fn fail_loads(&mut self, window: u64) {
+        for (_, (_, wanted)) in self.loads.extract_if(|_, (of, _)| *of == window) {
+            if let Some(ring) = self.rings.get(&window) {
+                ring.ended(wanted, false, None);
+            }
         }
     }
 
@@ -366,9 +376,16 @@ impl Engine {
         while let Some(event) = self.nic().next_event() {
             match event {
                 Event::PeerLost { session } => {
-                    let rings = self.rings.values_mut();
-                    for ring in rings.filter(|ring| ring.session == session) {
-                        ring.cut();
+                    let rings = self.rings.iter_mut();
+                    let lost: Vec<u64> = rings
+                        .filter(|(_, ring)| ring.session == session)
+                        .map(|(&number, ring)| {
+                            ring.cut();
+                            number
+                        })
+                        .collect();
+                    for number in lost {
+                        self.fail_loads(number);
                     }
                     let carried = self.carried.values_mut();
                     for carried in carried.filter(|carried| carried.session == session) {

@@ -40,7 +40,7 @@ use crate::state::Refusal;
 use coordinator::{Coordinator, Input};
 use engine::Engine;
 
-pub use options::{Network, Options, Transport};
+pub use options::{Network, Options, Peer, Transport};
 pub use softnic::Faults;
 
 /// Speaks with other machines.

@@ -157,6 +157,17 @@ impl TryFrom<String> for Network {
     }
 }
 
+/// What is to be known of machines whose daemons announce connections, beside their addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Where their daemons are.
+    pub daemon: Network,
+    /// From where their programs connect, besides the daemon's own address.
+    #[serde(default)]
+    pub sources: Vec<Network>,
+}
+
 /// Of the part of the daemon that speaks with other machines; used only with a management address.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -168,8 +179,10 @@ pub struct Options {
     /// Seconds of silence, while an answer is due, until another daemon is taken for gone; fewer than a process waits for its own.
     pub patience: u64,
     /// Sockets to programs on machines in these networks are accelerated: their daemons are asked, at the port of the own
-    /// management address.
+    /// management address. Only daemons in these networks may announce connections to programs here.
     pub sockets: Vec<Network>,
+    /// More about daemons in `sockets`.
+    pub peer: Vec<Peer>,
     /// Lines of a ring between machines, a power of two.
     pub ring_lines: u32,
     /// For tests: connections within this machine go by the NIC, too, as if between machines.
@@ -186,6 +199,7 @@ impl Default for Options {
             spin_us: 50,
             patience: 3,
             sockets: Vec::new(),
+            peer: Vec::new(),
             ring_lines: ipnuma::channel::STREAM_LINES,
             loopback: false,
             faults: None,

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use ipnuma::ipc::{self, Notice};
 use ipnuma::token::Token;
@@ -20,7 +21,7 @@ use crate::state::{Answer, ProcessId, Refusal};
 #[derive(Debug)]
 pub struct Gone;
 
-/// An answer that another machine has to give first.
+/// What an answer waits for: another machine's, or a region on the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// A window on its region.
@@ -31,6 +32,10 @@ pub enum Awaited {
     Channel(u64),
     /// Whether an acceptor has come.
     Abandoned(u64),
+    /// Fresh memory for an own region, when nobody writes to the old any more.
+    Fresh(u64),
+    /// A window on a region that its owner is about to move, since then.
+    Settled(Token, Instant),
 }
 
 /// A connection to a process.
@@ -44,7 +49,7 @@ pub struct Client {
     pub pid: u32,
     /// It gets this answer and no other.
     pub refusal: Option<Refusal>,
-    /// What it waits for that another machine has to say.
+    /// What it waits for.
     pub awaits: Option<Awaited>,
     notices: Option<Notices>,
 }

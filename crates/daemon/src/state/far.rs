@@ -6,7 +6,7 @@
 //! channel, with a token by which the other one carries into it what its end writes. The far end of the channel is held
 //! by the process that stands for all other machines.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use ipnuma::channel::flags;
@@ -241,15 +241,21 @@ impl<H: Clone> State<H> {
         Answer::new(Reply::FarChannel { channel }, [memory, bell])
     }
 
-    /// A process of another machine is about to connect to an address here: the intent, if somebody listens there.
+    /// A process of another machine is about to connect to an address here: the intent, if somebody listens there, and
+    /// that machine may announce connections.
     pub fn intend_here<M: Machine<Handle = H>>(
         &mut self,
         machine: &mut M,
         others: ProcessId,
+        peer: Ipv4Addr,
         to: SocketAddr,
     ) -> Option<u64> {
         let limit = self.settings.limits.intents;
         let to = destination(to);
+        if let Err(why) = self.may_intend(machine, peer, to) {
+            self.refuse_peer(why);
+            return None;
+        }
         self.listeners.at(to)?;
         let process = self.process(others).ok()?;
         if process.intents.len() >= limit || !machine.is_local(to.ip()) {
@@ -259,6 +265,106 @@ impl<H: Clone> State<H> {
         self.process(others).ok()?.intents.insert(intent, to);
         self.intents.entry(to).or_default().insert(intent);
         Some(intent)
+    }
+
+    /// Whether the daemon at `peer` may announce connections to an address here. The sentence says why not.
+    fn may_intend<M: Machine>(
+        &self,
+        machine: &mut M,
+        peer: Ipv4Addr,
+        to: SocketAddr,
+    ) -> Result<(), String> {
+        let own = self.settings.management.map(|own| *own.ip());
+        if self.settings.loopback && own == Some(peer) {
+            return Ok(());
+        }
+        if !self.settings.sockets.iter().any(|it| it.has(peer)) {
+            return Err(format!(
+                "{peer} has announced a connection to {to} and was refused: it is in none of the networks in `sockets`; \
+                 if its daemon is to be trusted, start this one with --sockets {peer}"
+            ));
+        }
+        // Any process of this machine could say so, of connections of all others.
+        let known = self.settings.peers.iter().any(|it| it.daemon.has(peer));
+        if !known && machine.is_local(IpAddr::V4(peer)) {
+            return Err(format!(
+                "{peer} has announced a connection to {to} and was refused: it is an address of this machine; \
+                 if a second daemon runs there, name it in a [[remote.peer]] of the configuration"
+            ));
+        }
+        if own.map(IpAddr::V4) != Some(to.ip()) {
+            return Err(format!(
+                "{peer} has announced a connection to {to} and was refused: other machines connect to the address of \
+                 --management only"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether what the daemon at `said.peer` announces is about a connection of a program of its machine, to a listener
+    /// that it has asked about. The sentence says why not.
+    fn may_announce<M: Machine>(
+        &self,
+        machine: &mut M,
+        said: &Announced,
+        intended: SocketAddr,
+    ) -> Result<(), String> {
+        let peer = said.peer;
+        let (from, to) = (canonical(said.from), destination(said.to));
+        let refused = |why: &str| {
+            Err(format!(
+                "{peer} has announced a connection from {from} to {to} and was refused: {why}"
+            ))
+        };
+        self.may_intend(machine, peer, to)?;
+        if to != intended || self.listeners.at(to).is_none() {
+            return refused("it has asked about another listener, or that one is gone");
+        }
+        let own = self.settings.management;
+        if self.settings.loopback && own.map(|own| *own.ip()) == Some(peer) {
+            // The other machine is this one: then the connection is one of its own.
+            return match self.is_own_announcement(said) {
+                true => Ok(()),
+                false => refused("this daemon has announced no such connection"),
+            };
+        }
+        let IpAddr::V4(source) = from.ip() else {
+            return refused("connections between machines are of IPv4");
+        };
+        let known =
+            self.settings.peers.iter().any(|it| {
+                it.daemon.has(peer) && it.sources.iter().any(|network| network.has(source))
+            });
+        if !known && (source != peer || machine.is_local(from.ip())) {
+            return refused(
+                "that source is no address of that machine's daemon; if it is one of its machine, list it in the \
+                 `sources` of a [[remote.peer]] of the configuration",
+            );
+        }
+        let port = own.map_or(0, |own| own.port());
+        if said.token.management != SocketAddrV4::new(peer, port) {
+            return refused("its token is of another machine");
+        }
+        Ok(())
+    }
+
+    /// Whether an announcement is one that this daemon has made itself.
+    fn is_own_announcement(&self, said: &Announced) -> bool {
+        let channel = self.channels.get(&said.token.region);
+        channel.is_some_and(|channel| {
+            let ends = (canonical(said.from), destination(said.to));
+            let secret = channel.far.as_ref().filter(|far| far.half == 0);
+            let secret = secret.map(|far| far.secret.ct_eq(&said.token.secret));
+            secret.is_some_and(bool::from)
+                && (channel.from, channel.to) == ends
+                && Some(said.token.management) == self.settings.management
+        })
+    }
+
+    /// Counts what another machine's daemon must not say, and has it logged.
+    fn refuse_peer(&mut self, why: String) {
+        self.gone.refused += 1;
+        self.effects.push(Effect::Refused { why });
     }
 
     /// It does not connect.
@@ -280,9 +386,16 @@ impl<H: Clone> State<H> {
         theirs: u64,
     ) -> Result<Option<Token>, Refusal> {
         let (from, to) = (canonical(said.from), destination(said.to));
-        if !self.end_intent(others, said.intent)?
-            || self.left_to_kernel.remove(&(from, to)).is_some()
-        {
+        let Some(&intended) = self.process(others)?.intents.get(&said.intent) else {
+            return Ok(None);
+        };
+        // Whatever comes of it, no acceptor has to wait for this intent any more.
+        self.end_intent(others, said.intent)?;
+        if let Err(why) = self.may_announce(machine, &said, intended) {
+            self.refuse_peer(why);
+            return Ok(None);
+        }
+        if self.left_to_kernel.remove(&(from, to)).is_some() {
             return Ok(None);
         }
         let far = far(machine, 1, said.peer, Some(theirs))?;
@@ -330,7 +443,7 @@ impl<H: Clone> State<H> {
         far: &Far<H>,
         memory: &H,
     ) -> Token {
-        let nowhere = std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         Token {
             rights: Rights::Write,
             management: self.settings.management.unwrap_or(nowhere),

@@ -199,6 +199,21 @@ pub enum Effect<H> {
         /// The other machine's.
         theirs: u64,
     },
+    /// Who waits for the move of a region may have waited long enough.
+    Moved {
+        /// The region.
+        region: u64,
+    },
+    /// Wakes the owner of a region.
+    Ring {
+        /// Its event counter.
+        event: H,
+    },
+    /// What another machine's daemon has said was refused: to be logged.
+    Refused {
+        /// A sentence.
+        why: String,
+    },
     /// Another machine's use of something here ends.
     Withdraw {
         /// As it was granted.
@@ -262,8 +277,10 @@ pub struct Settings {
     pub netns: u64,
     /// Where other machines reach this daemon; tokens name it.
     pub management: Option<std::net::SocketAddrV4>,
-    /// Machines whose daemons are asked about listeners.
+    /// Machines whose daemons are asked about listeners, and may ask about those here.
     pub sockets: Vec<crate::remote::Network>,
+    /// More about some of them.
+    pub peers: Vec<crate::remote::Peer>,
     /// Connections within this machine go as if between machines.
     pub loopback: bool,
 }
@@ -294,6 +311,10 @@ pub struct State<H> {
     datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
     regions: BTreeMap<u64, Region<H>>,
     windows: BTreeMap<u64, Window>,
+    /// The process that stands for all other machines.
+    others: Option<ProcessId>,
+    /// Grants that were taken back and that their NIC may still write by, and of which regions.
+    leaving: BTreeMap<u64, u64>,
     /// Sums over channels that are gone.
     gone: ipc::Totals,
     /// Channels just dropped, not yet in the sums.
@@ -320,6 +341,8 @@ impl<H: Clone> State<H> {
             datagrams: HashMap::new(),
             regions: BTreeMap::new(),
             windows: BTreeMap::new(),
+            others: None,
+            leaving: BTreeMap::new(),
             gone: ipc::Totals::default(),
             retired: Vec::new(),
             effects: Vec::new(),
@@ -444,7 +467,9 @@ impl<H: Clone> State<H> {
             Request::Sockets { after } => Ok(self.sockets(machine, now, after)),
             Request::Regions { after } => Ok(self.region_list(after)),
             Request::RevokeChannel { channel } => self.revoke_channel(machine, channel),
-            Request::RevokeRegion { region } => self.revoke_region(machine, region),
+            Request::RevokeRegion { region } => self.revoke_region(region),
+            Request::Renew { region } => self.renew(machine, id, region),
+            Request::Settle { region, moved } => self.settle(id, region, moved),
             Request::Adopt { own, peer } => self.adopt(id, own, peer),
             // Another machine is asked, where one is.
             Request::Abandon { channel } => Err(Refusal::new(

@@ -49,6 +49,7 @@ impl<H: Clone> State<H> {
             ..Process::default()
         };
         self.processes.insert(id, process);
+        self.others = Some(id);
         id
     }
 

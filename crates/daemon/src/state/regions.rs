@@ -4,6 +4,11 @@
 //! Whoever has a descriptor of memory keeps it. So a revoked token costs the region its memory: it is given fresh
 //! memory, and what the old windows still store goes where nobody reads. Tokens that are not revoked stay valid, but
 //! their windows have to be connected again.
+//!
+//! Nothing that was delivered may get lost on the way, so the order is: holders are told, and other machines' NICs stop
+//! to write; the owner copies the old memory, and maps the fresh one in its place; only then does anybody get a new window.
+//! When the administrator takes tokens back the owner is told, and moves its region itself; until it does, the old memory
+//! is the region's.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
@@ -35,6 +40,8 @@ pub struct Region<H> {
     pub(super) owner: ProcessId,
     pub(super) bytes: u64,
     memory: H,
+    /// Where the owner is about to move it; nobody else has this memory yet.
+    fresh: Option<H>,
     event: H,
     signal: H,
     pub(super) exports: Vec<Export>,
@@ -133,6 +140,7 @@ impl<H: Clone> State<H> {
                 owner: id,
                 bytes,
                 memory: memory.clone(),
+                fresh: None,
                 event: event.clone(),
                 signal: signal.clone(),
                 exports: Vec::new(),
@@ -229,11 +237,21 @@ impl<H: Clone> State<H> {
             ));
         }
         let export = export.id;
-        self.renew(machine, token.region, |other| other.id == export)
+        self.begin_move(machine, token.region, |other| other.id == export)
     }
 
-    /// Revokes tokens of a region and gives it new memory.
-    fn renew<M: Machine<Handle = H>>(
+    pub(super) fn renew<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        id: ProcessId,
+        region: u64,
+    ) -> Result<Answer<H>, Refusal> {
+        self.own_region(id, region)?;
+        self.begin_move(machine, region, |_| false)
+    }
+
+    /// Revokes tokens of a region, and begins to move it to fresh memory.
+    fn begin_move<M: Machine<Handle = H>>(
         &mut self,
         machine: &mut M,
         number: u64,
@@ -242,14 +260,78 @@ impl<H: Clone> State<H> {
         let Some(region) = self.regions.get_mut(&number) else {
             return Ok(Answer::done());
         };
+        if region.fresh.is_some() {
+            return Err(Refusal::new(
+                Errno::BUSY,
+                format!(
+                    "region {number} is being moved already; say first by Settle what came of it"
+                ),
+            ));
+        }
         // First what can fail.
-        let fresh = machine.memory(region.bytes)?;
-        region.memory = fresh.clone();
-        for export in region.exports.iter_mut().filter(|export| which(export)) {
-            export.revoked = true;
+        region.fresh = Some(machine.memory(region.bytes)?);
+        self.take_back(number, which);
+        Ok(self.moving(number))
+    }
+
+    /// The answer to who has begun to move a region; [`Reply::Wait`] while other machines' NICs may write to it.
+    pub fn moving(&self, number: u64) -> Answer<H> {
+        let fresh = self.regions.get(&number).map(|region| &region.fresh);
+        match fresh {
+            Some(Some(fresh)) if !self.leaving.values().any(|&region| region == number) => {
+                Answer::new(Reply::Done, [fresh.clone()])
+            }
+            Some(Some(_)) => Answer::new(Reply::Wait, []),
+            _ => Answer::refused(Refusal::new(
+                Errno::NOENT,
+                format!("region {number} is not being moved any more"),
+            )),
+        }
+    }
+
+    /// Whether a token is good, and its region on the move: then its window has to wait.
+    pub fn must_wait(&self, token: &Token) -> bool {
+        let moving = |region: &Region<H>| region.fresh.is_some();
+        self.regions.get(&token.region).is_some_and(moving) && self.check(token).is_ok()
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        id: ProcessId,
+        number: u64,
+        moved: bool,
+    ) -> Result<Answer<H>, Refusal> {
+        let region = self.own_region(id, number)?;
+        let Some(fresh) = region.fresh.take() else {
+            return Err(Refusal::new(
+                Errno::INVAL,
+                format!(
+                    "region {number} is not being moved; ask for fresh memory with Renew first"
+                ),
+            ));
+        };
+        if moved {
+            region.memory = fresh;
+        }
+        self.effects.push(Effect::Moved { region: number });
+        Ok(Answer::done())
+    }
+
+    /// Other machines' NICs write no more by this grant.
+    pub fn withdrawn(&mut self, grant: u64) {
+        if let Some(region) = self.leaving.remove(&grant) {
+            self.effects.push(Effect::Moved { region });
+        }
+    }
+
+    /// Revokes tokens of a region, and ends all its windows.
+    fn take_back(&mut self, number: u64, which: impl Fn(&Export) -> bool) {
+        if let Some(region) = self.regions.get_mut(&number) {
+            for export in region.exports.iter_mut().filter(|export| which(export)) {
+                export.revoked = true;
+            }
         }
         self.end_windows(number, Why::Revoked);
-        Ok(Answer::new(Reply::Done, [fresh]))
     }
 
     pub(super) fn release(&mut self, id: ProcessId, region: u64) -> Result<Answer<H>, Refusal> {
@@ -270,6 +352,9 @@ impl<H: Clone> State<H> {
             && !machine.is_local(IpAddr::V4(peer))
         {
             return Err(refused(token, &format!("it is for the machine {peer}")));
+        }
+        if self.must_wait(token) {
+            return Ok(Answer::new(Reply::Wait, []));
         }
         let memory = if token.rights.can_write() {
             grant.memory
@@ -349,25 +434,27 @@ impl<H: Clone> State<H> {
     }
 
     /// By its number, for the administrator: all its tokens and windows end, and the owner is told.
-    pub(super) fn revoke_region<M: Machine<Handle = H>>(
-        &mut self,
-        machine: &mut M,
-        number: u64,
-    ) -> Result<Answer<H>, Refusal> {
+    pub(super) fn revoke_region(&mut self, number: u64) -> Result<Answer<H>, Refusal> {
         let Some(region) = self.regions.get(&number) else {
             return Err(Refusal::new(
                 Errno::NOENT,
                 format!("there is no region {number}; `ipnuma regions` lists them"),
             ));
         };
-        let owner = region.owner;
-        let fresh = self.renew(machine, number, |_| true)?;
-        let notice = Notice::Revoked {
-            channel: None,
-            window: None,
-            region: Some(number),
-        };
-        self.notify(owner, notice, fresh.handles);
+        let (owner, event) = (region.owner, region.event.clone());
+        let moving = region.fresh.is_some();
+        self.take_back(number, |_| true);
+        // An owner that is about to move it leaves the old memory behind anyhow.
+        if !moving {
+            let notice = Notice::Revoked {
+                channel: None,
+                window: None,
+                region: Some(number),
+            };
+            self.notify(owner, notice, []);
+            // It may sleep until somebody signals. The notice comes first.
+            self.effects.push(Effect::Ring { event });
+        }
         Ok(Answer::done())
     }
 
@@ -379,6 +466,8 @@ impl<H: Clone> State<H> {
             owner.regions.remove(&number);
             owner.region_bytes -= region.bytes;
         }
+        // Who waits for a window on it waits in vain.
+        self.effects.push(Effect::Moved { region: number });
     }
 
     fn end_windows(&mut self, number: u64, why: Why) {
@@ -391,6 +480,9 @@ impl<H: Clone> State<H> {
             };
             if let Some(process) = self.processes.get_mut(&holder) {
                 process.windows.remove(&window);
+            }
+            if self.others == Some(holder) {
+                self.leaving.insert(window, number);
             }
             let notice = match why {
                 Why::Revoked => Notice::Revoked {

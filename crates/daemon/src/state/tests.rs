@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state by itself: awkward orders of requests, and what is left when everybody has gone.
 
+mod announcements;
+mod moving;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -700,13 +703,18 @@ fn another_machine_gets_what_its_token_allows_and_loses_it_with_the_token() {
     assert_eq!(refused.errno, Errno::ACCESS);
     let refused = world.ask(owner, Request::Connect { token: only });
     assert!(matches!(refused, Reply::Error { errno, .. } if errno == Errno::ACCESS.raw_os_error()));
-    world.ask(owner, Request::Revoke { token });
+    // The other machine's NIC may still write by it.
+    assert_eq!(world.ask(owner, Request::Revoke { token }), Reply::Wait);
     let told = Notice::Revoked {
         channel: None,
         window: Some(granted.grant),
         region: None,
     };
     assert_eq!(world.notices(), [(outside, told)]);
+    assert_eq!(world.state.moving(region).reply, Reply::Wait);
+    world.state.withdrawn(granted.grant);
+    let answer = world.state.moving(region);
+    assert_eq!((answer.reply, answer.handles.len()), (Reply::Done, 1));
     let refused = world
         .state
         .grant(&mut world.machine, outside, peer, &token)
@@ -826,7 +834,11 @@ fn requests() -> impl Strategy<Value = Request> {
         number
             .clone()
             .prop_map(|channel| Request::RevokeChannel { channel }),
-        number.prop_map(|region| Request::RevokeRegion { region }),
+        number
+            .clone()
+            .prop_map(|region| Request::RevokeRegion { region }),
+        number.clone().prop_map(|region| Request::Renew { region }),
+        (number, any::<bool>()).prop_map(|(region, moved)| Request::Settle { region, moved }),
     ]
 }
 

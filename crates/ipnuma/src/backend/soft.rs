@@ -32,8 +32,65 @@ pub struct Soft {
 #[derive(Debug)]
 struct Link {
     client: Client,
-    windows: Mutex<HashMap<u64, Weak<Fate>>>,
+    told: Mutex<Told>,
     daemon_gone: AtomicBool,
+}
+
+/// Whom the daemon's notices are about.
+#[derive(Debug, Default)]
+struct Told {
+    windows: HashMap<u64, Weak<Fate>>,
+    /// Own regions, and whether their memory has to be left behind.
+    regions: HashMap<u64, Weak<AtomicBool>>,
+    /// Requests under way for a window or a region.
+    opening: usize,
+    /// What was said meanwhile of windows and regions that are not known here yet: the answer that names them comes by
+    /// another socket, and another thread may take the notice first.
+    early: Vec<Said>,
+}
+
+/// What the daemon says of a window or a region.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Revoked { window: u64 },
+    PeerLost { window: u64 },
+    RegionRevoked { region: u64 },
+}
+
+impl Told {
+    /// Whether it is about something that is known here.
+    fn pass_on(&self, said: Said) -> bool {
+        let fate = |window| self.windows.get(window).and_then(Weak::upgrade);
+        match &said {
+            Said::Revoked { window } => fate(window).map(|fate| fate.ends(&fate.revoked)),
+            Said::PeerLost { window } => fate(window).map(|fate| fate.ends(&fate.lost)),
+            Said::RegionRevoked { region } => {
+                let tainted = self.regions.get(region).and_then(Weak::upgrade);
+                tainted.map(|tainted| tainted.store(true, Ordering::Release))
+            }
+        }
+        .is_some()
+    }
+
+    /// A window or a region is known from now on.
+    fn catch_up(&mut self) {
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|&said| !self.pass_on(said));
+        self.early = early;
+    }
+}
+
+/// A request for a window or a region is under way.
+struct Opening<'a>(&'a Link);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut told = self.0.told();
+        told.opening -= 1;
+        if told.opening == 0 {
+            told.early.clear();
+        }
+    }
 }
 
 /// What became of a window.
@@ -45,6 +102,13 @@ struct Fate {
     faults: AtomicU64,
 }
 
+impl Fate {
+    fn ends(&self, how: &AtomicBool) {
+        how.store(true, Ordering::Relaxed);
+        self.faults.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Soft {
     /// Connects to the daemon.
     ///
@@ -54,7 +118,7 @@ impl Soft {
         let client = Client::connect(&config.daemon, &program())?;
         let link = Link {
             client,
-            windows: Mutex::default(),
+            told: Mutex::default(),
             daemon_gone: AtomicBool::new(false),
         };
         Ok(Self {
@@ -76,6 +140,7 @@ impl Backend for Soft {
     }
 
     fn alloc(&self, bytes: usize) -> Result<Box<dyn RegionMemory>> {
+        let _opening = self.link.opening();
         let (reply, fds) = self.link.client.request(&Request::Create {
             // The daemon counts what is asked for, and the region is whole pages.
             bytes: bytes.next_multiple_of(crate::memory::PAGE) as u64,
@@ -91,6 +156,7 @@ impl Backend for Soft {
     }
 
     fn connect(&self, token: &Token) -> Result<Box<dyn WindowAccess>> {
+        let _opening = self.link.opening();
         let (reply, fds) = self
             .link
             .client
@@ -132,10 +198,19 @@ impl Backend for Soft {
 }
 
 impl Link {
+    /// Keeps what is said of unknown windows and regions, until the answer to a request has named them.
+    fn opening(&self) -> Opening<'_> {
+        self.told().opening += 1;
+        Opening(self)
+    }
+
     /// Begins to follow a window's fate.
     fn lease(self: &Arc<Self>, window: u64) -> Lease {
         let fate = Arc::new(Fate::default());
-        self.windows().insert(window, Arc::downgrade(&fate));
+        let mut told = self.told();
+        told.windows.insert(window, Arc::downgrade(&fate));
+        told.catch_up();
+        drop(told);
         Lease {
             link: Arc::clone(self),
             window,
@@ -143,24 +218,31 @@ impl Link {
         }
     }
 
+    /// Begins to listen for a region's revocation.
+    fn watch(&self, region: u64) -> Arc<AtomicBool> {
+        let tainted = Arc::new(AtomicBool::new(false));
+        let mut told = self.told();
+        told.regions.insert(region, Arc::downgrade(&tainted));
+        told.catch_up();
+        tainted
+    }
+
     /// Takes what the daemon has said meanwhile; a load if that is nothing.
     fn listen(&self) {
         if !self.client.has_notices() {
             return;
         }
-        let windows = self.windows();
+        let mut told = self.told();
         loop {
-            let (window, revoked) = match self.client.next_notice() {
+            // Descriptors of notices that are not for us are closed here.
+            let said = match self.client.next_notice() {
                 Ok(None) => return,
-                // Descriptors of notices that are not for us are closed here.
-                Ok(Some((
-                    Notice::Revoked {
-                        window: Some(window),
-                        ..
-                    },
-                    _,
-                ))) => (window, true),
-                Ok(Some((Notice::PeerLost { window }, _))) => (window, false),
+                Ok(Some((Notice::Revoked { window, region, .. }, _))) => match (window, region) {
+                    (Some(window), _) => Said::Revoked { window },
+                    (None, Some(region)) => Said::RegionRevoked { region },
+                    (None, None) => continue,
+                },
+                Ok(Some((Notice::PeerLost { window }, _))) => Said::PeerLost { window },
                 Ok(Some(_)) => continue,
                 Err(Error::DaemonLost { .. }) => {
                     self.daemon_gone.store(true, Ordering::Relaxed);
@@ -168,16 +250,14 @@ impl Link {
                 }
                 // A notice that could not be read was perhaps about any of them.
                 Err(_) => {
-                    for fate in windows.values().filter_map(Weak::upgrade) {
+                    for fate in told.windows.values().filter_map(Weak::upgrade) {
                         fate.faults.fetch_add(1, Ordering::Relaxed);
                     }
                     continue;
                 }
             };
-            if let Some(fate) = windows.get(&window).and_then(Weak::upgrade) {
-                let which = if revoked { &fate.revoked } else { &fate.lost };
-                which.store(true, Ordering::Relaxed);
-                fate.faults.fetch_add(1, Ordering::Relaxed);
+            if !told.pass_on(said) && told.opening > 0 {
+                told.early.push(said);
             }
         }
     }
@@ -206,8 +286,8 @@ impl Link {
         }
     }
 
-    fn windows(&self) -> MutexGuard<'_, HashMap<u64, Weak<Fate>>> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,7 +323,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.link.windows().remove(&self.window);
+        self.link.told().windows.remove(&self.window);
         // A daemon that is gone has forgotten the window anyway.
         let _ = self.link.client.done(&Request::Disconnect {
             window: self.window,

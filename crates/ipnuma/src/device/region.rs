@@ -72,6 +72,7 @@ impl Region {
             "word at offset {offset} of {} bytes",
             self.len()
         );
+        self.memory.settle();
         // SAFETY: inside of the memory, which lives as long as `self`, and aligned; a region's size is whole pages.
         unsafe { AtomicU64::from_ptr(self.as_ptr().add(offset).cast()) }
     }
@@ -82,6 +83,7 @@ impl Region {
     /// If they are outside.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         self.inside(offset, into.len())?;
+        self.memory.settle();
         // SAFETY: inside of the memory; `into` is a Rust slice, so it does not lie there.
         unsafe {
             std::ptr::copy_nonoverlapping(self.as_ptr().add(offset), into.as_mut_ptr(), into.len())
@@ -95,10 +97,8 @@ impl Region {
     /// If the bytes are outside.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.inside(offset, bytes.len())?;
-        // SAFETY: inside of the memory; `bytes` is a Rust slice, so it does not lie there.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(offset), bytes.len())
-        };
+        self.memory.settle();
+        self.memory.write(offset, bytes);
         Ok(())
     }
 
@@ -121,6 +121,7 @@ impl Region {
                 size: self.len(),
             });
         }
+        self.memory.settle();
         self.memory
             .export(range.start as u64, bytes as u64, rights, peer)
     }
@@ -129,7 +130,12 @@ impl Region {
     /// [`Error::Revoked`] when they [check](crate::Window::check).
     ///
     /// The `soft` back end moves the region to fresh memory, contents included, and thereby ends all its windows: holders of other tokens
-    /// connect again. Loads and stores of this process during the call may get lost, so don't do any.
+    /// connect again, and wait until it has moved. What they have stored and [flushed](crate::Window::flush) is there. So is what this process
+    /// [writes](Region::write); what it stores by other ways during the call may get lost, so don't do any.
+    ///
+    /// The administrator (`ipnuma regions --revoke`) can take all tokens back. The region then moves in the same way when this
+    /// process next looks at it by a method of [`Region`] or of a ring, or when it is woken by [`Region::event_fd`] and calls
+    /// [`Region::recheck`]; until then its old memory can still be written.
     ///
     /// # Errors
     /// If the token is none of this region, or is revoked already.
@@ -171,6 +177,7 @@ impl Region {
 
     /// Prepares for sleep on [`Region::event_fd`]: look at the memory once more afterwards, and sleep only if there is nothing new.
     pub fn recheck(&self) {
+        self.memory.settle();
         // What was signalled up to now is found by looking.
         self.drain();
         self.armed.store(true, Ordering::Relaxed);
@@ -213,6 +220,7 @@ impl Region {
         timeout: Option<Duration>,
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T> {
+        self.memory.settle();
         if let Some(found) = look() {
             return Ok(found);
         }
@@ -222,6 +230,7 @@ impl Region {
         if !spin.is_zero() {
             let end = Ticks::now().after(spin);
             while !end.passed() {
+                self.memory.settle();
                 if let Some(found) = look() {
                     return Ok(found);
                 }
@@ -271,6 +280,12 @@ impl Region {
         let mut count = [0; 8];
         // Nothing to read is as good.
         while rustix::io::read(self.event_fd(), &mut count) == Err(Errno::INTR) {}
+    }
+
+    /// Takes note of what others have decided about it, before it is looked at by its address.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        self.memory.settle();
     }
 
     fn inside(&self, offset: usize, bytes: usize) -> Result<()> {

@@ -278,6 +278,7 @@ impl RingReceiver {
 
     #[inline]
     fn receiver(&self) -> Receiver<'_, Credit> {
+        self.region.settle();
         // SAFETY: the region has `lines` lines behind its control page, and lives as long as `self`.
         unsafe {
             Receiver::new(

@@ -106,7 +106,8 @@ impl Coordinator {
                 }
             }
             Message::Intend { question, to } if reader.session.is_some() => {
-                let ask = |answer| Event::AskIntend { to, answer };
+                let peer = reader.peer;
+                let ask = |answer| Event::AskIntend { peer, to, answer };
                 self.ask(id, ask, move |intent| Answered::Intend(question, intent));
             }
             Message::Unintend { intent } => {
@@ -376,17 +377,21 @@ impl Coordinator {
         self.engine.post(move |engine| engine.nic().unshare(key));
     }
 
-    /// A grant ends here.
+    /// A grant ends here. [`Event::Withdrawn`] follows, also if it had ended before: its end may be under way.
     pub(super) fn withdraw(&mut self, grant: u64) {
         self.sharing.remove(&grant);
-        let found = self.readers.values_mut().find_map(|reader| {
+        let key = self.readers.values_mut().find_map(|reader| {
             let key = reader.grants.remove(&grant)?;
             reader.link.send(Message::Withdrawn { grant });
             Some(key)
         });
-        if let Some(key) = found {
-            self.unshare(key);
-        }
+        let inbox = self.inbox.clone();
+        self.engine.post(move |engine| {
+            if let Some(key) = key {
+                engine.nic().unshare(key);
+            }
+            inbox.send(Event::Withdrawn { grant });
+        });
     }
 
     pub(super) fn reader_closed(&mut self, id: LinkId) {

@@ -3,8 +3,8 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Link;
 use crate::backend::RegionMemory;
@@ -21,8 +21,10 @@ pub(super) struct SoftRegion {
     memory: Mapping,
     event: OwnedFd,
     signal: Mapping,
-    /// One revocation at a time: each moves the whole region.
-    moving: Mutex<()>,
+    /// The administrator has taken its tokens back: whoever had one may still write to the memory.
+    tainted: Arc<AtomicBool>,
+    /// Held by who moves the region, one at a time, and shared by those whose stores must not get lost on the way.
+    moving: RwLock<()>,
 }
 
 impl SoftRegion {
@@ -31,14 +33,69 @@ impl SoftRegion {
         region: u64,
         [memory, event, signal]: [OwnedFd; 3],
     ) -> Result<Self> {
+        let tainted = link.watch(region);
         Ok(Self {
             link,
             region,
             memory: Mapping::whole(&memory, Access::ReadWrite)?,
             event,
             signal: Mapping::new(&signal, 0, signal_page::BYTES, Access::ReadWrite)?,
-            moving: Mutex::default(),
+            tainted,
+            moving: RwLock::default(),
         })
+    }
+
+    /// Moves the region to fresh memory, and has the daemon take a token back before if the request says so.
+    fn renew(&self, request: &Request) -> Result<()> {
+        let moved = match self.link.client.request(request) {
+            // Nothing was begun, or nobody is there who would like to know how it ended.
+            Err(error @ (Error::Refused { .. } | Error::DaemonLost { .. })) => return Err(error),
+            Ok((Reply::Done, fds)) => descriptors(fds).and_then(|[fresh]| self.move_to(&fresh)),
+            Ok((reply, _)) => Err(unexpected(reply)),
+            Err(error) => Err(error),
+        };
+        let settle = Request::Settle {
+            region: self.region,
+            moved: moved.is_ok(),
+        };
+        let settled = self.link.client.done(&settle);
+        moved.and(settled)
+    }
+
+    /// Holders of the old memory keep it, whatever we do; so we leave it to them. They were told before, so that what they
+    /// stored until then is carried over; what they store from now on reaches nobody. Nobody else has the fresh memory yet.
+    fn move_to(&self, fresh: &OwnedFd) -> Result<()> {
+        let copy = Mapping::whole(fresh, Access::ReadWrite)?;
+        if copy.len() != self.memory.len() {
+            return Err(Error::Protocol {
+                what: "fresh memory of another size",
+            });
+        }
+        // Whatever a holder stored before it found no notice is seen here.
+        fence(Ordering::SeqCst);
+        // SAFETY: both are mapped with this length and do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr(), copy.as_ptr(), copy.len()) };
+        self.memory
+            .place(0, fresh, 0, copy.len(), Access::ReadWrite)
+    }
+
+    /// Leaves memory behind that holders of tokens which the administrator has taken back still have.
+    #[cold]
+    fn leave(&self) {
+        let _moving = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have done so meanwhile.
+        if !self.tainted.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let renew = Request::Renew {
+            region: self.region,
+        };
+        match self.renew(&renew) {
+            // Without a daemon there is no fresh memory, and nobody gets a window any more.
+            Ok(()) | Err(Error::DaemonLost { .. }) => {}
+            // There may be room for it later.
+            Err(_) => self.tainted.store(true, Ordering::Release),
+        }
     }
 
     fn armed(&self) -> &AtomicU32 {
@@ -91,27 +148,20 @@ impl RegionMemory for SoftRegion {
                 what: "revoking another region's token",
             });
         }
-        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reply, fds) = self
-            .link
-            .client
-            .request(&Request::Revoke { token: *token })?;
-        if reply != Reply::Done {
-            return Err(unexpected(reply));
+        let _moving = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+        self.renew(&Request::Revoke { token: *token })
+    }
+
+    fn settle(&self) {
+        self.link.listen();
+        if self.tainted.load(Ordering::Acquire) {
+            self.leave();
         }
-        let [fresh] = descriptors(fds)?;
-        // Holders of the old memory keep it, whatever we do; so we leave it to them. What they stored before they were
-        // told is carried over, what they store from now on reaches nobody.
-        let copy = Mapping::whole(&fresh, Access::ReadWrite)?;
-        if copy.len() != self.memory.len() {
-            return Err(Error::Protocol {
-                what: "fresh memory of another size",
-            });
-        }
-        // SAFETY: both are mapped with this length and do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr(), copy.as_ptr(), copy.len()) };
-        self.memory
-            .place(0, &fresh, 0, copy.len(), Access::ReadWrite)
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        let _stays = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        super::super::copy_in(self, offset, bytes);
     }
 
     fn event_fd(&self) -> BorrowedFd<'_> {
@@ -126,6 +176,7 @@ impl RegionMemory for SoftRegion {
 
 impl Drop for SoftRegion {
     fn drop(&mut self) {
+        self.link.told().regions.remove(&self.region);
         // A daemon that is gone has forgotten the region anyway.
         let _ = self.link.client.done(&Request::Release {
             region: self.region,

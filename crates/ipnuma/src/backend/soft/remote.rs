@@ -11,7 +11,7 @@ use super::window::Range;
 use crate::backend::{Flush, WindowAccess};
 use crate::clock::{Deadline, Ticks};
 use crate::error::{Error, Result};
-use crate::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
+use crate::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, state};
 use crate::token::Rights;
 
 /// Bytes of one store message: long enough to be cheap, short enough to flow.
@@ -27,15 +27,14 @@ pub(super) struct RemoteWindow {
     event: OwnedFd,
     /// The ring has one producer: threads take turns.
     turn: Mutex<Numbers>,
-    /// One load at a time: there is one page for answers.
-    loading: Mutex<()>,
 }
 
-/// Last numbers given to marks and loads.
+/// What has numbers.
 #[derive(Debug, Default)]
 struct Numbers {
+    /// The last mark.
     mark: u64,
-    load: u64,
+    loads: Loads,
 }
 
 impl RemoteWindow {
@@ -51,7 +50,6 @@ impl RemoteWindow {
             operations,
             event,
             turn: Mutex::default(),
-            loading: Mutex::default(),
         })
     }
 
@@ -165,32 +163,32 @@ impl WindowAccess for RemoteWindow {
     fn signal(&self) {}
 
     fn load(&self, offset: usize, into: &mut [u8], deadline: Deadline) -> Result<()> {
-        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, chunk) in into.chunks_mut(LOAD_BYTES).enumerate() {
             let at = (offset + index * LOAD_BYTES) as u64;
-            let number = {
+            let bytes = chunk.len() as u64;
+            // Those that nobody waits for any more keep their pages until they are answered.
+            let number = self.wait("a page for the answer to a load", deadline, || {
                 let mut turn = self.turn();
-                turn.load += 1;
-                let number = turn.load;
-                self.post(
-                    &turn,
-                    LOAD,
-                    &[
-                        &number.to_le_bytes(),
-                        &at.to_le_bytes(),
-                        &(chunk.len() as u64).to_le_bytes(),
-                    ],
-                );
-                number
-            };
-            if !self.wait("the answer to a load", deadline, || {
+                let number = turn.loads.begin(&self.operations)?;
+                let parts = [number, at, bytes].map(u64::to_le_bytes);
+                self.post(&turn, LOAD, &[&parts[0], &parts[1], &parts[2]]);
+                Some(number)
+            })?;
+            let answer = self.wait("the answer to a load", deadline, || {
                 self.operations.answered(number, chunk)
-            })? {
+            });
+            self.turn().loads.end(number);
+            if !answer? {
                 self.state()?;
                 return Err(Error::Denied { what: "a load" });
             }
         }
-        Ok(())
+        // A load that the other machine refuses brings zeros.
+        self.lease.valid()?;
+        match self.operations.control().state.load(Ordering::Acquire) {
+            state::REVOKED => Err(Error::Revoked),
+            _ => Ok(()),
+        }
     }
 
     fn flush(&self, how: Flush, deadline: Deadline) -> Result<()> {
