@@ -13,6 +13,7 @@ from harness import build_and_run
 from rx_bench import (
     NET_COUNTERS,
     PCIE_PS,
+    PROBES,
     Bench,
     Expectation,
     check_tlps,
@@ -420,4 +421,5 @@ def test_ipnuma_rx(gmii: int) -> None:
         sources=["rtl/pcie/tlp_rx.sv", "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
+        probes=PROBES,
     )

@@ -11,6 +11,7 @@ from cocotb.triggers import ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 from harness import build_and_run
 from rx_bench import (
+    PROBES,
     STARTS,
     Bench,
     Expectation,
@@ -551,4 +552,5 @@ def test_ipnuma_rx_sessions(gmii: int) -> None:
         sources=["rtl/pcie/tlp_rx.sv", "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
+        probes=PROBES,
     )
