@@ -51,6 +51,8 @@ VERILATOR_ARGS = (
 WAVES_ARGS = ("--trace-fst", "--trace-structs")
 SLOW_OPTIMIZATION = "-O0"
 RUNTIME_OPTIMIZATION = "-O2"
+HEADERS = "headers.hpp"
+RUNTIME_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h")
 
 
 @functools.cache
@@ -108,7 +110,7 @@ class Recipe:
             .files(stamps.design_files(self.sources, self.incdirs, root), root)
             .text(*self.sources, "--", *self.incdirs)
             .text(COCOTB_MAIN.read_text())
-            .files(BUILDERS, root)
+            .text(program(root))
             .hexdigest()
         )
 
@@ -118,8 +120,17 @@ class Recipe:
         return "-".join([self.top, *values])[:80] + ("-waves" if self.waves else "")
 
 
-# Programs of the repository that take part in a build.
+# What of the repository takes part in a build.
 BUILDERS = ("verif/simulator.py",)
+
+
+def program(root: Path = ROOT) -> str:
+    """Identify the program that builds."""
+    return LOADED if root == ROOT else stamps.Digest().files(BUILDERS, root).hexdigest()
+
+
+# Of the program that runs, not of what was edited since.
+LOADED = stamps.Digest().files(BUILDERS).hexdigest()
 
 
 @functools.cache
@@ -222,30 +233,35 @@ def _compile(recipe: Recipe, directory: Path, stream) -> None:
         "often": (recipe.optimization, ["VM_CLASSES_FAST", "VM_SUPPORT_FAST"], []),
         "once": (SLOW_OPTIMIZATION, ["VM_CLASSES_SLOW", "VM_SUPPORT_SLOW"], [COCOTB_MAIN]),
     }
-    objects = []
-    for half, (optimization, lists, more) in halves.items():
-        files = [f"{name}.cpp" for key in lists for name in classes.get(key, [])]
-        text = "".join(f'#include "{name}"\n' for name in [*files, *more])
-        (cpp / f"{half}.cpp").write_text(text)
-        command = [*_compiler_command(), optimization, *flags, "-I.", "-c", f"{half}.cpp"]
-        _run([*command, "-o", f"{half}.o"], cpp, stream)
-        objects.append(f"{half}.o")
     libraries = ["-lz", "-llz4"] if classes.get("VM_TRACE_FST") == ["1"] else []
     libs_dir = cocotb_tools.config.libs_dir
     with _runtime(classes, flags, stream) as runtime:
-        link = ["c++", *objects, str(runtime), "-o", str(directory / recipe.top), f"-L{libs_dir}"]
-        _run([*link, "-lcocotbvpi_verilator", "-pthread", *libraries], cpp, stream)
+        for half, (optimization, lists, more) in halves.items():
+            files = [f"{name}.cpp" for key in lists for name in classes.get(key, [])]
+            text = "".join(f'#include "{name}"\n' for name in [*files, *more])
+            (cpp / f"{half}.cpp").write_text(text)
+            command = [*_compiler_command(), optimization, *flags, "-I."]
+            if optimization == SLOW_OPTIMIZATION:
+                command += ["-include", str(runtime / HEADERS)]
+            _run([*command, "-c", f"{half}.cpp", "-o", f"{half}.o"], cpp, stream)
+        link = ["c++", *(f"{half}.o" for half in halves), str(runtime / "lib.a")]
+        link += ["-o", str(directory / recipe.top), f"-L{libs_dir}", "-lcocotbvpi_verilator"]
+        _run([*link, "-pthread", *libraries], cpp, stream)
 
 
 @contextmanager
 def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream) -> Iterator[Path]:
-    """Give Verilator's run-time library with these switches; compile it if it is not there."""
+    """Give the directory of Verilator's run-time library with these switches, made if need be.
+
+    Beside it are the headers that every model includes, precompiled for what runs once: to read
+    them takes longer than to compile the rest of that file.
+    """
     names = sorted([*classes.get("VM_GLOBAL_FAST", []), *classes.get("VM_GLOBAL_SLOW", [])])
     options = [o for o in flags if not o.startswith("-I")]
     digest = (
         stamps.Digest("runtime", RUNTIME_OPTIMIZATION, *names, "--", *options)
         .text(stamps.python_tools(), compiler())
-        .files(BUILDERS)
+        .text(program())
         .hexdigest()
     )
     name = f"runtime-{digest[:16]}"
@@ -261,11 +277,15 @@ def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream)
         _run(["ar", "rcs", "lib.a", *(f"{n}.o" for n in names)], directory, stream)
         for source in names:
             (directory / f"{source}.o").unlink()
-        size = (directory / "lib.a").stat().st_size
+        headers = "".join(f'#include "{name}"\n' for name in RUNTIME_HEADERS)
+        (directory / HEADERS).write_text(headers)
+        command = ["c++", SLOW_OPTIMIZATION, *flags, "-x", "c++-header", HEADERS]
+        _run([*command, "-o", f"{HEADERS}.gch"], directory, stream)
+        size = sum(p.stat().st_size for p in directory.iterdir())
         (directory / COMPLETE).write_text(json.dumps({"bytes": size, "digest": digest}))
 
     with made(name, compile_all):
-        yield directory / "lib.a"
+        yield directory
 
 
 def remove_oldest(limit: int | None = None) -> list[str]:

@@ -37,10 +37,10 @@ def count(root: Path, name: str) -> None:
 def test_a_run_is_skipped_if_nothing_changed(tmp_path: Path) -> None:
     """A file, a module, a variable, an output or the seed: each makes a run necessary again."""
     # A checkout of its own: stamps and simulators do not depend on the place.
-    for name in ("verif/example/stream_register.sv", "verif/stamps/bench.py"):
+    for name in ("verif/example/stream_register.sv", "verif/kept/bench.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    shutil.copy(ROOT / "verif/stamps/steps.py", tmp_path / "verif/stamps/steps.py")
+    shutil.copy(ROOT / "verif/kept/steps.py", tmp_path / "verif/kept/steps.py")
     for name in ("harness", "simulator", "recorder"):
         shutil.copy(ROOT / f"verif/{name}.py", tmp_path / f"verif/{name}.py")
     (tmp_path / "tools").mkdir()
@@ -51,7 +51,7 @@ def test_a_run_is_skipped_if_nothing_changed(tmp_path: Path) -> None:
     (tmp_path / ".build").mkdir()
     (tmp_path / ".build/cocotb").symlink_to(simulator.BUILD_ROOT)
     run = subprocess.run(
-        [sys.executable, tmp_path / "verif/stamps/steps.py"],
+        [sys.executable, tmp_path / "verif/kept/steps.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
