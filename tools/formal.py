@@ -7,8 +7,9 @@ whose script reads them with `read_slang -j 1` (the WebAssembly build has no thr
 tasks runs them all.
 
 A proof that held is not repeated while nothing that it reads has changed. A program says what it
-reads in a literal list `INPUTS` of sources and file lists; the modules that it imports count
-without being named. One without such a list is always run. `IPNUMA_FRESH=1` runs everything.
+reads in a literal list `INPUTS` of sources, file lists and .sby files, whose sources count too; so
+do the modules that it imports, without being named. One without such a list is always run.
+`IPNUMA_FRESH=1` runs everything.
 """
 
 from __future__ import annotations
@@ -104,8 +105,11 @@ def digest(proof: Path, root: Path = ROOT) -> str | None:
         return None  # Python says it better
     if inputs is None:
         return None
-    merged = filelist.merge(inputs, root)
-    names = [*merged.lists, *stamps.design_files(merged.sources, merged.incdirs, root)]
+    proofs = [name for name in inputs if name.endswith(".sby")]
+    within = [name for other in proofs for name in sby_files(root / other, root)]
+    merged = filelist.merge([*(n for n in inputs if n not in proofs), *within], root)
+    names = [*proofs, *merged.lists]
+    names += stamps.design_files(merged.sources, merged.incdirs, root)
     return found.files([*programs, *names], root).hexdigest()
 
 
