@@ -167,8 +167,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the proofs of verif/formal.")
     parser.add_argument("name", nargs="*", help="single proofs; default: all")
     parser.add_argument("--jobs", type=int, default=2, help="proofs at a time; default: 2")
+    parser.add_argument("--long", action="store_true", help="those of verif/formal/long as well")
     args = parser.parse_args()
-    found = {p.stem: p for p in sorted([*PROOFS.glob("*.sby"), *PROOFS.glob("prove_*.py")])}
+    files = [*PROOFS.glob("*.sby"), *PROOFS.glob("prove_*.py")]
+    files += PROOFS.glob("long/*.sby") if args.long else []
+    found = {p.stem: p for p in sorted(files)}
     for name in args.name:
         if name not in found:
             parser.error(f"no proof {name} in {PROOFS.relative_to(ROOT)}")
