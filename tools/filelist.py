@@ -40,11 +40,11 @@ def _relative(entry: str, where: str) -> str:
     return path.as_posix()
 
 
-def _read(name: str, out: FileList, where: str) -> None:
+def _read(name: str, out: FileList, where: str, root: Path) -> None:
     if name in out.lists:
         return
     out.lists.append(name)
-    path = ROOT / name
+    path = root / name
     if not path.is_file():
         raise FileListError(f"{where}: file list {name} does not exist")
     for number, raw in enumerate(path.read_text().splitlines(), 1):
@@ -53,7 +53,7 @@ def _read(name: str, out: FileList, where: str) -> None:
             continue
         here = f"{name}:{number}"
         if line.startswith("-f"):
-            _read(_relative(line[2:].strip(), here), out, here)
+            _read(_relative(line[2:].strip(), here), out, here, root)
         elif line.startswith("+incdir+"):
             directory = _relative(line.removeprefix("+incdir+"), here)
             if directory not in out.incdirs:
@@ -62,21 +62,21 @@ def _read(name: str, out: FileList, where: str) -> None:
             raise FileListError(f"{here}: option {line} is not part of the convention")
         else:
             source = _relative(line, here)
-            if not (ROOT / source).is_file():
+            if not (root / source).is_file():
                 raise FileListError(f"{here}: {source} does not exist")
             if source not in out.sources:
                 out.sources.append(source)
 
 
-def merge(entries: Iterable[str]) -> FileList:
+def merge(entries: Iterable[str], root: Path = ROOT) -> FileList:
     """Merge lists (`*.f`) and single sources, first occurrence first."""
     out = FileList()
     for entry in entries:
         if entry.endswith(".f"):
-            _read(_relative(entry, "argument"), out, "argument")
+            _read(_relative(entry, "argument"), out, "argument", root)
         else:
             source = _relative(entry, "argument")
-            if not (ROOT / source).is_file():
+            if not (root / source).is_file():
                 raise FileListError(f"{source} does not exist")
             if source not in out.sources:
                 out.sources.append(source)

@@ -2,13 +2,13 @@
 """Synthesise tops for ECP5, print the area of each module, compare it with the locked numbers.
 
 The hierarchy is kept, so that the numbers belong to modules; a flattened build for a board comes
-out somewhat smaller. Results and logs are in .build/synth/.
+out somewhat smaller. Logs are in .build/synth/. A top of which nothing changed is not synthesised
+again; --force and IPNUMA_FRESH=1 do it nevertheless.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import subprocess
 import sys
@@ -18,10 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelist
+import stamps
 
 ROOT = filelist.ROOT
 OUT = ROOT / ".build" / "synth"
 LOCKED = ROOT / "rtl" / "locked.toml"
+STAMPS = stamps.Stamps("synth")
 COLUMNS = ("lut", "ff", "bram", "dram", "dsp")
 # What a cell counts for. A carry cell holds two LUTs.
 CELLS = {
@@ -65,12 +67,16 @@ def worker(job: dict) -> None:
     run(f"tee -q -o {job['stat']} stat -json")
 
 
-def digest(job: dict) -> str:
-    """Hash everything that can change the result."""
-    hasher = hashlib.sha256(json.dumps(job, sort_keys=True).encode())
-    for name in (*job["sources"], "tools/synth.py", "tools/requirements.lock"):
-        hasher.update((ROOT / name).read_bytes())
-    return hasher.hexdigest()
+def digest(job: dict, root: Path = ROOT) -> str:
+    """Hash everything that can change the result; where it is written to cannot."""
+    names = stamps.design_files(job["sources"], job["incdirs"], root)
+    return (
+        stamps.Digest("synth", stamps.python_tools(root), job["top"])
+        .mapping(job["parameters"])
+        .text(*job["sources"], "--", *job["incdirs"])
+        .files([*names, "tools/synth.py"], root)
+        .hexdigest()
+    )
 
 
 def areas(stat: dict) -> dict[str, Area]:
@@ -89,14 +95,12 @@ def areas(stat: dict) -> dict[str, Area]:
 def synthesise(top: str, job: dict, force: bool) -> dict[str, Area]:
     """Synthesise one top, or take the result of the last time if nothing changed."""
     OUT.mkdir(parents=True, exist_ok=True)
-    result = OUT / f"{top}.json"
     log = OUT / f"{top}.log"
-    want = digest(job)
-    if not force and result.is_file():
-        old = json.loads(result.read_text())
-        if old["digest"] == want:
-            print(f"synth: {top}: unchanged")
-            return old["modules"]
+    key = digest(job)
+    kept = None if force or stamps.fresh() else STAMPS.load(key)
+    if kept is not None:
+        print(f"synth: {top}: unchanged", flush=True)
+        return kept["modules"]
     started = time.monotonic()
     with log.open("w") as stream:
         run = subprocess.run(
@@ -110,8 +114,9 @@ def synthesise(top: str, job: dict, force: bool) -> dict[str, Area]:
         complaints = [line for line in text if "error:" in line.lower()] or text[-30:]
         raise SystemExit("\n".join([*complaints[:30], f"synth: {top} failed, see {log}"]))
     modules = areas(json.loads(Path(job["stat"]).read_text()))
-    result.write_text(json.dumps({"digest": want, "modules": modules}, indent=1))
-    print(f"synth: {top}: {time.monotonic() - started:.0f} s")
+    if digest(job) == key:  # else a source was edited meanwhile
+        STAMPS.save(key, {"top": top, "modules": modules})
+    print(f"synth: {top}: {time.monotonic() - started:.0f} s", flush=True)
     return modules
 
 
@@ -170,6 +175,7 @@ def main() -> int:
     parser.add_argument("top", nargs="*", help="tops of tools/tops.toml; default: all")
     parser.add_argument("--update", action="store_true", help="lock the sizes of this run")
     parser.add_argument("--force", action="store_true", help="synthesise unchanged tops as well")
+    parser.add_argument("--jobs", type=int, default=2, help="tops at a time; default: 2")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -197,7 +203,7 @@ def main() -> int:
             "incdirs": merged.incdirs,
             "stat": str(OUT / f"{top}.stat.json"),
         }
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(args.jobs) as pool:
         areas = pool.map(lambda job: synthesise(job["top"], job, args.force), jobs.values())
         done = dict(zip(jobs, areas, strict=True))
     for top in done:

@@ -526,4 +526,5 @@ def test_events() -> None:
         sources=["verif/events/tb_events.sv"],
         # Packages are used in part here.
         build_args=["-Wno-UNUSEDPARAM"],
+        probes={"event_queue": ["head_q"]},
     )

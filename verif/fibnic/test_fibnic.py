@@ -599,6 +599,5 @@ def test_fibnic(AsyncRx: int, ReadLatency: int, Lookups: int, Vlan: int) -> None
         parameters=parameters,
         testcases=BRIEFLY.get(build),
         extra_env={name.upper(): str(value) for name, value in parameters.items()},
-        # Packages are used in part. Only the top's ports are looked at: the build is a fifth.
-        build_args=["-Wno-UNUSEDPARAM", "--no-public-flat-rw", "--public-depth", "1"],
+        build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
     )

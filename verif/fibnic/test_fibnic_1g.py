@@ -692,10 +692,7 @@ def test_fibnic_1g(parameters: dict[str, int], testcases: list[str]) -> None:
         parameters=parameters,
         testcases=testcases,
         extra_env={names[k]: str(v) for k, v in parameters.items()},
-        # Packages are used in part. Only the top's ports are looked at, and parts that are there
-        # several times keep their own class: the build is a seventh.
-        build_args=[
-            *("-Wno-UNUSEDPARAM", "--no-public-flat-rw", "--public-depth", "1"),
-            *("--inline-mult", "1", "--unroll-count", "16"),
-        ],
+        # Packages are used in part. Parts that are there several times keep their own class: a
+        # fraction of the C++.
+        build_args=["-Wno-UNUSEDPARAM", "--inline-mult", "1", "--unroll-count", "16"],
     )

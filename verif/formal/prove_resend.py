@@ -37,6 +37,8 @@ ABC = Path(pyosys.__file__).parent / "yosys-abc"
 SAFE = 30
 MOST_CYCLES = 3000  # every visit ends long before
 RESEND = "rtl/ipnuma/resend.sv"
+# What these proofs read (see tools/formal.py).
+INPUTS = ["rtl/ipnuma/ipnuma_resend.f", "verif/formal/resend_proof.sv"]
 # Small senders: what the network does, and the parameters of resend_proof.
 SENDERS = {
     "delivery": ("FAIR", {"Window": 2, "Slots": 2, "Ticks": 12, "Frames": 3, "Bound": 155}),
@@ -96,7 +98,7 @@ def worker(name: str, defines: str, sources: list[str]) -> None:
 
 def write(name: str, defines: str, source: str | None = None) -> Path:
     """Write a sender, or one whose source is another, as an AIG."""
-    sources = filelist.merge(["rtl/ipnuma/ipnuma_resend.f", "verif/formal/resend_proof.sv"]).sources
+    sources = filelist.merge(INPUTS).sources
     if source is not None:
         path = OUT / f"{name}.sv"
         path.write_text(source)

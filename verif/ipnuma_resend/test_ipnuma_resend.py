@@ -530,6 +530,11 @@ TOP = {
     "top": "resend",
     "filelists": ["rtl/ipnuma/ipnuma_resend.f"],
     "build_args": ["-Wno-UNUSEDPARAM"],
+    "probes": {
+        "send_slots": ["used_q"],
+        "session_pacer": ["held_q", "now_q"],
+        "ram_1r1w": ["mem_q"],
+    },
 }
 SMALL = "lossy_channel resets lost_under_load numbers_wrap".split()
 

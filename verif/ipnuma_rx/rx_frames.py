@@ -75,6 +75,10 @@ async def random_sessions(bench: Bench) -> None:
 STARTS = [0xFFFD, 0x1_0000, 0x7FFF, 0xFFFF_FFFC, 0xFFFF_FFFF, 0x1234_FFFE, 0x1235_0000, 0x8000_0003]
 
 
+# What `set_expected` reaches into. The benches that use this file share their builds.
+PROBES = {"rx_sequence": ["number_q", "used_q"]}
+
+
 async def set_expected(bench: Bench, index: int, number: int) -> None:
     """Put the receiver behind that many frames."""
     sequence = bench.dut.u_server.u_sequence

@@ -22,6 +22,7 @@ from rx_bench import (
     settle,
 )
 from rx_frames import (
+    PROBES,
     random_enables,
     random_frame,
     random_regions,
@@ -422,4 +423,5 @@ def test_ipnuma_rx(gmii: int) -> None:
         sources=["rtl/pcie/tlp_rx.sv", "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
+        probes=PROBES,
     )

@@ -17,6 +17,7 @@ from rx_bench import (
     settle,
 )
 from rx_frames import (
+    PROBES,
     STARTS,
     random_number,
     set_expected,
@@ -581,4 +582,5 @@ def test_ipnuma_rx_sessions(gmii: int) -> None:
         sources=["rtl/pcie/tlp_rx.sv", "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
+        probes=PROBES,
     )

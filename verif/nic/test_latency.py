@@ -261,6 +261,7 @@ def test_two_nics() -> None:
             testcases=testcases,
             build_args=["-Wno-UNUSEDPARAM"],
             extra_env={"IPNUMA_LATENCY_OUT": str(path), "IPNUMA_LATENCY_STEP": str(step_ps)},
+            outputs=[path],
         )
         figures.append(json.loads(path.read_text()))
     full, small = figures

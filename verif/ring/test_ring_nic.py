@@ -742,6 +742,5 @@ def test_ring_nic(top: str) -> None:
         top,
         __name__,
         filelists=["rtl/ring/ring.f"],
-        # Packages are used in part. Only the pins are looked at, so that the model stays fast.
-        build_args=["-Wno-UNUSEDPARAM", "--no-public-flat-rw", "--public-depth", "1"],
+        build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
     )

@@ -321,11 +321,7 @@ def test_rfc2544(fast: int) -> None:
         sources=["verif/tester/tb_rfc2544.sv"],
         parameters={"Fast": fast},
         extra_env={"CYCLE_BYTES": str(FAST if fast else SLOW)},
-        # Only the top's ports are looked at: the build is a tenth.
-        build_args=[
-            *("-Wno-UNUSEDPARAM", "--no-public-flat-rw", "--public-depth", "1"),
-            # Parts that are there four times keep their own class: a fraction of the C++.
-            *("--inline-mult", "1", "--unroll-count", "16"),
-        ],
+        # Parts that are there four times keep their own class: a fraction of the C++.
+        build_args=["-Wno-UNUSEDPARAM", "--inline-mult", "1", "--unroll-count", "16"],
     )
     assert ran == 4
