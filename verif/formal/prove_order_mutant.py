@@ -7,6 +7,9 @@ import sys
 
 from mutate_proof import Mutant, main
 
+# What tools/formal looks at before it repeats this.
+INPUTS = ["verif/formal/order_proof.sby"]
+
 PROOF = "verif/formal/order_proof.sv"
 
 

@@ -7,6 +7,9 @@ import sys
 
 from mutate_proof import Mutant, main
 
+# What tools/formal looks at before it repeats this.
+INPUTS = ["verif/formal/region_proof.sby"]
+
 CHECK = "rtl/ipnuma/region_check.sv"
 BOUNDS = frozenset({"a_bounds", "i_bounds_ok"})
 RIGHTS = frozenset({"a_rights", "a_session", "a_sealed", "i_rights_ok"})
