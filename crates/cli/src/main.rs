@@ -12,17 +12,16 @@ mod live;
 mod mcb;
 mod memcached;
 mod network;
+mod output;
 mod paper;
 mod pingpong;
 mod platform;
+mod progress;
 mod regions;
-mod request;
 mod rfc2544;
 mod run;
 mod sockets;
 mod stream;
-mod text;
-mod waterfall;
 
 use std::process::ExitCode;
 
@@ -133,8 +132,8 @@ impl FormatArgument {
 enum Failure {
     /// Of the rack, its input and its output.
     Rack(#[from] rack::Error),
-    /// Of a test of the switch.
-    Test(#[from] ::rfc2544::Error),
+    /// Of a report.
+    Report(#[from] report::Failure),
     /// Of the daemon and what it serves.
     Host(#[from] host::Error),
     /// Of the client of memcached.
@@ -146,7 +145,7 @@ impl Failure {
     const fn is_usage(&self) -> bool {
         match self {
             Self::Rack(error) => error.is_usage(),
-            Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
+            Self::Report(error) => error.is_usage(),
             Self::Host(error) => error.is_usage(),
             Self::Mcb(error) => error.is_usage(),
         }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ipnuma memcached`: chapter 6 of the dissertation.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::mcb::{Command, Transport};
+use rack::Error;
+use rack::cpu::CpuSpec;
+use report::memcached::{
+    Asked, Batch, LENGTHS, Nic, Path, Place, Row, Setup, SwitchKind, measure, set_cost, show,
+    stages, take_apart,
+};
+
+use crate::{Failure, RateArgument, output};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Runs every combination of the lists. The hosts are whole Linux machines on simulated time, and need the kernel that
+tools/uml-kernel builds once, in some minutes. Times are simulated: the same arguments give the same times and hashes.
+
+  ipnuma memcached
+  ipnuma memcached --place rack --command set,get,add --length 16 --count 1000
+  ipnuma memcached --place racks --transport socket --switch fibnic --loss 0.01 --protocol tcp
+  ipnuma memcached --place rack --cost application_ns=5000,kernel_send_ns=1000
+  ipnuma memcached --place rack --transport ipnuma --switch fibnic --print-topology")]
+pub struct Arguments {
+    /// Commands that are timed
+    #[arg(long, value_delimiter = ',', default_value = "get")]
+    command: Vec<Command>,
+    /// Bytes of a value
+    #[arg(long, value_delimiter = ',', default_values_t = LENGTHS)]
+    length: Vec<usize>,
+    /// Where client and server are
+    #[arg(long, value_delimiter = ',', default_value = "direct,rack,racks")]
+    place: Vec<Place>,
+    /// What carries the commands
+    #[arg(long, value_delimiter = ',', default_value = "socket,ipnuma")]
+    transport: Vec<Path>,
+    /// Switches in the rack and between racks
+    #[arg(long, value_delimiter = ',', default_value = "ax3630s,fibnic")]
+    switch: Vec<SwitchKind>,
+    /// Line rate
+    #[arg(long, default_value = "1g")]
+    rate: RateArgument,
+    /// Commands of each kind and length
+    #[arg(long, default_value_t = 100)]
+    count: u64,
+    /// How commands travel
+    #[arg(long, default_value = "udp")]
+    protocol: Transport,
+    /// NIC of the sockets
+    #[arg(long, default_value = "ring")]
+    nic: Nic,
+    /// Probability that a cable loses a frame
+    #[arg(long, default_value_t = 0.0)]
+    loss: f64,
+    /// A CPU cost in place of the published one
+    #[arg(long, value_name = "NAME=NS", value_delimiter = ',', value_parser = cost)]
+    cost: Vec<(String, u64)>,
+    /// Draws the phases of the clocks, and what is lost
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Keep what the hosts leave behind, consoles among it, in this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    keep: Option<PathBuf>,
+    /// Print the topologies and run nothing
+    #[arg(long)]
+    print_topology: bool,
+    /// Take one GET of 16 bytes of each arrangement apart
+    #[arg(long, conflicts_with = "print_topology")]
+    stages: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A CPU cost of `--cost`.
+fn cost(text: &str) -> Result<(String, u64), String> {
+    let parts = text
+        .split_once('=')
+        .and_then(|(name, ns)| Some((name, ns.parse().ok()?)));
+    let (name, ns) = parts.ok_or("write NAME=NS, as in application_ns=1167")?;
+    set_cost(&mut CpuSpec::default(), name, ns)?;
+    Ok((name.to_owned(), ns))
+}
+
+fn batch(arguments: &Arguments) -> Result<Batch, Error> {
+    if !(0.0..1.0).contains(&arguments.loss) {
+        let sentence = format!(
+            "--loss: {} is no probability; write 0 to 0.99",
+            arguments.loss
+        );
+        return Err(Error::Config(sentence));
+    }
+    if arguments.count == 0 {
+        return Err(Error::Config("--count: write at least 1".to_owned()));
+    }
+    let mut costs = CpuSpec::default();
+    for (name, ns) in &arguments.cost {
+        set_cost(&mut costs, name, *ns).map_err(Error::Config)?;
+    }
+    let commands = arguments.command.iter();
+    let commands =
+        commands.flat_map(|command| arguments.length.iter().map(|length| (*command, *length)));
+    Ok(Batch {
+        commands: commands.collect(),
+        count: arguments.count,
+        protocol: arguments.protocol,
+        nic: arguments.nic,
+        loss: arguments.loss,
+        costs,
+        seed: arguments.seed,
+        keep: arguments.keep.clone(),
+        ..Batch::all()
+    })
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let batch = batch(arguments)?;
+    let rate = arguments.rate.into();
+    let setups = Setup::all(
+        &arguments.place,
+        &arguments.transport,
+        &arguments.switch,
+        rate,
+    );
+    if arguments.print_topology {
+        for setup in setups {
+            output::print(&setup.file(&batch)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.stages {
+        for setup in setups {
+            if let Some(waterfall) = take_apart(setup)? {
+                output::print(&stages(&waterfall))?;
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = Vec::new();
+    for setup in setups {
+        rows.push(Row::new(setup, measure(setup, &batch)?));
+    }
+    let out = if arguments.json {
+        serde_json::to_string_pretty(&rows).expect("numbers and strings have JSON") + "\n"
+    } else {
+        let asked = Asked {
+            commands: arguments.command.clone(),
+            lengths: arguments.length.clone(),
+            rate,
+            count: batch.count,
+            protocol: batch.protocol,
+        };
+        show(&asked, &rows)
+    };
+    output::print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
