@@ -1,54 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options that `pingpong` and `stream` share: what cables do to frames, and what the NICs do about it.
 
-use rack::Error;
 use rack::faults::Faults;
 use rack::topology::NicOptions;
+use rack::{Error, Topology};
 
 /// Options.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "network")]
 pub struct Arguments {
     /// Probability that a cable loses a frame
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    loss: f64,
+    #[arg(long, value_name = "P")]
+    loss: Option<f64>,
     /// Probability that a cable changes bits of a frame and corrects its FCS
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    corrupt: f64,
+    #[arg(long, value_name = "P")]
+    corrupt: Option<f64>,
     /// Probability that a cable delivers a frame twice
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    duplicate: f64,
+    #[arg(long, value_name = "P")]
+    duplicate: Option<f64>,
     /// Probability that a cable lets other frames pass a frame
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    reorder: f64,
+    #[arg(long, value_name = "P")]
+    reorder: Option<f64>,
     /// Nanoseconds by which a cable holds up each frame at most, drawn for each
-    #[arg(
-        long,
-        value_name = "NS",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    delay: f64,
+    #[arg(long, value_name = "NS")]
+    delay: Option<f64>,
     /// Seal the sessions: AES-GCM with keys drawn by the seed
     #[arg(long, conflicts_with_all = ["topology", "no_resend"])]
     auth: bool,
@@ -60,12 +35,24 @@ pub struct Arguments {
 impl Arguments {
     /// What happens on every cable.
     pub fn faults(&self) -> Result<Faults, Error> {
+        self.over(Faults::default())
+    }
+
+    /// Takes the place of what a topology says about its cables, as far as options were given.
+    pub fn apply(&self, topology: &mut Topology) -> Result<(), Error> {
+        for cable in &mut topology.cable {
+            cable.faults = self.over(cable.faults)?;
+        }
+        Ok(())
+    }
+
+    fn over(&self, faults: Faults) -> Result<Faults, Error> {
         let faults = Faults {
-            loss: self.loss,
-            corrupt: self.corrupt,
-            duplicate: self.duplicate,
-            reorder: self.reorder,
-            delay_ns: self.delay,
+            loss: self.loss.unwrap_or(faults.loss),
+            corrupt: self.corrupt.unwrap_or(faults.corrupt),
+            duplicate: self.duplicate.unwrap_or(faults.duplicate),
+            reorder: self.reorder.unwrap_or(faults.reorder),
+            delay_ns: self.delay.unwrap_or(faults.delay_ns),
         };
         faults
             .check()

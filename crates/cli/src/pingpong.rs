@@ -150,7 +150,9 @@ struct Report<'a> {
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     if let Some(path) = &arguments.topology {
-        return Topology::load(path);
+        let mut topology = Topology::load(path)?;
+        arguments.network.apply(&mut topology)?;
+        return Ok(topology);
     }
     rack::topology::check_pingpong(arguments.bytes, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;

@@ -109,7 +109,9 @@ fn registers(settings: &[String]) -> Result<BTreeMap<String, u32>, Error> {
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     if let Some(path) = &arguments.topology {
-        return Topology::load(path);
+        let mut topology = Topology::load(path)?;
+        arguments.network.apply(&mut topology)?;
+        return Ok(topology);
     }
     let stores = arguments.stores.unwrap_or(if arguments.short {
         SHORT_STORES

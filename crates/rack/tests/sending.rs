@@ -44,7 +44,12 @@ fn a_ring_goes_round() {
 
 #[test]
 fn rdma_takes_two_accesses() {
-    let sent = run(Way::Rdma, Box::new(Meter::new(PCIE_PERIOD).expect("the meter is built")), 5, 64);
+    let sent = run(
+        Way::Rdma,
+        Box::new(Meter::new(PCIE_PERIOD).expect("the meter is built")),
+        5,
+        64,
+    );
     let bus = sent.accesses;
     assert_eq!(
         (bus.cpu_read, bus.cpu_write, bus.dma_read, bus.dma_write),
