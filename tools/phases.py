@@ -152,7 +152,7 @@ PHASES = [
         "clippy",
         300,
         "cargo clippy, warnings are errors",
-        "cargo clippy --workspace --all-targets --locked -q -- -D warnings",
+        "cargo clippy --release --workspace --all-targets --locked -q -- -D warnings",
     ),
     Phase("fuzz", 300, "parsers of everything that comes from outside (tools/fuzz)", "tools/fuzz"),
     Phase(

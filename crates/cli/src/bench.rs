@@ -8,11 +8,12 @@ use ::mcb::Command;
 use rack::faults::Faults;
 use rack::guests::UmlOutcome;
 use rack::run::{Options, rtl, run as run_topology};
-use rack::topology::{NicOptions, Pair};
+use rack::topology::{Format, NicOptions, Pair, Rate};
 use rack::{Error, Topology};
 
-use crate::memcached::{self, Batch, Measured, Path, Place, Setup, SwitchKind};
-use crate::{FormatArgument, RateArgument, text};
+use crate::output;
+use report::memcached::{self, Batch, Measured, Path, Place, Setup, SwitchKind};
+use report::text;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -32,9 +33,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     rack::topology::check_pingpong(4, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
-    text::print(&pingpongs(arguments.loops)?)?;
+    output::print(&pingpongs(arguments.loops)?)?;
     if arguments.gets > 0 {
-        text::print(&gets(arguments.gets)?)?;
+        output::print(&gets(arguments.gets)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -45,16 +46,16 @@ fn pingpongs(loops: u64) -> Result<String, Error> {
         "", "ping-pongs/s", "clock edges/s", "simulated ns/s", "seconds"
     );
     for (name, rate, skip_idle, metres) in [
-        ("10g", RateArgument::Ten, true, 1.0),
-        ("10g, no idle skipping", RateArgument::Ten, false, 1.0),
-        ("10g, idle: 100 km", RateArgument::Ten, true, 100_000.0),
-        ("1g", RateArgument::One, true, 1.0),
+        ("10g", Rate::Ten, true, 1.0),
+        ("10g, no idle skipping", Rate::Ten, false, 1.0),
+        ("10g, idle: 100 km", Rate::Ten, true, 100_000.0),
+        ("1g", Rate::One, true, 1.0),
     ] {
         let topology = Topology::pair(Pair {
             platform: "keio-2016".to_owned(),
             seed: 1,
-            rate: rate.into(),
-            format: FormatArgument::Compact.into(),
+            rate,
+            format: Format::Compact,
             metres,
             bytes: 4,
             loops,
@@ -155,10 +156,10 @@ fn gets(count: u64) -> Result<String, Error> {
         return Ok(out);
     }
     for (path, rate) in [
-        (Path::Socket, RateArgument::One),
-        (Path::Socket, RateArgument::Ten),
-        (Path::Ipnuma, RateArgument::One),
-        (Path::Ipnuma, RateArgument::Ten),
+        (Path::Socket, Rate::One),
+        (Path::Socket, Rate::Ten),
+        (Path::Ipnuma, Rate::One),
+        (Path::Ipnuma, Rate::Ten),
     ] {
         let setup = Setup {
             place: Place::Rack,

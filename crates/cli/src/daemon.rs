@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::host::Error;
-use crate::text;
+use crate::output;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 }
 
 fn print_line(line: &str) -> Result<(), Error> {
-    Ok(text::print(&format!("ipnuma daemon: {line}\n"))?)
+    Ok(output::print(&format!("ipnuma daemon: {line}\n"))?)
 }
 
 fn options(arguments: &Arguments) -> Result<Options, Error> {

@@ -13,7 +13,8 @@ use rack::run::{Options, rtl};
 use rack::{Error, Topology};
 use serde::Serialize;
 
-use crate::{network, text};
+use crate::output;
+use report::sessions;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -145,7 +146,7 @@ fn report(outcome: &UmlOutcome) -> String {
     }
     costs(&mut out, &outcome.guests);
     if outcome.faults.frames > 0 {
-        let _ = writeln!(out, "\n{}", network::describe(&outcome.faults));
+        let _ = writeln!(out, "\n{}", sessions::describe(&outcome.faults));
     }
     let (frames, tlps) = outcome.record.counted;
     let wall = outcome.wall_seconds;
@@ -213,7 +214,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     } else {
         report(&outcome)
     };
-    text::print(&out)?;
+    output::print(&out)?;
     let _ = std::io::stdout().flush();
     // The run is as good as the worst of its commands.
     let worst = outcome.guests.iter().filter_map(|guest| guest.status);

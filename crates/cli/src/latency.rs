@@ -8,7 +8,8 @@ use rack::topology::NicOptions;
 use rack::{Error, Picoseconds};
 use serde_json::json;
 
-use crate::{FormatArgument, RateArgument, text};
+use crate::{FormatArgument, RateArgument, output};
+use report::text;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -100,6 +101,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     } else {
         out += "\nAll figures in ns, all of them simulated in RTL.\n";
     }
-    text::print(&out)?;
+    output::print(&out)?;
     Ok(ExitCode::SUCCESS)
 }

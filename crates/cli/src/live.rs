@@ -15,7 +15,7 @@ use rack::model::Hardware;
 use rack::run::rtl;
 use rack::tables;
 
-use crate::{RateArgument, text};
+use crate::{RateArgument, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
         out += &format!("{}{port}  port {port}, {mac}, {addresses}\n", arguments.tap);
     }
-    text::print(&out)?;
+    output::print(&out)?;
 
     let began = Instant::now();
     let end = arguments.seconds.map(Duration::from_secs);
@@ -190,7 +190,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
     }
     let side = router.switch().host_side();
-    text::print(&format!(
+    output::print(&format!(
         "{came} frames came in, {went} went out; {} went to the host port, {} came from it; {} clock edges\n",
         side.received,
         side.sent,

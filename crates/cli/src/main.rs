@@ -12,26 +12,81 @@ mod live;
 mod mcb;
 mod memcached;
 mod network;
+mod output;
 mod paper;
 mod pingpong;
 mod platform;
+mod progress;
 mod regions;
-mod request;
 mod rfc2544;
 mod run;
+mod schema;
 mod sockets;
 mod stream;
-mod text;
-mod waterfall;
+mod wrong;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 use rack::topology::{Format, Rate};
 
+/// The commands by who uses them, one example each.
+const HELP: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+System engineers: machines, NICs and switches on a virtual rack
+  pingpong     Ping-pong between two hosts, with the one-way time taken apart
+                 ipnuma pingpong --rate 10g --cable-m 5
+  stream       Hosts store to one host as fast as they can: goodput, fairness, latency
+                 ipnuma stream --senders 8 --ideal
+  rack         Runs a topology of whole Linux machines, their NICs and switches
+                 ipnuma rack experiments/topologies/uml-curl.toml
+  memcached    Chapter 6: memcached in Linux hosts, over sockets or IP-NUMA
+                 ipnuma memcached --place rack --length 16
+  paper        Runs the experiments and sets the results beside the dissertation's figures
+                 ipnuma paper --brief --html report.html
+  schema       Prints what a topology file may say, as a JSON schema
+                 ipnuma schema topology
+
+Application developers: programs of this machine over IP-NUMA
+  run          Runs a program whose sockets go over IP-NUMA where the other end's do, too
+                 ipnuma run --own-daemon -- PROGRAM
+  daemon       Serves the programs of this machine that use IP-NUMA
+                 ipnuma daemon --background
+  sockets      The accelerated connections of this machine
+                 ipnuma sockets --watch
+  regions      The memory of this machine that others may use
+                 ipnuma regions --json
+  mcb          Times memcached's commands one by one, over ordinary sockets
+                 ipnuma mcb -a 127.0.0.1 -c get -n 1000
+
+Network engineers: the switch
+  rfc2544      The tests of RFC 2544: throughput, latency, loss, bursts, routes, congestion
+                 ipnuma rfc2544 --short --plot plots
+  switch       The switch in RTL between TAP devices, for real programs
+                 ipnuma switch --help
+
+FPGA engineers: the RTL and what is assumed around it
+  nic-latency  Latency of two NICs back to back, in all clock phases
+                 ipnuma nic-latency
+  platform     Shows the constants of a platform and where they come from
+                 ipnuma platform keio-2016
+
+Developers of this project
+  bench        Speed of the simulation
+                 ipnuma bench --gets 0
+
+Options:
+{options}
+  ipnuma COMMAND --help says all about a command
+";
+
 /// IP-NUMA on a virtual rack: RTL network cards, modelled hosts, simulated time.
 #[derive(Debug, Parser)]
-#[command(name = "ipnuma", version, about, max_term_width = 100)]
+#[command(name = "ipnuma", version, about, max_term_width = 100, help_template = HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -69,6 +124,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Shows the constants of a platform and where they come from.
     Platform(platform::Arguments),
+    /// Prints what a topology file may say, as a JSON schema.
+    Schema(schema::Arguments),
 }
 
 /// Line rate.
@@ -133,8 +190,8 @@ impl FormatArgument {
 enum Failure {
     /// Of the rack, its input and its output.
     Rack(#[from] rack::Error),
-    /// Of a test of the switch.
-    Test(#[from] ::rfc2544::Error),
+    /// Of a report.
+    Report(#[from] report::Failure),
     /// Of the daemon and what it serves.
     Host(#[from] host::Error),
     /// Of the client of memcached.
@@ -146,7 +203,7 @@ impl Failure {
     const fn is_usage(&self) -> bool {
         match self {
             Self::Rack(error) => error.is_usage(),
-            Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
+            Self::Report(error) => error.is_usage(),
             Self::Host(error) => error.is_usage(),
             Self::Mcb(error) => error.is_usage(),
         }
@@ -156,8 +213,25 @@ impl Failure {
 /// Exit status for wrong input, as clap has it.
 const USAGE: u8 = 2;
 
+/// Help and versions are printed as clap has them; what is wrong is said in one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => {
+            eprintln!("error: {}", wrong::sentence(error));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let result = match arguments.command {
         Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
         Command::Stream(arguments) => stream::run(&arguments).map_err(Failure::from),
         Command::Rack(arguments) => guests::run(&arguments).map_err(Failure::from),
@@ -173,12 +247,40 @@ fn main() -> ExitCode {
         Command::Mcb(arguments) => mcb::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
+        Command::Schema(arguments) => schema::run(&arguments).map_err(Failure::from),
     };
     match result {
         Ok(code) => code,
         Err(error) => {
+            if error.is_usage() {
+                eprintln!("error: {}", wrong::own_words(&error.to_string()));
+                return ExitCode::from(USAGE);
+            }
             eprintln!("error: {error}");
-            ExitCode::from(if error.is_usage() { USAGE } else { 1 })
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_command_once_with_an_example() {
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            let is = |line: &&str| {
+                line.strip_prefix("  ")
+                    .is_some_and(|line| line.split(' ').next() == Some(name))
+            };
+            assert_eq!(HELP.lines().filter(is).count(), 1, "{name}");
+            assert!(
+                HELP.contains(&format!("      ipnuma {name}")),
+                "{name} has no example"
+            );
         }
     }
 }

@@ -112,6 +112,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         report.text()
     };
-    crate::text::print(&out)?;
+    crate::output::print(&out)?;
     Ok(ExitCode::SUCCESS)
 }

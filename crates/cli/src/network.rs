@@ -1,57 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options that `pingpong` and `stream` share: what cables do to frames, and what the NICs do about it.
 
-use rack::Error;
-use rack::faults::{FaultCounts, Faults};
-use rack::stream::Statistics;
+use rack::faults::Faults;
 use rack::topology::NicOptions;
-use serde::Serialize;
-use wire::NetCounter;
+use rack::{Error, Topology};
 
 /// Options.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "network")]
 pub struct Arguments {
     /// Probability that a cable loses a frame
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    loss: f64,
+    #[arg(long, value_name = "P")]
+    loss: Option<f64>,
     /// Probability that a cable changes bits of a frame and corrects its FCS
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    corrupt: f64,
+    #[arg(long, value_name = "P")]
+    corrupt: Option<f64>,
     /// Probability that a cable delivers a frame twice
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    duplicate: f64,
+    #[arg(long, value_name = "P")]
+    duplicate: Option<f64>,
     /// Probability that a cable lets other frames pass a frame
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    reorder: f64,
+    #[arg(long, value_name = "P")]
+    reorder: Option<f64>,
     /// Nanoseconds by which a cable holds up each frame at most, drawn for each
-    #[arg(
-        long,
-        value_name = "NS",
-        default_value_t = 0.0,
-        conflicts_with = "topology"
-    )]
-    delay: f64,
+    #[arg(long, value_name = "NS")]
+    delay: Option<f64>,
     /// Seal the sessions: AES-GCM with keys drawn by the seed
     #[arg(long, conflicts_with_all = ["topology", "no_resend"])]
     auth: bool,
@@ -63,12 +35,24 @@ pub struct Arguments {
 impl Arguments {
     /// What happens on every cable.
     pub fn faults(&self) -> Result<Faults, Error> {
+        self.over(Faults::default())
+    }
+
+    /// Takes the place of what a topology says about its cables, as far as options were given.
+    pub fn apply(&self, topology: &mut Topology) -> Result<(), Error> {
+        for cable in &mut topology.cable {
+            cable.faults = self.over(cable.faults)?;
+        }
+        Ok(())
+    }
+
+    fn over(&self, faults: Faults) -> Result<Faults, Error> {
         let faults = Faults {
-            loss: self.loss,
-            corrupt: self.corrupt,
-            duplicate: self.duplicate,
-            reorder: self.reorder,
-            delay_ns: self.delay,
+            loss: self.loss.unwrap_or(faults.loss),
+            corrupt: self.corrupt.unwrap_or(faults.corrupt),
+            duplicate: self.duplicate.unwrap_or(faults.duplicate),
+            reorder: self.reorder.unwrap_or(faults.reorder),
+            delay_ns: self.delay.unwrap_or(faults.delay_ns),
         };
         faults
             .check()
@@ -89,77 +73,4 @@ impl Arguments {
     pub const fn auth(&self) -> bool {
         self.auth
     }
-}
-
-/// How the sessions fared, over all NICs.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sessions {
-    /// Frames sent again.
-    pub resends: u64,
-    /// Times without progress.
-    pub timeouts: u64,
-    /// Acknowledgements that had a frame of their own.
-    pub acknowledgements: u64,
-    /// Negative ones.
-    pub negative_acknowledgements: u64,
-    /// Frames that came again.
-    pub duplicates: u64,
-    /// Frames that came before an earlier one.
-    pub gaps: u64,
-    /// Frames whose end code was wrong, or that belonged to no session.
-    pub bad: u64,
-    /// Sealed frames that did not open.
-    pub bad_seals: u64,
-    /// Stores that travelled in another's frame.
-    pub merged: u64,
-    /// Frames for which no receive slot was free.
-    pub overflows: u64,
-    /// Network cycles from frame to frame that the slowest session kept at the end.
-    pub pace_cycles: u32,
-}
-
-impl Sessions {
-    /// Of the sums over all NICs.
-    pub fn of(sum: &Statistics) -> Self {
-        let get = |counter| sum.get(counter);
-        Self {
-            resends: get(NetCounter::TxResend),
-            timeouts: get(NetCounter::TxTimeout),
-            acknowledgements: get(NetCounter::TxAck),
-            negative_acknowledgements: get(NetCounter::TxNack),
-            duplicates: get(NetCounter::RxDuplicate),
-            gaps: get(NetCounter::RxGap),
-            bad: get(NetCounter::RxBadEndCode)
-                + get(NetCounter::RxBadMagic)
-                + get(NetCounter::RxBadSession),
-            bad_seals: get(NetCounter::RxBadSeal),
-            merged: get(NetCounter::TxMerged),
-            overflows: get(NetCounter::RxOverflow),
-            pace_cycles: sum.pace_cycles,
-        }
-    }
-
-    /// Name and number of each figure.
-    pub fn rows(&self) -> [(&'static str, u64); 10] {
-        [
-            ("frames sent again", self.resends),
-            ("time-outs", self.timeouts),
-            ("acknowledgement frames", self.acknowledgements),
-            ("  negative ones", self.negative_acknowledgements),
-            ("duplicates received", self.duplicates),
-            ("frames behind a gap", self.gaps),
-            ("damaged, end code", self.bad),
-            ("damaged, seal", self.bad_seals),
-            ("stores merged", self.merged),
-            ("no receive slot", self.overflows),
-        ]
-    }
-}
-
-/// What the cables did, in a line.
-pub fn describe(faults: &FaultCounts) -> String {
-    format!(
-        "{} frames on cables with faults: {} lost, {} changed, {} doubled, {} overtaken",
-        faults.frames, faults.lost, faults.corrupted, faults.duplicated, faults.reordered
-    )
 }

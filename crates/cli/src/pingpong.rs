@@ -15,9 +15,11 @@ use rack::topology::{Format, MOST_SWITCHES, Pair, ProgramSpec, Rate};
 use rack::{Error, NetSpeed, Picoseconds, Topology};
 use serde::Serialize;
 
-use crate::network::{self, Sessions};
-use crate::text::{self, Summary};
+use crate::network;
+use crate::output;
 use crate::{FormatArgument, RateArgument};
+use report::sessions::{self, Sessions};
+use report::text::Summary;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -148,7 +150,9 @@ struct Report<'a> {
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     if let Some(path) = &arguments.topology {
-        return Topology::load(path);
+        let mut topology = Topology::load(path)?;
+        arguments.network.apply(&mut topology)?;
+        return Ok(topology);
     }
     rack::topology::check_pingpong(arguments.bytes, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
@@ -233,7 +237,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
         out
     };
-    text::print(&out)?;
+    output::print(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -265,7 +269,7 @@ fn sessions(outcome: &Outcome) -> String {
     let Some(sessions) = sessions_of(outcome) else {
         return String::new();
     };
-    let mut out = format!("\n{}\n", network::describe(&outcome.faults));
+    let mut out = format!("\n{}\n", sessions::describe(&outcome.faults));
     for (name, value) in sessions.rows() {
         let _ = writeln!(out, "  {name:<26}{value:>10}");
     }

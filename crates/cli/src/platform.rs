@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use rack::Error;
 use rack::platform::Platform;
 
-use crate::text;
+use crate::output;
+use report::text;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             out += &text::wrap(more, 18);
         }
     }
-    text::print(&out)?;
+    output::print(&out)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use ipnuma::ipc::{RegionStatus, Reply, Request};
 use serde::Serialize;
 
 use crate::host::{Error, Where, bytes, columns, list};
-use crate::text;
+use crate::output;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         },
         |region| region.region,
     )?;
-    text::print(&match arguments.json {
+    output::print(&match arguments.json {
         true => json(regions),
         false => table(&regions),
     })?;

@@ -10,7 +10,7 @@ use ipnuma::ipc::{EndStatus, Reply, Request, SocketKind, SocketStatus, Totals};
 use serde::Serialize;
 
 use crate::host::{Error, Where, age, bytes, columns, list};
-use crate::text;
+use crate::output;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     }
     loop {
         let (totals, sockets) = fetch(&client)?;
-        text::print(&match arguments.json {
+        output::print(&match arguments.json {
             true => json(totals, &sockets),
             false => table(totals, &sockets),
         })?;

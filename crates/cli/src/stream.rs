@@ -2,19 +2,15 @@
 //! `ipnuma stream`: hosts store to one host as fast as they can.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rack::run::{Options, StreamOutcome, rtl, run_stream};
-use rack::stream::{Goodput, Statistics};
-use rack::topology::{Fan, Format, MOST_SENDERS, ProgramSpec, Rate};
-use rack::{Error, Picoseconds, Topology};
+use rack::topology::{Fan, MOST_SENDERS};
+use rack::{Error, Topology};
+use report::stream::{Report, describe, measure, show};
 use serde::Serialize;
 
-use crate::network::{self, Sessions};
-use crate::text::{self, Summary};
-use crate::{FormatArgument, RateArgument};
+use crate::{FormatArgument, RateArgument, network, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -80,69 +76,6 @@ const SHORT_STORES: u64 = 1_000;
 /// Each cable of a rack with a switch: 20 m from host to host, as section 6.6 has it.
 const METRES_IN_RACK: f64 = 10.0;
 
-/// A run in numbers.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// While all senders sent.
-    pub goodput: Goodput,
-    /// From the moment that the bus takes a store until it is in the sink's memory.
-    pub latency_ns: Summary,
-    /// Stores that arrived, and were as they should be.
-    pub arrived: u64,
-    /// Stores that did not arrive.
-    pub missing: u64,
-    /// Data that were wrong, in a wrong place, or not due.
-    pub wrong: u64,
-    /// Senders whose NIC gave the sink up.
-    pub peers_lost: usize,
-    /// Of all NICs.
-    pub sessions: Sessions,
-    /// Network cycles from frame to frame that each sender kept at the end.
-    pub pace_cycles: Vec<u32>,
-    /// What happened on the cables.
-    pub faults: rack::faults::FaultCounts,
-    /// Frames in all.
-    pub frames: u64,
-    /// The whole run.
-    pub simulated_ns: f64,
-    /// Hash of all frames and TLPs.
-    pub run_hash: String,
-}
-
-impl Report {
-    /// Takes a run together.
-    pub fn of(outcome: &StreamOutcome) -> Self {
-        let stream = &outcome.stream;
-        let senders = &stream.senders;
-        let latencies: Vec<Picoseconds> = senders
-            .iter()
-            .flat_map(|sender| sender.latencies.iter().copied())
-            .collect();
-        let mut sum = Statistics::default();
-        for sender in senders {
-            sum.add(&sender.statistics);
-        }
-        sum.add(&stream.sink);
-        Self {
-            goodput: stream.goodput(),
-            latency_ns: Summary::of(&latencies),
-            arrived: senders.iter().map(rack::stream::Sender::arrived).sum(),
-            missing: senders.iter().map(|sender| sender.missing).sum(),
-            wrong: senders.iter().map(|sender| sender.wrong).sum(),
-            peers_lost: senders.iter().filter(|sender| sender.peer_lost).count(),
-            sessions: Sessions::of(&sum),
-            pace_cycles: senders
-                .iter()
-                .map(|sender| sender.statistics.pace_cycles)
-                .collect(),
-            faults: outcome.faults,
-            frames: outcome.record.counted.0,
-            simulated_ns: outcome.simulated.as_ns(),
-            run_hash: outcome.record.digest(),
-        }
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     description: &'a str,
@@ -176,7 +109,9 @@ fn registers(settings: &[String]) -> Result<BTreeMap<String, u32>, Error> {
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     if let Some(path) = &arguments.topology {
-        return Topology::load(path);
+        let mut topology = Topology::load(path)?;
+        arguments.network.apply(&mut topology)?;
+        return Ok(topology);
     }
     let stores = arguments.stores.unwrap_or(if arguments.short {
         SHORT_STORES
@@ -219,13 +154,6 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     topology.checked()
 }
 
-/// Runs a topology with a stream.
-pub fn measure(topology: &Topology) -> Result<(StreamOutcome, Report), Error> {
-    let outcome = run_stream(topology, &Options::default(), &rtl)?;
-    let report = Report::of(&outcome);
-    Ok((outcome, report))
-}
-
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let topology = topology(arguments)?;
     let (outcome, report) = measure(&topology)?;
@@ -249,7 +177,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     } else {
         show(&description, &report, ideal.as_ref(), share, &outcome)
     };
-    text::print(&out)?;
+    output::print(&out)?;
     // In sessions every store arrives, once and in order, or the application is told.
     let broken = report.wrong > 0 || (outcome.stream.reliable && report.missing > 0);
     if broken {
@@ -259,115 +187,4 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         );
     }
     Ok(ExitCode::from(u8::from(broken)))
-}
-
-fn describe(topology: &Topology) -> String {
-    let ProgramSpec::Stream {
-        from,
-        bytes,
-        stores,
-        rate_gbps,
-        ..
-    } = topology.program.as_ref()
-    else {
-        return String::new();
-    };
-    let nic = &topology.host[0].nic;
-    let rate = match nic.rate {
-        Rate::Ten => "10G",
-        Rate::One => "1G",
-    };
-    let format = match nic.format {
-        Format::Compact => "compact",
-        Format::Tlp => "tlp",
-    };
-    let senders = match from.len() {
-        1 => "1 sender".to_owned(),
-        count => format!("{count} senders"),
-    };
-    let sessions = match (nic.reliable, nic.auth) {
-        (false, _) => "no sessions",
-        (true, false) => "sessions",
-        (true, true) => "sealed sessions",
-    };
-    let merge = if nic.merge { "merged" } else { "one by one" };
-    let offered = match rate_gbps {
-        Some(rate) => format!("at {rate} Gb/s each"),
-        None => "as fast as they can".to_owned(),
-    };
-    let switches = match topology.switch.len() {
-        0 => "",
-        1 => ", 1 switch",
-        _ => ", switches",
-    };
-    format!(
-        "{senders}, {stores} stores of {bytes} bytes {offered}, {rate}, {format}, {merge}, {sessions}{switches}, {}, seed {}",
-        topology.platform, topology.seed
-    )
-}
-
-fn show(
-    description: &str,
-    report: &Report,
-    ideal: Option<&Report>,
-    share: Option<f64>,
-    outcome: &StreamOutcome,
-) -> String {
-    let mut out = text::wrap(&format!("ipnuma stream: {description}"), 0);
-    let Goodput {
-        total_gbps, jain, ..
-    } = &report.goodput;
-    let _ = writeln!(out, "\n  goodput{total_gbps:>29.3} Gb/s");
-    if let (Some(ideal), Some(share)) = (ideal, share) {
-        let _ = writeln!(
-            out,
-            "  ideal, no loss and no sessions{:>6.3} Gb/s: {:.1} % of it",
-            ideal.goodput.total_gbps,
-            100.0 * share
-        );
-    }
-    if report.goodput.each_gbps.len() > 1 {
-        let _ = writeln!(out, "  fairness (Jain){jain:>21.4}");
-        let each = report.goodput.each_gbps.iter();
-        let each: Vec<_> = each.map(|gbps| format!("{gbps:.3}")).collect();
-        let _ = writeln!(out, "  each                 {} Gb/s", each.join(" "));
-    }
-    out.push('\n');
-    out += &Summary::head("store, bus to memory");
-    out += &report.latency_ns.row("one way");
-    if let Some(ideal) = ideal {
-        out += &ideal.latency_ns.row("ideal");
-    }
-    out.push('\n');
-    for (name, value) in report.sessions.rows() {
-        let _ = writeln!(out, "  {name:<26}{value:>10}");
-    }
-    let _ = writeln!(
-        out,
-        "  {:<26}{:>10} cycles from frame to frame, at the end",
-        "pace", report.sessions.pace_cycles
-    );
-    let _ = writeln!(
-        out,
-        "  {:<26}{:>10}, missing {}, wrong {}",
-        "stores arrived", report.arrived, report.missing, report.wrong
-    );
-    if report.peers_lost > 0 {
-        let _ = writeln!(
-            out,
-            "  {} senders were told that the sink is lost",
-            report.peers_lost
-        );
-    }
-    if report.faults.frames > 0 {
-        let _ = writeln!(out, "\n{}", network::describe(&report.faults));
-    }
-    let _ = writeln!(
-        out,
-        "\nsimulated {:.1} us in {:.2} s\nrun hash  {}",
-        report.simulated_ns / 1e3,
-        outcome.wall_seconds,
-        report.run_hash
-    );
-    out
 }

@@ -5,19 +5,19 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use fib::Prefix4;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Longest prefix of a subnet in which two ends of a cable have an address.
 const LONGEST: u8 = 31;
 
 /// A subnet: an address without host bits, and a prefix length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Subnet(Prefix4);
 
 /// An interface's own address in its subnet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Interface {
     /// The address.
     pub address: Ipv4Addr,
@@ -78,6 +78,18 @@ impl fmt::Display for Subnet {
 impl fmt::Display for Interface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.subnet.len())
+    }
+}
+
+impl From<Subnet> for String {
+    fn from(subnet: Subnet) -> Self {
+        subnet.to_string()
+    }
+}
+
+impl From<Interface> for String {
+    fn from(interface: Interface) -> Self {
+        interface.to_string()
     }
 }
 

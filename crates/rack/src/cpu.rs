@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a guest's code costs. A guest computes in no time; drivers and the rack charge these instead.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Costs in a topology; what is absent is the default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CpuSpec {
     /// The kernel's way of a packet that is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_send_ns: Option<u64>,
     /// The kernel's way of a packet that is received.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_receive_ns: Option<u64>,
     /// The kernel's way of a packet within the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback_ns: Option<u64>,
     /// The application's own work for a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub application_ns: Option<u64>,
     /// One posted store to the NIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub store_ns: Option<u64>,
     /// From the moment a polling core sees a store to its next instruction.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_ns: Option<u64>,
+}
+
+impl CpuSpec {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One cost with its source.

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use ipnuma_rtl::{NetSpeed, NetWord};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{ComponentId, Message, Outbox};
@@ -18,7 +19,7 @@ use crate::record::{PacketId, Recorder};
 use crate::time::Picoseconds;
 
 /// What goes wrong: probabilities for each frame, each direction on its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// The frame is not there.

@@ -11,7 +11,6 @@ use rack::{Error, Topology};
 use serde::Deserialize;
 
 use super::Found;
-use super::file::PingpongRate;
 use crate::stream::{Report, measure};
 
 /// `run` of a row.
@@ -19,7 +18,7 @@ use crate::stream::{Report, measure};
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
     figure: Figure,
-    rate: PingpongRate,
+    rate: Rate,
     senders: usize,
     /// Of each sender.
     stores: u64,
@@ -63,10 +62,7 @@ impl Measurement {
         let fan = Fan {
             platform: "keio-2016".to_owned(),
             seed: 1,
-            rate: match self.rate {
-                PingpongRate::Ten => Rate::Ten,
-                PingpongRate::One => Rate::One,
-            },
+            rate: self.rate,
             format: Format::Compact,
             senders: self.senders,
             switch: false,

@@ -6,24 +6,34 @@ use std::fmt::Write;
 use ::rfc2544::{
     BackToBack, Congestion, Family, Line, Loaded, LossRate, Share, Sweep, Throughput, Traffic,
 };
+use rack::topology::Rate;
 use serde::Serialize;
 
 use super::routes::Routes;
-use crate::{RateArgument, text};
+use crate::text;
 
 /// Everything of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// Line rate.
     pub rate: &'static str,
+    /// Ports that took part.
     pub ports: usize,
+    /// Frames of 64 bytes that each port sent in a trial.
     pub frames_of_64_bytes: u64,
+    /// The switch's tables.
     pub table: TableUse,
+    /// One family and size each.
     pub rows: Vec<Row>,
+    /// Many routes against one.
     pub sweeps: Vec<SweepRow>,
     /// Families of which the table has no route to visit.
     pub not_swept: Vec<Family>,
+    /// Many ports into one.
     pub congestion: Vec<CongestionRow>,
+    /// Clock cycles that were simulated.
     pub cycles: u64,
+    /// Times of the line.
     #[serde(skip)]
     pub line: Line,
 }
@@ -152,13 +162,8 @@ fn range(min: f64, max: f64) -> String {
 }
 
 impl Report {
-    pub fn new(
-        rate: RateArgument,
-        ports: usize,
-        frames: u64,
-        routes: &Routes,
-        loaded: Loaded,
-    ) -> Self {
+    /// Without results.
+    pub fn new(rate: Rate, ports: usize, frames: u64, routes: &Routes, loaded: Loaded) -> Self {
         Self {
             rate: rate.name(),
             ports,
@@ -173,12 +178,13 @@ impl Report {
             congestion: Vec::new(),
             cycles: 0,
             line: match rate {
-                RateArgument::Ten => Line::TEN_GIG,
-                RateArgument::One => Line::ONE_GIG,
+                Rate::Ten => Line::TEN_GIG,
+                Rate::One => Line::ONE_GIG,
             },
         }
     }
 
+    /// Adds what a sweep found.
     pub fn add_sweep(&mut self, family: Family, bytes: usize, found: &Sweep) {
         self.sweeps.push(SweepRow {
             family,
@@ -192,6 +198,7 @@ impl Report {
         });
     }
 
+    /// Adds what a congestion found.
     pub fn add_congestion(&mut self, traffic: &Traffic, found: &Congestion) {
         self.congestion.push(CongestionRow {
             family: traffic.family,
@@ -224,6 +231,7 @@ impl Report {
         sweeps.chain(lost).collect()
     }
 
+    /// As tables.
     pub fn show(&self) -> String {
         let mut out = self.head();
         self.throughput(&mut out);

@@ -5,7 +5,8 @@
 use ::mcb::{Command, Report, Summary, Transport};
 
 use super::super::file::{ExperimentFile, Run, parse, plan};
-use super::super::{EXPERIMENTS, FIGURES, Runner, Section, stream, switch};
+use super::super::source::{EXPERIMENTS, FIGURES};
+use super::super::{Runner, Section};
 use super::*;
 use crate::memcached::{Path, Place, SwitchKind};
 
@@ -75,7 +76,7 @@ const fn setup(place: Place, path: Path, switch: SwitchKind) -> Setup {
         place,
         path,
         switch: Some(switch),
-        rate: RateArgument::One,
+        rate: rack::topology::Rate::One,
     }
 }
 
@@ -114,15 +115,11 @@ fn sections(times: &Times) -> Vec<Section> {
                 resent: 0,
             });
     }
-    let mut runner = Runner {
-        platform: rack::platform::Platform::load("keio-2016").expect("built in"),
-        figures: figures(),
-        loops: 1,
-        pingpongs: BTreeMap::new(),
-        switches: switch::Switches::default(),
-        streams: stream::Streams::default(),
-        memcached: Runs { count: 1, known },
+    let memcached = Runs {
+        known,
+        ..Runs::new(1, false)
     };
+    let mut runner = Runner::recorded(figures(), memcached);
     SECTIONS
         .map(|id| match runner.section(id, &experiment(id)) {
             Ok(section) => section,

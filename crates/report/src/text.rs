@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Text output: tables that fit 100 columns.
+//! Text for people: tables that fit 100 columns, numbers with as many digits as they deserve.
 
-use std::io::{ErrorKind, Write};
-
-use rack::{Error, Picoseconds};
+use rack::Picoseconds;
 
 /// Width of everything that is printed.
 pub const WIDTH: usize = 100;
-
-/// Prints; a reader that went away is no error.
-pub fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output {
-            path: "the standard output".to_owned(),
-            reason: error.to_string(),
-        }),
-        _ => Ok(()),
-    }
-}
 
 /// Nanoseconds with one digit.
 pub fn ns(time: Picoseconds) -> String {
@@ -44,6 +30,44 @@ pub fn wrap(text: &str, indent: usize) -> String {
         empty = false;
     }
     lines + line.trim_end() + "\n"
+}
+
+/// Text for HTML and attributes.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// A number with as many digits as it deserves, thousands apart.
+pub fn thousands(value: f64) -> String {
+    let digits = if value.abs() >= 100.0 || (value - value.round()).abs() < 1e-9 {
+        0
+    } else if value.abs() >= 10.0 {
+        2
+    } else {
+        3
+    };
+    let text = format!("{:.digits$}", value.abs());
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text.as_str(), ""), |parts| parts);
+    let rest = rest.trim_end_matches('0');
+    let mut out = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    let sign = if value < 0.0 && !text.trim_matches(['0', '.']).is_empty() {
+        "\u{2212}"
+    } else {
+        ""
+    };
+    let dot = if rest.is_empty() { "" } else { "." };
+    format!("{sign}{out}{dot}{rest}")
 }
 
 /// Mean, least, median, 99th percentile and greatest of some times, in nanoseconds.
@@ -104,6 +128,30 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers() {
+        for (value, text) in [
+            (50546.0, "50,546"),
+            (47890550.0, "47,890,550"),
+            (0.843, "0.843"),
+            (13.4, "13.4"),
+            (976.4, "976"),
+            (0.0, "0"),
+            (-3.25, "\u{2212}3.25"),
+            (-0.0001, "0"),
+        ] {
+            assert_eq!(thousands(value), text);
+        }
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(
+            escape("<a href=\"x\">&"),
+            "&lt;a href=&quot;x&quot;&gt;&amp;"
+        );
+    }
 
     #[test]
     fn percentiles() {

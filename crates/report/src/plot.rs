@@ -151,8 +151,8 @@ fn themed(svg: &str, id: &str, title: &str, description: &str, height: i32) -> S
     let mut out = format!(
         "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>{body}",
-        super::page::escape(title),
-        super::page::escape(description)
+        crate::text::escape(title),
+        crate::text::escape(description)
     );
     for (RGBColor(r, g, b), name) in PALETTE {
         out = out.replace(
@@ -201,7 +201,7 @@ fn ceiling(most: f64) -> (f64, f64) {
 }
 
 fn label(value: f64) -> String {
-    super::page::thousands(value)
+    crate::text::thousands(value)
 }
 
 /// A filled or (the paper's) pale box.

@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use rack::Error;
+use rack::topology::Rate;
 use serde::Deserialize;
 
+use super::Found;
 use super::file::Figure as Published;
-use super::plot::Plot;
-use super::{Found, PingpongRate};
-use crate::RateArgument;
 pub use crate::memcached::Place;
-use crate::memcached::{Batch, LENGTHS, Measured, Path, Setup, SwitchKind, measure, ready};
+use crate::memcached::{
+    Batch, LENGTHS, Measured, Path, Setup, SwitchKind, measure, ready, take_apart,
+};
+use crate::plot::Plot;
+use crate::waterfall::{Kind, Waterfall};
 
 /// `run` of a row.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,7 +29,7 @@ pub struct Measurement {
     #[serde(default = "socket")]
     transport: Path,
     #[serde(default = "one")]
-    rate: PingpongRate,
+    rate: Rate,
     /// In the rack and between racks.
     switch: Option<SwitchKind>,
     /// Of a ratio: what the application itself takes, in place of memcached.
@@ -62,8 +65,8 @@ const fn socket() -> Path {
     Path::Socket
 }
 
-const fn one() -> PingpongRate {
-    PingpongRate::One
+const fn one() -> Rate {
+    Rate::One
 }
 
 /// Rounds of the x axis of figures 6.17 and 6.18, us.
@@ -74,12 +77,12 @@ const SHORT: usize = LENGTHS[0];
 
 /// GETs that the page takes apart.
 pub const TAKEN_APART: [Setup; 3] = [
-    rack(Path::Ipnuma, RateArgument::One),
-    rack(Path::Socket, RateArgument::One),
-    rack(Path::Ipnuma, RateArgument::Ten),
+    rack(Path::Ipnuma, Rate::One),
+    rack(Path::Socket, Rate::One),
+    rack(Path::Ipnuma, Rate::Ten),
 ];
 
-const fn rack(path: Path, rate: RateArgument) -> Setup {
+const fn rack(path: Path, rate: Rate) -> Setup {
     Setup {
         place: Place::Rack,
         path,
@@ -94,8 +97,12 @@ mod recorded;
 /// Runs, each made once.
 pub struct Runs {
     count: u64,
+    /// Whether GETs are taken apart for the share of RTL, too.
+    shares: bool,
     /// With the sentence of a run that failed.
     known: BTreeMap<Setup, Result<Measured, String>>,
+    /// GETs that were taken apart.
+    apart: BTreeMap<Setup, Option<Waterfall>>,
 }
 
 impl Measurement {
@@ -104,10 +111,7 @@ impl Measurement {
             place: self.place,
             path: self.transport,
             switch: self.switch,
-            rate: match self.rate {
-                PingpongRate::Ten => RateArgument::Ten,
-                PingpongRate::One => RateArgument::One,
-            },
+            rate: self.rate,
         }
     }
 }
@@ -145,11 +149,32 @@ impl Setup {
 }
 
 impl Runs {
-    pub const fn new(count: u64) -> Self {
+    pub const fn new(count: u64, shares: bool) -> Self {
         Self {
             count,
+            shares,
             known: BTreeMap::new(),
+            apart: BTreeMap::new(),
         }
+    }
+
+    /// One GET taken apart.
+    pub fn waterfall(&mut self, setup: Setup) -> Result<Option<&Waterfall>, Error> {
+        Ok(match self.apart.entry(setup) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(take_apart(setup)?),
+        }
+        .as_ref())
+    }
+
+    /// Hundredths of a GET's time that RTL simulated, of those that the page takes apart.
+    fn rtl_percent(&mut self, setup: Setup) -> Option<f64> {
+        if !self.shares || !TAKEN_APART.contains(&setup) {
+            return None;
+        }
+        let waterfall = self.waterfall(setup).ok()??;
+        let total = waterfall.total_ns();
+        (total > 0.0).then(|| 100.0 * waterfall.sum_ns(Kind::Rtl) / total)
     }
 
     fn run(&mut self, setup: Setup) -> Result<&Measured, String> {
@@ -220,7 +245,15 @@ impl Runs {
             _ => "computed from runs",
         };
         let hash = self.run(setup)?.hash.clone();
-        Ok(Found::new(value, how).of_run(&hash))
+        let percent = match row.figure {
+            Figure::Time | Figure::TimeUs | Figure::PerSecond | Figure::Percent
+                if row.command == get() && length == SHORT =>
+            {
+                self.rtl_percent(setup)
+            }
+            _ => None,
+        };
+        Ok(Found::new(value, how).of_run(&hash).with_rtl(percent))
     }
 
     /// How chapter 6 was run, if it was.
@@ -255,7 +288,7 @@ impl Runs {
             place,
             path,
             switch: Some(switch),
-            rate: RateArgument::One,
+            rate: Rate::One,
         };
         let base = setup(Path::Socket, SwitchKind::Ax3630s);
         let application = figures

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rack::Error;
 use rack::pcie::LinkKind;
+use rack::topology::Rate;
 use serde::Deserialize;
 
 use super::{memcached, stream, switch};
@@ -36,6 +37,8 @@ pub struct ExperimentFile {
     pub note: Option<String>,
     /// Why ours is far from the paper's, for rows that do not say it themselves.
     pub why: Option<String>,
+    /// Name of the row that stands for all in a line; absent: the first one with a figure of the paper and one of ours.
+    pub headline: Option<String>,
     /// How the rows are drawn; absent: as pairs of bars, if they have one unit.
     pub plot: Option<PlotFile>,
     /// Rows with a value for each length must have it rise from row to row, at every length.
@@ -129,7 +132,7 @@ pub enum Run {
         bytes: usize,
     },
     Pingpong {
-        rate: PingpongRate,
+        rate: Rate,
         figure: PingpongFigure,
         socket: Option<String>,
         /// In a row between the hosts.
@@ -176,14 +179,6 @@ pub enum Access {
 pub enum SendingWay {
     Ring,
     Rdma,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub enum PingpongRate {
-    #[serde(rename = "10g")]
-    Ten,
-    #[serde(rename = "1g")]
-    One,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use rack::platform::Platform;
 
-use super::{FAR_PERCENT, PUBLISHED, Row, Section};
+use super::{FAR_PERCENT, PUBLISHED, Row, Section, spoken};
+use crate::text::{escape, thousands};
 use crate::waterfall::{Kind, Waterfall};
 
 /// What the page says.
@@ -25,44 +26,6 @@ pub struct Page<'a> {
 const STYLE: &str = include_str!("page.css");
 /// Nothing may be loaded, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-
-/// Text for HTML and attributes.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-/// A number with as many digits as it deserves, thousands apart.
-pub fn thousands(value: f64) -> String {
-    let digits = if value.abs() >= 100.0 || (value - value.round()).abs() < 1e-9 {
-        0
-    } else if value.abs() >= 10.0 {
-        2
-    } else {
-        3
-    };
-    let text = format!("{:.digits$}", value.abs());
-    let (whole, rest) = text
-        .split_once('.')
-        .map_or((text.as_str(), ""), |parts| parts);
-    let rest = rest.trim_end_matches('0');
-    let mut out = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    let sign = if value < 0.0 && !text.trim_matches(['0', '.']).is_empty() {
-        "\u{2212}"
-    } else {
-        ""
-    };
-    let dot = if rest.is_empty() { "" } else { "." };
-    format!("{sign}{out}{dot}{rest}")
-}
 
 /// Where a table or figure belongs.
 fn chapter(id: &str) -> (&'static str, &'static str) {
@@ -89,22 +52,6 @@ fn chapters(sections: &[Section]) -> Vec<((&'static str, &'static str), Vec<&Sec
     }
     found.sort_by_key(|((id, _), _)| (*id == "beyond", *id));
     found
-}
-
-/// `table-3.4` as people write it.
-fn spoken(id: &str) -> String {
-    match id.split_once('-') {
-        Some((kind @ ("table" | "figure"), number)) => {
-            let capital = if kind == "table" { "Table" } else { "Figure" };
-            format!("{capital} {number}")
-        }
-        _ => {
-            let mut letters = id.chars();
-            letters.next().map_or(String::new(), |first| {
-                first.to_uppercase().collect::<String>() + letters.as_str()
-            })
-        }
-    }
 }
 
 impl Page<'_> {
@@ -412,7 +359,7 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
              <figcaption>{}</figcaption></figure>",
             spoken(id),
             match plot {
-                super::Plot::Curves { .. } =>
+                crate::plot::Plot::Curves { .. } =>
                     "Dashed lines are computed from what the dissertation published, full ones from what was run.",
                 _ => "The figures of the table above.",
             }
@@ -579,30 +526,6 @@ fn alternative(section: &Section) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers() {
-        for (value, text) in [
-            (50546.0, "50,546"),
-            (47890550.0, "47,890,550"),
-            (0.843, "0.843"),
-            (13.4, "13.4"),
-            (976.4, "976"),
-            (0.0, "0"),
-            (-3.25, "\u{2212}3.25"),
-            (-0.0001, "0"),
-        ] {
-            assert_eq!(thousands(value), text);
-        }
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(
-            escape("<a href=\"x\">&"),
-            "&lt;a href=&quot;x&quot;&gt;&amp;"
-        );
-    }
 
     #[test]
     fn names_of_sections() {

@@ -11,16 +11,17 @@ use fib::synth::Table;
 use serde::Deserialize;
 
 use super::Found;
-use super::file::PingpongRate;
-use crate::rfc2544::{frames_of, speed};
-use crate::{Failure, RateArgument};
+use crate::rfc2544::frames_of;
+use rack::topology::Rate;
+
+use crate::Failure;
 
 /// `run` of a row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
     figure: Figure,
-    rate: PingpongRate,
+    rate: Rate,
     family: FamilyName,
     bytes: usize,
     /// Made-up routes of the family in the switch, besides its own subnets.
@@ -86,10 +87,7 @@ impl Switches {
     /// Runs a row; `phy_ns` is what its `phy` stands for.
     pub fn measure(&mut self, row: &Measurement, phy_ns: Option<f64>) -> Result<Found, Failure> {
         let family = Family::from(row.family);
-        let rate = match row.rate {
-            PingpongRate::Ten => RateArgument::Ten,
-            PingpongRate::One => RateArgument::One,
-        };
+        let rate = row.rate;
         let Switch {
             rig,
             table,
@@ -108,7 +106,8 @@ impl Switches {
             // The section's text has the constant.
             let constant = if phy_ns.is_some() { " + PHYs" } else { "" };
             let value = line.ns(found.max as f64) + phy_ns.unwrap_or(0.0);
-            Found::new(value, format!("RTL, {cycles} cycles{constant}"))
+            let percent = 100.0 * line.ns(found.max as f64) / value.max(1e-9);
+            Found::new(value, format!("RTL, {cycles} cycles{constant}")).with_rtl(Some(percent))
         };
         Ok(match row.figure {
             Figure::FramesPerSecond => {
@@ -141,17 +140,12 @@ impl Switches {
         })
     }
 
-    fn switch(
-        &mut self,
-        rate: RateArgument,
-        family: Family,
-        routes: u32,
-    ) -> Result<&mut Switch, Failure> {
+    fn switch(&mut self, rate: Rate, family: Family, routes: u32) -> Result<&mut Switch, Failure> {
         let key = (rate.name(), family == Family::V6 && routes > 0, routes);
         Ok(match self.rigs.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let mut rig = SwitchRig::new(speed(rate))?;
+                let mut rig = SwitchRig::new(rate.into())?;
                 let (v4, v6) = match family {
                     Family::V4 => (routes, 0),
                     Family::V6 => (0, routes),

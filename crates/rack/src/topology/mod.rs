@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use ipnuma_rtl::NetSpeed;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::address::{Interface, Subnet};
@@ -18,11 +19,17 @@ use crate::host::LINE_BYTES;
 use crate::model::{PORTS, WIDE_PORTS};
 use crate::pcie::LinkKind;
 
+mod build;
 mod check;
 mod route;
 
+pub use build::{Fan, GuestRow, NicOptions, Pair};
+pub use check::{check_pingpong, check_stream};
+
 /// Line rate as users write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
 pub enum Rate {
     /// XGMII.
     #[serde(rename = "10g")]
@@ -30,6 +37,16 @@ pub enum Rate {
     /// GMII.
     #[serde(rename = "1g")]
     One,
+}
+
+impl Rate {
+    /// As users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ten => "10g",
+            Self::One => "1g",
+        }
+    }
 }
 
 impl From<Rate> for NetSpeed {
@@ -42,7 +59,7 @@ impl From<Rate> for NetSpeed {
 }
 
 /// Packet format of stores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The short form.
@@ -53,7 +70,7 @@ pub enum Format {
 }
 
 /// What a NIC is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NicKind {
     /// The IP-NUMA NIC in RTL.
@@ -66,7 +83,7 @@ pub enum NicKind {
 }
 
 /// A NIC.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NicSpec {
     /// What it is.
@@ -79,6 +96,7 @@ pub struct NicSpec {
     pub format: Format,
     /// IPv4 address; 10.0.0.1 and up if absent. Netmask and gateway are those of the switch port at the other end of
     /// its cable.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<Ipv4Addr>,
     /// Stores and loads belong to sessions: acknowledged, sent again, in order, once.
     #[serde(default = "yes")]
@@ -96,7 +114,7 @@ const fn yes() -> bool {
 }
 
 /// What the CPU of a host runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostKind {
     /// A program of the rack itself.
@@ -107,19 +125,23 @@ pub enum HostKind {
 }
 
 /// A host with one NIC.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Name.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// What its CPU runs.
     #[serde(default)]
     pub kind: HostKind,
     /// PCI Express link of the NIC; the platform's if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", regex(pattern = r"^Gen[1-5]x(1|2|4|8|16)$"))]
     pub link: Option<LinkKind>,
     /// The NIC.
     pub nic: NicSpec,
     /// Of a guest: the command for its shell. The guest ends with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Of a guest: memory in MB.
     #[serde(default = "guest_memory")]
@@ -128,12 +150,12 @@ pub struct HostSpec {
     #[serde(default)]
     pub neighbours: Neighbours,
     /// Of a guest: costs of its CPU that are not those of the rack.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "CpuSpec::is_empty")]
     pub cpu: CpuSpec,
 }
 
 /// How a switch comes to know the MAC addresses of its neighbours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Neighbours {
     /// They are written into its tables before the programs begin.
@@ -144,7 +166,7 @@ pub enum Neighbours {
 }
 
 /// Latency of a switch: constant, or by the length of the frame (with FCS) and linear between the given ones.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SwitchLatency {
     /// The same for all.
@@ -179,40 +201,47 @@ impl SwitchLatency {
 }
 
 /// A port of a switch with its own subnet.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortSpec {
     /// 0 to 3; to 8 with nine ports.
+    #[schemars(with = "usize")]
     pub number: Spanned<usize>,
     /// Its own address, with the length of the subnet's prefix.
+    #[schemars(with = "String")]
     pub address: Spanned<Interface>,
 }
 
 /// A static route of a switch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSpec {
     /// Where to.
+    #[schemars(with = "String")]
     pub prefix: Spanned<Subnet>,
     /// The gateway: an address at the other end of a cable.
     pub via: Ipv4Addr,
 }
 
 /// A switch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSpec {
     /// Name.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// Line rate of all its ports.
     pub rate: Rate,
     /// How many there are: 4, or 2, or at 10G 9.
     #[serde(default = "four_ports")]
+    #[schemars(with = "usize")]
     pub ports: Spanned<usize>,
     /// Not the RTL: a switch of the same latency whose outputs have queues without end, to compare with.
     #[serde(default)]
     pub ideal: bool,
     /// Not the RTL: a switch with this latency, from the first bit in to the first bit out with its physical layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<SwitchLatency>")]
     pub latency_ns: Option<Spanned<SwitchLatency>>,
     /// Of a switch with `latency_ns`: whether a frame must be in it whole before it leaves.
     #[serde(default = "yes")]
@@ -223,20 +252,22 @@ pub struct SwitchSpec {
     /// Ports in use.
     pub port: Vec<PortSpec>,
     /// Routes to subnets that are not its own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteSpec>,
 }
 
 /// A cable between two NICs, two switches, or one of each.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CableSpec {
     /// The two ends: the name of a host, or `SWITCH:PORT`.
+    #[schemars(with = "[String; 2]")]
     pub between: Spanned<[String; 2]>,
     /// Length.
+    #[schemars(with = "f64")]
     pub metres: Spanned<f64>,
     /// What goes wrong on it, in both directions.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Faults::is_none")]
     pub faults: Faults,
 }
 
@@ -250,7 +281,7 @@ pub enum End {
 }
 
 /// What runs.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "lowercase")]
 pub enum ProgramSpec {
     /// Figure 4.3: a number goes back and forth, each side adds 1.
@@ -282,6 +313,7 @@ pub enum ProgramSpec {
         #[serde(default = "thousand")]
         stores: u64,
         /// Gigabits of data a second that each sender offers; as fast as the bus lets it if absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
         rate_gbps: Option<f64>,
     },
     /// The guests' own commands; it ends when those of `until` have ended.
@@ -302,7 +334,7 @@ const fn minute() -> f64 {
     60.0
 }
 fn four_ports() -> Spanned<usize> {
-    unplaced(PORTS)
+    build::unplaced(PORTS)
 }
 const fn four() -> usize {
     4
@@ -318,7 +350,7 @@ const fn ten() -> u64 {
 }
 
 /// A whole rack.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
     /// Platform: a built-in name or the path of a .toml file.
@@ -329,94 +361,20 @@ pub struct Topology {
     /// Hosts.
     pub host: Vec<HostSpec>,
     /// Switches.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switch: Vec<SwitchSpec>,
     /// Cables.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cable: Vec<CableSpec>,
     /// Costs of the guests' CPUs that are not the published ones.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "CpuSpec::is_empty")]
     pub cpu: CpuSpec,
     /// Registers of every NIC that are not to have their reset values, by name, such as `WINDOW`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub register: BTreeMap<String, u32>,
     /// The program.
+    #[schemars(with = "ProgramSpec")]
     pub program: Spanned<ProgramSpec>,
-}
-
-/// Two hosts and what is between them: what the command line describes without a file.
-#[derive(Clone, Debug)]
-pub struct Pair {
-    /// Platform.
-    pub platform: String,
-    /// Seed.
-    pub seed: u64,
-    /// Line rate of both NICs.
-    pub rate: Rate,
-    /// Format of both NICs.
-    pub format: Format,
-    /// Length of the cable, or of all cables together.
-    pub metres: f64,
-    /// Bytes of a message.
-    pub bytes: usize,
-    /// Measured round trips.
-    pub loops: u64,
-    /// Round trips before measuring.
-    pub warmup: u64,
-    /// How the NICs send.
-    pub nic: NicOptions,
-    /// What goes wrong on every cable.
-    pub faults: Faults,
-}
-
-/// How NICs send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NicOptions {
-    /// In sessions.
-    pub reliable: bool,
-    /// In sealed ones.
-    pub auth: bool,
-    /// Several stores in a frame.
-    pub merge: bool,
-}
-
-impl Default for NicOptions {
-    fn default() -> Self {
-        Self {
-            reliable: true,
-            auth: false,
-            merge: false,
-        }
-    }
-}
-
-/// Senders to one receiver, through a switch or, if it is one sender, by a cable.
-#[derive(Clone, Debug)]
-pub struct Fan {
-    /// Platform.
-    pub platform: String,
-    /// Seed.
-    pub seed: u64,
-    /// Line rate.
-    pub rate: Rate,
-    /// Format.
-    pub format: Format,
-    /// Senders.
-    pub senders: usize,
-    /// Whether a switch is between; with more than one sender it is.
-    pub switch: bool,
-    /// Metres of each cable.
-    pub metres: f64,
-    /// Bytes of a store.
-    pub bytes: usize,
-    /// Stores of each sender.
-    pub stores: u64,
-    /// Gigabits of data a second that each sender offers.
-    pub rate_gbps: Option<f64>,
-    /// How the NICs send.
-    pub nic: NicOptions,
-    /// What goes wrong on every cable.
-    pub faults: Faults,
 }
 
 /// Most senders of [`Topology::fan`].
@@ -427,207 +385,7 @@ pub const MOST_SWITCHES: usize = 16;
 /// Prefix length of the subnets of [`Topology::row`], and of a NIC without a switch.
 const PREFIX_LEN: u8 = 24;
 
-fn unplaced<T>(value: T) -> Spanned<T> {
-    Spanned::new(0..0, value)
-}
-
-/// Address of an end of cable `link` in a row: 1 on the left, 2 on the right.
-const fn link_address(link: usize, right: bool) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, link as u8, 1 + right as u8)
-}
-
-/// Switch number `index` of a row of `count`: port 0 to the left, port 1 to the right.
-fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
-    let port = |number: usize, address: Ipv4Addr| PortSpec {
-        number: unplaced(number),
-        address: unplaced(Interface::new(address, PREFIX_LEN)),
-    };
-    let route = |link: usize, via: Ipv4Addr| RouteSpec {
-        prefix: unplaced(Subnet::around(link_address(link, false), PREFIX_LEN)),
-        via,
-    };
-    let mut routes = Vec::new();
-    if index > 0 {
-        routes.push(route(0, link_address(index, false)));
-    }
-    if index + 1 < count {
-        routes.push(route(count, link_address(index + 1, true)));
-    }
-    SwitchSpec {
-        name: unplaced(format!("sw{}", index + 1)),
-        rate,
-        ports: four_ports(),
-        ideal: false,
-        latency_ns: None,
-        store_and_forward: true,
-        neighbours: Neighbours::Static,
-        port: vec![
-            port(0, link_address(index, true)),
-            port(1, link_address(index + 1, false)),
-        ],
-        route: routes,
-    }
-}
-
 impl Topology {
-    /// A topology of two hosts `pc1` and `pc2` that play ping-pong over a cable.
-    pub fn pair(pair: Pair) -> Self {
-        Self::row(pair, 0)
-    }
-
-    /// The same with `count` switches `sw1`, `sw2`, ... in a row between the hosts.
-    pub fn row(pair: Pair, count: usize) -> Self {
-        let names = ["pc1", "pc2"].map(str::to_owned);
-        let ips = if count == 0 {
-            [None, None]
-        } else {
-            [link_address(0, false), link_address(count, true)].map(Some)
-        };
-        let host = |(name, ip): (&String, Option<Ipv4Addr>)| HostSpec {
-            name: unplaced(name.clone()),
-            kind: HostKind::Native,
-            link: None,
-            command: None,
-            memory_mb: guest_memory(),
-            neighbours: Neighbours::Static,
-            cpu: CpuSpec::default(),
-            nic: NicSpec {
-                kind: NicKind::Ipnuma,
-                rate: pair.rate,
-                format: pair.format,
-                ip,
-                reliable: pair.nic.reliable,
-                auth: pair.nic.auth,
-                merge: pair.nic.merge,
-            },
-        };
-        let [first, second] = names.clone();
-        let left = |link: usize| match link {
-            0 => first.clone(),
-            _ => format!("sw{link}:1"),
-        };
-        let right = |link: usize| match link {
-            _ if link == count => second.clone(),
-            _ => format!("sw{}:0", link + 1),
-        };
-        let metres = pair.metres / (count + 1) as f64;
-        let cable = |link: usize| CableSpec {
-            between: unplaced([left(link), right(link)]),
-            metres: unplaced(metres),
-            faults: pair.faults,
-        };
-        Self {
-            host: names.iter().zip(ips).map(host).collect(),
-            switch: (0..count)
-                .map(|index| row_switch(index, count, pair.rate))
-                .collect(),
-            cable: (0..=count).map(cable).collect(),
-            program: unplaced(ProgramSpec::Pingpong {
-                first,
-                second,
-                bytes: pair.bytes,
-                loops: pair.loops,
-                warmup: pair.warmup,
-            }),
-            platform: pair.platform,
-            seed: pair.seed,
-            cpu: CpuSpec::default(),
-            register: BTreeMap::new(),
-        }
-    }
-
-    /// Hosts `pc1`, `pc2`, ... that store to the last of them, `sink`: the sink is at port 0 of the switch `sw1`.
-    pub fn fan(fan: Fan) -> Self {
-        let switched = fan.switch || fan.senders > 1;
-        let mut names: Vec<_> = (1..=fan.senders).map(|n| format!("pc{n}")).collect();
-        names.push("sink".to_owned());
-        let port_of = |host: usize| (host + 1) % (fan.senders + 1);
-        let host = |(index, name): (usize, &String)| HostSpec {
-            name: unplaced(name.clone()),
-            kind: HostKind::Native,
-            link: None,
-            command: None,
-            memory_mb: guest_memory(),
-            neighbours: Neighbours::Static,
-            cpu: CpuSpec::default(),
-            nic: NicSpec {
-                kind: NicKind::Ipnuma,
-                rate: fan.rate,
-                format: fan.format,
-                ip: switched.then(|| link_address(port_of(index), false)),
-                reliable: fan.nic.reliable,
-                auth: fan.nic.auth,
-                merge: fan.nic.merge,
-            },
-        };
-        let port = |number: usize| PortSpec {
-            number: unplaced(number),
-            address: unplaced(Interface::new(link_address(number, true), PREFIX_LEN)),
-        };
-        let switch = SwitchSpec {
-            name: unplaced("sw1".to_owned()),
-            rate: fan.rate,
-            ports: unplaced(if fan.senders < PORTS {
-                PORTS
-            } else {
-                WIDE_PORTS
-            }),
-            ideal: false,
-            latency_ns: None,
-            store_and_forward: true,
-            neighbours: Neighbours::Static,
-            port: (0..=fan.senders).map(port).collect(),
-            route: Vec::new(),
-        };
-        let cable = |one: String, two: String| CableSpec {
-            between: unplaced([one, two]),
-            metres: unplaced(fan.metres),
-            faults: fan.faults,
-        };
-        let cables = if switched {
-            let named = names.iter().enumerate();
-            named
-                .map(|(index, name)| cable(name.clone(), format!("sw1:{}", port_of(index))))
-                .collect()
-        } else {
-            vec![cable(names[0].clone(), names[1].clone())]
-        };
-        let (to, from) = names.split_last().expect("the sink is there");
-        Self {
-            host: names.iter().enumerate().map(host).collect(),
-            switch: if switched { vec![switch] } else { Vec::new() },
-            cable: cables,
-            program: unplaced(ProgramSpec::Stream {
-                from: from.to_vec(),
-                to: to.clone(),
-                bytes: fan.bytes,
-                stores: fan.stores,
-                rate_gbps: fan.rate_gbps,
-            }),
-            platform: fan.platform,
-            seed: fan.seed,
-            cpu: CpuSpec::default(),
-            register: BTreeMap::new(),
-        }
-    }
-
-    /// The same without faults, without sessions, and with ideal switches: what the figures of a run are held against.
-    pub fn ideal(&self) -> Self {
-        let mut ideal = self.clone();
-        for host in &mut ideal.host {
-            host.nic.reliable = false;
-            host.nic.auth = false;
-        }
-        for switch in &mut ideal.switch {
-            switch.ideal = true;
-            switch.latency_ns = None;
-        }
-        for cable in &mut ideal.cable {
-            cable.faults = Faults::default();
-        }
-        ideal
-    }
-
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -637,6 +395,16 @@ impl Topology {
             ))
         })?;
         Self::parse(&text, path)
+    }
+
+    /// The JSON schema of the file.
+    pub fn schema() -> schemars::Schema {
+        schemars::schema_for!(Self)
+    }
+
+    /// As a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).expect("a topology has tables, lists, texts and numbers only")
     }
 
     /// Checks a text; `path` is for messages.
@@ -743,11 +511,6 @@ impl SwitchSpec {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ten => "10g",
-            Self::One => "1g",
-        })
+        f.write_str(self.name())
     }
 }
-
-pub use check::{check_pingpong, check_stream};

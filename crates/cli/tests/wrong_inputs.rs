@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wrong input of every command and every kind of file: exit status 2, one line, the place and the remedy.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A topology of two hosts that is right.
+const TOPOLOGY: &str = r#"platform = "keio-2016"
+[[host]]
+name = "a"
+nic = { rate = "10g" }
+[[host]]
+name = "b"
+nic = { rate = "10g" }
+[[cable]]
+between = ["a", "b"]
+metres = 1.0
+[program]
+kind = "pingpong"
+first = "a"
+second = "b"
+"#;
+
+/// Arguments; a file `FILE` among them has the text; the place and the remedy that the line must have.
+type Case = (
+    &'static [&'static str],
+    Option<(&'static str, &'static str)>,
+    &'static str,
+    &'static str,
+);
+
+/// Command lines. The pair is what is replaced in the topology, by what.
+const CASES: &[Case] = &[
+    (&["pingpong", "--rate", "5g"], None, "--rate", "10g, 1g"),
+    (
+        &["pingpong", "--format", "x"],
+        None,
+        "--format",
+        "compact, tlp",
+    ),
+    (&["pingpong", "--seed", "x"], None, "--seed", "whole number"),
+    (&["pingpong", "--seed", "-1"], None, "-1", "--help"),
+    (
+        &["pingpong", "--loops", "0"],
+        None,
+        "--loops",
+        "1 to 100000000",
+    ),
+    (
+        &["pingpong", "--bytes", "5"],
+        None,
+        "--bytes",
+        "multiple of 4 from 4 to 64",
+    ),
+    (
+        &["pingpong", "--cable-m", "far"],
+        None,
+        "--cable-m",
+        "such as 0.5",
+    ),
+    (
+        &["pingpong", "--cable-m", "1000000"],
+        None,
+        "--cable-m",
+        "write 0 to 100000",
+    ),
+    (
+        &["pingpong", "--switches", "99"],
+        None,
+        "--switches",
+        "write 0 to 16",
+    ),
+    (&["pingpong", "--loss", "2"], None, "--loss", "write 0 to 1"),
+    (
+        &["pingpong", "--loss", "much"],
+        None,
+        "--loss",
+        "such as 0.5",
+    ),
+    (
+        &["pingpong", "--auth", "--no-resend"],
+        None,
+        "--auth",
+        "leave one out",
+    ),
+    (&["pingpong", "--nonsense"], None, "--nonsense", "--help"),
+    (
+        &["pingpong", "--rate"],
+        None,
+        "--rate",
+        "write one behind it",
+    ),
+    (
+        &["stream", "--senders", "0"],
+        None,
+        "--senders",
+        "write 1 to",
+    ),
+    (
+        &["stream", "--senders", "x"],
+        None,
+        "--senders",
+        "whole number",
+    ),
+    (&["stream", "--size", "66"], None, "--size", "multiple of 4"),
+    (
+        &["stream", "--stores", "0"],
+        None,
+        "--stores",
+        "1 to 10000000",
+    ),
+    (&["stream", "--offer", "-1"], None, "-1", "--help"),
+    (
+        &["stream", "--register", "PACE"],
+        None,
+        "--register",
+        "write NAME=VALUE",
+    ),
+    (
+        &["stream", "--short", "--stores", "5"],
+        None,
+        "--stores",
+        "leave one out",
+    ),
+    (&["nonsense"], None, "nonsense", "ipnuma --help"),
+    (
+        &["paper", "--only", "table-9.9"],
+        None,
+        "--only",
+        "choose from",
+    ),
+    (
+        &["paper", "--loops", "0"],
+        None,
+        "--loops",
+        "1 to 100000000",
+    ),
+    (
+        &["paper", "--brief", "--json"],
+        None,
+        "--brief",
+        "leave one out",
+    ),
+    (
+        &["rfc2544", "--ports", "9"],
+        None,
+        "--ports",
+        "write 2 to 4",
+    ),
+    (
+        &["rfc2544", "--sizes", "10"],
+        None,
+        "--sizes",
+        "write 64 to 9216",
+    ),
+    (&["rfc2544", "--test", "x"], None, "--test", "throughput"),
+    (
+        &["rfc2544", "--family", "v5"],
+        None,
+        "--family",
+        "v4, v6, both",
+    ),
+    (
+        &["rfc2544", "--routes", "0"],
+        None,
+        "--routes",
+        "choose 1 to",
+    ),
+    (
+        &["memcached", "--loss", "1"],
+        None,
+        "--loss",
+        "write 0 to 0.99",
+    ),
+    (
+        &["memcached", "--count", "0"],
+        None,
+        "--count",
+        "at least 1",
+    ),
+    (&["memcached", "--cost", "x"], None, "--cost", "NAME=NS"),
+    (
+        &["memcached", "--cost", "x_ns=1"],
+        None,
+        "--cost",
+        "choose from",
+    ),
+    (&["memcached", "--place", "x"], None, "--place", "loopback"),
+    (
+        &["memcached", "--command", "x"],
+        None,
+        "--command",
+        "set, get, add",
+    ),
+    (
+        &["bench", "--loops", "0"],
+        None,
+        "--loops",
+        "1 to 100000000",
+    ),
+    (
+        &["daemon", "--management", "x"],
+        None,
+        "--management",
+        "192.0.2.1:3422",
+    ),
+    (
+        &["sockets", "--watch", "x"],
+        None,
+        "--watch",
+        "whole number",
+    ),
+    (
+        &["regions", "--revoke", "x"],
+        None,
+        "--revoke",
+        "whole number",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("rate = \"10g\"", "rate = \"5g\"")),
+        "line 4",
+        "10g, 1g",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("metres", "meters")),
+        "line 10",
+        "the keys are",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("metres = 1.0", "metres = \"x\"")),
+        "line 10",
+        "write",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("platform = \"keio-2016\"", "")),
+        "platform",
+        "add it",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("[\"a\", \"b\"]", "[\"a\", \"c\"]")),
+        "line 9",
+        "the hosts are a, b",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("first = \"a\"", "first = \"b\"")),
+        "program",
+        "name two hosts",
+    ),
+    (
+        &["pingpong", "--topology", "FILE"],
+        Some(("name = \"b\"", "name = \"a\"")),
+        "host.name",
+        "rename one",
+    ),
+    (
+        &["stream", "--topology", "FILE"],
+        Some(("metres = 1.0", "metres = -1.0")),
+        "line 10",
+        "write 0 to 100000",
+    ),
+    (
+        &["stream", "--loss", "2", "--topology", "FILE"],
+        Some(("", "")),
+        "--loss",
+        "write 0 to 1",
+    ),
+    (
+        &["rack", "FILE"],
+        Some(("kind = \"pingpong\"", "kind = \"uml\"\nlimit_s = 1")),
+        "line",
+        "the keys are",
+    ),
+];
+
+fn wrong(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+        .args(arguments)
+        .output()
+        .expect("the command was built for this test");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+    assert!(output.stdout.is_empty(), "{arguments:?} printed something");
+    errors
+}
+
+fn file(directory: &Path, replace: (&str, &str)) -> String {
+    let path = directory.join("topology.toml");
+    let text = match replace {
+        ("", "") => TOPOLOGY.to_owned(),
+        (from, to) => TOPOLOGY.replacen(from, to, 1),
+    };
+    std::fs::write(&path, text).expect("it can be written");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn wrong_input_gets_one_line_with_place_and_remedy() {
+    assert!(CASES.len() >= 40, "{} cases", CASES.len());
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut failures = Vec::new();
+    for (arguments, replace, place, remedy) in CASES {
+        let path = replace.map(|replace| file(directory.path(), replace));
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|argument| match (&path, *argument) {
+                (Some(path), "FILE") => path,
+                (_, argument) => argument,
+            })
+            .collect();
+        let errors = wrong(&arguments);
+        let good = errors.lines().count() == 1
+            && errors.starts_with("error: ")
+            && errors.contains(place)
+            && errors.contains(remedy);
+        if !good {
+            failures.push(format!(
+                "{arguments:?}: want {place:?} and {remedy:?} in {errors:?}"
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

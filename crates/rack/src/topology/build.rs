@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topologies that programs make: two hosts with switches in a row between them, and senders around a switch.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use toml::Spanned;
+
+use super::{
+    CableSpec, Format, HostKind, HostSpec, Neighbours, NicKind, NicSpec, PREFIX_LEN, PortSpec,
+    ProgramSpec, Rate, RouteSpec, SwitchLatency, SwitchSpec, Topology, four_ports, guest_memory,
+};
+use crate::address::{Interface, Subnet};
+use crate::cpu::CpuSpec;
+use crate::faults::Faults;
+use crate::model::{NARROW_PORTS, PORTS, WIDE_PORTS};
+
+/// Two hosts and what is between them: what the command line describes without a file.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate of both NICs.
+    pub rate: Rate,
+    /// Format of both NICs.
+    pub format: Format,
+    /// Length of the cable, or of all cables together.
+    pub metres: f64,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// Measured round trips.
+    pub loops: u64,
+    /// Round trips before measuring.
+    pub warmup: u64,
+    /// How the NICs send.
+    pub nic: NicOptions,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
+}
+
+/// How NICs send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicOptions {
+    /// In sessions.
+    pub reliable: bool,
+    /// In sealed ones.
+    pub auth: bool,
+    /// Several stores in a frame.
+    pub merge: bool,
+}
+
+impl Default for NicOptions {
+    fn default() -> Self {
+        Self {
+            reliable: true,
+            auth: false,
+            merge: false,
+        }
+    }
+}
+
+/// Senders to one receiver, through a switch or, if it is one sender, by a cable.
+#[derive(Clone, Debug)]
+pub struct Fan {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate.
+    pub rate: Rate,
+    /// Format.
+    pub format: Format,
+    /// Senders.
+    pub senders: usize,
+    /// Whether a switch is between; with more than one sender it is.
+    pub switch: bool,
+    /// Metres of each cable.
+    pub metres: f64,
+    /// Bytes of a store.
+    pub bytes: usize,
+    /// Stores of each sender.
+    pub stores: u64,
+    /// Gigabits of data a second that each sender offers.
+    pub rate_gbps: Option<f64>,
+    /// How the NICs send.
+    pub nic: NicOptions,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
+}
+
+/// Two whole Linux machines with switches in a row between them.
+#[derive(Clone, Debug)]
+pub struct GuestRow {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate.
+    pub rate: Rate,
+    /// What the NICs are.
+    pub nic: NicKind,
+    /// Names of the hosts. The run ends with the first one's command.
+    pub names: [String; 2],
+    /// Commands for their shells.
+    pub commands: [String; 2],
+    /// Switches between them.
+    pub switches: usize,
+    /// Of switches of another make: their latency in nanoseconds.
+    pub latency_ns: Option<f64>,
+    /// Length of all cables together.
+    pub metres: f64,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
+    /// CPU costs in place of the published ones.
+    pub cpu: CpuSpec,
+    /// Simulated seconds after which it has failed.
+    pub limit_s: f64,
+}
+
+/// A value that stands in no file.
+pub(super) fn unplaced<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+/// Address of an end of cable `link` in a row: 1 on the left, 2 on the right.
+const fn link_address(link: usize, right: bool) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, link as u8, 1 + right as u8)
+}
+
+/// Switch number `index` of a row of `count`: port 0 to the left, port 1 to the right.
+fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
+    let port = |number: usize, address: Ipv4Addr| PortSpec {
+        number: unplaced(number),
+        address: unplaced(Interface::new(address, PREFIX_LEN)),
+    };
+    let route = |link: usize, via: Ipv4Addr| RouteSpec {
+        prefix: unplaced(Subnet::around(link_address(link, false), PREFIX_LEN)),
+        via,
+    };
+    let mut routes = Vec::new();
+    if index > 0 {
+        routes.push(route(0, link_address(index, false)));
+    }
+    if index + 1 < count {
+        routes.push(route(count, link_address(index + 1, true)));
+    }
+    SwitchSpec {
+        name: unplaced(format!("sw{}", index + 1)),
+        rate,
+        ports: four_ports(),
+        ideal: false,
+        latency_ns: None,
+        store_and_forward: true,
+        neighbours: Neighbours::Static,
+        port: vec![
+            port(0, link_address(index, true)),
+            port(1, link_address(index + 1, false)),
+        ],
+        route: routes,
+    }
+}
+
+impl Topology {
+    /// A topology of two hosts `pc1` and `pc2` that play ping-pong over a cable.
+    pub fn pair(pair: Pair) -> Self {
+        Self::row(pair, 0)
+    }
+
+    /// The same with `count` switches `sw1`, `sw2`, ... in a row between the hosts.
+    pub fn row(pair: Pair, count: usize) -> Self {
+        Self::named_row(pair, count, ["pc1", "pc2"].map(str::to_owned))
+    }
+
+    fn named_row(pair: Pair, count: usize, names: [String; 2]) -> Self {
+        let ips = if count == 0 {
+            [None, None]
+        } else {
+            [link_address(0, false), link_address(count, true)].map(Some)
+        };
+        let host = |(name, ip): (&String, Option<Ipv4Addr>)| HostSpec {
+            name: unplaced(name.clone()),
+            kind: HostKind::Native,
+            link: None,
+            command: None,
+            memory_mb: guest_memory(),
+            neighbours: Neighbours::Static,
+            cpu: CpuSpec::default(),
+            nic: NicSpec {
+                kind: NicKind::Ipnuma,
+                rate: pair.rate,
+                format: pair.format,
+                ip,
+                reliable: pair.nic.reliable,
+                auth: pair.nic.auth,
+                merge: pair.nic.merge,
+            },
+        };
+        let [first, second] = names.clone();
+        let left = |link: usize| match link {
+            0 => first.clone(),
+            _ => format!("sw{link}:1"),
+        };
+        let right = |link: usize| match link {
+            _ if link == count => second.clone(),
+            _ => format!("sw{}:0", link + 1),
+        };
+        let metres = pair.metres / (count + 1) as f64;
+        let cable = |link: usize| CableSpec {
+            between: unplaced([left(link), right(link)]),
+            metres: unplaced(metres),
+            faults: pair.faults,
+        };
+        Self {
+            host: names.iter().zip(ips).map(host).collect(),
+            switch: (0..count)
+                .map(|index| row_switch(index, count, pair.rate))
+                .collect(),
+            cable: (0..=count).map(cable).collect(),
+            program: unplaced(ProgramSpec::Pingpong {
+                first,
+                second,
+                bytes: pair.bytes,
+                loops: pair.loops,
+                warmup: pair.warmup,
+            }),
+            platform: pair.platform,
+            seed: pair.seed,
+            cpu: CpuSpec::default(),
+            register: BTreeMap::new(),
+        }
+    }
+
+    /// Hosts `pc1`, `pc2`, ... that store to the last of them, `sink`: the sink is at port 0 of the switch `sw1`.
+    pub fn fan(fan: Fan) -> Self {
+        let switched = fan.switch || fan.senders > 1;
+        let mut names: Vec<_> = (1..=fan.senders).map(|n| format!("pc{n}")).collect();
+        names.push("sink".to_owned());
+        let port_of = |host: usize| (host + 1) % (fan.senders + 1);
+        let host = |(index, name): (usize, &String)| HostSpec {
+            name: unplaced(name.clone()),
+            kind: HostKind::Native,
+            link: None,
+            command: None,
+            memory_mb: guest_memory(),
+            neighbours: Neighbours::Static,
+            cpu: CpuSpec::default(),
+            nic: NicSpec {
+                kind: NicKind::Ipnuma,
+                rate: fan.rate,
+                format: fan.format,
+                ip: switched.then(|| link_address(port_of(index), false)),
+                reliable: fan.nic.reliable,
+                auth: fan.nic.auth,
+                merge: fan.nic.merge,
+            },
+        };
+        let port = |number: usize| PortSpec {
+            number: unplaced(number),
+            address: unplaced(Interface::new(link_address(number, true), PREFIX_LEN)),
+        };
+        let switch = SwitchSpec {
+            name: unplaced("sw1".to_owned()),
+            rate: fan.rate,
+            ports: unplaced(if fan.senders < PORTS {
+                PORTS
+            } else {
+                WIDE_PORTS
+            }),
+            ideal: false,
+            latency_ns: None,
+            store_and_forward: true,
+            neighbours: Neighbours::Static,
+            port: (0..=fan.senders).map(port).collect(),
+            route: Vec::new(),
+        };
+        let cable = |one: String, two: String| CableSpec {
+            between: unplaced([one, two]),
+            metres: unplaced(fan.metres),
+            faults: fan.faults,
+        };
+        let cables = if switched {
+            let named = names.iter().enumerate();
+            named
+                .map(|(index, name)| cable(name.clone(), format!("sw1:{}", port_of(index))))
+                .collect()
+        } else {
+            vec![cable(names[0].clone(), names[1].clone())]
+        };
+        let (to, from) = names.split_last().expect("the sink is there");
+        Self {
+            host: names.iter().enumerate().map(host).collect(),
+            switch: if switched { vec![switch] } else { Vec::new() },
+            cable: cables,
+            program: unplaced(ProgramSpec::Stream {
+                from: from.to_vec(),
+                to: to.clone(),
+                bytes: fan.bytes,
+                stores: fan.stores,
+                rate_gbps: fan.rate_gbps,
+            }),
+            platform: fan.platform,
+            seed: fan.seed,
+            cpu: CpuSpec::default(),
+            register: BTreeMap::new(),
+        }
+    }
+
+    /// The same without faults, without sessions, and with ideal switches: what the figures of a run are held against.
+    pub fn ideal(&self) -> Self {
+        let mut ideal = self.clone();
+        for host in &mut ideal.host {
+            host.nic.reliable = false;
+            host.nic.auth = false;
+        }
+        for switch in &mut ideal.switch {
+            switch.ideal = true;
+            switch.latency_ns = None;
+        }
+        for cable in &mut ideal.cable {
+            cable.faults = Faults::default();
+        }
+        ideal
+    }
+
+    /// Two guests with switches `sw1`, `sw2`, ... in a row between them.
+    pub fn guests(row: GuestRow) -> Self {
+        let pair = Pair {
+            platform: row.platform,
+            seed: row.seed,
+            rate: row.rate,
+            format: Format::Compact,
+            metres: row.metres,
+            bytes: 4,
+            loops: 1,
+            warmup: 0,
+            nic: NicOptions::default(),
+            faults: row.faults,
+        };
+        let until = vec![row.names[0].clone()];
+        let mut topology = Self::named_row(pair, row.switches, row.names);
+        for (index, (host, command)) in topology.host.iter_mut().zip(row.commands).enumerate() {
+            host.kind = HostKind::Uml;
+            host.command = Some(command);
+            host.nic.kind = row.nic;
+            host.nic.ip = Some(link_address(index * row.switches, index == 1));
+        }
+        for switch in &mut topology.switch {
+            switch.ports = unplaced(NARROW_PORTS);
+            switch.latency_ns = row
+                .latency_ns
+                .map(|ns| unplaced(SwitchLatency::Constant(ns)));
+        }
+        topology.cpu = row.cpu;
+        topology.program = unplaced(ProgramSpec::Uml {
+            until,
+            limit_s: row.limit_s,
+        });
+        topology
+    }
+}

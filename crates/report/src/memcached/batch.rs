@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the hosts' shells run.
+
+use std::fmt::Write as _;
+use std::path::{Path as FilePath, PathBuf};
+
+use mcb::{Command, Transport};
+
+use rack::cpu::CpuSpec;
+
+use super::{LENGTHS, Nic, Path};
+
+/// memcached's usual port.
+const PORT: u16 = 11_211;
+/// Where a guest finds the `ipnuma` command.
+const PROGRAM: &str = "/run/program";
+/// The daemons' port, and the network by which they and the kernels reach each other beside the NIC.
+const MANAGEMENT: u16 = 3422;
+const MANAGED: &str = "10.9.0.0/24";
+/// Of a ring between machines: more than a GET of 512 bytes needs.
+const RING_LINES: u32 = 64;
+
+/// What is asked in one arrangement.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Commands and the lengths of their values, in order.
+    pub commands: Vec<(Command, usize)>,
+    /// Of each, timed.
+    pub count: u64,
+    /// Of each, before: ARP, the first packets of a connection.
+    pub warmup: u64,
+    /// How they travel.
+    pub protocol: Transport,
+    /// NIC of the sockets.
+    pub nic: Nic,
+    /// Probability that a cable loses a frame.
+    pub loss: f64,
+    /// CPU costs in place of the published ones.
+    pub costs: CpuSpec,
+    /// Of the run.
+    pub seed: u64,
+    /// The `ipnuma` command, as the hosts find it.
+    pub program: PathBuf,
+    /// Where the hosts leave what they write.
+    pub keep: Option<PathBuf>,
+}
+
+/// Commands that are not timed, of each kind.
+const WARMUP: u64 = 4;
+
+impl Batch {
+    /// Everything that chapter 6 asks.
+    pub fn all() -> Self {
+        let commands = [Command::Set, Command::Get, Command::Add];
+        let commands = commands
+            .into_iter()
+            .flat_map(|command| LENGTHS.map(|length| (command, length)));
+        Self {
+            commands: commands.collect(),
+            count: 20,
+            warmup: WARMUP,
+            protocol: Transport::Udp,
+            nic: Nic::Ring,
+            loss: 0.0,
+            costs: CpuSpec::default(),
+            seed: 1,
+            program: std::env::current_exe().unwrap_or_else(|_| "ipnuma".into()),
+            keep: None,
+        }
+    }
+
+    /// Between machines the socket library carries streams only.
+    fn protocol(&self, path: Path) -> Transport {
+        match path {
+            Path::Socket => self.protocol,
+            Path::Ipnuma => Transport::Tcp,
+        }
+    }
+
+    /// Brings the `ipnuma` command, wherever it is on this machine, to a place that no guest covers with its own.
+    fn mount(&self) -> String {
+        let directory = self.program.parent().unwrap_or(FilePath::new("/"));
+        format!(
+            "mkdir -p {PROGRAM} && mount -t hostfs -o {} host {PROGRAM} || exit 1\n",
+            directory.display()
+        )
+    }
+
+    /// The command in a guest.
+    fn ipnuma(&self) -> String {
+        let name = self.program.file_name().unwrap_or_default();
+        format!("{PROGRAM}/{}", name.to_string_lossy())
+    }
+
+    /// Starts the daemon, whose NIC is the rack's; without IP-NUMA there is nothing to start.
+    fn daemon(&self, path: Path, gateway: Option<String>) -> String {
+        let gateway = gateway.map_or(String::new(), |mac| format!(",{mac}"));
+        let (mount, ipnuma) = (self.mount(), self.ipnuma());
+        match path {
+            Path::Socket => mount,
+            // Polling takes no simulated time: nobody spins, and nobody wakes up without a reason.
+            Path::Ipnuma => format!(
+                "{mount}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
+                 cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{MANAGED}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
+                 {ipnuma} daemon --background --config /tmp/daemon.toml --management $IPNUMA_MANAGEMENT:{MANAGEMENT} \
+                 --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX{gateway} \
+                 > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
+            ),
+        }
+    }
+
+    /// How programs are started.
+    fn with(&self, path: Path) -> String {
+        match path {
+            Path::Socket => String::new(),
+            Path::Ipnuma => format!("{} run -- ", self.ipnuma()),
+        }
+    }
+
+    /// What the server's shell runs.
+    pub(super) fn server(&self, path: Path, gateway: Option<String>) -> String {
+        // The daemons know the listeners of the address by which they know each other.
+        let address = match path {
+            Path::Socket => "0.0.0.0",
+            Path::Ipnuma => "$IPNUMA_MANAGEMENT",
+        };
+        // Between packets and memcached there is no driver that could charge its work.
+        let costs = match path {
+            Path::Socket => "",
+            Path::Ipnuma => "export IPNUMA_REQUEST_NS=$IPNUMA_APPLICATION_NS\n",
+        };
+        format!(
+            "{}{costs}exec {}memcached -u root -l {address} -p {PORT} -U {PORT} -t 1 -m 64",
+            self.daemon(path, gateway),
+            self.with(path)
+        )
+    }
+
+    /// What the client's shell runs: waits for the server, then prints a line of JSON for each command.
+    pub(super) fn client(&self, path: Path, gateway: Option<String>, server: &str) -> String {
+        self.daemon(path, gateway) + &self.asks(path, server)
+    }
+
+    pub(super) fn asks(&self, path: Path, server: &str) -> String {
+        let (ipnuma, with) = (self.ipnuma(), self.with(path));
+        let protocol = self.protocol(path).name().to_lowercase();
+        // What is lost is sent again: at once by TCP, by mcb itself otherwise.
+        let retries = if self.loss > 0.0 && self.protocol(path) == Transport::Udp {
+            " --retries 100 --timeout-ms 20"
+        } else {
+            " --timeout-ms 10000"
+        };
+        let mut out = format!(
+            "ask() {{ {with}{ipnuma} mcb -a {server} -p {PORT} -T {protocol} --total --json \"$@\"; }}\n\
+             tries=0\n\
+             until ask -c set -n 1 --prefix ready --timeout-ms 100 > ready.log 2>&1; do\n  \
+             tries=$((tries + 1))\n  \
+             [ $tries -lt 100 ] || {{ cat ready.log >&2; exit 1; }}\n  \
+             sleep 0.1\ndone\n"
+        );
+        for (number, (command, length)) in self.commands.iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "ask -c {} -n {} -l {length} --warmup {} --fresh --prefix b{number}{retries} || exit 1",
+                command.name(),
+                self.count,
+                self.warmup
+            );
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+}

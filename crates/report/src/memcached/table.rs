@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What came out, as tables.
+
+use std::fmt::Write as _;
+
+use mcb::{Command, Transport};
+use rack::topology::Rate;
+use serde::Serialize;
+
+use super::{Measured, Path, Place, Setup, SwitchKind};
+use crate::text;
+use crate::waterfall::{Kind, Waterfall};
+
+/// One arrangement in the output.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    name: String,
+    place: Place,
+    transport: Path,
+    switch: Option<SwitchKind>,
+    #[serde(flatten)]
+    measured: Measured,
+}
+
+impl Row {
+    /// What an arrangement gave.
+    pub fn new(setup: Setup, measured: Measured) -> Self {
+        Self {
+            name: setup.name(),
+            place: setup.place,
+            transport: setup.path,
+            switch: setup.switch,
+            measured,
+        }
+    }
+}
+
+/// What was asked in all arrangements.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Commands.
+    pub commands: Vec<Command>,
+    /// Bytes of their values.
+    pub lengths: Vec<usize>,
+    /// Line rate.
+    pub rate: Rate,
+    /// Of each.
+    pub count: u64,
+    /// How sockets carry them.
+    pub protocol: Transport,
+}
+
+/// A request taken apart, as a text.
+pub fn stages(waterfall: &Waterfall) -> String {
+    let mut out = format!("{}\n", waterfall.title);
+    for stage in &waterfall.stages {
+        let cycles = stage
+            .cycles
+            .map_or(String::new(), |cycles| format!("{cycles:.0} cycles"));
+        let line = format!(
+            "  {:<56}{:>8.1} ns  {:<9} {cycles}",
+            stage.name,
+            stage.to_ns - stage.from_ns,
+            stage.kind.name(),
+        );
+        out += line.trim_end();
+        out.push('\n');
+    }
+    let _ = write!(out, "  {:<56}{:>8.1} ns ", "in all", waterfall.total_ns());
+    for kind in [Kind::Rtl, Kind::Constant, Kind::Cpu] {
+        let _ = write!(out, " {} {:.0}", kind.name(), waterfall.sum_ns(kind));
+    }
+    out + "\n\n"
+}
+
+/// Times, then what they were computed with, then the hashes.
+pub fn show(asked: &Asked, rows: &[Row]) -> String {
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let mut out = text::wrap(
+        &format!(
+            "memcached and its client in Linux hosts, {}, {} commands of each, one after the other; sockets by {}, IP-NUMA \
+             by TCP; simulated time.",
+            asked.rate.name().to_uppercase(),
+            asked.count,
+            asked.protocol.name(),
+        ),
+        0,
+    );
+    for command in &asked.commands {
+        let name = command.name().to_uppercase();
+        let _ = write!(out, "\n{:<34}", format!("ns per {name} of bytes"));
+        for length in &asked.lengths {
+            let _ = write!(out, "{length:>10}");
+        }
+        out.push('\n');
+        for row in rows {
+            let _ = write!(out, "  {:<32}", row.name);
+            for length in &asked.lengths {
+                let report = row.measured.report(*command, *length);
+                let _ = write!(
+                    out,
+                    "{:>10.0}",
+                    report.map_or(f64::NAN, |report| report.ns.mean)
+                );
+            }
+            out.push('\n');
+        }
+        out += &shares(*command, &asked.lengths, rows);
+    }
+    out += "\nCPU costs, assumed and charged in simulated time\n";
+    for cost in &first.measured.costs {
+        let _ = writeln!(
+            out,
+            "  {:<20}{:>8} ns   {}",
+            cost.name, cost.ns, cost.source
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<34}{:>12}{:>14}   run hash",
+        "", "simulated ms", "commands/s"
+    );
+    for row in rows {
+        let commands: u64 = row.measured.reports.iter().map(|report| report.count).sum();
+        let _ = writeln!(
+            out,
+            "  {:<32}{:>12.1}{:>14.0}   {}",
+            row.name,
+            row.measured.simulated_ns / 1e6,
+            commands as f64 / row.measured.wall_seconds.max(1e-9),
+            row.measured.hash.get(..16).unwrap_or(&row.measured.hash)
+        );
+    }
+    out += &text::wrap(
+        "commands/s are those of a second on this machine, and say nothing of the hosts; all else is simulated.",
+        2,
+    );
+    out
+}
+
+/// As tables 6.7 and 6.8: commands a second beside sockets and AX3630S in the same place.
+fn shares(command: Command, lengths: &[usize], rows: &[Row]) -> String {
+    let mut out = String::new();
+    let is_base =
+        |row: &&Row| row.transport == Path::Socket && row.switch == Some(SwitchKind::Ax3630s);
+    for base in rows.iter().filter(is_base) {
+        let _ = writeln!(out, "\n% of the commands a second of {}", base.name);
+        for row in rows.iter().filter(|row| row.place == base.place) {
+            let _ = write!(out, "  {:<32}", row.name);
+            for length in lengths {
+                let ns = |row: &Row| {
+                    row.measured
+                        .report(command, *length)
+                        .map(|report| report.ns.mean)
+                };
+                let share = ns(base).zip(ns(row)).map(|(base, ns)| 100.0 * base / ns);
+                let _ = write!(out, "{:>9.0} %", share.unwrap_or(f64::NAN));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Arrangements and tables, without running anything.
+
+use std::path::Path;
+
+use mcb::Command;
+use rack::Topology;
+use rack::topology::Rate;
+
+use super::run::{kernel, reports};
+use super::{
+    Asked, Batch, Cost, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind, show,
+};
+use crate::text;
+
+const PLACES: [Place; 4] = [Place::Loopback, Place::Direct, Place::Rack, Place::Racks];
+
+fn setups() -> Vec<Setup> {
+    let mut all = Vec::new();
+    for place in PLACES {
+        for path in [Route::Socket, Route::Ipnuma] {
+            for rate in [Rate::One, Rate::Ten] {
+                let switches = [Some(SwitchKind::Ax3630s), Some(SwitchKind::Fibnic)];
+                let switches = if place.way().0 > 0 {
+                    &switches[..]
+                } else {
+                    &[None]
+                };
+                all.extend(switches.iter().map(|switch| Setup {
+                    place,
+                    path,
+                    switch: *switch,
+                    rate,
+                }));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_topology_is_one() {
+    for setup in setups() {
+        for (nic, loss) in [(Nic::Ring, 0.0), (Nic::Virtio, 0.01)] {
+            let batch = Batch {
+                nic,
+                loss,
+                ..Batch::all()
+            };
+            let topology = setup.topology(&batch).expect("it is right");
+            // What is printed is the same when it is read again.
+            let text = setup.file(&batch).expect("it is right");
+            let again = Topology::parse(&text, Path::new("t"))
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(again.to_toml(), topology.to_toml());
+            assert_eq!(topology.host.len(), 2);
+            assert_eq!(topology.switch.len(), setup.place.way().0);
+            let metres: f64 = topology
+                .cable
+                .iter()
+                .map(|cable| *cable.metres.as_ref())
+                .sum();
+            assert!((metres - setup.place.way().1).abs() < 1e-9);
+        }
+    }
+}
+
+/// As a client printed it.
+const SAMPLE: &str = r#"{"command":"set","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":51251.2},"elapsed_ns":1025024,"resent":0}
+{"command":"get","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":50546.0},"elapsed_ns":1010920,"resent":1}
+"#;
+
+#[test]
+fn the_clients_lines_are_read() {
+    let found = reports(SAMPLE.as_bytes()).expect("they are reports");
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        (found[1].command, found[1].length, found[1].resent),
+        (Command::Get, 16, 1)
+    );
+    assert!((found[1].ns.mean - 50_546.0).abs() < 1e-9);
+    assert!(reports(b"").is_err());
+    assert!(reports(b"{\"command\":\"get\"}\n").is_err());
+    let console = "x\n[    0.000000] Linux version 6.1.192 (someone@somewhere) (gcc)\n";
+    assert_eq!(kernel(console), "Linux 6.1.192, User-Mode Linux");
+}
+
+fn row(setup: Setup, ns: f64) -> Row {
+    let mut reports = reports(SAMPLE.as_bytes()).expect("they are reports");
+    reports[1].ns.mean = ns;
+    let measured = Measured {
+        reports,
+        hash: "0123456789abcdef0123".to_owned(),
+        costs: vec![Cost {
+            name: "application_ns".to_owned(),
+            ns: 1167,
+            source: "a table".to_owned(),
+        }],
+        application_ns: 1167.0,
+        guests: String::new(),
+        simulated_ns: 2e6,
+        wall_seconds: 0.5,
+    };
+    Row::new(setup, measured)
+}
+
+#[test]
+fn the_tables_have_times_shares_costs_and_hashes() {
+    let setups = Setup::all(
+        &[Place::Rack],
+        &[Route::Socket, Route::Ipnuma],
+        &[SwitchKind::Ax3630s, SwitchKind::Fibnic],
+        Rate::One,
+    );
+    assert_eq!(setups.len(), 4);
+    let rows: Vec<_> = setups
+        .into_iter()
+        .zip([58_890.0, 52_698.0, 19_819.0, 13_627.0])
+        .map(|(setup, ns)| row(setup, ns))
+        .collect();
+    let asked = Asked {
+        commands: vec![Command::Get],
+        lengths: vec![16],
+        rate: Rate::One,
+        count: 100,
+        protocol: mcb::Transport::Udp,
+    };
+    let out = show(&asked, &rows);
+    let words_only = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "in the rack, socket + AX3630S 58890",
+        "in the rack, IP-NUMA + FIBNIC 432 %",
+        "application_ns 1167 ns a table",
+        "2.0 80 0123456789abcdef",
+    ] {
+        assert!(words_only.contains(words), "{words}\n{out}");
+    }
+    assert!(
+        out.lines().all(|line| line.chars().count() <= text::WIDTH),
+        "{out}"
+    );
+}
