@@ -14,6 +14,9 @@ use crate::filelist::FileList;
 use crate::shim::shim;
 use crate::{Error, root};
 
+/// The shim among the C++ of a model.
+const SHIM: &str = "shim.cpp";
+
 /// Environment variable with the name of the C++ compiler.
 const COMPILER: &str = "IPNUMA_CXX";
 
@@ -204,9 +207,9 @@ pub fn verilate(place: &Place) -> Result<Verilated, Error> {
         .args(&list.sources);
     run(command, model.name, "verilator")?;
     let (shim, slow) = shim(model, &folder)?;
-    let path = folder.join("shim.cpp");
+    let path = folder.join(SHIM);
     fs::write(&path, shim).map_err(|error| Error::unreadable(&path, error))?;
-    let (units, runtime) = units(place, path)?;
+    let (units, runtime) = units(place, SHIM)?;
     Ok(Verilated {
         units,
         runtime,
@@ -249,23 +252,13 @@ pub fn arguments(model: &Model) -> Vec<String> {
     arguments
 }
 
-/// Sorts the C++ files of a model by what Verilator says about them.
-fn units(place: &Place, shim: PathBuf) -> Result<(Vec<Unit>, BTreeSet<String>), Error> {
-    const FAST: &str = "-O3";
-    const SLOW: &str = "-O0";
+/// Sorts the C++ files of a model by what Verilator says about them, and joins them to units: most of what the compiler does
+/// for a small file is reading headers.
+fn units(place: &Place, shim: &str) -> Result<(Vec<Unit>, BTreeSet<String>), Error> {
     let folder = place.sources();
     let path = folder.join(format!("V{}_classes.mk", place.model.name));
     let list = fs::read_to_string(&path).map_err(|error| Error::unreadable(&path, error))?;
-    let unit = |source: PathBuf, level| {
-        let name = source.file_stem().unwrap_or_default();
-        Unit {
-            object: place.objects().join(name).with_extension("o"),
-            size: fs::metadata(&source).map_or(0, |data| data.len()),
-            source,
-            level,
-        }
-    };
-    let mut units = vec![unit(shim, FAST)];
+    let (mut fast, mut slow) = (vec![shim.to_owned()], Vec::new());
     let mut runtime = BTreeSet::from(["runtime".to_owned()]);
     let mut variable = "";
     for line in list.lines() {
@@ -273,14 +266,12 @@ fn units(place: &Place, shim: PathBuf) -> Result<(Vec<Unit>, BTreeSet<String>), 
             variable = name.trim();
         } else if line.starts_with(char::is_whitespace) {
             let class = line.trim().trim_end_matches('\\').trim();
-            let file = folder.join(format!("{class}.cpp"));
+            let file = format!("{class}.cpp");
             match variable {
                 _ if class.is_empty() => {}
-                "VM_CLASSES_FAST" => units.push(unit(file, FAST)),
+                "VM_CLASSES_FAST" => fast.push(file),
                 // What runs once, and what writes waves of chosen windows.
-                "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => {
-                    units.push(unit(file, SLOW));
-                }
+                "VM_CLASSES_SLOW" | "VM_SUPPORT_FAST" | "VM_SUPPORT_SLOW" => slow.push(file),
                 "VM_GLOBAL_FAST" | "VM_GLOBAL_SLOW" => {
                     runtime.insert(class.to_owned());
                 }
@@ -294,7 +285,43 @@ fn units(place: &Place, shim: PathBuf) -> Result<(Vec<Unit>, BTreeSet<String>), 
             }
         }
     }
+    let mut units = Vec::new();
+    for (name, level, files) in [("fast", "-O3", fast), ("slow", "-O0", slow)] {
+        join(place, name, level, &files, &mut units)?;
+    }
     Ok((units, runtime))
+}
+
+/// Joins files, in their order, to units that are large enough.
+fn join(
+    place: &Place,
+    name: &str,
+    level: &'static str,
+    files: &[String],
+    units: &mut Vec<Unit>,
+) -> Result<(), Error> {
+    /// Of C++: two cores get about as much each, and headers do not count.
+    const UNIT_BYTES: u64 = 1 << 20;
+    let folder = place.sources();
+    let (mut text, mut size) = (String::new(), 0);
+    for (at, file) in files.iter().enumerate() {
+        text += &format!("#include \"{file}\"\n");
+        size += fs::metadata(folder.join(file)).map_or(0, |data| data.len());
+        if size < UNIT_BYTES && at + 1 < files.len() {
+            continue;
+        }
+        let unit = format!("{name}{}", units.len());
+        let source = folder.join(&unit).with_extension("cpp");
+        fs::write(&source, &text).map_err(|error| Error::unreadable(&source, error))?;
+        units.push(Unit {
+            object: place.objects().join(unit).with_extension("o"),
+            source,
+            level,
+            size,
+        });
+        (text, size) = (String::new(), 0);
+    }
+    Ok(())
 }
 
 /// Compiles a file of a model.
@@ -360,10 +387,8 @@ pub fn link(place: &Place, units: &[Unit], runtime: &BTreeSet<String>) -> Result
     }
     let library = place.library();
     let aside = library.with_extension("part");
-    // FST compression, and what clang leaves to a library.
-    command
-        .args(["-lz", "-llz4", "-latomic", "-lpthread", "-o"])
-        .arg(&aside);
+    // Libraries come behind what needs them.
+    command.args(LINK_FLAGS).arg("-o").arg(&aside);
     run(command, place.model.name, "linking")?;
     fs::rename(&aside, &library).map_err(|error| Error::unreadable(&library, error))?;
     let _ = fs::remove_dir_all(place.sources());

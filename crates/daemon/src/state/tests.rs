@@ -2,6 +2,7 @@
 //! The state by itself: awkward orders of requests, and what is left when everybody has gone.
 
 mod announcements;
+mod datagrams;
 mod moving;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -580,79 +581,6 @@ fn when_memory_fails_nobody_waits() {
         Reply::Error { .. }
     ));
     assert_eq!(world.state.regions.len(), 0);
-}
-
-#[test]
-fn datagrams_follow_the_socket_and_not_the_process() {
-    let mut world = World::new();
-    let [sender, parent] = [0; 2].map(|_| world.process());
-    let to = at("127.0.0.1:53");
-    world.ask(
-        parent,
-        Request::Bind {
-            address: at("0.0.0.0:53"),
-        },
-    );
-    let Reply::Channel { channel } = world.ask(sender, Request::Datagrams { from: client(), to })
-    else {
-        panic!("no channel");
-    };
-    let told = Notice::Datagrams {
-        channel,
-        from: client(),
-        to,
-    };
-    assert_eq!(world.notices(), [(parent, told.clone())]);
-    // The child of a fork binds the same socket anew.
-    let child = world.process();
-    world.ask(
-        child,
-        Request::Bind {
-            address: at("0.0.0.0:53"),
-        },
-    );
-    assert_eq!(world.notices(), [(child, told)]);
-    world.leave(parent);
-    assert!(world.machine.revoked.is_empty());
-    assert_eq!(
-        world.ask(sender, Request::Datagrams { from: client(), to }),
-        Reply::Channel { channel }
-    );
-    world.ask(
-        child,
-        Request::Unbind {
-            address: at("0.0.0.0:53"),
-        },
-    );
-    assert_eq!(world.machine.revoked.len(), 1);
-    assert_eq!(
-        world.ask(sender, Request::Datagrams { from: client(), to }),
-        Reply::Kernel
-    );
-}
-
-#[test]
-fn a_receiver_hears_that_its_sender_is_gone() {
-    let mut world = World::new();
-    let [sender, receiver] = [0; 2].map(|_| world.process());
-    let to = at("127.0.0.1:53");
-    world.ask(receiver, Request::Bind { address: to });
-    let Reply::Channel { channel } = world.ask(sender, Request::Datagrams { from: client(), to })
-    else {
-        panic!("no channel");
-    };
-    world.notices();
-    world.leave(sender);
-    let gone = Notice::Revoked {
-        channel: Some(channel),
-        window: None,
-        region: None,
-    };
-    assert_eq!(world.notices(), [(receiver, gone)]);
-    assert_eq!(
-        (world.state.channels.len(), world.state.datagrams.len()),
-        (0, 0)
-    );
 }
 
 fn region(world: &mut World, owner: ProcessId) -> (u64, Token) {
