@@ -26,8 +26,6 @@ pub const FLAGS: &[&str] = &[
     "-march=native",
     "-fPIC",
     "-fvisibility=hidden",
-    // A model is loaded once and for good, and its thread-local variables are read at every evaluation.
-    "-ftls-model=initial-exec",
     "-faligned-new",
     "-w",
     "-DVM_COVERAGE=0",
