@@ -95,7 +95,7 @@ PHASES = [
         "rust",
         400,
         "cargo test, all crates",
-        f"{CARGO} --workspace",
+        f"{CARGO} --workspace --no-fail-fast",
         ("build", "models"),
     ),
     pure(

@@ -53,7 +53,7 @@ fn wrong_input_is_one_sentence_and_status_2() {
         ),
         (
             &["paper", "--only", "table-9.9"],
-            "error: --only: there is no experiment `table-9.9`; choose one of table-1.6, table-3.2, table-3.3, table-3.4, \
+            "error: --only: there is no experiment `table-9.9`; choose from table-1.6, table-3.2, table-3.3, table-3.4, \
              figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6, \
              table-5.2, table-5.3, table-5.4, table-5.5, table-6.3, table-6.4, table-6.5, table-6.6, table-6.7, \
              table-6.8, figure-6.13, figure-6.14, figure-6.15, figure-6.16, figure-6.17, figure-6.18, figure-5.10, \
@@ -105,7 +105,7 @@ fn wrong_topologies_name_file_line_and_remedy() {
     assert_eq!(
         text(&output.stderr),
         format!(
-            "error: {path}, line 4: unknown field `speed`, expected one of `platform`, `seed`, `host`, `switch`, `cable`, `cpu`, `register`, `program`\n"
+            "error: {path}, line 4: there is no key `speed`; the keys are platform, seed, host, switch, cable, cpu, register, program\n"
         )
     );
 }
@@ -330,7 +330,7 @@ fn every_experiment_comes_out_as_expected() {
         .filter_map(|section| section["id"].as_str())
         .collect();
     let known = text(&ipnuma(&["paper", "--only", "nothing"]).stderr);
-    let known = known.trim().rsplit_once("choose one of ");
+    let known = known.trim().rsplit_once("choose from ");
     let mut built_in: Vec<_> = known.expect("a list").1.split(", ").collect();
     ids.sort_unstable();
     built_in.sort_unstable();
