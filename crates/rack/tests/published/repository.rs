@@ -342,7 +342,7 @@ pub fn quantities(sentence: &str) -> Vec<String> {
         };
         let after = &sentence[at + length..];
         if UNITS.iter().any(|unit| after.starts_with(unit)) {
-            found.push(sentence[at..at + length].to_owned() + &after[..3]);
+            found.push(sentence[at..at + length].to_owned() + after.get(..3).unwrap_or(after));
         }
         at += length;
     }
