@@ -59,7 +59,7 @@ def topology(name: str, executable: Path) -> str:
             ["sleep 1; memccapable -h server -p 11211", "exec memcached -u root -l 0.0.0.0 -t 1"]
         )
         printed, count = re.subn(
-            r"command = '''\n.*?\n'''",
+            r'command = """\n.*?\n"""',
             lambda _: f"command = '''\n{next(commands)}\n'''",
             printed,
             flags=re.DOTALL,

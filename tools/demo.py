@@ -140,8 +140,8 @@ class Progress:
             self.clear()
             print(text, flush=True)
 
-    def show(self, *arguments: str) -> str:
-        """Run the command `ipnuma`; return what it prints."""
+    def show(self, *arguments: str, until: str | None = None) -> str:
+        """Run the command `ipnuma`; return what it prints, up to a line that begins so."""
         self.shown = f"ipnuma {arguments[0]}"
         done = subprocess.run(
             [BIN / "ipnuma", *arguments],
@@ -156,7 +156,10 @@ class Progress:
         command += " ".join(arguments)
         if done.returncode != 0:
             raise Failed(f"{command}\n{done.stdout}{done.stderr}exit status {done.returncode}")
-        return f"{command}\n{done.stdout.rstrip()}\n"
+        told = done.stdout
+        if until:
+            told = re.split(rf"^{re.escape(until)}", told, maxsplit=1, flags=re.MULTILINE)[0]
+        return f"{command}\n{told.rstrip()}\n"
 
     def end(self) -> None:
         """Take the line away for good."""
@@ -170,7 +173,8 @@ def tell(progress: Progress, cli: Step, models: Step, kernel: Step, short: bool)
     cli.need()
     models.need("ipnuma_nic_10g")
     loops = "20" if short else "200"
-    progress.say(progress.show("pingpong", "--rate", "10g", "--loops", loops))
+    pingpong = progress.show("pingpong", "--rate", "10g", "--loops", loops, until="one way, ns")
+    progress.say(pingpong)
     models.need()
     kernel.need()
     if short:
@@ -181,9 +185,8 @@ def tell(progress: Progress, cli: Step, models: Step, kernel: Step, short: bool)
         progress.say(progress.show("paper", "--brief", "--html", str(REPORT)))
         count = "100"
     more = ["--transport", "socket", "--switch", "fibnic"] if short else []
-    progress.say(
-        progress.show("memcached", "--place", "rack", "--length", "16", "--count", count, *more)
-    )
+    memcached = ["memcached", "--place", "rack", "--length", "16", "--count", count, *more]
+    progress.say(progress.show(*memcached, until="% of the commands"))
 
 
 def main() -> int:

@@ -30,32 +30,23 @@ const HOSTS: &str = "hosts";
 /// Directories that a guest has of its own, beside `/run`.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/var/log"];
 
-/// Mounts back what a guest's own directories hide of this project: its checkout, and where the running program lies.
-fn programs() -> String {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let program = std::env::current_exe().ok();
-    let folder = program
-        .as_deref()
-        .and_then(Path::parent)
-        .map(Path::to_owned);
-    let mut hidden: Vec<_> = [checkout.canonicalize().ok(), folder]
-        .into_iter()
-        .flatten()
-        .filter(|path| path.is_dir() && OWN.iter().any(|own| path.starts_with(own)))
-        .collect();
-    // A folder brings those in it.
-    if let [checkout, folder] = &hidden[..]
-        && folder.starts_with(checkout)
-    {
-        hidden.pop();
+/// Mounts back this project's checkout where a guest's own directories hide it and its command wants something of it.
+/// Others see nothing of where it lies: a run has the same hash everywhere.
+fn checkout(command: &str) -> String {
+    let Ok(path) = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+    else {
+        return String::new();
+    };
+    let hidden = OWN.iter().any(|own| path.starts_with(own));
+    match path.to_str() {
+        // Not what an option of mount or a shell would read otherwise.
+        Some(path) if hidden && command.contains(path) && !path.contains([',', '\'', ' ']) => {
+            format!("mkdir -p {path} && mount -t hostfs -o ro,{path} host {path}\n")
+        }
+        _ => String::new(),
     }
-    let mounts = hidden.iter().filter_map(|path| {
-        let path = path.to_str()?;
-        // What an option of mount or a shell would read otherwise.
-        let plain = !path.contains([',', '\'', ' ']);
-        plain.then(|| format!("mkdir -p {path} && mount -t hostfs -o ro,{path} host {path}\n"))
-    });
-    mounts.collect()
 }
 
 /// The module of a NIC's driver.
@@ -149,7 +140,7 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
 for directory in {own}; do mount -t tmpfs -o mode=1777 tmp $directory; done
-{programs}ln -sf /proc/self/fd /dev/fd
+{checkout}ln -sf /proc/self/fd /dev/fd
 mount --bind {DIRECTORY}/{HOSTS} /etc/hosts
 hostname {name} 2>/dev/null || echo {name} > /proc/sys/kernel/hostname
 echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
@@ -160,7 +151,7 @@ export IPNUMA_HOST={name} IPNUMA_IP={ip} IPNUMA_PREFIX={prefix} IPNUMA_MAC={mac}
 export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
 "#,
         own = OWN.join(" "),
-        programs = programs(),
+        checkout = checkout(spec.command.as_deref().unwrap_or_default()),
         application = cpu.application_ns,
         loopback = cpu.loopback_ns,
         // Older tc has no nanoseconds.
