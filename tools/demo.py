@@ -186,7 +186,7 @@ def tell(progress: Progress, cli: Step, models: Step, kernel: Step, short: bool)
         count = "100"
     more = ["--transport", "socket", "--switch", "fibnic"] if short else []
     memcached = ["memcached", "--place", "rack", "--length", "16", "--count", count, *more]
-    progress.say(progress.show(*memcached, until="% of the commands"))
+    progress.say(progress.show(*memcached, until="% of the commands").rstrip())
 
 
 def main() -> int:
