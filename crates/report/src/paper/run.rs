@@ -138,12 +138,8 @@ impl Runner {
                 keep: KEPT,
                 ..Options::default()
             };
-            match run_topology(&topology, &options, &rtl) {
-                Ok(outcome) => waterfalls.extend(waterfall::of(title, &outcome, rate)),
-                // Left out of this build.
-                Err(Error::Model(ipnuma_rtl::Error::NotBuilt { .. })) => {}
-                Err(error) => return Err(error),
-            }
+            let outcome = run_topology(&topology, &options, &rtl)?;
+            waterfalls.extend(waterfall::of(title, &outcome, rate));
         }
         // Whole hosts, where their kernel is built; the section on chapter 6 says so if it is not.
         if crate::memcached::ready().is_ok() {
@@ -190,11 +186,7 @@ impl Runner {
             fault,
             hash,
             rtl_percent,
-        } = match self.execute(id, &row.run, planned.instance) {
-            // A build with a part of the models runs that part.
-            Err(failure) => Found::nothing(not_built(failure)?),
-            Ok(found) => found,
-        };
+        } = self.execute(id, &row.run, planned.instance)?;
         if row.input && ours.is_some() {
             how += ", an input";
         }
@@ -489,16 +481,5 @@ impl Runner {
             None if rows.iter().all(|row| row.unit == rows[0].unit) => draw::bars(rows.iter()),
             None => None,
         })
-    }
-}
-
-/// The reason if a model is not in this build; else the failure.
-fn not_built(failure: Failure) -> Result<String, Failure> {
-    match &failure {
-        Failure::Rack(Error::Model(error @ ipnuma_rtl::Error::NotBuilt { .. }))
-        | Failure::Test(::rfc2544::Error::Rtl(error @ ipnuma_rtl::Error::NotBuilt { .. })) => {
-            Ok(format!("not run: {error}"))
-        }
-        _ => Err(failure),
     }
 }
