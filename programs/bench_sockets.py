@@ -177,11 +177,12 @@ def redis_get(net: Network, settings: Settings) -> Figures:
     return {"p50_us": float(row["p50_latency_ms"]) * 1000, "gets_per_s": float(row["rps"])}
 
 
-def nginx_wrk(net: Network, settings: Settings) -> Figures:
-    """One nginx worker, one connection of wrk, a file of 512 bytes."""
+def nginx(net: Network) -> tuple[list[str], int]:
+    """Say how one nginx worker is started that has files of 512 and of 64 bytes, and its port."""
     port = programs.free_port()
     home = Path(tempfile.mkdtemp(dir=net.directory))
     (home / "small").write_bytes(b"x" * 512)
+    (home / "tiny").write_bytes(b"x" * 64)
     paths = "".join(
         f"{kind}_temp_path {home}/{kind}; "
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -192,7 +193,13 @@ def nginx_wrk(net: Network, settings: Settings) -> Figures:
         f"events {{ worker_connections 64; }} http {{ access_log off; sendfile on; {paths}"
         f"keepalive_requests 100000000; server {{ listen {HOST}:{port}; root {home}; }} }}"
     )
-    argv = ["nginx", "-p", str(home), "-c", str(home / "nginx.conf"), "-e", str(home / "early")]
+    conf = str(home / "nginx.conf")
+    return ["nginx", "-p", str(home), "-c", conf, "-e", str(home / "early")], port
+
+
+def nginx_wrk(net: Network, settings: Settings) -> Figures:
+    """One nginx worker, one connection of wrk, a file of 512 bytes."""
+    argv, port = nginx(net)
     with server(net, *argv, port=port, core=settings.server_core):
         said = net.run(
             "wrk", "-t", "1", "-c", "1", "-d", f"{settings.seconds}s", "--latency",
@@ -204,6 +211,20 @@ def nginx_wrk(net: Network, settings: Settings) -> Figures:
         raise programs.ProgramError(f"wrk failed:\n{said}")
     scale = 1000 if p50[2] == "ms" else 1
     return {"p50_us": float(p50[1]) * scale, "requests_per_s": float(rate[1])}
+
+
+def nginx_short(net: Network, settings: Settings) -> Figures:
+    """One nginx worker, a connection for each request of ab, a file of 64 bytes."""
+    argv, port = nginx(net)
+    with server(net, *argv, port=port, core=settings.server_core):
+        said = net.run(
+            "ab", "-q", "-n", str(4000 * settings.seconds), "-c", "1",
+            f"http://{HOST}:{port}/tiny", core=settings.client_core,
+        )  # fmt: skip
+    rate = re.search(r"Requests per second:\s+([0-9.]+)", said)
+    if not rate or "Failed requests:        0" not in said:
+        raise programs.ProgramError(f"ab failed:\n{said}")
+    return {"requests_per_s": float(rate[1])}
 
 
 def iperf3(net: Network, settings: Settings) -> Figures:
@@ -241,6 +262,12 @@ PAIRS = [
     Measurement("memcaslap", "memcached, memcaslap with one connection", memcaslap),
     Measurement("redis", "redis, redis-benchmark with one connection, GET", redis_get),
     Measurement("nginx", "nginx, wrk with one connection, 512 bytes", nginx_wrk),
+    Measurement(
+        "nginx-short",
+        "nginx, ab with a connection for each request, 64 bytes",
+        nginx_short,
+        [Goal("requests_per_s", 0.9)],
+    ),
     Measurement("iperf3", "iperf3, one TCP stream", iperf3),
 ]
 

@@ -246,7 +246,7 @@ class Network:
         )
         if answer.returncode != 0:
             raise ProgramError(f"`ipnuma sockets --json` failed: {answer.stderr.strip()}")
-        counted = json.loads(answer.stdout)["totals"]
+        counted = json.loads(answer.stdout)["result"]["totals"]
         return Totals(**{name: int(counted[name]) for name in vars(Totals())})
 
     @contextlib.contextmanager

@@ -39,4 +39,4 @@ def run(
     if status != 0:
         raise rack.complaint(f"ended with status {status}")
     said = rack.output()
-    return json.loads(said[said.index("{") :])
+    return json.loads(said[said.index("{") :])["result"]

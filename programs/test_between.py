@@ -73,7 +73,7 @@ class Machine:
             library=False,
         )  # fmt: skip
         assert asked.wait() == 0, asked.output()
-        return int(json.loads(asked.output())["totals"]["streams"])
+        return int(json.loads(asked.output())["result"]["totals"]["streams"])
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
                 ip("-n", machine.name, "link", "set", device, "up")
             daemon = machine.start(
                 str(programs.executable()), "daemon", "--socket", str(machine.socket),
-                "--management", f"{machine.address}:3422", "--sockets", "10.8.7.0/24",
+                "--management", f"{machine.address}:3422", "--insecure", "--sockets", "10.8.7.0/24",
                 library=False,
             )  # fmt: skip
             programs.wait_until(

@@ -88,6 +88,8 @@ def test_pymemcache(net, port, server):
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null",
             "-W", "ignore", "--rootdir", str(tests), "--server", programs.HOST, "--port", str(port),
             str(tests / "test_integration.py"),
+            # All its connections are short, and all are to be accelerated.
+            env={"IPNUMA_LEARN": "0"},
         )  # fmt: skip
     # Its authors skip their test of TLS, with each of three client classes.
     assert re.search(r"^100 passed, 3 skipped in", said, re.MULTILINE), said

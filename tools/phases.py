@@ -90,6 +90,12 @@ PHASES = [
         "area of every module on ECP5 against rtl/locked.toml (tools/synth)",
         "tools/synth",
     ),
+    Phase(
+        "timing",
+        300,
+        "paths between clocks, logic levels, MACs routed (tools/crossings, tools/timing)",
+        "tools/crossings && tools/timing --jobs 1",
+    ),
     Phase("kernel", 400, "the guests' kernel and drivers (tools/uml-kernel)", "tools/uml-kernel"),
     Phase(
         "rust",
@@ -180,10 +186,25 @@ PHASES = [
         long=True,
     ),
     Phase(
+        "long-agent",
+        600,
+        "fibd beside the kernel, BIRD and FRR, in namespaces",
+        f"{CARGO} -p fibd --no-fail-fast -- --include-ignored",
+        ("build",),
+        long=True,
+    ),
+    Phase(
         "long-mutants",
         14400,
         "small mistakes in RTL and crates, and how many the tests find (tools/mutate)",
         "tools/mutate --formal",
+        long=True,
+    ),
+    Phase(
+        "long-timing",
+        7200,
+        "levels and routed clocks of all blocks and of whole NICs (tools/timing)",
+        "tools/timing --long",
         long=True,
     ),
     Phase(

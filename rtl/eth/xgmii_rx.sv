@@ -37,7 +37,7 @@ module xgmii_rx #(
   localparam int unsigned IdxW = $clog2(MaxFrame / 8 + 2);
   // Index of the beat in which a frame may exceed MaxFrame, and the bytes of it that are fine.
   localparam logic [IdxW-1:0] GiantIdx = IdxW'(MaxFrame / 8);
-  localparam logic [3:0] GiantBytes = 4'(MaxFrame % 8);
+  localparam int unsigned GiantBytes = MaxFrame % 8;
   localparam logic [IdxW-1:0] LastMinIdx = IdxW'(MinFrame / 8 - 1);
 
   typedef enum logic [1:0] {
@@ -52,7 +52,8 @@ module xgmii_rx #(
   logic [ 3:0] hold_c_q;
 
   // Aligned word.
-  logic [63:0] al_d;
+  logic [63:0] al_d, al_word;
+  logic [31:0] al_crc, al_residue;
   logic [7:0] al_c, al_keep, first_c;
   logic start0, start4, pre0_ok, pre4_ok, at_end, first_is_term, take;
 
@@ -61,11 +62,14 @@ module xgmii_rx #(
   logic [ 7:0] keep_q;
   logic valid_q, end_q, err_q;
   logic [IdxW-1:0] idx_q;
-  logic [31:0] crc_q, crc_next;
+  logic early_q, at_min_q, at_giant_q;  // idx_q is below LastMinIdx, LastMinIdx, GiantIdx
+  logic [31:0] crc_q, crc_sum, crc_next;
+  // CRCs are linear: what the word adds is known one register ahead of the sum before it, and so is
+  // what the sum must be for a good FCS in the word's last bytes.
+  logic [31:0] crc_word_q, crc_good_q;
 
   // Verdict.
-  logic [3:0] bytes;
-  logic last, err, giant, runt, fcs_ok;
+  logic more, last, err, giant, runt, fcs_ok;
   rx_stat_t stat_q, stat_d, tell;
   // Frames that left no beat, not told yet.
   logic bad_preamble, empty;
@@ -87,6 +91,20 @@ module xgmii_rx #(
     first_is_term = 1'b0;
     for (int unsigned i = 0; i < 8; i++) begin
       first_is_term |= first_c[i] && al_d[8*i+:8] == XgmiiTerm;
+    end
+  end
+
+  assign al_word = al_d & keep_mask(al_keep);
+  assign al_crc  = crc32_eth_next64(32'd0, al_word);
+
+  // What the sum is after a good FCS in the first n bytes: each byte turns the constant before it
+  // into its own.
+  always_comb begin
+    al_residue = '0;
+    for (int unsigned i = 0; i < 8; i++) begin
+      if (al_keep[i]) begin
+        al_residue ^= CRC32_ETH_RESIDUE[7-i] ^ (i == 0 ? '0 : CRC32_ETH_RESIDUE[3'(8-i)]);
+      end
     end
   end
 
@@ -112,14 +130,19 @@ module xgmii_rx #(
   end
 
   always_ff @(posedge clk_i) begin
-    hold_q   <= xgmii_rxd_i[63:32];
-    hold_c_q <= xgmii_rxc_i[7:4];
-    word_q   <= al_d & keep_mask(al_keep);
-    keep_q   <= al_keep;
-    end_q    <= at_end;
-    err_q    <= at_end && !first_is_term;
-    crc_q    <= valid_q && !last ? crc_next : CRC32_ETH_INIT;
-    idx_q    <= valid_q && !last ? idx_q + 1'b1 : '0;
+    hold_q     <= xgmii_rxd_i[63:32];
+    hold_c_q   <= xgmii_rxc_i[7:4];
+    word_q     <= al_word;
+    keep_q     <= al_keep;
+    crc_word_q <= al_crc;
+    crc_good_q <= al_crc ^ al_residue;
+    end_q      <= at_end;
+    err_q      <= at_end && !first_is_term;
+    crc_q      <= more ? crc_next : CRC32_ETH_INIT;
+    idx_q      <= more ? idx_q + 1'b1 : '0;
+    early_q    <= !more || idx_q < LastMinIdx - 1'b1;
+    at_min_q   <= more && idx_q == LastMinIdx - 1'b1;
+    at_giant_q <= more && idx_q == GiantIdx - 1'b1;
   end
 
   always_ff @(posedge clk_i) begin
@@ -144,17 +167,17 @@ module xgmii_rx #(
     end
   end
 
-  assign crc_next = crc32_eth_next64(crc_q, word_q);
+  assign crc_sum  = crc32_eth_next64(crc_q, 64'd0);
+  assign crc_next = crc_sum ^ crc_word_q;
 
   always_comb begin
-    bytes        = keep_bytes(keep_q);
-    giant        = idx_q == GiantIdx && bytes > GiantBytes;
+    giant        = at_giant_q && keep_q[GiantBytes];
     // While a beat without end is here the state is still Data.
     last         = end_q || al_c[0] || giant;
     err          = end_q ? err_q : al_c[0] && !first_is_term;
-    runt         = idx_q < LastMinIdx || (idx_q == LastMinIdx && bytes != 4'd8);
-    // bytes is 1..8, so that 8 - bytes is its negative in three bits.
-    fcs_ok       = crc_next == CRC32_ETH_RESIDUE[-bytes[2:0]];
+    runt         = early_q || (at_min_q && !keep_q[7]);
+    more         = valid_q && !last;
+    fcs_ok       = crc_sum == crc_good_q;
 
     // A new start right behind the preamble counts as one, too.
     bad_preamble = (start0 && !pre0_ok) || (state_q == Pre4 && (!pre4_ok || start4));

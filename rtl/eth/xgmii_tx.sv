@@ -53,19 +53,34 @@ module xgmii_tx #(
   logic [1:0] gap_q, gap_d;  // Idle: cycles until a start is allowed
   logic [1:0] deficit_q, deficit_d;
   logic [3:0] idx_q, idx_d;  // beat of the frame, stays at 8
+  // Registered decodes of the above: the longest paths begin at them.
+  logic data_q;  // state_q is Data
+  logic pad_q;  // state_q is Pad
+  logic late_q;  // Data or Pad, idx_q is PadIdx or more: a frame may end in this beat
+  logic open_q;  // Data, idx_q likewise
+  logic past_q;  // Data, idx_q is beyond PadIdx: with any number of bytes
+  logic at_pad_q;  // Data or Pad, idx_q is PadIdx
   logic spoil_q, spoil_d;
   logic [31:0] crc_q, crc_next;
-  logic [31:0] fcs_q;
+  logic [31:0] fcs_q;  // after 5 to 7 bytes
   logic [ 8:4] size_q;
   tx_stat_t stat_q, stat_d;
 
   // This beat. Sizes are one-hot, from 1 to 8 bytes: everything behind them, FCS included, happens
-  // in one cycle, and a decoder in front would be in its way.
-  logic [8:1] size;  // bytes of this beat, padding included
-  logic       fin;  // this beat ends the padded frame
-  logic       spoil;
-  logic [63:0] data, moved;
-  logic [31:0] rest, fcs;
+  // in one cycle, and a decoder in front would be in its way. They follow from tkeep alone, as a
+  // beat inside a frame is full; a beat too early to end a frame has size 8 or none.
+  logic [ 8:1] size;  // bytes of this beat, padding included
+  logic        fin;  // this beat ends the padded frame
+  logic        stall;  // the source has no beat
+  logic        spoil;
+  logic [63:0] data;
+  logic [31:0] fcs;
+  // What follows the bytes of the last beat in its word.
+  logic [63:0] ending;
+  logic [ 7:0] ending_c;
+  // What goes out in states without a beat, zero in the others.
+  logic [63:0] other;
+  logic [ 7:0] other_c;
 
   // Word of the frame-aligned stream, and its terminate.
   logic [63:0] word_d;
@@ -81,42 +96,55 @@ module xgmii_tx #(
   assign ready_start_o = state_q == Idle && gap_q == '0;
   assign s_axis.tready = state_q == Data || state_q == Drain;
 
-  // What this beat holds; valid in Data and Pad.
+  // What this beat holds; nothing outside Data and Pad.
   always_comb begin
-    logic in_last, full, at_pad;
-    logic [8:0] keep;
-    in_last = state_q == Pad || s_axis.tlast;
-    full    = !in_last || idx_q < PadIdx;
-    at_pad  = idx_q == PadIdx;
-    keep    = state_q == Pad ? 9'd0 : {1'b0, s_axis.tkeep};
-    data    = s_axis.tdata & keep_mask(keep[7:0]);
-    spoil   = state_q == Pad ? spoil_q : s_axis.tuser[0];
-    fin     = in_last && idx_q >= PadIdx;
-    for (int unsigned n = 1; n <= 8; n++) begin
-      size[n] = !full && keep[n-1] && !keep[n] && !(at_pad && n < 4);
+    logic [7:0] keep;
+    keep  = s_axis.tkeep & {8{data_q}};
+    data  = s_axis.tdata & keep_mask(keep);
+    stall = data_q && !s_axis.tvalid;
+    spoil = pad_q ? spoil_q : s_axis.tuser[0];
+    fin   = late_q && (pad_q || s_axis.tlast);
+    for (int unsigned n = 1; n <= 7; n++) begin
+      size[n] = (n < 5 ? past_q : open_q) && s_axis.tkeep[n-1] && !s_axis.tkeep[n];
     end
-    if (full) size[8] = 1'b1;
-    if (!full && at_pad && !keep[3]) size[4] = 1'b1;
+    if (at_pad_q && !keep[4]) size[4] = 1'b1;
+    size[8] = keep[7];
   end
 
-  // FCS. The bytes move to the end of the word: zeros in front leave a zero register zero, so one
-  // XOR network serves every size. Register bytes that no byte reaches stay, shifted down.
+  // FCS. One network of exclusive-ors for each size, and the size comes in behind them: no larger
+  // than one network behind a shifter, and shorter. The choice is an OR of what one size leaves, so
+  // that a simulator evaluates one network. Only with padding are there bytes to mask.
   always_comb begin
-    logic [63:0] joined;
-    joined = data ^ {32'd0, crc_q};
-    moved  = '0;
-    rest   = '0;
-    for (int unsigned n = 1; n <= 8; n++) begin
-      moved |= joined << (8 * (8 - n)) & {64{size[n]}};
-      if (n < 4) rest |= crc_q >> (8 * n) & {32{size[n]}};
+    logic [31:0] part;
+    logic [63:0] from;
+    logic        bad;
+    crc_next = crc32_eth_next64(crc_q, data);
+    fcs      = '0;
+    ending   = '0;
+    ending_c = '0;
+    for (int unsigned n = 1; n <= 7; n++) begin
+      from = n == 4 ? data : s_axis.tdata;
+      bad  = n == 4 ? spoil : s_axis.tuser[0];
+      part = size[n] ? crc32_eth_nextn(crc_q, from, 4'(n)) ^ {32{!bad}} : '0;
+      if (n > 4) fcs |= part;
+      if (size[n] && bad) part[31:24] = XgmiiError;
+      ending |= 64'(part) << (8 * n);
+      for (int unsigned i = n + 3; i < 8; i++) begin
+        if (i == n + 3) begin
+          ending_c[i] |= size[n] && bad;
+        end else begin
+          ending[8*i+:8] |= (i == n + 4 ? XgmiiTerm : XgmiiIdle) & {8{size[n]}};
+          ending_c[i] |= size[n];
+        end
+      end
     end
-    crc_next = crc32_eth_next64(32'd0, moved) ^ rest;
-    fcs      = spoil ? crc_next : ~crc_next;
   end
 
   always_comb begin
-    word_d    = XgmiiIdleWord;
-    word_c    = 8'hff;
+    logic [31:0] left;
+    left      = '0;
+    other     = XgmiiIdleWord;
+    other_c   = 8'hff;
     term      = 1'b0;
     term_lane = '0;
     state_d   = state_q;
@@ -128,16 +156,17 @@ module xgmii_tx #(
       Idle: begin
         idx_d = '0;
         if (start_i && ready_start_o) begin
-          word_d  = XgmiiPreambleWord;
-          word_c  = 8'h01;
+          other   = XgmiiPreambleWord;
+          other_c = 8'h01;
           state_d = Data;
         end
       end
 
       Data, Pad: begin
         if (idx_q != 4'd8) idx_d = idx_q + 1'b1;
-        if (state_q == Data && !s_axis.tvalid) begin
-          word_d[15:0]    = {XgmiiTerm, XgmiiError};
+        other   = '0;
+        other_c = '0;
+        if (stall) begin
           term            = 1'b1;
           term_lane       = 3'd1;
           stat_d.underrun = 1'b1;
@@ -147,39 +176,27 @@ module xgmii_tx #(
           if (fin) begin
             stat_d.spoiled = spoil;
             stat_d.good    = !spoil;
-            // Lane i holds data up to the size n, FCS up to n + 4, the terminate, idle.
-            for (int unsigned i = 0; i < 8; i++) begin
-              word_d[8*i+:8] = data[8*i+:8];
-              word_c[i]      = 1'b0;
-              for (int unsigned n = 1; n <= i; n++) begin
-                if (size[n] && i < n + 4) word_d[8*i+:8] = fcs[8*(i-n)+:8];
-                if (size[n] && i >= n + 4) word_d[8*i+:8] = i == n + 4 ? XgmiiTerm : XgmiiIdle;
-                if (size[n] && i >= n + 4) word_c[i] = 1'b1;
-                if (size[n] && i == n + 3 && spoil) word_d[8*i+:8] = XgmiiError;
-                if (size[n] && i == n + 3 && spoil) word_c[i] = 1'b1;
-              end
-            end
-            term      = |size[3:1];
-            term_lane = size[1] ? 3'd5 : size[2] ? 3'd6 : 3'd7;
-            state_d   = |size[3:1] ? Idle : Tail;
-          end else begin
-            word_d = data;
-            word_c = 8'h00;
-            if (state_q == Data && s_axis.tlast) state_d = Pad;
+            term           = |size[3:1];
+            term_lane      = size[1] ? 3'd5 : size[2] ? 3'd6 : 3'd7;
+            state_d        = |size[3:1] ? Idle : Tail;
+          end else if (data_q && s_axis.tlast) begin
+            state_d = Pad;
           end
         end
       end
 
       Tail: begin
-        // The beat had n bytes, 4 to 8: the last n - 4 bytes of the FCS are left.
+        // The beat had n bytes, 4 to 8: the last n - 4 bytes of the FCS are left. That of a full beat
+        // is still in the register.
+        left = size_q[8] ? crc_q ^ {32{!spoil_q}} : fcs_q;
         for (int unsigned n = 4; n <= 8; n++) begin
           if (size_q[n]) begin
             for (int unsigned i = 0; i < n - 4; i++) begin
-              word_d[8*i+:8] = spoil_q && i == n - 5 ? XgmiiError : fcs_q[8*(i+8-n)+:8];
-              word_c[i]      = spoil_q && i == n - 5;
+              other[8*i+:8] = spoil_q && i == n - 5 ? XgmiiError : left[8*(i+8-n)+:8];
+              other_c[i]    = spoil_q && i == n - 5;
             end
-            word_d[8*(n-4)+:8] = XgmiiTerm;
-            term_lane          = 3'(n - 4);
+            other[8*(n-4)+:8] = XgmiiTerm;
+            term_lane         = 3'(n - 4);
           end
         end
         term    = 1'b1;
@@ -189,6 +206,14 @@ module xgmii_tx #(
       Drain:   if (s_axis.tvalid && s_axis.tlast) state_d = Idle;
       default: state_d = Idle;
     endcase
+
+    // Lanes of one are zero in the others.
+    word_d = other | data | ending;
+    word_c = other_c | ending_c;
+    if (stall) begin
+      word_d = {XgmiiIdleWord[63:16], XgmiiTerm, XgmiiError};
+      word_c = 8'hff;
+    end
   end
 
   // Gap. Slots are half words, counted from the word that is made in this cycle. The earliest start
@@ -244,6 +269,12 @@ module xgmii_tx #(
       gap_q     <= '0;
       deficit_q <= '0;
       idx_q     <= '0;
+      data_q    <= 1'b0;
+      pad_q     <= 1'b0;
+      late_q    <= 1'b0;
+      open_q    <= 1'b0;
+      past_q    <= 1'b0;
+      at_pad_q  <= 1'b0;
       spoil_q   <= 1'b0;
       stat_q    <= '0;
       hold_q    <= XgmiiIdleWord[31:0];
@@ -257,6 +288,12 @@ module xgmii_tx #(
       gap_q     <= gap_d;
       deficit_q <= deficit_d;
       idx_q     <= idx_d;
+      data_q    <= state_d == Data;
+      pad_q     <= state_d == Pad;
+      late_q    <= (state_d == Data || state_d == Pad) && idx_d >= PadIdx;
+      open_q    <= state_d == Data && idx_d >= PadIdx;
+      past_q    <= state_d == Data && idx_d > PadIdx;
+      at_pad_q  <= (state_d == Data || state_d == Pad) && idx_d == PadIdx;
       spoil_q   <= spoil_d;
       stat_q    <= stat_d;
       hold_q    <= word_d[63:32];

@@ -14,6 +14,7 @@ rtl/ipnuma/tx_slots.sv
 rtl/ipnuma/store_payload.sv
 rtl/ipnuma/store_groups.sv
 rtl/ipnuma/request_slots.sv
+rtl/ipnuma/requester_pkg.sv
 rtl/ipnuma/requester.sv
 rtl/ipnuma/seq_table.sv
 rtl/ipnuma/end_code.sv

@@ -37,10 +37,14 @@ module requester
   parameter int unsigned PageMapLatency = 2,
   /// Cycles of a PC ID table look-up, 1..4.
   parameter int unsigned PcIdLatency = 1,
-  /// Shortest period of clk_pcie_i.
-  parameter int unsigned PciePeriodPs = 4000,
-  /// Shortest period of clk_net_i.
-  parameter int unsigned NetPeriodPs = 6400,
+  /// Longest period that clk_pcie_i ever has, tolerance and spread spectrum included.
+  parameter int unsigned PcieLongestPs = 4025,
+  /// Shortest period that clk_net_i ever has, tolerance included.
+  parameter int unsigned NetShortestPs = 6395,
+  /// clk_pcie_i edges by which the token is held back; elaboration fails if they are too few.
+  parameter int unsigned TokenDelay = requester_pkg::token_delay(
+      PcieLongestPs, NetShortestPs, PageMapLatency, PcIdLatency
+  ),
   localparam int unsigned PageW = $clog2(Pages),
   localparam int unsigned PcIdW = $clog2(PcIds)
 ) (
@@ -142,16 +146,15 @@ module requester
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
-  // The token's way takes two whole clk_net_i periods at least until the start of the frame is
-  // sampled, three until its first word is. Permission must have been stable for one clk_pcie_i
-  // period before the former, the peer's address before the latter.
-  localparam int unsigned PageMapPs = (PageMapLatency + 1) * PciePeriodPs;
-  localparam int unsigned PeerPs = (PageMapLatency + PcIdLatency + 1) * PciePeriodPs;
-  localparam int unsigned PagePs = 2 * NetPeriodPs;
-  localparam int unsigned PageLatePs = PageMapPs > PagePs ? PageMapPs - PagePs : 0;
-  localparam int unsigned PeerLatePs = PeerPs > 3 * NetPeriodPs ? PeerPs - 3 * NetPeriodPs : 0;
-  localparam int unsigned LatePs = PageLatePs > PeerLatePs ? PageLatePs : PeerLatePs;
-  localparam int unsigned TokenDelay = (LatePs + PciePeriodPs - 1) / PciePeriodPs;
+  if (TokenDelay < requester_pkg::token_delay(
+          PcieLongestPs, NetShortestPs, PageMapLatency, PcIdLatency
+      )) begin : gen_unsafe
+    $fatal(1, "requester: the token would be ahead of the look-ups; raise TokenDelay");
+  end
+  if (PcieLongestPs < 1000 || PcieLongestPs > 100_000 || NetShortestPs < 1000 ||
+      NetShortestPs > 100_000) begin : gen_no_period
+    $fatal(1, "requester: PcieLongestPs and NetShortestPs are periods in ps, 1 to 100 ns");
+  end
 
   // Stages of a look-up behind beat 1.
   localparam int unsigned Stages = PageMapLatency + PcIdLatency;
@@ -441,9 +444,6 @@ module requester
   initial begin
     assert (PageMapLatency >= 1 && PageMapLatency <= 4 && PcIdLatency >= 1 && PcIdLatency <= 4)
     else $fatal(1, "requester: look-ups take 1 to 4 cycles");
-    assert (PageMapPs <= 2 * NetPeriodPs + TokenDelay * PciePeriodPs &&
-            PeerPs <= 3 * NetPeriodPs + TokenDelay * PciePeriodPs)
-    else $fatal(1, "requester: the token would be ahead of the look-ups");
   end
   logic again_q;  // what waits is a load that is sent again: it makes no refusal
   always_ff @(posedge clk_pcie_i) if (!load_q) again_q <= again;

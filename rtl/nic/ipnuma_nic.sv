@@ -2,8 +2,8 @@
 // The IP-NUMA NIC without its MAC: TLP streams on one side, Ethernet streams on the other.
 //
 // Latency   : figures in docs/architecture.md, "Latency budget".
-// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other; NetPeriodPs and PciePeriodPs are
-//             the shortest periods they may have.
+// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other; any faster than PcieLongestPs, any
+//             slower than NetShortestPs.
 // Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the
 //             transmitters ask for it.
 // Drops     : every TLP and frame that is dropped is counted (wire_pkg has the counters).
@@ -38,10 +38,10 @@ module ipnuma_nic
   parameter int unsigned SendSlots = 128,
   /// Sessions can be sealed.
   parameter bit Auth = 1'b1,
-  /// Shortest period of clk_pcie_i.
-  parameter int unsigned PciePeriodPs = 4000,
-  /// Shortest period of clk_net_i.
-  parameter int unsigned NetPeriodPs = 6400
+  /// Longest period that clk_pcie_i ever has, tolerance and spread spectrum included.
+  parameter int unsigned PcieLongestPs = 4025,
+  /// Shortest period that clk_net_i ever has, tolerance included.
+  parameter int unsigned NetShortestPs = 6395
 ) (
   input  logic                     clk_pcie_i,
   input  logic                     rst_pcie_i,
@@ -383,8 +383,8 @@ module ipnuma_nic
     .Slots         (TxSlots),
     .PageMapLatency(PageMapLatency),
     .PcIdLatency   (PcIdLatency),
-    .PciePeriodPs  (PciePeriodPs),
-    .NetPeriodPs   (NetPeriodPs)
+    .PcieLongestPs (PcieLongestPs),
+    .NetShortestPs (NetShortestPs)
   ) u_requester (
     .clk_pcie_i,
     .rst_pcie_i,

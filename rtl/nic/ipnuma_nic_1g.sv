@@ -2,7 +2,7 @@
 // IP-NUMA NIC for 1G Ethernet: engine and MAC, with flat ports.
 //
 // Latency   : figures in docs/architecture.md, "Latency budget".
-// Clock     : clk_pcie_i 250 MHz, clk_net_i 125 MHz, asynchronous to each other.
+// Clock     : clk_pcie_i 250 MHz (slower with PcieLongestPs), clk_net_i 125 MHz, asynchronous to each other.
 // Handshake : TLP streams valid/ready; s_tlp_tuser_i is the BAR hit (0 registers, 2 pages, 7 none).
 //             With both busy outputs low, no input valid and 32 cycles of the slower clock gone,
 //             the clocks may stop: only now_us_i can then change anything.
@@ -32,7 +32,9 @@ module ipnuma_nic_1g #(
   /// Frames that all sessions together may have in flight; a power of two.
   parameter int unsigned SendSlots = 128,
   /// Sessions can be sealed.
-  parameter bit Auth = 1'b1
+  parameter bit Auth = 1'b1,
+  /// Longest period that clk_pcie_i ever has, tolerance and spread spectrum included.
+  parameter int unsigned PcieLongestPs = 4025
 ) (
   input  logic        clk_pcie_i,
   input  logic        rst_pcie_i,
@@ -110,8 +112,8 @@ module ipnuma_nic_1g #(
     .Sessions      (Sessions),
     .SendSlots     (SendSlots),
     .Auth          (Auth),
-    .PciePeriodPs  (4000),
-    .NetPeriodPs   (8000)
+    .PcieLongestPs (PcieLongestPs),
+    .NetShortestPs (7995)
   ) u_nic (
     .clk_pcie_i,
     .rst_pcie_i,

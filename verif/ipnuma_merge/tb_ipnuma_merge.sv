@@ -172,7 +172,7 @@ module tb_ipnuma_merge
     .Slots         (Slots),
     .PageMapLatency(PageMapLatency),
     .PcIdLatency   (PcIdLatency),
-    .NetPeriodPs   (Slow ? 8000 : 6400)
+    .NetShortestPs (Slow ? 7995 : 6395)
   ) u_requester (
     .clk_pcie_i,
     .rst_pcie_i,

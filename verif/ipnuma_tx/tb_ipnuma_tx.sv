@@ -17,7 +17,8 @@ module tb_ipnuma_tx
   parameter int unsigned Slots = 16,
   parameter int unsigned PageMapLatency = 2,
   parameter int unsigned PcIdLatency = 1,
-  parameter bit Gmii = 1'b0
+  parameter bit Gmii = 1'b0,
+  parameter int unsigned PcieLongestPs = 4025
 ) (
   input  logic                          clk_pcie_i,
   input  logic                          rst_pcie_i,
@@ -185,7 +186,8 @@ module tb_ipnuma_tx
     .Slots         (Slots),
     .PageMapLatency(PageMapLatency),
     .PcIdLatency   (PcIdLatency),
-    .NetPeriodPs   (Gmii ? 8000 : 6400)
+    .PcieLongestPs (PcieLongestPs),
+    .NetShortestPs (Gmii ? 7995 : 6395)
   ) u_requester (
     .clk_pcie_i,
     .rst_pcie_i,

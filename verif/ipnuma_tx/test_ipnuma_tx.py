@@ -53,11 +53,19 @@ async def random_tlps_with_urgent_acknowledgements(dut) -> None:
     await mixture(dut, (True, 0xFEDC))
 
 
-async def mixture(dut, ack: tuple[bool, int] | None) -> None:
+async def mixture(
+    dut, ack: tuple[bool, int] | None, periods: tuple[int, int] = (PCIE_PS, PCIE_PS)
+) -> None:
     """Random TLPs against the reference."""
     pages, pc_ids = int(dut.Pages.value), int(dut.PcIds.value)
     sender = random_sender(pages, pc_ids)
-    bench = Bench(dut, offset=random.randrange(100, 6400, 200), alloc_rate=0.7, ready_rate=0.8)
+    bench = Bench(
+        dut,
+        offset=random.randrange(100, 6400, 200),
+        periods=periods,
+        alloc_rate=0.7,
+        ready_rate=0.8,
+    )
     await bench.start()
     bench.acknowledge(sender, ack)
     await bench.write_tables(sender)

@@ -87,6 +87,8 @@ class Bench:
 
     dut: object
     offset: int = 300
+    # Shortest and longest period of the PCIe clock; between them it wanders.
+    periods: tuple[int, int] = (PCIE_PS, PCIE_PS)
     config: Config = field(default_factory=Config)
     frames: list[Seen] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Bench:
         dut.rst_pcie_i.value = 1
         dut.rst_net_i.value = 1
         dut.clk_net_i.value = 0
-        Clock(dut.clk_pcie_i, PCIE_PS, "ps").start()
+        self.start_pcie_clock()
         await Timer(self.offset, "ps")
         self.gmii = bool(int(dut.Gmii.value))
         Clock(dut.clk_net_i, 8000 if self.gmii else 6400, "ps").start()
@@ -141,6 +143,26 @@ class Bench:
             cocotb.start_soon(self.complete_registers()),
         ]
         await RisingEdge(dut.clk_pcie_i)
+
+    def start_pcie_clock(self) -> None:
+        """Start a steady clock, or one that wanders as with spread spectrum."""
+        clock, (shortest, longest) = self.dut.clk_pcie_i, self.periods
+
+        async def wander() -> None:
+            period, step = shortest, 1
+            while True:
+                clock.value = 1
+                await Timer(period // 2, "ps")
+                clock.value = 0
+                await Timer(period - period // 2, "ps")
+                if not shortest <= period + step <= longest:
+                    step = -step
+                period += step
+
+        if shortest == longest:
+            Clock(clock, shortest, "ps").start()
+        else:
+            cocotb.start_soon(wander())
 
     # ---- Tables ----
     async def write_page(self, index: int, page: Page) -> None:

@@ -10,6 +10,7 @@ use rack::guests::UmlOutcome;
 use rack::run::{Options, rtl, run as run_topology};
 use rack::topology::{Format, NicOptions, Pair, Rate};
 use rack::{Error, Topology};
+use serde::Serialize;
 
 use crate::output;
 use report::memcached::{self, Batch, Measured, Path, Place, Setup, SwitchKind};
@@ -28,23 +29,87 @@ pub struct Arguments {
     /// GETs of each measurement; 0 leaves them out
     #[arg(long, default_value_t = 1_000)]
     gets: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How fast ping-pongs are simulated.
+#[derive(Debug, Serialize)]
+struct Speed {
+    name: &'static str,
+    pingpongs_per_s: f64,
+    clock_edges_per_s: f64,
+    simulated_ns_per_s: f64,
+    seconds: f64,
+}
+
+/// How fast GETs are, and where the time goes, in parts of a hundred.
+#[derive(Debug, Serialize)]
+struct Gets {
+    name: String,
+    gets_per_s: f64,
+    clock_edges_per_get: f64,
+    guests_percent: f64,
+    nics_percent: f64,
+    switch_percent: f64,
+    calendar_percent: f64,
+}
+
+/// Everything, for JSON; GETs that were not run are not there.
+#[derive(Debug, Serialize)]
+struct Speeds {
+    pingpongs: Vec<Speed>,
+    gets: Option<Vec<Gets>>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     rack::topology::check_pingpong(4, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
-    output::print(&pingpongs(arguments.loops)?)?;
-    if arguments.gets > 0 {
-        output::print(&gets(arguments.gets)?)?;
+    let pingpongs = pingpongs(arguments.loops)?;
+    if !arguments.json {
+        output::print(&show_pingpongs(&pingpongs))?;
+    }
+    let ready = memcached::ready();
+    let gets = match arguments.gets {
+        0 => None,
+        _ if ready.is_err() => None,
+        count => Some(gets(count)?),
+    };
+    if arguments.json {
+        let speeds = Speeds { pingpongs, gets };
+        output::print(&output::json("bench", &speeds))?;
+    } else if let Some(gets) = gets {
+        output::print(&show_gets(&gets))?;
+    } else if let (Err(needs), 1..) = (ready, arguments.gets) {
+        output::print(&format!(
+            "\nmemcached, GET {BYTES} bytes: left out: it needs {needs}\n"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn pingpongs(loops: u64) -> Result<String, Error> {
+fn show_pingpongs(speeds: &[Speed]) -> String {
     let mut out = format!(
         "{:<26}{:>14}{:>16}{:>18}{:>14}\n",
         "", "ping-pongs/s", "clock edges/s", "simulated ns/s", "seconds"
     );
+    for speed in speeds {
+        let _ = writeln!(
+            out,
+            "{:<26}{:>14.0}{:>16.0}{:>18.0}{:>14.2}",
+            speed.name,
+            speed.pingpongs_per_s,
+            speed.clock_edges_per_s,
+            speed.simulated_ns_per_s,
+            speed.seconds,
+        );
+    }
+    out
+}
+
+fn pingpongs(loops: u64) -> Result<Vec<Speed>, Error> {
+    let mut speeds = Vec::new();
     for (name, rate, skip_idle, metres) in [
         ("10g", Rate::Ten, true, 1.0),
         ("10g, no idle skipping", Rate::Ten, false, 1.0),
@@ -73,17 +138,15 @@ fn pingpongs(loops: u64) -> Result<String, Error> {
         };
         let outcome = run_topology(&topology, &options, &rtl)?;
         let per_second = |amount: f64| amount / outcome.wall_seconds.max(1e-9);
-        let _ = writeln!(
-            out,
-            "{:<26}{:>14.0}{:>16.0}{:>18.0}{:>14.2}",
+        speeds.push(Speed {
             name,
-            per_second(loops as f64),
-            per_second(outcome.effort.edges as f64),
-            per_second(outcome.simulated.as_ns()),
-            outcome.wall_seconds,
-        );
+            pingpongs_per_s: per_second(loops as f64),
+            clock_edges_per_s: per_second(outcome.effort.edges as f64),
+            simulated_ns_per_s: per_second(outcome.simulated.as_ns()),
+            seconds: outcome.wall_seconds,
+        });
     }
-    Ok(out)
+    Ok(speeds)
 }
 
 /// GETs of the run that is taken off the other.
@@ -140,7 +203,7 @@ impl Taken {
     }
 }
 
-fn gets(count: u64) -> Result<String, Error> {
+fn show_gets(gets: &[Gets]) -> String {
     let mut out = format!(
         "\n{:<26}{:>10}{:>12}",
         format!("memcached, GET {BYTES} bytes"),
@@ -151,10 +214,18 @@ fn gets(count: u64) -> Result<String, Error> {
         let _ = write!(out, "{part:>10}");
     }
     out.push('\n');
-    if let Err(needs) = memcached::ready() {
-        let _ = writeln!(out, "left out: it needs {needs}");
-        return Ok(out);
+    for row in gets {
+        out += &row.text();
     }
+    out += &text::wrap(
+        "Two NICs and one FIBNIC in RTL between two Linux hosts, on one core; without the start of the hosts.",
+        2,
+    );
+    out
+}
+
+fn gets(count: u64) -> Result<Vec<Gets>, Error> {
+    let mut rows = Vec::new();
     for (path, rate) in [
         (Path::Socket, Rate::One),
         (Path::Socket, Rate::Ten),
@@ -183,26 +254,44 @@ fn gets(count: u64) -> Result<String, Error> {
             Ok(Taken::of(answered, &outcome))
         };
         let taken = taken(FEW + count)?.without(&taken(FEW)?);
-        out += &row(&format!("{}, {}", path.name(), rate.name()), &taken);
+        rows.push(Gets::of(
+            format!("{}, {}", path.name(), rate.name()),
+            &taken,
+        ));
     }
-    out += &text::wrap(
-        "Two NICs and one FIBNIC in RTL between two Linux hosts, on one core; without the start of the hosts.",
-        2,
-    );
-    Ok(out)
+    Ok(rows)
 }
 
-fn row(name: &str, taken: &Taken) -> String {
-    let mut out = format!(
-        "{name:<26}{:>10.0}{:>12.0}",
-        taken.gets / taken.wall.max(1e-9),
-        taken.edges / taken.gets.max(1.0)
-    );
-    for share in taken.shares() {
-        let _ = write!(out, "{share:>8.1} %");
+impl Gets {
+    fn of(name: String, taken: &Taken) -> Self {
+        let [guests, nics, switch, calendar] = taken.shares();
+        Self {
+            name,
+            gets_per_s: taken.gets / taken.wall.max(1e-9),
+            clock_edges_per_get: taken.edges / taken.gets.max(1.0),
+            guests_percent: guests,
+            nics_percent: nics,
+            switch_percent: switch,
+            calendar_percent: calendar,
+        }
     }
-    out.push('\n');
-    out
+
+    fn text(&self) -> String {
+        let mut out = format!(
+            "{:<26}{:>10.0}{:>12.0}",
+            self.name, self.gets_per_s, self.clock_edges_per_get
+        );
+        for share in [
+            self.guests_percent,
+            self.nics_percent,
+            self.switch_percent,
+            self.calendar_percent,
+        ] {
+            let _ = write!(out, "{share:>8.1} %");
+        }
+        out.push('\n');
+        out
+    }
 }
 
 #[cfg(test)]
@@ -242,7 +331,7 @@ mod tests {
         let mut many = taken(5.0, [1.5, 1.7, 1.1]);
         many.gets += 1_000.0;
         many.edges += 2e6;
-        let words = row("socket, 1g", &many.without(&few));
+        let words = Gets::of("socket, 1g".to_owned(), &many.without(&few)).text();
         let words: Vec<_> = words.split_whitespace().collect();
         assert_eq!(
             words,

@@ -45,6 +45,18 @@ pub struct Arguments {
         value_delimiter = ','
     )]
     sockets: Vec<Network>,
+    /// Believes whoever reaches the management address, and speaks in clear: only for networks that are all yours
+    #[arg(long)]
+    insecure: bool,
+    /// Keeps privileges, and may open any file and make any call
+    #[arg(long)]
+    no_sandbox: bool,
+    /// This machine's key [default: where `ipnuma key` makes it]
+    #[arg(long, value_name = "FILE", requires = "management")]
+    key: Option<PathBuf>,
+    /// Keys of other machines [default: where `ipnuma key trust` writes them]
+    #[arg(long, value_name = "FILE", requires = "management")]
+    known_peers: Option<PathBuf>,
     /// Lines of 64 bytes of each ring of a stream, a power of two
     #[arg(long, value_name = "N")]
     ring_lines: Option<u32>,
@@ -81,6 +93,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     }
     let options = options(arguments)?;
     ::daemon::raise_descriptor_limit();
+    if !arguments.no_sandbox {
+        ::daemon::sandbox::enter(&options)?;
+    }
     let mut server = Server::new(options)?;
     let stopper = server.stopper();
     let mut signals = Signals::new([SIGTERM, SIGINT])
@@ -114,6 +129,16 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
     }
     if !arguments.sockets.is_empty() {
         options.remote.sockets.clone_from(&arguments.sockets);
+    }
+    options.remote.insecure |= arguments.insecure;
+    if arguments.key.is_some() {
+        options.remote.key.clone_from(&arguments.key);
+    }
+    if arguments.known_peers.is_some() {
+        options
+            .remote
+            .known_peers
+            .clone_from(&arguments.known_peers);
     }
     options.ring_lines = arguments.ring_lines.unwrap_or(options.ring_lines);
     options.datagram_lines = arguments.datagram_lines.unwrap_or(options.datagram_lines);

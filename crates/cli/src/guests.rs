@@ -209,8 +209,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             clock_edges: outcome.effort.edges,
             run_hash: outcome.digest(),
         };
-        let text = serde_json::to_string_pretty(&report).expect("it is plain data");
-        format!("{text}\n")
+        output::json("rack", &report)
     } else {
         report(&outcome)
     };

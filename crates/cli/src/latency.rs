@@ -94,10 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }));
     }
     if arguments.json {
-        out = format!(
-            "{:#}\n",
-            json!({"rate": arguments.rate.name(), "bytes": arguments.bytes, "results": results})
-        );
+        let rate = arguments.rate.name();
+        let result = json!({"rate": rate, "bytes": arguments.bytes, "latencies": results});
+        out = output::json("nic-latency", &result);
     } else {
         out += "\nAll figures in ns, all of them simulated in RTL.\n";
     }

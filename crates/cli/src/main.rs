@@ -4,14 +4,18 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod completions;
 mod daemon;
+mod echo;
 mod guests;
 mod host;
+mod key;
 mod latency;
 mod live;
 mod mcb;
 mod memcached;
 mod network;
+mod offload;
 mod output;
 mod paper;
 mod pingpong;
@@ -60,6 +64,10 @@ Application developers: programs of this machine over IP-NUMA
                  ipnuma sockets --watch
   regions      The memory of this machine that others may use
                  ipnuma regions --json
+  echo         Round trips of a few bytes, timed, over ordinary sockets
+                 ipnuma echo 192.0.2.1:7000
+  key          This machine's key, and those of other machines whose daemons are trusted
+                 ipnuma key trust 10.0.0.2 FINGERPRINT
   mcb          Times memcached's commands one by one, over ordinary sockets
                  ipnuma mcb -a 127.0.0.1 -c get -n 1000
 
@@ -68,16 +76,26 @@ Network engineers: the switch
                  ipnuma rfc2544 --short --plot plots
   switch       The switch in RTL between TAP devices, for real programs
                  ipnuma switch --help
+  fibd         Keeps a switch's tables equal to what the kernel and its routing daemons decide
+                 ipnuma fibd run --port sw0 --port sw1
 
 FPGA engineers: the RTL and what is assumed around it
   nic-latency  Latency of two NICs back to back, in all clock phases
                  ipnuma nic-latency
+  offload      The parallel TCP offload engine as a model: every policy beside the document's figures
+                 ipnuma offload --short --plot plots
   platform     Shows the constants of a platform and where they come from
                  ipnuma platform keio-2016
 
 Developers of this project
   bench        Speed of the simulation
                  ipnuma bench --gets 0
+
+For your shell and your man pages
+  completions  Prints what a shell needs to complete commands and options
+                 ipnuma completions bash
+  man          Writes man pages, one for each command
+                 ipnuma man ~/.local/share/man/man1
 
 Options:
 {options}
@@ -108,6 +126,8 @@ enum Command {
     Rfc2544(rfc2544::Arguments),
     /// The switch in RTL between TAP devices, for real programs: functional, its timing says nothing.
     Switch(live::Arguments),
+    /// Keeps a switch's tables equal to what the kernel and its routing daemons decide.
+    Fibd(fibd::command::Arguments),
     /// Serves the programs of this machine that use IP-NUMA.
     Daemon(daemon::Arguments),
     /// Runs a program whose sockets go over IP-NUMA where the other end's do, too.
@@ -116,16 +136,26 @@ enum Command {
     Sockets(sockets::Arguments),
     /// The memory of this machine that others may use.
     Regions(regions::Arguments),
+    /// Shows this machine's key, and trusts those of other machines.
+    Key(key::Arguments),
     /// Chapter 6: memcached in Linux hosts, over sockets or IP-NUMA, through switches or none.
     Memcached(memcached::Arguments),
+    /// Round trips of a few bytes, timed, over ordinary sockets.
+    Echo(echo::Arguments),
     /// Times memcached's commands one by one, over ordinary sockets.
     Mcb(mcb::Arguments),
     /// Speed of the simulation.
     Bench(bench::Arguments),
+    /// The parallel TCP offload engine as a model, in virtual time: every policy beside the document's figures.
+    Offload(offload::Arguments),
     /// Shows the constants of a platform and where they come from.
     Platform(platform::Arguments),
     /// Prints what a topology file may say, as a JSON schema.
     Schema(schema::Arguments),
+    /// Prints what a shell needs to complete commands and options.
+    Completions(completions::Completions),
+    /// Writes man pages, one for each command.
+    Man(completions::Man),
 }
 
 /// Line rate.
@@ -196,6 +226,10 @@ enum Failure {
     Host(#[from] host::Error),
     /// Of the client of memcached.
     Mcb(#[from] mcb::Failure),
+    /// Of round trips.
+    Echo(#[from] echo::Failure),
+    /// Of the agent that keeps a switch's tables.
+    Fibd(#[from] fibd::command::Error),
 }
 
 impl Failure {
@@ -206,6 +240,8 @@ impl Failure {
             Self::Report(error) => error.is_usage(),
             Self::Host(error) => error.is_usage(),
             Self::Mcb(error) => error.is_usage(),
+            Self::Echo(error) => error.is_usage(),
+            Self::Fibd(error) => error.is_usage(),
         }
     }
 }
@@ -239,15 +275,23 @@ fn main() -> ExitCode {
         Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),
         Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         Command::Switch(arguments) => live::run(&arguments).map_err(Failure::from),
+        Command::Fibd(arguments) => fibd::command::run(&arguments).map_err(Failure::from),
         Command::Daemon(arguments) => daemon::run(&arguments).map_err(Failure::from),
         Command::Run(arguments) => run::run(&arguments).map_err(Failure::from),
         Command::Sockets(arguments) => sockets::run(&arguments).map_err(Failure::from),
         Command::Regions(arguments) => regions::run(&arguments).map_err(Failure::from),
+        Command::Key(arguments) => key::run(&arguments).map_err(Failure::from),
         Command::Memcached(arguments) => memcached::run(&arguments),
+        Command::Echo(arguments) => echo::run(&arguments).map_err(Failure::from),
         Command::Mcb(arguments) => mcb::run(&arguments).map_err(Failure::from),
         Command::Bench(arguments) => bench::run(&arguments).map_err(Failure::from),
+        Command::Offload(arguments) => offload::run(&arguments),
         Command::Platform(arguments) => platform::run(&arguments).map_err(Failure::from),
         Command::Schema(arguments) => schema::run(&arguments).map_err(Failure::from),
+        Command::Completions(arguments) => {
+            completions::completions(&arguments).map_err(Failure::from)
+        }
+        Command::Man(arguments) => completions::man(&arguments).map_err(Failure::from),
     };
     match result {
         Ok(code) => code,

@@ -108,7 +108,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let report = ::mcb::run(&arguments.job())?;
     let out = if arguments.json {
-        serde_json::to_string(&report).expect("numbers and names have JSON") + "\n"
+        crate::output::json_line("mcb", &report)
     } else {
         report.text()
     };

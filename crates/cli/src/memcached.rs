@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         rows.push(Row::new(setup, measure(setup, &batch)?));
     }
     let out = if arguments.json {
-        serde_json::to_string_pretty(&rows).expect("numbers and strings have JSON") + "\n"
+        output::json("memcached", &serde_json::json!({ "rows": rows }))
     } else {
         let asked = Asked {
             commands: arguments.command.clone(),

@@ -76,8 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     printer.progress.clear();
     let counts = paper.counts();
     let out = if arguments.json {
-        let json = serde_json::to_string_pretty(&paper.sections);
-        json.expect("numbers and strings have JSON") + "\n"
+        output::json("paper", &serde_json::json!({ "sections": paper.sections }))
     } else if arguments.brief {
         brief(&paper, arguments.html.as_deref())
     } else {

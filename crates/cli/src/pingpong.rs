@@ -619,6 +619,5 @@ fn json(
         faults: outcome.statistics.map(|_| outcome.faults),
         sessions: sessions_of(outcome),
     };
-    let text = serde_json::to_string_pretty(&report).expect("numbers and strings have JSON");
-    text + "\n"
+    output::json("pingpong", &report)
 }

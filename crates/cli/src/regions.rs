@@ -92,7 +92,7 @@ fn json(regions: Vec<RegionStatus>) -> String {
                 .collect(),
         })
         .collect();
-    format!("{:#}\n", serde_json::json!(regions))
+    output::json("regions", &serde_json::json!({ "regions": regions }))
 }
 
 fn table(regions: &[RegionStatus]) -> String {

@@ -117,8 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         write(&report, directory)?;
     }
     if arguments.json {
-        let json = serde_json::to_string_pretty(&report);
-        output::print(&(json.expect("numbers and strings have JSON") + "\n"))?;
+        output::print(&output::json("rfc2544", &report))?;
     } else {
         output::print(&report.show())?;
     }

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// Prints again and again, every so many seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     watch: Option<u32>,
+    /// Prints why sockets were left to the kernel, and how many
+    #[arg(long, conflicts_with_all = ["watch", "revoke"])]
+    fallbacks: bool,
     /// Ends a connection: both programs find it reset
     #[arg(long, value_name = "CHANNEL", conflicts_with_all = ["json", "watch"])]
     revoke: Option<u64>,
@@ -69,6 +72,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         client.done(&Request::RevokeChannel { channel })?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.fallbacks {
+        output::print(&fallbacks(&client, arguments.json)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     loop {
         let (totals, sockets) = fetch(&client)?;
         output::print(&match arguments.json {
@@ -80,6 +87,36 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             None => return Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+/// Counts by reason.
+fn fallbacks(client: &Client, as_json: bool) -> Result<String, Error> {
+    let counted = match client.request(&Request::Fallbacks)?.0 {
+        Reply::Fallbacks(counted) => counted,
+        other => return Err(ipnuma::client::unexpected(other).into()),
+    };
+    if as_json {
+        let rows: Vec<_> = counted
+            .iter()
+            .map(|(why, count)| {
+                serde_json::json!({"reason": why.name(), "sockets": count, "meaning": why.about()})
+            })
+            .collect();
+        let result = serde_json::json!({ "fallbacks": rows });
+        return Ok(output::json("sockets", &result));
+    }
+    if counted.is_empty() {
+        return Ok("no socket was left to the kernel\n".to_owned());
+    }
+    let rows: Vec<_> = counted
+        .iter()
+        .map(|(why, count)| vec![count.to_string(), why.name().into(), why.about().into()])
+        .collect();
+    Ok(columns(
+        &["sockets", "reason", "meaning"],
+        &[true, false, false],
+        &rows,
+    ))
 }
 
 fn fetch(client: &Client) -> Result<(Totals, Vec<SocketStatus>), Error> {
@@ -144,7 +181,7 @@ fn json(totals: Totals, sockets: &[SocketStatus]) -> String {
         totals,
         sockets: sockets.collect(),
     };
-    format!("{:#}\n", serde_json::json!(report))
+    output::json("sockets", &report)
 }
 
 fn table(totals: Totals, sockets: &[SocketStatus]) -> String {

@@ -172,8 +172,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             ideal: ideal.as_ref(),
             share_of_ideal: share,
         };
-        let text = serde_json::to_string_pretty(&output);
-        text.expect("numbers and strings have JSON") + "\n"
+        output::json("stream", &output)
     } else {
         show(&description, &report, ideal.as_ref(), share, &outcome)
     };

@@ -149,6 +149,10 @@ pub fn own_words(sentence: &str) -> String {
             return format!("{place}{found} is out of place; write {wanted}");
         }
     }
+    // What the syntax forbids.
+    if let Some((found, wanted)) = sentence.rsplit_once(", expected ") {
+        return format!("{found}; write {wanted}");
+    }
     for words in ["duplicate key", "duplicate field"] {
         if let Some((place, _)) = sentence.split_once(words) {
             return format!("{place}a key is there twice; remove one");
@@ -179,6 +183,10 @@ mod tests {
             (
                 "t.toml, line 2: invalid type: string \"x\", expected u64",
                 "t.toml, line 2: string \"x\" is out of place; write u64",
+            ),
+            (
+                "t.toml, line 1: string values must be quoted, expected literal string",
+                "t.toml, line 1: string values must be quoted; write literal string",
             ),
             (
                 "--loops: 0 is not from 1 to 100000000",

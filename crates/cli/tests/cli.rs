@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command as its users meet it.
 
+mod envelope;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
+use envelope::result;
 use serde_json::Value;
 
 fn ipnuma(arguments: &[&str]) -> Output {
@@ -25,7 +28,7 @@ fn good(arguments: &[&str]) -> String {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&good(arguments)).expect("it is JSON")
+    result(arguments, good(arguments).as_bytes())
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn wrong_input_is_one_sentence_and_status_2() {
              figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6, \
              table-5.2, table-5.3, table-5.4, table-5.5, table-6.3, table-6.4, table-6.5, table-6.6, table-6.7, \
              table-6.8, figure-6.13, figure-6.14, figure-6.15, figure-6.16, figure-6.17, figure-6.18, figure-5.10, \
-             congestion, resend, incast\n",
+             congestion, resend, incast, hitachi-figure-8, hitachi-table-3\n",
         ),
         (
             &["rfc2544", "--routes", "0"],
@@ -324,8 +327,8 @@ fn every_experiment_comes_out_as_expected() {
         .expect("the command was built for this test");
     let (found, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{errors}{found}");
-    let from_files: Value = serde_json::from_str(&found).expect("it is JSON");
-    let sections = from_files.as_array().expect("a list").iter();
+    let from_files = result(&["paper"], &output.stdout);
+    let sections = from_files["sections"].as_array().expect("a list").iter();
     let mut ids: Vec<_> = sections
         .filter_map(|section| section["id"].as_str())
         .collect();

@@ -2,15 +2,17 @@
 //! `ipnuma daemon`, `run`, `sockets` and `regions` as their users meet them. The socket library has tests of its own;
 //! what is preloaded here is an empty file, about which the dynamic linker only complains.
 
+mod envelope;
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use envelope::result;
 use ipnuma::client::Client;
 use ipnuma::ipc::{Notice, Reply, Request};
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// A machine that is this busy is not expected.
@@ -270,7 +272,7 @@ fn connections_are_listed_and_can_be_ended() {
     ] {
         assert!(table.contains(words), "{words}: {table}");
     }
-    let report: Value = serde_json::from_str(&daemon.good(&["sockets", "--json"])).expect("JSON");
+    let report = result(&["sockets"], daemon.good(&["sockets", "--json"]).as_bytes());
     assert_eq!(report["totals"]["streams"], 1);
     let [socket] = &report["sockets"].as_array().expect("a list")[..] else {
         panic!("{report}");
@@ -319,10 +321,10 @@ fn regions_are_listed_and_can_be_taken_back() {
             peer: None,
         })
         .expect("a token");
-    let report: Value = serde_json::from_str(&daemon.good(&["regions", "--json"])).expect("JSON");
-    assert_eq!(report[0]["region"], region);
-    assert_eq!(report[0]["tokens"][0]["first"], 64);
-    assert_eq!(report[0]["tokens"][0]["rights"], "read");
+    let report = result(&["regions"], daemon.good(&["regions", "--json"]).as_bytes());
+    assert_eq!(report["regions"][0]["region"], region);
+    assert_eq!(report["regions"][0]["tokens"][0]["first"], 64);
+    assert_eq!(report["regions"][0]["tokens"][0]["rights"], "read");
     let table = daemon.good(&["regions"]);
     assert!(
         table.contains("1.0 MiB") && table.contains("read"),

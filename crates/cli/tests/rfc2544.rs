@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ipnuma rfc2544` as its users meet it.
 
+mod envelope;
+
 use std::process::Command;
 
+use envelope::result;
 use serde_json::Value;
 
 /// The report of a run that succeeds.
@@ -13,7 +16,7 @@ fn json(arguments: &[&str]) -> Value {
         .expect("the command was built for this test");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).expect("it is JSON")
+    result(arguments, &output.stdout)
 }
 
 /// A number of a JSON report.

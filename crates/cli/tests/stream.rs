@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What sessions must hold, in simulated time: no cost without loss, little with it, no collapse with many senders.
 
+mod envelope;
+
 use std::process::Command;
 
+use envelope::result;
 use serde_json::Value;
 
 fn ipnuma(arguments: &[&str]) -> Value {
@@ -13,7 +16,7 @@ fn ipnuma(arguments: &[&str]) -> Value {
         .expect("the command was built for this test");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).expect("it is JSON")
+    result(arguments, &output.stdout)
 }
 
 fn number(value: &Value, path: &str) -> f64 {

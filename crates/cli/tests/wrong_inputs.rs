@@ -33,6 +33,37 @@ type Case = (
 const CASES: &[Case] = &[
     (&["pingpong", "--rate", "5g"], None, "--rate", "10g, 1g"),
     (
+        &["offload", "--policy", "8x"],
+        None,
+        "--policy",
+        "EPOCHSxPACKETS",
+    ),
+    (
+        &["offload", "--mix", "1024-1500"],
+        None,
+        "--mix",
+        "multiple",
+    ),
+    (
+        &["offload", "--corruption", "2"],
+        None,
+        "--corruption",
+        "write 0 to less than 1",
+    ),
+    (
+        &["offload", "--window", "1"],
+        None,
+        "--window",
+        "8192 bytes",
+    ),
+    (
+        &["offload", "--duration", "0"],
+        None,
+        "--duration",
+        "0.1 to 60000",
+    ),
+    (&["offload", "--clock", "0"], None, "--clock", "1 to 10000"),
+    (
         &["pingpong", "--format", "x"],
         None,
         "--format",
@@ -278,6 +309,129 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// Files of other kinds: arguments in which FILE is the file, or DIR its directory's directory; the file's name and its text;
+/// the place and the remedy.
+const FILES: &[(&[&str], &str, &str, &str, &str)] = &[
+    (&["platform", "FILE"], "p.toml", "", "p.toml", "add it"),
+    (
+        &["platform", "FILE"],
+        "p.toml",
+        "name = \"p\"\ntitel = \"x\"\n",
+        "line 2",
+        "the keys are",
+    ),
+    (
+        &["platform", "FILE"],
+        "p.toml",
+        "name = ",
+        "line 1",
+        "write",
+    ),
+    (&["platform", "nowhere"], "p.toml", "", "nowhere", "choose"),
+    (
+        &["platform", "nowhere.toml"],
+        "p.toml",
+        "",
+        "nowhere.toml",
+        "No such file",
+    ),
+    (
+        &["paper", "--experiments", "DIR"],
+        "x/experiment.toml",
+        "title = 5\n",
+        "x/experiment.toml, line 1",
+        "write",
+    ),
+    (
+        &["paper", "--experiments", "DIR"],
+        "x/experiment.toml",
+        "title = \"x\"\nwhat = \"x\"\n[[row]]\nname = \"x\"\nrun = { kind = \"sail\" }\n",
+        "x/experiment.toml, line 5",
+        "write one of",
+    ),
+    (
+        &["paper", "--experiments", "DIR"],
+        "other.toml",
+        "",
+        "paper.toml",
+        "made like experiments/",
+    ),
+    (
+        &["rfc2544", "--short", "--routes", "FILE"],
+        "routes.txt",
+        "10.0.0.0/8\n10.0.0.0/33\n",
+        "routes.txt, line 2",
+        "32 bits",
+    ),
+    (
+        &["rfc2544", "--short", "--routes", "FILE"],
+        "routes.txt",
+        "ten\n",
+        "routes.txt, line 1",
+        "write address/length",
+    ),
+    (
+        &["daemon", "--config", "FILE"],
+        "daemon.toml",
+        "ring_linse = 5\n",
+        "line 1",
+        "the keys are",
+    ),
+    (
+        &["daemon", "--config", "FILE"],
+        "daemon.toml",
+        "ring_lines = \"x\"\n",
+        "line 1",
+        "write",
+    ),
+    (
+        &["daemon", "--config", "FILE"],
+        "daemon.toml",
+        "ring_lines = 5\n",
+        "ring_lines",
+        "power of two from 8",
+    ),
+    (
+        &["daemon", "--config", "nowhere.toml"],
+        "daemon.toml",
+        "",
+        "nowhere.toml",
+        "No such file",
+    ),
+    (
+        &["rack", "FILE"],
+        "t.toml",
+        "[[host]]\nname = \"a\"\nkind = \"uml\"\n",
+        "t.toml",
+        "add it",
+    ),
+    (&["completions", "tcsh"], "p.toml", "", "tcsh", "bash"),
+    (&["man"], "p.toml", "", "DIRECTORY", "--help"),
+];
+
+#[test]
+fn wrong_files_get_one_line_with_place_and_remedy() {
+    let mut failures = Vec::new();
+    for (arguments, name, written, place, remedy) in FILES {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("a directory");
+        std::fs::write(&path, written).expect("it can be written");
+        if name.ends_with("experiment.toml") {
+            let figures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/paper.toml");
+            std::fs::copy(figures, directory.path().join("paper.toml")).expect("it is there");
+        }
+        let (path, directory) = (path.to_string_lossy(), directory.path().to_string_lossy());
+        let given = arguments.iter().map(|argument| match *argument {
+            "FILE" => &*path,
+            "DIR" => &*directory,
+            argument => argument,
+        });
+        failures.extend(complaint(&given.collect::<Vec<_>>(), place, remedy));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 fn wrong(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
         .args(arguments)
@@ -287,6 +441,16 @@ fn wrong(arguments: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
     assert!(output.stdout.is_empty(), "{arguments:?} printed something");
     errors
+}
+
+/// What is wrong with what is said of wrong input: one line, the place and the remedy are wanted.
+fn complaint(arguments: &[&str], place: &str, remedy: &str) -> Option<String> {
+    let errors = wrong(arguments);
+    let good = errors.lines().count() == 1
+        && errors.starts_with("error: ")
+        && errors.contains(place)
+        && errors.contains(remedy);
+    (!good).then(|| format!("{arguments:?}: want {place:?} and {remedy:?} in {errors:?}"))
 }
 
 fn file(directory: &Path, replace: (&str, &str)) -> String {
@@ -313,16 +477,7 @@ fn wrong_input_gets_one_line_with_place_and_remedy() {
                 (_, argument) => argument,
             })
             .collect();
-        let errors = wrong(&arguments);
-        let good = errors.lines().count() == 1
-            && errors.starts_with("error: ")
-            && errors.contains(place)
-            && errors.contains(remedy);
-        if !good {
-            failures.push(format!(
-                "{arguments:?}: want {place:?} and {remedy:?} in {errors:?}"
-            ));
-        }
+        failures.extend(complaint(&arguments, place, remedy));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -67,6 +67,7 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
         return server.run().map_err(Failure::new);
     };
     options.remote.loopback = true;
+    options.remote.insecure = true;
     options.remote.patience = PATIENCE;
     if loss > 0 {
         options.remote.faults = Some((faults(loss), seed));
@@ -103,6 +104,7 @@ pub fn machine(
     };
     let machines: daemon::remote::Network = "127.0.0.0/8".parse().map_err(Failure::new)?;
     options.remote.sockets = vec![machines];
+    options.remote.insecure = true;
     // The kernel gives programs the source address 127.0.0.1, whichever machine they stand for.
     options.remote.peer = vec![daemon::remote::Peer {
         daemon: machines,

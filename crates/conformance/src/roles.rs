@@ -22,6 +22,7 @@ pub fn play(role: &[String]) -> Outcome {
         ["door"] => crate::traffic::door(),
         ["races", ref rest @ ..] => crate::races::play(rest),
         ["knock", socket] => crate::daemon::knock(std::path::Path::new(socket)),
+        ["swallow", fd] => swallow(number(fd)? as Fd),
         ["mirror", fd] => mirror(number(fd)? as Fd),
         ["killed", port] => killed(number(port)? as u16),
         ["daemon", socket] => crate::daemon::serve(std::path::Path::new(socket), None),
@@ -81,6 +82,12 @@ fn datagrams(port: u16, count: u64) -> Outcome {
         sendto(fd, b"plain", 0, &Address::v4(port))?;
     }
     println!("sent");
+    Ok(())
+}
+
+/// Takes all that comes through a connection that it was started with, and says how much.
+fn swallow(fd: Fd) -> Outcome {
+    println!("{} bytes", recv_all(fd, 1_000_000)?.len());
     Ok(())
 }
 

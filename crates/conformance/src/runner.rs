@@ -53,6 +53,8 @@ impl Over<'_> {
                 }
                 command
                     .env("LD_PRELOAD", library)
+                    // Each case's connections are to be accelerated, short as they are.
+                    .env("IPNUMA_LEARN", "0")
                     .env(seen::DAEMON, daemon)
                     .env(seen::LIBRARY, "1");
             }
@@ -61,9 +63,17 @@ impl Over<'_> {
 }
 
 /// Not as between machines: such a connection needs descriptors of its own, and without them it is the kernel's.
-const NEAR_ONLY: [&str; 2] = [
+const NEAR_ONLY: [&str; 9] = [
     "descriptors.none_left_accept",
     "descriptors.none_left_connect",
+    // Connections leave their rings on one machine.
+    "fallback.exec_plain",
+    "fallback.exec_plain_busy",
+    "fallback.exec_plain_polled",
+    "fallback.exec_plain_ended",
+    "fallback.exec_plain_closed",
+    "fallback.exec_plain_shared",
+    "fallback.confined",
 ];
 
 /// Runs what the arguments select; true if everything was as expected.

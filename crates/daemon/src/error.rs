@@ -33,6 +33,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Others can get at the place.
+    #[error("the daemon's place {} is not safe: {why}; remove what is there, or choose another --socket", path.display())]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// A sentence without its end.
+        why: String,
+    },
     /// The configuration.
     #[error("{place}: {problem}")]
     Config {

@@ -20,12 +20,15 @@
 #![deny(unsafe_code)]
 
 mod error;
+pub mod keys;
 mod machine;
 mod options;
 pub mod outside;
 mod page;
 mod place;
+mod refusals;
 pub mod remote;
+pub mod sandbox;
 mod server;
 pub mod state;
 mod twins;
@@ -76,6 +79,12 @@ pub fn raise_descriptor_limit() {
     };
     // As it was, the limit is only lower.
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+}
+
+/// A line of the log. Nobody needs to read it, and who did may be gone.
+fn log(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "ipnuma daemon: {line}");
 }
 
 /// A daemon in a thread; dropped, it ends.

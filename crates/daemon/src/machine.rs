@@ -45,7 +45,7 @@ impl Machine for Real {
 
     fn memory(&mut self, bytes: u64) -> Result<Handle, Refusal> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX - ipnuma::memory::PAGE);
-        ipnuma::memory::create("ipnuma-region", ipnuma::memory::pages(size))
+        ipnuma::memory::create_sealable("ipnuma-region", ipnuma::memory::pages(size))
             .map(Arc::new)
             .map_err(because("make memory for a region"))
     }

@@ -57,10 +57,9 @@ impl Options {
     /// # Errors
     /// If it can't be read or is wrong.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
-            what: "read the configuration",
-            path: path.to_owned(),
-            source,
+        let text = std::fs::read_to_string(path).map_err(|error| Error::Config {
+            place: path.display().to_string(),
+            problem: format!("it cannot be read: {error}; give the path of a configuration"),
         })?;
         Self::parse(&text).map_err(|problem| Error::Config {
             place: path.display().to_string(),

@@ -38,6 +38,8 @@ pub trait Outside: std::fmt::Debug + Send {
     fn carry(&mut self, channel: u64, token: Token, end: Half);
     /// Nobody has the end on this machine any more: its last words are carried, and no more.
     fn desert(&mut self, channel: u64);
+    /// Nobody knows the channel any more.
+    fn forgotten(&mut self, channel: u64);
     /// Memory for `bytes` bytes of a channel, if not any will do.
     ///
     /// # Errors
@@ -196,6 +198,11 @@ pub enum Event {
         announcement: Announcement,
         /// Where the answer goes: for this machine's copy.
         answer: Answer<Option<Token>>,
+    },
+    /// So many connections to this daemon were refused.
+    Refused {
+        /// How many.
+        count: u64,
     },
     /// It does not wait for an acceptor any longer.
     AskAbandon {

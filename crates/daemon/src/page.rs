@@ -17,9 +17,10 @@ pub struct NoticePage {
 impl NoticePage {
     /// A new page, and the descriptor of it that the process gets.
     pub fn new(magic: [u8; 16], generation: u64) -> Result<(Self, OwnedFd), ipnuma::Error> {
-        let memfd = ipnuma::memory::create("ipnuma-notices", notice_page::BYTES)?;
-        let theirs = ipnuma::memory::read_only(&memfd)?;
+        let memfd = ipnuma::memory::create_sealable("ipnuma-notices", notice_page::BYTES)?;
+        // First this: afterwards nobody can any more.
         let memory = Mapping::whole(&memfd, Access::ReadWrite)?;
+        let theirs = ipnuma::memory::read_only(&memfd)?;
         let page = Self { memory };
         let (low, high) = magic.split_at(8);
         for (offset, half) in [(0, low), (8, high)] {
@@ -43,6 +44,12 @@ impl NoticePage {
     pub fn count(&self) {
         self.word(notice_page::NOTICES)
             .fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether a client is about to connect.
+    pub fn set_connecting(&self, word: u64) {
+        self.word(notice_page::CONNECTING)
+            .store(word, Ordering::Release);
     }
 
     /// The addresses have changed.

@@ -39,7 +39,7 @@ impl Place {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
         {
-            close_directory(directory).map_err(at("make the directory", directory))?;
+            close_directory(directory)?;
         }
         let lock_path = with_suffix(path, ".lock");
         let mut lock = OpenOptions::new()
@@ -120,22 +120,37 @@ fn listen(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(listener)
 }
 
-/// Makes a directory for its owner only; one with our name that is ours but open to others is closed to them.
-fn close_directory(directory: &Path) -> std::io::Result<()> {
-    if !directory.exists() {
-        return DirBuilder::new()
+/// Makes a directory for its owner only; one with our name that is ours but open to others is closed to them. One with our
+/// name that is anybody else's, or not what it seems, is refused: whoever has it could put a socket of his own there.
+pub fn close_directory(directory: &Path) -> Result<(), Error> {
+    let failed = |source| Error::File {
+        what: "make the directory",
+        path: directory.to_owned(),
+        source,
+    };
+    // A link that leads nowhere is there, too.
+    if fs::symlink_metadata(directory).is_err() {
+        DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(directory);
+            .create(directory)
+            .map_err(failed)?;
     }
-    let there = fs::metadata(directory)?;
     let ours = directory
         .file_name()
         .is_some_and(|name| name.to_string_lossy().starts_with("ipnuma"));
-    if ours && there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o077 != 0 {
-        fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+    if !ours {
+        return Ok(());
     }
-    Ok(())
+    let there = fs::symlink_metadata(directory).map_err(failed)?;
+    let own = there.uid() == rustix::process::geteuid().as_raw();
+    if there.is_dir() && own && there.mode() & 0o077 != 0 {
+        fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    ipnuma::client::check_directory(directory).map_err(|why| Error::Unsafe {
+        path: directory.to_owned(),
+        why,
+    })
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -3,7 +3,6 @@
 
 mod client;
 mod moving;
-mod refusals;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -13,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ipnuma::ipc::{self, Notice, Reply, Request};
+use ipnuma::ipc::{self, Notice, Reply, Request, notice_page};
 use ipnuma::token::Token;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -25,12 +24,12 @@ use rustix::process::PidfdFlags;
 use crate::machine::{Handle, Real, random};
 use crate::outside::{self, Announcement, Events, Half, Opened, Outside};
 use crate::place::Place;
+use crate::refusals::Refusals;
 use crate::state::{Announced, Answer, Effect, Machine, ProcessId, Refusal, Settings, State};
 use crate::{Error, Options, Stopper};
 
 use client::{Awaited, Client, Gone};
 use moving::Ask;
-use refusals::Refusals;
 
 /// What an event is about: the lowest two bits say which descriptor of a client.
 const LISTENER: u64 = 0;
@@ -74,6 +73,8 @@ pub struct Server {
     spare: Option<OwnedFd>,
     magic: [u8; 16],
     generation: u64,
+    /// What acceptors are told of clients that are about to connect.
+    connecting: u64,
     started: Instant,
     options: Options,
     refusals: Refusals,
@@ -131,6 +132,7 @@ impl Server {
             management: options.management,
             sockets: options.remote.sockets.clone(),
             peers: options.remote.peer.clone(),
+            guests: options.remote.guests,
             loopback: options.remote.loopback,
         });
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
@@ -161,6 +163,7 @@ impl Server {
             spare: spare(),
             magic: random().map_err(Error::Resource)?,
             generation: 1,
+            connecting: notice_page::ASK,
             started: Instant::now(),
             options,
             refusals: Refusals::default(),
@@ -369,7 +372,10 @@ impl Server {
                 .as_ref()
                 .map_or_else(Vec::new, |outside| outside.peers());
             match client.open_notices(&self.epoll, id, self.magic, self.generation) {
-                Ok(handles) => answer.handles = handles,
+                Ok(handles) => {
+                    client.set_connecting(self.connecting);
+                    answer.handles = handles;
+                }
                 Err(refusal) => return client.refuse(refusal).and(Err(Gone)),
             }
         }
@@ -626,6 +632,7 @@ impl Server {
                     // If it ends, so does the connection to the other daemon.
                     let _ = answer.give(token);
                 }
+                outside::Event::Refused { count } => self.state.count_refused(count),
                 outside::Event::AskAbandon {
                     peer,
                     channel,
@@ -679,8 +686,24 @@ impl Server {
         }
     }
 
+    /// Tells acceptors whether they have to ask. Other machines' clients are not told of in time.
+    fn publish(&mut self) {
+        let word = match (&self.outside, self.state.is_somebody_connecting()) {
+            (Some(_), _) => notice_page::ASK,
+            (None, true) => notice_page::SOMEBODY,
+            (None, false) => notice_page::NOBODY,
+        };
+        if word != self.connecting {
+            self.connecting = word;
+            for client in self.clients.values() {
+                client.set_connecting(word);
+            }
+        }
+    }
+
     /// Does what the state wants done beside the answers.
     fn carry_out(&mut self) {
+        self.publish();
         loop {
             let effects = self.state.take_effects();
             if effects.is_empty() {
@@ -724,6 +747,11 @@ impl Server {
                         }
                     }
                     Effect::Refused { why } => self.refusals.say(&why),
+                    Effect::Forgotten { channel } => {
+                        if let Some(outside) = &mut self.outside {
+                            outside.forgotten(channel);
+                        }
+                    }
                     Effect::Moved { region } => self.moved(region),
                     Effect::Ring { event } => self.machine.ring(&event),
                     Effect::Withdraw { grant } => {

@@ -1,106 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who reaches a daemon's management address and is no other daemon.
+//! What others try who may reach a daemon, its files or its descriptors: another user, a reader, who reaches its management
+//! address and is no other daemon.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::time::Duration;
+mod stranger;
 
-use daemon::remote::messages::{self, Message, VERSION};
-use daemon::{Options, Running};
-use ipnuma::client::Client;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use daemon::Options;
+use ipnuma::Rights;
 use ipnuma::ipc::{Reply, Request};
-use ipnuma::{Rights, Token};
-use rand::Rng;
-use tempfile::TempDir;
+use stranger::{Stranger, connect, start};
 
-/// Longer than anything takes: only so that a test does not hang.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A loopback address that most likely nobody uses.
-fn address() -> Ipv4Addr {
-    let [a, b, c]: [u8; 3] = rand::rng().random();
-    Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254))
-}
-
-/// A daemon that asks all machines of the loopback network about listeners.
-fn start() -> (Running, Ipv4Addr, TempDir) {
+/// Another user's name for the place that a daemon takes without XDG_RUNTIME_DIR.
+#[test]
+fn a_directory_that_somebody_else_has_taken_is_not_used() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
     let directory = tempfile::tempdir().expect("a directory");
-    loop {
-        let own = address();
-        let mut options = Options {
-            socket: directory.path().join("ipnuma/daemon.sock"),
-            management: Some(SocketAddrV4::new(own, 3422)),
+    let theirs = directory.path().join("theirs");
+    std::fs::create_dir(&theirs).expect("a directory");
+    let link = directory.path().join("ipnuma-link");
+    symlink(&theirs, &link).expect("a link");
+    let dangling = directory.path().join("ipnuma-dangling");
+    symlink(directory.path().join("nothing"), &dangling).expect("a link");
+    let mut places = vec![
+        (link, "is a symbolic link"),
+        (dangling, "is a symbolic link"),
+    ];
+    let squatted = directory.path().join("ipnuma-1000");
+    std::fs::create_dir(&squatted).expect("a directory");
+    match chown(&squatted, Some(12345), Some(12345)) {
+        Ok(()) => places.push((squatted, "belongs to user 12345")),
+        Err(error) => skip::skipped("the directory of another user", &error),
+    }
+    for (place, words) in places {
+        let options = Options {
+            socket: place.join("daemon.sock"),
             ..Options::default()
         };
-        options.remote.sockets = vec!["127.0.0.0/8".parse().expect("a network")];
-        if let Ok(running) = daemon::spawn(options) {
-            return (running, own, directory);
+        let error = daemon::spawn(options).expect_err("the place is somebody else's");
+        let error = error.to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(
+            std::fs::read_dir(&theirs)
+                .expect("it is there")
+                .next()
+                .is_none()
+        );
+        let error = ipnuma::client::check_directory(&place).expect_err("so is it for a client");
+        assert!(error.contains(words), "{error}");
+    }
+    // One that is the user's own is closed to others.
+    let own = directory.path().join("ipnuma-own");
+    std::fs::create_dir(&own).expect("a directory");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    ipnuma::client::check_directory(&own).expect_err("others may use it");
+    let options = Options {
+        socket: own.join("daemon.sock"),
+        ..Options::default()
+    };
+    let running = daemon::spawn(options).expect("it starts");
+    ipnuma::client::check_directory(&own).expect("it is closed now");
+    running.stop().expect("it ends well");
+}
+
+/// All that a reader has, opened anew for writing.
+#[test]
+fn a_token_for_reading_lets_nobody_write() {
+    use ipnuma::memory::{Access, Mapping};
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    let (running, _, _directory) = start();
+    let (owner, reader) = (connect(&running), connect(&running));
+    let create = Request::Create { bytes: 8192 };
+    let (Reply::Region { region }, owned) = owner.request(&create).expect("a region") else {
+        panic!("no region");
+    };
+    let [memory, _event, signal] = <[_; 3]>::try_from(owned).expect("three descriptors");
+    let own = Mapping::whole(&memory, Access::ReadWrite).expect("it is the owner's");
+    let _signal = Mapping::whole(&signal, Access::ReadWrite).expect("it is the owner's");
+    let export = |rights| {
+        let request = Request::Export {
+            region,
+            first: 0,
+            bytes: 64,
+            rights,
+            peer: None,
+        };
+        match owner.request(&request) {
+            Ok((Reply::Token(token), _)) => Ok(token),
+            other => Err(format!("{other:?}")),
+        }
+    };
+    let token = export(Rights::Read).expect("a token");
+    let (_, given) = reader
+        .request(&Request::Connect { token })
+        .expect("a window");
+    let [memory, _event, signal] = <[_; 3]>::try_from(given).expect("three descriptors");
+    for (what, weak) in [("the region", memory), ("its signal page", signal)] {
+        Mapping::whole(&weak, Access::Read).expect("it may be read");
+        Mapping::whole(&weak, Access::ReadWrite).expect_err("it may not be written");
+        let path = format!("/proc/self/fd/{}", weak.as_raw_fd());
+        // Whether it can be opened is the kernel's: it must be of no use.
+        if let Ok(strong) = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            let mapped = Mapping::whole(&strong, Access::ReadWrite);
+            assert!(mapped.is_err(), "a reader may write {what}");
+            let written = rustix::io::pwrite(&strong, b"x", 0);
+            assert!(written.is_err(), "a reader may write {what}");
         }
     }
-}
-
-/// A process that has no daemon, and says that it is one.
-struct Stranger {
-    stream: TcpStream,
-    own: Ipv4Addr,
-}
-
-impl Stranger {
-    fn connect(to: Ipv4Addr) -> Self {
-        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-        let own = address();
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        bind(&socket, &SocketAddrV4::new(own, 0)).expect("all of the network is this machine's");
-        connect(&socket, &SocketAddrV4::new(to, 3422)).expect("it listens");
-        let stream = TcpStream::from(socket);
-        let patience = Some(PATIENCE);
-        stream.set_read_timeout(patience).expect("a time limit");
-        let mut stranger = Self { stream, own };
-        let hello = Message::Hello {
-            version: VERSION,
-            mac: 0x0200_0000_0666,
-            ip: own.into(),
-            session: 1,
-            epoch: 50,
+    // SAFETY: mapped as long as `own` lives.
+    unsafe { own.as_ptr().write_volatile(5) };
+    // Nobody gets the memory for writing any more, and a region that has writers is for no readers.
+    let refused = export(Rights::ReadWrite).expect_err("readers have the memory");
+    assert!(refused.contains("allocate a region for these"), "{refused}");
+    let (Reply::Region { region: other }, _) = owner.request(&create).expect("a region") else {
+        panic!("no region");
+    };
+    let tokens = [Rights::Read, Rights::Write].map(|rights| {
+        let request = Request::Export {
+            region: other,
+            first: 0,
+            bytes: 64,
+            rights,
+            peer: None,
         };
-        let answer = stranger.ask(&hello);
-        assert!(matches!(answer, Message::Hello { .. }), "{answer:?}");
-        stranger
-    }
-
-    fn ask(&mut self, message: &Message) -> Message {
-        messages::write(&mut self.stream, message).expect("it reads");
-        let answer = messages::read(&mut self.stream).expect("an answer");
-        answer.expect("it is there")
-    }
-
-    /// Says that a program of its machine is about to connect, and has connected.
-    fn announce(&mut self, from: SocketAddr, to: SocketAddr, management: SocketAddrV4) {
-        let question = 7;
-        let Message::Intended { intent, .. } = self.ask(&Message::Intend { question, to }) else {
-            panic!("no answer to the question");
-        };
-        // Whatever the answer: a stranger says it anyhow.
-        let announce = Message::Announce {
-            channel: 1,
-            intent: intent.unwrap_or(1),
-            from,
-            to,
-            token: Token {
-                rights: Rights::Write,
-                management,
-                region: 1,
-                first: 0,
-                bytes: 4096,
-                secret: [6; 16],
-            },
-        };
-        let answer = self.ask(&announce);
-        assert!(matches!(answer, Message::Announced { .. }), "{answer:?}");
-    }
-}
-
-fn connect(running: &Running) -> Client {
-    Client::connect(running.socket(), "memcached").expect("the daemon runs")
+        match owner.request(&request) {
+            Ok((Reply::Token(token), _)) => token,
+            answer => panic!("{answer:?}"),
+        }
+    });
+    let error = reader.request(&Request::Connect { token: tokens[0] });
+    let error = error.expect_err("a writer may map it").to_string();
+    assert!(error.contains("a region for each"), "{error}");
+    reader
+        .request(&Request::Connect { token: tokens[1] })
+        .expect("a window");
 }
 
 #[test]

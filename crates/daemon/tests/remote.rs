@@ -55,6 +55,7 @@ impl Machine {
             socket: directory.path().join("ipnuma/daemon.sock"),
             management: Some(SocketAddrV4::new(address, 3422)),
             remote: remote::Options {
+                insecure: true,
                 nic,
                 faults,
                 ..remote::Options::default()

@@ -31,6 +31,10 @@ impl Machine {
             let options = Options {
                 socket: directory.path().join("ipnuma/daemon.sock"),
                 management: (!alone).then_some(SocketAddrV4::new(address, 3422)),
+                remote: daemon::remote::Options {
+                    insecure: true,
+                    ..Default::default()
+                },
                 ..Options::default()
             };
             if let Ok(running) = daemon::spawn(options) {

@@ -13,6 +13,7 @@
 
 mod carrier;
 mod lock;
+pub mod seat;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -56,6 +57,9 @@ pub mod flags {
     pub const REVOKED: u32 = 16;
     /// Of a peer on another machine, by its daemon: nobody has the end any more, and all that was stored has arrived.
     pub const DESERTED: u32 = 32;
+    /// The owner uses the kernel from now on, although both had come: what it has not read of its ring the peer sends through
+    /// the twin.
+    pub const RETIRED: u32 = 64;
     /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
     pub const ABANDONED: u32 = 256;
 }
@@ -106,8 +110,8 @@ pub struct Control {
     /// O_NONBLOCK and other options of the description: the socket library's.
     pub options: AtomicU32,
     /// More of the description that processes share: the socket library's.
-    pub words: [AtomicU32; 8],
-    _pad3: [u32; 4],
+    pub words: [AtomicU32; 10],
+    _pad3: [u32; 2],
     /// Of the ring that the owner sends into.
     pub sender: SenderState,
     _pad4: [u64; 8],

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -47,6 +48,60 @@ pub fn default_path() -> PathBuf {
     }
 }
 
+/// Whether a directory is the calling user's alone: nobody else can put a socket there. The sentence says why not.
+///
+/// # Errors
+/// If it is not, or can't be looked at.
+pub fn check_directory(directory: &Path) -> Result<(), String> {
+    let shown = directory.display();
+    let there =
+        rustix::fs::lstat(directory).map_err(|errno| format!("{shown} can't be seen: {errno}"))?;
+    let own = rustix::process::geteuid().as_raw();
+    match FileType::from_raw_mode(there.st_mode) {
+        FileType::Directory => {}
+        FileType::Symlink => return Err(format!("{shown} is a symbolic link")),
+        _ => return Err(format!("{shown} is no directory")),
+    }
+    if there.st_uid != own {
+        let owner = there.st_uid;
+        return Err(format!("{shown} belongs to user {owner}, not to {own}"));
+    }
+    let others = there.st_mode & 0o077;
+    match others {
+        0 => Ok(()),
+        _ => Err(format!("others may use {shown}, whose mode is not 0700")),
+    }
+}
+
+/// Whether the daemon behind a connection may be believed: it runs as the calling user, or as root. A place in /tmp whose
+/// name anybody could have taken must be the user's, too.
+fn trust(path: &Path, socket: &OwnedFd) -> Result<()> {
+    let untrusted = |why| Error::Untrusted {
+        path: path.to_path_buf(),
+        why,
+    };
+    let own = rustix::process::geteuid();
+    let guessed = |directory: &&Path| {
+        let name = directory.file_name().map(std::ffi::OsStr::as_encoded_bytes);
+        directory.parent() == Some(Path::new("/tmp"))
+            && name.is_some_and(|name| name.starts_with(b"ipnuma-"))
+    };
+    if let Some(directory) = path.parent().filter(guessed) {
+        check_directory(directory).map_err(untrusted)?;
+    }
+    let daemon = rustix::net::sockopt::socket_peercred(socket)
+        .map_err(|errno| untrusted(format!("its user can't be known: {errno}")))?
+        .uid;
+    // Root may have been told to use anybody's.
+    if own.is_root() || daemon.is_root() || [own, rustix::process::getuid()].contains(&daemon) {
+        return Ok(());
+    }
+    let (daemon, own) = (daemon.as_raw(), own.as_raw());
+    Err(untrusted(format!(
+        "user {daemon} listens there, who is neither root nor user {own}"
+    )))
+}
+
 /// Inode of the calling process's network namespace; 0 if it cannot be known.
 #[must_use]
 pub fn network_namespace() -> u64 {
@@ -66,7 +121,7 @@ impl Client {
     /// Connects to the daemon at `path` and introduces the process as `program`.
     ///
     /// # Errors
-    /// [`Error::NoDaemon`] if there is none, others if it refuses.
+    /// [`Error::NoDaemon`] if there is none, [`Error::Untrusted`] if it is another user's, others if it refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self> {
         Self::connect_above(path, program, 0)
     }
@@ -91,6 +146,7 @@ impl Client {
         let socket = move_up(socket, floor);
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(absent)?)
             .map_err(absent)?;
+        trust(path, &socket)?;
         for side in [
             rustix::net::sockopt::Timeout::Recv,
             rustix::net::sockopt::Timeout::Send,
@@ -202,6 +258,16 @@ impl Client {
     pub fn generation(&self) -> u64 {
         self.page_word(notice_page::GENERATION)
             .load(Ordering::Acquire)
+    }
+
+    /// Whether no client is about to connect to a program on this machine by a channel: a load, no system call. It stays as it
+    /// was when the daemon is gone.
+    #[inline]
+    #[must_use]
+    pub fn nobody_connects(&self) -> bool {
+        self.page_word(notice_page::CONNECTING)
+            .load(Ordering::Acquire)
+            == notice_page::NOBODY
     }
 
     /// Content of a kernel datagram that is only a doorbell.

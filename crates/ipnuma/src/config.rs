@@ -11,6 +11,7 @@
 //! enable = true                         #                                    IPNUMA_SOCKET
 //! ports = ["11211", "8000-8099"]        # only these; all if missing         IPNUMA_PORTS
 //! heartbeat = true                      # sleepers look up twice a second    IPNUMA_HEARTBEAT
+//! learn = true                          # short connections: the kernel's    IPNUMA_LEARN
 //!
 //! [rack]                                # in a guest of the virtual rack
 //! request_ns = 0                        # a program's work for a request     IPNUMA_REQUEST_NS
@@ -72,6 +73,8 @@ pub struct SocketConfig {
     /// Whether sleepers wake now and then, to look for what nobody rings for. Not in the virtual rack, where to look at
     /// a clock takes time.
     pub heartbeat: bool,
+    /// Where connections to an address are all short, the next ones are left to the kernel.
+    pub learn: bool,
 }
 
 /// A range of ports.
@@ -107,6 +110,7 @@ impl Default for Config {
                 enable: true,
                 ports: Vec::new(),
                 heartbeat: true,
+                learn: true,
             },
             rack: RackConfig::default(),
             #[cfg(feature = "pcie")]
@@ -141,6 +145,7 @@ struct SocketTable {
     enable: Option<bool>,
     ports: Option<Vec<String>>,
     heartbeat: Option<bool>,
+    learn: Option<bool>,
 }
 
 impl Config {
@@ -201,6 +206,7 @@ impl Config {
                     .collect::<Result<_, _>>()
                     .map_err(wrong)?,
                 heartbeat: file.socket.heartbeat.unwrap_or(default.socket.heartbeat),
+                learn: file.socket.learn.unwrap_or(default.socket.learn),
             },
             rack: file.rack,
             #[cfg(feature = "pcie")]
@@ -265,6 +271,7 @@ impl Config {
         self.trace = flag("IPNUMA_TRACE")?.unwrap_or(self.trace);
         self.socket.enable = flag("IPNUMA_SOCKET")?.unwrap_or(self.socket.enable);
         self.socket.heartbeat = flag("IPNUMA_HEARTBEAT")?.unwrap_or(self.socket.heartbeat);
+        self.socket.learn = flag("IPNUMA_LEARN")?.unwrap_or(self.socket.learn);
         Ok(self)
     }
 }

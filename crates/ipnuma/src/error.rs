@@ -65,6 +65,14 @@ pub enum Error {
         /// Why it was not found.
         source: Errno,
     },
+    /// What is at the daemon's place may be somebody else's.
+    #[error("the daemon's socket {} can't be trusted: {why}; remove what is there, or say with IPNUMA_DAEMON where the daemon is", path.display())]
+    Untrusted {
+        /// The socket.
+        path: PathBuf,
+        /// A sentence without its end.
+        why: String,
+    },
     /// The daemon went away, or does not answer.
     #[error(
         "the daemon no longer answers ({source}): start it again with 'ipnuma daemon', then open the device anew"
@@ -172,7 +180,7 @@ impl Error {
             Error::Refused { errno, .. } => *errno,
             Error::Revoked => Errno::KEYREVOKED,
             Error::PeerLost => Errno::HOSTUNREACH,
-            Error::Denied { .. } => Errno::ACCESS,
+            Error::Denied { .. } | Error::Untrusted { .. } => Errno::ACCESS,
             Error::Unsupported { .. } => Errno::OPNOTSUPP,
             Error::TimedOut { .. } => Errno::TIMEDOUT,
             Error::Full => Errno::AGAIN,

@@ -30,6 +30,15 @@ pub mod notice_page {
     pub const GENERATION: usize = 8;
     /// 16 bytes, random for each daemon: content of a kernel datagram that is a doorbell.
     pub const MAGIC: usize = 16;
+    /// u64: whether a connection that this machine's kernel has accepted can be one that was announced or is about to be;
+    /// [`ASK`], [`NOBODY`] or [`SOMEBODY`]. It is written before a client is told that it may connect.
+    pub const CONNECTING: usize = 32;
+    /// Only the daemon can say.
+    pub const ASK: u64 = 0;
+    /// No acceptor has to ask.
+    pub const NOBODY: u64 = 1;
+    /// A client is about to connect, or has, and was not accepted yet.
+    pub const SOMEBODY: u64 = 2;
 }
 
 /// What a process asks for.
@@ -194,6 +203,95 @@ pub enum Request {
         /// It lies in the fresh memory now; if not, it stays in the old.
         moved: bool,
     },
+    /// So many sockets were left to the kernel for this reason. Answer: [`Reply::Done`].
+    LeftToKernel {
+        /// Why.
+        why: Fallback,
+        /// How many more since the process said so last.
+        count: u64,
+    },
+    /// How many sockets were left to the kernel, and why. Answer: [`Reply::Fallbacks`].
+    Fallbacks,
+}
+
+/// Why a program's socket was left to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Fallback {
+    /// No listener at the address has the library.
+    NoListener,
+    /// The address or the daemon's answer made it impossible to announce the connection.
+    NotAnnounced,
+    /// A client that had not announced itself was accepted.
+    Unannounced,
+    /// The acceptor came later than the client waits, or not at all.
+    Late,
+    /// Something came through the kernel: the peer does not use the library.
+    PlainPeer,
+    /// Lately nobody came to the channels of connections to this address.
+    Avoided,
+    /// There are no descriptors for it.
+    NoDescriptors,
+    /// The program asked for an io_uring, which would work on sockets behind the library's back: it was told that there is none.
+    IoUring,
+    /// The program confines itself by seccomp.
+    Seccomp,
+    /// The connection goes to a program that cannot have the library.
+    Exec,
+    /// Connections to this address are short: setting one up would cost more than it saves.
+    Short,
+}
+
+impl Fallback {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::NoListener,
+        Self::NotAnnounced,
+        Self::Unannounced,
+        Self::Late,
+        Self::PlainPeer,
+        Self::Avoided,
+        Self::NoDescriptors,
+        Self::IoUring,
+        Self::Seccomp,
+        Self::Exec,
+        Self::Short,
+    ];
+
+    /// Its name, in one word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoListener => "no-listener",
+            Self::NotAnnounced => "not-announced",
+            Self::Unannounced => "unannounced",
+            Self::Late => "late",
+            Self::PlainPeer => "plain-peer",
+            Self::Avoided => "avoided",
+            Self::NoDescriptors => "no-descriptors",
+            Self::IoUring => "io-uring",
+            Self::Seccomp => "seccomp",
+            Self::Exec => "exec",
+            Self::Short => "short",
+        }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::NoListener => "no listener at the address has the library",
+            Self::NotAnnounced => "the connection could not be announced",
+            Self::Unannounced => "the client that was accepted does not have the library",
+            Self::Late => "the acceptor came too late, or not at all",
+            Self::PlainPeer => "the peer uses the kernel",
+            Self::Avoided => "lately nobody came to connections to this address",
+            Self::NoDescriptors => "there are no descriptors left",
+            Self::IoUring => "the program asked for an io_uring and was told that there is none",
+            Self::Seccomp => "the program confines itself by seccomp",
+            Self::Exec => "the connection went to a program that cannot have the library",
+            Self::Short => "connections to this address are too short to gain",
+        }
+    }
 }
 
 /// What the daemon answers.
@@ -276,6 +374,8 @@ pub enum Reply {
         /// The half: 0 the client's, 1 the acceptor's.
         half: u8,
     },
+    /// Sockets that were left to the kernel since the daemon's start, by reason.
+    Fallbacks(Vec<(Fallback, u64)>),
 }
 
 /// Offsets in a region's signal page, which its owner writes and window holders read.

@@ -42,6 +42,18 @@ pub const fn pages(bytes: usize) -> usize {
 /// # Errors
 /// If the system has none.
 pub fn create(name: &str, bytes: usize) -> Result<OwnedFd> {
+    sized(name, bytes, SealFlags::SEAL)
+}
+
+/// As [`create`]; [`read_only`] can be asked of it.
+///
+/// # Errors
+/// If the system has none.
+pub fn create_sealable(name: &str, bytes: usize) -> Result<OwnedFd> {
+    sized(name, bytes, SealFlags::empty())
+}
+
+fn sized(name: &str, bytes: usize, seals: SealFlags) -> Result<OwnedFd> {
     let failed = |source| Error::Memory {
         what: "making shared memory",
         bytes,
@@ -50,25 +62,34 @@ pub fn create(name: &str, bytes: usize) -> Result<OwnedFd> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .map_err(failed)?;
     rustix::fs::ftruncate(&fd, bytes as u64).map_err(failed)?;
-    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | seals)
         .map_err(failed)?;
     Ok(fd)
 }
 
-/// Another descriptor of the same memory that can't be mapped writable.
+/// Another descriptor of the same memory that can't be written by, whatever its holder does. From now on nobody can map the
+/// memory writable any more: who has done so before goes on, and no descriptor is of use for it. For a descriptor that was only
+/// opened for reading is opened anew for writing through /proc by any process of the same user.
 ///
 /// # Errors
-/// If /proc is missing or there are too many descriptors.
+/// If the memory was not made by [`create_sealable`], /proc is missing, or there are too many descriptors.
 pub fn read_only(fd: impl AsFd) -> Result<OwnedFd> {
     use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|source| {
-        Error::Memory {
-            what: "opening shared memory read-only",
-            bytes: 0,
-            source,
-        }
-    })
+    let failed = |source| Error::Memory {
+        what: "opening shared memory read-only",
+        bytes: 0,
+        source,
+    };
+    let fd = fd.as_fd();
+    let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    if !rustix::fs::fcntl_get_seals(fd)
+        .map_err(failed)?
+        .contains(seals)
+    {
+        rustix::fs::fcntl_add_seals(fd, seals).map_err(failed)?;
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)
 }
 
 /// Size of a memfd; refuses one that could shrink under its mappings.

@@ -90,12 +90,39 @@ fn mappings_stay_inside() {
 }
 
 #[test]
-fn a_read_only_descriptor_cannot_be_mapped_writable() {
-    let fd = ipnuma::memory::create("test", PAGE).expect("there is memory");
+fn a_read_only_descriptor_cannot_be_written_however_it_is_opened() {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    let fd = ipnuma::memory::create_sealable("test", PAGE).expect("there is memory");
+    let owner = Mapping::whole(&fd, Access::ReadWrite).expect("it is not sealed yet");
     let weak = ipnuma::memory::read_only(&fd).expect("/proc is there");
-    assert!(Mapping::whole(&weak, Access::Read).is_ok());
+    let seen = Mapping::whole(&weak, Access::Read).expect("it may be read");
     let error = Mapping::whole(&weak, Access::ReadWrite).expect_err("it is read-only");
-    assert_eq!(error.errno(), 13, "{error}");
+    assert!([1, 13].contains(&error.errno()), "{error}");
+    // The attack: the same file, opened anew.
+    let path = format!("/proc/self/fd/{}", weak.as_raw_fd());
+    if let Ok(strong) = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Mapping::whole(&strong, Access::ReadWrite).expect_err("a reader could write");
+        let written = rustix::io::pwrite(&strong, b"x", 0);
+        assert_eq!(
+            written,
+            Err(rustix::io::Errno::PERM),
+            "a reader could write"
+        );
+        rustix::fs::fallocate(
+            &strong,
+            rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+            0,
+            PAGE as u64,
+        )
+        .expect_err("a reader could empty it");
+    }
+    // Who had mapped it before goes on.
+    // SAFETY: mapped writable above, and as long as `owner` lives.
+    unsafe { owner.as_ptr().add(8).write(7) };
+    // SAFETY: mapped readable.
+    assert_eq!(unsafe { seen.as_ptr().add(8).read() }, 7);
+    ipnuma::memory::read_only(&fd).expect("a second reader is welcome");
 }
 
 #[test]

@@ -247,7 +247,12 @@ fn a_read_only_window_cannot_be_written() {
         Err(rustix::io::Errno::ACCESS),
         "the kernel let a reader write"
     );
+    // What somebody reads here is for no writers, nor the other way round.
+    let error = region.export(0..PAGE, Rights::Write, None);
+    let error = error.expect_err("readers have the memory").to_string();
+    assert!(error.contains("allocate a region for these"), "{error}");
     // The other way round: no right to load.
+    let region = server.alloc(PAGE).expect("there is memory");
     let token = region.export(0..PAGE, Rights::Write, None).expect("inside");
     let window = client.connect(&token).expect("the token is valid");
     window.put(0, b"x").expect("the token allows it");

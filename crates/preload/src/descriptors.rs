@@ -7,7 +7,7 @@ use socket::object::Object;
 use socket::{close as closing, options, process, table};
 
 use crate::next::next;
-use crate::{answer, set_errno};
+use crate::{answer, set_errno, stdio};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
@@ -80,6 +80,7 @@ pub unsafe extern "C" fn dup(old: c_int) -> c_int {
     let new = next!(dup(old: c_int) -> c_int);
     if new >= 0 {
         closing::duplicated(old, new);
+        stdio::came(new);
     }
     new
 }
@@ -96,6 +97,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
     let result = next!(dup2(old: c_int, new: c_int) -> c_int);
     if result >= 0 {
         closing::duplicated(old, new);
+        stdio::came(new);
     }
     result
 }
@@ -112,6 +114,7 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     let result = next!(dup3(old: c_int, new: c_int, flags: c_int) -> c_int);
     if result >= 0 {
         closing::duplicated(old, new);
+        stdio::came(new);
     }
     result
 }
@@ -148,7 +151,10 @@ pub fn controlled(fd: c_int, command: c_int, argument: usize, result: c_int) -> 
         return result;
     }
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => closing::duplicated(fd, result),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            closing::duplicated(fd, result);
+            stdio::came(result);
+        }
         libc::F_SETFL => {
             if let Some(description) = table::get(fd) {
                 options::nonblocking(fd, &description, argument as c_int & libc::O_NONBLOCK != 0);

@@ -9,13 +9,17 @@
 )]
 #![allow(missing_docs, reason = "as above")]
 
+mod confined;
 mod data;
 mod descriptors;
+mod elsewhere;
 mod events;
 mod life;
 mod next;
 mod sockets;
+mod stdio;
 mod system;
+mod variadic;
 
 use rustix::io::Errno;
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The process's own life: start, fork and end.
 
-use socket::{fork, process};
+use socket::{fork, hand_over, process};
 
 use std::ffi::{c_char, c_int};
 
+use crate::elsewhere;
 use crate::next::next;
 
 unsafe extern "C" fn start() {
     process::start();
     socket::wait::start();
     socket::inherit::start();
+    crate::stdio::start();
     // SAFETY: the handlers stay loaded as long as the process lives.
     unsafe { pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
@@ -98,8 +100,18 @@ fn limited(resource: libc::c_uint, result: libc::c_int) -> libc::c_int {
     result
 }
 
+/// Whether there are connections that a program could take along.
+fn knows() -> bool {
+    let mut any = false;
+    socket::table::each(|_, description| any |= description.object().stream().is_some());
+    any
+}
+
 /// The program is about to become another one, which finds its connections anew; if it does not, they stay.
-fn exec(call: impl FnOnce() -> c_int) -> c_int {
+fn exec(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
+    if foreign {
+        hand_over::to_exec();
+    }
     let taken = fork::leave_for_exec();
     let result = call();
     fork::stay(&taken);
@@ -112,19 +124,32 @@ pub unsafe extern "C" fn execve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    // SAFETY: as execve(2).
+    let foreign = knows() && unsafe { elsewhere::is_foreign(path, environment) };
     exec(
+        foreign,
         || next!(execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
     )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-    exec(|| next!(execv(path: *const c_char, arguments: *const *const c_char) -> c_int))
+    // SAFETY: as execv(3).
+    let foreign = knows() && unsafe { elsewhere::is_foreign(path, elsewhere::own()) };
+    exec(
+        foreign,
+        || next!(execv(path: *const c_char, arguments: *const *const c_char) -> c_int),
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    exec(|| next!(execvp(file: *const c_char, arguments: *const *const c_char) -> c_int))
+    // SAFETY: as execvp(3).
+    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, elsewhere::own()) };
+    exec(
+        foreign,
+        || next!(execvp(file: *const c_char, arguments: *const *const c_char) -> c_int),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -133,7 +158,10 @@ pub unsafe extern "C" fn execvpe(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    // SAFETY: as execvpe(3).
+    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, environment) };
     exec(
+        foreign,
         || next!(execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
     )
 }
@@ -141,7 +169,10 @@ pub unsafe extern "C" fn execvpe(
 type SpawnPlan = *const libc::c_void;
 
 /// posix_spawn and its like: the child is another program from its first breath on.
-fn spawn(call: impl FnOnce() -> c_int) -> c_int {
+fn spawn(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
+    if foreign {
+        hand_over::to_spawn();
+    }
     let taken = fork::before_spawn();
     let result = call();
     if result != 0 {
@@ -159,7 +190,10 @@ pub unsafe extern "C" fn posix_spawn(
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
 ) -> c_int {
+    // SAFETY: as posix_spawn(3).
+    let foreign = knows() && unsafe { elsewhere::is_foreign(path, environment.cast()) };
     spawn(
+        foreign,
         || next!(posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
     )
 }
@@ -173,7 +207,20 @@ pub unsafe extern "C" fn posix_spawnp(
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
 ) -> c_int {
+    // SAFETY: as posix_spawnp(3).
+    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, environment.cast()) };
     spawn(
+        foreign,
         || next!(posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
     )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
+    actions: *mut libc::c_void,
+    fd: c_int,
+    new: c_int,
+) -> c_int {
+    hand_over::plan(fd);
+    next!(posix_spawn_file_actions_adddup2(actions: *mut libc::c_void, fd: c_int, new: c_int) -> c_int)
 }

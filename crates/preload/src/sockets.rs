@@ -7,7 +7,7 @@ use socket::pending::Pending;
 use socket::{close, connect as connecting, datagram, listener, options, table};
 
 use crate::next::next;
-use crate::{answer, set_errno, status};
+use crate::{answer, set_errno, status, stdio};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -23,6 +23,7 @@ pub fn made(fd: c_int, family: c_int, kind: c_int, protocol: c_int) {
     }
     if let Some(pending) = Pending::of(family, kind, protocol) {
         drop(table::install(fd, Object::Pending(pending)));
+        stdio::came(fd);
     } else if table::known(fd) {
         drop(table::remove(fd));
     }
@@ -60,6 +61,13 @@ pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     result
 }
 
+fn accepted(result: socket::stream::Result<c_int>) -> c_int {
+    if let Ok(fd) = result {
+        stdio::came(fd);
+    }
+    answer(result.map(|fd| fd as usize)) as c_int
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept(
     fd: c_int,
@@ -70,9 +78,7 @@ pub unsafe extern "C" fn accept(
         && let Object::Listener(listener) = description.object()
     {
         // SAFETY: as accept(2).
-        return answer(
-            unsafe { listener::accept(fd, listener, address, length, 0) }.map(|fd| fd as usize),
-        ) as c_int;
+        return accepted(unsafe { listener::accept(fd, listener, address, length, 0) });
     }
     let accepted =
         next!(accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int);
@@ -91,9 +97,7 @@ pub unsafe extern "C" fn accept4(
         && let Object::Listener(listener) = description.object()
     {
         // SAFETY: as accept(2).
-        return answer(
-            unsafe { listener::accept(fd, listener, address, length, flags) }.map(|fd| fd as usize),
-        ) as c_int;
+        return accepted(unsafe { listener::accept(fd, listener, address, length, flags) });
     }
     let accepted = next!(accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int);
     close::closing(accepted);

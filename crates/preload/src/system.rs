@@ -6,7 +6,7 @@ use libc::{
 };
 use socket::raw;
 
-use crate::{data, descriptors, events, set_errno, sockets};
+use crate::{confined, data, descriptors, events, set_errno, sockets};
 
 /// The C library's takes any number of arguments; on the processors here they are passed like an ordinary function's.
 #[unsafe(no_mangle)]
@@ -122,6 +122,12 @@ unsafe fn known(
             libc::SYS_dup2 => descriptors::dup2(fd, b as c_int) as isize,
             libc::SYS_fcntl if ours => descriptors::fcntl(fd, b as c_int, c) as isize,
             libc::SYS_ioctl if ours => descriptors::ioctl(fd, b as libc::c_ulong, c) as isize,
+            libc::SYS_io_uring_setup => return confined::by_number(),
+            libc::SYS_seccomp => {
+                confined::seccomp(a, c);
+                return None;
+            }
+            libc::SYS_prctl => confined::prctl(a as c_int, b, c, d, e) as isize,
             _ => return events::by_number(number, [a, b, c, d, e, f]),
         })
     }

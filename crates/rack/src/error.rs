@@ -63,7 +63,7 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// A TOML error as one sentence with file and line.
-pub(crate) fn located(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+pub fn located(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
     let message = error.message().trim().replace('\n', " ");
     Error::Config(format!("{}, line {line}: {message}", path.display()))

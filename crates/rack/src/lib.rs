@@ -56,7 +56,7 @@ pub mod time;
 pub mod topology;
 pub mod wire_nic;
 
-pub use error::Error;
+pub use error::{Error, located};
 pub use ipnuma_rtl::NetSpeed;
 pub use time::Picoseconds;
 pub use topology::Topology;

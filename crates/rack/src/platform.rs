@@ -71,6 +71,11 @@ impl Constant {
         self.ns.map(Picoseconds::from_ns_f64)
     }
 
+    /// The values by link, if they depend on it.
+    pub fn by_link(&self) -> Option<&BTreeMap<LinkKind, f64>> {
+        self.ns_by_link.as_ref()
+    }
+
     /// The link whose serialisation a latency for `link` contains.
     fn link_inside(&self, link: LinkKind) -> LinkKind {
         match &self.ns_by_link {

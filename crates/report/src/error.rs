@@ -9,6 +9,8 @@ pub enum Failure {
     Rack(#[from] rack::Error),
     /// Of a test of the switch.
     Test(#[from] ::rfc2544::Error),
+    /// Of the offload engine's model: its input.
+    Offload(#[from] ::offload::Error),
 }
 
 impl Failure {
@@ -16,6 +18,7 @@ impl Failure {
     pub const fn is_usage(&self) -> bool {
         match self {
             Self::Rack(error) => error.is_usage(),
+            Self::Offload(::offload::Error::Config(_)) => true,
             Self::Test(error) => matches!(error, ::rfc2544::Error::Stream(_)),
         }
     }

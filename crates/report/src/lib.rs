@@ -23,8 +23,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod echo;
 mod error;
 pub mod memcached;
+pub mod offload;
 pub mod paper;
 pub mod plot;
 pub mod request;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{Channel, End};
+use ipnuma::channel::{Channel, End, flags};
 use ipnuma::ipc::Reply;
 use rustix::net::sockopt;
 
@@ -53,7 +53,9 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
         return None;
     };
     let mapped = map(descriptors, usize::from(half))
-        .filter(|(end, _)| !seat::is_given_up(&end.peer().flags) && seat::take(&end.own().flags));
+        .filter(|(end, _)| !seat::is_given_up(&end.peer().flags) && seat::take(&end.own().flags))
+        // What the kernel serves since is none of the library's here.
+        .filter(|(end, _)| end.own().flags.load(Ordering::Acquire) & flags::RETIRED == 0);
     let Some((end, far)) = mapped else {
         process::close(channel);
         return None;

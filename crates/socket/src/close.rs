@@ -4,8 +4,8 @@
 use std::os::fd::RawFd;
 
 use crate::object::Object;
-use crate::table::{self, Removed};
-use crate::{datagram, process, ready};
+use crate::table::{self, Description, Removed};
+use crate::{datagram, inside, process, ready};
 
 /// The program is about to close `fd`.
 #[inline]
@@ -51,10 +51,18 @@ pub(crate) fn finish(fd: RawFd, removed: Option<Removed>) {
         return;
     };
     ready::closed(fd, &description);
+    if description.object().stream().is_some() && inside::outlives(fd, &description) {
+        return;
+    }
+    end(fd, &description);
+}
+
+/// Ends what nobody uses any more.
+pub(crate) fn end(fd: RawFd, description: &Description) {
     match description.object() {
         Object::Stream(stream) => stream.close(fd),
         Object::Listener(listener) => listener.close(),
-        Object::Datagram(_) => datagram::closing(fd, &description),
+        Object::Datagram(_) => datagram::closing(fd, description),
         _ => {}
     }
 }

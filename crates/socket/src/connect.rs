@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use ipnuma::ipc::{Reply, Request};
+use ipnuma::ipc::{Fallback, Reply, Request};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -14,7 +14,7 @@ use crate::ready::{self, Events};
 use crate::stream::{Result, Stream, borrow};
 use crate::table::{self, Description};
 use crate::wait::Deadline;
-use crate::{address, process, raw, signals, wait};
+use crate::{address, process, raw, reasons, short, signals, wait};
 
 /// connect on a TCP socket. None: the kernel alone shall do it.
 ///
@@ -33,12 +33,20 @@ pub unsafe fn connect(
     }
     // SAFETY: the caller's promise.
     let target = address::destination(unsafe { address::read(to, length) }?);
-    if !process::accelerates(target.port()) || process::is_shunned(target) {
+    if !process::accelerates(target.port()) {
+        return None;
+    }
+    if process::is_shunned(target) {
+        reasons::note(Fallback::Avoided);
+        return None;
+    }
+    if short::leaves_out(target) {
         return None;
     }
     let intent = match process::ask(&Request::Intend { to: target })? {
         (Reply::Intent { intent }, _) => intent,
         _ => {
+            reasons::note(Fallback::NoListener);
             process::trace(|| {
                 format!("connect to {target}: the kernel's, no listener there has the library")
             });
@@ -47,6 +55,7 @@ pub unsafe fn connect(
     };
     if !process::has_room() {
         process::withdraw(intent);
+        reasons::note(Fallback::NoDescriptors);
         process::trace(|| format!("connect to {target}: the kernel's, there are no descriptors"));
         return None;
     }
@@ -101,6 +110,9 @@ unsafe fn announced(
         Some(_) => format!("connect to {target}: accelerated"),
         None => format!("connect to {target}: the kernel's, it could not be announced"),
     });
+    if stream.is_none() && begun {
+        reasons::note(Fallback::NotAnnounced);
+    }
     if !begun {
         return Err(Errno::from_raw_os_error(-result as i32));
     }

@@ -57,7 +57,7 @@ pub struct Set {
     armed: AtomicBool,
     /// Grows with what happens to members: the edges of a nested set.
     happened: AtomicU64,
-    /// Sleeps must be short: some member cannot be woken through the kernel's set.
+    /// Sleeps must be short: some member cannot be woken through the kernel's set. Found anew after each sleep that was.
     short: AtomicBool,
     /// There are kept events in the stash.
     stashed: AtomicBool,
@@ -181,6 +181,7 @@ impl Set {
             return false;
         };
         // Under another number the kernel does not know the member; only time can wake a sleeper then.
+        member.deaf = !alive;
         if !alive {
             self.short.store(true, Ordering::Relaxed);
             return false;
@@ -193,6 +194,7 @@ impl Set {
             kernel::ctl(epoll, libc::EPOLL_CTL_MOD, member.fd, events, key)
         };
         if result.is_err() {
+            member.deaf = true;
             self.short.store(true, Ordering::Relaxed);
             return false;
         }
@@ -283,6 +285,10 @@ impl Set {
             let Some(member) = inner.members.get_mut(place) else {
                 return;
             };
+            if member.accelerated && member.pollable().is_none() {
+                self.give_back(&mut inner, place, key);
+                return;
+            }
             if member.accelerated || !control::is_accelerated(member.description.as_deref()) {
                 return;
             }
@@ -301,6 +307,26 @@ impl Set {
         if first {
             self.tell_outer();
         }
+    }
+
+    /// A member's connection has gone back to the kernel: from now on the kernel's registration is the program's own, which
+    /// also looks at it anew and so tells whoever sleeps.
+    fn give_back(&self, inner: &mut Inner, place: u32, key: u64) {
+        let Some(member) = inner.members.get_mut(place) else {
+            return;
+        };
+        member.accelerated = false;
+        let events = member.plain();
+        self.register(member, key, events);
+        if let Some(bell) = member.bell.take()
+            && !self.inherited.load(Ordering::Relaxed)
+            && let Some(epoll) = self.descriptor()
+        {
+            let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, bell, 0, 0);
+        }
+        inner.members.cool(place);
+        self.accelerated.fetch_sub(1, Ordering::AcqRel);
+        self.happened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The set has its first accelerated member: a set that contains this one must look at it in another way.

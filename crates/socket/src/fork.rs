@@ -7,7 +7,7 @@
 use crate::object::Object;
 use crate::ready::Pollable;
 use crate::stream::{Stream, borrow};
-use crate::{process, ready, table};
+use crate::{process, ready, reasons, short, table};
 
 fn count(more: bool) {
     count_if(more, |_| true);
@@ -35,6 +35,7 @@ fn count_if(more: bool, which: impl Fn(&Stream) -> bool) {
 pub fn before() {
     ready::before_fork();
     process::before_fork();
+    short::before_fork();
     table::before_fork();
     // Now that none can come or go: the child has exactly those that are counted.
     count(true);
@@ -43,6 +44,7 @@ pub fn before() {
 /// After a fork, in the parent.
 pub fn after_in_parent() {
     table::after_fork();
+    short::after_fork();
     process::after_fork(false);
     ready::after_fork(false);
 }
@@ -51,7 +53,9 @@ pub fn after_in_parent() {
 pub fn after_in_child() {
     ipnuma::channel::forked();
     table::after_fork();
+    short::after_fork();
     process::after_fork(true);
+    reasons::after_fork();
     ready::after_fork(true);
 }
 
@@ -62,7 +66,8 @@ pub fn failed() {
 
 /// The process is about to end without having closed its connections: others that share them are told.
 pub fn leave() {
-    if !process::is_borrowed() {
+    if process::is_enabled() && !process::is_borrowed() {
+        reasons::finish();
         count_if(false, Pollable::shared);
         table::each(|fd, description| {
             if let Object::Stream(stream) = description.object() {

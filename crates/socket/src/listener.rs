@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ipnuma::ipc::{Reply, Request};
+use ipnuma::ipc::{Fallback, Reply, Request};
 use rustix::io::Errno;
 
 use crate::address::{self, Storage};
@@ -14,7 +14,7 @@ use crate::attach::attach;
 use crate::object::Object;
 use crate::stream::{Result, borrow};
 use crate::table::{self, Description};
-use crate::{process, raw, ready};
+use crate::{process, raw, ready, reasons};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -172,6 +172,10 @@ fn resolve(fd: RawFd, from: SocketAddr) {
     if !process::accelerates(to.port()) {
         return;
     }
+    if process::nobody_connects() {
+        reasons::note(Fallback::Unannounced);
+        return;
+    }
     loop {
         match process::ask(&Request::Resolve { from, to }) {
             Some((Reply::Wait, _)) => {
@@ -187,6 +191,7 @@ fn resolve(fd: RawFd, from: SocketAddr) {
                 return;
             }
             _ => {
+                reasons::note(Fallback::Unannounced);
                 process::trace(|| {
                     format!("accepted {from} at {to}: the kernel's, it was not announced")
                 });

@@ -35,6 +35,12 @@ impl Object {
         }
     }
 
+    /// Whether it is a connection that waits in vain for its peer, and goes back to the kernel with the next call.
+    #[inline]
+    pub fn is_overdue(&self) -> bool {
+        self.stream().is_some_and(Stream::is_overdue)
+    }
+
     /// User-level readiness; None: only the kernel knows.
     #[inline]
     pub fn pollable(&self) -> Option<&dyn Pollable> {

@@ -78,6 +78,7 @@ pub(crate) fn wait_many(
         if let Some(description) = table::get(entry.fd)
             && speaks(&description)
         {
+            fall_back(entry.fd, &description);
             own.push(Own { index, description });
         }
     }
@@ -115,6 +116,9 @@ fn sleep(
 ) -> Result<usize, Errno> {
     let token = ready::token();
     loop {
+        for each in own {
+            fall_back(fds[each.index].fd, &each.description);
+        }
         let mut shared = false;
         for each in own {
             if let Some(pollable) = each.pollable() {
@@ -172,13 +176,30 @@ fn sleep(
     }
 }
 
+/// A connection that waits in vain for its peer goes over to the kernel here, where no thread of this call sleeps on it.
+fn fall_back(fd: RawFd, description: &Ref) {
+    if description.object().is_overdue()
+        && table::still(fd, description)
+        && let Some(stream) = description.object().stream()
+    {
+        stream.fall_back(fd, description);
+    }
+}
+
 /// User-level readiness alone.
 fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
     let mut found = 0;
     for each in own {
+        // Of one that has gone back to the kernel the kernel has spoken; one that is about to says nothing any more.
+        let Some(pollable) = each.pollable() else {
+            continue;
+        };
         let entry = &mut fds[each.index];
         let asked = Events(entry.events as u16 as u32) | Events::ALWAYS;
-        let ready = each.pollable().map_or(Events::NONE, Pollable::ready);
+        let ready = match each.description.object().is_overdue() {
+            true => Events::NONE,
+            false => pollable.ready(),
+        };
         let events = ready.with_aliases() & asked;
         entry.revents = events.0 as i16;
         found += usize::from(!events.is_empty());

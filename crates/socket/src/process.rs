@@ -17,21 +17,28 @@ use rustix::fs::{Mode, OFlags};
 use crate::latch::Latch;
 use crate::raw;
 
+/// Between two looks whether another thread has found the daemon.
+const SEARCH_STEP: std::time::Duration = std::time::Duration::from_micros(50);
+
 /// How long a failed search for a daemon counts, nanoseconds.
 const REST: u64 = 100_000_000;
 
 struct Known {
     client: Option<Arc<Client>>,
     searched: u64,
+    /// A thread talks to a daemon that it has found.
+    searching: bool,
 }
 
 static KNOWN: Latch<Known> = Latch::new(Known {
     client: None,
     searched: 0,
+    searching: false,
 });
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static SHUNNED: Latch<Vec<(SocketAddr, u64)>> = Latch::new(Vec::new());
 static SHUNNING: AtomicBool = AtomicBool::new(false);
+static CONFINED: AtomicBool = AtomicBool::new(false);
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Descriptors of the library's own, which programs that close everything must not hit.
@@ -42,22 +49,35 @@ const SPARE: usize = 2;
 
 /// The daemon's client; looks for the daemon if there is none.
 pub fn client() -> Option<Arc<Client>> {
-    if !config().socket.enable {
+    if !is_enabled() {
         return None;
     }
-    let mut known = KNOWN.lock();
-    if let Some(client) = &known.client {
-        if !client.is_lost() {
-            return Some(client.clone());
+    loop {
+        let mut known = KNOWN.lock();
+        if let Some(client) = &known.client {
+            if !client.is_lost() {
+                return Some(client.clone());
+            }
+            forget(&mut known);
         }
-        forget(&mut known);
+        if known.searching {
+            drop(known);
+            // It may take as long as the daemon lets it: nobody spins on the lock meanwhile, and a fork does not wait.
+            let _ = rustix::thread::nanosleep(&crate::wait::timespec(SEARCH_STEP));
+            continue;
+        }
+        let now = crate::wait::clock::nanoseconds();
+        if known.searched != 0 && now.saturating_sub(known.searched) < REST {
+            return None;
+        }
+        known.searched = now;
+        known.searching = true;
+        break;
     }
-    let now = crate::wait::clock::nanoseconds();
-    if known.searched != 0 && now.saturating_sub(known.searched) < REST {
-        return None;
-    }
-    known.searched = now;
-    let client = Client::connect_above(&config().daemon, &program(), floor()).ok()?;
+    let found = Client::connect_above(&config().daemon, &program(), floor()).ok();
+    let mut known = KNOWN.lock();
+    known.searching = false;
+    let client = found?;
     PRIVATE[REQUESTS].store(client.request_socket().as_raw_fd(), Ordering::Relaxed);
     PRIVATE[NOTICES].store(client.notice_socket().as_raw_fd(), Ordering::Relaxed);
     EPOCH.fetch_add(1, Ordering::Relaxed);
@@ -69,6 +89,9 @@ pub fn client() -> Option<Arc<Client>> {
 
 /// The daemon's client if there is one already.
 pub fn current() -> Option<Arc<Client>> {
+    if CONFINED.load(Ordering::Relaxed) {
+        return None;
+    }
     KNOWN.lock().client.clone()
 }
 
@@ -96,6 +119,23 @@ pub fn ask(request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
         }
         Err(_) => None,
     }
+}
+
+/// How long a daemon is believed without a question, nanoseconds: one that is gone says nothing more.
+const BELIEF: u64 = 100_000_000;
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the daemon says that no client is about to connect to this machine by a channel, so that an acceptor need not ask.
+pub fn nobody_connects() -> bool {
+    if !current().is_some_and(|client| client.nobody_connects()) {
+        return false;
+    }
+    let now = crate::wait::clock::nanoseconds();
+    if now.saturating_sub(ASKED.load(Ordering::Relaxed)) > BELIEF {
+        ASKED.store(now, Ordering::Relaxed);
+        return false;
+    }
+    true
 }
 
 /// Says that this process has no more use of a channel.
@@ -253,15 +293,30 @@ fn say(text: &str) {
 /// Says on standard error what becomes of a connection, if the user wants to know.
 #[inline]
 pub fn trace(what: impl FnOnce() -> String) {
-    if config().trace {
+    if config().trace && !CONFINED.load(Ordering::Relaxed) {
         let process = rustix::process::getpid().as_raw_nonzero();
         say(&format!("ipnuma[{process}]: {}\n", what()));
     }
 }
 
+/// Whether the library does anything in this process.
+pub fn is_enabled() -> bool {
+    config().socket.enable && !CONFINED.load(Ordering::Relaxed)
+}
+
+/// The process may soon call the kernel for little: from now on its sockets are the kernel's, and nobody asks the daemon.
+pub fn confine() {
+    CONFINED.store(true, Ordering::Relaxed);
+}
+
+/// Whether connections to an address that are all short are left to the kernel.
+pub fn learns() -> bool {
+    config().socket.learn
+}
+
 /// Whether connections and datagrams of servers at `port` may be accelerated.
 pub fn accelerates(port: u16) -> bool {
-    config().socket.accelerates(port)
+    !CONFINED.load(Ordering::Relaxed) && config().socket.accelerates(port)
 }
 
 /// How long an address is not tried whose acceptor did not come to its channel, nanoseconds.
@@ -309,6 +364,7 @@ pub fn after_fork(child: bool) {
     if child {
         let mut known = KNOWN.lock();
         known.searched = 0;
+        known.searching = false;
         // Its descriptors are closed, and the numbers may be others' soon: it must not close them again.
         std::mem::forget(known.client.take());
     }

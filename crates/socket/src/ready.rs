@@ -439,6 +439,7 @@ pub fn before_fork() {
     }
     for description in &all {
         description.waiters.0.acquire();
+        description.inside.before_fork();
     }
     datagram::before_fork();
     for description in &all {
@@ -459,6 +460,7 @@ pub fn after_fork(child: bool) {
     }
     datagram::after_fork();
     for description in &all {
+        description.inside.after_fork(child);
         description.waiters.0.release();
         if let Object::Epoll(epoll) = description.object() {
             epoll.after_fork(child);

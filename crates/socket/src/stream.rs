@@ -9,6 +9,7 @@ mod far;
 mod finish;
 mod readiness;
 mod receive;
+mod retire;
 pub(crate) mod seat;
 mod send;
 
@@ -49,6 +50,8 @@ mod state {
     pub const PLAIN: u32 = 256;
     /// Somebody sends through the twin what lay in the ring, or has died over it.
     pub const FLUSHING: u32 = 512;
+    /// What a retired peer had not read has been sent through the twin.
+    pub const FLUSHED: u32 = 1024;
 }
 
 /// Use of `Control::words`.
@@ -65,6 +68,12 @@ mod word {
     pub const SEND_LIMIT: usize = 4;
     /// Users that are counted already for programs that processes are about to become.
     pub const RESERVED: usize = 5;
+    /// Bells rung through the twin, or about to be; see [`super::retire`].
+    pub const BELLS: usize = 6;
+    /// The peer's bells that were taken out of the twin.
+    pub const DRAINED: usize = 7;
+    /// Bells that are in the twin.
+    pub const RUNG: usize = 8;
 }
 
 /// Bits of `Control::options`.
@@ -287,7 +296,11 @@ impl Stream {
         if let Some(far) = &self.far {
             return far.call();
         }
+        if !retire::count_bell(self.own()) {
+            return;
+        }
         let rung = rustix::net::send(borrow(fd), &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        retire::bell_rung(self.own(), rung.is_ok());
         // If there is no room, there are unread bytes enough to wake the peer.
         if matches!(rung, Err(Errno::PIPE | Errno::CONNRESET)) {
             self.note(state::GONE);
@@ -298,6 +311,14 @@ impl Stream {
     /// are a peer's that uses the kernel although it has come to the channel, and nothing may be lost in silence.
     fn drain(&self, fd: RawFd) {
         let mut scratch = [0u8; 256];
+        // Whoever retires takes this lock, too: so what comes is bells until the flag is seen. From then on the next call, which
+        // sends on what the peer has not read, takes them, and the last one not before.
+        let Ok(_guard) = self.own().rx.lock() else {
+            return;
+        };
+        if self.is_retired() {
+            return;
+        }
         loop {
             match rustix::net::recv(borrow(fd), &mut scratch, RecvFlags::DONTWAIT) {
                 Ok((0, _)) if self.state() & state::TWIN_SHUT != 0 => return,
@@ -318,9 +339,14 @@ impl Stream {
                     });
                     return;
                 }
-                Ok((count, _)) if count == scratch.len() => {}
+                Ok((count, _)) => {
+                    self.own().words[word::DRAINED].fetch_add(count as u32, Ordering::AcqRel);
+                    if count < scratch.len() {
+                        return;
+                    }
+                }
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return,
+                Err(_) => return,
             }
         }
     }
@@ -369,7 +395,8 @@ impl Stream {
             }
             return self.far_end(far);
         }
-        if twin.has(signs) {
+        // Behind the last bell the twin speaks for the kernel's socket.
+        if twin.has(signs) && !self.is_retired() {
             self.note(if self.attached() {
                 state::GONE
             } else {

@@ -15,6 +15,7 @@ use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use crate::inside::Inside;
 use crate::latch::Latch;
 use crate::object::Object;
 use crate::ready::Waiters;
@@ -70,6 +71,8 @@ pub struct Description {
     next_free: UnsafeCell<*mut Description>,
     /// Who sleeps on it.
     pub waiters: Waiters,
+    /// Calls that wait while it may be closed.
+    pub inside: Inside,
 }
 
 // SAFETY: the cells are written only while nobody else can see them: `first` before the description is published,
@@ -177,6 +180,7 @@ fn recycle(description: *const Description) {
         );
         description.stage.store(FIRST, Ordering::Relaxed);
         description.waiters.reset();
+        description.inside.reset();
         objects
     };
     drop(second);
@@ -207,6 +211,7 @@ fn fresh(object: Object) -> *mut Description {
             second: UnsafeCell::new(None),
             next_free: UnsafeCell::new(ptr::null_mut()),
             waiters: Waiters::new(),
+            inside: Inside::new(),
         }));
     }
     // SAFETY: taken from the list, so it has no users: its count is zero and is raised last.

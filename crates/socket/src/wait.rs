@@ -18,8 +18,9 @@ use rustix::io::Errno;
 pub(crate) use spin::{Spin, Step, after_fork, kernel_due, never as never_spins};
 pub use spin::{configure, start};
 
+use crate::inside;
 use crate::ready::{self, Events, Pollable};
-use crate::table::{self, Description};
+use crate::table::Description;
 
 /// The longest sleep.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -155,13 +156,13 @@ pub fn wait_one(
         match spin.step() {
             Step::Again => {}
             Step::Kernel => {
-                if !table::still(fd, description) {
+                let Some(at) = inside::number(fd, description) else {
                     return Wait::Closed;
-                }
-                if let Ok(twin) = poll_twin(fd, pollable, want, Duration::ZERO)
+                };
+                if let Ok(twin) = poll_twin(at, pollable, want, Duration::ZERO)
                     && !twin.is_empty()
                 {
-                    description.waiters.seen(pollable, fd, twin);
+                    description.waiters.seen(pollable, at, twin);
                 }
             }
             Step::Sleep => break,
@@ -179,15 +180,16 @@ pub fn wait_one(
         }
         let longest = longest(pollable.shared());
         let timeout = deadline.map_or(longest, |deadline| deadline.left().min(longest));
-        let twin = if table::still(fd, description) {
-            poll_twin(fd, pollable, want, timeout)
-        } else {
-            Ok(Events::NONE)
+        let twin = match inside::number(fd, description) {
+            Some(at) => poll_twin(at, pollable, want, timeout),
+            None => Ok(Events::NONE),
         };
-        let drained =
-            description
-                .waiters
-                .thread_wakes(token, pollable, fd, twin.unwrap_or(Events::NONE));
+        // It may have got another number meanwhile, and what has its old one is none of ours.
+        let now = inside::number(fd, description);
+        let heard = now.and(twin.ok()).unwrap_or(Events::NONE);
+        let drained = description
+            .waiters
+            .thread_wakes(token, pollable, now.unwrap_or(fd), heard);
         if twin == Ok(Events::NONE) {
             pollable.heartbeat();
         }
@@ -198,7 +200,7 @@ pub fn wait_one(
             }
             return Wait::Ready;
         }
-        if !table::still(fd, description) {
+        if now.is_none() {
             return Wait::Closed;
         }
         if twin == Err(Errno::INTR) {

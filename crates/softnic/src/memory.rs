@@ -23,6 +23,8 @@ pub struct Segment(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     memory: Mapping,
+    /// It is mapped for reading only.
+    read_only: bool,
     wake: Option<Wake>,
 }
 
@@ -91,8 +93,12 @@ impl Mapping {
 }
 
 impl Segment {
-    fn new(memory: Mapping) -> Self {
-        Self(Arc::new(Inner { memory, wake: None }))
+    fn new(memory: Mapping, read_only: bool) -> Self {
+        Self(Arc::new(Inner {
+            memory,
+            read_only,
+            wake: None,
+        }))
     }
 
     /// New memory of this process, full of zeros.
@@ -110,7 +116,7 @@ impl Segment {
             bytes,
             source: error.into(),
         })?;
-        Mapping::own(base, bytes).map(Self::new)
+        Mapping::own(base, bytes).map(|memory| Self::new(memory, false))
     }
 
     /// The first `bytes` of a memfd, which others may have mapped too. It must be sealed against shrinking: a store into
@@ -119,7 +125,16 @@ impl Segment {
     /// # Errors
     /// [`Error::Unsealed`] and [`Error::Memory`]
     pub fn map(memory: BorrowedFd<'_>, bytes: usize) -> Result<Self, Error> {
-        Mapping::of(memory, bytes, ProtFlags::READ | ProtFlags::WRITE).map(Self::new)
+        Mapping::of(memory, bytes, ProtFlags::READ | ProtFlags::WRITE)
+            .map(|memory| Self::new(memory, false))
+    }
+
+    /// As [`Segment::map`], for memory that peers may only read: it need not be writable, and nothing is written to it.
+    ///
+    /// # Errors
+    /// As [`Segment::map`].
+    pub fn map_read_only(memory: BorrowedFd<'_>, bytes: usize) -> Result<Self, Error> {
+        Mapping::of(memory, bytes, ProtFlags::READ).map(|memory| Self::new(memory, true))
     }
 
     /// The same memory with an eventfd that is written when something has arrived; with a `signal` page (a memfd) only
@@ -204,9 +219,9 @@ impl Segment {
     }
 
     /// Writes bytes in rising order; who sees the last eight aligned ones of them sees all. `false`, and nothing is
-    /// written, if they are not all inside.
+    /// written, if they are not all inside, or the segment is for reading only.
     pub fn write(&self, offset: usize, data: &[u8]) -> bool {
-        if !self.holds(offset, data.len()) {
+        if self.0.read_only || !self.holds(offset, data.len()) {
             return false;
         }
         let mut at = offset;

@@ -79,7 +79,11 @@ fn loads_bring_what_is_there_and_flushes_are_told() {
     }
     let mut got = work(&mut sides, quiet)[0].clone();
     sides[0].nic.store(&window, 8, &[1; 600]).expect("inside");
-    sides[0].nic.flush(1, 0x1234_5678_9ABC).expect("a flush");
+    let session = sides[0].session;
+    sides[0]
+        .nic
+        .flush(session, 0x1234_5678_9ABC)
+        .expect("a flush");
     got.extend(work(&mut sides, quiet)[0].clone());
     for event in got {
         match event {

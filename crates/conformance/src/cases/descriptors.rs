@@ -31,7 +31,8 @@ cases! { "descriptors";
     close_range_ends Accelerated "close_range closes connections: the peers see the end"
     close_from_ends Accelerated "closefrom closes connections: the peers see the end"
     close_range_cloexec Accelerated "close_range with CLOEXEC leaves connections open"
-    close_while_reading Accelerated "close while another thread is blocked in recv neither hangs nor harms"
+    close_while_reading Accelerated "close while another thread is blocked in recv: that call goes on, and the connection ends with it"
+    dup2_while_reading Accelerated "dup2 over a connection while another thread is blocked in recv: that call goes on"
     close_race Accelerated "threads that send, receive and close the same number get results or EBADF, never a crash"
     reuse_race Accelerated "numbers reused at once never mix two connections"
     high_number Accelerated "a connection at a number above 1024 works with send, recv, poll and epoll"
@@ -319,25 +320,31 @@ fn close_range_cloexec() -> Outcome {
 }
 
 fn close_while_reading() -> Outcome {
+    replaced_while_reading(|server| Ok(close(server)?))
+}
+
+fn dup2_while_reading() -> Outcome {
+    replaced_while_reading(|server| {
+        let (other, _) = listener()?;
+        dup2(other, server)?;
+        Ok(())
+    })
+}
+
+/// The kernel's call holds the connection, which ends when it returns.
+fn replaced_while_reading(replace: fn(Fd) -> Outcome) -> Outcome {
     let (client, server) = pair()?;
     let reader = thread(move || {
-        // Linux leaves the call blocked on the connection until something comes, or ends it; both are allowed.
-        match recv(server, 10, 0) {
-            Ok(bytes) => holds!(bytes.is_empty() || bytes == b"late"),
-            other => fails!(other, EBADF),
-        }
+        gets!(recv(server, 10, 0), b"late");
         Ok(())
     });
     pause(30);
-    close(server)?;
+    replace(server)?;
     pause(10);
-    match send(client, b"late", MSG_NOSIGNAL) {
-        Ok(4) => {}
-        Err(Errno(ECONNRESET)) => {}
-        other => fails!(other, EPIPE),
-    }
-    close(client)?;
-    reader.join()
+    same!(send(client, b"late", MSG_NOSIGNAL), Ok(4));
+    reader.join()?;
+    gets!(recv(client, 10, 0), b"");
+    Ok(())
 }
 
 fn close_race() -> Outcome {

@@ -7,6 +7,7 @@ mod descriptors;
 mod ending;
 mod epoll;
 mod epoll_sets;
+mod fallback;
 mod forking;
 mod mixed;
 mod options;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Case> {
         polling::CASES,
         epoll::CASES,
         epoll_sets::CASES,
+        fallback::CASES,
         datagram::CASES,
         signals::CASES,
         mixed::CASES,

@@ -248,6 +248,7 @@ impl Program {
             .arg("--role")
             .args(role)
             .env("LD_PRELOAD", library())
+            .env("IPNUMA_LEARN", "0")
             .env("IPNUMA_DAEMON", daemon.socket())
             .env("SOCKETTEST_HOST", server.address().to_string())
             .envs(environment.iter().copied())

@@ -7,7 +7,7 @@ mod sockets;
 mod writers;
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,10 @@ use softnic::{Identity, PeerAddress};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Event, Half, Inbox};
 use crate::remote::engine;
-use crate::remote::link::LinkId;
+use crate::remote::link::{Link, LinkId, Owed, Wire};
 use crate::remote::messages::{Message, VERSION};
 use crate::remote::options::{Options, Transport};
+use crate::remote::tls::Secret;
 use crate::state::{Granted, Refusal};
 
 use readers::Reader;
@@ -36,11 +37,13 @@ pub enum Input {
     /// A grant of this machine's ends.
     Withdraw(u64),
     /// Another daemon has connected.
-    Accepted(TcpStream, Ipv4Addr),
+    Accepted(Link, Ipv4Addr, Option<Secret>),
     /// A connection of this daemon's has come about.
-    Connected(LinkId, TcpStream),
+    Connected(LinkId, Option<Secret>),
     /// A message has come.
-    Arrived(LinkId, Message),
+    Arrived(LinkId, Message, Owed),
+    /// So many connections were refused.
+    Refused(u64),
     /// A connection is closed, or did not come about.
     Closed(LinkId, String),
     /// The NIC does not hear from the peer of a session any more.
@@ -74,7 +77,9 @@ pub enum Input {
     /// It has no room for a window that another machine allows.
     Unmapped(LinkId, u64, u64, softnic::Error),
     /// What the server says to a question of another daemon.
-    Answered(LinkId, Answered),
+    Answered(LinkId, Answered, Option<Owed>),
+    /// A channel is over on both machines.
+    Forgotten(u64),
     /// There is no room to carry a channel.
     Uncarried(u64),
     /// It is time to end.
@@ -105,7 +110,7 @@ pub enum Answered {
     /// [`Message::Announce`]
     Announce(u64, Option<Token>),
     /// [`Message::Abandon`]
-    Abandon(u64, bool),
+    Abandon(u64, u64, bool),
     /// [`Message::Open`]
     Open(u64, Box<Result<Granted<Handle>, Refusal>>),
 }
@@ -114,8 +119,6 @@ pub enum Answered {
 const TICK: Duration = Duration::from_millis(250);
 /// The longest that a daemon may take for an answer although it is there: processes wait for their daemon a little longer.
 const LONGEST: Duration = Duration::from_secs(15);
-/// Connections of other daemons at once.
-const MOST_READERS: usize = 512;
 
 /// First epoch of sessions: the source ports of these are outside of the range from which Linux gives ports to programs.
 const FIRST_EPOCH: u8 = 48;
@@ -129,10 +132,10 @@ pub struct Coordinator {
     /// By which address tokens know this machine.
     own: SocketAddrV4,
     engine: engine::Handle,
+    wire: Wire,
     inbox: Inbox,
     inputs: mpsc::Sender<Input>,
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
-    last_link: LinkId,
     /// Connections of this daemon's, by which processes here write.
     writers: HashMap<LinkId, Writer>,
     /// Connections of other daemons', whose processes write to memory here.
@@ -157,6 +160,7 @@ impl Coordinator {
         options: Options,
         own: SocketAddrV4,
         engine: engine::Handle,
+        wire: Wire,
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
         peers: Arc<Mutex<Vec<Ipv4Addr>>>,
@@ -167,10 +171,10 @@ impl Coordinator {
             options,
             own,
             engine,
+            wire,
             inbox,
             inputs,
             peers,
-            last_link: 0,
             writers: HashMap::new(),
             readers: HashMap::new(),
             sharing: BTreeSet::new(),
@@ -205,14 +209,15 @@ impl Coordinator {
             Input::Open(window, token) => self.open(window, token),
             Input::Close(window) => self.close(window),
             Input::Withdraw(grant) => self.withdraw(grant),
-            Input::Accepted(stream, peer) => self.accepted(stream, peer),
-            Input::Connected(link, stream) => self.connected(link, stream),
-            Input::Arrived(link, message) => self.arrived(link, message),
+            Input::Accepted(link, peer, secret) => self.accepted(link, peer, secret),
+            Input::Connected(link, secret) => self.connected(link, secret),
+            Input::Arrived(link, message, owed) => self.arrived(link, message, owed),
+            Input::Refused(count) => self.tell(Event::Refused { count }),
             Input::Closed(link, why) => self.closed(link, &why),
             Input::SessionLost(session) => self.session_lost(session),
             Input::NicFailed(why) => {
                 if self.failure.as_ref() != Some(&why) {
-                    eprintln!("ipnuma daemon: {why}");
+                    crate::log(&why);
                     self.failure = Some(why);
                 }
             }
@@ -234,7 +239,9 @@ impl Coordinator {
                     self.unmapped(link, window, grant, why);
                 }
             }
-            Input::Answered(link, answered) => self.answered(link, answered),
+            // What was owed is done with when this is.
+            Input::Answered(link, answered, _owed) => self.answered(link, answered),
+            Input::Forgotten(channel) => self.forgotten(channel),
             Input::Uncarried(channel) => self.uncarried(channel),
             Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.
@@ -277,11 +284,6 @@ impl Coordinator {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    const fn fresh_link(&mut self) -> LinkId {
-        self.last_link += 1;
-        self.last_link
-    }
-
     fn next_epoch(&mut self) -> u8 {
         self.epoch = (self.epoch + 1) % EPOCHS;
         FIRST_EPOCH + self.epoch
@@ -291,11 +293,11 @@ impl Coordinator {
         Duration::from_secs(self.options.patience.max(1))
     }
 
-    fn arrived(&mut self, link: LinkId, message: Message) {
+    fn arrived(&mut self, link: LinkId, message: Message, owed: Owed) {
         let understood = if self.writers.contains_key(&link) {
             self.tell_writer(link, message)
         } else if self.readers.contains_key(&link) {
-            self.tell_reader(link, message)
+            self.tell_reader(link, message, owed)
         } else {
             // It was closed in the meantime.
             true
@@ -334,6 +336,7 @@ impl Coordinator {
 
     /// The other side's end of a session, as the NIC has to know it.
     fn peer_address(&self, theirs: u8, identity: Identity, epoch: u8) -> PeerAddress {
+        // Keys come when both numbers of the session are known.
         let mut identity = identity;
         if matches!(self.options.nic, Transport::Xdp(..)) {
             // The other side may not know its own: a UDP socket has none.

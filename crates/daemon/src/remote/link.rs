@@ -1,255 +1,566 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One connection to another daemon: a thread that reads, and one that writes. They decide nothing, and answer only when
-//! they are asked whether they are there: so a daemon that has much to do is not taken for one that is gone.
+//! Connections to other daemons: one thread for all of them, which reads and writes, and decides nothing. It answers by itself
+//! when it is asked whether it is there: so a daemon that has much to do is not taken for one that is gone.
+//!
+//! Whoever reaches the management address can make connections and send anything, so all is counted: connections of a host
+//! and in all, those that have not shown their key yet, messages that nobody has taken care of, bytes that the other side does
+//! not read. Who has too much of one is not read any more, or loses its connection; others do not notice.
 
+mod conn;
+
+use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
-use std::thread;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
+use crate::Error;
+use crate::refusals::Refusals;
 use crate::remote::coordinator::Input;
-use crate::remote::messages::{self, Message};
+use crate::remote::messages::Message;
+use crate::remote::system;
+use crate::remote::tls::{Secret, Tls};
+use conn::{Conn, Stage};
 
 /// Number of a connection.
 pub type LinkId = u64;
 
-/// A connection, or one in the making. Dropped, it is closed.
+/// Keys of the epoll that are no connections.
+const WAKE: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+/// Connections that are accepted before others have their turn.
+const ACCEPTS: usize = 16;
+/// Connections of other daemons in all.
+const MOST: usize = 192;
+/// Connections that have not shown their key yet, in all and of one host. The oldest gives way.
+const MOST_UNKNOWN: usize = 64;
+const MOST_UNKNOWN_OF_HOST: usize = 8;
+/// Messages of one connection that nobody has taken care of.
+const MOST_OWED: usize = 256;
+/// The longest that nothing may move.
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// What the thread is told.
 #[derive(Debug)]
-pub struct Link {
-    /// The writing thread ends with it.
-    messages: Arc<mpsc::Sender<Message>>,
-    stream: Option<TcpStream>,
-    heard: Heard,
+enum Command {
+    Connect(LinkId, SocketAddrV4, Arc<Shared>),
+    Send(LinkId, Message),
+    /// Messages were taken care of.
+    Resume(LinkId),
+    /// Nobody wants it any more.
+    Close(LinkId),
+    Stop,
 }
 
-/// When the other side has said something last; it is known before anybody has time to listen.
-#[derive(Clone, Debug)]
-struct Heard(Arc<Mutex<Instant>>);
-
-impl Heard {
-    fn now() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-
-    fn again(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
+/// What the thread and others know of a connection.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// When the other side has said something last.
+    heard: Mutex<Instant>,
+    /// Messages that nobody has taken care of yet.
+    owed: AtomicUsize,
+    /// It is not read until they are.
+    paused: AtomicBool,
 }
 
-impl Link {
-    /// Connects to a daemon, from the own address by which tokens know this machine. [`Input::Connected`] or
-    /// [`Input::Closed`] follows.
-    pub fn connect(
-        id: LinkId,
-        from: Ipv4Addr,
-        to: SocketAddrV4,
-        patience: Duration,
-        inputs: mpsc::Sender<Input>,
-    ) -> Self {
-        let (messages, queue) = queue();
-        let heard = Heard::now();
-        let hears = heard.clone();
-        let answers = Arc::downgrade(&messages);
-        thread::spawn(move || {
-            let stream = connect(from, to, patience);
-            let copies = stream.and_then(|stream| Ok((stream.try_clone()?, stream)));
-            match copies {
-                Ok((copy, stream)) => {
-                    let _ = inputs.send(Input::Connected(id, copy));
-                    run(id, stream, &queue, &inputs, hears, answers);
-                }
-                Err(error) => {
-                    let _ = inputs.send(Input::Closed(id, error.to_string()));
-                }
-            }
-        });
-        Self {
-            messages,
-            stream: None,
-            heard,
-        }
-    }
-
-    /// A connection that another daemon has made.
-    pub fn accepted(
-        id: LinkId,
-        stream: TcpStream,
-        inputs: mpsc::Sender<Input>,
-    ) -> io::Result<Self> {
-        stream.set_nonblocking(false)?;
-        let copy = stream.try_clone()?;
-        let (messages, queue) = queue();
-        let heard = Heard::now();
-        let hears = heard.clone();
-        let answers = Arc::downgrade(&messages);
-        thread::spawn(move || run(id, stream, &queue, &inputs, hears, answers));
-        Ok(Self {
-            messages,
-            stream: Some(copy),
-            heard,
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            heard: Mutex::new(Instant::now()),
+            owed: AtomicUsize::new(0),
+            paused: AtomicBool::new(false),
         })
     }
 
-    /// The connection has come about: it is closed through this one.
-    pub fn connected(&mut self, stream: TcpStream) {
-        self.stream = Some(stream);
+    fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
+    /// Whether as much waits as may.
+    fn is_full(&self) -> bool {
+        let full = || self.owed.load(Ordering::SeqCst) >= MOST_OWED;
+        if !full() {
+            return false;
+        }
+        // Who takes care of one after this sees it; who has done so before is seen now.
+        self.paused.store(true, Ordering::SeqCst);
+        full()
+    }
+}
+
+/// Tells the thread.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    commands: mpsc::Sender<Command>,
+    wake: Arc<OwnedFd>,
+    last: Arc<AtomicU64>,
+}
+
+impl Wire {
+    fn tell(&self, command: Command) {
+        // It has ended only if the daemon ends.
+        if self.commands.send(command).is_ok() {
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn fresh(&self) -> LinkId {
+        1 + self.last.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Connects to a daemon. [`Input::Connected`] or [`Input::Closed`] follows.
+    pub fn connect(&self, to: SocketAddrV4) -> Link {
+        let (id, shared) = (self.fresh(), Shared::new());
+        self.tell(Command::Connect(id, to, Arc::clone(&shared)));
+        Link {
+            id,
+            shared,
+            wire: self.clone(),
+        }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.tell(Command::Stop);
+    }
+}
+
+/// A connection, or one in the making. Dropped, it is closed.
+#[derive(Debug)]
+pub struct Link {
+    pub id: LinkId,
+    shared: Arc<Shared>,
+    wire: Wire,
+}
+
+impl Link {
     /// When the other side has said something last, or the connection was begun.
     pub fn heard(&self) -> Instant {
-        *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let heard = &self.shared.heard;
+        *heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message, without waiting. If the connection is gone, [`Input::Closed`] says so.
     pub fn send(&self, message: Message) {
-        let _ = self.messages.send(message);
+        self.wire.tell(Command::Send(self.id, message));
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if let Some(stream) = &self.stream {
-            // It may be closed already.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.wire.tell(Command::Close(self.id));
     }
 }
 
-fn queue() -> (Arc<mpsc::Sender<Message>>, mpsc::Receiver<Message>) {
-    let (messages, queue) = mpsc::channel();
-    (Arc::new(messages), queue)
-}
-
-fn connect(from: Ipv4Addr, to: SocketAddrV4, patience: Duration) -> io::Result<TcpStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddrV4::new(from, 0))?;
-    match rustix::net::connect(&socket, &to) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            let timeout = Timespec {
-                tv_sec: patience.as_secs().cast_signed(),
-                tv_nsec: 0,
-            };
-            let mut one = [PollFd::new(&socket, PollFlags::OUT)];
-            if poll(&mut one, Some(&timeout))? == 0 {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            sockopt::socket_error(&socket)??;
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let stream = TcpStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
-
-/// Writes here, reads in another thread.
-fn run(
+/// A message that was read. Dropped, it is taken care of.
+#[derive(Debug)]
+pub struct Owed {
     id: LinkId,
-    stream: TcpStream,
-    queue: &mpsc::Receiver<Message>,
-    inputs: &mpsc::Sender<Input>,
-    heard: Heard,
-    answers: Weak<mpsc::Sender<Message>>,
-) {
-    let mut writer = match stream.try_clone() {
-        Ok(writer) => writer,
-        Err(error) => {
-            let _ = inputs.send(Input::Closed(id, error.to_string()));
-            return;
+    shared: Arc<Shared>,
+    wire: Wire,
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.shared.owed.fetch_sub(1, Ordering::SeqCst);
+        if self.shared.paused.swap(false, Ordering::SeqCst) {
+            self.wire.tell(Command::Resume(self.id));
         }
+    }
+}
+
+/// What the thread is told at its start.
+#[derive(Debug)]
+pub struct Setting {
+    pub listener: TcpListener,
+    /// The own address, from which it connects.
+    pub from: Ipv4Addr,
+    /// How long making a connection may take.
+    pub patience: Duration,
+    /// Connections of one host.
+    pub of_host: usize,
+    /// Without it everything is in clear, and everybody is believed.
+    pub tls: Option<Tls>,
+}
+
+/// The thread.
+struct Thread {
+    setting: Setting,
+    wire: Wire,
+    epoll: OwnedFd,
+    inputs: mpsc::Sender<Input>,
+    conns: HashMap<LinkId, Conn>,
+    refusals: Refusals,
+    /// Of those, so many were not told to the coordinator.
+    refused: u64,
+    told: Option<Instant>,
+    /// Given up to accept and close a connection when descriptors run out.
+    spare: Option<OwnedFd>,
+}
+
+fn spare() -> Option<OwnedFd> {
+    rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Starts the thread, which listens from now on.
+pub fn start(
+    setting: Setting,
+    inputs: mpsc::Sender<Input>,
+) -> Result<(Wire, JoinHandle<()>), Error> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(system("make an event counter"))?;
+    let watch = |fd: std::os::fd::BorrowedFd<'_>, key| {
+        epoll::add(&epoll, fd, EventData::new_u64(key), EventFlags::IN)
+            .map_err(system("watch its management address"))
     };
-    // Without these it is only slower, and a dead machine is noticed by its NIC's silence.
-    let _ = writer.set_nodelay(true);
-    let _ = sockopt::set_socket_keepalive(&writer, true);
-    let back = inputs.clone();
-    heard.again();
-    thread::spawn(move || read(id, stream, &back, &heard, &answers));
-    for message in queue {
-        if messages::write(&mut writer, &message).is_err() {
-            // The reader sees it too, and says so.
-            let _ = writer.shutdown(Shutdown::Both);
+    use std::os::fd::AsFd;
+    watch(wake.as_fd(), WAKE)?;
+    watch(setting.listener.as_fd(), LISTENER)?;
+    let (commands, queue) = mpsc::channel();
+    let wire = Wire {
+        commands,
+        wake: Arc::new(wake),
+        last: Arc::default(),
+    };
+    let thread = Thread {
+        setting,
+        wire: wire.clone(),
+        epoll,
+        inputs,
+        conns: HashMap::new(),
+        refusals: Refusals::default(),
+        refused: 0,
+        told: None,
+        spare: spare(),
+    };
+    let started = std::thread::Builder::new()
+        .name("ipnuma-links".to_owned())
+        .spawn(move || thread.run(&queue));
+    let started = started.map_err(super::io_error("start a thread"))?;
+    Ok((wire, started))
+}
+
+impl Thread {
+    fn run(mut self, queue: &mpsc::Receiver<Command>) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            let timeout = self.deadline().map(|due| {
+                let left = due.saturating_duration_since(Instant::now());
+                Timespec {
+                    tv_sec: left.as_secs().cast_signed(),
+                    tv_nsec: left.subsec_nanos().into(),
+                }
+            });
+            // Interrupted or not: what is there is looked at.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        let _ = rustix::io::read(&*self.wire.wake, &mut [0_u8; 8]);
+                    }
+                    LISTENER => self.accept(),
+                    id => self.turn(id, event.flags),
+                }
+            }
+            while let Ok(command) = queue.try_recv() {
+                match command {
+                    Command::Connect(id, to, shared) => self.connect(id, to, shared),
+                    Command::Send(id, message) => self.send(id, &message),
+                    Command::Resume(id) => self.turn(id, EventFlags::empty()),
+                    Command::Close(id) => {
+                        if let Some(mut conn) = self.conns.remove(&id) {
+                            conn.part();
+                        }
+                    }
+                    Command::Stop => return,
+                }
+            }
+            if timeout.is_some() {
+                self.lose_patience();
+            }
+        }
+    }
+
+    /// When somebody has waited for too long.
+    fn deadline(&self) -> Option<Instant> {
+        self.conns.values().filter_map(|it| it.deadline).min()
+    }
+
+    fn lose_patience(&mut self) {
+        let now = Instant::now();
+        let late: Vec<LinkId> = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.deadline.is_some_and(|due| due <= now))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in late {
+            let why = match self.conns.get(&id).map(|conn| conn.stage) {
+                Some(Stage::Up) => "it does not read what it is told",
+                _ => "it does not answer",
+            };
+            self.over(id, why);
+        }
+    }
+
+    fn watch(&self, id: LinkId, conn: &mut Conn, flags: EventFlags) -> Result<(), Errno> {
+        conn.interest = flags;
+        epoll::add(&self.epoll, &conn.socket, EventData::new_u64(id), flags)
+    }
+
+    fn connect(&mut self, id: LinkId, to: SocketAddrV4, shared: Arc<Shared>) {
+        let begun = self.setting.tls.as_ref().map(|tls| tls.connect(*to.ip()));
+        let made = begun
+            .transpose()
+            .map_err(io::Error::other)
+            .and_then(|tls| Ok(Conn::connect(self.setting.from, to, tls, shared)?));
+        let mut conn = match made {
+            Ok(conn) => conn,
+            Err(error) => return self.closed(id, &error.to_string()),
+        };
+        conn.deadline = Some(Instant::now() + self.setting.patience);
+        match self.watch(id, &mut conn, EventFlags::OUT) {
+            Ok(()) => {
+                self.conns.insert(id, conn);
+            }
+            Err(errno) => self.closed(id, &errno.to_string()),
+        }
+    }
+
+    fn closed(&self, id: LinkId, why: &str) {
+        let _ = self.inputs.send(Input::Closed(id, why.to_owned()));
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            match self.setting.listener.accept() {
+                Ok((stream, SocketAddr::V4(from))) => {
+                    if let Err(why) = self.welcome(stream.into(), *from.ip()) {
+                        self.refuse(&why);
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Nothing can be done for this one, but it must not wake us for ever.
+                Err(error)
+                    if [Some(Errno::MFILE), Some(Errno::NFILE)]
+                        .contains(&Errno::from_io_error(&error)) =>
+                {
+                    if self.spare.take().is_some() {
+                        drop(self.setting.listener.accept());
+                        self.spare = spare();
+                    }
+                    return self.refuse("the daemon has no descriptors left for other daemons");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Another daemon's connection, or what says so. The sentence says why there is no room for it.
+    fn welcome(&mut self, socket: OwnedFd, peer: Ipv4Addr) -> Result<(), String> {
+        let theirs = || self.conns.iter().filter(|(_, conn)| !conn.ours);
+        let mut oldest = None;
+        if self.setting.tls.is_some() {
+            let unknown = || theirs().filter(|(_, conn)| conn.stage == Stage::Shaking);
+            let of_host = || unknown().filter(|(_, conn)| conn.peer == peer);
+            let first =
+                |of: &mut dyn Iterator<Item = (&LinkId, &Conn)>| of.map(|(id, _)| *id).min();
+            if of_host().count() >= MOST_UNKNOWN_OF_HOST {
+                oldest = first(&mut of_host());
+            } else if unknown().count() >= MOST_UNKNOWN {
+                oldest = first(&mut unknown());
+            }
+        } else {
+            self.room(peer)?;
+        }
+        if let Some(oldest) = oldest {
+            self.conns.remove(&oldest);
+            self.refuse(&format!(
+                "{peer} makes connections and does not show a key: the oldest of these was closed"
+            ));
+        }
+        let tls = self.setting.tls.as_ref().map(Tls::accept).transpose();
+        let tls = tls.map_err(|error| error.to_string())?;
+        let shakes = tls.is_some();
+        let id = self.wire.fresh();
+        let mut conn = Conn::accepted(socket, peer, tls, Shared::new())
+            .map_err(|errno| format!("the connection of {peer} can't be used: {errno}"))?;
+        if shakes {
+            conn.deadline = Some(Instant::now() + self.setting.patience);
+        }
+        self.watch(id, &mut conn, EventFlags::IN)
+            .map_err(|errno| format!("the connection of {peer} can't be watched: {errno}"))?;
+        if !shakes {
+            self.introduce(id, &conn, None);
+        }
+        self.conns.insert(id, conn);
+        Ok(())
+    }
+
+    /// Whether a host may have one more connection. The sentence says why not.
+    fn room(&self, peer: Ipv4Addr) -> Result<(), String> {
+        let known = |conn: &&Conn| !conn.ours && conn.stage != Stage::Shaking;
+        let all = self.conns.values().filter(known);
+        let of_host = all.clone().filter(|conn| conn.peer == peer).count();
+        let most = self.setting.of_host;
+        if of_host >= most {
+            return Err(format!(
+                "{peer} has {of_host} connections to this daemon and was refused another; `sessions` in the \
+                 configuration's [remote.guests] allows more"
+            ));
+        }
+        if all.count() >= MOST {
+            return Err(format!(
+                "{peer} was refused: {MOST} connections of other daemons are the most"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Tells the coordinator of a connection that may be used.
+    fn introduce(&self, id: LinkId, conn: &Conn, secret: Option<Secret>) {
+        let _ = self.inputs.send(match conn.ours {
+            true => Input::Connected(id, secret),
+            false => {
+                let (wire, shared) = (self.wire.clone(), Arc::clone(&conn.shared));
+                Input::Accepted(Link { id, shared, wire }, conn.peer, secret)
+            }
+        });
+    }
+
+    /// Counts what was refused, and logs a sentence a second at most.
+    fn refuse(&mut self, why: &str) {
+        self.refusals.say(why);
+        self.refused += 1;
+        let now = Instant::now();
+        let quiet = |told: Instant| now.duration_since(told) >= Duration::from_millis(100);
+        if self.told.is_none_or(quiet) {
+            self.told = Some(now);
+            let count = std::mem::take(&mut self.refused);
+            let _ = self.inputs.send(Input::Refused(count));
+        }
+    }
+
+    /// Ends a connection. The coordinator lets it go, too, if it knows it.
+    fn over(&mut self, id: LinkId, why: &str) {
+        let Some(conn) = self.conns.get_mut(&id) else {
+            return;
+        };
+        let (peer, stage, ours) = (conn.peer, conn.stage, conn.ours);
+        if stage == Stage::Over {
             return;
         }
-    }
-    // The link was dropped while it was in the making.
-    let _ = writer.shutdown(Shutdown::Both);
-}
-
-fn read(
-    id: LinkId,
-    mut stream: TcpStream,
-    inputs: &mpsc::Sender<Input>,
-    heard: &Heard,
-    answers: &Weak<mpsc::Sender<Message>>,
-) {
-    loop {
-        let why = match messages::read(&mut stream) {
-            Ok(Some(message)) => {
-                heard.again();
-                let taken = match message {
-                    Message::Pong => true,
-                    // Not written here: whoever reads must go on reading, or both sides may wait for each other.
-                    Message::Ping => answers
-                        .upgrade()
-                        .is_none_or(|answers| answers.send(Message::Pong).is_ok()),
-                    message => inputs.send(Input::Arrived(id, message)).is_ok(),
-                };
-                if !taken {
-                    return;
-                }
-                continue;
-            }
-            Ok(None) => "it has closed the connection".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        let _ = stream.shutdown(Shutdown::Both);
-        let _ = inputs.send(Input::Closed(id, why));
-        return;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[test]
-    fn a_daemon_that_decides_nothing_still_says_that_it_is_there() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let at = listener.local_addr().expect("an address");
-        let mut other = TcpStream::connect(at).expect("it listens");
-        let (stream, _) = listener.accept().expect("it has connected");
-        // Nobody takes what arrives.
-        let (inputs, received) = mpsc::channel();
-        let link = Link::accepted(7, stream, inputs).expect("a connection");
-        let heard = link.heard();
-        let patience = Some(Duration::from_secs(20));
-        other.set_read_timeout(patience).expect("a time limit");
-        for question in 0..100 {
-            let intend = Message::Unintend { intent: question };
-            messages::write(&mut other, &intend).expect("it reads");
+        conn.part();
+        let _ = epoll::delete(&self.epoll, &conn.socket);
+        if !ours && stage == Stage::Shaking {
+            // The coordinator does not know it.
+            self.conns.remove(&id);
+            return self.refuse(&format!("{peer} is no known daemon: {why}"));
         }
-        messages::write(&mut other, &Message::Ping).expect("it reads");
-        let answer = messages::read(&mut other).expect("it answers");
-        assert_eq!(answer, Some(Message::Pong));
-        assert!(link.heard() > heard);
-        // Neither is anything for those who decide.
-        messages::write(&mut other, &Message::Pong).expect("it reads");
-        drop(link);
-        assert_eq!(messages::read(&mut other).ok().flatten(), None);
-        let arrived = received.iter().map(|input| match input {
-            Input::Arrived(7, Message::Unintend { .. }) => 1,
-            Input::Closed(7, _) => 0,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(arrived.sum::<u32>(), 100);
+        // It counts until the coordinator lets go of it, so what is told to that is bounded, too.
+        self.closed(id, why);
+    }
+
+    fn send(&mut self, id: LinkId, message: &Message) {
+        let Some(conn) = self.conns.get_mut(&id) else {
+            return;
+        };
+        match conn.say(message) {
+            Ok(()) => self.turn(id, EventFlags::empty()),
+            Err(why) => self.over(id, &why),
+        }
+    }
+
+    /// Does what there is to do for a connection.
+    fn turn(&mut self, id: LinkId, flags: EventFlags) {
+        let Some(conn) = self.conns.get_mut(&id) else {
+            return;
+        };
+        if conn.stage == Stage::Over {
+            return;
+        }
+        let before = conn.stage;
+        let mut result = conn.turn(flags);
+        if before != Stage::Up && conn.stage == Stage::Up {
+            // Nothing that it has said was listened to before.
+            let (peer, ours) = (conn.peer, conn.ours);
+            let secret = match (&self.setting.tls, &conn.tls) {
+                (Some(tls), Some(connection)) => tls.secret(peer, connection).map(Some),
+                _ => Ok(None),
+            };
+            let room = match ours {
+                true => Ok(()),
+                false => {
+                    conn.stage = Stage::Shaking;
+                    self.room(peer)
+                }
+            };
+            let Some(conn) = self.conns.get_mut(&id) else {
+                return;
+            };
+            match (secret, room) {
+                (Ok(secret), Ok(())) => {
+                    conn.stage = Stage::Up;
+                    conn.deadline = None;
+                    let Some(conn) = self.conns.get(&id) else {
+                        return;
+                    };
+                    self.introduce(id, conn, secret);
+                }
+                (Err(why), _) | (_, Err(why)) => return self.over(id, &why),
+            }
+        }
+        let Some(conn) = self.conns.get_mut(&id) else {
+            return;
+        };
+        if conn.stage == Stage::Up {
+            let (inputs, wire) = (&self.inputs, &self.wire);
+            let listened = conn.listen(|message, shared| {
+                let (shared, wire) = (Arc::clone(shared), wire.clone());
+                let owed = Owed { id, shared, wire };
+                let _ = inputs.send(Input::Arrived(id, message, owed));
+            });
+            result = match (result, listened) {
+                // What came before the end was heard.
+                (Err(why), Ok(())) | (_, Err(why)) => Err(why),
+                (Ok(()), Ok(())) => conn.flush(),
+            };
+        }
+        if let Err(why) = result {
+            return self.over(id, &why);
+        }
+        let (now, patience) = (Instant::now, (self.setting.patience * 4).min(LONGEST));
+        if conn.stage == Stage::Up {
+            // Each time something goes, it gets more time.
+            match (conn.out_bytes() > 0, conn.moved) {
+                (false, _) => conn.deadline = None,
+                (true, true) => conn.deadline = Some(now() + patience),
+                (true, false) if conn.deadline.is_none() => {
+                    conn.deadline = Some(now() + patience);
+                }
+                _ => {}
+            }
+            conn.moved = false;
+        }
+        let wanted = conn.wants();
+        if wanted != conn.interest {
+            conn.interest = wanted;
+            let data = EventData::new_u64(id);
+            if let Err(errno) = epoll::modify(&self.epoll, &conn.socket, data, wanted) {
+                self.over(id, &errno.to_string());
+            }
+        }
     }
 }

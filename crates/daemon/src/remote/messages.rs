@@ -146,6 +146,27 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
     }
 }
 
+/// The message that bytes begin with, and how many are its own; none if they are only the beginning of one.
+///
+/// # Errors
+/// `InvalidData` for what is no message.
+pub fn split(bytes: &[u8]) -> io::Result<Option<(Message, usize)>> {
+    let Some((length, rest)) = bytes.split_first_chunk() else {
+        return Ok(None);
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let Some(bytes) = rest.get(..length) else {
+        return Ok(None);
+    };
+    match decode(bytes) {
+        Some(message) => Ok(Some((message, 4 + length))),
+        None => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 /// Reads a message; `None` at the end.
 ///
 /// # Errors

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Windows on regions of other machines, and other machines' windows on regions of this one.
 //!
-//! Daemons agree over TCP, the management network, which has to be trusted: tokens travel there in clear. Stores travel
+//! Daemons agree over TCP, the management network, by TLS with keys that they know of each other ([`tls`]), unless they were
+//! told to do without: then that network has to be trusted, and tokens travel there in clear. Stores travel
 //! between NICs, here the one in software ([`softnic`]), one session for each direction of windows. Channels of sockets
 //! are two windows, one each way, whose stores this daemon makes itself ([`carry`]). The threads:
 //!
@@ -9,8 +10,7 @@
 //! |---|---|
 //! | [`engine`] | the NIC, the rings by which processes hand it stores, and the channels of sockets |
 //! | [`coordinator`] | decides: who speaks with whom, which window is whose |
-//! | [`link`] | two for each connection to another daemon: one reads, one writes |
-//! | listener | takes connections |
+//! | [`link`] | takes connections of other daemons, makes those to them, reads and writes all of them |
 
 mod carry;
 mod coordinator;
@@ -21,26 +21,27 @@ pub mod nic;
 mod options;
 mod rack;
 mod ring;
+mod tls;
 mod turns;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ipnuma::token::Token;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::keys::{Key, Known};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Half, Inbox, Outside};
 use crate::state::Refusal;
 use coordinator::{Coordinator, Input};
 use engine::Engine;
 
-pub use options::{Network, Options, Peer, Transport};
+pub use options::{Guests, Network, Options, Peer, Transport};
 pub use softnic::Faults;
 
 /// Speaks with other machines.
@@ -48,25 +49,11 @@ pub use softnic::Faults;
 pub struct Remote {
     inputs: mpsc::Sender<Input>,
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
-    stop: Arc<Stop>,
+    wire: link::Wire,
     engine: Option<engine::Handle>,
     /// The NIC has said that it receives into any memory.
     any_memory: bool,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// Ends the threads.
-#[derive(Debug)]
-pub(crate) struct Stop {
-    flag: AtomicBool,
-    event: OwnedFd,
-}
-
-impl Stop {
-    /// Whether it is time to end.
-    pub(crate) fn is_set(&self) -> bool {
-        self.flag.load(Ordering::Acquire)
-    }
 }
 
 fn system(what: &'static str) -> impl Fn(Errno) -> Error {
@@ -91,52 +78,60 @@ pub fn start(
     listener
         .set_nonblocking(true)
         .map_err(io_error("listen at its --management address"))?;
+    let tls = match options.insecure {
+        true => None,
+        false => Some(secure(options)?),
+    };
     let (inputs, received) = mpsc::channel();
     let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
-    let stop = Arc::new(Stop {
-        flag: AtomicBool::new(false),
-        event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(system("make an event counter"))?,
-    });
+    let setting = link::Setting {
+        listener,
+        from: *management.ip(),
+        patience: Duration::from_secs(options.patience.max(1)),
+        of_host: options.guests.sessions,
+        tls,
+    };
+    let (wire, wire_thread) = link::start(setting, inputs.clone())?;
     let peers = Arc::new(Mutex::new(Vec::new()));
     let coordinator = Coordinator::new(
         options.clone(),
         management,
         engine.clone(),
+        wire.clone(),
         inbox,
         inputs.clone(),
         Arc::clone(&peers),
     );
     let mut remote = Remote {
-        inputs: inputs.clone(),
+        inputs,
         peers,
-        stop: Arc::clone(&stop),
+        wire,
         engine: Some(engine),
         any_memory: false,
-        threads: vec![engine_thread],
+        threads: vec![engine_thread, wire_thread],
     };
     remote.spawn("ipnuma-remote", move || coordinator.run(&received))?;
-    remote.spawn("ipnuma-listener", move || listen(&listener, &stop, &inputs))?;
     Ok(Box::new(remote))
 }
 
-/// Takes connections until it is time to end.
-fn listen(listener: &TcpListener, stop: &Stop, inputs: &mpsc::Sender<Input>) {
-    loop {
-        let mut both = [
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(&stop.event, PollFlags::IN),
-        ];
-        // Interrupted or not: what is there is looked at.
-        let _ = poll(&mut both, None);
-        if stop.is_set() {
-            return;
-        }
-        // A connection that is gone again, or that there are no descriptors for, is the other side's to repeat.
-        if let Ok((stream, std::net::SocketAddr::V4(peer))) = listener.accept() {
-            let _ = inputs.send(Input::Accepted(stream, *peer.ip()));
-        }
-    }
+/// This machine's key, and those that it knows.
+fn secure(options: &Options) -> Result<tls::Tls, Error> {
+    let path = options.key_file();
+    let wrong = |problem| Error::Config {
+        place: "--management".to_owned(),
+        problem,
+    };
+    let Some(key) = Key::load(&path).map_err(wrong)? else {
+        return Err(wrong(format!(
+            "other machines' daemons must be able to tell who this one is, and it has no key at {}: make one with \
+             `ipnuma key`, and trust theirs with `ipnuma key trust`; or start it with --insecure, and whoever reaches the \
+             address is believed to be another daemon",
+            path.display()
+        )));
+    };
+    let known = options.known_peers_file();
+    Known::read(&known).map_err(wrong)?;
+    tls::Tls::new(&key, Known::new(known)).map_err(|error| wrong(error.to_string()))
 }
 
 impl Remote {
@@ -207,6 +202,10 @@ impl Outside for Remote {
         Ok(memory)
     }
 
+    fn forgotten(&mut self, channel: u64) {
+        self.tell(Input::Forgotten(channel));
+    }
+
     fn tether(&mut self, channel: u64) -> Result<Handle, Refusal> {
         let (theirs, ours) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -229,8 +228,7 @@ impl Outside for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.stop.flag.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.stop.event, &1_u64.to_ne_bytes());
+        self.wire.stop();
         self.tell(Input::Stop);
         self.engine = None;
         // The engine's thread is the first, and ends when the coordinator does.

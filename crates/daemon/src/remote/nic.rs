@@ -174,7 +174,12 @@ impl Nic for Soft {
     }
 
     fn share(&mut self, memory: &Memory, share: &Share) -> Result<Shared, Error> {
-        let segment = Segment::map(memory.memory.as_fd(), memory.bytes)?;
+        // What readers of this machine have was sealed.
+        let map = match share.write {
+            true => Segment::map,
+            false => Segment::map_read_only,
+        };
+        let segment = map(memory.memory.as_fd(), memory.bytes)?;
         let event = Arc::clone(&memory.event);
         let segment = match &memory.sleeper {
             Sleeper::Page(page) => segment.with_wake(event, Some(page.as_fd()))?,

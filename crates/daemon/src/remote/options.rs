@@ -2,7 +2,7 @@
 //! How stores travel to other machines.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -185,6 +185,14 @@ pub struct Options {
     pub peer: Vec<Peer>,
     /// Lines of a ring between machines, a power of two.
     pub ring_lines: u32,
+    /// Daemons show each other no keys, and sessions are not sealed: whoever reaches the management address is believed.
+    pub insecure: bool,
+    /// This machine's key; by default `key` in [`crate::keys::default_directory`].
+    pub key: Option<PathBuf>,
+    /// Those of other machines; by default `known_peers` there.
+    pub known_peers: Option<PathBuf>,
+    /// What each other machine may have here.
+    pub guests: Guests,
     /// For tests: connections within this machine go by the NIC, too, as if between machines.
     pub loopback: bool,
     /// For tests: what happens to frames that this side sends, and with which seed.
@@ -201,13 +209,59 @@ impl Default for Options {
             sockets: Vec::new(),
             peer: Vec::new(),
             ring_lines: ipnuma::channel::STREAM_LINES,
+            insecure: false,
+            key: None,
+            known_peers: None,
+            guests: Guests::default(),
             loopback: false,
             faults: None,
         }
     }
 }
 
+/// What one other machine may have here, so that none takes everything from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Guests {
+    /// Connections of its daemons, and sessions.
+    pub sessions: usize,
+    /// Connections that its programs are just opening.
+    pub intents: usize,
+    /// Channels to programs here.
+    pub channels: usize,
+    /// Of those, such that nobody has accepted yet.
+    pub waiting: usize,
+    /// Windows on regions here.
+    pub windows: usize,
+}
+
+impl Default for Guests {
+    fn default() -> Self {
+        Self {
+            sessions: 16,
+            intents: 1024,
+            channels: 4096,
+            waiting: 1024,
+            windows: 1024,
+        }
+    }
+}
+
 impl Options {
+    /// Where this machine's key is.
+    #[must_use]
+    pub fn key_file(&self) -> PathBuf {
+        let named = self.key.clone();
+        named.unwrap_or_else(|| crate::keys::default_directory().join("key"))
+    }
+
+    /// Where other machines' keys are.
+    #[must_use]
+    pub fn known_peers_file(&self) -> PathBuf {
+        let named = self.known_peers.clone();
+        named.unwrap_or_else(|| crate::keys::default_directory().join("known_peers"))
+    }
+
     pub(super) fn open(&self, management: Ipv4Addr) -> Result<Box<dyn Nic>, softnic::Error> {
         fn with<T: softnic::Transport + 'static>(
             transport: T,

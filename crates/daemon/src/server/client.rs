@@ -186,6 +186,12 @@ impl Client {
         Ok(())
     }
 
+    pub fn set_connecting(&self, word: u64) {
+        if let Some(notices) = &self.notices {
+            notices.page.set_connecting(word);
+        }
+    }
+
     pub fn set_generation(&self, generation: u64) {
         if let Some(notices) = &self.notices {
             notices.page.set_generation(generation);

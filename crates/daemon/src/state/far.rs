@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use subtle::ConstantTimeEq;
 
 use super::address::{canonical, destination};
+use super::guests::Thing;
 use super::limits::room;
 use super::outside::{Granted, Sleeping};
 use super::regions::{Place, refused};
@@ -257,12 +258,17 @@ impl<H: Clone> State<H> {
             return None;
         }
         self.listeners.at(to)?;
+        if let Err(why) = self.may_have(Thing::Intent, peer) {
+            self.refuse_peer(why);
+            return None;
+        }
         let process = self.process(others).ok()?;
         if process.intents.len() >= limit || !machine.is_local(to.ip()) {
             return None;
         }
         let intent = self.fresh_id();
         self.process(others).ok()?.intents.insert(intent, to);
+        self.guests.add(Thing::Intent, intent, peer);
         self.intents.entry(to).or_default().insert(intent);
         Some(intent)
     }
@@ -361,8 +367,31 @@ impl<H: Clone> State<H> {
         })
     }
 
+    /// Whether another machine may have one more. The sentence says why not.
+    pub(super) fn may_have(&self, thing: Thing, peer: Ipv4Addr) -> Result<(), String> {
+        let most = &self.settings.guests;
+        let (most, what, key) = match thing {
+            Thing::Intent => (most.intents, "connections half open", "intents"),
+            Thing::Channel => (most.channels, "channels", "channels"),
+            Thing::Waiting => (most.waiting, "channels that nobody has accepted", "waiting"),
+            Thing::Window => (most.windows, "windows", "windows"),
+        };
+        match self.guests.count(thing, peer) < most {
+            true => Ok(()),
+            false => Err(format!(
+                "{peer} has {most} {what} here and was refused another; `{key}` in the configuration's \
+                 [remote.guests] allows more"
+            )),
+        }
+    }
+
+    /// Other daemons were refused so often, and it is logged.
+    pub fn count_refused(&mut self, count: u64) {
+        self.gone.refused += count;
+    }
+
     /// Counts what another machine's daemon must not say, and has it logged.
-    fn refuse_peer(&mut self, why: String) {
+    pub(super) fn refuse_peer(&mut self, why: String) {
         self.gone.refused += 1;
         self.effects.push(Effect::Refused { why });
     }
@@ -398,6 +427,12 @@ impl<H: Clone> State<H> {
         if self.left_to_kernel.remove(&(from, to)).is_some() {
             return Ok(None);
         }
+        for thing in [Thing::Channel, Thing::Waiting] {
+            if let Err(why) = self.may_have(thing, said.peer) {
+                self.refuse_peer(why);
+                return Ok(None);
+            }
+        }
         let far = far(machine, 1, said.peer, Some(theirs))?;
         let memory = machine.far_channel()?;
         if let Some(old) = self.streams.remove(&(from, to))
@@ -431,7 +466,11 @@ impl<H: Clone> State<H> {
                 far: Some(far),
             },
         );
+        self.untaken += 1;
         self.streams.insert((from, to), channel);
+        for thing in [Thing::Channel, Thing::Waiting] {
+            self.guests.add(thing, channel, said.peer);
+        }
         Ok(Some(token))
     }
 
@@ -613,6 +652,11 @@ impl<H: Clone> State<H> {
     /// A channel is forgotten: nothing more is carried, and the other machine may not write any more.
     pub(super) fn end_far(&mut self, number: u64, far: &Far<H>) {
         self.effects.push(Effect::Desert { channel: number });
+        if far.half == 1 {
+            self.effects.push(Effect::Forgotten { channel: number });
+        }
+        self.guests.remove(Thing::Channel, number);
+        self.guests.remove(Thing::Waiting, number);
         if let Some(grant) = far.grant {
             self.windows.remove(&grant);
             self.effects.push(Effect::Withdraw { grant });

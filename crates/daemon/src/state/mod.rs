@@ -7,6 +7,7 @@
 mod address;
 mod datagrams;
 mod far;
+mod guests;
 mod limits;
 mod outside;
 mod regions;
@@ -88,7 +89,7 @@ pub trait Machine {
     fn memory(&mut self, bytes: u64) -> Result<Self::Handle, Refusal>;
     /// An event counter for a region.
     fn event(&mut self) -> Result<Self::Handle, Refusal>;
-    /// The same memory, for reading only.
+    /// The same memory, for reading only. Nobody can map it writable from now on; who has done so goes on.
     fn read_only(&mut self, memory: &Self::Handle) -> Result<Self::Handle, Refusal>;
     /// Memory for a channel, laid out and fresh.
     fn channel(&mut self, kind: Kind) -> Result<Self::Handle, Refusal>;
@@ -199,6 +200,11 @@ pub enum Effect<H> {
         /// The other machine's.
         theirs: u64,
     },
+    /// Nobody here knows a channel to another machine any more.
+    Forgotten {
+        /// The channel.
+        channel: u64,
+    },
     /// Who waits for the move of a region may have waited long enough.
     Moved {
         /// The region.
@@ -281,6 +287,8 @@ pub struct Settings {
     pub sockets: Vec<crate::remote::Network>,
     /// More about some of them.
     pub peers: Vec<crate::remote::Peer>,
+    /// What each other machine may have here.
+    pub guests: crate::remote::Guests,
     /// Connections within this machine go as if between machines.
     pub loopback: bool,
 }
@@ -296,6 +304,8 @@ pub struct State<H> {
     intents: HashMap<SocketAddr, BTreeSet<u64>>,
     /// Clients about to connect to other machines.
     far_intents: HashMap<u64, far::FarIntent>,
+    /// What other machines have here.
+    guests: guests::Guests,
     channels: BTreeMap<u64, Channel<H>>,
     /// Live streams by client and server address; the latest wins.
     streams: HashMap<(SocketAddr, SocketAddr), u64>,
@@ -315,8 +325,12 @@ pub struct State<H> {
     others: Option<ProcessId>,
     /// Grants that were taken back and that their NIC may still write by, and of which regions.
     leaving: BTreeMap<u64, u64>,
+    /// Streams that no acceptor has taken.
+    untaken: usize,
     /// Sums over channels that are gone.
     gone: ipc::Totals,
+    /// Sockets that programs left to the kernel.
+    fallbacks: BTreeMap<ipc::Fallback, u64>,
     /// Channels just dropped, not yet in the sums.
     retired: Vec<Channel<H>>,
     effects: Vec<Effect<H>>,
@@ -332,6 +346,7 @@ impl<H: Clone> State<H> {
             listeners: Registry::default(),
             intents: HashMap::new(),
             far_intents: HashMap::new(),
+            guests: guests::Guests::default(),
             channels: BTreeMap::new(),
             streams: HashMap::new(),
             far_streams: HashMap::new(),
@@ -344,6 +359,8 @@ impl<H: Clone> State<H> {
             others: None,
             leaving: BTreeMap::new(),
             gone: ipc::Totals::default(),
+            fallbacks: BTreeMap::new(),
+            untaken: 0,
             retired: Vec::new(),
             effects: Vec::new(),
         }
@@ -471,6 +488,15 @@ impl<H: Clone> State<H> {
             Request::Renew { region } => self.renew(machine, id, region),
             Request::Settle { region, moved } => self.settle(id, region, moved),
             Request::Adopt { own, peer } => self.adopt(id, own, peer),
+            Request::LeftToKernel { why, count } => {
+                let counted = self.fallbacks.entry(why).or_default();
+                *counted = counted.saturating_add(count);
+                Ok(Answer::new(Reply::Done, []))
+            }
+            Request::Fallbacks => {
+                let counted = self.fallbacks.iter().map(|(why, count)| (*why, *count));
+                Ok(Answer::new(Reply::Fallbacks(counted.collect()), []))
+            }
             // Another machine is asked, where one is.
             Request::Abandon { channel } => Err(Refusal::new(
                 Errno::NOENT,

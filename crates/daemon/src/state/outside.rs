@@ -10,6 +10,7 @@ use ipnuma::ipc::Notice;
 use ipnuma::token::Token;
 use rustix::io::Errno;
 
+use super::guests::Thing;
 use super::regions::{Place, refused};
 use super::{Machine, Process, ProcessId, Refusal, State};
 
@@ -90,6 +91,10 @@ impl<H: Clone> State<H> {
         }
         self.room_for_window(outside)?;
         let grant = self.check(token)?;
+        if let Err(why) = self.may_have(Thing::Window, peer) {
+            self.refuse_peer(why.clone());
+            return Err(Refusal::new(rustix::io::Errno::NOBUFS, why));
+        }
         if let Some(only) = grant.peer
             && only != peer
         {
@@ -107,8 +112,10 @@ impl<H: Clone> State<H> {
             region: token.region,
             export: grant.export,
         };
+        let window = self.add_window(outside, place);
+        self.guests.add(Thing::Window, window, peer);
         Ok(Granted {
-            grant: self.add_window(outside, place),
+            grant: window,
             memory: grant.memory,
             event: grant.event,
             sleeper: Sleeping::Page(signal),

@@ -18,6 +18,7 @@ use ipnuma::token::{Rights, Token};
 use rustix::io::Errno;
 use subtle::ConstantTimeEq;
 
+use super::guests::Thing;
 use super::limits::room;
 use super::{Answer, Effect, Machine, ProcessId, Refusal, State};
 
@@ -40,6 +41,8 @@ pub struct Region<H> {
     pub(super) owner: ProcessId,
     pub(super) bytes: u64,
     memory: H,
+    /// The memory was given to readers: nobody can map it writable any more.
+    sealed: bool,
     /// Where the owner is about to move it; nobody else has this memory yet.
     fresh: Option<H>,
     event: H,
@@ -140,6 +143,7 @@ impl<H: Clone> State<H> {
                 owner: id,
                 bytes,
                 memory: memory.clone(),
+                sealed: false,
                 fresh: None,
                 event: event.clone(),
                 signal: signal.clone(),
@@ -188,6 +192,15 @@ impl<H: Clone> State<H> {
                 format!(
                     "bytes {} to {} are not in region {number}, which has {}; export a range inside of it",
                     range.start, range.end, region.bytes
+                ),
+            ));
+        }
+        if rights.can_write() && region.sealed {
+            return Err(Refusal::new(
+                Errno::BUSY,
+                format!(
+                    "processes of this machine read region {number}, so its memory can't be given to writers any more; \
+                     allocate a region for these, or revoke the token of the readers first"
                 ),
             ));
         }
@@ -311,7 +324,7 @@ impl<H: Clone> State<H> {
             ));
         };
         if moved {
-            region.memory = fresh;
+            (region.memory, region.sealed) = (fresh, false);
         }
         self.effects.push(Effect::Moved { region: number });
         Ok(Answer::done())
@@ -359,6 +372,7 @@ impl<H: Clone> State<H> {
         let memory = if token.rights.can_write() {
             grant.memory
         } else {
+            self.seal(token)?;
             machine.read_only(&grant.memory)?
         };
         let signal = machine.read_only(&grant.signal)?;
@@ -377,6 +391,27 @@ impl<H: Clone> State<H> {
             },
             [memory, grant.event, signal],
         ))
+    }
+
+    /// Memory is about to be given to a reader on this machine. Nobody can map it writable then, so nobody may have a token
+    /// for that.
+    fn seal(&mut self, token: &Token) -> Result<(), Refusal> {
+        let Some(region) = self.regions.get_mut(&token.region) else {
+            return Ok(());
+        };
+        let mut exports = region.exports.iter();
+        if exports.any(|export| !export.revoked && export.rights.can_write()) {
+            return Err(Refusal::new(
+                Errno::BUSY,
+                format!(
+                    "region {} has tokens for writers, too, and on one machine memory is either for these or for readers; \
+                     its owner has to allocate a region for each",
+                    token.region
+                ),
+            ));
+        }
+        region.sealed = true;
+        Ok(())
     }
 
     pub(super) fn room_for_window(&mut self, id: ProcessId) -> Result<(), Refusal> {
@@ -475,6 +510,7 @@ impl<H: Clone> State<H> {
             return;
         };
         for window in std::mem::take(&mut region.windows) {
+            self.guests.remove(Thing::Window, window);
             let Some(Window { holder, .. }) = self.windows.remove(&window) else {
                 continue;
             };
@@ -498,6 +534,7 @@ impl<H: Clone> State<H> {
 
     /// Its holder has no more use of it.
     pub(super) fn drop_window(&mut self, number: u64) {
+        self.guests.remove(Thing::Window, number);
         match self.windows.remove(&number).map(|window| window.place) {
             Some(Place::Here { region, .. }) => {
                 if let Some(region) = self.regions.get_mut(&region) {

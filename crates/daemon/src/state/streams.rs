@@ -14,6 +14,7 @@ use ipnuma::ipc::Reply;
 use rustix::io::Errno;
 
 use super::address::{canonical, destination};
+use super::guests::Thing;
 use super::limits::room;
 use super::{Answer, Channel, Kind, Machine, ProcessId, Refusal, Side, State};
 
@@ -66,6 +67,12 @@ impl<H: Clone> State<H> {
             self.listeners.remove(address, id);
         }
         Ok(Answer::done())
+    }
+
+    /// Whether a connection that the kernel accepts now may be one that was announced, or is about to be.
+    #[must_use]
+    pub fn is_somebody_connecting(&self) -> bool {
+        !self.intents.is_empty() || self.untaken > 0
     }
 
     pub(super) fn intend<M: Machine<Handle = H>>(
@@ -140,6 +147,7 @@ impl<H: Clone> State<H> {
                 far: None,
             },
         );
+        self.untaken += 1;
         self.streams.insert((from, to), intent);
         self.process(id)?.channels.insert(intent);
         Ok(Answer::new(Reply::Channel { channel: intent }, [memory]))
@@ -233,7 +241,9 @@ impl<H: Clone> State<H> {
             channel.sides[1].holders.insert(id);
         } else {
             channel.taken = true;
+            self.guests.remove(Thing::Waiting, number);
             channel.sides[1] = server;
+            self.untaken = self.untaken.saturating_sub(1);
         }
         let is_far = channel.far.is_some();
         let handles = self.channels.get(&number).map(|it| self.handles(it));
@@ -268,6 +278,7 @@ impl<H: Clone> State<H> {
     }
 
     pub(super) fn drop_intent(&mut self, intent: u64, to: SocketAddr) {
+        self.guests.remove(Thing::Intent, intent);
         self.drop_far_intent(intent);
         if let Some(open) = self.intents.get_mut(&to) {
             open.remove(&intent);
@@ -367,6 +378,9 @@ impl<H: Clone> State<H> {
         let Some(channel) = self.channels.remove(&number) else {
             return;
         };
+        if channel.kind == Kind::Stream && !channel.taken {
+            self.untaken = self.untaken.saturating_sub(1);
+        }
         for id in channel.sides.iter().flat_map(|side| &side.holders) {
             if let Some(process) = self.processes.get_mut(id) {
                 process.channels.remove(&number);

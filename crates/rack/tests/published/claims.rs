@@ -55,6 +55,21 @@ type Claim = (&'static str, &'static str, &'static str);
 const PAPER: &[Claim] = &[
     (
         "paper.toml",
+        "offload_mixed_naive.value",
+        "hitachi_table_3.normal_mbps",
+    ),
+    (
+        "paper.toml",
+        "offload_mixed_counter.value",
+        "hitachi_table_3.proposed_gbps",
+    ),
+    (
+        "paper.toml",
+        "offload_ceiling_1024.value",
+        "hitachi_section_3_3.theoretical_1024_gbps",
+    ),
+    (
+        "paper.toml",
         "dma_read_4_gen2x8.value",
         "table_3_2.gen2x8_read_ns",
     ),
@@ -600,6 +615,7 @@ const CODE: &[Claim] = &[
     ),
     ("constants", "*.LENGTHS.*", "section_6_5.data_bytes.$2"),
     ("constants", "meter.DMA_READS", "section_3_2_2_2.reads"),
+    ("constants", "mix.ETHERNET", "hitachi.frame_overhead_bytes"),
     (
         "constants",
         "layout.SRAM22_INDEX_BITS",
@@ -695,6 +711,10 @@ pub const OWN_KEYS: &[&str] = &[
     "run.senders",
     "run.stores",
     "run.loss",
+    "run.window_kib",
+    "run.recovery_us",
+    "run.corruption",
+    "run.duration_us",
 ];
 
 /// All claims.

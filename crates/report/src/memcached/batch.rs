@@ -45,6 +45,21 @@ pub struct Batch {
     pub keep: Option<PathBuf>,
 }
 
+/// Brings a program, wherever it is on this machine, to a place that no guest covers with its own.
+pub(crate) fn mount(program: &FilePath) -> String {
+    let directory = program.parent().unwrap_or(FilePath::new("/"));
+    format!(
+        "mkdir -p {PROGRAM} && mount -t hostfs -o {} host {PROGRAM} || exit 1\n",
+        directory.display()
+    )
+}
+
+/// The program in a guest.
+pub(crate) fn ipnuma(program: &FilePath) -> String {
+    let name = program.file_name().unwrap_or_default();
+    format!("{PROGRAM}/{}", name.to_string_lossy())
+}
+
 /// Commands that are not timed, of each kind.
 const WARMUP: u64 = 4;
 
@@ -77,19 +92,13 @@ impl Batch {
         }
     }
 
-    /// Brings the `ipnuma` command, wherever it is on this machine, to a place that no guest covers with its own.
     fn mount(&self) -> String {
-        let directory = self.program.parent().unwrap_or(FilePath::new("/"));
-        format!(
-            "mkdir -p {PROGRAM} && mount -t hostfs -o {} host {PROGRAM} || exit 1\n",
-            directory.display()
-        )
+        mount(&self.program)
     }
 
     /// The command in a guest.
     fn ipnuma(&self) -> String {
-        let name = self.program.file_name().unwrap_or_default();
-        format!("{PROGRAM}/{}", name.to_string_lossy())
+        ipnuma(&self.program)
     }
 
     /// Starts the daemon, whose NIC is the rack's; without IP-NUMA there is nothing to start.
@@ -102,7 +111,7 @@ impl Batch {
             Path::Ipnuma => format!(
                 "{mount}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
                  cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{MANAGED}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
-                 {ipnuma} daemon --background --config /tmp/daemon.toml --management $IPNUMA_MANAGEMENT:{MANAGEMENT} \
+                 {ipnuma} daemon --background --config /tmp/daemon.toml --management $IPNUMA_MANAGEMENT:{MANAGEMENT} --insecure --no-sandbox \
                  --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX{gateway} \
                  > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
             ),

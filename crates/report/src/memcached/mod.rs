@@ -13,6 +13,7 @@ mod tests;
 mod topology;
 
 pub use batch::Batch;
+pub(crate) use batch::{ipnuma, mount};
 pub use run::{Cost, Measured, measure, ready, run_setup, take_apart};
 pub use table::{Asked, Row, show, stages};
 pub use topology::set_cost;

@@ -88,13 +88,20 @@ impl Measured {
     }
 }
 
+/// What `ipnuma mcb --json` prints (docs/json.md).
+#[derive(serde::Deserialize)]
+struct Line {
+    result: Report,
+}
+
 /// What the client printed.
 pub(super) fn reports(stdout: &[u8]) -> Result<Vec<Report>, String> {
     let lines = String::from_utf8_lossy(stdout);
     let lines = lines.lines().filter(|line| line.starts_with('{'));
     let reports: Result<Vec<Report>, _> = lines
-        .map(|line| {
-            serde_json::from_str(line).map_err(|error| format!("mcb's line `{line}`: {error}"))
+        .map(|line| match serde_json::from_str::<Line>(line) {
+            Ok(line) => Ok(line.result),
+            Err(error) => Err(format!("mcb's line `{line}`: {error}")),
         })
         .collect();
     reports.and_then(|reports| {

@@ -66,8 +66,8 @@ fn every_topology_is_one() {
 }
 
 /// As a client printed it.
-const SAMPLE: &str = r#"{"command":"set","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":51251.2},"elapsed_ns":1025024,"resent":0}
-{"command":"get","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":50546.0},"elapsed_ns":1010920,"resent":1}
+const SAMPLE: &str = r#"{"format":1,"command":"mcb","version":"0","result":{"command":"set","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":51251.2},"elapsed_ns":1025024,"resent":0}}
+{"format":1,"command":"mcb","version":"0","result":{"command":"get","transport":"udp","address":"10.0.0.2","port":11211,"threads":1,"length":16,"count":20,"ns":{"mean":50546.0},"elapsed_ns":1010920,"resent":1}}
 "#;
 
 #[test]

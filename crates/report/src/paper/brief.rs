@@ -52,9 +52,9 @@ fn line(section: &Section, row: &Row) -> String {
         false => "",
     };
     format!(
-        "{:<12}{:<31}{:>10}{:>10} {:<9}{:>9}{near:>9}{rtl:>7}{mark}\n",
+        "{:<17}{:<26}{:>10}{:>10} {:<9}{:>9}{near:>9}{rtl:>7}{mark}\n",
         spoken(&section.id),
-        cut(&row.name, 30),
+        cut(&row.name, 25),
         row.paper.map_or("-".to_owned(), number),
         row.ours.map_or("-".to_owned(), number),
         cut(&row.unit, 9),

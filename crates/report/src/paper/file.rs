@@ -2,13 +2,14 @@
 //! Files of the experiments: published figures, and what is run beside them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rack::Error;
 use rack::pcie::LinkKind;
 use rack::topology::Rate;
 use serde::Deserialize;
 
-use super::{memcached, stream, switch};
+use super::{memcached, offload, stream, switch};
 
 /// `by_length` has a figure for each.
 pub use crate::memcached::LENGTHS;
@@ -145,9 +146,15 @@ pub enum Run {
         #[serde(default = "yes")]
         reliable: bool,
     },
+    /// Ping-pong over the kernel's sockets, between Linux hosts.
+    Sockets {
+        rate: Rate,
+        figure: SocketsFigure,
+    },
     Rfc2544(switch::Measurement),
     Stream(stream::Measurement),
     Memcached(memcached::Measurement),
+    Offload(offload::Measurement),
     /// A figure of the paper for comparison; there is nothing to run.
     Published {},
     None {
@@ -190,6 +197,15 @@ pub enum PingpongFigure {
     NetworkRoundTrip,
 }
 
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketsFigure {
+    /// In us.
+    RoundTrip,
+    /// Round trips of IP-NUMA in the time of one over sockets, both run.
+    LoopsRatio,
+}
+
 const fn yes() -> bool {
     true
 }
@@ -200,10 +216,7 @@ pub const fn one_metre() -> f64 {
 
 /// Reads a file's text; `place` is its name.
 pub fn parse<T: serde::de::DeserializeOwned>(text: &str, place: &str) -> Result<T, Error> {
-    toml::from_str(text).map_err(|error| {
-        let sentence = error.to_string().trim().replace('\n', " ");
-        Error::Config(format!("{place}: {sentence}"))
-    })
+    toml::from_str(text).map_err(|error| rack::located(Path::new(place), text, &error))
 }
 
 /// Where a row stands among those that a file's row stands for.

@@ -14,6 +14,7 @@ mod checks;
 mod draw;
 mod file;
 mod memcached;
+mod offload;
 mod page;
 mod run;
 mod source;
@@ -22,6 +23,7 @@ mod switch;
 mod table;
 
 pub use brief::brief;
+pub use offload::published;
 pub use table::show;
 
 use crate::Failure;
@@ -286,7 +288,7 @@ pub fn run(request: &Request, watch: &mut dyn Watch) -> Result<Paper, Failure> {
     let mut files: Vec<(&str, ExperimentFile)> = Vec::new();
     for (id, text) in &texts {
         if request.only.is_empty() || request.only.contains(id) {
-            files.push((id, parse(text, id)?));
+            files.push((id, parse(text, &format!("{id}/experiment.toml"))?));
         }
     }
     let mut runner = Runner::new(
@@ -322,6 +324,9 @@ pub fn run(request: &Request, watch: &mut dyn Watch) -> Result<Paper, Failure> {
 
 /// `table-3.4` as people write it.
 fn spoken(id: &str) -> String {
+    if let Some(rest) = id.strip_prefix("hitachi-") {
+        return format!("Hitachi {}", rest.replacen('-', " ", 1));
+    }
     match id.split_once('-') {
         Some((kind @ ("table" | "figure"), number)) => {
             let capital = if kind == "table" { "Table" } else { "Figure" };

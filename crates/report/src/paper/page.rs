@@ -31,6 +31,9 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 fn chapter(id: &str) -> (&'static str, &'static str) {
     let number = id.split_once('-').map(|(_, number)| number.chars().next());
     match (id, number.flatten()) {
+        (id, _) if id.starts_with("hitachi-") => {
+            ("hitachi", "Hitachi's parallel TCP offload engine")
+        }
         (_, Some('1')) => ("chapter-1", "Chapter 1: what is at stake"),
         (_, Some('3')) => ("chapter-3", "Chapter 3: between CPU and NIC"),
         (_, Some('4')) => ("chapter-4", "Chapter 4: from PC to PC"),
@@ -113,10 +116,7 @@ impl Page<'_> {
                 format!("{near} of {compared}"),
                 format!("within {FAR_PERCENT:.0} % of the dissertation"),
             ),
-            (
-                not_run.to_string(),
-                "not run yet, each says what it needs".to_owned(),
-            ),
+            (not_run.to_string(), "not run, each says why".to_owned()),
             (
                 surprises.to_string(),
                 "not as the project expects them".to_owned(),

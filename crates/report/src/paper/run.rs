@@ -18,17 +18,19 @@ use rack::{Error, Picoseconds, Topology};
 use super::checks::checks;
 use super::file::{
     Access, ExperimentFile, Figure, Instance, MeterKind, PingpongFigure, Planned, PlotFile, Run,
-    SendingWay, one_metre, plan,
+    SendingWay, SocketsFigure, one_metre, plan,
 };
 use super::{Found, PUBLISHED, Row, Section, draw, memcached, stream, switch};
-use crate::Failure;
 use crate::plot::Plot;
 use crate::waterfall::{self, Waterfall};
+use crate::{Failure, echo};
 
 /// Packets that are kept to take the last two apart.
 const KEPT: usize = 1_000;
 /// Draws the phases of all clocks.
 const SEED: u64 = 1;
+/// Round trips over sockets.
+const SOCKET_LOOPS: u64 = 50;
 /// Round trips through switches at most.
 const SWITCHED_LOOPS: u64 = 100;
 /// Section 3.2.2.6: one cycle of 250 MHz for each 16 bytes beyond the first.
@@ -63,6 +65,8 @@ pub struct Runner {
     switches: switch::Switches,
     streams: stream::Streams,
     memcached: memcached::Runs,
+    /// Ping-pong over sockets, by rate; with the sentence of a run that failed.
+    sockets: BTreeMap<Rate, Result<echo::Measured, String>>,
 }
 
 #[cfg(test)]
@@ -77,6 +81,7 @@ impl Runner {
             switches: switch::Switches::default(),
             streams: stream::Streams::default(),
             memcached,
+            sockets: BTreeMap::new(),
         }
     }
 }
@@ -121,6 +126,7 @@ impl Runner {
             switches: switch::Switches::default(),
             streams: stream::Streams::default(),
             memcached: memcached::Runs::new(count, shares),
+            sockets: BTreeMap::new(),
         }
     }
 
@@ -192,7 +198,7 @@ impl Runner {
         }
         let paper = planned.paper;
         // What Linux takes is nobody's promise: such rows are held to what they say they expect, and to the checks.
-        let guests = matches!(row.run, Run::Memcached(_));
+        let guests = matches!(row.run, Run::Memcached(_) | Run::Sockets { .. });
         let expected = ours.and(planned.expect.or(paper.filter(|_| !guests)));
         if ours.is_some() && expected.is_none() && !guests {
             let sentence = format!("{id}, {}: a row without paper needs expect", row.name);
@@ -237,7 +243,9 @@ impl Runner {
                 self.switches.measure(measurement, phy_ns)?
             }
             Run::Stream(measurement) => self.streams.measure(measurement)?,
+            Run::Offload(measurement) => measurement.measure()?,
             Run::Memcached(measurement) => self.memcached.measure(measurement, instance.length),
+            Run::Sockets { rate, figure } => self.sockets(*rate, *figure)?,
             Run::Meter {
                 experiment,
                 link: own,
@@ -291,6 +299,32 @@ impl Runner {
                 found.with_rtl(percent)
             }
         })
+    }
+
+    /// Ping-pong over sockets; without the guests' kernel there is nothing to run.
+    fn sockets(&mut self, rate: Rate, figure: SocketsFigure) -> Result<Found, Error> {
+        if let Err(needs) = crate::memcached::ready() {
+            return Ok(Found::nothing(format!("not run: needs {needs}")));
+        }
+        let measured = self.sockets.entry(rate).or_insert_with(|| {
+            echo::measure(rate, SOCKET_LOOPS).map_err(|error| error.to_string())
+        });
+        let measured = match measured {
+            Ok(measured) => measured.clone(),
+            Err(sentence) => {
+                let mut found = Found::nothing(format!("not run: it failed {sentence}"));
+                found.fault = true;
+                return Ok(found);
+            }
+        };
+        let (value, how) = match figure {
+            SocketsFigure::RoundTrip => (measured.round_trip_ns / 1e3, "Linux, RTL and constants"),
+            SocketsFigure::LoopsRatio => {
+                let ours = self.pingpong(rate, 0, one_metre(), true)?.round_trip_ns;
+                (measured.round_trip_ns / ours, "computed from runs")
+            }
+        };
+        Ok(Found::new(value, how).of_run(&measured.hash))
     }
 
     fn meter(&self, kind: MeterKind, link: LinkKind, bytes: usize) -> Result<f64, Error> {

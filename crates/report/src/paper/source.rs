@@ -47,11 +47,17 @@ pub const EXPERIMENTS: &[(&str, &str)] = experiments![
     "congestion",
     "resend",
     "incast",
+    "hitachi-figure-8",
+    "hitachi-table-3",
 ];
 
 fn read(path: PathBuf) -> Result<String, Error> {
-    std::fs::read_to_string(&path)
-        .map_err(|error| Error::Config(format!("cannot read {}: {error}", path.display())))
+    std::fs::read_to_string(&path).map_err(|error| {
+        Error::Config(format!(
+            "cannot read {}: {error}; name a folder that is made like experiments/",
+            path.display()
+        ))
+    })
 }
 
 /// The experiments' texts and the figures, built in or from a directory.
@@ -64,7 +70,7 @@ pub fn sources(directory: Option<&Path>) -> Result<(Vec<(String, String)>, Strin
     };
     let entries = std::fs::read_dir(directory).map_err(|error| {
         Error::Config(format!(
-            "cannot read the directory {}: {error}",
+            "cannot read the directory {}: {error}; name a folder that is made like experiments/",
             directory.display()
         ))
     })?;

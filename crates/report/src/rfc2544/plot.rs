@@ -11,24 +11,33 @@ use super::report::{Report, Row};
 
 /// Pixels.
 const SIZE: (u32, u32) = (800, 480);
-const COLOURS: [RGBColor; 2] = [RGBColor(0, 90, 160), RGBColor(200, 80, 0)];
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 90, 160),
+    RGBColor(200, 80, 0),
+    RGBColor(0, 130, 90),
+    RGBColor(150, 60, 150),
+    RGBColor(110, 110, 110),
+    RGBColor(190, 150, 0),
+    RGBColor(90, 180, 220),
+    RGBColor(170, 30, 60),
+];
 const TEXT: (&str, u32) = ("sans-serif", 16);
 const TITLE: (&str, u32) = ("sans-serif", 20);
 
 /// A line of a drawing.
-struct Series {
-    name: String,
-    points: Points,
+pub(crate) struct Series {
+    pub name: String,
+    pub points: Points,
 }
 
 /// A drawing with its axes.
-struct Drawing<'a> {
-    title: &'a str,
-    x: &'a str,
-    y: &'a str,
+pub(crate) struct Drawing<'a> {
+    pub title: &'a str,
+    pub x: &'a str,
+    pub y: &'a str,
     /// Whether the x axis begins at 0, and not shortly before the first point.
-    from_zero: bool,
-    series: Vec<Series>,
+    pub from_zero: bool,
+    pub series: Vec<Series>,
 }
 
 /// Writes throughput.svg, latency.svg, loss.svg and latency-histogram.svg, those that have data.
@@ -106,7 +115,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-type Points = Vec<(f64, f64)>;
+pub(crate) type Points = Vec<(f64, f64)>;
 
 /// A series for each family that has points.
 fn series(report: &Report, points: &dyn Fn(&[&Row]) -> Points) -> Vec<Series> {
@@ -144,7 +153,7 @@ fn around(values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
 }
 
 impl Drawing<'_> {
-    fn draw(&self, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    pub(crate) fn draw(&self, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = points().map(|point| point.0);
         let x = if self.from_zero { upto(x) } else { around(x) };

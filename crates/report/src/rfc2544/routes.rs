@@ -48,8 +48,12 @@ impl Routes {
                 "--routes: cannot read {path}: {error}; crates/fib/tools/fetch-routes brings a real table"
             ))
         })?;
-        let table = Table::parse(&text)
-            .map_err(|error| Error::Config(format!("--routes: {path}: {error}")))?;
+        let table = Table::parse(&text).map_err(|error| {
+            // Each line is parsed by itself, so the first that fails alone is the one.
+            let line = text.lines().position(|line| Table::parse(line).is_err());
+            let line = line.map_or(String::new(), |line| format!(", line {}", line + 1));
+            Error::Config(format!("--routes: {path}{line}: {error}"))
+        })?;
         if table.v4.is_empty() && table.v6.is_empty() {
             return Err(Error::Config(format!(
                 "--routes: {path} has no prefix; write one a line, such as 192.0.2.0/24"

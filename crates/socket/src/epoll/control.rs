@@ -162,6 +162,7 @@ impl Set {
                 member.interest = events;
                 member.data = event.u64;
                 member.registered = events;
+                member.renew();
                 return Ok(());
             }
             key

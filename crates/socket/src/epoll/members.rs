@@ -52,6 +52,8 @@ pub(super) struct Member {
     pub hot: bool,
     /// A one-shot member that has been reported.
     pub spent: bool,
+    /// The kernel's set cannot be told what to wake for.
+    pub deaf: bool,
     /// To be reported whatever the edges say: it was just added or changed.
     fresh: bool,
     seen: (u64, u64),
@@ -71,6 +73,7 @@ impl Member {
             bell: None,
             hot: false,
             spent: false,
+            deaf: false,
             fresh: true,
             seen: (0, 0),
             active: 0,
@@ -110,6 +113,16 @@ impl Member {
                 (twin & !Events::RDHUP).0 & EXCLUSIVE_MAY | EDGE | EXCLUSIVE
             }
             _ => (twin & !Events::SKIP).0 | EDGE,
+        }
+    }
+
+    /// What the kernel's registration asks for once the connection is the kernel's. A one-shot member that has been told stays
+    /// silent: what the kernel says of it all the same, once, is dropped.
+    pub fn plain(&self) -> u32 {
+        if self.spent {
+            ONESHOT | EDGE
+        } else {
+            self.interest
         }
     }
 
@@ -266,6 +279,14 @@ impl Members {
                 self.hot.push(place);
             }
         }
+    }
+
+    /// The opposite: it is not looked at any more.
+    pub fn cool(&mut self, place: u32) {
+        if let Some((_, member)) = &mut self.places[place as usize] {
+            member.hot = false;
+        }
+        self.hot.retain(|other| *other != place);
     }
 
     /// All places that are taken.

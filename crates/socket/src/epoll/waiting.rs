@@ -13,7 +13,7 @@ use super::kernel::{self, Event, NO_EVENT, SignalMask};
 use super::members::{OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::ready::{self, Events, Told};
-use crate::table;
+use crate::table::{self, Ref};
 use crate::wait::{Deadline, FOR_EVER, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
@@ -279,8 +279,31 @@ impl Set {
     /// Reports hot members that are ready. `now` marks them as active; 0: look at the clock only for those.
     #[inline]
     fn scan(&self, output: &mut Output, now: u64) {
+        let due = self.scan_hot(output, now);
+        if !due.is_empty() {
+            self.fall_back(due, output);
+        }
+    }
+
+    /// Members whose peers do not come go over to the kernel, whose word is then the program's.
+    #[cold]
+    fn fall_back(&self, due: Vec<(RawFd, Ref)>, output: &mut Output) {
+        for (fd, description) in due {
+            if let Some(stream) = description.object().stream() {
+                stream.fall_back(fd, &description);
+            }
+        }
+        if let Some(epoll) = self.descriptor() {
+            let _ = self.look_at_kernel(epoll, output);
+        }
+    }
+
+    /// [`Set::scan`], but for members that wait in vain for their peers: they are given back with their numbers.
+    #[inline]
+    fn scan_hot(&self, output: &mut Output, now: u64) -> Vec<(RawFd, Ref)> {
+        let mut due = Vec::new();
         if output.room() == 0 {
-            return;
+            return due;
         }
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -296,6 +319,13 @@ impl Set {
             let Some(member) = inner.members.get_mut(place) else {
                 continue;
             };
+            if let Some(description) = &member.description
+                && table::still(member.fd, description)
+                && description.object().is_overdue()
+            {
+                due.push((member.fd, description.clone()));
+                continue;
+            }
             let events = member.report();
             if events.is_empty() {
                 continue;
@@ -305,10 +335,11 @@ impl Set {
             if output.room() == 0 {
                 // The next scan begins behind the last that was reported, so that nobody is left out.
                 inner.start = index + 1;
-                return;
+                return due;
             }
         }
         inner.start = 0;
+        due
     }
 
     /// Fetches what the kernel's set has to say, without waiting.
@@ -385,8 +416,10 @@ impl Set {
         let member = inner.members.get(place)?;
         let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
         else {
-            // The kernel's word goes.
-            return (!bell).then_some((events, member.data));
+            // The kernel's word goes; the registration may still be the one of an accelerated connection.
+            let asked = events & (member.interest | Events::ALWAYS.0);
+            let told = !bell && !member.spent && asked != 0;
+            return told.then_some((asked, member.data));
         };
         let events = if bell { Events::BELL } else { Events(events) };
         let fd = if table::still(member.fd, description) {
@@ -432,10 +465,15 @@ impl Set {
     /// After a whole heartbeat: a member may be ready though nobody could ring for it.
     fn wake_ready(&self, now: u64) {
         let mut inner = self.inner.lock();
+        // All are looked at here, so whoever called for a short sleep is served; who must have the next one short says so.
+        self.short.store(false, Ordering::Relaxed);
         for place in inner.members.all() {
             let member = inner.members.get(place);
             if let Some(pollable) = member.and_then(|member| member.pollable()) {
                 pollable.heartbeat();
+                if pollable.shared() || member.is_some_and(|member| member.deaf) {
+                    self.short.store(true, Ordering::Relaxed);
+                }
             }
             if inner
                 .members

@@ -15,6 +15,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use ipnuma::channel::{End, flags};
+use ipnuma::ipc::Fallback;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
@@ -22,10 +23,14 @@ use super::receive::DATA;
 use super::{KERNEL, Result, Stream, borrow, option, seat, state, word};
 use crate::ready::{self, Events};
 use crate::table::Description;
-use crate::{process, raw, wait};
+use crate::{process, raw, reasons, wait};
 
 /// How long a client that waits for an answer waits for its peer to attach.
 const PATIENCE: u64 = 400 * raw::MILLISECOND;
+
+/// SO_LINGER as it was.
+#[must_use]
+pub(super) struct Held(Option<Option<std::time::Duration>>);
 
 /// Whether the acceptor was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +64,28 @@ impl Stream {
                 || raw::ticks().wrapping_sub(self.born) > PATIENCE)
     }
 
+    /// Whether a wait is to take the connection back to the kernel, for its peer is not likely to come.
+    #[inline]
+    pub fn is_overdue(&self) -> bool {
+        self.is_unusual() && self.is_open() && (self.is_past() || self.waits_in_vain())
+    }
+
+    /// The program cannot wait for its peer: the peer is given up at once. False: it has come.
+    pub(super) fn force_back(&self, fd: RawFd, description: &Description) -> bool {
+        self.note(state::STRANGE);
+        self.abandon(fd, description).is_ok() && self.is_kernel()
+    }
+
+    /// Goes over to the kernel, if the peer is not likely to come, before a wait says of the connection what only the next call
+    /// would find out. What went wrong meanwhile, that call tells.
+    #[cold]
+    pub fn fall_back(&self, fd: RawFd, description: &Description) {
+        let _ = match self.is_retired() {
+            true => self.follow(fd, description),
+            false => self.abandon(fd, description).map(drop),
+        };
+    }
+
     /// Goes over to the kernel if the peer is not likely to come. True: it has gone over.
     #[cold]
     pub(super) fn abandon(&self, fd: RawFd, description: &Description) -> Result<bool> {
@@ -68,13 +95,22 @@ impl Stream {
         let Ok(guard) = self.own().tx.lock() else {
             return Ok(false);
         };
-        if !seat::is_given_up(&self.peer().flags) {
+        let held = if seat::is_given_up(&self.peer().flags) {
+            self.hold(fd)
+        } else {
             if !self.waits_in_vain() {
                 return Ok(false);
             }
+            let strange = self.state() & (state::STRANGE | state::PLAIN) != 0;
+            let held = self.hold(fd);
             if self.take_back() != Taken::Back {
+                self.release(fd, held);
                 return Ok(false);
             }
+            reasons::note(match strange {
+                true => Fallback::PlainPeer,
+                false => Fallback::Late,
+            });
             if self.end.half() == 0 {
                 if let Some(address) = crate::address::remote(fd) {
                     process::shun(address);
@@ -83,8 +119,9 @@ impl Stream {
             } else if self.far.is_none() {
                 process::close(self.channel);
             }
-        }
-        let flushed = self.flush(fd);
+            held
+        };
+        let flushed = self.flush(fd, held);
         self.phase.store(KERNEL, Ordering::Release);
         drop(guard);
         ready::changed(description);
@@ -104,13 +141,14 @@ impl Stream {
         if self.far.is_some() && needless {
             return;
         }
+        let held = self.hold(fd);
         match self.take_back() {
-            Taken::Back if resets => {}
+            Taken::Back if resets => self.release(fd, held),
             Taken::Back => {
                 // What the kernel does not take either, it would not have taken from the program.
-                let _ = self.flush(fd);
+                let _ = self.flush(fd, held);
             }
-            Taken::Coming => {}
+            Taken::Coming => self.release(fd, held),
             // Whoever comes shall not take it for an end behind which nothing is missing.
             Taken::Unknown => self.sever(fd),
         }
@@ -141,23 +179,34 @@ impl Stream {
         }
     }
 
+    /// From here until [`Stream::release`] the death of this process is a reset: what lies in the ring would be missing, and
+    /// the peer is free to use the kernel from the moment on in which it is given up.
+    pub(super) fn hold(&self, fd: RawFd) -> Held {
+        let twin = borrow(fd);
+        let before = sockopt::socket_linger(twin).ok();
+        let _ = sockopt::set_socket_linger(twin, Some(std::time::Duration::ZERO));
+        Held(before)
+    }
+
+    fn release(&self, fd: RawFd, held: Held) {
+        if let Held(Some(before)) = held {
+            let _ = sockopt::set_socket_linger(borrow(fd), before);
+        }
+    }
+
     /// Sends what lies in the ring through the twin, as if it had been sent there at once. The sender's lock is held.
     ///
-    /// Whoever is killed meanwhile leaves a twin that ends with a reset, and a mark: how much of it the kernel has taken
+    /// The connection is held. Whoever is killed meanwhile leaves a twin that ends with a reset, and a mark: how much of it the kernel has taken
     /// nobody knows, and neither the peer nor others that share this end shall go on as if it were all or nothing.
-    fn flush(&self, fd: RawFd) -> std::result::Result<(), Errno> {
+    pub(super) fn flush(&self, fd: RawFd, held: Held) -> std::result::Result<(), Errno> {
         let twin = borrow(fd);
         let own = self.own();
         if self.note(state::FLUSHING) & state::FLUSHING != 0 {
             let _ = rustix::net::connect_unspec(twin);
             return Err(Errno::CONNRESET);
         }
-        let lingered = sockopt::socket_linger(twin);
-        let _ = sockopt::set_socket_linger(twin, Some(std::time::Duration::ZERO));
         let sent = self.send_ring(fd);
-        if let Ok(lingered) = lingered {
-            let _ = sockopt::set_socket_linger(twin, lingered);
-        }
+        self.release(fd, held);
         own.words[word::STATE].fetch_and(!state::FLUSHING, Ordering::AcqRel);
         sent?;
         if own.flags.load(Ordering::Relaxed) & flags::FIN != 0 {
@@ -213,6 +262,18 @@ pub(super) unsafe fn kernel_call(
     parts: &[libc::iovec],
     how: i32,
 ) -> Result {
+    if how == 0
+        && let [part] = parts
+    {
+        // A process that has confined itself may do this where it may do nothing else.
+        let plain = match call {
+            libc::SYS_sendmsg => libc::SYS_write,
+            _ => libc::SYS_read,
+        };
+        let arguments = [fd as usize, part.iov_base as usize, part.iov_len, 0, 0, 0];
+        // SAFETY: the caller's promise.
+        return unsafe { raw::call(plain, arguments) };
+    }
     let message = crate::calls::header(parts.as_ptr().cast_mut(), parts.len());
     // SAFETY: the caller's promise.
     let result = unsafe {

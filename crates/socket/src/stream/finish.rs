@@ -15,6 +15,9 @@ impl Stream {
     /// stays as it is: doorbells need it.
     pub fn shutdown(&self, fd: RawFd, read: bool, write: bool) -> Result<(), Errno> {
         let over = self.is_over();
+        if self.is_retired() {
+            return self.shutdown_past(fd, read, write);
+        }
         if write {
             self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
@@ -31,6 +34,25 @@ impl Stream {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
         }
         if over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// The same of a connection that has retired: the ring's part of it here, the kernel's there.
+    #[cold]
+    fn shutdown_past(&self, fd: RawFd, read: bool, write: bool) -> Result<(), Errno> {
+        if read {
+            self.note(state::READ_SHUT);
+        }
+        if write {
+            self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
+        }
+        // What lay in the ring goes first, and then the end if it was said by then.
+        self.pass_on(fd)?;
+        let how = match (read, write) {
+            (true, true) => rustix::net::Shutdown::Both,
+            (true, false) => rustix::net::Shutdown::Read,
+            _ => rustix::net::Shutdown::Write,
+        };
+        rustix::net::shutdown(borrow(fd), how)
     }
 
     /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.
@@ -51,8 +73,27 @@ impl Stream {
     /// The process ends without having closed it, and is not counted as its user any more.
     pub fn leave_at_exit(&self, fd: RawFd) {
         self.leave(fd);
+        if self.is_open() && self.is_retired() {
+            let _ = self.pass_on_at_end(fd);
+            return;
+        }
         if self.is_open() && self.own().refs.load(Ordering::Acquire) == 0 && !self.attached() {
             self.leave_behind(fd);
+        }
+    }
+
+    /// What the connection was used for says whether the next one to its address is worth a channel.
+    fn learn(&self, fd: RawFd) {
+        if self.end.half() == 0
+            && self.far.is_none()
+            && self.attached()
+            && let Some(address) = crate::address::remote(fd)
+        {
+            let (out, back) = (&self.own().sender, &self.own().receiver);
+            let messages =
+                out.messages.load(Ordering::Relaxed) + back.messages.load(Ordering::Relaxed);
+            let bytes = out.bytes.load(Ordering::Relaxed) + back.bytes.load(Ordering::Relaxed);
+            crate::short::ended(address, messages, bytes);
         }
     }
 
@@ -66,6 +107,16 @@ impl Stream {
             return;
         }
         self.leave(fd);
+        self.learn(fd);
+        if self.is_open() && self.is_retired() {
+            if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 && self.pass_on_at_end(fd) {
+                // Unread bytes end a connection with a reset, in the kernel, too.
+                let zero = Some(std::time::Duration::ZERO);
+                let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
+            }
+            crate::process::close(self.channel);
+            return;
+        }
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
             if !self.attached() {
                 self.leave_behind(fd);

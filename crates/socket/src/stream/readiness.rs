@@ -35,7 +35,7 @@ impl Pollable for Stream {
             events |= Events::OUT;
         }
         if peer & (ENDS | flags::ATTACHED) != flags::ATTACHED
-            || (own | peer) & flags::REVOKED != 0
+            || (own | peer) & (flags::REVOKED | flags::RETIRED) != 0
             || own & flags::FIN != 0
             || state != 0
         {
@@ -111,7 +111,7 @@ impl Pollable for Stream {
             + u64::from(peer & ENDS != 0 || state & state::GONE != 0)
             + u64::from(peer & flags::RESET != 0)
             + u64::from(state & state::READ_SHUT != 0)
-            + u64::from(!self.attached() && self.waits_in_vain());
+            + u64::from(self.is_overdue());
         if own.words[word::STARVED].load(Ordering::Acquire) != 0
             && self.end.sender().writable()
             && own.words[word::STARVED].swap(0, Ordering::AcqRel) != 0
@@ -165,9 +165,13 @@ impl Stream {
             self.far_end(far);
         }
         let state = self.state();
-        if !self.attached() && self.waits_in_vain() {
+        if self.is_overdue() {
             // The next call goes over to the kernel.
             return Events::IN | Events::OUT;
+        }
+        if peer & flags::RETIRED != 0 {
+            // What is sent goes by the kernel, whatever room there is in the ring.
+            events |= Events::OUT;
         }
         let reset = self.is_reset();
         let over = peer & ENDS != 0 || state & (state::GONE | state::READ_SHUT) != 0 || reset;

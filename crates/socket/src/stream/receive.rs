@@ -4,11 +4,13 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{armed, flags};
+use ipnuma::channel::{armed, flags, seat};
 use rustix::io::Errno;
 
 use super::abandon::kernel_call;
+use super::send::kernel_rest;
 use super::{Result, Stream, state};
+use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::table::Description;
 use crate::wait::{Deadline, Wait, wait_one};
@@ -32,6 +34,7 @@ impl Stream {
         let want: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
         let mut deadline = None;
+        let (mut fd, mut inside) = (fd, None);
         loop {
             let peek = how & libc::MSG_PEEK != 0;
             // SAFETY: passed on.
@@ -46,6 +49,20 @@ impl Stream {
             }
             if want == 0 && self.end.receiver().readable() {
                 return Ok(0);
+            }
+            if self.is_retired() {
+                self.follow(fd, description)?;
+                if !self.is_kernel() {
+                    continue;
+                }
+                if done > 0 && peek {
+                    return Ok(done);
+                }
+                // SAFETY: passed on.
+                return match unsafe { kernel_rest(libc::SYS_recvmsg, fd, parts, done, how) } {
+                    Err(_) if done > 0 => Ok(done),
+                    other => other.map(|more| done + more),
+                };
             }
             if !self.attached() {
                 match self.abandon(fd, description) {
@@ -87,9 +104,13 @@ impl Stream {
                 self.look(fd);
                 continue;
             }
+            if inside.is_none() {
+                inside = Call::begin(description);
+            }
             if let Err(error) = self.pause(fd, description, Events::IN, false, &mut deadline) {
                 return if done > 0 { Ok(done) } else { Err(error) };
             }
+            fd = number(fd, description).unwrap_or(fd);
         }
     }
 
@@ -100,6 +121,10 @@ impl Stream {
         let Ok(guard) = self.own().rx.lock() else {
             return Err(Errno::AGAIN);
         };
+        if !seat::may_read(self.own().flags.load(Ordering::Relaxed)) {
+            // The peer sends on what lies here.
+            return Ok(0);
+        }
         let receiver = self.end.receiver();
         let mut skip = skip;
         let mut done = 0;

@@ -13,16 +13,17 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ipnuma::channel::flags::{ABANDONED, ATTACHED};
+use ipnuma::channel::flags::ABANDONED;
+use ipnuma::channel::seat;
 
 /// The owner comes to its channel. False: it was given up, and uses the kernel.
 pub(crate) fn take(flags: &AtomicU32) -> bool {
-    decide(flags, ATTACHED, ABANDONED)
+    decide(flags, seat::take)
 }
 
 /// The peer waits for the owner no longer. False: the owner has come.
 pub(super) fn give_up(flags: &AtomicU32) -> bool {
-    decide(flags, ABANDONED, ATTACHED)
+    decide(flags, seat::give_up)
 }
 
 /// Whether the peer waits for the owner no longer.
@@ -31,12 +32,10 @@ pub(crate) fn is_given_up(flags: &AtomicU32) -> bool {
     flags.load(Ordering::Acquire) & ABANDONED != 0
 }
 
-/// Sets `bit` unless `other` is set. Says whether it is set now.
-fn decide(flags: &AtomicU32, bit: u32, other: u32) -> bool {
+/// Takes a step of the table. Says whether it was, or had been.
+fn decide(flags: &AtomicU32, step: fn(u32) -> Option<u32>) -> bool {
     flags
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now & other == 0).then_some(now | bit)
-        })
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
         .is_ok()
 }
 

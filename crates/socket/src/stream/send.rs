@@ -4,12 +4,13 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{armed, flags};
+use ipnuma::channel::{armed, flags, seat as table};
 use rustix::io::Errno;
 
 use super::abandon::kernel_call;
 use super::receive::DATA;
-use super::{Result, Stream, seat, state, word};
+use super::{Result, Stream, state, word};
+use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::table::Description;
 
@@ -34,11 +35,12 @@ impl Stream {
         let total: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
         let mut deadline = None;
+        let (mut fd, mut inside) = (fd, None);
         self.request.answered();
         loop {
-            if !self.attached() && self.abandon(fd, description)? {
+            if self.is_unusual() && self.is_kernels(fd, description)? {
                 // SAFETY: passed on.
-                return match unsafe { kernel_rest(fd, parts, done, how) } {
+                return match unsafe { kernel_rest(libc::SYS_sendmsg, fd, parts, done, how) } {
                     Err(_) if done > 0 => Ok(done),
                     other => other.map(|more| done + more),
                 };
@@ -58,10 +60,24 @@ impl Stream {
                     Err(Errno::AGAIN)
                 };
             }
+            if inside.is_none() {
+                inside = Call::begin(description);
+            }
             if let Err(error) = self.pause(fd, description, Events::OUT, true, &mut deadline) {
                 return if done > 0 { Ok(done) } else { Err(error) };
             }
+            fd = number(fd, description).unwrap_or(fd);
         }
+    }
+
+    /// Whether what is sent goes by the kernel.
+    #[cold]
+    fn is_kernels(&self, fd: RawFd, description: &Description) -> Result<bool> {
+        if self.is_retired() {
+            self.follow(fd, description)?;
+            return Ok(true);
+        }
+        self.abandon(fd, description)
     }
 
     #[cold]
@@ -87,16 +103,21 @@ impl Stream {
         let Ok(guard) = self.own().tx.lock() else {
             return Err(Errno::AGAIN);
         };
-        if seat::is_given_up(&self.peer().flags) {
-            // Another thread has just gone over to the kernel: the caller looks again.
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        if !table::may_write(self.own().flags.load(Ordering::Relaxed), peer) {
+            // Another thread has just gone over to the kernel, or an end has retired: the caller looks again.
             return Ok(());
         }
         let ends = flags::CLOSED | flags::RESET | flags::REVOKED;
         let own = self.own().flags.load(Ordering::Relaxed);
-        if self.peer().flags.load(Ordering::Acquire) & ends != 0
+        if peer & ends != 0
             || own & (flags::FIN | flags::REVOKED) != 0
             || self.state() & state::GONE != 0
         {
+            if *done > 0 {
+                // The call says what was taken; why no more is, the next one is told.
+                return Err(Errno::PIPE);
+            }
             if self.refuse()? {
                 *done = total;
             }
@@ -158,9 +179,18 @@ impl Stream {
     }
 }
 
-/// Sends what is left through the kernel's socket.
+/// sendmsg or recvmsg on the kernel's socket for what is left of the buffers.
+///
+/// # Safety
+/// The buffers are as the call demands.
 #[cold]
-unsafe fn kernel_rest(fd: RawFd, parts: &[libc::iovec], mut skip: usize, how: i32) -> Result {
+pub(super) unsafe fn kernel_rest(
+    call: libc::c_long,
+    fd: RawFd,
+    parts: &[libc::iovec],
+    mut skip: usize,
+    how: i32,
+) -> Result {
     let mut rest = Vec::with_capacity(parts.len());
     for part in parts {
         let taken = skip.min(part.iov_len);
@@ -173,7 +203,7 @@ unsafe fn kernel_rest(fd: RawFd, parts: &[libc::iovec], mut skip: usize, how: i3
         });
     }
     // SAFETY: passed on.
-    unsafe { kernel_call(libc::SYS_sendmsg, fd, &rest, how) }
+    unsafe { kernel_call(call, fd, &rest, how) }
 }
 
 /// The next pieces of the buffers from byte `skip` on: how many there are, and their bytes together.

@@ -2,7 +2,7 @@
 //! Other machines that write to memory here.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use ipnuma::channel::{Carrier, Channel};
 use rustix::io::Errno;
 use softnic::{Identity, Share, Shared};
 
-use super::{Answered, Asked, Coordinator, Greeting, Input, MOST_READERS, refusal};
+use super::{Answered, Asked, Coordinator, Greeting, Input, refusal};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Answer, Event};
-use crate::remote::link::{Link, LinkId};
+use crate::remote::link::{Link, LinkId, Owed};
 use crate::remote::messages::{Message, VERSION};
 use crate::remote::nic::{Memory, Sleeper};
+use crate::remote::tls::Secret;
 use crate::state::{Granted, Refusal, Sleeping};
 
 /// A connection that another daemon has made.
@@ -23,6 +24,8 @@ use crate::state::{Granted, Refusal, Sleeping};
 pub struct Reader {
     pub peer: Ipv4Addr,
     link: Link,
+    /// Keys of its session come of it; none without TLS.
+    secret: Option<Secret>,
     /// How long it has been there.
     pub age: Duration,
     /// It has said who it is.
@@ -40,30 +43,24 @@ pub struct Reader {
 }
 
 impl Coordinator {
-    pub(super) fn accepted(&mut self, stream: TcpStream, peer: Ipv4Addr) {
-        if self.readers.len() >= MOST_READERS {
-            return;
-        }
-        let id = self.fresh_link();
-        // One that is gone at once has nothing to say.
-        if let Ok(link) = Link::accepted(id, stream, self.inputs.clone()) {
-            let reader = Reader {
-                peer,
-                link,
-                age: Duration::ZERO,
-                greeted: false,
-                session: None,
-                ip: 0,
-                grants: HashMap::new(),
-                intents: BTreeSet::new(),
-                channels: BTreeSet::new(),
-            };
-            self.readers.insert(id, reader);
-        }
+    pub(super) fn accepted(&mut self, link: Link, peer: Ipv4Addr, secret: Option<Secret>) {
+        let reader = Reader {
+            peer,
+            secret,
+            age: Duration::ZERO,
+            greeted: false,
+            session: None,
+            ip: 0,
+            grants: HashMap::new(),
+            intents: BTreeSet::new(),
+            channels: BTreeSet::new(),
+            link,
+        };
+        self.readers.insert(reader.link.id, reader);
     }
 
     /// `false` for a message that has no place here.
-    pub(super) fn tell_reader(&mut self, id: LinkId, message: Message) -> bool {
+    pub(super) fn tell_reader(&mut self, id: LinkId, message: Message, owed: Owed) -> bool {
         let Some(reader) = self.readers.get_mut(&id) else {
             return true;
         };
@@ -94,7 +91,7 @@ impl Coordinator {
                     answer,
                 };
                 let open = move |granted| Answered::Open(window, Box::new(granted));
-                self.ask(id, question, open);
+                self.ask(id, owed, question, open);
             }
             Message::Close { grant } => {
                 // It may have been withdrawn at the same time.
@@ -108,7 +105,9 @@ impl Coordinator {
             Message::Intend { question, to } if reader.session.is_some() => {
                 let peer = reader.peer;
                 let ask = |answer| Event::AskIntend { peer, to, answer };
-                self.ask(id, ask, move |intent| Answered::Intend(question, intent));
+                self.ask(id, owed, ask, move |intent| {
+                    Answered::Intend(question, intent)
+                });
             }
             Message::Unintend { intent } => {
                 if reader.intents.remove(&intent) {
@@ -135,7 +134,9 @@ impl Coordinator {
                     announcement,
                     answer,
                 };
-                self.ask(id, ask, move |token| Answered::Announce(channel, token));
+                self.ask(id, owed, ask, move |token| {
+                    Answered::Announce(channel, token)
+                });
             }
             Message::Abandon { channel, theirs } if reader.channels.contains(&theirs) => {
                 let peer = reader.peer;
@@ -144,7 +145,9 @@ impl Coordinator {
                     channel: theirs,
                     answer,
                 };
-                self.ask(id, ask, move |done| Answered::Abandon(channel, done));
+                self.ask(id, owed, ask, move |done| {
+                    Answered::Abandon(channel, theirs, done)
+                });
             }
             // An intent or a channel that has ended in the meantime.
             Message::Announce { channel, .. } => {
@@ -162,7 +165,8 @@ impl Coordinator {
 
     /// Has this side's end of the session opened; [`Coordinator::greeted`] follows.
     fn greet(&self, id: LinkId, theirs: u8, identity: Identity, epoch: u8) {
-        let peer = self.peer_address(theirs, identity, epoch);
+        let mut peer = self.peer_address(theirs, identity, epoch);
+        let secret = self.readers.get(&id).and_then(|reader| reader.secret);
         let greeting = Greeting {
             ip: identity.ip,
             epoch,
@@ -170,6 +174,7 @@ impl Coordinator {
         self.engine.post(move |engine| {
             let nic = engine.nic();
             let opened = nic.reserve_session().and_then(|own| {
+                peer.keys = secret.and_then(|secret| secret.session(theirs, own, epoch, false));
                 let opened = nic.open_session(own, &peer);
                 if opened.is_err() {
                     nic.close_session(own);
@@ -208,12 +213,14 @@ impl Coordinator {
     fn ask<T: 'static>(
         &self,
         id: LinkId,
+        owed: Owed,
         question: impl FnOnce(Answer<T>) -> Event,
         answered: impl FnOnce(T) -> Answered + Send + 'static,
     ) {
         let inputs = self.inputs.clone();
         self.tell(question(Answer::new(move |value| {
-            inputs.send(Input::Answered(id, answered(value))).is_ok()
+            let answered = Input::Answered(id, answered(value), Some(owed));
+            inputs.send(answered).is_ok()
         })));
     }
 
@@ -240,7 +247,10 @@ impl Coordinator {
                     self.tell(Event::Lost { window });
                 }
             }
-            (Answered::Abandon(channel, done), Some(reader)) => {
+            (Answered::Abandon(channel, theirs, done), Some(reader)) => {
+                if done {
+                    reader.channels.remove(&theirs);
+                }
                 reader.link.send(Message::Abandoned { channel, done });
             }
             (Answered::Abandon(..), None) => {}
@@ -273,7 +283,7 @@ impl Coordinator {
             rights: granted.token.rights,
         };
         let shared = match self.readers.get(&id) {
-            Some(reader) => self.share(granted, reader.ip, asked),
+            Some(reader) => self.share(granted, (reader.ip, reader.secret.is_some()), asked),
             None => Err(refusal(Errno::CONNRESET, "the connection is closed")),
         };
         if shared.is_err() {
@@ -326,7 +336,12 @@ impl Coordinator {
     }
 
     /// [`Coordinator::shared`] follows.
-    fn share(&self, granted: &Granted<Handle>, ip: u32, asked: Asked) -> Result<(), Refusal> {
+    fn share(
+        &self,
+        granted: &Granted<Handle>,
+        (ip, sealed): (u32, bool),
+        asked: Asked,
+    ) -> Result<(), Refusal> {
         let token = &granted.token;
         let narrow = |value: u64| {
             u32::try_from(value).map_err(|_| {
@@ -342,7 +357,7 @@ impl Coordinator {
             read: token.rights.can_read(),
             write: token.rights.can_write(),
             from: (ip, !0),
-            sealed: false,
+            sealed,
         };
         let bytes = usize::try_from(granted.region_bytes)
             .map_err(|_| refusal(Errno::FBIG, "the region is larger than memory"))?;
@@ -392,6 +407,13 @@ impl Coordinator {
             }
             inbox.send(Event::Withdrawn { grant });
         });
+    }
+
+    /// Nobody knows a channel any more.
+    pub(super) fn forgotten(&mut self, channel: u64) {
+        for reader in self.readers.values_mut() {
+            reader.channels.remove(&channel);
+        }
     }
 
     pub(super) fn reader_closed(&mut self, id: LinkId) {

@@ -2,7 +2,7 @@
 //! Processes here that write to other machines.
 
 use std::collections::HashMap;
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use ipnuma::operations::Operations;
@@ -16,6 +16,7 @@ use crate::outside::{Event, Opened};
 use crate::remote::link::{Link, LinkId};
 use crate::remote::messages::{Message, VERSION};
 use crate::remote::ring::Ring;
+use crate::remote::tls::Secret;
 use crate::state::Refusal;
 
 /// A window on memory there.
@@ -47,6 +48,8 @@ enum Stage {
 pub struct Writer {
     pub peer: SocketAddrV4,
     link: Link,
+    /// Keys of its session come of it; none without TLS.
+    secret: Option<Secret>,
     /// Own number of the session.
     pub session: Option<u8>,
     epoch: u8,
@@ -123,17 +126,15 @@ impl Coordinator {
     /// The connection to a daemon, which is made if there is none.
     pub(super) fn writer_to(&mut self, peer: SocketAddrV4) -> &mut Writer {
         let found = self.writers.iter().find(|(_, writer)| writer.peer == peer);
-        let id = match found {
-            Some((&id, _)) => id,
-            None => self.fresh_link(),
-        };
+        let mut id = found.map_or(0, |(&id, _)| id);
         if !self.writers.contains_key(&id) {
             let epoch = self.next_epoch();
-            let (from, patience) = (*self.own.ip(), self.patience());
-            let link = Link::connect(id, from, peer, patience, self.inputs.clone());
+            let link = self.wire.connect(peer);
+            id = link.id;
             let writer = Writer {
                 peer,
                 link,
+                secret: None,
                 session: None,
                 epoch,
                 stage: Stage::Begun,
@@ -150,11 +151,11 @@ impl Coordinator {
             .or_insert_with(|| unreachable!("it was put there"))
     }
 
-    pub(super) fn connected(&mut self, id: LinkId, stream: TcpStream) {
+    pub(super) fn connected(&mut self, id: LinkId, secret: Option<Secret>) {
         let Some(writer) = self.writers.get_mut(&id) else {
             return;
         };
-        writer.link.connected(stream);
+        writer.secret = secret;
         self.reserve(id);
     }
 
@@ -187,7 +188,7 @@ impl Coordinator {
             return;
         };
         if writer.is_up() {
-            eprintln!("ipnuma daemon: {}", why.message);
+            crate::log(&why.message);
         } else {
             self.absent.insert(writer.peer, Instant::now());
         }
@@ -342,7 +343,10 @@ impl Coordinator {
         let (Some(own), epoch) = (writer.session, writer.epoch) else {
             return;
         };
-        let peer = self.peer_address(theirs, identity, epoch);
+        let mut peer = self.peer_address(theirs, identity, epoch);
+        peer.keys = writer
+            .secret
+            .and_then(|secret| secret.session(own, theirs, epoch, true));
         if let Some(writer) = self.writers.get_mut(&id) {
             writer.stage = Stage::Opening;
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What other machines' daemons must not say, in the daemon's log. They could say it very often, so not each time.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// At most one line in so much time.
@@ -19,8 +18,7 @@ impl Refusals {
     /// Logs a sentence, unless there was one just now.
     pub fn say(&mut self, why: &str) {
         if let Some(line) = self.line(why, Instant::now()) {
-            // Nobody needs to read it.
-            let _ = writeln!(std::io::stderr(), "ipnuma daemon: {line}");
+            crate::log(&line);
         }
     }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ipnuma key`: by what other machines' daemons know this one, and it knows them.
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::daemon::keys::{Fingerprint, Key, Known, default_directory};
+use ::daemon::remote::Network;
+
+use crate::host::Error;
+use crate::output;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a command it prints the fingerprint of this machine's key, which it makes if there is none. On each of two
+machines, trust the other's:
+
+  there$ ipnuma key
+  sha256:6f1e...
+  here$  ipnuma key trust 10.0.0.2 sha256:6f1e...
+
+The files are in /etc/ipnuma for root, else in ~/.config/ipnuma; whoever is not trusted any more is removed from
+known_peers with an editor.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// This machine's key
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Trusts the key of another machine: an address, a network or a name, and what `ipnuma key` shows there
+    Trust {
+        /// Address, network (ADDRESS/BITS) or name of the machine
+        #[arg(value_name = "NAME-OR-ADDRESS")]
+        machine: String,
+        /// What `ipnuma key` shows there
+        fingerprint: Fingerprint,
+        /// Other machines' keys
+        #[arg(long, value_name = "FILE")]
+        known_peers: Option<PathBuf>,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    match &arguments.command {
+        None => {
+            let path = arguments.key.clone();
+            let path = path.unwrap_or_else(|| default_directory().join("key"));
+            let key = match Key::load(&path).map_err(Error::Machine)? {
+                Some(key) => key,
+                None => Key::make(&path).map_err(Error::Machine)?,
+            };
+            output::print(&format!("{}\n", key.fingerprint()))?;
+        }
+        Some(Command::Trust {
+            machine,
+            fingerprint,
+            known_peers,
+        }) => {
+            let path = known_peers.clone();
+            let path = path.unwrap_or_else(|| default_directory().join("known_peers"));
+            for (network, remark) in networks(machine)? {
+                let new = Known::trust(&path, &network, *fingerprint, &remark);
+                if !new.map_err(Error::Machine)? {
+                    output::print(&format!("{network} was trusted with this key before\n"))?;
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The networks of a machine, and what people call it.
+fn networks(machine: &str) -> Result<Vec<(String, String)>, Error> {
+    if machine.parse::<Network>().is_ok() {
+        return Ok(vec![(machine.to_owned(), String::new())]);
+    }
+    let found = (machine, 0).to_socket_addrs().map_err(|error| {
+        Error::Machine(format!(
+            "`{machine}` is no address, and no machine of this name is found: {error}"
+        ))
+    })?;
+    let mut found: Vec<Ipv4Addr> = found
+        .filter_map(|address| match address {
+            SocketAddr::V4(address) => Some(*address.ip()),
+            SocketAddr::V6(_) => None,
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    if found.is_empty() {
+        return Err(Error::Machine(format!(
+            "the machine `{machine}` has no IPv4 address, by which daemons know each other"
+        )));
+    }
+    let named = |address: Ipv4Addr| (address.to_string(), machine.to_owned());
+    Ok(found.into_iter().map(named).collect())
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Compares what should be the same: the kernel, what this process believes of it, the image of the tables, and the
+//! memories of the switch.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+
+use fib::Image;
+use fib::layout::{Leaf, Memory};
+use fib::synth::Random;
+use serde::{Deserialize, Serialize};
+
+use crate::message::{self, Message, RouteKind};
+use crate::net::Net;
+use crate::socket::Netlink;
+use crate::state::{State, Target};
+use crate::tables::Tables;
+
+/// Differences that are told one by one; more are only counted.
+const MOST: usize = 50;
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Prefixes that were compared between a fresh dump of the kernel and what this process believes.
+    pub prefixes: u64,
+    /// Addresses that were looked up in the image and compared with the routes: the first and last of each prefix, and
+    /// random ones.
+    pub lookups: u64,
+    /// Addresses for which the kernel itself was asked.
+    pub asked: u64,
+    /// Words of the memories of the switch that were compared with the image; 0 if they can't be read.
+    pub words: u64,
+    /// Prefixes that go by the host port since there is no room.
+    pub spilled: u64,
+    /// Prefixes for which a daemon wants several next hops by FPM of which the kernel has lost some.
+    pub shrunk: u64,
+    /// How many differences there are.
+    pub differences: u64,
+    /// The first of them.
+    pub told: Vec<String>,
+}
+
+impl Report {
+    fn tell(&mut self, what: impl FnOnce() -> String) {
+        self.differences += 1;
+        if self.told.len() < MOST {
+            self.told.push(what());
+        }
+    }
+}
+
+fn say(target: Option<Target>) -> String {
+    match target {
+        None => "no route".to_owned(),
+        Some(Target::Host) => "the host".to_owned(),
+        Some(Target::Discard) => "nowhere".to_owned(),
+        Some(Target::Neighbour { port, address }) => format!("{address} at port {port}"),
+    }
+}
+
+/// Where the routes lead for an address: the longest prefix that has a target.
+pub fn longest(state: &State, address: IpAddr) -> Option<(Net, Target)> {
+    let host = Net::host(address);
+    std::iter::once(host)
+        .chain(host.ancestors())
+        .find_map(|net| Some((net, state.desired(net)?)))
+}
+
+/// Where the image leads for an address.
+pub fn looked_up(tables: &Tables, image: &Image, address: IpAddr) -> Option<Target> {
+    let leaf = match address {
+        IpAddr::V4(address) => image.lookup4(address.into()),
+        IpAddr::V6(address) => image.lookup6(address.into()),
+    };
+    if leaf == Leaf::NONE {
+        return None;
+    }
+    tables.meaning(fib::NextHopId(leaf.next_hop()))
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Random addresses beside those of all prefixes.
+    pub random: u32,
+    /// Addresses for which the kernel is asked.
+    pub ask: u32,
+    /// For the random ones.
+    pub seed: u64,
+}
+
+/// The kernel's own routes, dumped anew, against what is believed.
+pub fn beliefs(fresh: &State, state: &State, report: &mut Report) {
+    let nets: HashSet<Net> = fresh.candidates().chain(state.candidates()).collect();
+    report.prefixes += nets.len() as u64;
+    for net in nets {
+        let (kernel, own) = (fresh.desired(net), state.desired(net));
+        if kernel != own {
+            if kernel.is_some_and(|target| state.wants_among_others(net, target)) {
+                report.shrunk += 1;
+                continue;
+            }
+            report.tell(|| {
+                let (kernel, own) = (say(kernel), say(own));
+                let (these, those) = (fresh.describe(net), state.describe(net));
+                format!(
+                    "{net}: the kernel's routes lead to {kernel}, fibd believes {own}; \
+                     the kernel has {these}; fibd has {those}"
+                )
+            });
+        }
+    }
+}
+
+fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
+    report.lookups += 1;
+    if Net::host(address).is_never_looked_up() {
+        return;
+    }
+    let want = longest(state, address);
+    let found = looked_up(tables, tables.fib().image(), address);
+    let target = want.map(|(_, target)| target);
+    if target == found {
+        return;
+    }
+    // What there is no room for goes by the host port: the prefix itself, or by a shorter one that leads there.
+    let to_host = matches!(found, None | Some(Target::Host));
+    let excused = to_host && want.is_some_and(|(net, target)| {
+        let full =
+            matches!(target, Target::Neighbour { port, address } if !tables.has_hop(port, address));
+        tables.by_host(net) || full
+    });
+    if !excused {
+        report.tell(|| {
+            let (want, found) = (say(target), say(found));
+            format!("{address}: the routes lead to {want}, the image to {found}")
+        });
+    }
+}
+
+/// What is believed against the image: both ends of each prefix, a random address inside, and random addresses.
+pub fn image(state: &State, tables: &Tables, plan: Plan, report: &mut Report) {
+    let mut random = Random::new(plan.seed);
+    for net in state.candidates() {
+        check(state, tables, net.first(), report);
+        check(state, tables, net.last(), report);
+        if !net.is_host() {
+            check(state, tables, net.inside(random.wide()), report);
+        }
+    }
+    for _ in 0..plan.random {
+        let four = random.bits() as u32;
+        check(state, tables, IpAddr::V4(four.into()), report);
+        check(state, tables, IpAddr::V6(random.wide().into()), report);
+    }
+    report.spilled = tables.spilled() as u64;
+}
+
+/// The image against the memories of the switch, word by word, and each next hop's MAC address against the neighbours.
+pub fn hardware(state: &State, tables: &mut Tables, report: &mut Report) {
+    for (id, port, address) in tables.neighbours() {
+        let mac = state.mac(port, address);
+        let word = tables.fib().image().read(Memory::NextHop, id.into());
+        let resolved = fib::layout::NEXT_HOP_RESOLVED.get(&word) != 0;
+        let value = fib::layout::NEXT_HOP_MAC.get(&word);
+        let wanted = mac.map(|mac| mac.iter().fold(0, |mac, &byte| mac << 8 | u64::from(byte)));
+        if resolved.then_some(value) != wanted {
+            report.tell(|| {
+                format!("{address} at port {port}: its MAC address in the image is {value:012x}, not {wanted:012x?}")
+            });
+        }
+    }
+    let (image, Some(hardware)) = tables.images() else {
+        return;
+    };
+    for memory in Memory::ALL {
+        for addr in 0..image.depth(memory) {
+            report.words += 1;
+            let (want, found) = (image.read(memory, addr), hardware.read(memory, addr));
+            if want != found {
+                report.tell(|| {
+                    let name = memory.name();
+                    format!("word {addr} of {name} is {found:x?} in the switch, not {want:x?}")
+                });
+            }
+        }
+    }
+}
+
+/// The kernel's own look-ups against the image.
+///
+/// # Errors
+/// If the kernel can't be asked.
+pub fn kernel(
+    state: &State,
+    tables: &Tables,
+    asker: &mut Netlink,
+    plan: Plan,
+    report: &mut Report,
+) -> io::Result<()> {
+    let mut random = Random::new(plan.seed ^ 0x5EED);
+    let nets: Vec<Net> = state.candidates().collect();
+    for _ in 0..plan.ask {
+        let address = match nets.len() as u64 {
+            0 => IpAddr::V4((random.bits() as u32).into()),
+            count => nets[random.below(count) as usize].inside(random.wide()),
+        };
+        if Net::host(address).is_never_looked_up() || is_martian(address) {
+            continue;
+        }
+        report.asked += 1;
+        let answer = asker.ask(|sequence| message::which(address, sequence))?;
+        let found = looked_up(tables, tables.fib().image(), address);
+        let fits = match (&answer, found) {
+            // Network unreachable, or a route that says so with an error of its own.
+            (Message::Error(_), found) => {
+                matches!(found, None | Some(Target::Host | Target::Discard))
+            }
+            (Message::Route(route), Some(Target::Discard)) => route.kind == RouteKind::Blackhole,
+            // By the host port is always right, if slow; what is slow without need, the comparison above finds.
+            (Message::Route(_), None | Some(Target::Host)) => true,
+            (Message::Route(route), Some(Target::Neighbour { port, address: to })) => {
+                let shrunk = || {
+                    let target = Target::Neighbour { port, address: to };
+                    longest(state, address)
+                        .is_some_and(|(net, _)| state.wants_among_others(net, target))
+                };
+                route.kind == RouteKind::Unicast
+                    && (state.leads_to(route, address, port, to) || shrunk())
+            }
+            _ => false,
+        };
+        if !fits {
+            report.tell(|| {
+                format!(
+                    "{address}: the kernel answers {answer:?}, the image leads to {}",
+                    say(found)
+                )
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Addresses that hardware drops before it looks for a route.
+fn is_martian(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => matches!(address.octets()[0], 0 | 127 | 240..),
+        IpAddr::V6(address) => address.is_unspecified() || address.is_loopback(),
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line, for the program of this crate and for `ipnuma fibd`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use thiserror::Error;
+
+use crate::audit::Report;
+use crate::control::{self, Reply, Request, Status};
+use crate::daemon::{Daemon, Failure, Options};
+use crate::sink;
+use crate::state::Config;
+
+/// Options.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Follows the kernel of this network namespace and keeps the tables of a switch equal to it
+    Run(Run),
+    /// Says how a running fibd is: ports, routes, memories, counters
+    Status(Show),
+    /// Compares kernel, fibd, image of the tables and the switch's memories; exit status 1 if they differ
+    Audit(AuditArguments),
+    /// Has a running fibd dump the kernel's routes anew
+    Resync(Place),
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The control socket
+    #[arg(long, value_name = "PATH", default_value = "/run/fibd.sock")]
+    control: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// The device of the next port of the switch
+    #[arg(long = "port", value_name = "DEVICE", required = true)]
+    ports: Vec<String>,
+    /// The table to follow, beside the one of local addresses
+    #[arg(long, default_value_t = 254)]
+    table: u32,
+    /// Listens here for FRR's FPM; its routes are then not taken from the kernel
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2620")]
+    fpm: Option<SocketAddr>,
+    /// Seconds that routes stay which a daemon that came back by FPM has not told again
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    fpm_hold: u64,
+    /// Bytes of the buffer for the kernel's messages
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    buffer: usize,
+    /// Does not ask the kernel to keep next hops' MAC addresses known
+    #[arg(long)]
+    unmanaged: bool,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    place: Place,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct AuditArguments {
+    #[command(flatten)]
+    show: Show,
+    /// Random addresses to look up, beside three of each prefix
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    random: u32,
+    /// Addresses for which the kernel itself is asked
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    ask: u32,
+    /// Seed of the random addresses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What ends a command.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Of the agent.
+    #[error(transparent)]
+    Daemon(#[from] Failure),
+    /// Of the way to it.
+    #[error("{0}")]
+    Control(#[from] io::Error),
+    /// What it answered.
+    #[error("fibd refuses: {0}")]
+    Refused(String),
+    /// Of the arguments.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Whether the user's input is at fault.
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_))
+    }
+}
+
+/// Ports of a switch, at most.
+const MOST_PORTS: usize = 16;
+
+fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
+    if arguments.ports.len() > MOST_PORTS {
+        let text = format!("--port: a switch has {MOST_PORTS} ports; give at most as many");
+        return Err(Error::Usage(text));
+    }
+    let options = Options {
+        state: Config {
+            ports: arguments.ports.clone(),
+            table: arguments.table,
+            fpm: arguments.fpm.is_some(),
+        },
+        fib: fib::Config::default(),
+        buffer: arguments.buffer,
+        control: arguments.place.control.clone(),
+        fpm: arguments.fpm,
+        hold: Duration::from_secs(arguments.fpm_hold),
+        manage: !arguments.unmanaged,
+    };
+    let mut daemon = Daemon::start(options, |image| Ok(Box::new(sink::Memory::like(image))))?;
+    // Who started this may wait for the line.
+    println!("fibd follows the kernel");
+    daemon.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_status(status: &Status) {
+    for (number, port) in status.ports.iter().enumerate() {
+        let how = match (port.there, port.up, port.carrier) {
+            (false, ..) => "not there",
+            (_, false, _) => "down",
+            (_, _, false) => "no carrier",
+            _ => "up",
+        };
+        println!("port {number:<2} {:<16} {how}", port.name);
+    }
+    println!(
+        "{} prefixes with a route; in the tables {} of IPv4, {} of IPv6",
+        status.prefixes, status.routes4, status.routes6
+    );
+    println!(
+        "{} prefixes go by the host port since the tables are full",
+        status.spilled
+    );
+    println!(
+        "{} neighbours, {} next hops, {} next-hop objects, {} paths",
+        status.neighbours, status.next_hops, status.objects, status.paths
+    );
+    println!(
+        "first dump took {} ms; {} MB of memory; FPM {}",
+        status.first_ms,
+        status.memory / 1_000_000,
+        if status.fpm {
+            "connected"
+        } else {
+            "not connected"
+        }
+    );
+    for (name, used, capacity) in &status.memories {
+        println!("memory {name:<16} {used:>9} of {capacity:>9} words");
+    }
+    for (name, value) in &status.counters {
+        println!("{name:<24} {value:>12}");
+    }
+}
+
+fn print_audit(report: &Report) {
+    println!(
+        "{} prefixes of the kernel, {} addresses looked up, {} asked of the kernel, {} words of the switch; {} prefixes spilled",
+        report.prefixes, report.lookups, report.asked, report.words, report.spilled
+    );
+    if report.shrunk != 0 {
+        println!(
+            "{} prefixes have lost next hops in the kernel that the daemon wants by FPM",
+            report.shrunk
+        );
+    }
+    for line in &report.told {
+        println!("  {line}");
+    }
+    match report.differences {
+        0 => println!("no difference"),
+        count => println!("{count} differences"),
+    }
+}
+
+fn ask(place: &Place, request: &Request) -> Result<Reply, Error> {
+    match control::ask(&place.control, request)? {
+        Reply::Error(text) => Err(Error::Refused(text)),
+        reply => Ok(reply),
+    }
+}
+
+/// A result in the shape that all of the project's commands print (docs/json.md).
+fn print_json(result: &impl serde::Serialize) -> Result<(), Error> {
+    let whole = serde_json::json!({
+        "format": 1,
+        "command": "fibd",
+        "version": env!("CARGO_PKG_VERSION"),
+        "result": result,
+    });
+    println!(
+        "{}",
+        serde_json::to_string_pretty(&whole).map_err(io::Error::from)?
+    );
+    Ok(())
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// If it can't be done.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    match &arguments.command {
+        Command::Run(arguments) => run_daemon(arguments),
+        Command::Status(show) => {
+            if let Reply::Status(status) = ask(&show.place, &Request::Status)? {
+                match show.json {
+                    true => print_json(&status)?,
+                    false => print_status(&status),
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Audit(AuditArguments {
+            show,
+            random,
+            ask: addresses,
+            seed,
+        }) => {
+            let request = Request::Audit {
+                random: *random,
+                ask: *addresses,
+                seed: *seed,
+            };
+            let Reply::Audit(report) = ask(&show.place, &request)? else {
+                return Err(Error::Refused("it answered something else".to_owned()));
+            };
+            match show.json {
+                true => print_json(&report)?,
+                false => print_audit(&report),
+            }
+            Ok(if report.differences == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+        Command::Resync(place) => {
+            ask(place, &Request::Resync)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control socket: one line of JSON asks, one line answers.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit;
+
+/// Clients at once, and bytes of a request: more than any of ours needs.
+const MOST_CLIENTS: usize = 16;
+const LONGEST: usize = 4096;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// How it is.
+    Status,
+    /// Compare everything.
+    Audit {
+        /// Random addresses to look up beside those of all prefixes.
+        random: u32,
+        /// Addresses to ask the kernel for.
+        ask: u32,
+        /// For the random ones.
+        seed: u64,
+    },
+    /// Dump the kernel anew.
+    Resync,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// How it is.
+    Status(Box<Status>),
+    /// What was found.
+    Audit(audit::Report),
+    /// Done.
+    Done,
+    /// Not done, and why.
+    Error(String),
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its device's name.
+    pub name: String,
+    /// The device is there, up, has a carrier.
+    pub there: bool,
+    /// The device is up.
+    pub up: bool,
+    /// The device has a carrier.
+    pub carrier: bool,
+}
+
+/// How it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Ports.
+    pub ports: Vec<PortStatus>,
+    /// Prefixes with a route.
+    pub prefixes: u64,
+    /// Routes in the tables.
+    pub routes4: u64,
+    /// Routes in the tables.
+    pub routes6: u64,
+    /// Prefixes that go by the host port since there is no room.
+    pub spilled: u64,
+    /// Neighbours that are known.
+    pub neighbours: u64,
+    /// Next hops in the tables.
+    pub next_hops: u64,
+    /// Next-hop objects.
+    pub objects: u64,
+    /// Different paths that routes have.
+    pub paths: u64,
+    /// A daemon is connected by FPM.
+    pub fpm: bool,
+    /// Milliseconds that the first dump took, until it was in the tables.
+    pub first_ms: u64,
+    /// Bytes of memory that the process has.
+    pub memory: u64,
+    /// Counters.
+    pub counters: Vec<(String, u64)>,
+    /// Memories: name, words in use, words there are.
+    pub memories: Vec<(String, u64, u64)>,
+}
+
+struct Client {
+    stream: UnixStream,
+    input: Vec<u8>,
+}
+
+/// The server's end.
+pub struct Control {
+    path: PathBuf,
+    /// Where clients connect.
+    pub listener: UnixListener,
+    clients: Vec<Client>,
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Control {
+    /// Makes the socket, which only its owner may use. One that nobody answers at is replaced.
+    ///
+    /// # Errors
+    /// If another process answers there, or the socket can't be made.
+    pub fn listen(path: &Path) -> io::Result<Self> {
+        if UnixStream::connect(path).is_ok() {
+            let text = format!("another fibd answers at {}; end it first", path.display());
+            return Err(io::Error::new(ErrorKind::AddrInUse, text));
+        }
+        if path.exists() {
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            path: path.to_owned(),
+            listener,
+            clients: Vec::new(),
+        })
+    }
+
+    /// The clients' sockets.
+    pub fn streams(&self) -> impl Iterator<Item = &UnixStream> {
+        self.clients.iter().map(|client| &client.stream)
+    }
+
+    /// Reads what clients ask: those whose request is whole.
+    pub fn requests(&mut self) -> Vec<(UnixStream, Result<Request, String>)> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
+                let input = Vec::new();
+                self.clients.push(Client { stream, input });
+            }
+        }
+        let mut whole = Vec::new();
+        for mut client in std::mem::take(&mut self.clients) {
+            let mut room = [0; LONGEST];
+            let open = match client.stream.read(&mut room) {
+                Ok(0) => false,
+                Ok(count) => {
+                    client.input.extend_from_slice(&room[..count]);
+                    true
+                }
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
+            };
+            if let Some(end) = client.input.iter().position(|&byte| byte == b'\n') {
+                let request = serde_json::from_slice(&client.input[..end]);
+                let request = request.map_err(|error| format!("this is no request: {error}"));
+                whole.push((client.stream, request));
+            } else if client.input.len() > LONGEST {
+                let text = "a request has one line, which is shorter".to_owned();
+                whole.push((client.stream, Err(text)));
+            } else if open {
+                self.clients.push(client);
+            }
+        }
+        whole
+    }
+}
+
+/// Answers a client, and ends with it.
+pub fn reply(mut stream: UnixStream, reply: &Reply) {
+    let Ok(mut text) = serde_json::to_vec(reply) else {
+        return;
+    };
+    text.push(b'\n');
+    // A client that went away has lost its answer, nothing else.
+    let _ = stream.set_nonblocking(false);
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let _ = stream.write_all(&text);
+}
+
+/// Asks a server.
+///
+/// # Errors
+/// If nobody answers at that path, or with something else.
+pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
+    let mut stream = UnixStream::connect(path).map_err(|error| {
+        let text = format!(
+            "no fibd answers at {}: {error}; start one with `fibd run`",
+            path.display()
+        );
+        io::Error::new(error.kind(), text)
+    })?;
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.write_all(&text)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    serde_json::from_str(&answer).map_err(|error| {
+        let text = format!(
+            "the fibd at {} gives no answer that makes sense: {error}",
+            path.display()
+        );
+        io::Error::new(ErrorKind::InvalidData, text)
+    })
+}

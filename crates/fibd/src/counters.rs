@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is counted, each with its name.
+
+/// Makes the structure, and the list of names and values.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Everything that is counted.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// Names and values.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),+]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Messages of the kernel that were read.
+    messages,
+    /// Messages that were malformed: a length that points outside, an address of no family.
+    malformed,
+    /// Routes with bits behind their prefix length.
+    host_bits,
+    /// Times that the kernel had no room for messages and threw some away.
+    overruns,
+    /// Full dumps.
+    resyncs,
+    /// Dumps that were begun again since what they tell of changed meanwhile.
+    dumps_interrupted,
+    /// Routes, neighbours and objects that a full dump no longer had, and no message had said so.
+    swept,
+    /// Routes that were taken out since the kernel does so without a message.
+    implied,
+    /// Messages of routes to take out that were not there.
+    unmatched,
+    /// Next hops that name an object that is not there.
+    unresolvable,
+    /// Groups whose member is a group, or themselves.
+    loops,
+    /// Routes for one type of service, which hardware does not look at.
+    tos_ignored,
+    /// Routes whose next hops are several: hardware spreads prefixes over them, not flows.
+    multipath,
+    /// Changes of routes in the tables.
+    route_changes,
+    /// Changes of next hops in the tables.
+    hop_changes,
+    /// Words written.
+    words,
+    /// Routes for which the tables had no room: they go by the host port.
+    spilled,
+    /// Routes that should go by the host port and that full tables don't let go: they lead where they led before.
+    stuck,
+    /// Spilled routes that found room later.
+    unspilled,
+    /// Routes that go by the host port since all next hops of the tables are taken.
+    hops_full,
+    /// Neighbours that the kernel was asked to keep known.
+    managed,
+    /// Neighbours that it refused to keep.
+    manage_refused,
+    /// Connections of a routing daemon by FPM.
+    fpm_connections,
+    /// Messages that came by FPM.
+    fpm_messages,
+    /// FPM connections that were closed since their bytes made no sense.
+    fpm_malformed,
+    /// Routes handed back by FPM as in hardware.
+    fpm_offloaded,
+    /// Answers by FPM that were thrown away since the other end does not read.
+    fpm_answers_dropped,
+    /// Audits.
+    audits,
+    /// Differences that audits found.
+    differences,
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent: sources, state, tables and control socket in one loop.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::audit::{self, Plan, Report};
+use crate::control::{self, Control, PortStatus, Reply, Request, Status};
+use crate::fpm::Fpm;
+use crate::message::{self, AF_INET, AF_INET6, Malformed, Message, Messages, kind};
+use crate::settle;
+use crate::sink::Sink;
+use crate::socket::{Netlink, Read};
+use crate::state::{Config, Source, State};
+use crate::tables::{self, Tables};
+
+/// What the kernel is asked for, in an order in which nothing refers to what comes later.
+const DUMPS: [(u16, u8); 9] = [
+    (kind::GET_LINK, 0),
+    (kind::GET_NETCONF, AF_INET),
+    (kind::GET_NETCONF, AF_INET6),
+    (kind::GET_ADDR, 0),
+    (kind::GET_NEIGH, AF_INET),
+    (kind::GET_NEIGH, AF_INET6),
+    (kind::GET_NEXTHOP, 0),
+    (kind::GET_ROUTE, AF_INET),
+    (kind::GET_ROUTE, AF_INET6),
+];
+/// How often a dump that changes under it is begun anew.
+const ATTEMPTS: u32 = 5;
+/// Prefixes that wait while a dump goes on.
+const CHUNK: usize = 4096;
+/// Reads of the listening socket before others have their turn.
+const TURNS: u32 = 64;
+/// Bytes of events that wait while a dump goes on; more are an overrun.
+const MOST_WAITING: usize = 512 << 20;
+/// After what the kernel may do without a message, its routes are looked at again, so much later at least.
+const VERIFY: Duration = Duration::from_secs(1);
+/// How often audits look again, since the kernel may have changed meanwhile.
+const AUDITS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why it ends.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// Of the kernel's sockets.
+    #[error("rtnetlink fails: {0}")]
+    Netlink(io::Error),
+    /// Of the control socket.
+    #[error("the control socket {path} can't be had: {source}")]
+    Control {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Of FPM's socket.
+    #[error("FPM can't be listened for at {address}: {source}; is another fibd there?")]
+    Fpm {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Of the tables.
+    #[error(transparent)]
+    Tables(#[from] tables::Error),
+}
+
+/// How it is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Ports and tables.
+    pub state: Config,
+    /// What the switch was built with.
+    pub fib: fib::Config,
+    /// Bytes of the listening socket's buffer.
+    pub buffer: usize,
+    /// Where the control socket is.
+    pub control: PathBuf,
+    /// Where FPM is listened for.
+    pub fpm: Option<SocketAddr>,
+    /// How long routes stay that a daemon that came back has not told again.
+    pub hold: Duration,
+    /// The kernel is asked to keep neighbours known.
+    pub manage: bool,
+}
+
+/// The agent.
+pub struct Daemon {
+    options: Options,
+    state: State,
+    tables: Tables,
+    listener: Netlink,
+    asker: Netlink,
+    control: Control,
+    fpm: Option<Fpm>,
+    first: Duration,
+    /// When the kernel's routes are to be looked at again.
+    verify: Option<Instant>,
+    /// How long the last full dump took.
+    took: Duration,
+}
+
+/// Reads the listening socket into a list, to be taken in later.
+fn queue(listener: &mut Netlink, waiting: &mut Vec<u8>) -> io::Result<bool> {
+    for _ in 0..TURNS {
+        match listener.read()? {
+            Read::Bytes(count) if waiting.len() < MOST_WAITING => {
+                waiting.extend_from_slice(listener.bytes(count));
+                // Messages begin at multiples of four.
+                waiting.resize(waiting.len().next_multiple_of(4), 0);
+            }
+            Read::Bytes(_) | Read::Overrun => return Ok(true),
+            Read::Nothing => break,
+        }
+    }
+    Ok(false)
+}
+
+fn take(state: &mut State, event: Result<message::Event, Malformed>) -> bool {
+    state.counters.messages += 1;
+    match event {
+        Ok(event) => {
+            let overrun = event.message == Message::Overrun;
+            state.take(event, Source::Kernel);
+            overrun
+        }
+        Err(error) => {
+            state.refused(error);
+            false
+        }
+    }
+}
+
+impl Daemon {
+    /// Opens everything, and brings what the kernel has into the tables.
+    ///
+    /// # Errors
+    /// If something can't be had.
+    pub fn start(
+        options: Options,
+        sink: impl FnOnce(&fib::Image) -> io::Result<Box<dyn Sink>>,
+    ) -> Result<Self, Failure> {
+        let listener = Netlink::listener(options.buffer).map_err(Failure::Netlink)?;
+        let asker = Netlink::asker().map_err(Failure::Netlink)?;
+        let control = Control::listen(&options.control).map_err(|source| Failure::Control {
+            path: options.control.clone(),
+            source,
+        })?;
+        let fpm = options.fpm.map(|address| {
+            Fpm::listen(address, options.hold).map_err(|source| Failure::Fpm { address, source })
+        });
+        let fpm = fpm.transpose()?;
+        let mut daemon = Self {
+            state: State::new(options.state.clone()),
+            tables: Tables::new(options.fib, sink)?,
+            options,
+            listener,
+            asker,
+            control,
+            fpm,
+            first: Duration::ZERO,
+            verify: None,
+            took: Duration::ZERO,
+        };
+        let began = Instant::now();
+        daemon.resync()?;
+        daemon.first = began.elapsed();
+        Ok(daemon)
+    }
+
+    /// Runs for ever.
+    ///
+    /// # Errors
+    /// If the kernel or the switch fail.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            self.wait().map_err(Failure::Netlink)?;
+            self.turn()?;
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut fds = vec![
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.control.listener, PollFlags::IN),
+        ];
+        fds.extend(
+            self.control
+                .streams()
+                .map(|it| PollFd::new(it, PollFlags::IN)),
+        );
+        if let Some(fpm) = &self.fpm {
+            fds.push(PollFd::new(&fpm.listener, PollFlags::IN));
+            if let Some((stream, writes)) = fpm.stream() {
+                let out = if writes {
+                    PollFlags::OUT
+                } else {
+                    PollFlags::empty()
+                };
+                fds.push(PollFd::from_borrowed_fd(
+                    stream.as_fd(),
+                    PollFlags::IN | out,
+                ));
+            }
+        }
+        let due = self
+            .verify
+            .map(|due| due.saturating_duration_since(Instant::now()));
+        let longest = Duration::from_secs(1);
+        let time = due.unwrap_or(longest).min(longest);
+        let time = Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&time)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), Failure> {
+        if self.events()? {
+            self.state.counters.overruns += 1;
+            self.resync()?;
+        }
+        if let Some(fpm) = &mut self.fpm {
+            fpm.read(&mut self.state);
+        }
+        self.settle()?;
+        if let Some(fpm) = &mut self.fpm {
+            fpm.answer(&mut self.state, &self.tables);
+        }
+        if self.state.take_doubt() {
+            // Often enough to be right soon, seldom enough that a port that flaps does not keep this busy.
+            let after = VERIFY.max(self.took * 10);
+            self.verify.get_or_insert(Instant::now() + after);
+        }
+        if self.verify.is_some_and(|due| due <= Instant::now()) {
+            self.verify = None;
+            self.resync()?;
+        }
+        for (stream, request) in self.control.requests() {
+            let answer = match request {
+                Ok(request) => self.obey(&request)?,
+                Err(text) => Reply::Error(text),
+            };
+            control::reply(stream, &answer);
+        }
+        Ok(())
+    }
+
+    /// Takes in what the kernel says; whether some of it was lost.
+    fn events(&mut self) -> Result<bool, Failure> {
+        for _ in 0..TURNS {
+            match self.listener.read().map_err(Failure::Netlink)? {
+                Read::Bytes(count) => {
+                    for bytes in Messages(self.listener.bytes(count)) {
+                        if take(&mut self.state, bytes.and_then(message::parse)) {
+                            return Ok(true);
+                        }
+                    }
+                }
+                Read::Nothing => break,
+                Read::Overrun => return Ok(true),
+            }
+            if self.state.waiting() > CHUNK {
+                self.settle()?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        settle(&mut self.state, &mut self.tables)?;
+        let fresh = self.tables.fresh();
+        if self.options.manage {
+            for (port, address) in fresh {
+                self.manage(port, address)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel to keep a neighbour known: what hardware forwards does not pass by its ARP.
+    fn manage(&mut self, port: u8, address: IpAddr) -> Result<(), Failure> {
+        let Some((device, true, _)) = self.state.port(port) else {
+            return Ok(());
+        };
+        let answer = self
+            .asker
+            .ask(|sequence| message::manage(device, address, sequence));
+        match answer.map_err(Failure::Netlink)? {
+            Message::Error(0) => self.state.counters.managed += 1,
+            _ => self.state.counters.manage_refused += 1,
+        }
+        Ok(())
+    }
+
+    /// Dumps the kernel anew.
+    fn resync(&mut self) -> Result<(), Failure> {
+        let began = Instant::now();
+        for _ in 0..ATTEMPTS {
+            // What waits is older than the dump that begins now.
+            let mut old = Vec::new();
+            while queue(&mut self.listener, &mut old).map_err(Failure::Netlink)? || !old.is_empty()
+            {
+                old.clear();
+            }
+            self.state.begin_resync();
+            let mut waiting = Vec::new();
+            let (whole, lost) = self.dump(&mut waiting)?;
+            if whole {
+                self.state.end_resync();
+            } else {
+                self.state.abandon_resync();
+                self.verify.get_or_insert(Instant::now() + VERIFY);
+            }
+            self.settle()?;
+            for bytes in Messages(&waiting) {
+                take(&mut self.state, bytes.and_then(message::parse));
+            }
+            self.settle()?;
+            if !lost {
+                break;
+            }
+            self.state.counters.overruns += 1;
+        }
+        self.took = began.elapsed();
+        Ok(())
+    }
+
+    /// All dumps into the state; whether they are whole, and whether events were lost meanwhile.
+    fn dump(&mut self, waiting: &mut Vec<u8>) -> Result<(bool, bool), Failure> {
+        let (mut whole, mut lost) = (true, false);
+        for (kind, family) in DUMPS {
+            for attempt in 1..=ATTEMPTS {
+                let (state, tables) = (&mut self.state, &mut self.tables);
+                let mut refused = None;
+                let done = self.asker.dump(
+                    kind,
+                    family,
+                    &mut |event| {
+                        take(state, event);
+                        if state.waiting() > CHUNK && refused.is_none() {
+                            refused = settle(state, tables).err();
+                        }
+                    },
+                    &mut || {
+                        lost |= queue(&mut self.listener, waiting)?;
+                        Ok(())
+                    },
+                );
+                if let Some(error) = refused {
+                    return Err(error.into());
+                }
+                if done.map_err(Failure::Netlink)? {
+                    break;
+                }
+                self.state.counters.dumps_interrupted += 1;
+                whole &= attempt < ATTEMPTS;
+            }
+        }
+        Ok((whole, lost))
+    }
+
+    fn obey(&mut self, request: &Request) -> Result<Reply, Failure> {
+        Ok(match request {
+            Request::Status => Reply::Status(Box::new(self.status())),
+            Request::Audit { random, ask, seed } => Reply::Audit(self.audit(Plan {
+                random: *random,
+                ask: *ask,
+                seed: *seed,
+            })?),
+            Request::Resync => {
+                self.resync()?;
+                Reply::Done
+            }
+        })
+    }
+
+    /// A state of its own, from the kernel alone.
+    fn fresh(&mut self) -> Result<State, Failure> {
+        let mut fresh = State::new(Config {
+            fpm: false,
+            ..self.options.state.clone()
+        });
+        fresh.begin_resync();
+        for (kind, family) in DUMPS {
+            for _ in 0..ATTEMPTS {
+                let mut take = |event| {
+                    if let Ok(event) = event {
+                        fresh.take(event, Source::Kernel);
+                    }
+                };
+                let done = self.asker.dump(kind, family, &mut take, &mut || Ok(()));
+                if done.map_err(Failure::Netlink)? {
+                    break;
+                }
+            }
+        }
+        fresh.end_resync();
+        Ok(fresh)
+    }
+
+    fn audit(&mut self, plan: Plan) -> Result<Report, Failure> {
+        let mut report = Report::default();
+        for attempt in 0..AUDITS {
+            if attempt != 0 {
+                std::thread::sleep(PAUSE);
+            }
+            if self.events()? {
+                self.state.counters.overruns += 1;
+                self.resync()?;
+            }
+            report = Report::default();
+            let fresh = self.fresh()?;
+            while self.events()? {
+                self.state.counters.overruns += 1;
+                self.resync()?;
+            }
+            self.settle()?;
+            audit::beliefs(&fresh, &self.state, &mut report);
+            audit::image(&self.state, &self.tables, plan, &mut report);
+            audit::kernel(
+                &self.state,
+                &self.tables,
+                &mut self.asker,
+                plan,
+                &mut report,
+            )
+            .map_err(Failure::Netlink)?;
+            audit::hardware(&self.state, &mut self.tables, &mut report);
+            if report.differences == 0 {
+                break;
+            }
+        }
+        self.state.counters.audits += 1;
+        self.state.counters.differences += report.differences;
+        Ok(report)
+    }
+
+    fn status(&self) -> Status {
+        let ports = self.state.config().ports.iter().enumerate();
+        let ports = ports.map(|(number, name)| {
+            let port = self.state.port(number as u8);
+            PortStatus {
+                name: name.clone(),
+                there: port.is_some(),
+                up: port.is_some_and(|(_, up, _)| up),
+                carrier: port.is_some_and(|(.., carrier)| carrier),
+            }
+        });
+        let counters = self.state.counters.list().into_iter();
+        let fib = self.tables.fib();
+        let memories = fib.usage().into_iter();
+        Status {
+            ports: ports.collect(),
+            prefixes: self.state.net_count() as u64,
+            routes4: fib.routes4().into(),
+            routes6: fib.routes6().into(),
+            spilled: self.tables.spilled() as u64,
+            neighbours: self.state.neighbour_count() as u64,
+            next_hops: self.tables.hop_count() as u64,
+            objects: self.state.object_count() as u64,
+            paths: self.state.path_count() as u64,
+            fpm: self.fpm.as_ref().is_some_and(Fpm::is_connected),
+            first_ms: self.first.as_millis() as u64,
+            memory: memory(),
+            counters: counters
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            memories: memories
+                .map(|it| {
+                    (
+                        it.memory.name().to_owned(),
+                        it.used.into(),
+                        it.capacity.into(),
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Bytes of memory that this process has, as the kernel counts them.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

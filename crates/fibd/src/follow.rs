@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What follows from the routes: where the packets to a prefix are to go.
+
+use std::net::IpAddr;
+
+use crate::message::{Hop, RouteKind, RouteMessage};
+use crate::net::Net;
+use crate::paths::Via;
+use crate::state::{Changes, Choice, Route, Slot, Source, State, Target};
+
+impl State {
+    /// Finds the routes of paths that changed: one look at all routes, however many paths.
+    fn find_dirty(&mut self) {
+        if self.dirty_paths.is_empty() {
+            return;
+        }
+        let dirty_paths = std::mem::take(&mut self.dirty_paths);
+        let paths = &mut self.paths;
+        let dirty = &mut self.dirty;
+        self.routes.retain(|net, slot| {
+            let hit = |route: &Route| dirty_paths.contains(&route.path);
+            if !slot.routes().iter().any(hit) {
+                return true;
+            }
+            dirty.push(*net);
+            let doomed = |route: &Route| paths.is_doomed(route.path);
+            if !slot.routes().iter().any(doomed) {
+                return true;
+            }
+            let (gone, left): (Vec<Route>, _) = slot.routes().iter().partition(|r| doomed(r));
+            for route in gone {
+                paths.release(route.path);
+            }
+            match Slot::from(left) {
+                Some(left) => {
+                    *slot = left;
+                    true
+                }
+                None => false,
+            }
+        });
+    }
+
+    /// How many prefixes wait to be looked at, at least.
+    pub fn waiting(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// What changed since this was last asked.
+    pub fn changes(&mut self) -> Changes {
+        self.find_dirty();
+        let mut nets = std::mem::take(&mut self.dirty);
+        // A neighbour in a connected subnet has a route of its own, unless a longer one covers it.
+        if !self.neighbours.is_empty() {
+            let mut inside = Vec::new();
+            for net in nets.iter().filter(|net| !net.is_host()) {
+                let hosts = Net::host(net.first())..=net.last_host();
+                inside.extend(self.neighbours.range(hosts).map(|(host, _)| *host));
+            }
+            nets.extend(inside);
+        }
+        nets.sort_unstable();
+        nets.dedup();
+        let mut neighbours: Vec<_> = std::mem::take(&mut self.dirty_neighbours)
+            .into_iter()
+            .filter_map(|(device, address)| Some((*self.ports.get(&device)?, address)))
+            .collect();
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        Changes { nets, neighbours }
+    }
+
+    /// Where the packets are to go for which this prefix is the longest; none if it has no route.
+    pub fn desired(&self, net: Net) -> Option<Target> {
+        if net.is_never_looked_up() {
+            return None;
+        }
+        let choice = self.routes.get(&net).and_then(|slot| self.best(net, slot));
+        match choice {
+            Some(Choice::Target(target)) => Some(target),
+            Some(Choice::Connected(device)) => Some(self.at(net, device).unwrap_or(Target::Host)),
+            None => self.of_neighbour(net),
+        }
+    }
+
+    /// All prefixes for which there may be a target: routes and neighbours.
+    pub fn candidates(&self) -> impl Iterator<Item = Net> {
+        let alone = self.neighbours.keys().copied();
+        let alone = alone.filter(|net| !self.routes.contains_key(net));
+        self.nets().chain(alone)
+    }
+
+    /// The neighbour that a host's prefix is, if it is known at this device.
+    fn at(&self, net: Net, device: u32) -> Option<Target> {
+        let port = *self.ports.get(&device)?;
+        if !net.is_host() {
+            return None;
+        }
+        let known = self.neighbours.get(&net)?;
+        known.iter().find(|(at, _)| *at == device)?;
+        let address = net.first();
+        Some(Target::Neighbour { port, address })
+    }
+
+    fn of_neighbour(&self, net: Net) -> Option<Target> {
+        if !net.is_host() || !self.neighbours.contains_key(&net) {
+            return None;
+        }
+        let choice = net.ancestors().find_map(|around| {
+            let slot = self.routes.get(&around)?;
+            // Of several next hops one may be a neighbour's; which one, the covering prefix says.
+            self.best(around, slot)
+        });
+        match choice? {
+            Choice::Connected(device) => self.at(net, device),
+            Choice::Target(_) => None,
+        }
+    }
+
+    fn best(&self, net: Net, slot: &Slot) -> Option<Choice> {
+        let routes = slot.routes();
+        if let [route] = routes {
+            return self.choose(net, route.path);
+        }
+        let usable = routes.iter().filter_map(|route| {
+            let choice = self.choose(net, route.path)?;
+            Some((route, choice))
+        });
+        // Of equals the first.
+        let best = usable.min_by_key(|(route, _)| (route.rank, route.metric));
+        best.map(|(_, choice)| choice)
+    }
+
+    fn choose(&self, net: Net, number: u32) -> Option<Choice> {
+        let path = self.paths.get(number)?;
+        let dead = self.paths.dead(number);
+        match path.kind {
+            RouteKind::Unicast => {}
+            RouteKind::Blackhole => return Some(Choice::Target(Target::Discard)),
+            // The kernel answers with an ICMP error, or does what only it can.
+            _ => return Some(Choice::Target(Target::Host)),
+        }
+        match &path.via {
+            Via::Hops(hops) => match hops.as_slice() {
+                [hop] => self.is_usable(hop, path.six, dead).then(|| self.over(hop)),
+                hops => {
+                    let members = hops.iter().map(|hop| (Some(*hop), hop.weight));
+                    self.spread(net, members, path.six, dead)
+                }
+            },
+            Via::Object(key) if self.objects.contains_key(key) => {
+                self.spread(net, self.members(*key).into_iter(), path.six, &[])
+            }
+            // The kernel knows it; it does not get here before this one does.
+            Via::Object(_) => Some(Choice::Target(Target::Host)),
+        }
+    }
+
+    /// Chooses one of several next hops by prefix and weight.
+    fn spread(
+        &self,
+        net: Net,
+        members: impl Iterator<Item = (Option<Hop>, u16)>,
+        six: bool,
+        dead: &[u32],
+    ) -> Option<Choice> {
+        let usable = members.filter(|(hop, _)| match hop {
+            Some(hop) => self.is_usable(hop, six, dead),
+            None => true,
+        });
+        let usable: Vec<_> = usable.collect();
+        let sum: u64 = usable.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        if sum == 0 {
+            return None;
+        }
+        let mut at = net.spread() % sum;
+        let chosen = usable.iter().find(|(_, weight)| {
+            let here = at < u64::from(*weight);
+            at = at.wrapping_sub(u64::from(*weight));
+            here
+        });
+        chosen.map(|(hop, _)| match hop {
+            Some(hop) => self.over(hop),
+            None => Choice::Target(Target::Discard),
+        })
+    }
+
+    fn over(&self, hop: &Hop) -> Choice {
+        match (self.ports.get(&hop.device), hop.gateway) {
+            (Some(&port), Some(address)) => Choice::Target(Target::Neighbour { port, address }),
+            (Some(_), None) => Choice::Connected(hop.device),
+            (None, _) => Choice::Target(Target::Host),
+        }
+    }
+
+    /// Whether a route that the kernel named leads a packet for `address` to the neighbour `to` at `port`.
+    pub fn leads_to(&self, route: &RouteMessage, address: IpAddr, port: u8, to: IpAddr) -> bool {
+        let leads = |hop: &Hop| {
+            self.ports.get(&hop.device) == Some(&port) && hop.gateway.unwrap_or(address) == to
+        };
+        // With compatibility off the kernel names the object alone.
+        route.hops.iter().any(leads)
+            || route.object.is_some_and(|id| {
+                let members = self.members((Source::Kernel, id));
+                members
+                    .iter()
+                    .any(|(hop, _)| hop.as_ref().is_some_and(leads))
+            })
+    }
+
+    /// The routes of a prefix in their order, for a report.
+    pub fn describe(&self, net: Net) -> String {
+        let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
+        let each = routes.iter().map(|route| {
+            let path = self.paths.get(route.path);
+            let path = path.map_or("gone".to_owned(), |path| {
+                format!("{:?} {:?}", path.kind, path.via)
+            });
+            format!("metric {} {path}", route.metric)
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether the route that a daemon wants for a prefix has this next hop among several. The kernel drops those whose
+    /// device goes down, and does not take them back, while the daemon believes that it has.
+    pub fn wants_among_others(&self, net: Net, target: Target) -> bool {
+        let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
+        let of_daemon = routes.iter().filter(|route| route.source == Source::Fpm);
+        let paths = of_daemon.filter_map(|route| self.paths.get(route.path));
+        paths.into_iter().any(|path| {
+            let hops: Vec<Hop> = match &path.via {
+                Via::Hops(hops) => hops.clone(),
+                Via::Object(key) => {
+                    let members = self.members(*key).into_iter();
+                    members.filter_map(|(hop, _)| hop).collect()
+                }
+            };
+            let leads = |hop: &Hop| self.over(hop) == Choice::Target(target);
+            hops.len() > 1 && hops.iter().any(leads)
+        })
+    }
+}

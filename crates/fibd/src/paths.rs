@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What routes have in common, kept once: a million routes lead over a few hundred paths.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::message::{Hop, RouteKind};
+use crate::state::ObjectKey;
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// By next hops of its own.
+    Hops(Vec<Hop>),
+    /// By an object.
+    Object(ObjectKey),
+}
+
+/// All of a route but its destination and its rank.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// IPv6.
+    pub six: bool,
+    /// What it does.
+    pub kind: RouteKind,
+    /// By what.
+    pub via: Via,
+    /// Preferred source address.
+    pub source: Option<IpAddr>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    path: Path,
+    users: u32,
+    doomed: bool,
+    /// Devices whose last IPv4 address went: next hops there are dead until the device has one or goes up.
+    dead: Vec<u32>,
+}
+
+/// Paths by number.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    entries: Vec<Option<Entry>>,
+    numbers: HashMap<Path, u32>,
+    free: Vec<u32>,
+}
+
+impl Paths {
+    /// The number of a path, with one user more.
+    pub fn hold(&mut self, path: Path) -> u32 {
+        if let Some(&number) = self.numbers.get(&path) {
+            if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
+                entry.users += 1;
+            }
+            return number;
+        }
+        let entry = Some(Entry {
+            path: path.clone(),
+            users: 1,
+            doomed: false,
+            dead: Vec::new(),
+        });
+        let number = self.free.pop().unwrap_or(self.entries.len() as u32);
+        match self.entries.get_mut(number as usize) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        self.numbers.insert(path, number);
+        number
+    }
+
+    /// One user less.
+    pub fn release(&mut self, number: u32) {
+        let Some(place) = self.entries.get_mut(number as usize) else {
+            return;
+        };
+        let Some(entry) = place else { return };
+        entry.users -= 1;
+        if entry.users == 0 {
+            if !entry.doomed {
+                self.numbers.remove(&entry.path);
+            }
+            *place = None;
+            self.free.push(number);
+        }
+    }
+
+    /// A path; none if its routes are gone already, and only have to be found.
+    pub fn get(&self, number: u32) -> Option<&Path> {
+        let entry = self.entries.get(number as usize)?.as_ref()?;
+        (!entry.doomed).then_some(&entry.path)
+    }
+
+    /// Whether its routes are gone.
+    pub fn is_doomed(&self, number: u32) -> bool {
+        self.get(number).is_none()
+    }
+
+    /// All routes of a path are gone; one that comes later has a path of its own.
+    pub fn doom(&mut self, number: u32) -> u32 {
+        match self.entries.get_mut(number as usize) {
+            Some(Some(entry)) if !entry.doomed => {
+                entry.doomed = true;
+                self.numbers.remove(&entry.path);
+                entry.users
+            }
+            _ => 0,
+        }
+    }
+
+    /// Devices at which the next hops of a path are dead.
+    pub fn dead(&self, number: u32) -> &[u32] {
+        let entry = self.entries.get(number as usize).and_then(Option::as_ref);
+        entry.map_or(&[], |entry| entry.dead.as_slice())
+    }
+
+    /// The next hops of a path at a device are dead, or not any more; whether that is news.
+    pub fn set_dead(&mut self, number: u32, device: u32, dead: bool) -> bool {
+        let Some(Some(entry)) = self.entries.get_mut(number as usize) else {
+            return false;
+        };
+        let before = entry.dead.len();
+        entry.dead.retain(|other| *other != device);
+        if dead {
+            entry.dead.push(device);
+        }
+        before != entry.dead.len()
+    }
+
+    /// The paths that are not doomed, with their numbers.
+    pub fn all(&self) -> impl Iterator<Item = (u32, &Path)> {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(number, entry)| {
+                let entry = entry.as_ref().filter(|entry| !entry.doomed)?;
+                Some((number as u32, &entry.path))
+            })
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the words go.
+
+use std::io;
+
+use fib::{Image, Op};
+
+/// The memories of a switch.
+pub trait Sink {
+    /// Writes a list in its order.
+    ///
+    /// # Errors
+    /// What the way to the switch says.
+    fn apply(&mut self, ops: &[Op]) -> io::Result<()>;
+
+    /// What is in the memories, if they can be read.
+    fn image(&mut self) -> Option<&Image>;
+}
+
+/// A switch's memories without the switch.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// The words.
+    pub image: Image,
+}
+
+impl Memory {
+    /// Memories after reset, of the depths of this image.
+    pub fn like(image: &Image) -> Self {
+        Self {
+            image: image.cleared(),
+        }
+    }
+}
+
+impl Sink for Memory {
+    fn apply(&mut self, ops: &[Op]) -> io::Result<()> {
+        for op in ops {
+            self.image.apply(op);
+        }
+        Ok(())
+    }
+
+    fn image(&mut self) -> Option<&Image> {
+        Some(&self.image)
+    }
+}

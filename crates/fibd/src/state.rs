@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the kernel forwards by, as far as it says so, and what follows where it does not.
+//!
+//! The kernel takes routes out without a message when their device goes down, when the address that they prefer as source
+//! goes, when a next-hop object goes. Each of these has a message of its own, and what it implies is done here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+
+use crate::counters::Counters;
+use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
+use crate::net::Net;
+use crate::paths::{Paths, Via};
+
+/// Who says that a route is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// The kernel, by rtnetlink.
+    Kernel,
+    /// A routing daemon, by FPM.
+    Fpm,
+}
+
+/// A next-hop object: numbers of the kernel and of a daemon are not the same ones.
+pub type ObjectKey = (Source, u32);
+
+/// What is fixed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names of the devices that are ports of the switch, in order.
+    pub ports: Vec<String>,
+    /// The table that is followed, beside that of local addresses.
+    pub table: u32,
+    /// Routes of FRR are taken from FPM, and not from the kernel.
+    pub fpm: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            table: 254,
+            fpm: false,
+        }
+    }
+}
+
+/// Whether a routing protocol's number is one of FRR's.
+pub const fn is_frr(protocol: u8) -> bool {
+    protocol == 11 || protocol >= 186 && protocol <= 198
+}
+
+/// Where the packets to a prefix are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    /// To the kernel.
+    Host,
+    /// Nowhere.
+    Discard,
+    /// To a neighbour.
+    Neighbour {
+        /// The port it is at.
+        port: u8,
+        /// Its address.
+        address: IpAddr,
+    },
+}
+
+/// What a usable route does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Target(Target),
+    /// The destination is a neighbour at this device.
+    Connected(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) up: bool,
+    pub(crate) carrier: bool,
+    /// Routes are ignored without a carrier: IPv4, IPv6.
+    pub(crate) ignores: [bool; 2],
+}
+
+/// A route to a prefix; there may be several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) path: u32,
+    pub(crate) metric: u32,
+    /// 0: of the local table.
+    pub(crate) rank: u8,
+    pub(crate) generation: u8,
+    pub(crate) source: Source,
+}
+
+/// Nearly all prefixes have one route.
+#[derive(Clone, Debug)]
+pub(crate) enum Slot {
+    One([Route; 1]),
+    #[allow(clippy::box_collection)] // A vector itself would make every slot longer.
+    Many(Box<Vec<Route>>),
+}
+
+impl Slot {
+    pub(crate) fn routes(&self) -> &[Route] {
+        match self {
+            Self::One(route) => route,
+            Self::Many(routes) => routes,
+        }
+    }
+
+    pub(crate) fn from(mut routes: Vec<Route>) -> Option<Self> {
+        match routes.len() {
+            0 => None,
+            1 => routes.pop().map(|route| Self::One([route])),
+            _ => Some(Self::Many(Box::new(routes))),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Object {
+    Hop(Hop),
+    Blackhole,
+    Group(Vec<(u32, u16)>),
+}
+
+/// What a full dump has had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) links: HashSet<u32>,
+    pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
+    pub(crate) neighbours: HashSet<(IpAddr, u32)>,
+    pub(crate) objects: HashSet<u32>,
+}
+
+/// What changed: prefixes and neighbours that are to be looked at again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Prefixes.
+    pub nets: Vec<Net>,
+    /// Neighbours.
+    pub neighbours: Vec<(u8, IpAddr)>,
+}
+
+/// What the kernel forwards by.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) config: Config,
+    pub(crate) links: HashMap<u32, Link>,
+    pub(crate) ports: HashMap<u32, u8>,
+    pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
+    pub(crate) neighbours: BTreeMap<Net, Vec<(u32, [u8; 6])>>,
+    pub(crate) objects: HashMap<ObjectKey, Object>,
+    pub(crate) paths: Paths,
+    pub(crate) routes: HashMap<Net, Slot>,
+    /// The last full telling of each source.
+    pub(crate) generation: [u8; 2],
+    pub(crate) seen: Option<Seen>,
+    pub(crate) doubt: bool,
+    pub(crate) dirty: Vec<Net>,
+    pub(crate) dirty_paths: HashSet<u32>,
+    pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            links: HashMap::new(),
+            ports: HashMap::new(),
+            addresses: HashSet::new(),
+            neighbours: BTreeMap::new(),
+            objects: HashMap::new(),
+            paths: Paths::default(),
+            routes: HashMap::new(),
+            generation: [0; 2],
+            seen: None,
+            doubt: false,
+            dirty: Vec::new(),
+            dirty_paths: HashSet::new(),
+            dirty_neighbours: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// What is fixed.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Prefixes with a route.
+    pub fn nets(&self) -> impl Iterator<Item = Net> {
+        self.routes.keys().copied()
+    }
+
+    /// How many prefixes have a route.
+    pub fn net_count(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// How many neighbours have a MAC address.
+    pub fn neighbour_count(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// How many next-hop objects there are.
+    pub fn object_count(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// How many different paths routes have.
+    pub fn path_count(&self) -> usize {
+        self.paths.count()
+    }
+
+    /// The device of a port, and whether it is up and has a carrier.
+    pub fn port(&self, port: u8) -> Option<(u32, bool, bool)> {
+        let device = *self.ports.iter().find(|(_, number)| **number == port)?.0;
+        let link = self.links.get(&device)?;
+        Some((device, link.up, link.carrier))
+    }
+
+    /// Takes in what someone says.
+    pub fn take(&mut self, event: Event, source: Source) {
+        match event.message {
+            Message::Route(route) => self.route(route, event.flags, source),
+            Message::RouteGone(route) => self.route_gone(&route, source),
+            Message::Object { id, object } => self.object((source, id), object),
+            Message::ObjectGone { id } => self.object_gone((source, id)),
+            // A daemon knows no devices of its own.
+            _ if source == Source::Fpm => {}
+            Message::Link {
+                device,
+                name,
+                up,
+                carrier,
+            } => self.link(device, name, up, carrier),
+            Message::LinkGone { device } => self.link_gone(device),
+            Message::Address {
+                device,
+                address,
+                len,
+                present,
+            } => self.address(device, address, len, present),
+            Message::Neighbour {
+                device,
+                address,
+                mac,
+            } => self.neighbour(device, address, mac),
+            Message::IgnoresLinkDown {
+                device,
+                six,
+                ignores,
+            } => {
+                if let Some(link) = self.links.get_mut(&device) {
+                    link.ignores[usize::from(six)] = ignores;
+                    self.touch_device(device);
+                }
+            }
+            Message::Done | Message::Error(_) | Message::Overrun | Message::Other => {}
+        }
+    }
+
+    // --- Links and addresses --------------------------------------------------------------------
+
+    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool) {
+        if let Some(seen) = &mut self.seen {
+            seen.links.insert(device);
+        }
+        let port = self.config.ports.iter().position(|port| *port == name);
+        let before = self.ports.get(&device).copied();
+        let port = port.map(|port| port as u8);
+        match port {
+            Some(port) => self.ports.insert(device, port),
+            None => self.ports.remove(&device),
+        };
+        let link = self.links.entry(device).or_insert_with(|| Link {
+            name: String::new(),
+            up: false,
+            carrier: false,
+            ignores: [false; 2],
+        });
+        link.name = name;
+        let (was_up, had_carrier) = (link.up, link.carrier);
+        (link.up, link.carrier) = (up, carrier);
+        let down = was_up && !up;
+        if up && !was_up {
+            self.revive(device);
+        }
+        self.doubt |= (was_up, had_carrier) != (up, carrier) && self.seen.is_none();
+        if before != port {
+            self.touch_neighbours(device);
+        }
+        if down || had_carrier && !carrier {
+            self.flush_objects(device);
+        }
+        if down {
+            self.flush_paths(device, false, &[false, true]);
+        }
+        if (was_up, had_carrier, before) != (up, carrier, port) {
+            self.touch_device(device);
+        }
+    }
+
+    fn link_gone(&mut self, device: u32) {
+        self.flush_objects(device);
+        self.links.remove(&device);
+        self.flush_paths(device, true, &[false, true]);
+        self.addresses.retain(|(of, ..)| *of != device);
+        let addresses: Vec<_> = self.neighbours_at(device).collect();
+        for address in addresses {
+            self.neighbour(device, address, None);
+        }
+        self.ports.remove(&device);
+    }
+
+    fn neighbours_at(&self, device: u32) -> impl Iterator<Item = IpAddr> {
+        self.neighbours
+            .iter()
+            .filter(move |(_, known)| known.iter().any(|(at, _)| *at == device))
+            .map(|(net, _)| net.first())
+    }
+
+    fn touch_neighbours(&mut self, device: u32) {
+        let addresses: Vec<_> = self.neighbours_at(device).collect();
+        for address in addresses {
+            self.dirty.push(Net::host(address));
+            self.dirty_neighbours.push((device, address));
+        }
+    }
+
+    fn address(&mut self, device: u32, address: IpAddr, len: u8, present: bool) {
+        let key = (device, address, len);
+        if present {
+            if let Some(seen) = &mut self.seen {
+                seen.addresses.insert(key);
+            }
+            self.addresses.insert(key);
+            if address.is_ipv4() {
+                self.revive(device);
+            }
+            return;
+        }
+        // Only IPv4 takes routes along without a message.
+        if !self.addresses.remove(&key) || address.is_ipv6() {
+            return;
+        }
+        self.doubt = true;
+        if !self.addresses.iter().any(|(_, other, _)| *other == address) {
+            let with_source = self.paths.all().filter_map(|(number, path)| {
+                (path.source == Some(address) && !path.six).then_some(number)
+            });
+            let with_source: Vec<_> = with_source.collect();
+            self.doom(&with_source);
+        }
+        let left = |(of, other, _): &(u32, IpAddr, u8)| *of == device && other.is_ipv4();
+        if !self.addresses.iter().any(left) {
+            self.bury(device);
+            self.flush_paths(device, true, &[false]);
+            self.touch_device(device);
+        }
+    }
+
+    /// The IPv4 next hops of routes at a device are dead. Those of objects, and of routes that come later, are not.
+    fn bury(&mut self, device: u32) {
+        for number in self.paths_over(device, false) {
+            if self.paths.set_dead(number, device, true) {
+                self.dirty_paths.insert(number);
+            }
+        }
+    }
+
+    /// They live again: the device has an address, or went up.
+    fn revive(&mut self, device: u32) {
+        for number in self.paths_over(device, false) {
+            if self.paths.set_dead(number, device, false) {
+                self.dirty_paths.insert(number);
+            }
+        }
+    }
+
+    /// Paths of a family with a next hop of their own at a device.
+    fn paths_over(&self, device: u32, six: bool) -> Vec<u32> {
+        let over = self
+            .paths
+            .all()
+            .filter_map(|(number, path)| match &path.via {
+                Via::Hops(hops) if path.six == six => hops
+                    .iter()
+                    .any(|hop| hop.device == device)
+                    .then_some(number),
+                _ => None,
+            });
+        over.collect()
+    }
+
+    fn is_up(&self, device: u32) -> bool {
+        self.links.get(&device).is_some_and(|link| link.up)
+    }
+
+    /// Whether packets go to a next hop; `dead` are the devices at which they do not for other reasons.
+    pub(crate) fn is_usable(&self, hop: &Hop, six: bool, dead: &[u32]) -> bool {
+        !dead.contains(&hop.device)
+            && self
+                .links
+                .get(&hop.device)
+                .is_some_and(|link| link.up && (link.carrier || !link.ignores[usize::from(six)]))
+    }
+
+    /// Takes out the paths all of whose next hops are dead, after those at this device died. Unless forced, the router's
+    /// own IPv4 addresses stay its own.
+    fn flush_paths(&mut self, device: u32, forced: bool, families: &[bool]) {
+        let dead = self.paths.all().filter_map(|(number, path)| {
+            let Via::Hops(hops) = &path.via else {
+                return None;
+            };
+            let stays = path.kind == RouteKind::Local && !path.six && !forced;
+            let dead = hops.iter().any(|hop| hop.device == device)
+                && hops.iter().all(|hop| {
+                    !self.is_up(hop.device) || self.paths.dead(number).contains(&hop.device)
+                });
+            (dead && !stays && families.contains(&path.six)).then_some(number)
+        });
+        let dead: Vec<_> = dead.collect();
+        self.doom(&dead);
+    }
+
+    fn doom(&mut self, paths: &[u32]) {
+        for &path in paths {
+            self.counters.implied += u64::from(self.paths.doom(path));
+            self.dirty_paths.insert(path);
+        }
+    }
+
+    /// Paths over a device may lead elsewhere now.
+    pub(crate) fn touch_device(&mut self, device: u32) {
+        let over = self.paths.all().filter(|(_, path)| match &path.via {
+            Via::Hops(hops) => hops.iter().any(|hop| hop.device == device),
+            Via::Object(key) => self
+                .members(*key)
+                .iter()
+                .any(|(hop, _)| matches!(hop, Some(hop) if hop.device == device)),
+        });
+        let over: Vec<_> = over.map(|(number, _)| number).collect();
+        self.dirty_paths.extend(over);
+    }
+
+    // --- Neighbours -----------------------------------------------------------------------------
+
+    fn neighbour(&mut self, device: u32, address: IpAddr, mac: Option<[u8; 6]>) {
+        if let (Some(seen), Some(_)) = (&mut self.seen, mac) {
+            seen.neighbours.insert((address, device));
+        }
+        let net = Net::host(address);
+        let known = self.neighbours.entry(net).or_default();
+        let old = known
+            .iter()
+            .find(|(at, _)| *at == device)
+            .map(|(_, mac)| *mac);
+        if old != mac {
+            known.retain(|(at, _)| *at != device);
+            known.extend(mac.map(|mac| (device, mac)));
+            self.dirty_neighbours.push((device, address));
+            if old.is_some() != mac.is_some() {
+                self.dirty.push(net);
+            }
+        }
+        if self.neighbours.get(&net).is_some_and(Vec::is_empty) {
+            self.neighbours.remove(&net);
+        }
+    }
+
+    /// A neighbour's MAC address.
+    pub fn mac(&self, port: u8, address: IpAddr) -> Option<[u8; 6]> {
+        let known = self.neighbours.get(&Net::host(address))?;
+        let at = known
+            .iter()
+            .find(|(at, _)| self.ports.get(at) == Some(&port));
+        at.map(|(_, mac)| *mac)
+    }
+
+    // --- Objects --------------------------------------------------------------------------------
+
+    fn object(&mut self, key: ObjectKey, object: ObjectMessage) {
+        if let (Some(seen), Source::Kernel) = (&mut self.seen, key.0) {
+            seen.objects.insert(key.1);
+        }
+        let object = match object {
+            ObjectMessage::Hop(hop) => Object::Hop(hop),
+            ObjectMessage::Blackhole => Object::Blackhole,
+            ObjectMessage::Group(members) => Object::Group(members),
+        };
+        self.objects.insert(key, object);
+        self.touch_object(key);
+    }
+
+    fn object_gone(&mut self, key: ObjectKey) {
+        if self.objects.remove(&key).is_none() {
+            return;
+        }
+        let mut gone = vec![key];
+        // Groups that lose their last member go, too.
+        for (other, object) in &mut self.objects {
+            if let (true, Object::Group(members)) = (other.0 == key.0, object) {
+                let before = members.len();
+                members.retain(|(id, _)| *id != key.1);
+                if members.is_empty() && before != 0 {
+                    gone.push(*other);
+                }
+            }
+        }
+        for key in &gone[1..] {
+            self.objects.remove(key);
+        }
+        let with = self
+            .paths
+            .all()
+            .filter_map(|(number, path)| match &path.via {
+                Via::Object(of) if gone.contains(of) => Some(number),
+                _ => None,
+            });
+        let with: Vec<_> = with.collect();
+        self.doom(&with);
+        self.touch_groups(key);
+    }
+
+    /// Objects at a device that lost its carrier or went down.
+    fn flush_objects(&mut self, device: u32) {
+        let at = self
+            .objects
+            .iter()
+            .filter_map(|(key, object)| match object {
+                Object::Hop(hop) if hop.device == device && key.0 == Source::Kernel => Some(*key),
+                _ => None,
+            });
+        let at: Vec<_> = at.collect();
+        for key in at {
+            self.object_gone(key);
+        }
+    }
+
+    fn touch_object(&mut self, key: ObjectKey) {
+        let with = self
+            .paths
+            .all()
+            .filter_map(|(number, path)| match &path.via {
+                Via::Object(of) if *of == key => Some(number),
+                _ => None,
+            });
+        let with: Vec<_> = with.collect();
+        self.dirty_paths.extend(with);
+        self.touch_groups(key);
+    }
+
+    fn touch_groups(&mut self, member: ObjectKey) {
+        let with = self
+            .paths
+            .all()
+            .filter_map(|(number, path)| match &path.via {
+                Via::Object(of) if of.0 == member.0 => match self.objects.get(of) {
+                    Some(Object::Group(_)) => Some(number),
+                    _ => None,
+                },
+                _ => None,
+            });
+        let with: Vec<_> = with.collect();
+        self.dirty_paths.extend(with);
+    }
+
+    /// An object's next hops with their weights; none for one that drops.
+    pub(crate) fn members(&self, key: ObjectKey) -> Vec<(Option<Hop>, u16)> {
+        match self.objects.get(&key) {
+            None => Vec::new(),
+            Some(Object::Hop(hop)) => vec![(Some(*hop), 1)],
+            Some(Object::Blackhole) => vec![(None, 1)],
+            Some(Object::Group(members)) => members
+                .iter()
+                .filter_map(|(id, weight)| match self.objects.get(&(key.0, *id))? {
+                    Object::Hop(hop) => Some((Some(*hop), *weight)),
+                    Object::Blackhole => Some((None, *weight)),
+                    // The kernel forbids it; a daemon's mistake must not lead round in circles.
+                    Object::Group(_) => None,
+                })
+                .collect(),
+        }
+    }
+
+    // --- Full dumps -----------------------------------------------------------------------------
+
+    /// A full dump of the kernel begins.
+    pub fn begin_resync(&mut self) {
+        self.begin_generation(Source::Kernel);
+        self.seen = Some(Seen::default());
+        self.counters.resyncs += 1;
+    }
+
+    /// The dump is whole: what it did not have is not there.
+    pub fn end_resync(&mut self) {
+        let Some(seen) = self.seen.take() else { return };
+        let mut swept = 0;
+        let objects: Vec<_> = self.objects.keys().copied().collect();
+        for key in objects {
+            if key.0 == Source::Kernel && !seen.objects.contains(&key.1) {
+                swept += 1;
+                self.object_gone(key);
+            }
+        }
+        let neighbours: Vec<(IpAddr, u32)> = self
+            .neighbours
+            .iter()
+            .flat_map(|(net, known)| known.iter().map(|(at, _)| (net.first(), *at)))
+            .filter(|key| !seen.neighbours.contains(key))
+            .collect();
+        for (address, device) in neighbours {
+            swept += 1;
+            self.neighbour(device, address, None);
+        }
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for device in links {
+            if !seen.links.contains(&device) {
+                swept += 1;
+                self.link_gone(device);
+            }
+        }
+        self.addresses.retain(|key| seen.addresses.contains(key));
+        self.counters.swept += swept;
+        self.sweep(Source::Kernel);
+    }
+
+    /// A dump can't be had whole: what it did not have may still be there.
+    pub fn abandon_resync(&mut self) {
+        self.seen = None;
+    }
+
+    /// A message that could not be read.
+    pub fn refused(&mut self, error: Malformed) {
+        match error {
+            Malformed::Prefix => self.counters.host_bits += 1,
+            Malformed::Length | Malformed::Address => self.counters.malformed += 1,
+        }
+    }
+
+    /// Whether something happened after which the kernel may do more than it says, or than is foreseen here.
+    pub fn take_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.doubt)
+    }
+
+    /// A daemon begins to tell everything anew.
+    pub fn begin_generation(&mut self, source: Source) {
+        let generation = &mut self.generation[source as usize];
+        *generation = generation.wrapping_add(1);
+    }
+
+    /// Takes out the routes of a source that are older than the last generation.
+    pub fn sweep(&mut self, source: Source) {
+        let generation = self.generation[source as usize];
+        let paths = &mut self.paths;
+        let (dirty, counters) = (&mut self.dirty, &mut self.counters);
+        self.routes.retain(|net, slot| {
+            let old = |route: &Route| route.source == source && route.generation != generation;
+            if !slot.routes().iter().any(old) {
+                return true;
+            }
+            let mut routes = slot.routes().to_vec();
+            for route in routes.iter().filter(|route| old(route)) {
+                if !paths.is_doomed(route.path) {
+                    counters.swept += 1;
+                }
+                paths.release(route.path);
+            }
+            routes.retain(|route| !old(route));
+            dirty.push(*net);
+            match Slot::from(routes) {
+                Some(left) => {
+                    *slot = left;
+                    true
+                }
+                None => false,
+            }
+        });
+    }
+}

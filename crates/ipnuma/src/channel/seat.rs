@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the ends of a stream channel may do, by their flags alone: the one table that the socket library works by and that its
+//! model checks (`crates/socket/tests/protocol.rs`).
+//!
+//! Each function tells what a step makes of the flags, or that it may not be taken. Whoever takes it exchanges the word for
+//! what the function made of it, and asks again if somebody else was there first.
+
+use super::flags::{ABANDONED, ATTACHED, CLOSED, RESET, RETIRED, REVOKED};
+
+/// The owner comes to its channel. None: it was given up.
+#[must_use]
+pub const fn take(own: u32) -> Option<u32> {
+    if own & ABANDONED != 0 {
+        return None;
+    }
+    Some(own | ATTACHED)
+}
+
+/// The peer of the end with these flags waits for it no longer. None: it has come.
+#[must_use]
+pub const fn give_up(awaited: u32) -> Option<u32> {
+    if awaited & ATTACHED != 0 {
+        return None;
+    }
+    Some(awaited | ABANDONED)
+}
+
+/// The end leaves the rings, holding all locks. None: it must not, since an end has not come, has ended, or has left before.
+#[must_use]
+pub const fn retire(own: u32, peer: u32) -> Option<u32> {
+    let ends = CLOSED | RESET | REVOKED | RETIRED;
+    if own & peer & ATTACHED == 0 || (own | peer) & ends != 0 {
+        return None;
+    }
+    Some(own | RETIRED)
+}
+
+/// Whether the end may write into its ring, holding its lock for sending.
+#[must_use]
+pub const fn may_write(own: u32, peer: u32) -> bool {
+    peer & ABANDONED == 0 && (own | peer) & RETIRED == 0
+}
+
+/// Whether the end reads its ring, holding its lock for receiving.
+#[must_use]
+pub const fn may_read(own: u32) -> bool {
+    own & RETIRED == 0
+}
+
+/// Whether the end may begin to ring. Those who retire close the count of bells besides.
+#[must_use]
+pub const fn may_ring(peer: u32) -> bool {
+    peer & ATTACHED != 0
+}
+
+/// Whether a byte in the end's twin, beyond the bells that were counted, can be anything but a bell.
+#[must_use]
+pub const fn may_hold_data(own: u32, peer: u32) -> bool {
+    own & peer & ATTACHED == 0 || (own | peer) & RETIRED != 0
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections of a process that cannot use the library any more: they leave their rings, and the kernel serves them.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use ipnuma::ipc::Fallback;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::latch::Latch;
+use crate::object::Object;
+use crate::stream::{Stream, borrow};
+use crate::table::{self, Description};
+use crate::{process, raw};
+
+/// The process is about to confine itself: what the library does for its connections may be forbidden then.
+pub fn confine() {
+    table::each(|fd, description| match description.object() {
+        Object::Stream(stream) => {
+            // Where it fails the ring is read on, which takes no system call; the rest the confinement will tell.
+            stream.retire(fd, &description, Fallback::Seccomp);
+        }
+        // Nobody of this process will fetch channels any more.
+        Object::Listener(listener) => listener.close(),
+        _ => {}
+    });
+    process::confine();
+}
+
+/// The process, or a child of vfork, is about to become a program that cannot have the library.
+pub fn to_exec() {
+    // A child of vfork has its descriptors for itself, while the table is its parent's.
+    let standard: Vec<u64> = match process::is_borrowed() {
+        true => (0..3).filter_map(cookie).collect(),
+        false => Vec::new(),
+    };
+    table::each(|fd, description| {
+        if let Object::Stream(stream) = description.object()
+            && !stream.is_kernel()
+            && (stays(fd) || cookie(fd).is_some_and(|own| standard.contains(&own)))
+        {
+            hand_over(fd, stream, &description);
+        }
+    });
+}
+
+/// Numbers that the program has planned to give to children that it will make.
+static PLANNED: Latch<Vec<RawFd>> = Latch::new(Vec::new());
+
+/// A child that will be made is to get a copy of `fd` (posix_spawn_file_actions_adddup2).
+pub fn plan(fd: RawFd) {
+    if !table::known(fd) {
+        return;
+    }
+    let mut planned = PLANNED.lock();
+    planned.retain(|other| *other != fd && table::known(*other));
+    planned.push(fd);
+}
+
+/// A child that is such a program is about to be made.
+pub fn to_spawn() {
+    let planned = PLANNED.lock().clone();
+    table::each(|fd, description| {
+        if let Object::Stream(stream) = description.object()
+            && !stream.is_kernel()
+            && (stays(fd) || planned.contains(&fd))
+        {
+            hand_over(fd, stream, &description);
+        }
+    });
+}
+
+fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
+    if stream.retire(fd, description, Fallback::Exec) || !stream.is_open() {
+        return;
+    }
+    if !stream.is_finished() || !substitute(fd, stream) {
+        stream.break_off(fd);
+    }
+}
+
+fn stays(fd: RawFd) -> bool {
+    rustix::io::fcntl_getfd(borrow(fd))
+        .is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
+fn cookie(fd: RawFd) -> Option<u64> {
+    sockopt::socket_cookie(borrow(fd)).ok()
+}
+
+/// A peer that has closed can send nothing on. The next program gets what it left, and the end, from a pair of sockets.
+fn substitute(fd: RawFd, stream: &Stream) -> bool {
+    let kind = SocketType::STREAM;
+    let Ok((given, filled)) =
+        rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+    else {
+        return false;
+    };
+    let _ = sockopt::set_socket_send_buffer_size(&filled, 1 << 20);
+    let how = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let whole = stream.empty(|bytes| rustix::net::send(&filled, bytes, how) == Ok(bytes.len()));
+    if !whole {
+        return false;
+    }
+    // SAFETY: the connection's own number, under which the next program expects it.
+    let result = unsafe {
+        raw::syscall(
+            libc::SYS_dup3 as usize,
+            [given.as_raw_fd() as usize, fd as usize, 0, 0, 0, 0],
+        )
+    };
+    result >= 0
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A connection that leaves its rings while it is used: back to the kernel, at both ends.
+//!
+//! A program that is about to confine itself (seccomp), or to become one that cannot have the library, cannot use the rings
+//! any more. Its end *retires*: holding the four locks of the channel, so that nobody writes or reads, it sets `RETIRED` and
+//! closes both counts of bells. From then on
+//!
+//! - nobody rings any more. Either end takes exactly as many bytes out of its twin as were counted; what follows is data;
+//! - the end that retired uses its twin, and reads no more from its ring;
+//! - its peer, at its next call or when it wakes, sends what the retired end has not read of its ring through the twin (once,
+//!   whichever process comes first), writes to the twin from then on, and reads its ring to the end before it reads its twin.
+//!
+//! The retiring end rings a last time, always: that wakes a peer that sleeps, and a peer that is killed before it has sent on
+//! what lies in its ring leaves an unread byte, for which the kernel ends the connection with a reset. So nobody takes a part
+//! for the whole.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ipnuma::channel::{Control, flags, seat};
+use ipnuma::ipc::Fallback;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+
+use super::receive::DATA;
+use super::{KERNEL, Stream, borrow, option, state, word};
+use crate::ready::{self, Events};
+use crate::table::Description;
+use crate::{process, reasons, wait};
+
+/// In a count of bells: no more are rung.
+const CLOSED: u32 = 1 << 31;
+/// Looks for bells that are under way, a millisecond each.
+const LOOKS: u32 = 2_000;
+
+/// How many bells more.
+fn ahead(more: u32, less: u32) -> u32 {
+    more.wrapping_sub(less) & !CLOSED
+}
+
+/// Counts a bell that is about to be rung. False: no more are rung.
+pub(super) fn count_bell(own: &Control) -> bool {
+    own.words[word::BELLS]
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+            (count & CLOSED == 0).then_some(count.wrapping_add(1) & !CLOSED)
+        })
+        .is_ok()
+}
+
+/// A bell that was counted is in the twin, or is not.
+pub(super) fn bell_rung(own: &Control, rung: bool) {
+    if rung {
+        own.words[word::RUNG].fetch_add(1, Ordering::AcqRel);
+        return;
+    }
+    uncount(&own.words[word::BELLS]);
+}
+
+fn uncount(count: &AtomicU32) {
+    let less = |now: u32| Some(now & CLOSED | ahead(now, 1));
+    let _ = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+}
+
+impl Stream {
+    /// Whether the connection is not simply in its rings: an end has not come yet, or has retired.
+    #[inline(always)]
+    pub(super) fn is_unusual(&self) -> bool {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        let own = self.own().flags.load(Ordering::Relaxed);
+        peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED || own & flags::RETIRED != 0
+    }
+
+    /// Whether either end has retired.
+    #[inline]
+    pub(super) fn is_retired(&self) -> bool {
+        let both =
+            self.peer().flags.load(Ordering::Acquire) | self.own().flags.load(Ordering::Acquire);
+        both & flags::RETIRED != 0
+    }
+
+    /// Whether an end has retired and nothing is left to read in the ring: the kernel serves the next call.
+    pub(super) fn is_past(&self) -> bool {
+        self.is_retired() && !self.reads_on()
+    }
+
+    /// Whether this end still reads its ring, although the peer has retired.
+    fn reads_on(&self) -> bool {
+        self.own().flags.load(Ordering::Acquire) & flags::RETIRED == 0
+            && self.end.receiver().readable()
+    }
+
+    /// Leaves the rings. True: the connection is the kernel's, with all that is under way; false: it cannot be.
+    #[cold]
+    pub fn retire(&self, fd: RawFd, description: &Description, why: Fallback) -> bool {
+        if self.is_kernel() {
+            return true;
+        }
+        if !self.is_open() || self.far.is_some() {
+            return false;
+        }
+        if !self.attached() && self.force_back(fd, description) {
+            reasons::note(why);
+            return true;
+        }
+        if self.is_retired() {
+            return self.follow(fd, description).is_ok() && self.is_kernel();
+        }
+        if !self.close_rings(fd) {
+            return false;
+        }
+        reasons::note(why);
+        if self.peer_died_over_it(fd) {
+            self.break_off(fd);
+        }
+        process::trace(|| format!("channel {}: left, {}", self.channel, why.about()));
+        let twin = borrow(fd);
+        let over = self.go_over(fd, description);
+        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
+        if self.has_option(option::CORK) {
+            let _ = sockopt::set_tcp_cork(twin, true);
+        }
+        if self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0 {
+            let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
+        }
+        over
+    }
+
+    /// Sets the flags, holding all locks, and rings the last bell.
+    fn close_rings(&self, fd: RawFd) -> bool {
+        let channel = self.end.channel();
+        let (first, second) = (channel.control(0), channel.control(1));
+        // Always in this order.
+        let (Ok(_a), Ok(_b), Ok(_c), Ok(_d)) = (
+            first.tx.lock(),
+            first.rx.lock(),
+            second.tx.lock(),
+            second.rx.lock(),
+        ) else {
+            return false;
+        };
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        // A peer that has died sends nothing on.
+        self.look_now(fd);
+        if self.state() & state::GONE != 0 {
+            return false;
+        }
+        let step = |own| seat::retire(own, peer);
+        let retired = self
+            .own()
+            .flags
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+        if retired.is_err() {
+            return false;
+        }
+        self.peer().words[word::BELLS].fetch_or(CLOSED, Ordering::AcqRel);
+        let bells = &self.own().words[word::BELLS];
+        // One more, counted before anybody else can see that there will be no other.
+        let last = |count: u32| Some(count.wrapping_add(1) | CLOSED);
+        let _ = bells.fetch_update(Ordering::AcqRel, Ordering::Acquire, last);
+        let how = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let rung = rustix::net::send(borrow(fd), &[0], how).is_ok();
+        bell_rung(self.own(), rung);
+        true
+    }
+
+    /// A retired connection, seen from either end: at the end that has retired the kernel serves from now on, at its peer once
+    /// the ring is read. What this end sends goes by the kernel in any case.
+    #[cold]
+    pub(super) fn follow(&self, fd: RawFd, description: &Description) -> Result<(), Errno> {
+        if self.is_kernel() {
+            return Ok(());
+        }
+        if self.own().flags.load(Ordering::Acquire) & flags::RETIRED != 0 {
+            self.go_over(fd, description);
+            return Ok(());
+        }
+        self.pass_on(fd)?;
+        if !self.reads_on() {
+            self.go_over(fd, description);
+        }
+        Ok(())
+    }
+
+    /// Sends what the retired peer has not read, once.
+    pub(super) fn pass_on(&self, fd: RawFd) -> Result<(), Errno> {
+        if self.own().flags.load(Ordering::Acquire) & flags::RETIRED != 0 {
+            return Ok(());
+        }
+        let Ok(_guard) = self.own().tx.lock() else {
+            return Err(Errno::AGAIN);
+        };
+        if self.state() & state::FLUSHED != 0 {
+            return Ok(());
+        }
+        self.own_bells_are_out(fd);
+        let held = self.hold(fd);
+        let sent = self.flush(fd, held);
+        self.note(state::FLUSHED);
+        // The last bell was left until here: it stands for what was not sent yet.
+        self.take_bells(fd);
+        sent
+    }
+
+    /// The program has no more use of the connection. Says whether it leaves bytes unread in its ring.
+    #[cold]
+    pub(super) fn pass_on_at_end(&self, fd: RawFd) -> bool {
+        let _ = self.pass_on(fd);
+        self.own_bells_are_out(fd);
+        self.take_bells(fd);
+        self.reads_on() && self.state() & state::READ_SHUT == 0
+    }
+
+    /// No bell of this end comes any more, all of the peer's are taken: the kernel's from now on.
+    fn go_over(&self, fd: RawFd, description: &Description) -> bool {
+        self.own_bells_are_out(fd);
+        let taken = self.take_bells(fd);
+        if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            process::close(self.channel);
+            ready::changed(description);
+        }
+        taken
+    }
+
+    /// Waits for bells of this end that other threads are about to ring; no more can be begun.
+    fn own_bells_are_out(&self, fd: RawFd) {
+        let own = self.own();
+        for _ in 0..LOOKS {
+            let begun = own.words[word::BELLS].load(Ordering::Acquire);
+            if ahead(begun, own.words[word::RUNG].load(Ordering::Acquire)) == 0 {
+                return;
+            }
+            let _ = rustix::thread::nanosleep(&wait::timespec(Duration::from_millis(1)));
+        }
+        // Somebody died over it: whether its bell is among the data nobody knows.
+        let _ = rustix::net::connect_unspec(borrow(fd));
+    }
+
+    /// Takes the bells of a connection that has retired out of the twin, and not a byte more.
+    fn take_bells(&self, fd: RawFd) -> bool {
+        for _ in 0..LOOKS {
+            match self.take_counted(fd) {
+                Ok(0) => return true,
+                Err(_) => return false,
+                Ok(_) => {
+                    let _ = wait::poll_kernel(fd, Events::IN, Duration::from_millis(1));
+                }
+            }
+        }
+        let _ = rustix::net::connect_unspec(borrow(fd));
+        false
+    }
+
+    /// Takes of them what is there. Gives how many are missing.
+    pub(super) fn take_counted(&self, fd: RawFd) -> Result<u32, Errno> {
+        let Ok(_guard) = self.own().rx.lock() else {
+            return Err(Errno::DEADLK);
+        };
+        let drained = &self.own().words[word::DRAINED];
+        loop {
+            let rung = self.peer().words[word::BELLS].load(Ordering::Acquire);
+            let missing = ahead(rung, drained.load(Ordering::Acquire));
+            if missing == 0 {
+                return Ok(0);
+            }
+            let mut scratch = [0u8; 64];
+            let most = scratch.len().min(missing as usize);
+            match rustix::net::recv(borrow(fd), &mut scratch[..most], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(Errno::PIPE),
+                Ok((count, _)) => {
+                    drained.fetch_add(count as u32, Ordering::AcqRel);
+                }
+                Err(Errno::AGAIN) => return Ok(missing),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the peer's twin has ended, while what lies in its ring was not sent on. One that died after it had got the last
+    /// bell leaves a reset; but an end that came before that bell hides the reset.
+    fn peer_died_over_it(&self, fd: RawFd) -> bool {
+        let ended = wait::poll_kernel(fd, Events::RDHUP, Duration::ZERO);
+        let sent_on = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED != 0;
+        self.end.receiver().readable() && !sent_on && ended.is_ok_and(|events| !events.is_empty())
+    }
+
+    /// Whether the peer has closed, or is dead, and left nothing but what is in the ring, and its end.
+    pub fn is_finished(&self) -> bool {
+        let peer = self.peer().flags.load(Ordering::Acquire);
+        (peer & flags::CLOSED != 0 || self.state() & state::GONE != 0) && !self.is_reset()
+    }
+
+    /// Takes all that is left in the ring. False: `put` did not want it.
+    pub fn empty(&self, mut put: impl FnMut(&[u8]) -> bool) -> bool {
+        let Ok(_guard) = self.own().rx.lock() else {
+            return false;
+        };
+        let receiver = self.end.receiver();
+        let mut buffer = [0; 16384];
+        loop {
+            let (count, _) = receiver.read(DATA, &mut buffer);
+            if count == 0 {
+                return true;
+            }
+            if !put(&buffer[..count]) {
+                return false;
+            }
+        }
+    }
+
+    /// The connection is over for a program that gets it: what it would still have to read is in the ring, and nobody can send
+    /// it on. It ends with a reset, not in silence.
+    #[cold]
+    pub fn break_off(&self, fd: RawFd) {
+        let twin = borrow(fd);
+        let _ = rustix::net::connect_unspec(twin);
+    }
+}

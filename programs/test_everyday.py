@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with habits of their own: accept late, stdio on sockets, sandboxes, io_uring."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import programs
+from programs import HOST
+
+PAGE = b"<html>" + b"y" * 800 + b"</html>\n"
+
+
+def interpreter() -> str:
+    """Name the interpreter itself: what is first on the path may be a script that starts it."""
+    return os.path.realpath(sys.executable)
+
+
+def test_ab_and_a_server_that_accepts_late(net, port):
+    """One thread serves twenty clients: those that wait for long go back to the kernel, and end."""
+    files = net.directory / "files"
+    files.mkdir()
+    (files / "page.html").write_bytes(PAGE)
+    count = 3000
+    argv = [interpreter(), "-m", "http.server", "--bind", HOST, "--directory", str(files)]
+    with net.server(*argv, str(port), port=port):
+        url = f"http://{HOST}:{port}/page.html"
+        said = net.run("ab", "-q", "-n", str(count), "-c", "20", "-l", url)
+    assert f"Complete requests:      {count}" in said, said
+    assert "Failed requests:        0" in said, said
+    assert f"HTML transferred:       {count * len(PAGE)} bytes" in said, said
+
+
+SERVICE = """#!/bin/bash
+read -r name number
+echo "hello $name"
+for ((i = 0; i < number; i++)); do printf 'line %d\\n' "$i"; done
+cat -
+echo "bye"
+"""
+
+
+def test_a_shell_service_behind_socat(net, port):
+    """A script whose standard input and output are a connection: builtins by stdio, and a child."""
+    script = net.directory / "service.sh"
+    script.write_text(SERVICE)
+    script.chmod(0o755)
+    asks = net.directory / "asks"
+    asks.write_text("world 500\nand more\n")
+    listen = f"TCP-LISTEN:{port},bind={HOST},reuseaddr,fork"
+    lines = "".join(f"line {number}\n" for number in range(500))
+    with net.server("socat", listen, f"EXEC:{script},nofork", port=port):
+        for _ in range(3):
+            said = net.run("socat", "-t", "30", f"OPEN:{asks}!!STDOUT", f"TCP:{HOST}:{port}")
+            assert said == f"hello world\n{lines}and more\nbye\n", said[-200:]
+
+
+def git(net: programs.Network, *argv: str) -> str:
+    """Run git without its user's configuration."""
+    env = {
+        "HOME": str(net.directory),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }  # fmt: skip
+    return net.run("git", *argv, env=env, cwd=net.directory)
+
+
+def test_git_clones_from_its_daemon(net, port):
+    """git daemon starts upload-pack on the connection, which answers by stdio."""
+    source = net.directory / "source"
+    source.mkdir()
+    git(net, "init", "-q", str(source))
+    (source / "large").write_bytes(os.urandom(300_000))
+    git(net, "-C", str(source), "add", "large")
+    git(net, "-C", str(source), "commit", "-q", "-m", "one")
+    argv = ["git", "daemon", f"--listen={HOST}", f"--port={port}", "--export-all"]
+    with net.server(*argv, f"--base-path={net.directory}", port=port), net.expect(streams=2):
+        for number in range(2):
+            git(
+                net, "clone", "-q", f"git://{HOST}:{port}/source", str(net.directory / f"c{number}")
+            )
+    for number in range(2):
+        assert (net.directory / f"c{number}/large").read_bytes() == (source / "large").read_bytes()
+
+
+def test_busybox_wget(net, port):
+    """A client that makes a FILE of its connection."""
+    files = net.directory / "files"
+    files.mkdir()
+    (files / "page.html").write_bytes(PAGE)
+    got = net.directory / "got"
+    argv = [interpreter(), "-m", "http.server", "--bind", HOST, "--directory", str(files)]
+    with net.server(*argv, str(port), port=port), net.expect(streams=1):
+        url = f"http://{HOST}:{port}/page.html"
+        net.run("busybox", "wget", "-q", "-O", str(got), url)
+    assert got.read_bytes() == PAGE
+
+
+SSHD = """
+Port {port}
+ListenAddress {host}
+HostKey {directory}/host
+PidFile {directory}/sshd.pid
+AuthorizedKeysFile {directory}/client.pub
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+Subsystem sftp internal-sftp
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sshd changes its user")
+def test_ssh_and_scp(net, port):
+    """sshd confines the child that talks to strangers: the kernel kills it for other calls."""
+    directory = net.directory
+    for name in ("host", "client"):
+        net.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name))
+    configuration = directory / "sshd.conf"
+    configuration.write_text(SSHD.format(port=port, host=HOST, directory=directory))
+    Path("/run/sshd").mkdir(exist_ok=True)
+    options = [
+        "-F", "none", "-i", str(directory / "client"), "-o", "StrictHostKeyChecking=no",
+        "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+    ]  # fmt: skip
+    sent = directory / "sent"
+    sent.write_bytes(os.urandom(2_000_000))
+    got = directory / "got"
+    argv = [programs.tool("sshd"), "-D", "-e", "-f", str(configuration)]
+    with net.server(*argv, port=port):
+        for _ in range(3):
+            said = net.run(
+                "ssh", *options, "-p", str(port), f"root@{HOST}", "echo hello; exit 3", status=3
+            )
+            assert said == "hello\n", said
+        net.run("scp", *options, "-q", "-P", str(port), str(sent), f"root@{HOST}:{got}")
+    assert got.read_bytes() == sent.read_bytes()
+
+
+ASKS_FOR_A_RING = """
+import ctypes, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+room = ctypes.create_string_buffer(120)
+ring = libc.syscall(425, 8, room)
+print(ring, ctypes.get_errno())
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+client.sendall(b"x")
+assert server.recv(1) == b"x"
+"""
+
+
+def fallbacks(net: programs.Network) -> dict[str, int]:
+    """Ask the daemon what was left to the kernel."""
+    argv = [str(programs.executable()), "sockets", "--fallbacks", "--json"]
+    ran = subprocess.run(argv, env=net.environment(), capture_output=True, check=True)
+    rows = json.loads(ran.stdout)["result"]["fallbacks"]
+    return {row["reason"]: row["sockets"] for row in rows}
+
+
+def test_why_sockets_are_the_kernels(net, port):
+    """The daemon counts what was left to the kernel, by reason."""
+    script = net.directory / "ring.py"
+    script.write_text(ASKS_FOR_A_RING)
+    said = net.run(interpreter(), str(script))
+    if net.accelerated:
+        assert said.split() == ["-1", str(errno.ENOSYS)], said
+        assert fallbacks(net) == {"io-uring": 1}
+
+
+NODE = """
+const net = require('net');
+const server = net.createServer(peer => peer.pipe(peer)).listen(0, '127.0.0.1', () => {
+  let left = 10;
+  for (let number = 0; number < 10; number++) {
+    const client = net.connect(server.address().port, '127.0.0.1');
+    let round = 0, got = 0;
+    const next = () => {
+      if (round == 50) {
+        client.end();
+        if (--left == 0) { console.log('done'); server.close(); }
+        return;
+      }
+      got = 0;
+      client.write(Buffer.alloc(++round * 100));
+    };
+    client.on('data', piece => { got += piece.length; if (got == round * 100) next(); });
+    next();
+  }
+});
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_node(net, port):
+    """An event loop of libuv, which asks for an io_uring from 1.45 on."""
+    script = net.directory / "echo.js"
+    script.write_text(NODE)
+    with net.expect(streams=10, bytes=1_000_000):
+        assert net.run("node", str(script)) == "done\n"
+
+
+def test_short_connections(net, port):
+    """Connections that are all short are left to the kernel after a while, and counted."""
+    script = net.directory / "short.py"
+    script.write_text(SHORT)
+    net.run(interpreter(), str(script))
+    if net.accelerated:
+        counted = fallbacks(net)
+        # Sixteen in a row, then 32, one, 128, one and the rest.
+        assert counted["short"] == 200 - 16 - 2, counted
+        assert net.totals().streams == 18
+
+
+SHORT = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+for number in range(200):
+    client = socket.create_connection(listener.getsockname())
+    server = listener.accept()[0]
+    client.sendall(b"%d" % number)
+    assert server.recv(10) == b"%d" % number
+    server.sendall(b"back")
+    assert client.recv(10) == b"back"
+    server.close()
+    client.close()
+"""
+
+
+def test_functions_with_any_number_of_arguments(net, port):
+    """dprintf writes to a connection; what execl starts goes on with one, library or not."""
+    script = net.directory / "many.py"
+    script.write_text(MANY)
+    assert net.run(interpreter(), str(script)) == "done\n"
+
+
+MANY = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+libc.execle.argtypes = None
+listener = socket.create_server(("127.0.0.1", 0))
+def pair():
+    client = socket.create_connection(listener.getsockname())
+    return client, listener.accept()[0]
+client, server = pair()
+said = b"".join(b"%d " % number for number in range(9)) + b"text\\n"
+assert libc.dprintf(server.fileno(), b"%d " * 9 + b"%s\\n", *range(9), b"text") == len(said)
+assert client.recv(100) == said
+for how in range(3):
+    client, server = pair()
+    client.sendall(b"ahead ")
+    child = os.fork()
+    if child == 0:
+        os.dup2(server.fileno(), 0)
+        os.dup2(server.fileno(), 1)
+        words = [b"sh", b"-c", b'cat; echo "$0 $1 $2 $3 $4 $5"', b"a", b"b", b"c", b"d", b"e", b"f"]
+        none = ctypes.c_char_p(None)
+        if how == 0:
+            libc.execl(b"/bin/sh", *words, none)
+        if how == 1:
+            libc.execlp(b"sh", *words, none)
+        environment = (ctypes.c_char_p * 2)(b"PATH=/usr/bin:/bin", None)
+        libc.execle(b"/bin/sh", *words, none, environment)
+        os._exit(1)
+    server.close()
+    client.sendall(b"more")
+    client.shutdown(socket.SHUT_WR)
+    got = b""
+    while piece := client.recv(1000):
+        got += piece
+    assert got == b"ahead morea b c d e f\\n", (how, got)
+    assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
