@@ -27,9 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".build" / "test"
 STAMPS = ROOT / ".build" / "stamps" / "phases"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# What is shown of the log of a phase that failed, and of one that passed.
-LINES_FAILED = 200
+# What is shown of the log of a phase that failed (around its complaints, and its end), and of one
+# that passed.
+LINES_COMPLAINT = 240
+LINES_FAILED = 60
 LINES_PASSED = 12
+# How cargo, pytest and the tools say that something is wrong; how much is shown around it.
+COMPLAINT = re.compile(
+    r"panicked at|^---- .* stdout ----|^E   |^(FAILED|ERROR) |^error\b|\bFAIL\b|^WRONG|Traceback"
+)
+BEFORE, AFTER = 4, 24
 # Between two lines that say what is running.
 BEAT_SECONDS = 60
 # Its settings say -q already; once more, and it says no sums.
@@ -351,7 +358,7 @@ class Run:
                 f" (budget {phase.budget} s), {cpu:.0f} s of processor time",
                 flush=True,
             )
-            for line in lines[-(LINES_PASSED if good else LINES_FAILED) :]:
+            for line in lines[-LINES_PASSED:] if good else excerpt(lines):
                 print(f"   {line}")
             for line in lines:
                 if line.lstrip().startswith(("skipped: ", "SKIPPED [")):
@@ -398,6 +405,25 @@ class Run:
             f"{self.counts['skipped']} skipped"
         )
         return 1 if self.failed_phases else 0
+
+
+def excerpt(lines: list[str]) -> list[str]:
+    """Choose what explains a failure: what stands around complaints, then the end."""
+    chosen: set[int] = set()
+    for at, line in enumerate(lines[:-LINES_FAILED]):
+        if len(chosen) >= LINES_COMPLAINT:
+            break
+        if COMPLAINT.search(line):
+            chosen.update(range(max(0, at - BEFORE), min(len(lines), at + AFTER)))
+    chosen.update(range(max(0, len(lines) - LINES_FAILED), len(lines)))
+    shown: list[str] = []
+    last = -1
+    for at in sorted(chosen):
+        if at != last + 1:
+            shown.append(f"... {at - last - 1} lines")
+        shown.append(lines[at])
+        last = at
+    return shown
 
 
 def count(lines: list[str], code: int) -> dict[str, int]:
