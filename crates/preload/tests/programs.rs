@@ -73,6 +73,22 @@ fn accelerated(program: &str) -> Totals {
 }
 
 #[test]
+fn there_is_room_for_own_descriptors_from_the_start() {
+    // So that no thread of the program has to wait for it, see `socket::process::start`.
+    let output = Command::new("grep")
+        .args(["FDSize", "/proc/self/status"])
+        .env("LD_PRELOAD", library())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let room = said
+        .split_whitespace()
+        .last()
+        .and_then(|word| word.parse::<u32>().ok());
+    assert!(room.is_some_and(|room| room > 960), "{said}");
+}
+
+#[test]
 fn connections_are_shared_and_end_as_over_the_kernel() {
     assert_eq!(run("sharing.py"), 7);
 }

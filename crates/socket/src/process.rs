@@ -255,8 +255,20 @@ fn program() -> String {
     String::from_utf8_lossy(&name[..length]).trim().to_owned()
 }
 
+/// Has the kernel make room for own descriptors while the process has one thread. Where there are more, the one that
+/// needs the room waits in the kernel until no other can still be reading the old table, which on a busy machine may take
+/// seconds, and whoever connects waits behind it.
+fn make_room() {
+    use rustix::event::{EventfdFlags, eventfd};
+    if let Ok(any) = eventfd(0, EventfdFlags::CLOEXEC) {
+        // It is the number that makes the room. If it is refused there is none to be made.
+        let _ = rustix::io::fcntl_dupfd_cloexec(&any, floor());
+    }
+}
+
 /// At start: remembers whose memory this is, and where the daemon is; programs change their environment.
 pub fn start() {
+    make_room();
     is_borrowed();
     let spin = config().spin.as_micros();
     crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX));
