@@ -25,7 +25,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import rtl_mutants
@@ -37,6 +37,8 @@ TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
 CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
 GOAL_PERCENT = 95.0
+# Rust mutants between two looks at the clock.
+BATCH = 8
 # Verilator's opinions of style: a mutant is to be found by what it does.
 LINT = (
     "WIDTHEXPAND WIDTHTRUNC WIDTHXZEXPAND UNUSEDSIGNAL UNUSEDPARAM UNDRIVEN UNSIGNED CMPCONST"
@@ -86,6 +88,36 @@ def copy_tree() -> None:
         if not link.exists():
             (ROOT / name).mkdir(parents=True, exist_ok=True)
             link.symlink_to(ROOT / name)
+
+
+class Kept:
+    """Outcomes of earlier runs: one mutant in one state of all that could decide it."""
+
+    def __init__(self, kind: str, roots: tuple[str, ...]) -> None:
+        """Read them; the state is all files of the copy below these roots."""
+        self.path = WORK / f"{kind}.jsonl"
+        digest = hashlib.sha256()
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", *roots], cwd=ROOT, check=True, capture_output=True
+        )
+        for name in sorted(listed.stdout.decode().split("\0")):
+            path = TREE / name
+            if name and path.is_file():
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                digest.update(f"{name} {content}\n".encode())
+        self.state = digest.hexdigest()
+        self.known: dict[str, Outcome] = {}
+        for line in self.path.read_text().splitlines() if self.path.is_file() else ():
+            item = json.loads(line)
+            if item.pop("state") == self.state:
+                self.known[item["mutant"]] = Outcome(**item)
+
+    def keep(self, outcome: Outcome) -> None:
+        """Write one down, unless it was only slow: that may have been the machine."""
+        if outcome.by.endswith("time") or outcome.by.endswith("(time)"):
+            return
+        with self.path.open("a") as stream:
+            stream.write(json.dumps({"state": self.state} | asdict(outcome)) + "\n")
 
 
 def environment(seed: int) -> dict[str, str]:
@@ -285,11 +317,17 @@ class Rtl:
     def run(self, count: int, until: float | None) -> list[Outcome]:
         """Try so many mutants that build, or as many as the time allows."""
         out: list[Outcome] = []
+        # A survivor may be found by a proof, so that what decides differs.
+        kind = "rtl-formal" if self.args.formal else "rtl"
+        kept = Kept(kind, ("rtl", "verif", "tools"))
         counted = 0
         for mutant in rtl_mutants.draw(self.sites, self.args.seed):
             if counted == count or (until is not None and time.monotonic() > until):
                 break
-            outcome = self.one(mutant)
+            known = kept.known.get(str(mutant))
+            outcome = known or self.one(mutant)
+            if known is None:
+                kept.keep(outcome)
             out.append(outcome)
             counted += outcome.status in ("killed", "survived")
             print(
@@ -317,7 +355,7 @@ def cargo_mutants() -> Path:
     return program_path
 
 
-def rust(args: argparse.Namespace) -> list[Outcome]:
+def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     """Try mutants of the crates that carry guarantees; each against the tests of its crate."""
     tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
     packages = [part for crate in args.crates for part in ("--package", crate)]
@@ -331,13 +369,32 @@ def rust(args: argparse.Namespace) -> list[Outcome]:
     names = sorted(item["name"] for item in json.loads(listed.stdout))
     chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
     print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
+    kept = Kept("rust", ("Cargo.toml", "Cargo.lock", "crates", "rtl", "experiments"))
+    outcomes = [kept.known[name] for name in chosen if name in kept.known]
+    if outcomes:
+        print(f"mutate: {len(outcomes)} of an earlier run on the same sources", flush=True)
+    left = [name for name in chosen if name not in kept.known]
+    for first in range(0, len(left), BATCH):
+        if until is not None and time.monotonic() > until:
+            break
+        for outcome in rust_batch(tool + packages, left[first : first + BATCH], args.seed):
+            kept.keep(outcome)
+            outcomes.append(outcome)
+            print(f"{outcome.status:10} {outcome.mutant}", flush=True)
+    return outcomes
+
+
+def rust_batch(tool: list[str], names: list[str], seed: int) -> list[Outcome]:
+    """Try some mutants by name."""
     out = WORK / "rust"
     shutil.rmtree(out, ignore_errors=True)
-    # Names are matched as regular expressions; --in-place: the tree is a copy already.
-    only = [part for name in chosen for part in ("--re", f"^{re.escape(name)}$")]
-    options = ["--in-place", "--baseline", "skip", "--timeout", "600", "--output", str(out)]
-    env = environment(args.seed) | {"CARGO_TARGET_DIR": str(WORK / "target")}
-    status, said = run([*tool, *options, *packages, *only], 6 * 3600, env)
+    # Names are matched as regular expressions; --in-place: the tree is a copy already. Release:
+    # models and simulations are too slow otherwise, and the tests are run so elsewhere.
+    only = [part for name in names for part in ("--re", f"^{re.escape(name)}$")]
+    options = ["--in-place", "--baseline", "skip", "--timeout", "600", "--profile", "release"]
+    target = os.environ.get("CARGO_TARGET_DIR", str(WORK / "target"))
+    env = environment(seed) | {"CARGO_TARGET_DIR": target}
+    status, said = run([*tool, *options, "--output", str(out), *only], 6 * 3600, env)
     results = out / "mutants.out"
     # 0: all are found; 2 and 3: some are not, or ran too long.
     if status not in (0, 2, 3):
@@ -346,10 +403,9 @@ def rust(args: argparse.Namespace) -> list[Outcome]:
     kinds = {"caught": "killed", "timeout": "killed", "missed": "survived", "unviable": "unviable"}
     for name, status_name in kinds.items():
         for line in (results / f"{name}.txt").read_text().splitlines():
-            by = "time" if name == "timeout" else ""
-            outcomes.append(Outcome(line, status_name, by, 0.0))
-            print(f"{status_name:10} {line}")
-    return outcomes
+            outcomes.append(Outcome(line, status_name, "time" if name == "timeout" else "", 0.0))
+    # Mutants that drop a field are tried whatever --re says; those that were not drawn don't count.
+    return [outcome for outcome in outcomes if outcome.mutant in names]
 
 
 def summary(what: str, outcomes: list[Outcome]) -> tuple[int, int]:
@@ -376,7 +432,7 @@ def main() -> int:
     parser.add_argument("--rust", type=int, default=60, metavar="N", help="mutants of crates")
     parser.add_argument("--crates", nargs="+", default=CRATES, help=f"default: {' '.join(CRATES)}")
     parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
-    parser.add_argument("--minutes", type=float, help="begin no RTL mutant after so long")
+    parser.add_argument("--minutes", type=float, help="begin no more mutants after so long")
     parser.add_argument("--formal", action="store_true", help="proofs also look for RTL mutants")
     parser.add_argument(
         "--baseline", action="store_true", help="run each bench without a mutant first"
@@ -405,7 +461,7 @@ def main() -> int:
     if args.rtl:
         outcomes["RTL"] = Rtl(args).run(args.rtl, until)
     if args.rust:
-        outcomes["Rust"] = rust(args)
+        outcomes["Rust"] = rust(args, until)
     scores = [summary(what, found) for what, found in outcomes.items()]
     killed, total = (sum(score[at] for score in scores) for at in (0, 1))
     percent = 100 * killed / total if total else 0.0

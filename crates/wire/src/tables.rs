@@ -459,6 +459,27 @@ mod tests {
         assert!(!all.contains(0xFFFF_FFFC, 2), "does not wrap");
     }
 
+    #[test]
+    fn a_region_is_shared_with_the_network_of_its_mask() {
+        let region = RegionEntry {
+            ip: 0x0A00_0102,
+            mask: 0xFFFF_FF00,
+            ..RegionEntry::default()
+        };
+        for (source, shared) in [
+            (0x0A00_0102, true),
+            (0x0A00_01FF, true),
+            (0x0A00_0202, false),
+            (0x0B00_0102, false),
+            (0xFFFF_FFFF, false),
+            (0, false),
+        ] {
+            assert_eq!(region.shares_with(source), shared, "{source:08x}");
+        }
+        let all = RegionEntry::default();
+        assert!(all.shares_with(0x0A00_0001) && all.shares_with(0));
+    }
+
     proptest! {
         #[test]
         fn entries_survive_their_words(words in any::<[u32; 8]>()) {

@@ -361,6 +361,31 @@ fn an_eight_byte_store_is_a_minimum_frame() {
     assert_eq!(fcs(&whole), 0x2144_DF1C_u32.to_le_bytes());
 }
 
+/// What a parser that expects no tag finds is the tag that was folded into the end code.
+#[test]
+fn the_tag_is_in_the_end_code_of_a_payload_on_its_own() {
+    const TAG: u16 = 0xA5C;
+    let compact = example().payload;
+    let error = Payload::Error(ErrorReport {
+        epoch: 0,
+        acknowledgement: None,
+        code: 1,
+        fmt_type: 0x60,
+        sequence: 0x0102_0304,
+        length: 1,
+        address: 0,
+    });
+    for payload in [compact, error] {
+        let mut bytes = payload.emit(TAG).expect("valid");
+        let found = |bytes: &[u8]| PayloadView::new(bytes).expect("valid").tag_from(UDP_PORT);
+        assert_eq!(found(&bytes), u32::from(TAG), "{payload:?}");
+        let end = bytes.len() - 1;
+        bytes[end] ^= 0xFF;
+        seal_payload(&mut bytes, TAG ^ 0xFFF);
+        assert_eq!(found(&bytes), u32::from(TAG ^ 0xFFF), "{payload:?}");
+    }
+}
+
 /// A change to a good frame, and the line of the verdict it must end in.
 fn refused(change: impl FnOnce(&mut Vec<u8>)) -> WireError {
     let mut bytes = example().emit(0).expect("valid");
