@@ -94,3 +94,20 @@ fn sessions_mend_every_fault() {
     }
     assert!(stores >= 60 * 1_500, "{stores}");
 }
+
+/// An epoch's number comes again after 64 others. What was sent in the clear 64 epochs ago is then as
+/// good as new to a NIC, as the wire format says: the channel must not bring it.
+#[test]
+fn sessions_in_the_clear_outlive_all_epochs() {
+    let mut plans = plans(Scale::SHORT).into_iter();
+    let plan = plans.find(|plan| plan.name == "new-epochs-model-model-1g-tlp");
+    let mut plan = plan.expect("a cell of the matrix");
+    assert_eq!((plan.sealed, plan.sessions), (0, 1));
+    plan.stores = 60_000;
+    plan.faults.replay = 20_000;
+    // With this seed an old frame came in its place.
+    let report = Sim::new(plan, 8).and_then(|mut sim| sim.run());
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.anew > 2 * 64, "{} epochs", report.anew);
+    assert!(report.channel.replayed > 500, "{:?}", report.channel);
+}

@@ -136,6 +136,23 @@ impl Channel {
         }
     }
 
+    /// Forgets a session's frames of an epoch, also those on their way: they are of the past, and its
+    /// number comes again.
+    pub fn forget(&mut self, session: u8, epoch: u8) {
+        let Some(capture) = &mut self.capture else {
+            return;
+        };
+        let stays = |frame: &[u8]| {
+            let port = session_port(frame);
+            port.is_none_or(|port| (port.index, port.epoch) != (session, epoch))
+        };
+        capture.sample.retain(|frame| stays(frame));
+        capture.by_number.retain(|_, frame| stays(frame));
+        let before = self.in_flight.len();
+        self.in_flight.retain(|Reverse(next)| stays(&next.frame));
+        self.stats.lost += (before - self.in_flight.len()) as u64;
+    }
+
     /// Nothing is on the way.
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
@@ -241,7 +258,7 @@ impl Channel {
         if capture.sample.len() < CAPTURE {
             capture.sample.push(frame.to_vec());
         } else {
-            // Every frame so far is in the sample with the same chance.
+            // Every frame so far, but for those forgotten, is in the sample with the same chance.
             let at = self.rng.random_range(0..capture.seen);
             if let Some(place) = capture.sample.get_mut(at as usize) {
                 place.clear();
@@ -257,10 +274,15 @@ impl Channel {
     }
 }
 
+/// Session and epoch that a frame was sent in.
+fn session_port(frame: &[u8]) -> Option<SessionPort> {
+    SessionPort::from_port(u16::from_be_bytes([frame[34], frame[35]]))
+}
+
 /// Session at the receiver and low half of the number of a sequenced frame; the latter stands in
 /// the clear only if the frame is not sealed.
 fn sequenced(frame: &[u8]) -> Option<(u8, u16)> {
-    let port = SessionPort::from_port(u16::from_be_bytes([frame[34], frame[35]]))?;
+    let port = session_port(frame)?;
     let payload = &frame[PAYLOAD_OFFSET..];
     let at = match (
         payload[0] >> 4,
@@ -404,5 +426,41 @@ mod tests {
         let left = channel.take(u64::MAX).map(|(at, frame)| (at, frame[0]));
         assert_eq!(left, Some((51_000, 2)));
         assert!(channel.is_empty());
+    }
+    #[test]
+    fn a_forgotten_epoch_never_comes_again() {
+        let faults = Faults {
+            replay: 500_000,
+            ..Faults::default()
+        };
+        let mut channel = Channel::new(1000, faults, ChaCha8Rng::seed_from_u64(1));
+        let port = |session, epoch| {
+            let index = session;
+            SessionPort { epoch, index }.to_port().to_be_bytes()
+        };
+        let mut send = |at_ps: u64, session, epoch, forget: bool| {
+            for order in 0..200 {
+                let mut frame = frame(order);
+                frame[34..36].copy_from_slice(&port(session, epoch));
+                channel.send(at_ps + u64::from(order), frame);
+            }
+            if forget {
+                channel.forget(1, 5);
+            }
+            let mut came = HashMap::new();
+            while let Some((_, frame)) = channel.take(u64::MAX) {
+                *came.entry([frame[34], frame[35]]).or_insert(0_u32) += 1;
+            }
+            came
+        };
+        send(0, 1, 5, false);
+        send(1_000, 1, 4, false);
+        let before = send(2_000, 2, 5, false);
+        assert!(before[&port(1, 5)] > 0 && before[&port(1, 4)] > 0);
+        let after = send(3_000, 2, 5, true);
+        assert!(!after.contains_key(&port(1, 5)), "one was on its way");
+        let after = send(4_000, 2, 5, false);
+        assert!(!after.contains_key(&port(1, 5)), "one was kept");
+        assert!(after[&port(1, 4)] > 0 && after[&port(2, 5)] >= 200);
     }
 }

@@ -186,6 +186,12 @@ impl Sim {
         pair.epoch = (pair.epoch + 1) % 64;
         pair.keys = keys;
         (pair.up, pair.changing) = ([false; 2], true);
+        // Nothing tells a frame in the clear of this epoch's number from one of 64 epochs ago.
+        if !pair.sealed {
+            for (end, channel) in self.channels.iter_mut().enumerate() {
+                channel.forget(pair.ids[1 - end] as u8, pair.epoch);
+            }
+        }
         self.actions.retain(
             |(_, action)| !matches!(action, Action::WriteSession { pair, .. } if *pair == index),
         );
