@@ -66,11 +66,17 @@ impl Tables {
         Ok(())
     }
 
-    /// The next hop of an address.
+    /// The next hop of an address: as the hardware finds it, or where full tables have given the
+    /// address up to the host, by the routes.
     pub fn find(&self, address: IpAddr) -> Option<Hop> {
-        let id = match address {
+        let found = match address {
             IpAddr::V4(address) => self.fib.lookup4(address.into()),
             IpAddr::V6(address) => self.fib.lookup6(address.into()),
+        }?;
+        let id = match (found, address) {
+            (NextHopId::SHED, IpAddr::V4(address)) => self.fib.best4(address.into()),
+            (NextHopId::SHED, IpAddr::V6(address)) => self.fib.best6(address.into()),
+            _ => Some(found),
         }?;
         self.hops[usize::from(id.0)]
     }

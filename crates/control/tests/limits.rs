@@ -52,6 +52,55 @@ fn what_the_tables_have_no_room_for_goes_by_software() {
     assert_eq!(rig.control.neighbours().count(), 0);
 }
 
+/// A withdrawal that full tables have no room for gives a /18 up to the host, which forwards it.
+#[test]
+fn what_the_tables_shed_goes_by_software() {
+    let mut config = config();
+    config.fib.v4 = fib::Config4::RunVec {
+        leaves: 128,
+        groups: 4,
+        hosts: 64,
+    };
+    config.routes.clear();
+    let mut rig = Rig::of(config);
+    for (port, host) in [(1, 7), (2, 9), (3, 8)] {
+        rig.introduce(port, host);
+    }
+    for route in [
+        "20.1.0.0/16 via 10.0.2.9",
+        "20.1.64.0/18 via 10.0.3.8",
+        "20.1.80.0/20 via 10.0.3.8",
+    ] {
+        rig.control.announce(route.parse().unwrap()).unwrap();
+    }
+    let filler = |second: u32| format!("21.{second}.0.0/19");
+    let mut fillers = 0;
+    loop {
+        let route = format!("{} via 10.0.2.9", filler(fillers));
+        if rig.control.announce(route.parse().unwrap()).is_err() {
+            break;
+        }
+        fillers += 1;
+    }
+    rig.control
+        .withdraw("20.1.64.0/18".parse().unwrap())
+        .unwrap();
+    assert_eq!(rig.control.fib().shed(), 1);
+    for (address, port) in [("20.1.80.1", 3), ("20.1.64.1", 2)] {
+        let to: std::net::Ipv4Addr = address.parse().unwrap();
+        let found = rig.control.fib().lookup4(to.into());
+        assert_eq!(found, Some(fib::NextHopId::SHED));
+        let sent = rig.packet(1, 7, &transit(address, 8).bytes());
+        assert_eq!((sent.len(), sent[0].0), (1, port));
+    }
+    for second in 0..fillers {
+        rig.control
+            .withdraw(filler(second).parse().unwrap())
+            .unwrap();
+    }
+    assert_eq!(rig.control.fib().shed(), 0);
+}
+
 #[test]
 fn spoiled_frames_are_ignored() {
     let mut rig = Rig::new();

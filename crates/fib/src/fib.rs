@@ -2,7 +2,7 @@
 //! The routes, the next hops and the image, behind one interface.
 
 use crate::error::Error;
-use crate::hw::{Hw, unit};
+use crate::hw::{Hw, Place, unit};
 use crate::image::{Image, Op};
 use crate::layout::{self, Bits, HOST_BANKS, Leaf, MEMORIES, Memory, NEXT_HOPS};
 use crate::metrics::{MemoryUse, Metrics};
@@ -200,6 +200,14 @@ pub struct NextHop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NextHopId(pub u16);
 
+impl NextHopId {
+    /// What a lookup finds in a shed word: the host port, by none of the next hops that are set.
+    pub const SHED: NextHopId = NextHopId(Leaf::SHED.next_hop());
+}
+
+/// How many shed words are tried in vain after a change.
+const RESTORES: u32 = 8;
+
 #[derive(Debug, Clone)]
 enum Table4 {
     RunVec(Box<RunVec>),
@@ -224,6 +232,13 @@ struct NextHopState {
 /// Every change returns the ordered list of what is to be written; [`Op::Drain`] marks where
 /// lookups under way have to end first. Between any two entries of a list each address is answered
 /// with what it was before the change or with what it is after it.
+///
+/// A withdrawal is never refused for want of room, although it can need more than it frees. Where
+/// there is none, the /18 (IPv4) or the trie's node (IPv6) that needs it is *shed*: all its
+/// addresses are answered by [`NextHopId::SHED`], the host port, whatever is set below it, until a
+/// later change leaves room; that is tried after each change, with writes in the same list. Single
+/// hosts and what is in the TCAM are not concerned. [`Fib::best4`] and [`Fib::best6`] know the
+/// routes themselves.
 #[derive(Debug, Clone)]
 pub struct Fib {
     hw: Hw,
@@ -233,6 +248,8 @@ pub struct Fib {
     routes4: u32,
     routes6: u32,
     metrics: Metrics,
+    /// The shed word that was tried last.
+    tried: Option<Place>,
 }
 
 impl Fib {
@@ -261,6 +278,7 @@ impl Fib {
             routes4: 0,
             routes6: 0,
             metrics,
+            tried: None,
         })
     }
 
@@ -277,6 +295,11 @@ impl Fib {
     /// IPv6 routes.
     pub fn routes6(&self) -> u32 {
         self.routes6
+    }
+
+    /// Words that are shed, at most: a few may not be any more.
+    pub fn shed(&self) -> usize {
+        self.hw.shed()
     }
 
     /// Cost of the changes so far.
@@ -420,6 +443,20 @@ impl Fib {
         answer(self.leaf6(prefix))
     }
 
+    /// The next hop of the longest route to an address, also where words are shed. This asks for
+    /// every length.
+    pub fn best4(&self, addr: u32) -> Option<NextHopId> {
+        let mut lengths = (0..=32).rev();
+        lengths.find_map(|len| self.get4(Prefix4::around(addr, len)))
+    }
+
+    /// The next hop of the longest route to an address, also where words are shed. This asks for
+    /// every length.
+    pub fn best6(&self, addr: u128) -> Option<NextHopId> {
+        let mut lengths = (0..=128).rev();
+        lengths.find_map(|len| self.get6(Prefix6::around(addr, len)))
+    }
+
     /// The next hop of an address, as the hardware finds it.
     pub fn lookup4(&self, addr: u32) -> Option<NextHopId> {
         answer(self.hw.image.lookup4(addr))
@@ -522,7 +559,9 @@ impl Fib {
     fn finish(&mut self, result: Result<(), Error>) -> Result<&[Op], Error> {
         match result {
             Ok(()) => {
-                let ops = self.hw.commit();
+                self.hw.commit();
+                self.restore();
+                let ops = self.hw.ops();
                 self.metrics.count(ops);
                 Ok(ops)
             }
@@ -530,6 +569,35 @@ impl Fib {
                 self.hw.rollback();
                 self.metrics.refused += 1;
                 Err(error)
+            }
+        }
+    }
+}
+
+impl Fib {
+    /// Gives shed words their routes back where there is room.
+    fn restore(&mut self) {
+        let mut failures = 0;
+        for _ in 0..self.hw.shed() {
+            let Some(place) = self.hw.next_shed(self.tried) else {
+                break;
+            };
+            self.tried = Some(place);
+            self.hw.resume();
+            let result = match (place, &self.v4, &self.v6.trie) {
+                (Place::V4(index), Table4::RunVec(table), _) => table.restore(&mut self.hw, index),
+                (Place::V6(level, key), _, Some(trie)) => trie.restore(&mut self.hw, level, key),
+                _ => Ok(()),
+            };
+            if result.is_ok() {
+                self.hw.commit();
+                self.hw.remove_shed(place);
+            } else {
+                self.hw.rollback();
+                failures += 1;
+                if failures == RESTORES {
+                    break;
+                }
             }
         }
     }

@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::image::{Depths, Image, Op, Write};
 use crate::layout::{Bits, Leaf, MEMORIES, Memory, V4_GROUP_INDEX_BITS};
 use crate::routes::Runs;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 
 #[derive(Debug, Clone, Copy)]
 enum Undo {
@@ -22,6 +24,15 @@ enum Undo {
         words: u32,
         class: u8,
     },
+}
+
+/// A word that was given up to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A directory word, by its index.
+    V4(u32),
+    /// A trie node, by its level and the upper half of the first address below it.
+    V6(usize, u64),
 }
 
 /// A run in a memory with an allocator.
@@ -43,6 +54,10 @@ pub(crate) struct Hw {
     /// How many of them no word in the image points to any more.
     unlinked: usize,
     use_reserve: bool,
+    /// Where `ops` of the changes before this one end, which stay in the list.
+    begun: usize,
+    /// Where words were shed, and perhaps have been overwritten since.
+    shed: BTreeSet<Place>,
 }
 
 impl Hw {
@@ -65,33 +80,77 @@ impl Hw {
             retired: Vec::new(),
             unlinked: 0,
             use_reserve: false,
+            begun: 0,
+            shed: BTreeSet::new(),
         }
     }
 
-    /// Starts a change.
-    pub fn begin(&mut self, use_reserve: bool) {
+    /// Starts a change, with an empty list. One that takes a route out may use the reserve, and
+    /// shed words.
+    pub fn begin(&mut self, takes_out: bool) {
         self.ops.clear();
-        self.undo.clear();
-        debug_assert!(self.retired.is_empty());
-        self.use_reserve = use_reserve;
+        self.resume();
+        self.use_reserve = takes_out;
+    }
+
+    /// Starts another change whose writes follow those of the one before in the same list.
+    pub fn resume(&mut self) {
+        debug_assert!(self.undo.is_empty() && self.retired.is_empty());
+        self.begun = self.ops.len();
+        self.use_reserve = false;
     }
 
     /// Ends a change for good. A list that writes ends with a drain marker: what was replaced is
     /// free for the next change, and no lookup sees parts of two changes.
     pub fn commit(&mut self) -> &[Op] {
         self.unlinked();
-        if !self.ops.is_empty() {
+        if self.ops.len() > self.begun {
             self.drain();
         }
         self.undo.clear();
         &self.ops
     }
 
-    /// Takes everything since `begin` back; after `commit` there is nothing to take back.
+    /// What was written since `begin`.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// Whether this change may shed a word for which there is no room.
+    pub fn may_shed(&self) -> bool {
+        self.use_reserve
+    }
+
+    /// Remembers where a word was shed.
+    pub fn add_shed(&mut self, place: Place) {
+        self.shed.insert(place);
+    }
+
+    /// Forgets a place where no word is shed any more.
+    pub fn remove_shed(&mut self, place: Place) {
+        self.shed.remove(&place);
+    }
+
+    /// How many places are remembered.
+    pub fn shed(&self) -> usize {
+        self.shed.len()
+    }
+
+    /// The place behind this one, round and round.
+    pub fn next_shed(&self, last: Option<Place>) -> Option<Place> {
+        let behind = last.and_then(|last| {
+            let range = (Bound::Excluded(last), Bound::Unbounded);
+            self.shed.range(range).next()
+        });
+        behind.or_else(|| self.shed.first()).copied()
+    }
+
+    /// Takes everything since `begin` or `resume` back; after `commit` there is nothing to take
+    /// back.
     pub fn rollback(&mut self) {
         self.retired.clear();
         self.unlinked = 0;
-        self.ops.clear();
+        self.ops.truncate(self.begun);
         while let Some(undo) = self.undo.pop() {
             match undo {
                 Undo::Word(write) => self.image.write(&write),

@@ -385,6 +385,8 @@ pub struct Leaf(pub u32);
 impl Leaf {
     /// No route here.
     pub const NONE: Leaf = Leaf(0);
+    /// What a shed word answers for all its addresses: the host port, by no next hop of the table.
+    pub const SHED: Leaf = Leaf::new(PORT_HOST, 0);
 
     /// A leaf that names a port and a next hop.
     pub const fn new(port: u8, next_hop: u16) -> Self {

@@ -3,13 +3,17 @@
 //!
 //! Latency in hardware: three dependent reads. What the hardware holds is a function of the routes
 //! alone (up to addresses), so the memory in use after any sequence of changes depends only on the
-//! routes that remain.
+//! routes that remain; but for words that are shed.
+//!
+//! A withdrawal can need more room than it frees: one run becomes three where its leaf was its
+//! neighbours'. Where there is none, the whole directory word is shed: a uniform word holds its leaf
+//! itself, so it can always be written, and it leads to the host until there is room again.
 
 use crate::error::Error;
 use crate::exact::Exact;
-use crate::hw::Hw;
+use crate::hw::{Hw, Place};
 use crate::image::run_leaf;
-use crate::layout::{self, Leaf, Memory, V4_DIR_INDEX_BITS, V4_GROUP_INDEX_BITS};
+use crate::layout::{self, Bits, Leaf, Memory, V4_DIR_INDEX_BITS, V4_GROUP_INDEX_BITS};
 use crate::prefix::Prefix4;
 use crate::routes::{Routes64, ShortTree};
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +38,29 @@ pub(crate) struct RunVec {
     groups: HashMap<u32, BTreeMap<u16, u32>>,
     hosts: Option<Exact>,
     covered: Vec<u32>,
+}
+
+/// A directory word that leads to the host whatever its routes are.
+const SHED: Bits = layout::v4_dir(0, Leaf::SHED.0);
+
+/// Gives a word up to the host, which needs no room; its run and its groups are free then.
+fn shed(hw: &mut Hw, index: u32) {
+    let word = hw.image.read(Memory::V4Dir, index);
+    let (vector, base) = (
+        layout::V4_DIR_RUNS.get(&word),
+        layout::V4_DIR_BASE.get(&word) as u32,
+    );
+    if vector != 0 {
+        for addr in base..=base + vector.count_ones() {
+            if let Some(group) = hw.image.leaf(Memory::V4Leaf, addr).group() {
+                hw.retire(Memory::V4Group, group, 1);
+            }
+        }
+    }
+    hw.retire_run(Memory::V4Leaf, vector, base);
+    hw.write(Memory::V4Dir, index, SHED);
+    hw.unlinked();
+    hw.add_shed(Place::V4(index));
 }
 
 /// Heap element of a prefix below a point at `base_len` bits.
@@ -197,14 +224,40 @@ impl RunVec {
     }
 
     /// Makes the hardware's word `index` what the routes say. `changed` marks slots whose groups
-    /// may have come or gone.
+    /// may have come or gone. A word that is shed stays so.
     fn refresh(&self, hw: &mut Hw, index: u32, background: u32, changed: u64) -> Result<(), Error> {
+        if hw.image.read(Memory::V4Dir, index) == SHED {
+            return Ok(());
+        }
+        match self.rewrite(hw, index, background, changed) {
+            Err(_) if hw.may_shed() => {
+                shed(hw, index);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Gives a shed word its routes back, if there is room; the caller rolls the hardware back if
+    /// there is none.
+    pub fn restore(&self, hw: &mut Hw, index: u32) -> Result<(), Error> {
+        if hw.image.read(Memory::V4Dir, index) != SHED {
+            return Ok(());
+        }
+        let background = self.short.effective(1 << V4_DIR_INDEX_BITS | index);
+        self.rewrite(hw, index, background, 0)
+    }
+
+    /// After an error in a change that takes out, nothing is taken or retired: such a change needs
+    /// no new group.
+    fn rewrite(&self, hw: &mut Hw, index: u32, background: u32, changed: u64) -> Result<(), Error> {
         let word = hw.image.read(Memory::V4Dir, index);
         let old = (
             layout::V4_DIR_RUNS.get(&word),
             layout::V4_DIR_BASE.get(&word) as u32,
         );
         let mut slots = [background; 64];
+        let mut gone = Vec::new();
         if let Some(routes) = &self.words[index as usize] {
             slots = routes.routes.expand(background);
             let mut rest = routes.grouped | changed;
@@ -219,12 +272,15 @@ impl RunVec {
                 if grouped {
                     let leaf = &mut slots[slot as usize];
                     *leaf = self.refresh_group(hw, index << 6 | slot, group, *leaf)?;
-                } else if let Some(group) = group {
-                    hw.retire(Memory::V4Group, group, 1);
+                } else {
+                    gone.extend(group);
                 }
             }
         }
         let (vector, base) = hw.replace_run(Memory::V4Leaf, old, &slots, 0, true)?;
+        for group in gone {
+            hw.retire(Memory::V4Group, group, 1);
+        }
         hw.write(Memory::V4Dir, index, layout::v4_dir(vector, base));
         hw.unlinked();
         Ok(())

@@ -5,10 +5,14 @@
 //! routes. The children of a node lie side by side in the memory of the next level. A node whose
 //! set of children stays is overwritten in place (one word, one write); a node that gains or loses
 //! a child gets a new array of children first, with the siblings copied.
+//!
+//! Where a withdrawal needs more room than there is, the node that needs it is shed: it becomes one
+//! without children and with one leaf, which its word holds, and leads to the host with all that is
+//! below it until there is room again.
 
 use crate::error::Error;
-use crate::hw::Hw;
-use crate::layout::{self, Leaf, Memory, Node, V6_DIRECT_BITS, V6_LEVELS, V6_STRIDE};
+use crate::hw::{Hw, Place};
+use crate::layout::{self, Bits, Leaf, Memory, Node, V6_DIRECT_BITS, V6_LEVELS, V6_STRIDE};
 use crate::prefix::Prefix6;
 use crate::routes::{Routes64, ShortTree};
 
@@ -30,6 +34,46 @@ impl Soft {
 
     fn is_empty(&self) -> bool {
         self.routes.is_empty() && self.slots == 0
+    }
+}
+
+/// A node that leads to the host whatever its routes are.
+const SHED: Node = Node {
+    children: 0,
+    runs: 0,
+    child_base: 0,
+    leaf_base: Leaf::SHED.0,
+};
+
+/// A node, in the routes and in the hardware.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    level: usize,
+    node: u32,
+    addr: u32,
+    /// Of the first address below it.
+    key: u64,
+}
+
+impl At {
+    fn word(self, hw: &Hw) -> Bits {
+        hw.image.read(Memory::V6_NODE[self.level], self.addr)
+    }
+
+    fn is_shed(self, hw: &Hw) -> bool {
+        self.word(hw) == SHED.to_bits()
+    }
+
+    /// The child in a slot, if the hardware has it.
+    fn child(self, hw: &Hw, soft: &Soft, slot: u32) -> Option<At> {
+        let word = Node::from_bits(&self.word(hw));
+        let node = soft.child(slot)?;
+        (word.children >> slot & 1 != 0).then(|| At {
+            level: self.level + 1,
+            node,
+            addr: word.child_base + rank(word.children, slot) as u32,
+            key: self.key | u64::from(slot) << (42 - V6_STRIDE * self.level as u32),
+        })
     }
 }
 
@@ -145,14 +189,13 @@ impl Trie6 {
                 return Ok(());
             }
             let routes = &self.nodes[root as usize].routes;
-            self.refresh(
-                hw,
-                0,
-                root,
-                entry,
-                &routes.expand(before),
-                &routes.expand(after),
-            )
+            let at = At {
+                level: 0,
+                node: root,
+                addr: entry,
+                key: u64::from(entry) << 48,
+            };
+            self.refresh(hw, at, &routes.expand(before), &routes.expand(after))
         });
         self.covered = covered;
         if result.is_err() {
@@ -239,8 +282,8 @@ impl Trie6 {
         before: &[u32; 64],
     ) -> Result<(), Error> {
         let entry = (key >> 48) as u32;
-        let mut background = self.short.effective(1 << V6_DIRECT_BITS | entry);
-        let mut node = self.roots[entry as usize];
+        let background = self.short.effective(1 << V6_DIRECT_BITS | entry);
+        let node = self.roots[entry as usize];
         let Some(top) = top else {
             // The whole path below the direct table came or went.
             let old = hw.image.read(Memory::V6Node0, entry);
@@ -257,60 +300,126 @@ impl Trie6 {
             hw.unlinked();
             return Ok(());
         };
-        let mut addr = entry;
-        for level in 0..top {
-            let word = Node::from_bits(&hw.image.read(Memory::V6_NODE[level], addr));
-            let slot = slot(key, level);
-            let soft = &self.nodes[node as usize];
-            addr = word.child_base + rank(word.children, slot) as u32;
-            background = soft.routes.slot(slot, background);
-            node = soft.children[rank(soft.slots, slot)];
-        }
-        let soft = &self.nodes[node as usize];
+        let Some((at, background)) = self.descend(hw, key, top) else {
+            // Below a node that is shed.
+            return Ok(());
+        };
+        let soft = &self.nodes[at.node as usize];
         let after = soft.routes.expand(background);
-        let word = Node::from_bits(&hw.image.read(Memory::V6_NODE[top], addr));
+        let word = Node::from_bits(&at.word(hw));
         // A node that gains or loses a child keeps its own routes.
         let before = if word.children == soft.slots {
             before
         } else {
             &after
         };
-        self.refresh(hw, top, node, addr, before, &after)
+        self.refresh(hw, at, before, &after)
     }
 
-    /// Makes the hardware's node at `addr` what the routes say. `before` and `after` are what the
-    /// slots hold without the nodes below.
+    /// The node of a level on the path of a key, and what it holds where it has no route; `None` if
+    /// the hardware does not have it.
+    fn descend(&self, hw: &Hw, key: u64, level: usize) -> Option<(At, u32)> {
+        let entry = (key >> 48) as u32;
+        let mut background = self.short.effective(1 << V6_DIRECT_BITS | entry);
+        let mut at = At {
+            level: 0,
+            node: self.roots[entry as usize],
+            addr: entry,
+            key: u64::from(entry) << 48,
+        };
+        if at.node == NO_NODE {
+            return None;
+        }
+        while at.level < level {
+            let slot = slot(key, at.level);
+            let soft = &self.nodes[at.node as usize];
+            background = soft.routes.slot(slot, background);
+            at = at.child(hw, soft, slot)?;
+        }
+        Some((at, background))
+    }
+
+    /// Gives a shed node its routes back, with all that is below it, if there is room; the caller
+    /// rolls the hardware back if there is none.
+    pub fn restore(&self, hw: &mut Hw, level: usize, key: u64) -> Result<(), Error> {
+        match self.descend(hw, key, level) {
+            Some((at, background)) if at.is_shed(hw) => {
+                let new = self.build(hw, level, at.node, background)?;
+                hw.write(Memory::V6_NODE[level], at.addr, new.to_bits());
+                hw.unlinked();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the hardware's node what the routes say. `before` and `after` are what the slots hold
+    /// without the nodes below. A node that is shed stays so.
     fn refresh(
         &self,
         hw: &mut Hw,
-        level: usize,
-        node: u32,
-        addr: u32,
+        at: At,
         before: &[u32; 64],
         after: &[u32; 64],
     ) -> Result<(), Error> {
-        let soft = &self.nodes[node as usize];
+        if at.is_shed(hw) {
+            return Ok(());
+        }
+        match self.rewrite(hw, at, before, after) {
+            Err(_) if hw.may_shed() => {
+                let old = Node::from_bits(&at.word(hw));
+                retire_tree(hw, at.level, old);
+                hw.write(Memory::V6_NODE[at.level], at.addr, SHED.to_bits());
+                hw.unlinked();
+                hw.add_shed(Place::V6(at.level, at.key));
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// After an error in a change that takes out, nothing is taken or retired.
+    fn rewrite(
+        &self,
+        hw: &mut Hw,
+        at: At,
+        before: &[u32; 64],
+        after: &[u32; 64],
+    ) -> Result<(), Error> {
+        let soft = &self.nodes[at.node as usize];
+        let (level, addr) = (at.level, at.addr);
         let memory = Memory::V6_NODE[level];
-        let old = Node::from_bits(&hw.image.read(memory, addr));
+        let old = Node::from_bits(&at.word(hw));
         let same_children = old.children == soft.slots;
         let mut child_base = old.child_base;
         if same_children {
-            for (rank, &child) in soft.children.iter().enumerate() {
-                let slot = nth(soft.slots, rank);
+            for slot in 0..64 {
                 let (before, after) = (before[slot], after[slot]);
-                if before != after {
-                    let routes = &self.nodes[child as usize].routes;
+                if before != after
+                    && let Some(child) = at.child(hw, soft, slot as u32)
+                {
+                    let routes = &self.nodes[child.node as usize].routes;
                     let (before, after) = (routes.expand(before), routes.expand(after));
-                    let addr = old.child_base + rank as u32;
-                    self.refresh(hw, level + 1, child, addr, &before, &after)?;
+                    self.refresh(hw, child, &before, &after)?;
                 }
             }
         } else {
-            child_base = self.replace_children(hw, level, soft, &old, after)?;
+            child_base = take_children(hw, level, soft, &old)?;
         }
         let run = (old.runs, old.leaf_base);
         let (runs, leaf_base) =
-            hw.replace_run(Memory::V6Leaf, run, after, soft.slots, same_children)?;
+            match hw.replace_run(Memory::V6Leaf, run, after, soft.slots, same_children) {
+                Ok(run) => run,
+                Err(full) => {
+                    if !same_children {
+                        leave_children(hw, level, soft, child_base);
+                    }
+                    return Err(full);
+                }
+            };
+        if !same_children {
+            self.fill_children(hw, level, soft, &old, after, child_base)?;
+        }
         let mut new = Node {
             children: soft.slots,
             runs,
@@ -327,31 +436,22 @@ impl Trie6 {
         Ok(())
     }
 
-    /// A new array of children: siblings copied, new ones built, lost ones retired.
-    fn replace_children(
+    /// A new array of children at `base`: siblings copied, new ones built, lost ones retired.
+    fn fill_children(
         &self,
         hw: &mut Hw,
         level: usize,
         soft: &Soft,
         old: &Node,
         after: &[u32; 64],
-    ) -> Result<u32, Error> {
+        base: u32,
+    ) -> Result<(), Error> {
         if soft.slots == 0 && old.children == 0 {
-            return Ok(0);
+            return Ok(());
         }
         let below = level + 1;
         let memory = Memory::V6_NODE[below];
-        let mut base = 0;
         if soft.slots != 0 {
-            let shrinks = soft.slots & !old.children == 0;
-            base = match (
-                hw.take(memory, soft.children.len() as u32),
-                hw.scratch(memory),
-            ) {
-                (Ok(base), _) => base,
-                (Err(_), Some(scratch)) if shrinks => scratch,
-                (Err(full), _) => return Err(full),
-            };
             for (rank_new, &child) in soft.children.iter().enumerate() {
                 let slot = nth(soft.slots, rank_new);
                 let word = if old.children >> slot & 1 != 0 {
@@ -373,7 +473,7 @@ impl Trie6 {
             }
             hw.retire(memory, old.child_base, old.children.count_ones());
         }
-        Ok(base)
+        Ok(())
     }
 
     /// Writes everything below a new node, and returns the node's word, which is still to be
@@ -381,7 +481,9 @@ impl Trie6 {
     fn build(&self, hw: &mut Hw, level: usize, node: u32, background: u32) -> Result<Node, Error> {
         let soft = &self.nodes[node as usize];
         let slots = soft.routes.expand(background);
-        let child_base = self.replace_children(hw, level, soft, &Node::default(), &slots)?;
+        let none = Node::default();
+        let child_base = take_children(hw, level, soft, &none)?;
+        self.fill_children(hw, level, soft, &none, &slots, child_base)?;
         let (runs, leaf_base) =
             hw.replace_run(Memory::V6Leaf, (0, 0), &slots, soft.slots, false)?;
         Ok(Node {
@@ -390,6 +492,33 @@ impl Trie6 {
             child_base,
             leaf_base,
         })
+    }
+}
+
+/// A place for a node's children; the scratch place if there are fewer than before and there is no
+/// other.
+fn take_children(hw: &mut Hw, level: usize, soft: &Soft, old: &Node) -> Result<u32, Error> {
+    if soft.slots == 0 {
+        return Ok(0);
+    }
+    let memory = Memory::V6_NODE[level + 1];
+    let shrinks = soft.slots & !old.children == 0;
+    match (
+        hw.take(memory, soft.children.len() as u32),
+        hw.scratch(memory),
+    ) {
+        (Err(_), Some(scratch)) if shrinks => Ok(scratch),
+        (result, _) => result,
+    }
+}
+
+/// Gives back what `take_children` took and nothing points to.
+fn leave_children(hw: &mut Hw, level: usize, soft: &Soft, base: u32) {
+    if soft.slots != 0 {
+        let memory = Memory::V6_NODE[level + 1];
+        if hw.scratch(memory) != Some(base) {
+            hw.retire(memory, base, soft.children.len() as u32);
+        }
     }
 }
 

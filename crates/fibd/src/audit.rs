@@ -34,6 +34,8 @@ pub struct Report {
     pub words: u64,
     /// Prefixes that go by the host port since there is no room.
     pub spilled: u64,
+    /// Words of the tables that lead to the host since there is no room for what is to be in them.
+    pub shed: u64,
     /// Prefixes for which a daemon wants several next hops by FPM of which the kernel has lost some.
     pub shrunk: u64,
     /// How many differences there are.
@@ -125,12 +127,13 @@ fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
     if target == found {
         return;
     }
-    // What there is no room for goes by the host port: the prefix itself, or by a shorter one that leads there.
+    // What there is no room for goes by the host port: the prefix itself, or by a shorter one that leads there, or with
+    // all that lies around it.
     let to_host = matches!(found, None | Some(Target::Host));
     let excused = to_host && want.is_some_and(|(net, target)| {
         let full =
             matches!(target, Target::Neighbour { port, address } if !tables.has_hop(port, address));
-        tables.by_host(net) || full
+        tables.by_host(net) || tables.is_shed(address) || full
     });
     if !excused {
         report.tell(|| {
@@ -156,6 +159,7 @@ pub fn image(state: &State, tables: &Tables, plan: Plan, report: &mut Report) {
         check(state, tables, IpAddr::V6(random.wide().into()), report);
     }
     report.spilled = tables.spilled() as u64;
+    report.shed = tables.shed() as u64;
 }
 
 /// The image against the memories of the switch, word by word, and each next hop's MAC address against the neighbours.

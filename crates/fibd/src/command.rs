@@ -157,8 +157,8 @@ fn print_status(status: &Status) {
         status.prefixes, status.routes4, status.routes6
     );
     println!(
-        "{} prefixes go by the host port since the tables are full",
-        status.spilled
+        "{} prefixes and {} shed words of the tables go by the host port since the tables are full",
+        status.spilled, status.shed
     );
     println!(
         "{} neighbours, {} next hops, {} next-hop objects, {} paths",
@@ -184,8 +184,8 @@ fn print_status(status: &Status) {
 
 fn print_audit(report: &Report) {
     println!(
-        "{} prefixes of the kernel, {} addresses looked up, {} asked of the kernel, {} words of the switch; {} prefixes spilled",
-        report.prefixes, report.lookups, report.asked, report.words, report.spilled
+        "{} prefixes of the kernel, {} addresses looked up, {} asked of the kernel, {} words of the switch; {} prefixes spilled, {} words shed",
+        report.prefixes, report.lookups, report.asked, report.words, report.spilled, report.shed
     );
     if report.shrunk != 0 {
         println!(

@@ -76,6 +76,8 @@ pub struct Status {
     pub routes6: u64,
     /// Prefixes that go by the host port since there is no room.
     pub spilled: u64,
+    /// Words of the tables that lead to the host since there is no room for what is to be in them.
+    pub shed: u64,
     /// Neighbours that are known.
     pub neighbours: u64,
     /// Next hops in the tables.

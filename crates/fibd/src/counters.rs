@@ -54,8 +54,6 @@ counters! {
     words,
     /// Routes for which the tables had no room: they go by the host port.
     spilled,
-    /// Routes that should go by the host port and that full tables don't let go: they lead where they led before.
-    stuck,
     /// Spilled routes that found room later.
     unspilled,
     /// Routes that go by the host port since all next hops of the tables are taken.

@@ -468,6 +468,7 @@ impl Daemon {
             routes4: fib.routes4().into(),
             routes6: fib.routes6().into(),
             spilled: self.tables.spilled() as u64,
+            shed: self.tables.shed() as u64,
             neighbours: self.state.neighbour_count() as u64,
             next_hops: self.tables.hop_count() as u64,
             objects: self.state.object_count() as u64,

@@ -4,6 +4,9 @@
 //! A prefix for which the tables have no room is *spilled*: its packets go by the host port. In hardware they meet the
 //! next shorter route, so that one is *demoted*: it leads to the host port, too, for as long as there is something spilled
 //! below it. So nothing is ever forwarded by a route that is not the longest.
+//!
+//! To take a route out always works: where even that needs more room than there is, the tables *shed* all that lies around
+//! it, which leads to the host then ([`Fib`] says how).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -132,9 +135,27 @@ impl Tables {
         self.spilled.len()
     }
 
-    /// Whether a prefix goes by the host port since there is no room, for itself or for one below it.
+    /// Words of the tables that lead to the host since there is no room for what is to be in them.
+    pub fn shed(&self) -> usize {
+        self.fib.shed()
+    }
+
+    /// Whether an address lies in such a word.
+    pub fn is_shed(&self, address: IpAddr) -> bool {
+        let found = match address {
+            IpAddr::V4(address) => self.fib.lookup4(address.into()),
+            IpAddr::V6(address) => self.fib.lookup6(address.into()),
+        };
+        found == Some(NextHopId::SHED)
+    }
+
+    /// Whether a prefix goes by the host port since there is no room, for itself, for one below it, or for what lies around
+    /// one of its ends.
     pub fn by_host(&self, net: Net) -> bool {
-        self.spilled.contains_key(&net) || self.demoted.contains_key(&net)
+        self.spilled.contains_key(&net)
+            || self.demoted.contains_key(&net)
+            || self.is_shed(net.first())
+            || self.is_shed(net.last())
     }
 
     /// Neighbours with a next hop.
@@ -157,7 +178,7 @@ impl Tables {
     /// What a next hop is.
     pub fn meaning(&self, id: NextHopId) -> Option<Target> {
         match id {
-            HOST => Some(Target::Host),
+            HOST | NextHopId::SHED => Some(Target::Host),
             DISCARD => Some(Target::Discard),
             NextHopId(id) => self.hops[usize::from(id)].map(|hop| Target::Neighbour {
                 port: hop.port,
@@ -243,7 +264,7 @@ impl Tables {
         }
     }
 
-    /// Puts a route into hardware, or takes it out; says whether there was room.
+    /// Puts a route into hardware, or takes it out, for which there always is room; says whether there was.
     fn write(
         &mut self,
         net: Net,
@@ -266,7 +287,7 @@ impl Tables {
                 counters.words += ops.iter().filter(|op| matches!(op, Op::Write(_))).count() as u64;
                 self.sink.apply(ops)?;
             }
-            Err(error) if full(&error) => return Ok(false),
+            Err(error) if id.is_some() && full(&error) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         self.freed |= id.is_none();
@@ -373,11 +394,6 @@ impl Tables {
             // There is no room even for that: the shorter route is spilled as well.
             counters.spilled += 1;
             self.spill(around, counters)?;
-            if self.get(around).is_some() {
-                // Not even taking it out fits: its packets go where they went before.
-                counters.stuck += 1;
-                return Ok(None);
-            }
         }
         Ok(None)
     }
@@ -405,11 +421,7 @@ impl Tables {
                 self.bind(spilled, by);
             }
         }
-        // A change that takes out has words in reserve.
-        if !self.write(net, None, counters)? {
-            let id = Some(HOST);
-            self.write(net, id, counters)?;
-        }
+        self.write(net, None, counters)?;
         Ok(())
     }
 
