@@ -79,6 +79,15 @@ def listening(port: int) -> bool:
     return False
 
 
+def answers(path: Path) -> bool:
+    """Say whether a daemon listens at a path: its file is there a moment before."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stream:
+        with contextlib.suppress(OSError):
+            stream.connect(str(path))
+            return True
+    return False
+
+
 def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + patience
@@ -285,7 +294,7 @@ def network(name: str, directory: Path, spin_us: int | None = None) -> Iterator[
         net.daemon = Process(argv, net.environment(), directory / "daemon.log", directory)
         daemon = net.daemon
         try:
-            wait_until(lambda: net.socket.exists() or not daemon.running, "the daemon is ready")
+            wait_until(lambda: answers(net.socket) or not daemon.running, "the daemon is ready")
             if not daemon.running:
                 raise daemon.complaint(f"ended with status {daemon.child.returncode} at once")
         except BaseException:

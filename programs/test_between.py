@@ -99,7 +99,8 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
                 library=False,
             )  # fmt: skip
             programs.wait_until(
-                lambda m=machine, d=daemon: m.socket.exists() or not d.running, "a daemon is ready"
+                lambda m=machine, d=daemon: programs.answers(m.socket) or not d.running,
+                "a daemon is ready",
             )
             if not daemon.running:
                 raise daemon.complaint("ended at once")
