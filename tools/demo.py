@@ -2,8 +2,9 @@
 """Build the project and tell what the dissertation found, on one screen; ./demo calls this.
 
 What is shown first is built first: the ping-pong waits for one model, chapter 6 for the guests'
-kernel and the rest. While something is built a line on standard error says what, how much of it is
-there, and how long it has taken.
+kernel and the rest. The programs are compiled while the tools are brought in, which they do not
+need. While something is built a line on standard error says what, how much of it is there, and how
+long it has taken.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ class Failed(Exception):
 class Step:
     """Something that is built by a command while others are."""
 
-    def __init__(self, name: str, *commands: list[str]) -> None:
-        """Take the commands, which run one after the other."""
+    def __init__(self, name: str, *commands: list[str], after: Step | None = None) -> None:
+        """Take the commands, which run one after the other, and the step that must end before."""
         self.name = name
         self.commands = commands
+        self.after = after
+        # What tools/setup says: it may ask for something that only the user can do.
+        self.said: list[str] = []
         self.state = "waits"
         self.part = ""
         self.failure: str | None = None
@@ -47,10 +51,13 @@ class Step:
 
     def run(self) -> None:
         """Run the commands; what they print goes to a log, what they count to the progress line."""
+        if self.after:
+            self.after.ended.wait()
+            self.failure = self.after.failure
         log = LOGS / f"{self.name.replace(' ', '-')}.log"
         self.state = "runs"
         with log.open("w") as stream:
-            for command in self.commands:
+            for command in [] if self.failure else self.commands:
                 process = subprocess.Popen(
                     command,
                     cwd=ROOT,
@@ -64,7 +71,8 @@ class Step:
                     stream.write(line)
                     self.notice(line)
                 if process.wait() != 0:
-                    self.failure = f"{' '.join(command)} failed; its output is in {log}"
+                    told = "".join(f"{line}\n" for line in self.said)
+                    self.failure = f"{told}{' '.join(command)} failed; its output is in {log}"
                     break
         self.state = "done"
         self.ended.set()
@@ -75,6 +83,7 @@ class Step:
         """Read how far a command is from what it prints."""
         model = re.match(r"models: (\d+ of \d+): (\w+)", line)
         crate = re.match(r"\s*Compiling (\S+)", line)
+        setup = re.match(r"setup: (.*)", line)
         if model:
             self.part = model[1]
             with self.changed:
@@ -82,6 +91,9 @@ class Step:
                 self.changed.notify_all()
         elif crate:
             self.part = crate[1]
+        elif setup:
+            self.said.append(line.rstrip())
+            self.part = setup[1].split(":")[0]
 
     def need(self, model: str | None = None) -> None:
         """Wait for the end, or for one model."""
@@ -168,8 +180,12 @@ class Progress:
         self.clear()
 
 
-def tell(progress: Progress, cli: Step, models: Step, kernel: Step, short: bool) -> None:
+def tell(progress: Progress, steps: list[Step], short: bool) -> None:
     """Tell the story in the order in which its parts get ready."""
+    tools, models, cli, kernel = steps
+    tools.need()
+    if any("missing" in line for line in tools.said):
+        print("\n".join(tools.said), file=sys.stderr)
     cli.need()
     models.need("ipnuma_nic_10g")
     loops = "20" if short else "200"
@@ -196,20 +212,22 @@ def main() -> int:
     args = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     (ROOT / REPORT.parent).mkdir(exist_ok=True)
-    models = Step("models", [*CARGO, "verilate"], [str(BIN / "verilate"), "--jobs", "1"])
+    tools = Step("tools", ["tools/setup"])
+    verilate = [str(BIN / "verilate"), "--jobs", "1"]
+    models = Step("models", [*CARGO, "verilate"], verilate, after=tools)
     cli = Step("programs", [*CARGO, "cli", "-p", "preload"])
-    kernel = Step("kernel of the guests", ["tools/uml-kernel"])
-    steps = [models, cli, kernel]
+    kernel = Step("kernel of the guests", ["tools/uml-kernel"], after=tools)
+    steps = [tools, models, cli, kernel]
 
     def second() -> None:
         cli.run()
         kernel.run()
 
     progress = Progress(steps)
-    for body in (models.run, second):
+    for body in (tools.run, models.run, second):
         threading.Thread(target=body, daemon=True).start()
     try:
-        tell(progress, cli, models, kernel, args.short)
+        tell(progress, steps, args.short)
     except Failed as failure:
         progress.end()
         print(f"demo: {failure}", file=sys.stderr)

@@ -564,3 +564,6 @@ impl Thread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
