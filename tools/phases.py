@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the checks of the project, two at a time; ./test calls this when tools/setup has run.
+"""Run the checks of the project, two at a time; ./test calls this.
 
 Every phase is a command with a budget in seconds on two free cores. Phases that wait for nothing
 run side by side, one a core, longest first; each writes a log, and is reported when it ends: what
@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,8 +70,14 @@ def pure(name: str, budget: int, what: str, command: str, program: str, **more: 
 GUESTS = {"IPNUMA_UML_REQUIRED": "1"}
 LONG = {"IPNUMA_LONG": "1"}
 
+# Brings in the compilers, wheels and programs; it is part of every run.
+TOOLS = Phase("tools", 120, "Debian packages, Python wheels (tools/setup)", "tools/setup")
+# What Rust's own tools and a C compiler do needs nothing of it.
+WITHOUT_TOOLS = ("build", "clippy", "format")
+
 # In the order in which they are begun, as far as what they wait for allows.
 PHASES = [
+    TOOLS,
     Phase(
         "models",
         600,
@@ -221,6 +227,12 @@ PHASES = [
         "tools/formal --long",
         long=True,
     ),
+]
+PHASES = [
+    phase
+    if phase is TOOLS or phase.name in WITHOUT_TOOLS
+    else replace(phase, after=(TOOLS.name, *phase.after))
+    for phase in PHASES
 ]
 NAMES = [phase.name for phase in PHASES]
 
@@ -490,6 +502,7 @@ def main() -> int:
         phases = phases[[phase.name for phase in phases].index(args.start) :]
     if args.phase:
         phases = [phase for phase in PHASES if phase.name in args.phase]
+    phases = [TOOLS, *(phase for phase in phases if phase is not TOOLS)]
     seed = args.seed or os.environ.get("IPNUMA_SEED") or commit_seed()
     if seed == "random":
         seed = str(secrets.randbelow(2**32))

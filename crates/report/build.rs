@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tells the command what it was built from, for its reports: commit, compiler, Verilator.
+//! Tells the command what it was built from, for its reports: commit, compiler, Verilator (as pinned).
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,16 @@ fn first_line(command: &mut Command) -> Option<String> {
         .filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().next().map(str::to_owned)
+}
+
+/// The version of a wheel that tools/setup installs. The wheel itself need not be there yet.
+fn pinned(lock: &Path, wheel: &str) -> Option<String> {
+    let lock = std::fs::read_to_string(lock).ok()?;
+    let line = lock
+        .lines()
+        .find_map(|line| line.strip_prefix(wheel)?.strip_prefix("=="))?;
+    let version = line.split_whitespace().next()?;
+    Some(format!("{wheel} {version}"))
 }
 
 fn main() {
@@ -28,11 +38,7 @@ fn main() {
         ("RUSTC", first_line(Command::new(rustc).arg("--version"))),
         (
             "VERILATOR",
-            first_line(
-                Command::new("bash")
-                    .args(["-c", ". tools/env.sh && verilator --version"])
-                    .current_dir(&root),
-            ),
+            pinned(&root.join("tools/requirements.lock"), "verilator"),
         ),
     ];
     for (name, value) in facts {
