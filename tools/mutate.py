@@ -37,6 +37,11 @@ TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
 CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
 GOAL_PERCENT = 95.0
+# What decides the outcome of a mutant of the RTL besides proofs; of one of a crate, besides crates.
+BENCH_FILES = ("rtl", "verif")
+BENCH_TOOLS = ("env.sh", "filelist.py", "requirements.lock", "stamps.py")
+BENCH_FILES += tuple(f"tools/{name}" for name in (*BENCH_TOOLS, "mutate.py", "rtl_mutants.py"))
+CRATE_FILES = ("Cargo.toml", "Cargo.lock", "rtl", "experiments", "tools/mutate.py")
 # Rust mutants between two looks at the clock.
 BATCH = 8
 # Verilator's opinions of style: a mutant is to be found by what it does.
@@ -318,8 +323,10 @@ class Rtl:
         """Try so many mutants that build, or as many as the time allows."""
         out: list[Outcome] = []
         # A survivor may be found by a proof, so that what decides differs.
-        kind = "rtl-formal" if self.args.formal else "rtl"
-        kept = Kept(kind, ("rtl", "verif", "tools"))
+        if self.args.formal:
+            kept = Kept("rtl-formal", (*BENCH_FILES, "tools/formal.py"))
+        else:
+            kept = Kept("rtl", BENCH_FILES)
         counted = 0
         for mutant in rtl_mutants.draw(self.sites, self.args.seed):
             if counted == count or (until is not None and time.monotonic() > until):
@@ -355,6 +362,25 @@ def cargo_mutants() -> Path:
     return program_path
 
 
+def built_from() -> dict[str, tuple[str, ...]]:
+    """Return for each crate the folders of the crates that its tests are built from."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"]
+    told = json.loads(subprocess.check_output(command, cwd=TREE, text=True))
+    direct = {
+        package["name"]: {it["name"] for it in package["dependencies"] if it.get("path")}
+        for package in told["packages"]
+    }
+    result = {}
+    for name in direct:
+        found, todo = {name}, [name]
+        while todo:
+            new = direct[todo.pop()] - found
+            found |= new
+            todo += new
+        result[name] = tuple(f"crates/{crate}" for crate in sorted(found))
+    return result
+
+
 def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     """Try mutants of the crates that carry guarantees; each against the tests of its crate."""
     tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
@@ -369,16 +395,21 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     names = sorted(item["name"] for item in json.loads(listed.stdout))
     chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
     print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
-    kept = Kept("rust", ("Cargo.toml", "Cargo.lock", "crates", "rtl", "experiments"))
-    outcomes = [kept.known[name] for name in chosen if name in kept.known]
+    folders = built_from()
+    kept = {crate: Kept("rust", (*CRATE_FILES, *folders[crate])) for crate in args.crates}
+
+    def of(name: str) -> Kept:
+        return kept[Path(name).parts[1]]
+
+    outcomes = [of(name).known[name] for name in chosen if name in of(name).known]
     if outcomes:
         print(f"mutate: {len(outcomes)} of an earlier run on the same sources", flush=True)
-    left = [name for name in chosen if name not in kept.known]
+    left = [name for name in chosen if name not in of(name).known]
     for first in range(0, len(left), BATCH):
         if until is not None and time.monotonic() > until:
             break
         for outcome in rust_batch(tool + packages, left[first : first + BATCH], args.seed):
-            kept.keep(outcome)
+            of(outcome.mutant).keep(outcome)
             outcomes.append(outcome)
             print(f"{outcome.status:10} {outcome.mutant}", flush=True)
     return outcomes
