@@ -191,6 +191,14 @@ PHASES = [
         long=True,
     ),
     Phase(
+        "long-demo",
+        600,
+        "./demo, whole: every table and figure as its experiment expects",
+        "./demo",
+        ("build", "models", "kernel"),
+        long=True,
+    ),
+    Phase(
         "long-routes",
         600,
         "the Internet's table and one of 1.2 million routes against another implementation",
