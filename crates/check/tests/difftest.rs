@@ -7,7 +7,7 @@ use check::difftest::dut::ModelDut;
 use check::difftest::world::World;
 use ipnuma_rtl::NetSpeed;
 use model::Config;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A seed of its own for each run, or the one asked for.

@@ -3,7 +3,7 @@
 
 use check::switchtest::differential::Bench;
 use ipnuma_rtl::NetSpeed;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A seed of its own for each run, or the one asked for.

@@ -7,7 +7,7 @@ use crate::runner::{Over, SEEN, run_for};
 use crate::support::epoll;
 use crate::support::prelude::*;
 use crate::support::seen;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::process::Command;

@@ -5,7 +5,7 @@
 //! A connection begins with a header that says which one it is, how long and how it ends; all else follows from that.
 
 use crate::support::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use support::{Daemon, Program, eventually};
 
 /// Frames lost in a thousand.

@@ -7,7 +7,7 @@ use common::*;
 use control::{Action, Change, Check, Config, Control, HostFrame, Verdict};
 use fib::{NextHop, Port};
 use model::switch::{self, SwitchConfig, SwitchModel, Target, fcs};
-use rand::{Rng, RngCore, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 struct Router {

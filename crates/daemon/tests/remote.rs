@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use daemon::remote::{self, Transport};
 use daemon::{Options, Running};
 use ipnuma::{Config, Device, Error, Flush, Rights, Token, Window, ring};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use softnic::Faults;

@@ -9,7 +9,7 @@ use daemon::{Options, Running};
 use ipnuma::client::Client;
 use ipnuma::ipc::Request;
 use ipnuma::{Config, Device, Error, Flush, Region, Rights, Token, Window};
-use rand::Rng;
+use rand::RngExt;
 use tempfile::TempDir;
 
 /// Longer than anything takes: only so that a test does not hang.

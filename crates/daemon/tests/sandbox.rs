@@ -8,7 +8,7 @@ use std::process::Command;
 use daemon::keys::Key;
 use daemon::{Options, Server, sandbox};
 use ipnuma::{Config, Device, Rights};
-use rand::Rng;
+use rand::RngExt;
 
 #[test]
 fn a_daemon_serves_without_what_it_has_given_up() {

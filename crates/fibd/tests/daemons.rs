@@ -13,7 +13,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use common::{Fibd, Net, eventually, missing, random};
-use rand::Rng;
+use rand::RngExt;
 
 const BIRD: &str = "/usr/sbin/bird";
 const ZEBRA: &str = "/usr/lib/frr/zebra";

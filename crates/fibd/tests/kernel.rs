@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Changes, Net, missing, random, rounds};
-use rand::Rng;
+use rand::RngExt;
 
 macro_rules! ready {
     ($($program:literal),*) => {

@@ -7,7 +7,7 @@
 mod channel;
 
 use model::BAR_PAGES;
-use rand::Rng;
+use rand::RngExt;
 
 use channel::*;
 use wire::registers as reg;

@@ -8,7 +8,7 @@ use model::switch::{
     AclPrefix, AclRule, CHECK_WINDOW, Check, Media, Port, Received, SwitchConfig, SwitchModel,
     Target, Verdict,
 };
-use rand::{Rng, RngCore};
+use rand::{Rng, RngExt};
 
 use packets::*;
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 use crate::Error;
 

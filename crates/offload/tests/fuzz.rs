@@ -10,7 +10,7 @@ use offload::frame::{self, Header, Socket, TcpOptions, emit, emit_with, flags};
 use offload::node::Node;
 use offload::peer::Peer;
 use offload::{Hardware, Picoseconds, Policy};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use smoltcp::socket::tcp;
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use ipnuma_rtl::{NetSpeed, NetWord};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use ipnuma_rtl::NetSpeed;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::registers::{PAGE_BYTES, REG_ACK_TICKS, REG_PACE};
 

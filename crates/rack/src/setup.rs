@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What software writes into a NIC before programs use it, and what it reads from it afterwards.
 
-use rand::{RngCore, SeedableRng};
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::registers::{
     KEY_BASE, PAGE_BYTES, PAGE_MAP_BASE, PC_ID_BASE, REG_CONTROL, REG_EVENT_BASE_HI,

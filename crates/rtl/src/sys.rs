@@ -7,6 +7,7 @@
 //! table's `create` and is used by one thread at a time, since [`Handle`] owns it and is not `Sync`.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::path::Path;
@@ -78,14 +79,14 @@ fn load(name: &str) -> Result<&'static Table, Error> {
         reason: format!("cannot load {}: {reason}", path.display()),
     };
     // SAFETY: a library that crates/verilate built, or that the user named; its initialisers set constants.
-    let library = unsafe { Library::new(&path) }.map_err(|error| unusable(error.to_string()))?;
+    let library = unsafe { Library::new(&path) }.map_err(|error| unusable(linker(&error)))?;
     // Never unloaded: tables are for ever.
     let library: &'static Library = Box::leak(Box::new(library));
     // SAFETY: the shim declares this function with this type.
     let table = unsafe {
         let function = library
             .get::<unsafe extern "C" fn() -> *const Table>(b"ipnuma_model\0")
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable(linker(&error)))?;
         &*function()
     };
     if table.interface != INTERFACE {
@@ -96,6 +97,13 @@ fn load(name: &str) -> Result<&'static Table, Error> {
     }
     loaded.insert(name.to_owned(), table);
     Ok(table)
+}
+
+/// What the dynamic linker says: the error itself names the linker's function only.
+fn linker(error: &libloading::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Place of a port among those of its model; [`Handle::port`] finds it.
@@ -350,4 +358,20 @@ unsafe fn text(pointer: *const c_char) -> &'static str {
     unsafe { CStr::from_ptr(pointer) }
         .to_str()
         .unwrap_or("(not UTF-8)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_linker_says_of_a_file_is_reported() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("empty.so");
+        std::fs::write(&path, "").expect("a file");
+        // SAFETY: an empty file has no initialisers.
+        let error = unsafe { Library::new(&path) }.expect_err("it is no library");
+        let words = linker(&error);
+        assert!(words.contains("empty.so"), "{words}");
+    }
 }

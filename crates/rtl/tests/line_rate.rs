@@ -7,7 +7,7 @@
 use std::env;
 
 use ipnuma_rtl::{Error, NetSpeed, NetWord, Nic, NicInputs, TlpBeat};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const PCIE_PS: u64 = 4_000;

@@ -2,7 +2,7 @@
 //! The bridge itself, on a small top.
 
 use ipnuma_rtl::{Error, Handle, ports};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 ports!(Ports {

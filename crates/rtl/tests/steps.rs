@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ipnuma_rtl::{Error, NetSpeed, NetWord, Nic, Switch, SwitchSize, TlpBeat};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Format and type of a memory write with a 32-bit address.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnuma::channel::{Channel, End, flags};
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rustix::io::Errno;
 use socket::object::Object;
 use socket::ready::{Events, Pollable};

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
 use common::{BYTES, Side, connect, contents, quiet, seed, windows, work};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use softnic::{Config, Event, Identity, Share, Transport};
 use wire::{KeyEntry, PAYLOAD_OFFSET};

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use check::faulttest::end::{End, Outputs, RtlEnd};
 use common::{in_namespace, ip, seed};
 use ipnuma_rtl::NetSpeed;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use softnic::{
     Config, Event, Faults, Faulty, Identity, PeerAddress, Segment, Share, Shared, SoftNic, Tap,

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use common::{BAD, BYTES, connect, contents, exchange, pair, quiet, seed, windows, work};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use softnic::{Config, Error, Event, Faults, Refusal, Segment, Share};

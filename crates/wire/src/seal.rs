@@ -18,8 +18,7 @@
 //! What it does not do: remember packet numbers. A number that is used twice with a key gives both payloads away, and
 //! a receiver that does not compare them takes old frames again.
 
-use aes_gcm::aead::generic_array::GenericArray;
-use aes_gcm::{AeadInPlace, Aes128Gcm, KeyInit};
+use aes_gcm::{AeadInOut, Aes128Gcm, KeyInit};
 
 use crate::format::{
     MIN_FRAME_BYTES, PAYLOAD_OFFSET, SEAL_HEADER, SEAL_HEADER_BYTES, SEAL_MAGIC, SEAL_TAG_BYTES,
@@ -106,7 +105,7 @@ impl Sealer {
         let nonce = self.nonce(header, port);
         let sealed = self
             .cipher
-            .encrypt_in_place_detached(GenericArray::from_slice(&nonce), header, inner)
+            .encrypt_inout_detached(&nonce.into(), header, inner.into())
             .expect("AES-GCM takes payloads of a frame's size");
         tag.copy_from_slice(&sealed);
     }
@@ -116,14 +115,10 @@ impl Sealer {
         let packet = packet_number(room).ok_or(SealError::NotSealed(room.len()))?;
         let (header, rest) = room.split_at_mut(SEAL_HEADER_BYTES);
         let (inner, tag) = rest.split_at_mut(rest.len() - SEAL_TAG_BYTES);
+        let tag = (&*tag).try_into().expect("a tag's bytes were split off");
         let nonce = self.nonce(header, port);
         self.cipher
-            .decrypt_in_place_detached(
-                GenericArray::from_slice(&nonce),
-                header,
-                inner,
-                GenericArray::from_slice(tag),
-            )
+            .decrypt_inout_detached(&nonce.into(), header, inner.into(), tag)
             .map_err(|_| SealError::Forged)?;
         Ok(packet)
     }
@@ -226,15 +221,17 @@ mod tests {
     #[test]
     fn the_cipher_is_aes_128_gcm() {
         let key = bytes("feffe9928665731c6d6a8f9467308308");
-        let cipher = Aes128Gcm::new(GenericArray::from_slice(&key));
+        let cipher = Aes128Gcm::new_from_slice(&key).expect("16 bytes");
         let mut text = bytes(
             "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
         );
         let tag = cipher
-            .encrypt_in_place_detached(
-                GenericArray::from_slice(&bytes("cafebabefacedbaddecaf888")),
+            .encrypt_inout_detached(
+                bytes("cafebabefacedbaddecaf888")[..]
+                    .try_into()
+                    .expect("12 bytes"),
                 &bytes("feedfacedeadbeeffeedfacedeadbeefabaddad2"),
-                &mut text,
+                text.as_mut_slice().into(),
             )
             .expect("a short text");
         assert_eq!(
@@ -256,11 +253,11 @@ mod tests {
         let mut text = sealed[8..11].to_vec();
         let nonce = [0xA, 0xB, 0xC, 0xD, 1, 2, 3, 4, 5, 6, 0xC2, 0xFE];
         Aes128Gcm::new(&[9; 16].into())
-            .decrypt_in_place_detached(
-                GenericArray::from_slice(&nonce),
+            .decrypt_inout_detached(
+                &nonce.into(),
                 &sealed[..8],
-                &mut text,
-                GenericArray::from_slice(&sealed[11..]),
+                text.as_mut_slice().into(),
+                sealed[11..].try_into().expect("a tag of 16 bytes"),
             )
             .expect("sealed with this nonce");
         assert_eq!(text, [1, 2, 3]);

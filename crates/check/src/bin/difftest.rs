@@ -13,7 +13,7 @@ use check::program::{self, Score, value_name};
 use clap::{Parser, ValueEnum};
 use ipnuma_rtl::NetSpeed;
 use model::Config;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// The NIC's RTL against the reference model.

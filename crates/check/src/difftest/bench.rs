@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use ipnuma_rtl::NetSpeed;
 use model::{FrameSource, Memory, Nic, TlpSource};
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use wire::{NetCounter, PcieCounter, registers as reg};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ipnuma_rtl::{NetSpeed, NetWord, Nic, TlpBeat};
 use model::{Config, Effect, FrameSource, TlpSource};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::difftest::phy::{Decoder, Encoder, LineFrame};

@@ -3,7 +3,7 @@
 //! The bytes are put together here from `docs/wire-format.md`; only the CRCs are the `wire` crate's.
 
 use ipnuma_rtl::NetSpeed;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 

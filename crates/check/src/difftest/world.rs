@@ -2,7 +2,7 @@
 //! The addresses and tables around one NIC, and the random operations on it.
 
 use model::{BAR_PAGES, BAR_REGISTERS, Config};
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use wire::{PageMapEntry, PcIdEntry, RegionEntry, registers as reg};

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use wire::{COMPACT_NIBBLE, PAYLOAD_OFFSET, SessionPort, TLP_MAGIC};
 

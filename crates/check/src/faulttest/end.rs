@@ -8,7 +8,7 @@ use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
 use crate::difftest::phy::{Fault, LineFrame};
 use ipnuma_rtl::NetSpeed;
 use model::{Config, FrameSource, LineFault, Sink, TlpSource};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// What a NIC is made of.

@@ -2,7 +2,7 @@
 //! Frames that nobody should send: genuine ones that were altered, with and without right end
 //! codes, forged acknowledgements, replays, and noise.
 
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use wire::seal::Sealer;

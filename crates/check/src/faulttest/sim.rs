@@ -14,7 +14,7 @@ use crate::difftest::world::{CompletionFields, TlpFields};
 use ipnuma_rtl::NetSpeed;
 use model::Config;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::counters::Counts;
 use wire::{

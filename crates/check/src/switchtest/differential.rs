@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::difftest::phy::{Encoder, Fault, LineFrame};
 use ipnuma_rtl::{HostBeat, NetSpeed, Switch, SwitchSize, SwitchWrite};
 use model::switch::{Received, SwitchModel, Target, Verdict};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::switchtest::frames::{self, Load};

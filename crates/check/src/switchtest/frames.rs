@@ -3,7 +3,7 @@
 
 use crate::difftest::phy::{Fault, LineFrame};
 use ipnuma_rtl::NetSpeed;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 

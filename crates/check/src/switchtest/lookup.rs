@@ -8,7 +8,7 @@ use fib::layout::Memory;
 use fib::synth::Table;
 use fib::{Fib, NextHop, NextHopId, Op, Port, Prefix4, Prefix6, Write};
 use ipnuma_rtl::{Handle, ports};
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::switchtest::flow::Address;

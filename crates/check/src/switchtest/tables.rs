@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use fib::synth::Table;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::switchtest::lookup::{LookupBench, Routes};

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use fib::{Error, Fib, NextHop, NextHopId, Port, Prefix4, Prefix6};
 use ipnuma_rtl::{NetSpeed, Switch, SwitchSize};
 use model::switch::{SwitchConfig, SwitchModel};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::switchtest::drive::Drive;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fib::layout::Memory;
 use fib::{NextHopId, Port, Prefix4, Prefix6};
 use ipnuma_rtl::{NetSpeed, Switch, SwitchSize, SwitchWrite};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::switchtest::drive::Drive;

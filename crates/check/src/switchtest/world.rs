@@ -7,7 +7,7 @@ use ipnuma_rtl::{NetSpeed, Switch, SwitchSize, SwitchWrite};
 use model::switch::{
     AclPrefix, AclRule, Check, Media, NextHop, Port, SwitchConfig, SwitchModel, Target,
 };
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 

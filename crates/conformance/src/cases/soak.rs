@@ -6,7 +6,7 @@ use crate::support::epoll;
 use crate::support::prelude::*;
 use crate::support::seen;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 

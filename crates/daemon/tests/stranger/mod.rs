@@ -9,7 +9,7 @@ use daemon::remote::messages::{self, Message, VERSION};
 use daemon::{Options, Running};
 use ipnuma::client::Client;
 use ipnuma::{Rights, Token};
-use rand::Rng;
+use rand::RngExt;
 use tempfile::TempDir;
 
 /// Longer than anything takes: only so that a test does not hang.

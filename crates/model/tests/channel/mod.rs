@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use model::{
     BAR_PAGES, BAR_REGISTERS, Config, FrameSource, LineFault, Memory, Nic, Sink, TlpSource,
 };
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::registers as reg;
 use wire::{

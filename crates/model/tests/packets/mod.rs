@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use model::switch::{
     Media, NextHop, Outcome, Port, SwitchConfig, SwitchModel, Target, Verdict, fcs,
 };
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub const STATION: [u8; 6] = [2, 0, 0, 0, 2, 0];

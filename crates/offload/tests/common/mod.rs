@@ -10,7 +10,7 @@ use offload::link::{Faults, Link};
 use offload::node::Node;
 use offload::peer::Peer;
 use offload::{Hardware, Picoseconds, Policy};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub const ENGINE: Socket = Socket {

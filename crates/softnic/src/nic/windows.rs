@@ -2,7 +2,7 @@
 //! Memory that is shared, and windows on that of others.
 
 use model::BAR_PAGES;
-use rand::Rng;
+use rand::RngExt;
 use wire::registers as reg;
 use wire::{PageMapEntry, RegionEntry, TlpHeader};
 

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rand::Rng;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use softnic::{

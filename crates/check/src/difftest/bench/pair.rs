@@ -3,7 +3,7 @@
 //! NIC puts on the wire is what the other gets, and its model with it.
 
 use model::FrameSource;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use wire::NetCounter;
 
