@@ -35,7 +35,9 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
 TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
-CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
+CRATES = ("wire", "model", "fib", "shm", "ipc", "host", "socket", "daemon")
+# What is built on a crate and tests it, besides its own tests.
+ABOVE = {"shm": ("ipc", "host"), "ipc": ("host",)}
 GOAL_PERCENT = 95.0
 # Rust mutants between two looks at the clock.
 BATCH = 8
@@ -356,7 +358,7 @@ def cargo_mutants() -> Path:
 
 
 def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
-    """Try mutants of the crates that carry guarantees; each against the tests of its crate."""
+    """Try mutants of the crates that carry guarantees, each against its tests and those ABOVE."""
     tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
     packages = [part for crate in args.crates for part in ("--package", crate)]
     listed = subprocess.run(
@@ -366,7 +368,8 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
         text=True,
         cwd=TREE,
     )
-    names = sorted(item["name"] for item in json.loads(listed.stdout))
+    crate_of = {item["name"]: item["package"] for item in json.loads(listed.stdout)}
+    names = sorted(crate_of)
     chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
     print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
     kept = Kept("rust", ("Cargo.toml", "Cargo.lock", "crates", "rtl", "experiments"))
@@ -377,10 +380,14 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     for first in range(0, len(left), BATCH):
         if until is not None and time.monotonic() > until:
             break
-        for outcome in rust_batch(tool + packages, left[first : first + BATCH], args.seed):
-            kept.keep(outcome)
-            outcomes.append(outcome)
-            print(f"{outcome.status:10} {outcome.mutant}", flush=True)
+        batch = left[first : first + BATCH]
+        for crate in sorted({crate_of[name] for name in batch}):
+            own = [name for name in batch if crate_of[name] == crate]
+            tests = [part for c in (crate, *ABOVE.get(crate, ())) for part in ("--test-package", c)]
+            for outcome in rust_batch([*tool, "--package", crate, *tests], own, args.seed):
+                kept.keep(outcome)
+                outcomes.append(outcome)
+                print(f"{outcome.status:10} {outcome.mutant}", flush=True)
     return outcomes
 
 
