@@ -15,7 +15,7 @@ use crate::backend::rack::Rack;
 use crate::backend::soft::Soft;
 use crate::backend::{Backend, Info, Polling};
 use crate::config::{BackendKind, Config};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A way to other memory: a board, or the daemon. Threads may share it; a child after `fork` opens its own.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl Device {
             BackendKind::Pcie => Arc::new(crate::backend::pcie::Pcie::open(config)?),
             #[cfg(not(feature = "pcie"))]
             BackendKind::Pcie => {
-                return Err(Error::Unsupported {
+                return Err(crate::Error::Unsupported {
                     what: "opening a board",
                     backend: "pcie",
                 });

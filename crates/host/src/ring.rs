@@ -10,9 +10,9 @@ use std::time::Duration;
 use ipc::token::{BYTES as TOKEN_BYTES, Rights, Token};
 use shm::memory::PAGE;
 use shm::ring::{
-    Full, PAD, Receiver, ReceiverState, Sender, SenderState, Target, max_message, valid_lines,
+    Full, Receiver, ReceiverState, Sender, SenderState, Target, max_message, valid_lines,
 };
-pub use shm::ring::{INLINE, LINE, Message};
+pub use shm::ring::{INLINE, LINE, Message, PAD};
 
 use crate::device::{Device, Region, Window};
 use crate::error::{Error, Result};

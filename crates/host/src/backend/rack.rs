@@ -365,6 +365,18 @@ mod tests {
     }
 
     #[test]
+    fn channels_are_mapped_in_sealed_memory_and_in_no_other_that_is_not_the_drivers() {
+        let (_, sealed) = shm::channel::Channel::create(8).expect("there is memory");
+        assert_eq!(map_channel(&sealed).expect("a channel").lines(), 8);
+        let unsealed = tempfile::tempfile().expect("there is a directory for temporary files");
+        unsealed
+            .set_len(shm::channel::bytes(8) as u64)
+            .expect("there is room");
+        let error = map_channel(&unsealed).expect_err("it could shrink");
+        assert!(matches!(error, shm::Error::Unsealed), "{error}");
+    }
+
+    #[test]
     fn without_the_device_the_error_says_where_it_would_be() {
         let config = RackConfig {
             device: "/nowhere/ipnuma0".into(),
