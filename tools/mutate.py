@@ -35,7 +35,9 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
 TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
-CRATES = ("wire", "model", "fib", "ipnuma", "socket", "daemon")
+CRATES = ("wire", "model", "fib", "shm", "ipc", "host", "socket", "daemon")
+# What is built on a crate and tests it, besides its own tests.
+ABOVE = {"shm": ("ipc", "host"), "ipc": ("host",)}
 GOAL_PERCENT = 95.0
 # What decides the outcome of a mutant of the RTL besides proofs; of one of a crate, besides crates.
 BENCH_FILES = ("rtl", "verif")
@@ -362,13 +364,14 @@ def cargo_mutants() -> Path:
     return program_path
 
 
-def built_from() -> dict[str, tuple[str, ...]]:
+def built_from() -> dict[str, set[str]]:
     """Return for each crate the folders of the crates that its tests are built from."""
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"]
-    told = json.loads(subprocess.check_output(command, cwd=TREE, text=True))
+    packages = json.loads(subprocess.check_output(command, cwd=TREE, text=True))["packages"]
+    folder = {it["name"]: f"crates/{Path(it['manifest_path']).parent.name}" for it in packages}
     direct = {
-        package["name"]: {it["name"] for it in package["dependencies"] if it.get("path")}
-        for package in told["packages"]
+        it["name"]: {other["name"] for other in it["dependencies"] if other.get("path")}
+        for it in packages
     }
     result = {}
     for name in direct:
@@ -377,12 +380,12 @@ def built_from() -> dict[str, tuple[str, ...]]:
             new = direct[todo.pop()] - found
             found |= new
             todo += new
-        result[name] = tuple(f"crates/{crate}" for crate in sorted(found))
+        result[name] = {folder[crate] for crate in found}
     return result
 
 
 def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
-    """Try mutants of the crates that carry guarantees; each against the tests of its crate."""
+    """Try mutants of the crates that carry guarantees, each against its tests and those ABOVE."""
     tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
     packages = [part for crate in args.crates for part in ("--package", crate)]
     listed = subprocess.run(
@@ -392,26 +395,31 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
         text=True,
         cwd=TREE,
     )
-    names = sorted(item["name"] for item in json.loads(listed.stdout))
+    crate_of = {item["name"]: item["package"] for item in json.loads(listed.stdout)}
+    names = sorted(crate_of)
     chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
     print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
     folders = built_from()
-    kept = {crate: Kept("rust", (*CRATE_FILES, *folders[crate])) for crate in args.crates}
-
-    def of(name: str) -> Kept:
-        return kept[Path(name).parts[1]]
-
-    outcomes = [of(name).known[name] for name in chosen if name in of(name).known]
+    kept = {}
+    for crate in args.crates:
+        files = set().union(*(folders[name] for name in (crate, *ABOVE.get(crate, ()))))
+        kept[crate] = Kept("rust", (*CRATE_FILES, *sorted(files)))
+    known = {name: kept[crate_of[name]].known.get(name) for name in chosen}
+    outcomes = [outcome for outcome in known.values() if outcome]
     if outcomes:
         print(f"mutate: {len(outcomes)} of an earlier run on the same sources", flush=True)
-    left = [name for name in chosen if name not in of(name).known]
+    left = [name for name, outcome in known.items() if not outcome]
     for first in range(0, len(left), BATCH):
         if until is not None and time.monotonic() > until:
             break
-        for outcome in rust_batch(tool + packages, left[first : first + BATCH], args.seed):
-            of(outcome.mutant).keep(outcome)
-            outcomes.append(outcome)
-            print(f"{outcome.status:10} {outcome.mutant}", flush=True)
+        batch = left[first : first + BATCH]
+        for crate in sorted({crate_of[name] for name in batch}):
+            own = [name for name in batch if crate_of[name] == crate]
+            tests = [part for c in (crate, *ABOVE.get(crate, ())) for part in ("--test-package", c)]
+            for outcome in rust_batch([*tool, "--package", crate, *tests], own, args.seed):
+                kept[crate].keep(outcome)
+                outcomes.append(outcome)
+                print(f"{outcome.status:10} {outcome.mutant}", flush=True)
     return outcomes
 
 

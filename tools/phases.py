@@ -159,7 +159,7 @@ PHASES = [
         400,
         "Linux hosts in the rack: every test that needs their kernel",
         f"{CARGO} -p uml --test boot --test network --test pci -- --ignored && "
-        f"{CARGO} -p ipnuma --test guest -- --ignored && "
+        f"{CARGO} -p host --test guest -- --ignored && "
         f"{CARGO} -p rack --test guests --test ipnuma_guests -- --ignored && "
         f"{CARGO} -p cli --test memcached -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",

@@ -2,7 +2,7 @@
 //! Configuration files and variables: an error is a sentence, and what is taken can be asked.
 #![no_main]
 
-use ipnuma::Config;
+use host::Config;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

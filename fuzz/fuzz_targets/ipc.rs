@@ -2,7 +2,7 @@
 //! Packets between processes and their daemon: requests, replies, notices.
 #![no_main]
 
-use ipnuma::ipc::{Notice, Reply, Request, decode, encode};
+use ipc::protocol::{Notice, Reply, Request, decode, encode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

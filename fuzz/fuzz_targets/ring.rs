@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ipnuma::ring::{LINE, Mapped, Receiver, ReceiverState, Sender, SenderState};
 use ipnuma_fuzz::Script;
 use libfuzzer_sys::fuzz_target;
+use shm::ring::{LINE, Mapped, Receiver, ReceiverState, Sender, SenderState};
 
 /// Lines in front of the ring and behind it that nobody may touch.
 const GUARD: usize = 16;

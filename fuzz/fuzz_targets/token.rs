@@ -2,7 +2,7 @@
 //! Tokens: no bytes make the parser fail other than with an error, and what it takes comes out as it went in.
 #![no_main]
 
-use ipnuma::Token;
+use ipc::Token;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

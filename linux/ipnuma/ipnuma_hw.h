@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Registers and tables of the NIC that the driver uses; docs/registers.md has them all. A test of crates/ipnuma compares
+ * Registers and tables of the NIC that the driver uses; docs/registers.md has them all. A test of crates/host compares
  * this file with crates/wire.
  */
 #ifndef IPNUMA_HW_H

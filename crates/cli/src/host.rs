@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ipnuma::client::{self, Client};
-use ipnuma::ipc::{Reply, Request};
+use ipc::client::{self, Client};
+use ipc::protocol::{Reply, Request};
 
 /// What ends such a command.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum Error {
     Daemon(#[from] ::daemon::Error),
     /// Of the connection with it.
     #[error(transparent)]
-    Library(#[from] ipnuma::Error),
+    Library(#[from] ipc::Error),
     /// Of the output.
     #[error(transparent)]
     Output(#[from] rack::Error),

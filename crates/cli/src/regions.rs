@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use ipnuma::Rights;
-use ipnuma::ipc::{RegionStatus, Reply, Request};
+use ipc::Rights;
+use ipc::protocol::{RegionStatus, Reply, Request};
 use serde::Serialize;
 
 use crate::host::{Error, Where, bytes, columns, list};

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ipnuma::channel::flags;
-use ipnuma::client::Client;
-use ipnuma::ipc::{EndStatus, Reply, Request, SocketKind, SocketStatus, Totals};
+use ipc::client::Client;
+use ipc::protocol::{EndStatus, Reply, Request, SocketKind, SocketStatus, Totals};
 use serde::Serialize;
+use shm::channel::flags;
 
 use crate::host::{Error, Where, age, bytes, columns, list};
 use crate::output;
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 fn fallbacks(client: &Client, as_json: bool) -> Result<String, Error> {
     let counted = match client.request(&Request::Fallbacks)?.0 {
         Reply::Fallbacks(counted) => counted,
-        other => return Err(ipnuma::client::unexpected(other).into()),
+        other => return Err(ipc::client::unexpected(other).into()),
     };
     if as_json {
         let rows: Vec<_> = counted

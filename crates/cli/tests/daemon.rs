@@ -11,8 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use envelope::result;
-use ipnuma::client::Client;
-use ipnuma::ipc::{Notice, Reply, Request};
+use ipc::client::Client;
+use ipc::protocol::{Notice, Reply, Request};
 use tempfile::TempDir;
 
 /// A machine that is this busy is not expected.
@@ -311,7 +311,7 @@ fn regions_are_listed_and_can_be_taken_back() {
     else {
         panic!("no region");
     };
-    let rights = ipnuma::Rights::Read;
+    let rights = ipc::Rights::Read;
     owner
         .request(&Request::Export {
             region,

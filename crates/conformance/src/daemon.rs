@@ -3,8 +3,8 @@
 
 use crate::support::outcome::{Failure, Outcome};
 use crate::support::seen;
-use ipnuma::client::Client;
-use ipnuma::ipc::{Reply, Request, SocketKind, SocketStatus};
+use ipc::client::Client;
+use ipc::protocol::{Reply, Request, SocketKind, SocketStatus};
 use std::io::Error;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -4,8 +4,8 @@
 
 mod support;
 
-use ipnuma::ipc::{Reply, Request};
-use ipnuma::token::Rights;
+use ipc::protocol::{Reply, Request};
+use ipc::token::Rights;
 use support::{Daemon, Holdings, Program, eventually};
 
 /// A connection of the client to the port that is accelerated and has carried bytes both ways: its descriptor and its

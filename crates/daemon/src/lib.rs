@@ -6,7 +6,7 @@
 //! ```no_run
 //! let options = daemon::Options { socket: "/tmp/example/daemon.sock".into(), ..Default::default() };
 //! let running = daemon::spawn(options)?; // in a thread of this process
-//! let client = ipnuma::client::Client::connect(running.socket(), "example")?;
+//! let client = ipc::client::Client::connect(running.socket(), "example")?;
 //! # drop(client);
 //! running.stop()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

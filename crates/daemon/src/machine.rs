@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use ipnuma::channel::{Channel, flags, mark_both};
+use host::backend::rack::map_channel;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use shm::channel::{Channel, flags, mark_both};
 
 use crate::state::{Counted, Kind, Machine, Refusal};
 use crate::twins::Twins;
@@ -33,7 +34,7 @@ pub struct Real {
 /// A descriptor that several may hold; closed with the last.
 pub type Handle = Arc<OwnedFd>;
 
-fn because(what: &'static str) -> impl Fn(ipnuma::Error) -> Refusal {
+fn because(what: &'static str) -> impl Fn(shm::Error) -> Refusal {
     move |error| {
         let errno = Errno::from_raw_os_error(error.errno());
         Refusal::new(errno, format!("the daemon could not {what}: {error}"))
@@ -44,8 +45,8 @@ impl Machine for Real {
     type Handle = Handle;
 
     fn memory(&mut self, bytes: u64) -> Result<Handle, Refusal> {
-        let size = usize::try_from(bytes).unwrap_or(usize::MAX - ipnuma::memory::PAGE);
-        ipnuma::memory::create_sealable("ipnuma-region", ipnuma::memory::pages(size))
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX - shm::memory::PAGE);
+        shm::memory::create_sealable("ipnuma-region", shm::memory::pages(size))
             .map(Arc::new)
             .map_err(because("make memory for a region"))
     }
@@ -60,7 +61,7 @@ impl Machine for Real {
     }
 
     fn read_only(&mut self, memory: &Handle) -> Result<Handle, Refusal> {
-        ipnuma::memory::read_only(memory)
+        shm::memory::read_only(memory)
             .map(Arc::new)
             .map_err(because("open a region for reading only"))
     }
@@ -77,14 +78,17 @@ impl Machine for Real {
 
     fn revoke_channel(&mut self, memory: &Handle) {
         // Without addresses to map it at, the processes still get their notices.
-        if let Ok(channel) = Channel::map(memory) {
+        if let Ok(channel) = map_channel(memory) {
             mark_both(&channel, flags::REVOKED);
         }
     }
 
     fn far_channel(&mut self) -> Result<Handle, Refusal> {
         match self.far_memory.take() {
-            Some(memory) => Channel::prepare(&memory).map(|()| Arc::new(memory)),
+            Some(memory) => map_channel(&memory).map(|channel| {
+                channel.prepare();
+                Arc::new(memory)
+            }),
             None => Channel::create(self.far_lines).map(|(_, memory)| Arc::new(memory)),
         }
         .map_err(because("make memory for a channel"))
@@ -92,7 +96,7 @@ impl Machine for Real {
 
     fn channel_bytes(&self, memory: &Handle) -> u64 {
         // One that can't be mapped here can't be used either: then nobody gets a window on it.
-        Channel::map(memory).map_or(0, |channel| ipnuma::channel::bytes(channel.lines()) as u64)
+        map_channel(memory).map_or(0, |channel| shm::channel::bytes(channel.lines()) as u64)
     }
 
     fn ring(&mut self, event: &Handle) {
@@ -101,7 +105,7 @@ impl Machine for Real {
     }
 
     fn counters(&self, memory: &Handle) -> Option<[Counted; 2]> {
-        let channel = Channel::map(memory).ok()?;
+        let channel = map_channel(memory).ok()?;
         Some([0, 1].map(|half| {
             let control = channel.control(half);
             Counted {

@@ -38,10 +38,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            socket: ipnuma::client::default_path(),
+            socket: ipc::client::default_path(),
             management: None,
-            ring_lines: ipnuma::channel::STREAM_LINES,
-            datagram_lines: ipnuma::channel::DATAGRAM_LINES,
+            ring_lines: shm::channel::STREAM_LINES,
+            datagram_lines: shm::channel::DATAGRAM_LINES,
             trace: false,
             limits: Limits::default(),
             remote: crate::remote::Options::default(),
@@ -91,11 +91,11 @@ impl Options {
             ("datagram_lines", self.datagram_lines),
             ("remote.ring_lines", self.remote.ring_lines),
         ] {
-            if !ipnuma::ring::valid_lines(lines) || lines > ipnuma::channel::MAX_LINES {
+            if !shm::ring::valid_lines(lines) || lines > shm::channel::MAX_LINES {
                 return Err(format!(
                     "{key}: {lines} is no power of two from {} to {}",
-                    ipnuma::ring::MIN_LINES,
-                    ipnuma::channel::MAX_LINES
+                    shm::ring::MIN_LINES,
+                    shm::channel::MAX_LINES
                 ));
             }
         }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use ipnuma::token::Token;
+use ipc::token::Token;
 use rustix::event::EventfdFlags;
 
 use crate::Error;

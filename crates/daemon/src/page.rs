@@ -5,8 +5,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ipnuma::ipc::notice_page;
-use ipnuma::memory::{Access, Mapping};
+use ipc::protocol::notice_page;
+use shm::memory::{Access, Mapping};
 
 /// One process's page.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub struct NoticePage {
 
 impl NoticePage {
     /// A new page, and the descriptor of it that the process gets.
-    pub fn new(magic: [u8; 16], generation: u64) -> Result<(Self, OwnedFd), ipnuma::Error> {
-        let memfd = ipnuma::memory::create_sealable("ipnuma-notices", notice_page::BYTES)?;
+    pub fn new(magic: [u8; 16], generation: u64) -> Result<(Self, OwnedFd), shm::Error> {
+        let memfd = shm::memory::create_sealable("ipnuma-notices", notice_page::BYTES)?;
         // First this: afterwards nobody can any more.
         let memory = Mapping::whole(&memfd, Access::ReadWrite)?;
-        let theirs = ipnuma::memory::read_only(&memfd)?;
+        let theirs = shm::memory::read_only(&memfd)?;
         let page = Self { memory };
         let (low, high) = magic.split_at(8);
         for (offset, half) in [(0, low), (8, high)] {

@@ -147,7 +147,7 @@ pub fn close_directory(directory: &Path) -> Result<(), Error> {
     if there.is_dir() && own && there.mode() & 0o077 != 0 {
         fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
     }
-    ipnuma::client::check_directory(directory).map_err(|why| Error::Unsafe {
+    ipc::client::check_directory(directory).map_err(|why| Error::Unsafe {
         path: directory.to_owned(),
         why,
     })

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ipnuma::ipc::{self, Notice, Reply, Request, notice_page};
-use ipnuma::token::Token;
+use ipc::protocol::{self, Notice, Reply, Request, notice_page};
+use ipc::token::Token;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fs::{Mode, OFlags};
@@ -128,7 +128,7 @@ impl Server {
         let followed = options.follow.map(|pid| follow(&epoll, pid));
         let mut state = State::new(Settings {
             limits: options.limits.clone(),
-            netns: ipnuma::client::network_namespace(),
+            netns: ipc::client::network_namespace(),
             management: options.management,
             sockets: options.remote.sockets.clone(),
             peers: options.remote.peer.clone(),
@@ -168,7 +168,7 @@ impl Server {
             options,
             refusals: Refusals::default(),
             postponed: Vec::new(),
-            buffer: vec![0; ipc::MAX_PACKET],
+            buffer: vec![0; protocol::MAX_PACKET],
         })
     }
 
@@ -308,17 +308,14 @@ impl Server {
             let Some(client) = self.clients.get_mut(&id) else {
                 return Ok(());
             };
-            let length = match ipnuma::packet::receive(
-                &client.socket,
-                &mut self.buffer,
-                RecvFlags::DONTWAIT,
-            ) {
-                Ok((0, _)) => return Err(Gone),
-                Ok((length, _)) => length,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(_) => return Err(Gone),
-            };
-            let Ok(request) = ipc::decode::<Request>(&self.buffer[..length]) else {
+            let length =
+                match ipc::packet::receive(&client.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => return Err(Gone),
+                    Ok((length, _)) => length,
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(_) => return Err(Gone),
+                };
+            let Ok(request) = protocol::decode::<Request>(&self.buffer[..length]) else {
                 let refusal = Refusal::new(
                     Errno::PROTO,
                     "the daemon does not understand the request; install library and daemon from one release",
@@ -488,7 +485,7 @@ impl Server {
     /// The NIC may want to receive into memory of its own.
     fn fetch_memory(&mut self) -> Result<(), Refusal> {
         if let Some(outside) = &mut self.outside {
-            let bytes = ipnuma::channel::bytes(self.machine.far_lines);
+            let bytes = shm::channel::bytes(self.machine.far_lines);
             self.machine.far_memory = outside.memory(bytes)?;
         }
         Ok(())

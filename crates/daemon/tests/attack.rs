@@ -7,8 +7,8 @@ mod stranger;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use daemon::Options;
-use ipnuma::Rights;
-use ipnuma::ipc::{Reply, Request};
+use ipc::Rights;
+use ipc::protocol::{Reply, Request};
 use stranger::{Stranger, connect, start};
 
 /// Another user's name for the place that a daemon takes without XDG_RUNTIME_DIR.
@@ -46,28 +46,28 @@ fn a_directory_that_somebody_else_has_taken_is_not_used() {
                 .next()
                 .is_none()
         );
-        let error = ipnuma::client::check_directory(&place).expect_err("so is it for a client");
+        let error = ipc::client::check_directory(&place).expect_err("so is it for a client");
         assert!(error.contains(words), "{error}");
     }
     // One that is the user's own is closed to others.
     let own = directory.path().join("ipnuma-own");
     std::fs::create_dir(&own).expect("a directory");
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
-    ipnuma::client::check_directory(&own).expect_err("others may use it");
+    ipc::client::check_directory(&own).expect_err("others may use it");
     let options = Options {
         socket: own.join("daemon.sock"),
         ..Options::default()
     };
     let running = daemon::spawn(options).expect("it starts");
-    ipnuma::client::check_directory(&own).expect("it is closed now");
+    ipc::client::check_directory(&own).expect("it is closed now");
     running.stop().expect("it ends well");
 }
 
 /// All that a reader has, opened anew for writing.
 #[test]
 fn a_token_for_reading_lets_nobody_write() {
-    use ipnuma::memory::{Access, Mapping};
     use rustix::fs::{Mode, OFlags};
+    use shm::memory::{Access, Mapping};
     use std::os::fd::AsRawFd;
     let (running, _, _directory) = start();
     let (owner, reader) = (connect(&running), connect(&running));

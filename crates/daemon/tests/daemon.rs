@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use daemon::{Options, Running};
-use ipnuma::channel::{Channel, flags};
-use ipnuma::client::{Client, descriptors};
-use ipnuma::ipc::{Notice, Reply, Request};
-use ipnuma::memory::{Access, Mapping};
-use ipnuma::{Rights, Token};
+use ipc::client::{Client, descriptors};
+use ipc::protocol::{Notice, Reply, Request};
+use ipc::{Rights, Token};
 use rustix::io::Errno;
+use shm::channel::{Channel, flags};
+use shm::memory::{Access, Mapping};
 use tempfile::TempDir;
 
 /// A machine that is this busy is not expected.
@@ -96,12 +96,12 @@ fn open(client: &Client, server: &Client, from: SocketAddr, to: SocketAddr) -> [
     [near, far]
 }
 
-fn sockets(client: &Client) -> (ipnuma::ipc::Totals, Vec<ipnuma::ipc::SocketStatus>) {
+fn sockets(client: &Client) -> (ipc::protocol::Totals, Vec<ipc::protocol::SocketStatus>) {
     let (mut all, mut sum) = (Vec::new(), None);
     loop {
         let after = all
             .last()
-            .map_or(0, |last: &ipnuma::ipc::SocketStatus| last.channel);
+            .map_or(0, |last: &ipc::protocol::SocketStatus| last.channel);
         match ask(client, Request::Sockets { after }).0 {
             Reply::Sockets { totals, sockets } => {
                 let sum = *sum.get_or_insert(totals);
@@ -225,7 +225,7 @@ fn datagrams_are_announced_to_the_receiver() {
     );
     let [memory] = descriptors(fds).expect("one descriptor");
     let far = Channel::map(&memory).expect("a channel");
-    assert_eq!(near.lines(), ipnuma::channel::DATAGRAM_LINES);
+    assert_eq!(near.lines(), shm::channel::DATAGRAM_LINES);
     far.control(1)
         .flags
         .store(flags::ATTACHED, Ordering::Release);
@@ -471,13 +471,11 @@ fn garbage_is_answered_once_and_harms_nobody() {
             .expect("a socket");
         let address = SocketAddrUnix::new(place.running.socket()).expect("an address");
         rustix::net::connect(&raw, &address).expect("it listens");
-        ipnuma::packet::send(&raw, packet, &[], SendFlags::empty()).expect("it is sent");
+        ipc::packet::send(&raw, packet, &[], SendFlags::empty()).expect("it is sent");
         let mut buffer = vec![0; 65536];
         // An answer, or the end; then the end.
-        if let Ok((length @ 1.., _)) =
-            ipnuma::packet::receive(&raw, &mut buffer, RecvFlags::empty())
-        {
-            let reply: Reply = ipnuma::ipc::decode(&buffer[..length]).expect("an answer");
+        if let Ok((length @ 1.., _)) = ipc::packet::receive(&raw, &mut buffer, RecvFlags::empty()) {
+            let reply: Reply = ipc::protocol::decode(&buffer[..length]).expect("an answer");
             assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
         }
         ask(&good, Request::Sockets { after: 0 });

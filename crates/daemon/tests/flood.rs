@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use daemon::Running;
 use daemon::remote::messages::{self, Message};
 use daemon::remote::{Guests, Peer};
-use ipnuma::ipc::{Reply, Request};
+use ipc::protocol::{Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use stranger::{PATIENCE, Stranger, connect, start_with};
 

@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 
 use daemon::keys::{Key, Known};
 use daemon::{Options, Running};
-use ipnuma::ipc::{Reply, Request};
-use ipnuma::{Config, Device, Flush, Rights, Token};
+use host::{Config, Device, Flush, Rights, Token};
+use ipc::protocol::{Reply, Request};
 use stranger::{PATIENCE, Stranger, address, connect};
 use tempfile::TempDir;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use daemon::remote::{self, Transport};
 use daemon::{Options, Running};
-use ipnuma::{Config, Device, Error, Flush, Rights, Token, Window, ring};
+use host::{Config, Device, Error, Flush, Rights, Token, Window, ring};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};

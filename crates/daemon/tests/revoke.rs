@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use daemon::{Options, Running};
-use ipnuma::client::Client;
-use ipnuma::ipc::Request;
-use ipnuma::{Config, Device, Error, Flush, Region, Rights, Token, Window};
+use host::{Config, Device, Error, Flush, Region, Rights, Token, Window};
+use ipc::client::Client;
+use ipc::protocol::Request;
 use rand::RngExt;
 use tempfile::TempDir;
 

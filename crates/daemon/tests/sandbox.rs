@@ -7,7 +7,7 @@ use std::process::Command;
 
 use daemon::keys::Key;
 use daemon::{Options, Server, sandbox};
-use ipnuma::{Config, Device, Rights};
+use host::{Config, Device, Rights};
 use rand::RngExt;
 
 #[test]

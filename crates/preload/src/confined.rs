@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use ipnuma::ipc::Fallback;
+use ipc::protocol::Fallback;
 use socket::{hand_over, process, reasons};
 
 use crate::next::next;

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ipnuma::client::Client;
-use ipnuma::ipc::{Reply, Request, Totals};
+use ipc::client::Client;
+use ipc::protocol::{Reply, Request, Totals};
 
 /// The library beside this test: `target/PROFILE/deps/programs-...` and `target/PROFILE/libipnuma_socket.so`.
 fn library() -> PathBuf {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two Linux guests with the IP-NUMA NIC in RTL: the driver, the `rack` back end of libipnuma, and `examples/guest` of crate
-//! `ipnuma` on both sides. Needs the kernel of `tools/uml-kernel`; without it this says so and ends.
+//! `host` on both sides. Needs the kernel of `tools/uml-kernel`; without it this says so and ends.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ fn programs() -> PathBuf {
         .join("examples");
     assert!(
         programs.join("guest").exists(),
-        "{}/guest is not built: cargo build -p ipnuma --examples",
+        "{}/guest is not built: cargo build -p host --examples",
         programs.display()
     );
     programs

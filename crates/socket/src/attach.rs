@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Makes an accelerated connection of a connected twin and a channel.
 
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{Channel, End, flags};
-use ipnuma::ipc::Reply;
+use host::backend::rack::map_channel;
+use ipc::protocol::Reply;
 use rustix::net::sockopt;
+use shm::channel::{End, flags};
 
 use crate::process;
 use crate::stream::{Far, Stream, borrow, option, seat};
@@ -72,7 +73,7 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
 fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
     let mut descriptors = descriptors.into_iter();
     let memory = descriptors.next();
-    let mapped = memory.map(|memory| Channel::map(memory.as_fd()));
+    let mapped = memory.map(map_channel);
     let far = descriptors
         .next()
         .zip(descriptors.next())

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use ipnuma::ipc::{Fallback, Reply, Request};
+use ipc::protocol::{Fallback, Reply, Request};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ipnuma::backend::rack::{Nic, charge};
+use host::backend::rack::{Nic, charge};
 
 use crate::private::Private;
 
@@ -21,7 +21,7 @@ static NIC: OnceLock<Private> = OnceLock::new();
 ///
 /// # Errors
 /// If there is no such NIC.
-pub(crate) fn configure(device: &Path, request_ns: u32) -> ipnuma::error::Result<()> {
+pub(crate) fn configure(device: &Path, request_ns: u32) -> host::Result<()> {
     if request_ns > 0 {
         let nic = OwnedFd::from(Nic::open(device)?);
         NIC.get_or_init(|| Private::new(nic));

@@ -51,7 +51,7 @@ pub fn after_in_parent() {
 
 /// After a fork, in the child.
 pub fn after_in_child() {
-    ipnuma::channel::forked();
+    shm::channel::forked();
     table::after_fork();
     short::after_fork();
     process::after_fork(true);

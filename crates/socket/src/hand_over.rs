@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use ipnuma::ipc::Fallback;
+use ipc::protocol::Fallback;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::latch::Latch;

@@ -3,7 +3,7 @@
 
 use std::os::fd::RawFd;
 
-use ipnuma::ipc::{Reply, Request};
+use ipc::protocol::{Reply, Request};
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ipnuma::ipc::{Fallback, Reply, Request};
+use ipc::protocol::{Fallback, Reply, Request};
 use rustix::io::Errno;
 
 use crate::address::{self, Storage};

@@ -37,7 +37,7 @@ impl Private {
     /// Guards a descriptor, at a high number if there is one.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
-        let fd = ipnuma::client::move_up(fd, crate::process::floor());
+        let fd = ipc::client::move_up(fd, crate::process::floor());
         let number = fd.as_raw_fd();
         if let Some((word, bit)) = place(number) {
             word.fetch_or(bit, Ordering::Relaxed);

@@ -9,9 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ipnuma::client::{Client, move_up};
-use ipnuma::config::Config;
-use ipnuma::ipc::{Reply, Request};
+use host::config::Config;
+use ipc::client::{Client, move_up};
+use ipc::protocol::{Reply, Request};
 use rustix::fs::{Mode, OFlags};
 
 use crate::latch::Latch;
@@ -113,7 +113,7 @@ pub fn ask(request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
         Ok(answer) => Some(answer),
         Err(_) if client.is_lost() => None,
         // It refused, or the descriptor did not fit: with the spare one it does.
-        Err(ipnuma::Error::System { .. }) => {
+        Err(ipc::Error::System { .. }) => {
             empty();
             client.request(request).ok()
         }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ipnuma::ipc::{Fallback, Request};
+use ipc::protocol::{Fallback, Request};
 
 use crate::process;
 

@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ipnuma::ipc::Fallback;
+use ipc::protocol::Fallback;
 
 use crate::latch::Latch;
 use crate::{process, reasons};

@@ -17,9 +17,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ipnuma::channel::{Control, End, flags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use shm::channel::{Control, End, flags};
 
 use crate::ready::Events;
 

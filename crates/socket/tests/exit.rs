@@ -5,8 +5,8 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use ipnuma::channel::Channel;
-use ipnuma::ipc::Reply;
+use ipc::protocol::Reply;
+use shm::channel::Channel;
 use socket::attach::attach;
 use socket::object::Object;
 use socket::table;

@@ -3,11 +3,11 @@
 //! give up, send on, ring, sleep, retire, follow, end, and the death of either process between any two steps.
 //!
 //! The steps are those of `crates/socket/src/stream`: what is one step here happens there under one lock or by one exchange.
-//! What flags allow comes from the table that the library itself asks, `ipnuma::channel::seat`. Bells are rung by other
+//! What flags allow comes from the table that the library itself asks, `shm::channel::seat`. Bells are rung by other
 //! threads as late as they like. There are no heartbeats: a sleeper whose peer has come wakes only by its twin.
 
-use ipnuma::channel::flags::{ATTACHED, CLOSED, FIN, RETIRED};
-use ipnuma::channel::seat;
+use shm::channel::flags::{ATTACHED, CLOSED, FIN, RETIRED};
+use shm::channel::seat;
 use stateright::{Checker, Model, Property};
 
 /// Bytes that each end sends.

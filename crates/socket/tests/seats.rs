@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::{Channel, End};
-use ipnuma::ipc::Reply;
+use ipc::protocol::Reply;
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use shm::channel::{Channel, End};
 use socket::attach::attach;
 use socket::object::Object;
 use socket::ready::{Events, Pollable};
@@ -276,7 +276,7 @@ fn a_death_in_the_middle_of_going_over_is_a_reset() {
     // SAFETY: the child does nothing but close its connection, which needs no lock of another thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        ipnuma::channel::forked();
+        shm::channel::forked();
         // It waits for the kernel to take everything, which nobody reads.
         client.close();
         // SAFETY: ends the child.

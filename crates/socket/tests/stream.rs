@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::{Channel, End, flags};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rustix::io::Errno;
+use shm::channel::{Channel, End, flags};
 use socket::object::Object;
 use socket::ready::{Events, Pollable};
 use socket::stream::{Stream, option};

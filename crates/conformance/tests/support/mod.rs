@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Daemon and programs of a test; all end with the test, also when it fails.
 
-use ipnuma::client::Client;
-use ipnuma::ipc::{Reply, Request, SocketStatus, Totals};
+use ipc::client::Client;
+use ipc::protocol::{Reply, Request, SocketStatus, Totals};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

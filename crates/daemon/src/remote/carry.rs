@@ -4,7 +4,7 @@
 //!
 //! Lines come first, then what the end says about itself: its end of the stream does not overtake its data.
 
-use ipnuma::channel::{Carrier, Words, flags};
+use shm::channel::{Carrier, Words, flags};
 
 use crate::remote::nic::{Nic, WindowId};
 

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use ipnuma::token::Token;
+use ipc::token::Token;
 use rustix::io::Errno;
 use softnic::{Identity, PeerAddress};
 
@@ -92,7 +92,7 @@ pub struct Asked {
     link: LinkId,
     window: u64,
     grant: u64,
-    rights: ipnuma::token::Rights,
+    rights: ipc::token::Rights,
 }
 
 /// What another daemon has said of its end of a session.

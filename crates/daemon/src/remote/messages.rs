@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use std::net::SocketAddr;
 
-use ipnuma::token::{Rights, Token};
+use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ipnuma::token::Token;
+use ipc::token::Token;
 use rustix::io::Errno;
 
 use crate::Error;

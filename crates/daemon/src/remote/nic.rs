@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::Carrier;
+use shm::channel::Carrier;
 use softnic::{Error, Event, Identity, PeerAddress, Segment, Share, Shared, SoftNic};
 
 /// A window on memory of another machine, by a number that is not used again.

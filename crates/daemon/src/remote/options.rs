@@ -208,7 +208,7 @@ impl Default for Options {
             patience: 3,
             sockets: Vec::new(),
             peer: Vec::new(),
-            ring_lines: ipnuma::channel::STREAM_LINES,
+            ring_lines: shm::channel::STREAM_LINES,
             insecure: false,
             key: None,
             known_peers: None,

@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::backend::peers::netmask;
-use ipnuma::backend::rack::nic::{self, Part, Wanted, peer};
-use ipnuma::backend::rack::{Nic as Device, WindowFile, region_bytes};
-use ipnuma::memory::{Access, Mapping};
-use ipnuma::token::Rights;
+use host::backend::peers::netmask;
+use host::backend::rack::nic::{self, Part, Wanted, peer};
+use host::backend::rack::{Nic as Device, WindowFile, region_bytes};
+use ipc::token::Rights;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use shm::memory::{Access, Mapping};
 use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
 
 use super::nic::{Memory, Nic, Sleeper, WindowId};
@@ -55,7 +55,7 @@ pub struct Rack {
 }
 
 /// What the driver said, in this NIC's words.
-fn refused(what: &'static str) -> impl Fn(ipnuma::Error) -> Error {
+fn refused<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> Error {
     move |error| Error::Device {
         device: "the rack's NIC".to_owned(),
         what,
@@ -66,7 +66,7 @@ fn refused(what: &'static str) -> impl Fn(ipnuma::Error) -> Error {
 
 fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |error| {
-        refused(what)(ipnuma::Error::System {
+        refused(what)(host::Error::System {
             what,
             source: error,
         })
@@ -205,7 +205,7 @@ impl Nic for Rack {
 
     fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), Error> {
         if peer.keys.is_some() {
-            return Err(refused("seal a session")(ipnuma::Error::Unsupported {
+            return Err(refused("seal a session")(host::Error::Unsupported {
                 what: "sealing a session",
                 backend: "rack",
             }));
@@ -235,7 +235,7 @@ impl Nic for Rack {
     fn share(&mut self, memory: &Memory, share: &Share) -> Result<Shared, Error> {
         let Sleeper::End(word, _) = memory.sleeper else {
             return Err(refused("receive into memory of libipnuma's soft back end")(
-                ipnuma::Error::Unsupported {
+                host::Error::Unsupported {
                     what: "sharing a region of the daemon's (in a guest take libipnuma's rack back end)",
                     backend: "rack",
                 },
@@ -245,7 +245,7 @@ impl Nic for Rack {
         let bytes = region_bytes(fd)
             .filter(|&bytes| bytes >= memory.bytes && word.is_multiple_of(4) && word + 4 <= bytes);
         let bytes = bytes.ok_or_else(|| {
-            refused("receive into memory that is not its driver's")(ipnuma::Error::Unsealed)
+            refused("receive into memory that is not its driver's")(shm::Error::Unsealed)
         })?;
         let mapping =
             Mapping::device(fd, bytes, Access::Read).map_err(refused("map its memory"))?;

@@ -4,8 +4,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
-use ipnuma::token::Rights;
+use ipc::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
+use ipc::token::Rights;
 
 use crate::remote::nic::{Nic, WindowId};
 

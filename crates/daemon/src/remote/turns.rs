@@ -44,7 +44,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use ipnuma::channel::{Carrier, Channel, End};
+    use shm::channel::{Carrier, Channel, End};
     use softnic::{Error, Event, Identity, PeerAddress, Share, Shared};
 
     use super::*;

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ipnuma::ipc::{self, Notice};
-use ipnuma::token::Token;
+use ipc::protocol::{self, Notice};
+use ipc::token::Token;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
@@ -126,7 +126,7 @@ impl Client {
 
     /// Sends an answer. A process that asks before it has read the last answer is not worth waiting for.
     pub fn reply(&self, answer: &Answer<Handle>) -> Result<(), Gone> {
-        let packet = ipc::encode(&answer.reply).map_err(|_| Gone)?;
+        let packet = protocol::encode(&answer.reply).map_err(|_| Gone)?;
         send(&self.socket, &packet, &answer.handles).map_err(|_| Gone)
     }
 
@@ -149,7 +149,7 @@ impl Client {
         if notices.waiting.len() >= most {
             return Err(Gone);
         }
-        let packet = ipc::encode(notice).map_err(|_| Gone)?;
+        let packet = protocol::encode(notice).map_err(|_| Gone)?;
         notices.waiting.push_back((packet, handles));
         // The others wait already; this one waits behind them.
         if notices.waiting.len() > 1 {
@@ -201,5 +201,5 @@ impl Client {
 
 fn send(socket: &OwnedFd, packet: &[u8], handles: &[Handle]) -> Result<(), Errno> {
     let fds: Vec<_> = handles.iter().map(AsFd::as_fd).collect();
-    ipnuma::packet::send(socket, packet, &fds, SendFlags::DONTWAIT)
+    ipc::packet::send(socket, packet, &fds, SendFlags::DONTWAIT)
 }

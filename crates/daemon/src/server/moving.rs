@@ -5,8 +5,8 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use ipnuma::ipc::{Reply, Request};
-use ipnuma::token::Token;
+use ipc::protocol::{Reply, Request};
+use ipc::token::Token;
 use rustix::io::Errno;
 
 use super::{Awaited, Server};

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ipnuma::ipc::{Notice, Reply};
+use ipc::protocol::{Notice, Reply};
 
 use super::address::{canonical, destination};
 use super::limits::room;

@@ -9,10 +9,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use ipnuma::channel::flags;
-use ipnuma::ipc::Reply;
-use ipnuma::token::{Rights, Token};
+use ipc::protocol::Reply;
+use ipc::token::{Rights, Token};
 use rustix::io::Errno;
+use shm::channel::flags;
 use subtle::ConstantTimeEq;
 
 use super::address::{canonical, destination};
@@ -592,7 +592,7 @@ impl<H: Clone> State<H> {
             return;
         };
         let counted = machine.counters(&channel.memory).unwrap_or_default();
-        let closed = counted[half].flags & ipnuma::channel::flags::CLOSED != 0;
+        let closed = counted[half].flags & shm::channel::flags::CLOSED != 0;
         let ends = [channel.from, channel.to];
         // A program may be about to replace the one that has gone, and a message may carry the descriptor.
         let closed = closed || !machine.is_open(ends[half], ends[half ^ 1], Duration::ZERO);

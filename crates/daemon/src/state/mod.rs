@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use ipnuma::ipc::{self, Notice, Reply, Request};
+use ipc::protocol::{self, Notice, Reply, Request};
 use rustix::io::Errno;
 
 pub use far::Announced;
@@ -180,7 +180,7 @@ pub enum Effect<H> {
         /// The channel.
         channel: u64,
         /// For the other machine's copy.
-        token: ipnuma::token::Token,
+        token: ipc::token::Token,
         /// This machine's copy.
         memory: H,
         /// The end.
@@ -328,9 +328,9 @@ pub struct State<H> {
     /// Streams that no acceptor has taken.
     untaken: usize,
     /// Sums over channels that are gone.
-    gone: ipc::Totals,
+    gone: protocol::Totals,
     /// Sockets that programs left to the kernel.
-    fallbacks: BTreeMap<ipc::Fallback, u64>,
+    fallbacks: BTreeMap<protocol::Fallback, u64>,
     /// Channels just dropped, not yet in the sums.
     retired: Vec<Channel<H>>,
     effects: Vec<Effect<H>>,
@@ -358,7 +358,7 @@ impl<H: Clone> State<H> {
             windows: BTreeMap::new(),
             others: None,
             leaving: BTreeMap::new(),
-            gone: ipc::Totals::default(),
+            gone: protocol::Totals::default(),
             fallbacks: BTreeMap::new(),
             untaken: 0,
             retired: Vec::new(),
@@ -512,13 +512,13 @@ impl<H: Clone> State<H> {
         program: String,
         netns: u64,
     ) -> Result<Answer<H>, Refusal> {
-        if version != ipc::VERSION {
+        if version != protocol::VERSION {
             return Err(Refusal::new(
                 Errno::PROTONOSUPPORT,
                 format!(
                     "the library speaks version {version} of the daemon's protocol and the daemon {}; \
                      install both from one release and start the daemon again",
-                    ipc::VERSION
+                    protocol::VERSION
                 ),
             ));
         }
@@ -535,7 +535,7 @@ impl<H: Clone> State<H> {
         process.program = program.chars().take(limits::PROGRAM_NAME).collect();
         Ok(Answer::new(
             Reply::Hello {
-                version: ipc::VERSION,
+                version: protocol::VERSION,
                 management: self.settings.management,
                 peers: Vec::new(),
             },

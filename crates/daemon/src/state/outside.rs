@@ -6,8 +6,8 @@
 
 use std::net::Ipv4Addr;
 
-use ipnuma::ipc::Notice;
-use ipnuma::token::Token;
+use ipc::protocol::Notice;
+use ipc::token::Token;
 use rustix::io::Errno;
 
 use super::guests::Thing;

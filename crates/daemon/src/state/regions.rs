@@ -13,8 +13,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 
-use ipnuma::ipc::{Notice, Reply, signal_page};
-use ipnuma::token::{Rights, Token};
+use ipc::protocol::{Notice, Reply, signal_page};
+use ipc::token::{Rights, Token};
 use rustix::io::Errno;
 use subtle::ConstantTimeEq;
 

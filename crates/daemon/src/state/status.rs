@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ipnuma::ipc::{
+use ipc::protocol::{
     EndStatus, ExportStatus, Notice, RegionStatus, Reply, SocketKind, SocketStatus, Totals,
 };
 use rustix::io::Errno;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ipnuma::ipc::Reply;
+use ipc::protocol::Reply;
 use rustix::io::Errno;
 
 use super::address::{canonical, destination};

@@ -8,8 +8,8 @@ mod moving;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use ipnuma::ipc::{self, Notice, Reply, Request};
-use ipnuma::{Rights, Token};
+use ipc::protocol::{self, Notice, Reply, Request};
+use ipc::{Rights, Token};
 use proptest::prelude::*;
 use rustix::io::Errno;
 
@@ -127,7 +127,7 @@ impl World {
         self.pids += 1;
         let id = self.state.arrive(self.pids);
         let hello = Request::Hello {
-            version: ipc::VERSION,
+            version: protocol::VERSION,
             program: "test".to_owned(),
             netns,
         };
@@ -199,14 +199,14 @@ fn hello_comes_first_and_once() {
         netns: 0,
     };
     refused(
-        world.ask(id, hello(ipc::VERSION + 1)),
+        world.ask(id, hello(protocol::VERSION + 1)),
         Errno::PROTONOSUPPORT,
     );
     assert!(matches!(
-        world.ask(id, hello(ipc::VERSION)),
+        world.ask(id, hello(protocol::VERSION)),
         Reply::Hello { .. }
     ));
-    refused(world.ask(id, hello(ipc::VERSION)), Errno::PROTO);
+    refused(world.ask(id, hello(protocol::VERSION)), Errno::PROTO);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn an_acceptor_does_not_get_the_channel_of_an_earlier_connection() {
     assert_eq!(world.ask(s, resolve.clone()), reply);
     // The answer was lost on the way.
     assert_eq!(world.ask(s, resolve.clone()), reply);
-    world.machine.flags = ipnuma::channel::flags::ATTACHED;
+    world.machine.flags = shm::channel::flags::ATTACHED;
     world.leave(dead);
     world.ask(s, Request::Close { channel: old });
     let intent = world.intent(c, server());

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use daemon::remote::messages::{self, Message, VERSION};
 use daemon::{Options, Running};
-use ipnuma::client::Client;
-use ipnuma::{Rights, Token};
+use ipc::client::Client;
+use ipc::{Rights, Token};
 use rand::RngExt;
 use tempfile::TempDir;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{End, armed, flags};
-use ipnuma::client::Client;
+use ipc::client::Client;
+use shm::channel::{End, armed, flags};
 
 use super::Datagram;
 use crate::address;

@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{self, End, armed, flags};
-use ipnuma::ipc::{Reply, Request};
+use ipc::protocol::{Reply, Request};
 use rustix::io::Errno;
+use shm::channel::{self, End, armed, flags};
 
 use super::{Datagram, setup, twin};
 use crate::address;

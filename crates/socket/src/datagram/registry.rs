@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use ipnuma::channel;
-use ipnuma::client::Client;
-use ipnuma::ipc::Notice;
+use ipc::client::Client;
+use ipc::protocol::Notice;
+use shm::channel;
 
 use crate::latch::Latch;
 use crate::object::Object;

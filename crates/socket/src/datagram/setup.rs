@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ipnuma::ipc::Request;
+use ipc::protocol::Request;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 

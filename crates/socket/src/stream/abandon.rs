@@ -14,10 +14,10 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{End, flags};
-use ipnuma::ipc::Fallback;
+use ipc::protocol::Fallback;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
+use shm::channel::{End, flags};
 
 use super::receive::DATA;
 use super::{KERNEL, Result, Stream, borrow, option, seat, state, word};

@@ -10,10 +10,10 @@
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ipnuma::channel::flags;
-use ipnuma::ipc::{Reply, Request};
+use ipc::protocol::{Reply, Request};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
+use shm::channel::flags;
 
 use super::abandon::Taken;
 use super::{Stream, borrow, state};

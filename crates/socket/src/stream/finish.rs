@@ -4,8 +4,8 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{armed, flags};
 use rustix::io::Errno;
+use shm::channel::{armed, flags};
 
 use super::readiness::ENDS;
 use super::{Stream, borrow, option, state, word};

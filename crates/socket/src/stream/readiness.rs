@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{Ordering, fence};
 
-use ipnuma::channel::{armed, flags};
+use shm::channel::{armed, flags};
 
 use super::{CONNECTING, FAILED, KERNEL, OPEN, Stream, state, word};
 use crate::ready::{Events, Pollable};

@@ -4,8 +4,8 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{armed, flags, seat};
 use rustix::io::Errno;
+use shm::channel::{armed, flags, seat};
 
 use super::abandon::kernel_call;
 use super::send::kernel_rest;

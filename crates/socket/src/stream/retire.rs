@@ -18,10 +18,10 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ipnuma::channel::{Control, flags, seat};
-use ipnuma::ipc::Fallback;
+use ipc::protocol::Fallback;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
+use shm::channel::{Control, flags, seat};
 
 use super::receive::DATA;
 use super::{KERNEL, Stream, borrow, option, state, word};

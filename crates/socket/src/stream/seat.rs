@@ -13,8 +13,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ipnuma::channel::flags::ABANDONED;
-use ipnuma::channel::seat;
+use shm::channel::flags::ABANDONED;
+use shm::channel::seat;
 
 /// The owner comes to its channel. False: it was given up, and uses the kernel.
 pub(crate) fn take(flags: &AtomicU32) -> bool {

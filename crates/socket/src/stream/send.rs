@@ -4,8 +4,8 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use ipnuma::channel::{armed, flags, seat as table};
 use rustix::io::Errno;
+use shm::channel::{armed, flags, seat as table};
 
 use super::abandon::kernel_call;
 use super::receive::DATA;

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::{Channel, End};
+use shm::channel::{Channel, End};
 use softnic::{Error, Event, Identity, PeerAddress, Share, Shared};
 
 use super::*;
@@ -14,7 +14,7 @@ use crate::remote::nic::Memory;
 const LINES: u32 = 64;
 const LINE: u64 = 64;
 /// Where the ring begins that the peer receives from.
-const RING: u64 = (ipnuma::channel::bytes(LINES) / 2 + ipnuma::channel::CONTROL) as u64;
+const RING: u64 = (shm::channel::bytes(LINES) / 2 + shm::channel::CONTROL) as u64;
 
 /// Remembers what is stored, and does nothing else.
 #[derive(Default)]

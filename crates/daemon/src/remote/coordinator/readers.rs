@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::{Carrier, Channel};
+use host::backend::rack::map_channel;
 use rustix::io::Errno;
+use shm::channel::Carrier;
 use softnic::{Identity, Share, Shared};
 
 use super::{Answered, Asked, Coordinator, Greeting, Input, refusal};
@@ -364,7 +365,7 @@ impl Coordinator {
         let sleeper = match granted.sleeper.clone() {
             Sleeping::Page(page) => Sleeper::Page(page),
             Sleeping::End(half) => {
-                let channel = Channel::map(&granted.memory).map_err(|error| {
+                let channel = map_channel(&granted.memory).map_err(|error| {
                     let errno = Errno::from_raw_os_error(error.errno());
                     refusal(
                         errno,

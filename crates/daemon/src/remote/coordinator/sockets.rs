@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnuma::channel::{Carrier, Channel};
-use ipnuma::token::Token;
+use host::backend::rack::map_channel;
+use ipc::token::Token;
+use shm::channel::Carrier;
 
 use super::Coordinator;
 use crate::outside::{Announcement, Event, Half};
@@ -130,7 +131,7 @@ impl Coordinator {
     }
 
     pub(super) fn carry(&mut self, channel: u64, token: Token, half: Half) {
-        let Ok(mapped) = Channel::map(&half.memory) else {
+        let Ok(mapped) = map_channel(&half.memory) else {
             self.tell(Event::Lost { window: channel });
             return;
         };

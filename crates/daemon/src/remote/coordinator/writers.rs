@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
-use ipnuma::operations::Operations;
-use ipnuma::token::Token;
+use ipc::operations::Operations;
+use ipc::token::Token;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use softnic::{Identity, Shared};
@@ -389,7 +389,7 @@ impl Coordinator {
         window: u64,
         grant: u64,
         shared: Shared,
-        rights: ipnuma::token::Rights,
+        rights: ipc::token::Rights,
     ) -> bool {
         let Some(writer) = self.writers.get_mut(&id) else {
             return true;

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use ipnuma::ipc::{Reply, Request};
-use ipnuma::{Rights, Token};
+use ipc::protocol::{Reply, Request};
+use ipc::{Rights, Token};
 
 use super::super::{Announced, Effect, ProcessId};
 use super::{World, at};

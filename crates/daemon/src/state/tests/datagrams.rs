@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Channels of datagrams: they belong to sockets, which processes share and leave.
 
-use ipnuma::ipc::{Notice, Reply, Request};
+use ipc::protocol::{Notice, Reply, Request};
 
 use super::{World, at, client};
 

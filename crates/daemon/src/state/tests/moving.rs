@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Regions on the move to fresh memory.
 
-use ipnuma::Token;
-use ipnuma::ipc::{Reply, Request};
+use ipc::Token;
+use ipc::protocol::{Reply, Request};
 
 use super::super::Effect;
 use super::{World, region};

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two guests of the rack store into each other's memory, in turn, and time the round trips; then the first tries what must
+//! be refused. To the nanosecond: the driver's clock is read, which takes no simulated time, as the kernel's does.
+//!
+//! ```text
+//! guest ping DIRECTORY ROUNDS     # in one guest
+//! guest pong DIRECTORY ROUNDS     # in the other
+//! ```
+//!
+//! The back end is `rack` (`docs/linux.md`). Tokens are in files of a directory that both see.
+
+#[path = "shared/token_file.rs"]
+mod token_file;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use host::backend::rack::Nic;
+use host::backend::rack::nic::{Part, Wanted};
+use host::clock::Deadline;
+use host::{Config, Device, Flush, Region, Rights, Token, Window};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Bytes of a region: the line of the ping-pong, and a block.
+const BYTES: usize = 12_288;
+/// Where words of the second part are: what the first has done, and the second.
+const DID: usize = 64;
+/// Where the block is: not at a line.
+const BLOCK: usize = 4099;
+const BLOCK_BYTES: usize = 6000;
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let usage = "usage: guest ping|pong DIRECTORY ROUNDS";
+    let [side, directory, rounds] = &arguments[..] else {
+        return Err(usage.into());
+    };
+    let peer = match side.as_str() {
+        "ping" => "pong",
+        "pong" => "ping",
+        _ => return Err(usage.into()),
+    };
+    let directory = Path::new(directory);
+    let rounds = rounds.parse()?;
+
+    let config = Config::load()?;
+    let device = Device::open(&config)?;
+    let region = device.alloc(BYTES)?;
+    let own = region.export(0..BYTES, Rights::ReadWrite, None)?;
+    token_file::give(&directory.join(side), &own)?;
+    let token = token_file::take(&directory.join(peer))?;
+    let window = device.connect(&token)?;
+    if side == "ping" {
+        let nic = Nic::open(&config.rack.device)?;
+        ping(&nic, &region, &window, rounds)?;
+        block(&region, &window)?;
+        refused(&nic, &token, &window)?;
+        withdrawn(&region, &window)
+    } else {
+        pong(&region, &window, rounds)?;
+        serve(&region, &window, &own)
+    }
+}
+
+fn ping(nic: &Nic, region: &Region, window: &Window, rounds: u32) -> Outcome {
+    let mut line = [0; 56];
+    let mut times = Vec::new();
+    for round in 1..=rounds {
+        let start = nic.now()?;
+        window.put_line(0, round, &round.to_le_bytes())?;
+        let length = region.wait_until(None, || region.poll_line(0, round, &mut line))?;
+        times.push(nic.now()? - start);
+        if line[..length] != round.to_le_bytes() {
+            return Err(format!("round {round}: another line came").into());
+        }
+    }
+    times.sort_unstable();
+    if let (Some(least), Some(most)) = (times.first(), times.last()) {
+        let median = times[times.len() / 2];
+        println!("{rounds} round trips: least {least} ns, median {median} ns, most {most} ns");
+    }
+    Ok(())
+}
+
+fn pong(region: &Region, window: &Window, rounds: u32) -> Outcome {
+    let mut line = [0; 56];
+    for round in 1..=rounds {
+        let length = region.wait_until(None, || region.poll_line(0, round, &mut line))?;
+        window.put_line(0, round, &line[..length])?;
+    }
+    Ok(())
+}
+
+fn byte(index: usize) -> u8 {
+    (index * 7 + index / 251) as u8
+}
+
+/// Waits until the other has done this much.
+fn done(region: &Region, what: u64) -> Outcome {
+    let word = region.word(DID);
+    let seen = || (word.load(Ordering::Acquire) >= what).then_some(());
+    Ok(region.wait_until(None, seen)?)
+}
+
+/// Stores a block that is not aligned, flushes, loads it back.
+fn block(region: &Region, window: &Window) -> Outcome {
+    let epoch = window.epoch();
+    let sent: Vec<u8> = (0..BLOCK_BYTES).map(byte).collect();
+    window.put(BLOCK, &sent)?;
+    window.flush(Flush::Delivered, Some(Duration::from_millis(10)))?;
+    window.store64(DID, 1)?;
+    done(region, 1)?;
+    let mut back = vec![0; 200];
+    window.load(BLOCK + 1, &mut back, None)?;
+    if back[..] != sent[1..201] {
+        return Err("a load brought other bytes than were stored".into());
+    }
+    window.check(epoch)?;
+    println!("a block of {BLOCK_BYTES} bytes arrived");
+    Ok(())
+}
+
+/// What the driver must not do.
+fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
+    let must_fail = |what: &str, result: host::Result<()>| match result {
+        Err(error) => {
+            println!("{what}: {error}");
+            Ok(())
+        }
+        Ok(()) => Err(format!("{what} was allowed")),
+    };
+    let region = nic.region(5000)?;
+    let part = Part {
+        first: 0,
+        bytes: 8192,
+        rights: Rights::Write,
+        peer: None,
+        tag: 1,
+    };
+    must_fail("no memory", nic.region(0).map(drop))?;
+    must_fail("too much memory", nic.region(1 << 30).map(drop))?;
+    let beyond = Part {
+        bytes: 8196,
+        ..part
+    };
+    must_fail("to share beyond the end", region.export(&beyond).map(drop))?;
+    let around = Part {
+        first: u64::MAX - 3,
+        bytes: 8,
+        ..part
+    };
+    must_fail("to share around the end", region.export(&around).map(drop))?;
+    must_fail(
+        "to share without a tag",
+        region.export(&Part { tag: 0, ..part }).map(drop),
+    )?;
+    must_fail(
+        "to take back another's key",
+        region.revoke(token.region as u16),
+    )?;
+    let soon = Deadline::after(Some(Duration::from_micros(20)));
+    must_fail("a word that nobody writes", region.wait(8, 0, soon))?;
+    must_fail(
+        "a word beyond the end",
+        region.wait(8192, 0, Deadline::NEVER),
+    )?;
+    must_fail("more than a second", nic.charge(1_000_000_001))?;
+    let wanted = Wanted {
+        peer: Some(*token.management.ip()),
+        session: None,
+        key: token.region as u16,
+        tag: u16::from_le_bytes([token.secret[0], token.secret[1]]) % 0xFFF + 1,
+        first: 0,
+        bytes: 4096,
+        rights: Rights::Write,
+    };
+    let nobody = Wanted {
+        peer: Some([192, 0, 2, 1].into()),
+        ..wanted
+    };
+    must_fail("a window to nobody", nic.window(&nobody).map(drop))?;
+    let large = Wanted {
+        bytes: 1 << 32,
+        ..wanted
+    };
+    must_fail("more pages than there are", nic.window(&large).map(drop))?;
+    let file = nic.window(&wanted)?;
+    must_fail("a store beyond the end", file.store(4090, &[0; 8]))?;
+    must_fail("a load without the right", file.load(0, &mut [0; 8]))?;
+    drop(file);
+    // A read of a BAR also takes a microsecond for each earlier write that the bus has not forgotten: the second has none.
+    nic.now()?;
+    let before = nic.now()?;
+    nic.charge(1234)?;
+    println!("a charge of 1234 ns took {} ns", nic.now()? - before);
+    window.check(window.epoch())?;
+    Ok(())
+}
+
+/// The other takes its token back.
+fn withdrawn(region: &Region, window: &Window) -> Outcome {
+    let epoch = window.epoch();
+    window.store64(DID, 2)?;
+    done(region, 2)?;
+    window.store64(DID, 3)?;
+    window.flush(Flush::Delivered, Some(Duration::from_millis(10)))?;
+    // The refusal comes by itself, not before the flush.
+    for _ in 0..1000 {
+        match window.check(epoch) {
+            Ok(()) => std::thread::sleep(Duration::from_micros(10)),
+            Err(error) => {
+                println!("after the revocation: {error}");
+                return Ok(());
+            }
+        }
+    }
+    Err("nobody told that the token was revoked".into())
+}
+
+fn serve(region: &Region, window: &Window, own: &Token) -> Outcome {
+    done(region, 1)?;
+    let mut got = vec![0; BLOCK_BYTES];
+    region.read(BLOCK, &mut got)?;
+    if !got.iter().enumerate().all(|(at, got)| *got == byte(at)) {
+        return Err("other bytes came than were stored".into());
+    }
+    window.store64(DID, 1)?;
+    done(region, 2)?;
+    region.revoke(own)?;
+    window.store64(DID, 2)?;
+    std::thread::sleep(Duration::from_millis(20));
+    if region.word(DID).load(Ordering::Acquire) != 2 {
+        return Err("a store came after the revocation".into());
+    }
+    println!("nothing came after the revocation");
+    Ok(())
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Somebody else's memory.
+
+use std::time::Duration;
+
+use ipc::token::Rights;
+use shm::ring::{INLINE, LINE, Mapped, Target, assemble, begin, line_tag};
+
+use crate::backend::{Flush, WindowAccess};
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+
+/// A mark in the stream of stores; see [`Window::check`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub u64);
+
+/// The range of a token, in somebody else's memory. Offsets count from the range's begin.
+///
+/// Stores are posted: that a call succeeds says that the range and the rights are in order, not that the bytes have
+/// arrived. [`Window::flush`] waits for that, [`Window::check`] tells whether something went wrong. Stores before a
+/// [`Window::fence`] arrive before stores after it. Threads may share a window.
+#[derive(Debug)]
+pub struct Window {
+    access: Box<dyn WindowAccess>,
+    bytes: usize,
+    write: bool,
+    /// Offset of the range's begin from a line.
+    skew: usize,
+    /// The range, if it is this machine's memory and begins at a line.
+    direct: Option<Mapped<'static>>,
+}
+
+impl Window {
+    pub(super) fn new(access: Box<dyn WindowAccess>) -> Self {
+        let bytes = usize::try_from(access.bytes()).unwrap_or(usize::MAX);
+        let write = access.rights().can_write();
+        let skew = (access.first() % LINE as u64) as usize;
+        let direct = access
+            .mapped()
+            .filter(|_| skew == 0 && write && access.coherent());
+        // SAFETY: the range is mapped, writable, as long as `access` lives, which lies beside it; it is only used
+        // through `self`.
+        let direct = direct.map(|base| unsafe { Mapped::new(base, bytes) });
+        Self {
+            access,
+            bytes,
+            write,
+            skew,
+            direct,
+        }
+    }
+
+    /// Bytes of the range.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes; none has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// What may be done.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.access.rights()
+    }
+
+    /// Where the range is mapped, for as long as the window lives. Without the right to write, stores there fault.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if stores are calls.
+    pub fn map(&self) -> Result<*mut u8> {
+        self.access.mapped().ok_or(Error::Unsupported {
+            what: "mapping a window",
+            backend: "soft (to another machine)",
+        })
+    }
+
+    /// Stores bytes. Within them there is no order.
+    ///
+    /// # Errors
+    /// If they are outside or the token gives no right to it.
+    #[inline]
+    pub fn put(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.storable(offset, bytes.len(), 1)?;
+        Target::store(self, offset, bytes);
+        Ok(())
+    }
+
+    /// Stores 4 bytes, whole, at a multiple of 4 of the region.
+    ///
+    /// # Errors
+    /// If they are outside, not aligned, or the token gives no right to it.
+    #[inline]
+    pub fn store32(&self, offset: usize, value: u32) -> Result<()> {
+        self.storable(offset, 4, 4)?;
+        Target::store(self, offset, &value.to_le_bytes());
+        Ok(())
+    }
+
+    /// Stores 8 bytes, whole, at a multiple of 8 of the region, and after all stores before.
+    ///
+    /// # Errors
+    /// If they are outside, not aligned, or the token gives no right to it.
+    #[inline]
+    pub fn store64(&self, offset: usize, value: u64) -> Result<()> {
+        self.storable(offset, 8, 8)?;
+        Target::store64(self, offset, value);
+        Ok(())
+    }
+
+    /// Stores a line at a multiple of 64 of the region: whole where the device can
+    /// ([`crate::backend::Info::line_atomic`]), else its last 8 bytes become visible last.
+    ///
+    /// # Errors
+    /// If it is outside, not aligned, or the token gives no right to it.
+    #[inline]
+    pub fn put64(&self, offset: usize, line: &[u8; LINE]) -> Result<()> {
+        self.storable(offset, LINE, LINE)?;
+        Target::store_line(self, offset, line);
+        Ok(())
+    }
+
+    /// Stores a line that carries up to 56 bytes and the number `sequence`, by which
+    /// [`Region::poll_line`](crate::Region::poll_line) knows that all of it is there.
+    ///
+    /// # Errors
+    /// If it is outside, not aligned, too long, or the token gives no right to it.
+    #[inline]
+    pub fn put_line(&self, offset: usize, sequence: u32, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > INLINE {
+            return Err(Error::TooLong {
+                bytes: bytes.len(),
+                most: INLINE,
+            });
+        }
+        let mut line = [0; LINE];
+        line[..bytes.len()].copy_from_slice(bytes);
+        line[INLINE..].copy_from_slice(&line_tag(sequence, bytes.len()).to_le_bytes());
+        self.put64(offset, &line)
+    }
+
+    /// Stores bytes, then the word `value` at `signal`, then wakes the owner if it sleeps.
+    ///
+    /// # Errors
+    /// As [`Window::put`] and [`Window::store64`]; then nothing is stored.
+    #[inline]
+    pub fn put_signal(&self, offset: usize, bytes: &[u8], signal: usize, value: u64) -> Result<()> {
+        self.storable(offset, bytes.len(), 1)?;
+        self.storable(signal, 8, 8)?;
+        Target::store(self, offset, bytes);
+        Target::fence(self);
+        Target::store64(self, signal, value);
+        self.access.signal();
+        Ok(())
+    }
+
+    /// Wakes the owner if it sleeps, after all stores before.
+    ///
+    /// # Errors
+    /// If the token gives no right to store.
+    #[inline]
+    pub fn signal(&self) -> Result<()> {
+        self.storable(0, 0, 1)?;
+        self.access.signal();
+        Ok(())
+    }
+
+    /// Stores before it arrive before stores after it.
+    #[inline]
+    pub fn fence(&self) {
+        Target::fence(self);
+    }
+
+    /// Loads bytes: a round trip, on most devices.
+    ///
+    /// # Errors
+    /// If they are outside, the token gives no right to it, or the server does not answer in time.
+    pub fn load(&self, offset: usize, into: &mut [u8], timeout: Option<Duration>) -> Result<()> {
+        self.inside(offset, into.len())?;
+        if !self.rights().can_read() {
+            return Err(Error::Denied { what: "a load" });
+        }
+        self.access.load(offset, into, Deadline::after(timeout))
+    }
+
+    /// Waits until all stores before it have left the processor, or have arrived.
+    ///
+    /// # Errors
+    /// If they cannot arrive, or not in time.
+    pub fn flush(&self, how: Flush, timeout: Option<Duration>) -> Result<()> {
+        self.access.flush(how, Deadline::after(timeout))
+    }
+
+    /// A mark for [`Window::check`].
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.access.faults())
+    }
+
+    /// Whether all stores since `epoch` that were flushed have arrived. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Revoked`] or [`Error::PeerLost`] if some may have been lost.
+    #[inline]
+    pub fn check(&self, epoch: Epoch) -> Result<()> {
+        let faults = self.access.faults();
+        if faults == 0 {
+            return Ok(());
+        }
+        // A window that was lost before the mark is lost still.
+        self.access.state()?;
+        if faults == epoch.0 {
+            Ok(())
+        } else {
+            Err(Error::PeerLost)
+        }
+    }
+
+    #[inline(always)]
+    fn storable(&self, offset: usize, bytes: usize, align: usize) -> Result<()> {
+        if !self.write {
+            return Err(Error::Denied { what: "a store" });
+        }
+        self.inside(offset, bytes)?;
+        if !(self.skew + offset).is_multiple_of(align) {
+            return Err(Error::Unaligned { offset, align });
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn inside(&self, offset: usize, bytes: usize) -> Result<()> {
+        if offset > self.bytes || bytes > self.bytes - offset {
+            return Err(shm::Error::Outside {
+                offset,
+                bytes,
+                size: self.bytes,
+            }
+            .into());
+        }
+        Ok(())
+    }
+}
+
+/// Where a ring's stores go. Offsets must be inside, and the token must give the right to store.
+impl Target for Window {
+    #[inline]
+    fn store(&self, offset: usize, bytes: &[u8]) {
+        match &self.direct {
+            Some(direct) => direct.store(offset, bytes),
+            None => self.access.store(offset, bytes),
+        }
+    }
+
+    #[inline]
+    fn store_line(&self, offset: usize, line: &[u8; LINE]) {
+        match &self.direct {
+            Some(direct) => direct.store_line(offset, line),
+            None => self.access.store_line(offset, line),
+        }
+    }
+
+    #[inline]
+    fn store64(&self, offset: usize, value: u64) {
+        match &self.direct {
+            Some(direct) => direct.store64(offset, value),
+            None => self.access.store64(offset, value),
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        match &self.direct {
+            Some(direct) => direct.fence(),
+            None => self.access.fence(),
+        }
+    }
+
+    #[inline]
+    fn store_tagged(&self, offset: usize, parts: &[&[u8]], length: usize, tag: u64) {
+        match &self.direct {
+            Some(direct) => direct.store_tagged(offset, parts, length, tag),
+            None => {
+                let line = assemble(parts, length, tag);
+                self.access.store_used(offset, &line, begin(length));
+            }
+        }
+    }
+}

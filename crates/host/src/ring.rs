@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rings between machines: the receiver's region holds the lines, the sender's the credit.
+//!
+//! The receiver's region is a control page and the lines. At offset 1024 of the control page the sender leaves, before
+//! its first message, a token for the page into which it wants its credit: so the two need no other way to speak than
+//! the receiver's token.
+
+use std::time::Duration;
+
+use ipc::token::{BYTES as TOKEN_BYTES, Rights, Token};
+use shm::memory::PAGE;
+use shm::ring::{
+    Full, Receiver, ReceiverState, Sender, SenderState, Target, max_message, valid_lines,
+};
+pub use shm::ring::{INLINE, LINE, Message, PAD};
+
+use crate::device::{Device, Region, Window};
+use crate::error::{Error, Result};
+
+/// Bytes in front of the lines.
+const CONTROL: usize = PAGE;
+/// Where in them the sender leaves its token.
+const CREDIT_TOKEN: usize = 1024;
+/// Where in the sender's page the credit is.
+const CREDIT: usize = 0;
+/// Most lines of a ring.
+const MAX_LINES: u32 = 1 << 20;
+
+/// Makes a ring of `lines` lines (a power of two from 8 to 1048576): the end that receives, and the token with which
+/// one sender connects.
+///
+/// # Errors
+/// If there is no such ring, or the device has no memory.
+pub fn create(device: &Device, lines: u32) -> Result<(RingReceiver, Token)> {
+    if !valid_lines(lines) || lines > MAX_LINES {
+        return Err(shm::Error::Lines { lines }.into());
+    }
+    let bytes = CONTROL + lines as usize * LINE;
+    let region = device.alloc(bytes)?;
+    let token = region.export(0..bytes, Rights::Write, None)?;
+    let receiver = RingReceiver {
+        device: device.clone(),
+        region,
+        credit: Credit(None),
+        state: ReceiverState::default(),
+        lines,
+    };
+    Ok((receiver, token))
+}
+
+/// Connects to a ring: the end that sends.
+///
+/// # Errors
+/// If the token is refused, or is no ring's.
+pub fn connect(device: &Device, token: &Token) -> Result<RingSender> {
+    let lines = token
+        .bytes
+        .checked_sub(CONTROL as u64)
+        .map_or(0, |bytes| bytes / LINE as u64);
+    let lines = u32::try_from(lines).unwrap_or(0);
+    if !valid_lines(lines) || lines > MAX_LINES || !token.first.is_multiple_of(LINE as u64) {
+        return Err(shm::Error::Lines { lines }.into());
+    }
+    let window = device.connect(token)?;
+    let credit = device.alloc(PAGE)?;
+    let own = credit.export(CREDIT..CREDIT + 8, Rights::Write, None)?;
+    window.put64(CREDIT_TOKEN, &own.to_bytes())?;
+    window.fence();
+    Ok(RingSender {
+        window,
+        credit,
+        state: SenderState::default(),
+        lines,
+    })
+}
+
+/// The end of a ring that sends.
+#[derive(Debug)]
+pub struct RingSender {
+    window: Window,
+    credit: Region,
+    state: SenderState,
+    lines: u32,
+}
+
+impl RingSender {
+    /// The longest message.
+    #[must_use]
+    pub fn max_message(&self) -> usize {
+        max_message(self.lines)
+    }
+
+    /// Sends one message that consists of `parts`; `kind` is for the receiver, below 255.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there is no room now, [`Error::TooLong`] if there never is.
+    #[inline]
+    pub fn try_send(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if bytes > self.max_message() {
+            return Err(Error::TooLong {
+                bytes,
+                most: self.max_message(),
+            });
+        }
+        if kind == PAD {
+            return Err(Error::Denied {
+                what: "kind 255, which is the ring's own",
+            });
+        }
+        self.sender()
+            .try_send(kind, parts)
+            .map_err(|Full| Error::Full)?;
+        self.window.signal()
+    }
+
+    /// As [`RingSender::try_send`], but waits for room.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] if there is none in time, [`Error::Revoked`] or [`Error::PeerLost`] if there never will be.
+    pub fn send(&mut self, kind: u8, parts: &[&[u8]], timeout: Option<Duration>) -> Result<()> {
+        match self.try_send(kind, parts) {
+            Err(Error::Full) => {}
+            other => return other,
+        }
+        self.check()?;
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        let fits = self
+            .credit
+            .wait_until(timeout, || self.sender().fits(bytes).then_some(()));
+        if let Err(error) = fits {
+            self.check()?;
+            return Err(error);
+        }
+        self.try_send(kind, parts)
+    }
+
+    /// Whether the receiver may still get what is sent. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Revoked`] or [`Error::PeerLost`] if messages may have been lost.
+    pub fn check(&self) -> Result<()> {
+        self.window.check(crate::device::Epoch(0))
+    }
+
+    /// The window to the receiver's memory.
+    #[must_use]
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// The region into which credit returns: its [`Region::event_fd`] tells, after [`Region::recheck`], that there is
+    /// room again.
+    #[must_use]
+    pub fn credit(&self) -> &Region {
+        &self.credit
+    }
+
+    #[inline]
+    fn sender(&self) -> Sender<'_, Window> {
+        Sender::new(
+            &self.state,
+            &self.window,
+            CONTROL,
+            self.lines,
+            self.credit.word(CREDIT),
+        )
+    }
+}
+
+/// The end of a ring that receives.
+#[derive(Debug)]
+pub struct RingReceiver {
+    device: Device,
+    region: Region,
+    credit: Credit,
+    state: ReceiverState,
+    lines: u32,
+}
+
+/// Where credit goes, once the sender has said so.
+#[derive(Debug)]
+struct Credit(Option<Window>);
+
+impl Target for Credit {
+    fn store(&self, offset: usize, bytes: &[u8]) {
+        if let Some(window) = &self.0 {
+            Target::store(window, offset, bytes);
+        }
+    }
+
+    fn store_line(&self, offset: usize, line: &[u8; LINE]) {
+        if let Some(window) = &self.0 {
+            Target::store_line(window, offset, line);
+        }
+    }
+
+    fn store64(&self, offset: usize, value: u64) {
+        if let Some(window) = &self.0 {
+            Target::store64(window, offset, value);
+        }
+    }
+
+    fn fence(&self) {
+        if let Some(window) = &self.0 {
+            Target::fence(window);
+        }
+    }
+}
+
+impl RingReceiver {
+    /// The next message, in place, if one is there. Release it before the next one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the ring holds what no sender writes; others if the sender's memory cannot be reached.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Option<Message<'_>>> {
+        if !self.receiver().readable() {
+            // A pad in front of a message is stepped over by `peek` below; corruption is only seen here.
+            return if self.receiver().peek().is_none() && self.receiver().is_corrupt() {
+                Err(Error::Corrupt)
+            } else {
+                Ok(None)
+            };
+        }
+        if self.credit.0.is_none() {
+            self.find_sender()?;
+        }
+        let message = self.receiver().peek();
+        Ok(message)
+    }
+
+    /// Releases the message that [`RingReceiver::peek`] showed.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.receiver().release() {
+            self.wake_sender();
+        }
+    }
+
+    /// Takes the next message: its kind and length, and as much of it as fits. `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`RingReceiver::peek`].
+    #[inline]
+    pub fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<(u8, usize)>> {
+        let Some(message) = self.peek()? else {
+            return Ok(None);
+        };
+        let found = (message.kind(), message.len());
+        let count = message.len().min(into.len());
+        into[..count].copy_from_slice(&message.bytes()[..count]);
+        self.release();
+        Ok(Some(found))
+    }
+
+    /// As [`RingReceiver::try_receive`], but waits for a message.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] if none comes in time; others as there.
+    pub fn receive(&mut self, into: &mut [u8], timeout: Option<Duration>) -> Result<(u8, usize)> {
+        let deadline = crate::clock::Deadline::after(timeout);
+        loop {
+            if let Some(found) = self.try_receive(into)? {
+                return Ok(found);
+            }
+            let receiver = self.receiver();
+            self.region.wait_until(deadline.left(), || {
+                (receiver.readable() || receiver.is_corrupt()).then_some(())
+            })?;
+        }
+    }
+
+    /// Its memory: the [`Region::event_fd`] tells, after [`Region::recheck`], that messages have come.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    #[inline]
+    fn receiver(&self) -> Receiver<'_, Credit> {
+        self.region.settle();
+        // SAFETY: the region has `lines` lines behind its control page, and lives as long as `self`.
+        unsafe {
+            Receiver::new(
+                &self.state,
+                self.region.as_ptr().add(CONTROL),
+                self.lines,
+                &self.credit,
+                0,
+            )
+        }
+    }
+
+    /// The sender left its token before its first message.
+    #[cold]
+    fn find_sender(&mut self) -> Result<()> {
+        let mut token = [0; TOKEN_BYTES];
+        self.region.read(CREDIT_TOKEN, &mut token)?;
+        let token = Token::parse(&token).map_err(|_| Error::Corrupt)?;
+        if token.bytes < 8 || !token.first.is_multiple_of(8) || !token.rights.can_write() {
+            return Err(Error::Corrupt);
+        }
+        self.credit.0 = Some(self.device.connect(&token)?);
+        Ok(())
+    }
+
+    fn wake_sender(&self) {
+        if let Some(window) = &self.credit.0 {
+            // It has the right to store, as was checked when it was found.
+            let _ = window.signal();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Configuration: the file, the environment over it, and what is said about mistakes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use host::Config;
+use host::config::{BackendKind, Ports};
+
+fn parse(text: &str) -> host::Result<Config> {
+    Config::parse(text, "test.toml")
+}
+
+fn with(variables: &[(&str, &str)]) -> host::Result<Config> {
+    let variables: HashMap<&str, &str> = variables.iter().copied().collect();
+    parse("spin_us = 7\ntrace = true")?
+        .with_environment(|name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+#[test]
+fn a_file() {
+    let config = parse("backend = 'pcie'\ndaemon = '/x'\nspin_us = 3\ntrace = true\n[socket]\nenable = false\nports = ['80', '8000-8099']").expect("right");
+    assert_eq!(
+        (
+            config.backend,
+            config.daemon.to_str(),
+            config.spin,
+            config.trace
+        ),
+        (
+            BackendKind::Pcie,
+            Some("/x"),
+            Duration::from_micros(3),
+            true
+        )
+    );
+    assert_eq!(
+        config.socket.ports,
+        [
+            Ports {
+                first: 80,
+                last: 80
+            },
+            Ports {
+                first: 8000,
+                last: 8099
+            }
+        ]
+    );
+    assert!(!config.socket.accelerates(80));
+}
+
+#[test]
+fn nothing_is_a_configuration() {
+    let config = parse("").expect("right");
+    assert_eq!(config.backend, BackendKind::Soft);
+    assert_eq!(config.spin, Duration::from_micros(50));
+    assert!(config.socket.accelerates(1) && !config.trace);
+}
+
+#[test]
+fn the_environment_wins() {
+    let config = with(&[
+        ("IPNUMA_SPIN_US", "9"),
+        ("IPNUMA_TRACE", "0"),
+        ("IPNUMA_PORTS", "5, 7-8"),
+        ("IPNUMA_DAEMON", "/y"),
+        ("IPNUMA_SOCKET", "on"),
+        ("IPNUMA_REQUEST_NS", "1167"),
+    ])
+    .expect("right");
+    assert_eq!(config.rack.request_ns, 1167);
+    assert_eq!(
+        (config.spin, config.trace, config.daemon.to_str()),
+        (Duration::from_micros(9), false, Some("/y"))
+    );
+    let ports: Vec<u16> = (0..20)
+        .filter(|port| config.socket.accelerates(*port))
+        .collect();
+    assert_eq!(ports, [5, 7, 8]);
+    assert!(with(&[]).expect("right").trace);
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, word) in [
+        ("spin = 3", "spin"),
+        ("backend = 'fpga'", "fpga"),
+        ("[socket]\nports = ['a']", "\"a\""),
+        ("[socket]\nports = ['9-1']", "9-1"),
+        ("spin_us = -1", "spin_us"),
+        ("[", "test.toml"),
+    ] {
+        let error = parse(text).expect_err("wrong").to_string();
+        assert!(
+            error.contains(word) && error.contains("test.toml"),
+            "{text:?}: {error}"
+        );
+    }
+    for (name, value) in [
+        ("IPNUMA_SPIN_US", "soon"),
+        ("IPNUMA_BACKEND", "verbs"),
+        ("IPNUMA_TRACE", "maybe"),
+        ("IPNUMA_PORTS", "70000"),
+        ("IPNUMA_SOCKET", "2"),
+        ("IPNUMA_REQUEST_NS", "-1"),
+    ] {
+        let error = with(&[(name, value)]).expect_err("wrong");
+        assert_eq!(error.errno(), 22);
+        let error = error.to_string();
+        assert!(error.contains(name) && error.contains(value), "{error}");
+    }
+}

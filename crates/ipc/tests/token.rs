@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tokens: every one survives the way, and nothing else is taken for one.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ipc::token::{BYTES, Rights, Token, TokenError};
+use proptest::prelude::*;
+
+fn token() -> impl Strategy<Value = Token> {
+    (
+        1..4u8,
+        any::<[u8; 4]>(),
+        any::<u16>(),
+        any::<u64>(),
+        any::<u64>(),
+        1..u64::MAX,
+        any::<[u8; 16]>(),
+    )
+        .prop_map(
+            |(rights, address, port, region, first, bytes, secret)| Token {
+                rights: Rights::from_bits(rights).expect("1, 2 and 3 are rights"),
+                management: SocketAddrV4::new(Ipv4Addr::from(address), port),
+                region,
+                first: first.min(u64::MAX - bytes),
+                bytes,
+                secret,
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn round_trip(token in token()) {
+        prop_assert_eq!(Token::parse(&token.to_bytes()), Ok(token));
+        let packet = ipc::protocol::encode(&token).expect("a token fits");
+        prop_assert_eq!(ipc::protocol::decode::<Token>(&packet).ok(), Some(token));
+    }
+
+    #[test]
+    fn damage_is_seen(token in token(), at in 0..BYTES, bit in 0..8u8) {
+        let mut bytes = token.to_bytes();
+        bytes[at] ^= 1u8 << bit;
+        prop_assert!(Token::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn anything_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..130)) {
+        let _ = Token::parse(&bytes);
+    }
+
+    /// Also what has a right check sum.
+    #[test]
+    fn what_parses_is_canonical(mut bytes in any::<[[u8; 32]; 2]>().prop_map(|halves| halves.concat()), tame in any::<bool>()) {
+        bytes[..5].copy_from_slice(b"IPNT\x01");
+        if tame {
+            bytes[5] &= 3;
+            for at in [6, 7, 14, 15, 56, 57, 58, 59] {
+                bytes[at] = 0;
+            }
+        }
+        let sum = crc32c::crc32c(&bytes[..60]);
+        bytes[60..].copy_from_slice(&sum.to_le_bytes());
+        if let Ok(token) = Token::parse(&bytes) {
+            prop_assert_eq!(&token.to_bytes()[..], &bytes[..]);
+        }
+    }
+}
+
+#[test]
+fn every_fault_has_its_sentence() {
+    let token = Token {
+        rights: Rights::Read,
+        management: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        region: 1,
+        first: 0,
+        bytes: 64,
+        secret: [9; 16],
+    };
+    let changed = |at: usize, value: u8| {
+        let mut bytes = token.to_bytes();
+        bytes[at] = value;
+        let sum = crc32c::crc32c(&bytes[..60]);
+        bytes[60..].copy_from_slice(&sum.to_le_bytes());
+        Token::parse(&bytes)
+    };
+    assert_eq!(Token::parse(&[0; 63]), Err(TokenError::Length(63)));
+    assert_eq!(changed(0, b'X'), Err(TokenError::Magic));
+    assert_eq!(changed(4, 2), Err(TokenError::Version(2)));
+    assert_eq!(changed(5, 4), Err(TokenError::Rights(4)));
+    assert_eq!(changed(57, 1), Err(TokenError::Reserved(57)));
+    assert_eq!(
+        changed(32, 0),
+        Err(TokenError::Range { first: 0, bytes: 0 })
+    );
+    let mut bytes = token.to_bytes();
+    bytes[60] ^= 1;
+    assert_eq!(Token::parse(&bytes), Err(TokenError::Checksum));
+    assert!(!format!("{token:?}").contains('9'), "the secret is shown");
+}

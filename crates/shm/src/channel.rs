@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The shared memory between the two ends of an accelerated socket connection.
+//!
+//! A channel is one memfd of two equal halves; each end owns one. A half is a control page and the lines of the ring
+//! through which its owner receives. Everything an end remembers lies in its half, so that the processes that share
+//! a socket after `fork` share its place in the stream, too.
+//!
+//! Between two machines each has memory of its own for the channel, laid out alike. The ends do not know: what an end
+//! writes for its peer is [carried](Carrier) to the same place of the other memory.
+//!
+//! In a stream channel the client owns half 0 and the server half 1. In a datagram channel the sender owns half 0 and
+//! the receiver half 1, and only the receiver's ring is used.
+
+mod carrier;
+mod lock;
+pub mod seat;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+pub use carrier::{Carrier, Outgoing, Words, mark_both};
+pub use lock::{Guard, Lock, Reentered, forked, thread_id};
+
+use crate::error::{Error, Result};
+use crate::memory::{Access, Mapping};
+use crate::ring::{LINE, Mapped, Receiver, ReceiverState, Sender, SenderState, valid_lines};
+
+/// Bytes of a control page.
+pub const CONTROL: usize = 4096;
+/// Lines of a stream channel's rings, unless configured otherwise.
+pub const STREAM_LINES: u32 = 2048;
+/// Lines of a datagram channel's rings, unless configured otherwise.
+pub const DATAGRAM_LINES: u32 = 4096;
+/// Most lines of a ring.
+pub const MAX_LINES: u32 = 1 << 20;
+
+/// Bits of [`Control::armed`].
+pub mod armed {
+    /// The owner sleeps until data arrives.
+    pub const DATA: u32 = 1;
+    /// The owner sleeps until there is space to send.
+    pub const SPACE: u32 = 2;
+}
+
+/// Bits of [`Control::flags`].
+pub mod flags {
+    /// The owner sends no more.
+    pub const FIN: u32 = 1;
+    /// The owner has closed.
+    pub const CLOSED: u32 = 2;
+    /// The owner has closed without taking everything, or wants the connection to be reset.
+    pub const RESET: u32 = 4;
+    /// The owner has attached to the channel.
+    pub const ATTACHED: u32 = 8;
+    /// The daemon has revoked the channel.
+    pub const REVOKED: u32 = 16;
+    /// Of a peer on another machine, by its daemon: nobody has the end any more, and all that was stored has arrived.
+    pub const DESERTED: u32 = 32;
+    /// The owner uses the kernel from now on, although both had come: what it has not read of its ring the peer sends through
+    /// the twin.
+    pub const RETIRED: u32 = 64;
+    /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
+    pub const ABANDONED: u32 = 256;
+}
+
+/// Events that an end counts.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes rung through the twin.
+    pub doorbells: AtomicU64,
+    /// Waits that slept in the kernel.
+    pub sleeps: AtomicU64,
+    /// Waits that ended while spinning.
+    pub spins_found: AtomicU64,
+    /// Waits that spun without success.
+    pub spins_lost: AtomicU64,
+    /// Looks at the twin while spinning.
+    pub kernel_polls: AtomicU64,
+    /// Messages that found no room and were dropped (datagrams).
+    pub dropped: AtomicU64,
+    /// Messages that went through the kernel although the channel was there (datagrams too long).
+    pub kernel_messages: AtomicU64,
+    /// Other uses.
+    pub spare: [AtomicU64; 9],
+}
+
+/// The control page of a half.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Control {
+    /// Lines consumed of the ring this end sends into; written by the peer.
+    pub credit: AtomicU64,
+    _pad0: [u64; 7],
+    /// What the owner sleeps for, [`armed`]; written by the owner, read by the peer.
+    pub armed: AtomicU32,
+    /// Threads of all processes that sleep on this end: the socket library's.
+    pub sleepers: AtomicU32,
+    _pad1: [u32; 14],
+    /// What the owner says about itself, [`flags`]; written by the owner (and the daemon), read by the peer.
+    pub flags: AtomicU32,
+    _pad2: [u32; 15],
+    /// Processes times descriptions that use this end.
+    pub refs: AtomicU32,
+    /// Held while sending.
+    pub tx: Lock,
+    /// Held while receiving.
+    pub rx: Lock,
+    /// O_NONBLOCK and other options of the description: the socket library's.
+    pub options: AtomicU32,
+    /// More of the description that processes share: the socket library's.
+    pub words: [AtomicU32; 10],
+    _pad3: [u32; 2],
+    /// Of the ring that the owner sends into.
+    pub sender: SenderState,
+    _pad4: [u64; 8],
+    /// Of the ring that the owner receives from.
+    pub receiver: ReceiverState,
+    _pad5: [u64; 8],
+    /// What happened.
+    pub counters: Counters,
+    /// The owner's process, for the listing of connections.
+    pub pid: AtomicU32,
+}
+
+const _: () = {
+    assert!(std::mem::offset_of!(Control, armed) == 64);
+    assert!(std::mem::offset_of!(Control, flags) == 128);
+    assert!(std::mem::offset_of!(Control, refs) == 192);
+    assert!(std::mem::offset_of!(Control, words) == 208);
+    assert!(std::mem::offset_of!(Control, sender) == 256);
+    assert!(std::mem::offset_of!(Control, receiver) == 384);
+    assert!(std::mem::offset_of!(Control, counters) == 512);
+    assert!(std::mem::size_of::<Control>() <= CONTROL);
+};
+
+/// Bytes of a channel whose rings have `lines` lines.
+#[must_use]
+pub const fn bytes(lines: u32) -> usize {
+    2 * half_bytes(lines)
+}
+
+const fn half_bytes(lines: u32) -> usize {
+    CONTROL + lines as usize * LINE
+}
+
+/// A channel in this process's memory.
+#[derive(Debug)]
+pub struct Channel {
+    memory: Mapping,
+    lines: u32,
+}
+
+impl Channel {
+    /// Makes a channel: both ends are armed, so that the first bytes ring the doorbell.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn create(lines: u32) -> Result<(Self, OwnedFd)> {
+        if !valid_lines(lines) || lines > MAX_LINES {
+            return Err(Error::Lines { lines });
+        }
+        let fd = crate::memory::create("ipnuma-channel", bytes(lines))?;
+        let channel = Self::map(&fd)?;
+        channel.prepare();
+        Ok((channel, fd))
+    }
+
+    /// Makes fresh memory full of zeros a channel.
+    pub fn prepare(&self) {
+        for half in 0..2 {
+            self.control(half)
+                .armed
+                .store(armed::DATA | armed::SPACE, Ordering::Relaxed);
+        }
+    }
+
+    /// Maps a channel; its size tells the number of lines.
+    ///
+    /// # Errors
+    /// If the memory is no channel's or cannot be mapped.
+    pub fn map(fd: impl std::os::fd::AsFd) -> Result<Self> {
+        Self::over(Mapping::whole(fd.as_fd(), Access::ReadWrite)?)
+    }
+
+    /// As [`Channel::map`], in memory without seals of which the caller knows that it has `len` bytes and never shrinks.
+    ///
+    /// # Errors
+    /// If that is no channel's size, or the mapping is refused.
+    pub fn device(fd: impl std::os::fd::AsFd, len: usize) -> Result<Self> {
+        Self::over(Mapping::device(fd, len, Access::ReadWrite)?)
+    }
+
+    fn over(memory: Mapping) -> Result<Self> {
+        let lines = (memory.len() / 2).saturating_sub(CONTROL) / LINE;
+        let lines = u32::try_from(lines).unwrap_or(0);
+        if !valid_lines(lines) || lines > MAX_LINES || bytes(lines) != memory.len() {
+            return Err(Error::ChannelSize {
+                bytes: memory.len(),
+            });
+        }
+        Ok(Self { memory, lines })
+    }
+
+    /// Lines of either ring.
+    #[inline(always)]
+    #[must_use]
+    pub fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// The control page of half `half` (0 or 1).
+    #[inline(always)]
+    #[must_use]
+    pub fn control(&self, half: usize) -> &Control {
+        // SAFETY: both halves lie in the mapping, begin at a page or line boundary, and `Control` is made of atomics
+        // (and of padding that nobody reads).
+        unsafe { &*self.half(half).cast::<Control>() }
+    }
+
+    #[inline(always)]
+    fn half(&self, half: usize) -> *mut u8 {
+        // SAFETY: the mapping has two halves of this size, checked when it was made.
+        unsafe {
+            self.memory
+                .as_ptr()
+                .add((half & 1) * half_bytes(self.lines))
+        }
+    }
+}
+
+/// One end of a channel: what the socket library works with. Cloning shares the mapping.
+#[derive(Debug, Clone)]
+pub struct End {
+    channel: Arc<Channel>,
+    half: usize,
+    peer: Mapped<'static>,
+}
+
+impl End {
+    /// The end that owns half `half` (0 or 1).
+    #[must_use]
+    pub fn new(channel: Arc<Channel>, half: usize) -> Self {
+        let half = half & 1;
+        // SAFETY: the peer's half is mapped as long as `channel` lives, which this end holds; `peer` never leaves it
+        // with a longer life, see `sender` and `receiver`.
+        let peer = unsafe { Mapped::new(channel.half(half ^ 1), half_bytes(channel.lines)) };
+        Self {
+            channel,
+            half,
+            peer,
+        }
+    }
+
+    /// The channel.
+    #[inline(always)]
+    #[must_use]
+    pub fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// Which half this end owns.
+    #[inline(always)]
+    #[must_use]
+    pub fn half(&self) -> usize {
+        self.half
+    }
+
+    /// This end's control page.
+    #[inline(always)]
+    #[must_use]
+    pub fn own(&self) -> &Control {
+        self.channel.control(self.half)
+    }
+
+    /// The other end's control page.
+    #[inline(always)]
+    #[must_use]
+    pub fn peer(&self) -> &Control {
+        self.channel.control(self.half ^ 1)
+    }
+
+    /// The ring this end sends into. Hold `own().tx` while using it.
+    #[inline(always)]
+    #[must_use]
+    pub fn sender(&self) -> Sender<'_, Mapped<'static>> {
+        Sender::new(
+            &self.own().sender,
+            &self.peer,
+            CONTROL,
+            self.channel.lines,
+            &self.own().credit,
+        )
+    }
+
+    /// The ring this end receives from. Hold `own().rx` while using it.
+    #[inline(always)]
+    #[must_use]
+    pub fn receiver(&self) -> Receiver<'_, Mapped<'static>> {
+        // SAFETY: the half has `lines` lines behind its control page, aligned, mapped while `self` lives.
+        unsafe {
+            let base = self.channel.half(self.half).add(CONTROL);
+            Receiver::new(
+                &self.own().receiver,
+                base,
+                self.channel.lines,
+                &self.peer,
+                0,
+            )
+        }
+    }
+
+    /// Whether the peer sleeps for one of `bits` ([`armed`]): ask after sending or returning credit, then ring.
+    ///
+    /// The full fence pairs with the one of [`End::arm`].
+    #[inline(always)]
+    #[must_use]
+    pub fn peer_armed(&self, bits: u32) -> bool {
+        fence(Ordering::SeqCst);
+        self.peer().armed.load(Ordering::Relaxed) & bits != 0
+    }
+
+    /// Says what this end sleeps for, besides what it said before. Look again afterwards, then sleep.
+    #[inline]
+    pub fn arm(&self, bits: u32) {
+        self.own().armed.fetch_or(bits, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says that this end is awake.
+    #[inline]
+    pub fn disarm(&self, bits: u32) {
+        // Most calls find nothing armed: a load is cheaper than a locked instruction.
+        if self.own().armed.load(Ordering::Relaxed) & bits != 0 {
+            self.own().armed.fetch_and(!bits, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Maps a channel and takes the end that owns half `half`.
+///
+/// # Errors
+/// As [`Channel::map`].
+pub fn attach(fd: BorrowedFd<'_>, half: usize) -> Result<End> {
+    let end = End::new(Arc::new(Channel::map(fd)?), half);
+    end.own().flags.fetch_or(flags::ATTACHED, Ordering::Release);
+    end.own().pid.store(
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        Ordering::Relaxed,
+    );
+    Ok(end)
+}

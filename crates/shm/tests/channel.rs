@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Channels: two ends, their rings, flags and locks; and memory that is none.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+
+use shm::channel::{Channel, Reentered, armed, attach, bytes, flags};
+use shm::memory::{Access, Mapping, PAGE};
+
+#[test]
+fn both_ways() {
+    let (_, fd) = Channel::create(64).expect("there is memory");
+    let client = attach(fd.as_fd(), 0).expect("it is a channel");
+    let server = attach(fd.as_fd(), 1).expect("it is a channel");
+    assert_eq!(client.channel().lines(), 64);
+    for round in 0..1000u32 {
+        let long = vec![round as u8; round as usize % 900];
+        client
+            .sender()
+            .try_send(0, &[&long])
+            .expect("there is room");
+        server
+            .sender()
+            .try_send(1, &[&round.to_le_bytes()])
+            .expect("there is room");
+        let mut into = vec![0; 1000];
+        let (count, _) = server.receiver().read(0, &mut into);
+        assert_eq!(&into[..count], &long[..]);
+        if long.is_empty() {
+            server.receiver().release();
+        }
+        let message = client.receiver().peek().expect("there is one");
+        assert_eq!(
+            (message.kind(), message.bytes()),
+            (1, &round.to_le_bytes()[..])
+        );
+        client.receiver().release();
+    }
+    assert_eq!(server.peer().sender.messages.load(Ordering::Relaxed), 1000);
+}
+
+#[test]
+fn both_ends_are_armed_at_first() {
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    assert!(end.peer_armed(armed::DATA) && end.peer_armed(armed::SPACE));
+    let peer = attach(fd.as_fd(), 1).expect("it is a channel");
+    peer.disarm(armed::DATA);
+    assert!(!end.peer_armed(armed::DATA) && end.peer_armed(armed::SPACE));
+    peer.arm(armed::DATA);
+    assert!(end.peer_armed(armed::DATA));
+    assert_eq!(end.peer().flags.load(Ordering::Relaxed), flags::ATTACHED);
+    assert_eq!(end.peer().pid.load(Ordering::Relaxed), std::process::id());
+}
+
+#[test]
+fn other_memory_is_refused() {
+    for size in [PAGE, bytes(8) + PAGE, bytes(8) - 64, 2 * PAGE] {
+        let fd = shm::memory::create("test", size).expect("there is memory");
+        assert!(Channel::map(&fd).is_err(), "{size} bytes");
+    }
+    assert!(
+        Channel::create(7).is_err()
+            && Channel::create(0).is_err()
+            && Channel::create(1 << 30).is_err()
+    );
+    // What could shrink under its mapping is refused whatever its size.
+    let unsealed = tempfile::tempfile().expect("there is a directory for temporary files");
+    unsealed.set_len(bytes(8) as u64).expect("there is room");
+    assert!(Channel::map(&unsealed).is_err());
+}
+
+#[test]
+fn mappings_stay_inside() {
+    let fd = shm::memory::create("test", 2 * PAGE).expect("there is memory");
+    assert!(Mapping::new(&fd, PAGE, PAGE + 1, Access::Read).is_err());
+    assert!(Mapping::new(&fd, 0, 0, Access::Read).is_err());
+    assert!(Mapping::new(&fd, usize::MAX - 1, 4, Access::Read).is_err());
+    let mapping = Mapping::reserve(2 * PAGE).expect("there are addresses");
+    assert!(mapping.place(PAGE, &fd, 0, 2 * PAGE, Access::Read).is_err());
+    mapping
+        .place(PAGE, &fd, 0, PAGE, Access::ReadWrite)
+        .expect("it fits");
+    // SAFETY: just mapped writable.
+    unsafe { mapping.as_ptr().add(PAGE).write(5) };
+    let other = Mapping::whole(&fd, Access::Read).expect("it is sealed");
+    // SAFETY: mapped readable.
+    assert_eq!(unsafe { other.as_ptr().read() }, 5);
+}
+
+#[test]
+fn a_read_only_descriptor_cannot_be_written_however_it_is_opened() {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    let fd = shm::memory::create_sealable("test", PAGE).expect("there is memory");
+    let owner = Mapping::whole(&fd, Access::ReadWrite).expect("it is not sealed yet");
+    let weak = shm::memory::read_only(&fd).expect("/proc is there");
+    let seen = Mapping::whole(&weak, Access::Read).expect("it may be read");
+    let error = Mapping::whole(&weak, Access::ReadWrite).expect_err("it is read-only");
+    assert!([1, 13].contains(&error.errno()), "{error}");
+    // The attack: the same file, opened anew.
+    let path = format!("/proc/self/fd/{}", weak.as_raw_fd());
+    if let Ok(strong) = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Mapping::whole(&strong, Access::ReadWrite).expect_err("a reader could write");
+        let written = rustix::io::pwrite(&strong, b"x", 0);
+        assert_eq!(
+            written,
+            Err(rustix::io::Errno::PERM),
+            "a reader could write"
+        );
+        rustix::fs::fallocate(
+            &strong,
+            rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+            0,
+            PAGE as u64,
+        )
+        .expect_err("a reader could empty it");
+    }
+    // Who had mapped it before goes on.
+    // SAFETY: mapped writable above, and as long as `owner` lives.
+    unsafe { owner.as_ptr().add(8).write(7) };
+    // SAFETY: mapped readable.
+    assert_eq!(unsafe { seen.as_ptr().add(8).read() }, 7);
+    shm::memory::read_only(&fd).expect("a second reader is welcome");
+}
+
+#[test]
+fn the_lock_excludes() {
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    let busy = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5000 {
+                    let guard = end.own().tx.lock().expect("not held by this thread");
+                    assert!(!busy.swap(true, Ordering::Relaxed));
+                    busy.store(false, Ordering::Relaxed);
+                    drop(guard);
+                }
+            });
+        }
+    });
+    let held = end.own().tx.lock().expect("nobody holds it");
+    assert_eq!(end.own().tx.lock().err(), Some(Reentered));
+    assert!(end.own().tx.try_lock().is_none());
+    drop(held);
+    assert!(!end.own().tx.is_locked());
+}
+
+#[test]
+fn the_lock_of_a_dead_thread_is_taken_over() {
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    std::thread::scope(|scope| {
+        let dying = scope.spawn(|| std::mem::forget(end.own().rx.lock()));
+        dying.join().expect("it forgets the guard and ends");
+    });
+    assert!(end.own().rx.is_locked());
+    drop(end.own().rx.lock().expect("its owner is dead"));
+    assert!(!end.own().rx.is_locked());
+}
