@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Prints what a channel's rings cost: round trips of two threads, and bytes per second one way.
 //!
-//! `cargo run --release -p shm --example latency`. Give it two idle cores: what it prints is their caches' speed.
+//! `cargo run --release -p shm --example channel_latency`. Give it two idle cores: what it prints is their caches' speed.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
