@@ -81,8 +81,16 @@ fn is_code(line: &str) -> bool {
     !line.trim_start().starts_with("//") && !line.starts_with(" *")
 }
 
+/// All headers, one behind the other.
+fn header() -> String {
+    generate::headers()
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect()
+}
+
 fn functions() -> Vec<String> {
-    let header = generate::header();
+    let header = header();
     let declared = header
         .lines()
         .filter(|line| is_code(line))
@@ -97,17 +105,48 @@ fn functions() -> Vec<String> {
 }
 
 #[test]
-fn the_header_is_what_the_sources_say() {
-    let committed = std::fs::read_to_string(generate::path()).expect("the header is there");
-    assert!(
-        committed == generate::header(),
-        "include/ipnuma.h is old: cargo run -p libipnuma --example header -- --write"
+fn the_headers_are_what_the_sources_say() {
+    let headers = generate::headers();
+    for (name, text) in &headers {
+        let committed = std::fs::read_to_string(generate::directory().join(name));
+        assert!(
+            committed.expect("the header is there") == *text,
+            "include/{name} is old: cargo run -p libipnuma --example header -- --write"
+        );
+    }
+    let there = ["", "ipnuma"].map(|folder| {
+        let files = std::fs::read_dir(generate::directory().join(folder)).expect("a folder");
+        files
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.is_file())
+            .count()
+    });
+    assert_eq!(
+        there.iter().sum::<usize>(),
+        headers.len(),
+        "include holds a header that no source says anything of"
     );
 }
 
 #[test]
+fn every_header_stands_alone() {
+    for (name, _) in generate::headers() {
+        for (language, standard) in [("c", "-std=c11"), ("c++", "-std=c++17")] {
+            let mut compile = Command::new("cc");
+            compile
+                .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic"])
+                .args(["-fsyntax-only", "-x", language])
+                .arg("-I")
+                .arg(generate::directory())
+                .args(["-include", &name, "/dev/null"]);
+            run(&mut compile);
+        }
+    }
+}
+
+#[test]
 fn every_function_is_documented_as_a_man_page() {
-    let header = generate::header();
+    let header = header();
     let lines: Vec<_> = header.lines().collect();
     for name in functions() {
         let at = lines
@@ -172,7 +211,7 @@ fn every_function_checks_its_arguments() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let daemon = daemon(directory.path());
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let include = generate::directory();
     for (compiler, language, library) in [
         ("cc", "-std=c11", "shared"),
         ("c++", "-std=c++17", "shared"),
