@@ -98,8 +98,21 @@ pub enum Error {
         what: &'static str,
     },
     /// Not a token.
-    #[error("not a token: {0}")]
+    #[error("the token is not valid: {0}")]
     Token(#[from] crate::token::TokenError),
+    /// A token of a range that was not made as a ring.
+    #[error(
+        "the token is not a ring's: it is for {bytes} bytes from {first} on; take the one that came with the ring"
+    )]
+    NoRing {
+        /// Begin of its range.
+        first: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A token to be taken back that another region gave out.
+    #[error("the token is not this region's; take it back at the region that exported it")]
+    OtherRegion,
     /// The configuration is wrong.
     #[error("{place}: {problem}")]
     Config {
@@ -173,6 +186,7 @@ impl Error {
             | Error::Unaligned { .. }
             | Error::Lines { .. }
             | Error::Token(_)
+            | Error::NoRing { .. }
             | Error::Config { .. } => Errno::INVAL,
             Error::ChannelSize { .. } | Error::Protocol { .. } => Errno::PROTO,
             Error::NoDaemon { .. } => Errno::CONNREFUSED,
@@ -180,7 +194,7 @@ impl Error {
             Error::Refused { errno, .. } => *errno,
             Error::Revoked => Errno::KEYREVOKED,
             Error::PeerLost => Errno::HOSTUNREACH,
-            Error::Denied { .. } | Error::Untrusted { .. } => Errno::ACCESS,
+            Error::Denied { .. } | Error::OtherRegion | Error::Untrusted { .. } => Errno::ACCESS,
             Error::Unsupported { .. } => Errno::OPNOTSUPP,
             Error::TimedOut { .. } => Errno::TIMEDOUT,
             Error::Full => Errno::AGAIN,

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C interface from outside: C programs, compiled against the header and the library as a user would.
 
+// As the module of wrong tokens calls it.
+extern crate host as ipnuma;
+
 #[path = "header/generate.rs"]
 mod generate;
+#[path = "../../ipnuma/tests/wrong_tokens/mod.rs"]
+mod wrong_tokens;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -311,16 +316,30 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
     assert_eq!(out[1], "20000 messages sent\n");
 }
 
-#[test]
-fn installed_c_examples_run_as_two_processes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let prefix = install(directory.path());
+/// Builds the examples in C against an installed library.
+fn examples_in(directory: &Path, prefix: &Path) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/c");
     run(Command::new("make")
         .arg("-C")
         .arg(&sources)
-        .arg(format!("OUT={}", directory.path().display()))
+        .arg(format!("OUT={}", directory.display()))
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+}
+
+#[test]
+fn installed_c_examples_run_as_two_processes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
     let daemon = daemon(directory.path());
     examples(&daemon, &prefix.join("lib"), directory.path());
+}
+
+#[test]
+fn c_examples_tell_wrong_tokens_with_their_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
+    let daemon = daemon(directory.path());
+    wrong_tokens::are_refused(directory.path(), &prefix.join("lib"), &daemon);
 }

@@ -238,6 +238,47 @@ static void flushes_and_loads(void) {
   IS(ipn_check(window, word), 0);
 }
 
+/* All functions that take a token, with one that is none: what is wrong with it, and what helps. */
+static void no_token(ipn_token wrong, const char *what, const char *remedy) {
+  window = (ipn_window *)bytes;
+  BAD(ipn_connect(device, &wrong, &window));
+  IS(window == NULL, 1);
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+  BAD(ipn_revoke(region, &wrong));
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+  sender = (ipn_sender *)bytes;
+  BAD(ipn_ring_connect(device, &wrong, &sender));
+  IS(sender == NULL, 1);
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+}
+
+static void wrong_tokens(void) {
+  ipn_token wrong;
+  memset(&wrong, 0, sizeof wrong);
+  no_token(wrong, "IPNT", "pass on the bytes");
+  memset(&wrong, 'f', sizeof wrong);
+  no_token(wrong, "IPNT", "pass on the bytes");
+  wrong = token;
+  wrong.bytes[4] = 2;
+  no_token(wrong, "version 2", "install the same");
+  wrong = token;
+  wrong.bytes[20] ^= 1;
+  no_token(wrong, "check sum", "fetch it again");
+  /* A token that is right, for something else. */
+  IS(ipn_revoke(region, &other), -EACCES);
+  said("not this region's");
+  said("the region that exported it");
+  BAD(ipn_ring_connect(device, &other, &sender));
+  said("not a ring's");
+  said("came with the ring");
+}
+
 static void receiving(void) {
   size_t size = 0;
   uint64_t word = 0;
@@ -376,6 +417,7 @@ int main(int argc, char **argv) {
   opening(argv[1]);
   querying();
   regions();
+  wrong_tokens();
   refused_windows();
   windows();
   stores();
