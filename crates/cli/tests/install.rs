@@ -107,6 +107,7 @@ fn the_package_holds_the_same() {
         "./usr/lib/ipnuma/libipnuma_socket.so",
         "./usr/lib/libipnuma.so",
         "./usr/include/ipnuma.h",
+        "./usr/include/ipnuma/ring.h",
         "./usr/lib/pkgconfig/ipnuma.pc",
         "./usr/lib/systemd/user/ipnuma.service",
         "./usr/share/man/man1/ipnuma-run.1.gz",

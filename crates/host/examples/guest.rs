@@ -9,11 +9,13 @@
 //!
 //! The back end is `rack` (`docs/linux.md`). Tokens are in files of a directory that both see.
 
+#[path = "shared/outcome.rs"]
+mod outcome;
 #[path = "shared/token_file.rs"]
 mod token_file;
 
-use std::error::Error;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,8 +23,7 @@ use host::backend::rack::Nic;
 use host::backend::rack::nic::{Part, Wanted};
 use host::clock::Deadline;
 use host::{Config, Device, Flush, Region, Rights, Token, Window};
-
-type Outcome = Result<(), Box<dyn Error>>;
+use outcome::{Outcome, Wrong, number};
 
 /// Bytes of a region: the line of the ping-pong, and a block.
 const BYTES: usize = 12_288;
@@ -32,27 +33,28 @@ const DID: usize = 64;
 const BLOCK: usize = 4099;
 const BLOCK_BYTES: usize = 6000;
 
-fn main() -> Outcome {
+fn run() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let usage = "usage: guest ping|pong DIRECTORY ROUNDS";
     let [side, directory, rounds] = &arguments[..] else {
-        return Err(usage.into());
+        return Err(Wrong(usage.to_owned()).into());
     };
     let peer = match side.as_str() {
         "ping" => "pong",
         "pong" => "ping",
-        _ => return Err(usage.into()),
+        _ => return Err(Wrong(usage.to_owned()).into()),
     };
     let directory = Path::new(directory);
-    let rounds = rounds.parse()?;
+    let rounds = number("ROUNDS", rounds)?;
 
     let config = Config::load()?;
     let device = Device::open(&config)?;
     let region = device.alloc(BYTES)?;
     let own = region.export(0..BYTES, Rights::ReadWrite, None)?;
     token_file::give(&directory.join(side), &own)?;
-    let token = token_file::take(&directory.join(peer))?;
-    let window = device.connect(&token)?;
+    let path = directory.join(peer);
+    let token = token_file::take(&path)?;
+    let window = token_file::accepted(&path, device.connect(&token))?;
     if side == "ping" {
         let nic = Nic::open(&config.rack.device)?;
         ping(&nic, &region, &window, rounds)?;
@@ -63,6 +65,10 @@ fn main() -> Outcome {
         pong(&region, &window, rounds)?;
         serve(&region, &window, &own)
     }
+}
+
+fn main() -> ExitCode {
+    outcome::end(run())
 }
 
 fn ping(nic: &Nic, region: &Region, window: &Window, rounds: u32) -> Outcome {

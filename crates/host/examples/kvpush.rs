@@ -10,14 +10,18 @@
 //! the version is odd while the value changes, so a reader that sees the same even version before and after has seen one
 //! value, whole.
 
+#[path = "shared/outcome.rs"]
+mod outcome;
 #[path = "shared/token_file.rs"]
 mod token_file;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use host::{Device, Flush, Rights};
+use outcome::{Outcome, Wrong, number};
 
 const SLOTS: usize = 64;
 const SLOT: usize = 256;
@@ -27,7 +31,7 @@ const DONE: usize = SLOTS * SLOT;
 const BYTES: usize = DONE + 64;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+const USAGE: &str = "usage: kvpush reader|writer FILE WRITES";
 
 /// What write number `n` puts into its slot.
 fn value(n: u64) -> Vec<u8> {
@@ -66,7 +70,8 @@ fn reader(device: &Device, path: &Path, writes: u64) -> Outcome {
 }
 
 fn writer(device: &Device, path: &Path, writes: u64) -> Outcome {
-    let window = device.connect(&token_file::take(path)?)?;
+    let token = token_file::take(path)?;
+    let window = token_file::accepted(path, device.connect(&token))?;
     let epoch = window.epoch();
     let mut versions = [0; SLOTS];
     for n in 0..writes {
@@ -91,15 +96,20 @@ fn writer(device: &Device, path: &Path, writes: u64) -> Outcome {
     Ok(())
 }
 
-fn main() -> Outcome {
+fn run() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [side, path, writes] = &arguments[..] else {
-        return Err("usage: kvpush reader|writer FILE WRITES".into());
+        return Err(Wrong(USAGE.to_owned()).into());
     };
-    let device = Device::open_default()?;
-    match side.as_str() {
-        "reader" => reader(&device, Path::new(path), writes.parse()?),
-        "writer" => writer(&device, Path::new(path), writes.parse()?),
-        _ => Err("usage: kvpush reader|writer FILE WRITES".into()),
-    }
+    let side: fn(&Device, &Path, u64) -> Outcome = match side.as_str() {
+        "reader" => reader,
+        "writer" => writer,
+        _ => return Err(Wrong(USAGE.to_owned()).into()),
+    };
+    let writes = number("WRITES", writes)?;
+    side(&Device::open_default()?, Path::new(path), writes)
+}
+
+fn main() -> ExitCode {
+    outcome::end(run())
 }

@@ -8,28 +8,35 @@
 //!
 //! Their tokens are in the directory's files `ping` and `pong`, which both processes write and read.
 
+#[path = "shared/outcome.rs"]
+mod outcome;
 #[path = "shared/token_file.rs"]
 mod token_file;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use host::{Device, Rights};
+use outcome::{Outcome, Wrong, number};
 
 /// So long that it only ends a program whose peer has gone.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+const USAGE: &str = "usage: pingpong ping|pong DIRECTORY ROUNDS";
+
+fn run() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [side, directory, rounds] = &arguments[..] else {
-        return Err("usage: pingpong ping|pong DIRECTORY ROUNDS".into());
+        return Err(Wrong(USAGE.to_owned()).into());
     };
     let (own, peer) = match side.as_str() {
         "ping" => ("ping", "pong"),
         "pong" => ("pong", "ping"),
-        _ => return Err("usage: pingpong ping|pong DIRECTORY ROUNDS".into()),
+        _ => return Err(Wrong(USAGE.to_owned()).into()),
     };
     let directory = Path::new(directory);
+    let rounds: u32 = number("ROUNDS", rounds)?;
 
     let device = Device::open_default()?;
     let region = device.alloc(4096)?;
@@ -37,11 +44,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &directory.join(own),
         &region.export(0..64, Rights::Write, None)?,
     )?;
-    let window = device.connect(&token_file::take(&directory.join(peer))?)?;
+    let path = directory.join(peer);
+    let token = token_file::take(&path)?;
+    let window = token_file::accepted(&path, device.connect(&token))?;
 
     let mut times = Vec::new();
     let mut line = [0; 56];
-    for round in 1..=rounds.parse()? {
+    for round in 1..=rounds {
         let start = Instant::now();
         if own == "ping" {
             window.put_line(0, round, &round.to_le_bytes())?;
@@ -70,4 +79,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     Ok(())
+}
+
+fn main() -> ExitCode {
+    outcome::end(run())
 }

@@ -8,19 +8,23 @@
 //!
 //! `FILE` carries the ring's token. Lengths and contents follow from the message's number, and the receiver checks them.
 
+#[path = "shared/outcome.rs"]
+mod outcome;
 #[path = "shared/token_file.rs"]
 mod token_file;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use host::{Device, ring};
+use outcome::{Outcome, Wrong, number};
 
 const LINES: u32 = 256;
 const MOST: u64 = 3000;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+const USAGE: &str = "usage: ring receive|send FILE MESSAGES";
 
 fn message(n: u64) -> Vec<u8> {
     let length = if n.is_multiple_of(4) {
@@ -48,7 +52,8 @@ fn receive(device: &Device, path: &Path, messages: u64) -> Outcome {
 }
 
 fn send(device: &Device, path: &Path, messages: u64) -> Outcome {
-    let mut sender = ring::connect(device, &token_file::take(path)?)?;
+    let token = token_file::take(path)?;
+    let mut sender = token_file::accepted(path, ring::connect(device, &token))?;
     for n in 0..messages {
         sender.send((n % 200) as u8, &[&message(n)], PATIENCE)?;
     }
@@ -56,15 +61,20 @@ fn send(device: &Device, path: &Path, messages: u64) -> Outcome {
     Ok(())
 }
 
-fn main() -> Outcome {
+fn run() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [side, path, messages] = &arguments[..] else {
-        return Err("usage: ring receive|send FILE MESSAGES".into());
+        return Err(Wrong(USAGE.to_owned()).into());
     };
-    let device = Device::open_default()?;
-    match side.as_str() {
-        "receive" => receive(&device, Path::new(path), messages.parse()?),
-        "send" => send(&device, Path::new(path), messages.parse()?),
-        _ => Err("usage: ring receive|send FILE MESSAGES".into()),
-    }
+    let side: fn(&Device, &Path, u64) -> Outcome = match side.as_str() {
+        "receive" => receive,
+        "send" => send,
+        _ => return Err(Wrong(USAGE.to_owned()).into()),
+    };
+    let messages = number("MESSAGES", messages)?;
+    side(&Device::open_default()?, Path::new(path), messages)
+}
+
+fn main() -> ExitCode {
+    outcome::end(run())
 }

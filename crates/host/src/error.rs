@@ -25,8 +25,21 @@ pub enum Error {
         align: usize,
     },
     /// Not a token.
-    #[error("not a token: {0}")]
+    #[error("the token is not valid: {0}")]
     Token(#[from] ipc::token::TokenError),
+    /// A token of a range that was not made as a ring.
+    #[error(
+        "the token is not a ring's: it is for {bytes} bytes from {first} on; take the one that came with the ring"
+    )]
+    NoRing {
+        /// Begin of its range.
+        first: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A token to be taken back that another region gave out.
+    #[error("the token is not this region's; take it back at the region that exported it")]
+    OtherRegion,
     /// The configuration is wrong.
     #[error("{place}: {problem}")]
     Config {
@@ -97,10 +110,13 @@ impl Error {
             Error::Memory(error) => return error.errno(),
             Error::Daemon(error) => return error.errno(),
             Error::System { source, .. } => *source,
-            Error::Unaligned { .. } | Error::Token(_) | Error::Config { .. } => Errno::INVAL,
+            Error::Unaligned { .. }
+            | Error::Token(_)
+            | Error::NoRing { .. }
+            | Error::Config { .. } => Errno::INVAL,
             Error::Revoked => Errno::KEYREVOKED,
             Error::PeerLost => Errno::HOSTUNREACH,
-            Error::Denied { .. } => Errno::ACCESS,
+            Error::Denied { .. } | Error::OtherRegion => Errno::ACCESS,
             Error::Unsupported { .. } => Errno::OPNOTSUPP,
             Error::TimedOut { .. } => Errno::TIMEDOUT,
             Error::Full => Errno::AGAIN,

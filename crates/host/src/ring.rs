@@ -59,7 +59,10 @@ pub fn connect(device: &Device, token: &Token) -> Result<RingSender> {
         .map_or(0, |bytes| bytes / LINE as u64);
     let lines = u32::try_from(lines).unwrap_or(0);
     if !valid_lines(lines) || lines > MAX_LINES || !token.first.is_multiple_of(LINE as u64) {
-        return Err(shm::Error::Lines { lines }.into());
+        return Err(Error::NoRing {
+            first: token.first,
+            bytes: token.bytes,
+        });
     }
     let window = device.connect(token)?;
     let credit = device.alloc(PAGE)?;

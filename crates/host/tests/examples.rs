@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The examples, each as two processes with a daemon.
 
-use std::path::Path;
+mod wrong_tokens;
+
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A process that does not outlive the test.
@@ -60,8 +62,8 @@ fn examples(daemon: &daemon::Running, examples: &Path) {
     assert_eq!(out[1], "20000 messages sent\n");
 }
 
-#[test]
-fn examples_run_as_two_processes() {
+/// Where cargo puts the examples beside these tests.
+fn built() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a name");
     let built = executable
         .parent()
@@ -75,11 +77,27 @@ fn examples_run_as_two_processes() {
             built.join(name).display()
         );
     }
-    let directory = tempfile::tempdir().expect("a directory");
+    built
+}
+
+fn daemon(directory: &Path) -> daemon::Running {
     let options = daemon::Options {
-        socket: directory.path().join("daemon.sock"),
+        socket: directory.join("daemon.sock"),
         ..daemon::Options::default()
     };
-    let daemon = daemon::spawn(options).expect("the daemon starts");
-    examples(&daemon, &built);
+    daemon::spawn(options).expect("the daemon starts")
+}
+
+#[test]
+fn examples_run_as_two_processes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    examples(&daemon(directory.path()), &built());
+}
+
+#[test]
+fn wrong_tokens_are_told_with_their_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let daemon = daemon(directory.path());
+    let built = built();
+    wrong_tokens::are_refused(&built, &built, &daemon);
 }

@@ -76,25 +76,33 @@ impl Rights {
 #[non_exhaustive]
 pub enum TokenError {
     /// Not 64 bytes.
-    #[error("it has {0} bytes instead of 64")]
+    #[error(
+        "it has {0} bytes instead of 64; pass on all that the server exported, and nothing else"
+    )]
     Length(usize),
     /// Does not begin as one.
-    #[error("it does not begin with IPNT")]
+    #[error(
+        "it does not begin with IPNT; pass on the bytes that the server exported, and no text of them"
+    )]
     Magic,
     /// Of another version.
-    #[error("it is of version {0}; this library knows version 1")]
+    #[error(
+        "it is of version {0}, and this library knows version 1; install the same IP-NUMA on both machines"
+    )]
     Version(u8),
     /// Damaged on the way.
-    #[error("its check sum is wrong: it was damaged on the way; fetch it again")]
+    #[error("its check sum is wrong, so it was damaged on the way; fetch it again")]
     Checksum,
     /// Rights that there are not.
-    #[error("its rights are {0}; 1 (read), 2 (write) and 3 (both) exist")]
+    #[error(
+        "its rights are {0}, where 1 (read), 2 (write) and 3 (both) exist; have it exported anew"
+    )]
     Rights(u8),
     /// Something in bytes that are zero.
-    #[error("byte {0} must be zero")]
+    #[error("its byte {0} must be zero; have it exported anew")]
     Reserved(usize),
     /// A range that has no bytes or ends beyond the last address.
-    #[error("its range of {bytes} bytes from {first} on does not exist")]
+    #[error("its range of {bytes} bytes from {first} on does not exist; have it exported anew")]
     Range {
         /// Begin of the range.
         first: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The C interface of IP-NUMA. `include/ipnuma.h` is generated from these files; what a function does, and what it
-//! promises, is said at the function and appears there.
+//! The C interface of IP-NUMA. From each of these files a header in `include/ipnuma` is generated, and `include/ipnuma.h`
+//! includes them all; what a function does, and what it promises, is said at the function and appears there.
 //!
 //! Nothing is decided here: arguments are checked, the Rust library is called, and its errors become numbers.
 #![allow(non_camel_case_types)]

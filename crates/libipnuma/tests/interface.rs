@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C interface from outside: C programs, compiled against the header and the library as a user would.
 
+// As the module of wrong tokens calls it.
+extern crate host as ipnuma;
+
 #[path = "header/generate.rs"]
 mod generate;
+#[path = "../../host/tests/wrong_tokens/mod.rs"]
+mod wrong_tokens;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -81,8 +86,16 @@ fn is_code(line: &str) -> bool {
     !line.trim_start().starts_with("//") && !line.starts_with(" *")
 }
 
+/// All headers, one behind the other.
+fn header() -> String {
+    generate::headers()
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect()
+}
+
 fn functions() -> Vec<String> {
-    let header = generate::header();
+    let header = header();
     let declared = header
         .lines()
         .filter(|line| is_code(line))
@@ -97,17 +110,48 @@ fn functions() -> Vec<String> {
 }
 
 #[test]
-fn the_header_is_what_the_sources_say() {
-    let committed = std::fs::read_to_string(generate::path()).expect("the header is there");
-    assert!(
-        committed == generate::header(),
-        "include/ipnuma.h is old: cargo run -p libipnuma --example header -- --write"
+fn the_headers_are_what_the_sources_say() {
+    let headers = generate::headers();
+    for (name, text) in &headers {
+        let committed = std::fs::read_to_string(generate::directory().join(name));
+        assert!(
+            committed.expect("the header is there") == *text,
+            "include/{name} is old: cargo run -p libipnuma --example header -- --write"
+        );
+    }
+    let there = ["", "ipnuma"].map(|folder| {
+        let files = std::fs::read_dir(generate::directory().join(folder)).expect("a folder");
+        files
+            .map(|file| file.expect("a file").path())
+            .filter(|path| path.is_file())
+            .count()
+    });
+    assert_eq!(
+        there.iter().sum::<usize>(),
+        headers.len(),
+        "include holds a header that no source says anything of"
     );
 }
 
 #[test]
+fn every_header_stands_alone() {
+    for (name, _) in generate::headers() {
+        for (language, standard) in [("c", "-std=c11"), ("c++", "-std=c++17")] {
+            let mut compile = Command::new("cc");
+            compile
+                .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic"])
+                .args(["-fsyntax-only", "-x", language])
+                .arg("-I")
+                .arg(generate::directory())
+                .args(["-include", &name, "/dev/null"]);
+            run(&mut compile);
+        }
+    }
+}
+
+#[test]
 fn every_function_is_documented_as_a_man_page() {
-    let header = generate::header();
+    let header = header();
     let lines: Vec<_> = header.lines().collect();
     for name in functions() {
         let at = lines
@@ -172,7 +216,7 @@ fn every_function_checks_its_arguments() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let daemon = daemon(directory.path());
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let include = generate::directory();
     for (compiler, language, library) in [
         ("cc", "-std=c11", "shared"),
         ("c++", "-std=c++17", "shared"),
@@ -272,16 +316,30 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
     assert_eq!(out[1], "20000 messages sent\n");
 }
 
-#[test]
-fn installed_c_examples_run_as_two_processes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let prefix = install(directory.path());
+/// Builds the examples in C against an installed library.
+fn examples_in(directory: &Path, prefix: &Path) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/c");
     run(Command::new("make")
         .arg("-C")
         .arg(&sources)
-        .arg(format!("OUT={}", directory.path().display()))
+        .arg(format!("OUT={}", directory.display()))
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+}
+
+#[test]
+fn installed_c_examples_run_as_two_processes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
     let daemon = daemon(directory.path());
     examples(&daemon, &prefix.join("lib"), directory.path());
+}
+
+#[test]
+fn c_examples_tell_wrong_tokens_with_their_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
+    let daemon = daemon(directory.path());
+    wrong_tokens::are_refused(directory.path(), &prefix.join("lib"), &daemon);
 }

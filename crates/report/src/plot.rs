@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drawings of the report: SVG without colours of its own, which the page's style sheet gives, for light and dark.
 
+use maud::{PreEscaped, html};
 use plotters::coord::ranged1d::{KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -147,13 +148,16 @@ impl Plot {
 
 /// Names the drawing, makes it scale, and takes the place-holders' colours for the style sheet's.
 fn themed(svg: &str, id: &str, title: &str, description: &str, height: i32) -> String {
-    let body = svg.split_once('>').map_or("", |(_, body)| body);
-    let mut out = format!(
-        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>{body}",
-        crate::text::escape(title),
-        crate::text::escape(description)
-    );
+    let inside = svg.split_once('>').map_or("", |(_, inside)| inside);
+    let inside = inside.trim_end().trim_end_matches("</svg>");
+    let named = html! {
+        svg.plot viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
+            title id={ (id) "-t" } { (title) }
+            desc id={ (id) "-d" } { (description) }
+            (PreEscaped(inside))
+        }
+    };
+    let mut out = named.into_string();
     for (RGBColor(r, g, b), name) in PALETTE {
         out = out.replace(
             &format!("\"#{r:02X}{g:02X}{b:02X}\""),

@@ -32,14 +32,6 @@ pub fn wrap(text: &str, indent: usize) -> String {
     lines + line.trim_end() + "\n"
 }
 
-/// Text for HTML and attributes.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 /// A number with as many digits as it deserves, thousands apart.
 pub fn thousands(value: f64) -> String {
     let digits = if value.abs() >= 100.0 || (value - value.round()).abs() < 1e-9 {
@@ -143,14 +135,6 @@ mod tests {
         ] {
             assert_eq!(thousands(value), text);
         }
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(
-            escape("<a href=\"x\">&"),
-            "&lt;a href=&quot;x&quot;&gt;&amp;"
-        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ const BASE: u32 = 0x10_0000;
 const STORE_DW: usize = 16;
 /// Preamble, headers, payload with packet header and end code, FCS, gap.
 const FRAME_BYTES: u64 = 8 + 42 + (8 + 4 * STORE_DW as u64 + 2) + 4 + 12;
+/// Cycles without a beat, at most: only so that the test does not hang.
+const PATIENCE: u32 = 10_000;
 
 /// Bytes of a memory write of whole DWs with a 3-DW header.
 fn memory_write(address: u32, data: &[u32]) -> Vec<u8> {
@@ -104,14 +106,8 @@ fn start_lane(word: NetWord) -> Option<u64> {
         .find(|lane| control >> lane & 1 == 1 && data >> (8 * lane) & 0xFF == 0xFB)
 }
 
-#[test]
-fn stores_at_line_rate_all_arrive() -> Result<(), Error> {
-    let number = |name: &str| env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seed = number("IPNUMA_SEED").unwrap_or_else(rand::random);
-    let stores = number("IPNUMA_STORES").unwrap_or(100_000) as u32;
-    println!("seed {seed}, {stores} stores");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-
+/// Two NICs, A with a page and B with the region behind it.
+fn pair() -> Result<(Nic, Nic), Error> {
     let mut a = Nic::new(NetSpeed::TenGig)?;
     let mut b = Nic::new(NetSpeed::TenGig)?;
     for nic in [&mut a, &mut b] {
@@ -147,6 +143,124 @@ fn stores_at_line_rate_all_arrive() -> Result<(), Error> {
         .map(|i| (0x20_0000 + 4 * i, region[i as usize]))
         .collect();
     configure(&mut a, &mut b, false, &region)?;
+    Ok((a, b))
+}
+
+/// The starts of frames on a wire: from one to the next is what one frame takes.
+#[derive(Default)]
+struct Wire {
+    /// Bytes before the current word.
+    position: u64,
+    first_start: Option<u64>,
+    last_start: Option<u64>,
+    frames: u32,
+}
+
+impl Wire {
+    fn word(&mut self, word: NetWord) {
+        if let Some(lane) = start_lane(word) {
+            let start = self.position + lane;
+            if let Some(last) = self.last_start {
+                let distance: u64 = start - last;
+                // Gaps of 9 to 15 bytes, and never more.
+                assert!(
+                    (FRAME_BYTES - 4..=FRAME_BYTES + 4).contains(&distance),
+                    "{distance} bytes from start {} to the next",
+                    self.frames
+                );
+            }
+            self.first_start.get_or_insert(start);
+            self.last_start = Some(start);
+            self.frames += 1;
+        }
+        self.position += 8;
+    }
+
+    /// Bytes from the first start to the last.
+    fn length(&self) -> u64 {
+        self.last_start.unwrap_or(0) - self.first_start.unwrap_or(0)
+    }
+}
+
+/// The host that stores, as fast as its NIC takes it.
+struct Sender {
+    stores: u32,
+    sent: u32,
+    /// What is left of the current store, last beat first.
+    queue: Vec<TlpBeat>,
+}
+
+impl Sender {
+    fn edge(&mut self, nic: &mut Nic) -> Result<(), Error> {
+        if self.queue.is_empty() && self.sent < self.stores {
+            self.queue = beats(&memory_write(self.sent % 64 * 64, &store(self.sent)), PAGES);
+            self.queue.reverse();
+            self.sent += 1;
+        }
+        nic.inputs.s_tlp = self.queue.last().copied();
+        if pcie_edge(nic)?.0 {
+            self.queue.pop();
+        }
+        Ok(())
+    }
+}
+
+/// The host that is stored to.
+#[derive(Default)]
+struct Receiver {
+    /// The part of cycles in which it takes nothing.
+    pauses: f64,
+    arrived: u32,
+    /// The store that is next, and the beat of it.
+    expected: Vec<TlpBeat>,
+    at: usize,
+    /// Cycles since the last beat.
+    quiet: u32,
+}
+
+impl Receiver {
+    fn edge(&mut self, nic: &mut Nic, rng: &mut ChaCha8Rng) -> Result<(), Error> {
+        let arrived = self.arrived;
+        if self.expected.is_empty() {
+            let tlp = memory_write(BASE + arrived % 64 * 64, &store(arrived));
+            self.expected = beats(&tlp, 0);
+            self.at = 0;
+        }
+        nic.inputs.m_tlp_ready = !rng.random_bool(self.pauses);
+        self.quiet += 1;
+        if let (_, Some(beat)) = pcie_edge(nic)? {
+            let want = self.expected[self.at];
+            let mask = if want.keep == 0xFF { !0 } else { 0xFFFF_FFFF };
+            assert_eq!(
+                (beat.data & mask, beat.keep, beat.last),
+                (want.data, want.keep, want.last),
+                "beat {} of store {arrived}",
+                self.at
+            );
+            self.at += 1;
+            if want.last {
+                self.arrived += 1;
+                self.expected.clear();
+            }
+            self.quiet = 0;
+        }
+        assert!(
+            self.quiet < PATIENCE,
+            "nothing arrives after {} stores",
+            self.arrived
+        );
+        Ok(())
+    }
+}
+
+#[test]
+fn stores_at_line_rate_all_arrive() -> Result<(), Error> {
+    let number = |name: &str| env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let seed = number("IPNUMA_SEED").unwrap_or_else(rand::random);
+    let stores = number("IPNUMA_STORES").unwrap_or(100_000) as u32;
+    println!("seed {seed}, {stores} stores");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut a, mut b) = pair()?;
 
     // Odd phases: no two edges at the same time.
     let mut next_a = 1 + 2 * rng.random_range(0..PCIE_PS / 2);
@@ -155,75 +269,32 @@ fn stores_at_line_rate_all_arrive() -> Result<(), Error> {
     let pauses: f64 = rng.random_range(0.0..0.4);
     println!("phases {next_a} and {next_b} ps, pauses {pauses:.2}");
 
-    let mut sent = 0;
-    let mut queue = Vec::new();
-    let mut arrived = 0;
-    let mut expected = Vec::new();
-    let mut at = 0;
-    // Bytes on A's wire from its first start to the current word, and where the last start was.
-    let (mut position, mut last_start, mut first_start) = (0_u64, None, None);
-    let mut frames = 0_u32;
-    let mut quiet = 0;
-    while arrived < stores {
+    let mut wire = Wire::default();
+    let mut sender = Sender {
+        stores,
+        sent: 0,
+        queue: Vec::new(),
+    };
+    let mut receiver = Receiver {
+        pauses,
+        ..Receiver::default()
+    };
+    while receiver.arrived < stores {
         let now = next_a.min(next_b).min(next_net);
         if now == next_net {
             next_net += NET_PS;
             net_edge(&mut a, &mut b)?;
-            if let Some(lane) = start_lane(a.outputs().net) {
-                let start = position + lane;
-                if let Some(last) = last_start {
-                    let distance: u64 = start - last;
-                    // Gaps of 9 to 15 bytes, and never more.
-                    assert!(
-                        (FRAME_BYTES - 4..=FRAME_BYTES + 4).contains(&distance),
-                        "{distance} bytes from start {frames} to the next"
-                    );
-                }
-                first_start.get_or_insert(start);
-                last_start = Some(start);
-                frames += 1;
-            }
-            position += 8;
+            wire.word(a.outputs().net);
         } else if now == next_a {
             next_a += PCIE_PS;
-            if queue.is_empty() && sent < stores {
-                queue = beats(&memory_write(sent % 64 * 64, &store(sent)), PAGES);
-                queue.reverse();
-                sent += 1;
-            }
-            a.inputs.s_tlp = queue.last().copied();
-            if pcie_edge(&mut a)?.0 {
-                queue.pop();
-            }
+            sender.edge(&mut a)?;
         } else {
             next_b += PCIE_PS;
-            if expected.is_empty() {
-                let tlp = memory_write(BASE + arrived % 64 * 64, &store(arrived));
-                expected = beats(&tlp, 0);
-                at = 0;
-            }
-            b.inputs.m_tlp_ready = !rng.random_bool(pauses);
-            quiet += 1;
-            if let (_, Some(beat)) = pcie_edge(&mut b)? {
-                let want = expected[at];
-                let mask = if want.keep == 0xFF { !0 } else { 0xFFFF_FFFF };
-                assert_eq!(
-                    (beat.data & mask, beat.keep, beat.last),
-                    (want.data, want.keep, want.last),
-                    "beat {at} of store {arrived}"
-                );
-                at += 1;
-                if want.last {
-                    arrived += 1;
-                    expected.clear();
-                }
-                quiet = 0;
-            }
-            assert!(quiet < 10_000, "nothing arrives after {arrived} stores");
+            receiver.edge(&mut b, &mut rng)?;
         }
     }
+    let (frames, length) = (wire.frames, wire.length());
     assert_eq!(frames, stores);
-    let length = last_start.unwrap_or(0) - first_start.unwrap_or(0);
     let exact = FRAME_BYTES * u64::from(stores - 1);
     assert!(
         length.abs_diff(exact) <= 8,

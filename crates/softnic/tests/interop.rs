@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use softnic::{
     Config, Event, Faults, Faulty, Identity, PeerAddress, Segment, Share, Shared, SoftNic, Tap,
-    Transport, Udp,
+    Transport, Udp, Window,
 };
 use wire::{
     Completion, CompletionStatus, EventEntry, FMT_CPLD, FMT_MRD32, FMT_MRD64, FMT_MWR32, FMT_MWR64,
@@ -307,6 +307,179 @@ fn draw(count: usize, rng: &mut ChaCha8Rng) -> (usize, Vec<u8>) {
     (at, (0..length).map(|_| rng.random()).collect())
 }
 
+/// The machine around the NIC in software.
+struct SoftHost {
+    nic: SoftNic,
+    memory: Segment,
+    shared: Shared,
+    session: u8,
+    window: Window,
+}
+
+impl SoftHost {
+    /// Shares its memory, and has a session with the NIC in RTL and that one's memory mapped.
+    fn new(transport: Box<dyn Transport>) -> Self {
+        let config = Config {
+            // The NIC in RTL needs some milliseconds of our time for an answer, and more on a busy machine.
+            tick: Duration::from_micros(20),
+            resend_us: 10_000,
+            resend_limit: 255,
+            load_retry_us: 20_000,
+            read_timeout_us: 100_000_000,
+            window: 8,
+            acknowledge_every: 4,
+            ..Config::default()
+        };
+        let mut nic = SoftNic::new(config, transport).expect("a NIC");
+        let memory = Segment::anonymous(BYTES).expect("memory");
+        let share = Share {
+            read: true,
+            ..Share::writable(0, BYTES as u32)
+        };
+        let shared = nic.share(&memory, &share).expect("a key");
+        let session = nic.reserve_session().expect("a session");
+        let peer = PeerAddress {
+            identity: Identity {
+                mac: RTL_MAC,
+                ip: RTL_IP.into(),
+            },
+            session: RTL_SESSION,
+            epoch: EPOCH,
+            compact: true,
+            keys: None,
+        };
+        nic.open_session(session, &peer).expect("a session");
+        let theirs = Shared {
+            key: RTL_KEY,
+            tag: RTL_TAG,
+        };
+        let window = nic.map(session, &theirs, 0, BYTES as u64).expect("pages");
+        Self {
+            nic,
+            memory,
+            shared,
+            session,
+            window,
+        }
+    }
+
+    fn poll(&mut self) {
+        self.nic.poll().expect("the transport works");
+    }
+
+    fn read<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        assert!(self.memory.read(at, &mut bytes));
+        bytes
+    }
+}
+
+/// The two hosts, and what their memories have to be.
+struct Exchange {
+    rtl: RtlHost,
+    soft: SoftHost,
+    rng: ChaCha8Rng,
+    in_rtl: Vec<u8>,
+    in_soft: Vec<u8>,
+    began: Instant,
+}
+
+impl Exchange {
+    /// Stores both ways, until all are acknowledged.
+    fn store(&mut self, stores: usize) {
+        let Self { rtl, soft, rng, .. } = self;
+        let (mut by_soft, mut by_rtl) = (0, 0);
+        let (mut seen_soft, mut seen_rtl) = (0, 0);
+        loop {
+            while by_soft < stores && soft.nic.can_store() {
+                let (at, data) = draw(by_soft, rng);
+                let stored = soft.nic.store(&soft.window, at as u64, &data);
+                assert_eq!(stored.expect("inside"), data.len());
+                self.in_rtl[at..at + data.len()].copy_from_slice(&data);
+                by_soft += 1;
+            }
+            while by_rtl < stores && rtl.end.backlog() < BACKLOG {
+                let (at, data) = draw(by_rtl, rng);
+                rtl.store(at, &data);
+                self.in_soft[at..at + data.len()].copy_from_slice(&data);
+                by_rtl += 1;
+            }
+            rtl.step();
+            soft.poll();
+            assert_eq!(soft.nic.next_event(), None);
+            let count = u32::from_le_bytes(rtl.memory[..4].try_into().expect("a DW"));
+            assert!(count >= seen_rtl, "{count} came after {seen_rtl}");
+            seen_rtl = count;
+            let count = u32::from_le_bytes(soft.read(0));
+            assert!(count >= seen_soft, "{count} came after {seen_soft}");
+            seen_soft = count;
+            let done = by_soft == stores && by_rtl == stores;
+            if done && soft.nic.is_quiet() && rtl.end.is_idle() {
+                break;
+            }
+            assert!(
+                self.began.elapsed() < PATIENCE,
+                "{by_soft} and {by_rtl} of {stores} stores were sent, then nothing"
+            );
+        }
+        println!(
+            "{stores} stores each way in {:.1} s, {} µs for the NIC in RTL",
+            self.began.elapsed().as_secs_f64(),
+            rtl.now_ps / 1_000_000
+        );
+    }
+
+    /// All stores are in memory, each was written once, and some needed to be sent again.
+    fn compare(&mut self, stores: usize) {
+        let Self { rtl, soft, .. } = self;
+        assert_eq!(rtl.events, []);
+        assert!(
+            rtl.memory == self.in_rtl,
+            "memory of the host with the NIC in RTL"
+        );
+        let mut bytes = vec![0; BYTES];
+        assert!(soft.memory.read(0, &mut bytes));
+        assert!(
+            bytes == self.in_soft,
+            "memory of the host with the NIC in software"
+        );
+        let counters = soft.nic.counters();
+        assert_eq!(counters.pcie(PcieCounter::DmaWrite), stores as u32);
+        assert_eq!(rtl.dma_writes(), stores as u32);
+        let resent = [
+            counters.net(NetCounter::TxResend),
+            rtl.counter(NetCounter::TxResend),
+        ];
+        println!(
+            "sent again: {} by the NIC in software, {} by that in RTL",
+            resent[0], resent[1]
+        );
+        assert!(resent.iter().all(|count| *count > 0), "{resent:?}");
+    }
+
+    /// A load of the NIC in RTL, then one of the NIC in software.
+    fn load(&mut self, round: usize) {
+        let Self { rtl, soft, rng, .. } = self;
+        let at = 4 * rng.random_range(0..BYTES / 4);
+        let got = rtl.read(at, model::BAR_PAGES, || soft.poll());
+        assert_eq!(got, self.in_soft[at..at + 4], "load {round} of the RTL");
+        let length = rng.random_range(1..1000);
+        let at = rng.random_range(0..BYTES - length);
+        let load = soft.nic.load(&soft.window, at as u64, length);
+        let load = load.expect("inside");
+        let data = loop {
+            rtl.step();
+            soft.poll();
+            match soft.nic.next_event() {
+                None => assert!(self.began.elapsed() < PATIENCE, "a load is not answered"),
+                Some(Event::Loaded { load: id, data }) if id == load => break data,
+                Some(other) => panic!("{other:?}"),
+            }
+        };
+        assert!(data.expect("bytes") == self.in_rtl[at..at + length]);
+    }
+}
+
 /// Stores both ways, then loads both ways.
 ///
 /// `seen_as` are the addresses that the NIC in RTL finds the other one under.
@@ -317,131 +490,20 @@ fn exchange(
     stores: usize,
     seed: u64,
 ) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let config = Config {
-        // The NIC in RTL needs some milliseconds of our time for an answer, and more on a busy machine.
-        tick: Duration::from_micros(20),
-        resend_us: 10_000,
-        resend_limit: 255,
-        load_retry_us: 20_000,
-        read_timeout_us: 100_000_000,
-        window: 8,
-        acknowledge_every: 4,
-        ..Config::default()
+    let soft = SoftHost::new(transport);
+    rtl.connect(seen_as, soft.session, soft.shared);
+    let mut hosts = Exchange {
+        rtl,
+        soft,
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        in_rtl: vec![0; BYTES],
+        in_soft: vec![0; BYTES],
+        began: Instant::now(),
     };
-    let mut soft = SoftNic::new(config, transport).expect("a NIC");
-    let memory = Segment::anonymous(BYTES).expect("memory");
-    let share = Share {
-        read: true,
-        ..Share::writable(0, BYTES as u32)
-    };
-    let shared = soft.share(&memory, &share).expect("a key");
-    let session = soft.reserve_session().expect("a session");
-    let peer = PeerAddress {
-        identity: Identity {
-            mac: RTL_MAC,
-            ip: RTL_IP.into(),
-        },
-        session: RTL_SESSION,
-        epoch: EPOCH,
-        compact: true,
-        keys: None,
-    };
-    soft.open_session(session, &peer).expect("a session");
-    let theirs = Shared {
-        key: RTL_KEY,
-        tag: RTL_TAG,
-    };
-    let window = soft.map(session, &theirs, 0, BYTES as u64).expect("pages");
-    rtl.connect(seen_as, session, shared);
-
-    let mut shadows = [vec![0; BYTES], vec![0; BYTES]];
-    let (mut by_soft, mut by_rtl) = (0, 0);
-    let (mut seen_soft, mut seen_rtl) = (0, 0);
-    let began = Instant::now();
-    loop {
-        while by_soft < stores && soft.can_store() {
-            let (at, data) = draw(by_soft, &mut rng);
-            assert_eq!(
-                soft.store(&window, at as u64, &data).expect("inside"),
-                data.len()
-            );
-            shadows[0][at..at + data.len()].copy_from_slice(&data);
-            by_soft += 1;
-        }
-        while by_rtl < stores && rtl.end.backlog() < BACKLOG {
-            let (at, data) = draw(by_rtl, &mut rng);
-            rtl.store(at, &data);
-            shadows[1][at..at + data.len()].copy_from_slice(&data);
-            by_rtl += 1;
-        }
-        rtl.step();
-        soft.poll().expect("the transport works");
-        assert_eq!(soft.next_event(), None);
-        let count = u32::from_le_bytes(rtl.memory[..4].try_into().expect("a DW"));
-        assert!(count >= seen_rtl, "{count} came after {seen_rtl}");
-        seen_rtl = count;
-        let mut count = [0; 4];
-        assert!(memory.read(0, &mut count));
-        let count = u32::from_le_bytes(count);
-        assert!(count >= seen_soft, "{count} came after {seen_soft}");
-        seen_soft = count;
-        let done = by_soft == stores && by_rtl == stores;
-        if done && soft.is_quiet() && rtl.end.is_idle() {
-            break;
-        }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{by_soft} and {by_rtl} of {stores} stores were sent, then nothing"
-        );
-    }
-    println!(
-        "{stores} stores each way in {:.1} s, {} µs for the NIC in RTL",
-        began.elapsed().as_secs_f64(),
-        rtl.now_ps / 1_000_000
-    );
-    assert_eq!(rtl.events, []);
-    assert!(
-        rtl.memory == shadows[0],
-        "memory of the host with the NIC in RTL"
-    );
-    let mut bytes = vec![0; BYTES];
-    assert!(memory.read(0, &mut bytes));
-    assert!(
-        bytes == shadows[1],
-        "memory of the host with the NIC in software"
-    );
-    assert_eq!(soft.counters().pcie(PcieCounter::DmaWrite), stores as u32);
-    assert_eq!(rtl.dma_writes(), stores as u32);
-    let resent = [
-        soft.counters().net(NetCounter::TxResend),
-        rtl.counter(NetCounter::TxResend),
-    ];
-    println!(
-        "sent again: {} by the NIC in software, {} by that in RTL",
-        resent[0], resent[1]
-    );
-    assert!(resent.iter().all(|count| *count > 0), "{resent:?}");
-
+    hosts.store(stores);
+    hosts.compare(stores);
     for round in 0..8 {
-        let at = 4 * rng.random_range(0..BYTES / 4);
-        let got = rtl.read(at, model::BAR_PAGES, || {
-            soft.poll().expect("the transport works");
-        });
-        assert_eq!(got, shadows[1][at..at + 4], "load {round} of the RTL");
-        let length = rng.random_range(1..1000);
-        let at = rng.random_range(0..BYTES - length);
-        let load = soft.load(&window, at as u64, length).expect("inside");
-        let data = loop {
-            rtl.step();
-            soft.poll().expect("the transport works");
-            match soft.next_event() {
-                None => assert!(began.elapsed() < PATIENCE, "a load is not answered"),
-                Some(Event::Loaded { load: id, data }) if id == load => break data,
-                Some(other) => panic!("{other:?}"),
-            }
-        };
-        assert!(data.expect("bytes") == shadows[0][at..at + length]);
+        hosts.load(round);
     }
 }
 

@@ -255,9 +255,7 @@ impl RegionMemory for Memory {
         let key = token.region as u16;
         let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
         if exports.get(&key) != Some(token) {
-            return Err(Error::Denied {
-                what: "revoking another region's token",
-            });
+            return Err(Error::OtherRegion);
         }
         exports.remove(&key);
         self.file.revoke(key)

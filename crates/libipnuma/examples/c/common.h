@@ -16,9 +16,21 @@
 static inline void must(int status, const char *what) {
   char why[512];
   if (status >= 0) return;
-  fprintf(stderr, "%s: %s\n", what, ipn_strerror(status));
-  if (ipn_error_message(why, sizeof why) > 0) fprintf(stderr, "%s\n", why);
+  if (ipn_error_message(why, sizeof why) == 0) snprintf(why, sizeof why, "%s", ipn_strerror(status));
+  fprintf(stderr, "error: %s: %s\n", what, why);
   exit(1);
+}
+
+/* Ends the program if a call failed with the token of a file: with 2 if another token would help. */
+static inline void must_accept(int status, const char *path) {
+  if (status != -EINVAL && status != -EACCES && status != -ENOENT && status != -EKEYREVOKED) {
+    must(status, path);
+    return;
+  }
+  char why[512] = "";
+  ipn_error_message(why, sizeof why);
+  fprintf(stderr, "error: %s: %s\n", path, why);
+  exit(2);
 }
 
 /* A token is a capability: the file is for its owner only, and appears when it is whole. */
@@ -32,19 +44,38 @@ static inline void give_token(const char *path, const ipn_token *token) {
   }
 }
 
+/* Ends the program, as the file holds no token. */
+static inline void no_file(const char *path) {
+  fprintf(stderr, "error: %s: %s; name the file that the other side writes\n", path, strerror(errno));
+  exit(2);
+}
+
+/* Reads the token in a file that is there. */
+static inline ipn_token read_token(FILE *file, const char *path) {
+  ipn_token token;
+  size_t count = fread(token.bytes, 1, sizeof token.bytes, file);
+  while (fgetc(file) != EOF) count++;
+  if (ferror(file)) no_file(path);
+  if (count != sizeof token.bytes) {
+    fprintf(stderr,
+            "error: %s: the token is not valid: it has %zu bytes instead of 64; "
+            "pass on all that the server exported, and nothing else\n",
+            path, count);
+    exit(2);
+  }
+  fclose(file);
+  return token;
+}
+
 /* Waits up to ten seconds for the file. */
 static inline ipn_token take_token(const char *path) {
-  ipn_token token;
   for (int tries = 0; tries < 10000; tries++) {
     FILE *file = fopen(path, "rb");
-    if (file != NULL) {
-      size_t count = fread(token.bytes, sizeof token.bytes, 1, file);
-      fclose(file);
-      if (count == 1) return token;
-    }
+    if (file != NULL) return read_token(file, path);
+    if (errno != ENOENT) no_file(path);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
-  fprintf(stderr, "%s: no token came in ten seconds\n", path);
+  fprintf(stderr, "error: %s: no token came in ten seconds; start the other side, too\n", path);
   exit(1);
 }
 

@@ -59,7 +59,7 @@ static int reader(ipn_device *device, const char *path, uint64_t writes) {
 static int writer(ipn_device *device, const char *path, uint64_t writes) {
   ipn_window *window;
   ipn_token token = take_token(path);
-  must(ipn_connect(device, &token, &window), "ipn_connect");
+  must_accept(ipn_connect(device, &token, &window), path);
   uint64_t epoch;
   must(ipn_epoch(window, &epoch), "ipn_epoch");
   uint64_t versions[SLOTS] = {0};

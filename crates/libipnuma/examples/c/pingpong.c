@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   must(ipn_export(region, 0, 64, IPN_WRITE, NULL, &token), "ipn_export");
   give_token(own, &token);
   token = take_token(peer);
-  must(ipn_connect(device, &token, &window), "ipn_connect");
+  must_accept(ipn_connect(device, &token, &window), peer);
 
   uint64_t *times = calloc(rounds ? rounds : 1, sizeof *times);
   if (times == NULL) return perror("calloc"), 1;

@@ -56,7 +56,7 @@ static int send(ipn_device *device, const char *path, uint64_t messages) {
   ipn_sender *sender;
   ipn_token token = take_token(path);
   unsigned char message[MOST];
-  must(ipn_ring_connect(device, &token, &sender), "ipn_ring_connect");
+  must_accept(ipn_ring_connect(device, &token, &sender), path);
   for (uint64_t n = 0; n < messages; n++) {
     size_t length = make(n, message);
     must(ipn_ring_send(sender, (uint32_t)(n % 200), message, length, 10000000000), "ipn_ring_send");

@@ -20,6 +20,25 @@ static int failures;
   } while (0)
 #define BAD(call) IS(call, -EINVAL)
 
+/* What all that follows is tried with. */
+#define NEEDED(pointer)                                                                          \
+  do {                                                                                           \
+    if ((pointer) == NULL) {                                                                     \
+      printf("line %d: there is no %s\n", __LINE__, #pointer);                                   \
+      exit(1);                                                                                   \
+    }                                                                                            \
+  } while (0)
+
+/* What one part makes and the next ones use. */
+static ipn_device *device;
+static ipn_region *region, *readable;
+static ipn_window *window;
+static ipn_receiver *receiver;
+static ipn_sender *sender;
+/* Of region, later of the ring; of readable. */
+static ipn_token token, other;
+static unsigned char bytes[128];
+
 static void said(const char *part) {
   char text[512] = "";
   ipn_error_message(text, sizeof text);
@@ -29,33 +48,17 @@ static void said(const char *part) {
   }
 }
 
-int main(int argc, char **argv) {
-  ipn_device *device = NULL;
-  ipn_region *region = NULL, *readable = NULL;
-  ipn_window *window = NULL;
-  ipn_receiver *receiver = NULL;
-  ipn_sender *sender = NULL;
-  ipn_token token, other;
-  ipn_options options;
-  ipn_info info;
-  ipn_statistics statistics;
-  unsigned char bytes[128];
-  char text[64];
-  size_t size = 0;
-  uint64_t word = 0;
-  uint32_t kind = 0;
-  void *address = NULL;
-  const void *data = NULL;
-  if (argc != 2) return 2;
-  memset(bytes, 7, sizeof bytes);
-
+static void errors(void) {
   IS(ipn_version() >= IPN_VERSION, 1);
   IS(strcmp(ipn_strerror(0), "success"), 0);
   IS(strcmp(ipn_strerror(-EINVAL), ipn_strerror(EINVAL)), 0);
   IS(strcmp(ipn_strerror(-99999), "unknown error"), 0);
   IS(ipn_strerror(INT32_MIN) != NULL, 1);
+}
 
-  /* Devices. */
+static void opening(const char *daemon) {
+  ipn_options options;
+  char text[64];
   memset(&options, 0, sizeof options);
   BAD(ipn_open(NULL, NULL));
   said("device is NULL");
@@ -84,10 +87,15 @@ int main(int argc, char **argv) {
   options.daemon = "/nonexistent/daemon.sock";
   IS(ipn_open(&options, &device), -ECONNREFUSED);
   said("ipnuma daemon");
-  options.daemon = argv[1];
+  options.daemon = daemon;
   options.spin_ns = -1;
   IS(ipn_open(&options, &device), 0);
-  if (device == NULL) return 1;
+  NEEDED(device);
+}
+
+static void querying(void) {
+  ipn_info info;
+  ipn_statistics statistics;
   memset(&info, 0, sizeof info);
   BAD(ipn_query(NULL, &info));
   BAD(ipn_query(device, NULL));
@@ -106,15 +114,16 @@ int main(int argc, char **argv) {
   BAD(ipn_stats(NULL, &statistics));
   BAD(ipn_stats(device, NULL));
   BAD(ipn_stats(device, &statistics));
+}
 
-  /* Regions. */
+static void regions(void) {
   BAD(ipn_mem_alloc(NULL, 4096, &region));
   BAD(ipn_mem_alloc(device, 4096, NULL));
   BAD(ipn_mem_alloc(device, 0, &region));
   BAD(ipn_mem_alloc(device, SIZE_MAX, &region));
   IS(region == NULL, 1);
   IS(ipn_mem_alloc(device, 5000, &region), 0);
-  if (region == NULL) return 1;
+  NEEDED(region);
   IS(ipn_mem_address(NULL) == NULL, 1);
   IS(ipn_mem_address(region) != NULL, 1);
   IS(ipn_mem_size(NULL), 0);
@@ -132,11 +141,12 @@ int main(int argc, char **argv) {
   said("localhost");
   /* On one machine a region is for readers or for writers. */
   IS(ipn_mem_alloc(device, 64, &readable), 0);
-  if (readable == NULL) return 1;
+  NEEDED(readable);
   IS(ipn_export(readable, 0, 64, IPN_READ, NULL, &other), 0);
   IS(ipn_export(region, 0, 8192, IPN_READ | IPN_WRITE, NULL, &token), 0);
+}
 
-  /* Windows. */
+static void refused_windows(void) {
   BAD(ipn_connect(NULL, &token, &window));
   BAD(ipn_connect(device, NULL, &window));
   BAD(ipn_connect(device, &token, NULL));
@@ -154,16 +164,23 @@ int main(int argc, char **argv) {
   IS(ipn_put_signal(window, 0, bytes, 1, 8, 1), -EACCES);
   IS(ipn_signal(window), -EACCES);
   IS(ipn_disconnect(window), 0);
+}
+
+static void windows(void) {
+  void *address = NULL;
   IS(ipn_connect(device, &token, &window), 0);
-  if (window == NULL) return 1;
+  NEEDED(window);
   IS(ipn_window_size(NULL), 0);
   IS(ipn_window_size(window), 8192);
   BAD(ipn_map(NULL, &address));
   BAD(ipn_map(window, NULL));
   IS(ipn_map(window, &address), 0);
-  if (address == NULL) return 1;
+  NEEDED(address);
   *(volatile uint32_t *)address = 0x01020304;
   IS(*(volatile uint32_t *)ipn_mem_address(region), 0x01020304);
+}
+
+static void stores(void) {
   BAD(ipn_store32(NULL, 0, 1));
   BAD(ipn_store32(window, 2, 1));
   BAD(ipn_store32(window, 8192, 1));
@@ -197,6 +214,10 @@ int main(int argc, char **argv) {
   BAD(ipn_put_signal(window, 0, bytes, 1, 4, 1));
   BAD(ipn_put_signal(window, 0, bytes, 1, 8192, 1));
   IS(ipn_put_signal(window, 300, bytes, 3, 8, 77), 0);
+}
+
+static void flushes_and_loads(void) {
+  uint64_t word = 0;
   BAD(ipn_signal(NULL));
   IS(ipn_signal(window), 0);
   BAD(ipn_fence(NULL));
@@ -215,8 +236,52 @@ int main(int argc, char **argv) {
   IS(ipn_epoch(window, &word), 0);
   BAD(ipn_check(NULL, word));
   IS(ipn_check(window, word), 0);
+}
 
-  /* Receiving. */
+/* All functions that take a token, with one that is none: what is wrong with it, and what helps. */
+static void no_token(ipn_token wrong, const char *what, const char *remedy) {
+  window = (ipn_window *)bytes;
+  BAD(ipn_connect(device, &wrong, &window));
+  IS(window == NULL, 1);
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+  BAD(ipn_revoke(region, &wrong));
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+  sender = (ipn_sender *)bytes;
+  BAD(ipn_ring_connect(device, &wrong, &sender));
+  IS(sender == NULL, 1);
+  said("the token is not valid");
+  said(what);
+  said(remedy);
+}
+
+static void wrong_tokens(void) {
+  ipn_token wrong;
+  memset(&wrong, 0, sizeof wrong);
+  no_token(wrong, "IPNT", "pass on the bytes");
+  memset(&wrong, 'f', sizeof wrong);
+  no_token(wrong, "IPNT", "pass on the bytes");
+  wrong = token;
+  wrong.bytes[4] = 2;
+  no_token(wrong, "version 2", "install the same");
+  wrong = token;
+  wrong.bytes[20] ^= 1;
+  no_token(wrong, "check sum", "fetch it again");
+  /* A token that is right, for something else. */
+  IS(ipn_revoke(region, &other), -EACCES);
+  said("not this region's");
+  said("the region that exported it");
+  BAD(ipn_ring_connect(device, &other, &sender));
+  said("not a ring's");
+  said("came with the ring");
+}
+
+static void receiving(void) {
+  size_t size = 0;
+  uint64_t word = 0;
   BAD(ipn_poll_line(NULL, 192, 9, bytes, &size));
   BAD(ipn_poll_line(region, 200, 9, bytes, &size));
   BAD(ipn_poll_line(region, 8192, 9, bytes, &size));
@@ -242,8 +307,10 @@ int main(int argc, char **argv) {
   BAD(ipn_mem_read(region, 0, NULL, 1));
   BAD(ipn_mem_read(region, 8190, bytes, 3));
   IS(ipn_mem_read(region, 300, bytes, 3), 0);
+}
 
-  /* Revoking. */
+static void revoking(void) {
+  uint64_t word = 0;
   BAD(ipn_revoke(NULL, &token));
   BAD(ipn_revoke(region, NULL));
   IS(ipn_epoch(window, &word), 0);
@@ -257,8 +324,9 @@ int main(int argc, char **argv) {
   IS(ipn_connect(device, &token, &window), -EKEYREVOKED);
   IS(window == NULL, 1);
   IS(ipn_disconnect(NULL), 0);
+}
 
-  /* Rings. */
+static void ring_ends(void) {
   BAD(ipn_ring_create(NULL, 64, &receiver, &token));
   BAD(ipn_ring_create(device, 64, NULL, &token));
   BAD(ipn_ring_create(device, 64, &receiver, NULL));
@@ -266,15 +334,21 @@ int main(int argc, char **argv) {
   BAD(ipn_ring_create(device, 4, &receiver, &token));
   BAD(ipn_ring_create(device, 1u << 31, &receiver, &token));
   IS(ipn_ring_create(device, 64, &receiver, &token), 0);
-  if (receiver == NULL) return 1;
+  NEEDED(receiver);
   BAD(ipn_ring_connect(NULL, &token, &sender));
   BAD(ipn_ring_connect(device, NULL, &sender));
   BAD(ipn_ring_connect(device, &token, NULL));
   BAD(ipn_ring_connect(device, &other, &sender));
   IS(ipn_ring_connect(device, &token, &sender), 0);
-  if (sender == NULL) return 1;
+  NEEDED(sender);
   IS(ipn_ring_max(NULL), 0);
   IS(ipn_ring_max(sender), 15 * 64);
+}
+
+static void ring_arguments(void) {
+  size_t size = 0;
+  uint32_t kind = 0;
+  const void *data = NULL;
   BAD(ipn_ring_send(NULL, 0, bytes, 1, 0));
   BAD(ipn_ring_send(sender, 0, NULL, 1, 0));
   BAD(ipn_ring_send(sender, 255, bytes, 1, 0));
@@ -292,6 +366,12 @@ int main(int argc, char **argv) {
   IS(ipn_ring_receive(receiver, NULL, bytes, 1, &size, 1000), -ETIMEDOUT);
   BAD(ipn_ring_event_fd(NULL));
   IS(ipn_ring_event_fd(receiver) >= 0, 1);
+}
+
+static void ring_messages(void) {
+  size_t size = 0;
+  uint32_t kind = 0;
+  const void *data = NULL;
   for (int sent = 0; sent < 64; sent++) IS(ipn_ring_send(sender, 3, bytes, 20, 0), 0);
   IS(ipn_ring_send(sender, 3, bytes, 20, 0), -EAGAIN);
   IS(ipn_ring_send(sender, 3, bytes, 20, 1000), -ETIMEDOUT);
@@ -304,6 +384,11 @@ int main(int argc, char **argv) {
   IS(ipn_ring_receive(receiver, &kind, bytes, 4, &size, -1), 0);
   IS(size, 20);
   IS(ipn_ring_send(sender, 3, bytes, 20, -1), 0);
+}
+
+static void closing(void) {
+  ipn_statistics statistics;
+  memset(&statistics, 0, sizeof statistics);
   statistics.struct_size = sizeof statistics;
   IS(ipn_stats(device, &statistics), 0);
   IS(statistics.regions, 2);
@@ -323,6 +408,26 @@ int main(int argc, char **argv) {
   IS(ipn_mem_free(region), 0);
   IS(ipn_mem_free(NULL), 0);
   IS(ipn_close(NULL), 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) return 2;
+  memset(bytes, 7, sizeof bytes);
+  errors();
+  opening(argv[1]);
+  querying();
+  regions();
+  wrong_tokens();
+  refused_windows();
+  windows();
+  stores();
+  flushes_and_loads();
+  receiving();
+  revoking();
+  ring_ends();
+  ring_arguments();
+  ring_messages();
+  closing();
   if (failures == 0) printf("all as documented\n");
   return failures != 0;
 }

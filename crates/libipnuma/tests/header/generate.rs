@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The header, from the sources.
+//! The headers, from the sources: one a topic, and `ipnuma.h`, which includes them.
 
 use std::path::{Path, PathBuf};
 
@@ -19,29 +19,89 @@ const HEAD: &str = "\
  * Generated from crates/libipnuma/src by 'cargo run -p libipnuma --example header -- --write'; do not edit.
  */";
 
-/// In the order of the header.
-const SOURCES: [&str; 5] = [
-    "status.rs",
-    "device.rs",
-    "region.rs",
-    "window.rs",
-    "ring.rs",
-];
-
-/// Where the header is.
-pub fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("include/ipnuma.h")
+/// A source, whose header has its name.
+struct Topic {
+    name: &'static str,
+    about: &'static str,
+    /// The topics whose types it uses.
+    uses: &'static [&'static str],
 }
 
-/// The header as the sources say.
-pub fn header() -> String {
+/// In the order of `ipnuma.h`.
+const TOPICS: [Topic; 5] = [
+    Topic {
+        name: "status",
+        about: "the version, and what errors mean",
+        uses: &[],
+    },
+    Topic {
+        name: "device",
+        about: "devices",
+        uses: &[],
+    },
+    Topic {
+        name: "region",
+        about: "regions and their tokens, memory that others store to",
+        uses: &["device"],
+    },
+    Topic {
+        name: "window",
+        about: "windows, memory that somebody else has exported",
+        uses: &["device", "region"],
+    },
+    Topic {
+        name: "ring",
+        about: "rings, which carry messages",
+        uses: &["device", "region"],
+    },
+];
+
+/// Where the headers are.
+pub fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
+}
+
+/// The headers as the sources say: each one's path below [`directory`], and its text.
+pub fn headers() -> Vec<(String, String)> {
+    let parts = TOPICS.iter().map(|topic| (path(topic), part(topic)));
+    std::iter::once(("ipnuma.h".to_owned(), whole()))
+        .chain(parts)
+        .collect()
+}
+
+fn path(topic: &Topic) -> String {
+    format!("ipnuma/{}.h", topic.name)
+}
+
+fn whole() -> String {
+    let includes: String = TOPICS
+        .iter()
+        .map(|topic| format!("#include \"{}\"\n", path(topic)))
+        .collect();
+    format!("{HEAD}\n\n#ifndef IPNUMA_H\n#define IPNUMA_H\n\n{includes}\n#endif  /* IPNUMA_H */\n")
+}
+
+fn part(topic: &Topic) -> String {
+    let Topic { name, about, uses } = topic;
+    let head = format!(
+        "\
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * libipnuma: {about}.
+ *
+ * ipnuma.h includes this, and says at its head what holds for all functions.
+ *
+ * Generated from crates/libipnuma/src/{name}.rs by 'cargo run -p libipnuma --example header -- --write'; do not edit.
+ */"
+    );
     let mut config = cbindgen::Config {
         language: cbindgen::Language::C,
         cpp_compat: true,
-        include_guard: Some("IPNUMA_H".to_owned()),
-        header: Some(HEAD.to_owned()),
+        include_guard: Some(format!("IPNUMA_{}_H", name.to_uppercase())),
+        header: Some(head),
         no_includes: true,
         sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
+        includes: uses.iter().map(|used| format!("{used}.h")).collect(),
         usize_is_size_t: true,
         style: cbindgen::Style::Both,
         documentation_style: cbindgen::DocumentationStyle::C99,
@@ -52,25 +112,28 @@ pub fn header() -> String {
     };
     config.function.sort_by = Some(cbindgen::SortKey::None);
     config.function.args = cbindgen::Layout::Auto;
-    let sources = SOURCES.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(name));
-    let builder = sources.iter().fold(
-        cbindgen::Builder::new().with_config(config),
-        |builder, source| builder.with_src(source),
-    );
-    let bindings = builder
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/{name}.rs"));
+    let bindings = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(source)
         .generate()
         .expect("cbindgen understands the sources");
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = String::from_utf8(text).expect("the sources are text");
+    text.lines().map(|line| polished(line) + "\n").collect()
+}
+
+/// A line as it is in the header.
+fn polished(line: &str) -> String {
+    let line = line.trim_end();
     // Headings of Rust's documentation are headings of man pages here.
-    text.lines()
-        .map(|line| {
-            line.strip_prefix("// # ").map_or_else(
-                || line.to_owned(),
-                |heading| format!("// {}", heading.to_uppercase()),
-            )
-        })
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
+    if let Some(heading) = line.strip_prefix("// # ") {
+        return format!("// {}", heading.to_uppercase());
+    }
+    // cbindgen writes the tags of a topic's own structs only; without any, all functions look alike.
+    if line.starts_with("//") || line.starts_with("typedef") {
+        return line.to_owned();
+    }
+    line.replace("struct ipn_", "ipn_")
 }

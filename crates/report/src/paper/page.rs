@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report as one page of HTML: no script, nothing from elsewhere, light and dark, readable on a phone.
 
-use std::fmt::Write as _;
-
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use rack::platform::Platform;
 
 use super::{FAR_PERCENT, PUBLISHED, Row, Section, spoken};
-use crate::text::{escape, thousands};
+use crate::plot::Plot;
+use crate::text::thousands;
 use crate::waterfall::{Kind, Waterfall};
 
 /// What the page says.
@@ -23,6 +23,7 @@ pub struct Page<'a> {
     pub hash: &'a str,
 }
 
+const TITLE: &str = "IP-NUMA and FIBNIC: the dissertation run again";
 const STYLE: &str = include_str!("page.css");
 /// Nothing may be loaded, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
@@ -57,40 +58,77 @@ fn chapters(sections: &[Section]) -> Vec<((&'static str, &'static str), Vec<&Sec
     found
 }
 
+/// What stands where there is no figure.
+const DASH: &str = "\u{2013}";
+
 impl Page<'_> {
     /// The whole page.
     pub fn html(&self) -> Result<String, String> {
-        let mut out = String::new();
-        out += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-        out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-        let _ = writeln!(
-            out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">"
-        );
-        out += "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n";
-        out += "<title>IP-NUMA and FIBNIC: the dissertation run again</title>\n";
-        let _ = write!(out, "<style>\n{STYLE}</style>\n</head>\n<body>\n");
-        out += "<a class=\"skip\" href=\"#main\">To the figures</a>\n";
-        self.head(&mut out);
-        out += "<main id=\"main\">\n";
-        self.waterfalls(&mut out);
-        for ((id, title), sections) in chapters(self.sections) {
-            let _ = writeln!(
-                out,
-                "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>"
-            );
-            for section in sections {
-                article(&mut out, section)?;
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="color-scheme" content="light dark";
+                    link rel="icon" href="data:,";
+                    title { (TITLE) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    a.skip href="#main" { "To the figures" }
+                    header { (self.head()) }
+                    main id="main" {
+                        (self.waterfalls())
+                        @for ((id, title), sections) in chapters(self.sections) {
+                            section aria-labelledby=(id) {
+                                h2 id=(id) { (title) }
+                                @for section in sections { (article(section)?) }
+                            }
+                        }
+                    }
+                    footer { (self.foot()) }
+                }
             }
-            out += "</section>\n";
-        }
-        out += "</main>\n";
-        self.foot(&mut out);
-        out += "</body>\n</html>\n";
-        Ok(out)
+        };
+        Ok(page.into_string() + "\n")
     }
 
-    fn head(&self, out: &mut String) {
+    fn head(&self) -> Markup {
+        html! {
+            h1 { (TITLE) }
+            p.lead {
+                "Every table and figure so far: what the dissertation published, and what this project's network cards and \
+                 switches give, simulated cycle by cycle in RTL between hosts whose times are published constants. Where the \
+                 two are far apart, a sentence says why."
+            }
+            (self.tiles())
+            p {
+                "Run hash " span.hash { (self.hash) }
+                ". The same program gives the same hash on every machine, every day."
+            }
+            nav aria-label="Tables and figures" {
+                @if !self.waterfalls.is_empty() {
+                    ul {
+                        li { a href="#waterfall" { "One request, taken apart" } }
+                        li { a href="#made" { "How this page was made" } }
+                    }
+                }
+                @for ((_, title), sections) in chapters(self.sections) {
+                    strong { (title) }
+                    ul {
+                        @for section in sections {
+                            li { a href={ "#" (section.id) } { (spoken(&section.id)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The page in four numbers.
+    fn tiles(&self) -> Markup {
         let rows = || self.sections.iter().flat_map(|section| &section.rows);
         let ran = rows().filter(|row| row.ours.is_some()).count();
         let near = rows()
@@ -104,174 +142,182 @@ impl Page<'_> {
             .filter(|row| row.ours.is_none() && row.how != PUBLISHED)
             .count();
         let surprises = rows().filter(|row| row.as_expected == Some(false)).count();
-        out.push_str("<header>\n<h1>IP-NUMA and FIBNIC: the dissertation run again</h1>\n");
-        out.push_str(
-            "<p class=\"lead\">Every table and figure so far: what the dissertation published, and what this project's \
-             network cards and switches give, simulated cycle by cycle in RTL between hosts whose times are published \
-             constants. Where the two are far apart, a sentence says why.</p>\n<ul class=\"tiles\">\n",
-        );
-        for (value, words) in [
-            (ran.to_string(), "figures run".to_owned()),
-            (
-                format!("{near} of {compared}"),
-                format!("within {FAR_PERCENT:.0} % of the dissertation"),
-            ),
-            (not_run.to_string(), "not run, each says why".to_owned()),
-            (
-                surprises.to_string(),
-                "not as the project expects them".to_owned(),
-            ),
-        ] {
-            let _ = writeln!(out, "<li><b>{value}</b><span>{words}</span></li>");
-        }
-        let _ = writeln!(
-            out,
-            "</ul>\n<p>Run hash <span class=\"hash\">{}</span>. The same program gives the same hash on every machine, every day.</p>",
-            self.hash
-        );
-        out.push_str("<nav aria-label=\"Tables and figures\">\n");
-        if !self.waterfalls.is_empty() {
-            out.push_str("<ul><li><a href=\"#waterfall\">One request, taken apart</a></li>\n");
-            out.push_str("<li><a href=\"#made\">How this page was made</a></li></ul>\n");
-        }
-        for ((_, title), sections) in chapters(self.sections) {
-            let _ = writeln!(out, "<strong>{title}</strong>\n<ul>");
-            for section in sections {
-                let _ = writeln!(
-                    out,
-                    "<li><a href=\"#{}\">{}</a></li>",
-                    section.id,
-                    spoken(&section.id)
-                );
+        html! {
+            ul.tiles {
+                li { b { (ran) } span { "figures run" } }
+                li {
+                    b { (near) " of " (compared) }
+                    span { "within " (format!("{FAR_PERCENT:.0}")) " % of the dissertation" }
+                }
+                li { b { (not_run) } span { "not run, each says why" } }
+                li { b { (surprises) } span { "not as the project expects them" } }
             }
-            out.push_str("</ul>\n");
         }
-        out.push_str("</nav>\n</header>\n");
     }
 
-    fn waterfalls(&self, out: &mut String) {
+    fn waterfalls(&self) -> Markup {
         if self.waterfalls.is_empty() {
-            return;
+            return Markup::default();
         }
-        out.push_str("<section aria-labelledby=\"waterfall\">\n<h2 id=\"waterfall\">One request, taken apart</h2>\n");
-        out.push_str(
-            "<p>A request of four bytes and its answer, from the store of the one program to the moment at which it sees \
-             the other's store; then GETs of memcached between Linux hosts, each from its first store, or doorbell of a \
-             conventional NIC, to the next one's. What the RTL took is counted in clock cycles; the rest is assumed, from \
-             figures that somebody published. Stages that take no time are left out.</p>\n",
-        );
-        for (number, waterfall) in self.waterfalls.iter().enumerate() {
-            one_waterfall(out, waterfall, number);
+        html! {
+            section aria-labelledby="waterfall" {
+                h2 id="waterfall" { "One request, taken apart" }
+                p {
+                    "A request of four bytes and its answer, from the store of the one program to the moment at which it sees \
+                     the other's store; then GETs of memcached between Linux hosts, each from its first store, or doorbell of a \
+                     conventional NIC, to the next one's. What the RTL took is counted in clock cycles; the rest is assumed, \
+                     from figures that somebody published. Stages that take no time are left out."
+                }
+                @for (number, waterfall) in self.waterfalls.iter().enumerate() {
+                    (one_waterfall(waterfall, number))
+                }
+            }
         }
-        out.push_str("</section>\n");
     }
 
-    fn foot(&self, out: &mut String) {
-        out.push_str("<footer>\n<section aria-labelledby=\"made\">\n<h2 id=\"made\">How this page was made</h2>\n<article>\n<dl>\n");
-        for (name, value) in &self.facts {
-            let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+    fn foot(&self) -> Markup {
+        html! {
+            section aria-labelledby="made" {
+                h2 id="made" { "How this page was made" }
+                article {
+                    dl {
+                        @for (name, value) in &self.facts {
+                            dt { (name) } dd { (value) }
+                        }
+                        dt { "Run hash" } dd.hash { (self.hash) }
+                    }
+                    details open {
+                        summary { "The constants of the platform " (self.platform.name) }
+                        p.what { (self.platform.title) }
+                        (scrolled("Constants", self.constants()))
+                    }
+                }
+            }
         }
-        let _ = writeln!(
-            out,
-            "<dt>Run hash</dt><dd class=\"hash\">{}</dd>\n</dl>",
-            self.hash
-        );
-        let _ = writeln!(
-            out,
-            "<details open><summary>The constants of the platform {}</summary>\n<p class=\"what\">{}</p>\n\
-             <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Constants\"><table id=\"constants\">\n\
-             <caption>Everything that is assumed and not simulated.</caption>\n<thead><tr><th scope=\"col\">constant</th>\
-             <th scope=\"col\">value</th><th scope=\"col\">source</th></tr></thead>\n<tbody>",
-            escape(&self.platform.name),
-            escape(&self.platform.title)
-        );
-        for (key, constant) in self.platform.constants() {
-            let value = constant
-                .describe()
-                .unwrap_or_else(|| "not published".to_owned());
-            let source = match constant.source {
-                Some(_) => format!("{}: {}", constant.origin_name(), constant.cite()),
-                None => String::new(),
-            };
-            let _ = writeln!(
-                out,
-                "<tr><th scope=\"row\"><code>{}</code></th><td>{}</td><td class=\"how\">{}</td></tr>",
-                escape(key),
-                escape(&value),
-                escape(&source)
-            );
+    }
+
+    fn constants(&self) -> Markup {
+        html! {
+            table id="constants" {
+                caption { "Everything that is assumed and not simulated." }
+                thead {
+                    tr {
+                        th scope="col" { "constant" }
+                        th scope="col" { "value" }
+                        th scope="col" { "source" }
+                    }
+                }
+                tbody {
+                    @for (key, constant) in self.platform.constants() {
+                        tr {
+                            th scope="row" { code { (key) } }
+                            td { (constant.describe().unwrap_or_else(|| "not published".to_owned())) }
+                            td.how {
+                                @if constant.source.is_some() {
+                                    (constant.origin_name()) ": " (constant.cite())
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</tbody></table></div></details>\n</article>\n</section>\n</footer>\n");
     }
 }
 
-fn one_waterfall(out: &mut String, waterfall: &Waterfall, number: usize) {
+/// What may be wider than the screen; `label` is for those who do not see it.
+fn scrolled(label: &str, content: Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) { (content) }
+    }
+}
+
+/// Nanoseconds with one digit at most.
+fn tenths(value: f64) -> String {
+    thousands((10.0 * value).round() / 10.0)
+}
+
+fn one_waterfall(waterfall: &Waterfall, number: usize) -> Markup {
     let total = waterfall.total_ns();
-    let share = |ns: f64| 100.0 * ns / total.max(1e-9);
-    let _ = writeln!(
-        out,
-        "<article class=\"waterfall\" id=\"waterfall-{number}\">\n<h3>{}</h3>\n<ul class=\"key\">",
-        escape(&waterfall.title)
-    );
-    for kind in [Kind::Rtl, Kind::Constant, Kind::Cpu] {
-        let sum = waterfall.sum_ns(kind);
-        if sum > 0.0 {
-            let words = match kind {
-                Kind::Rtl => "RTL, simulated",
-                Kind::Constant => "constants of hosts, PHYs and cables, assumed",
-                Kind::Cpu => "CPU costs, assumed",
-            };
-            let _ = writeln!(
-                out,
-                "<li><i class=\"{}\"></i>{words}: {} ns, {:.0} %</li>",
-                kind.class(),
-                thousands((10.0 * sum).round() / 10.0),
-                share(sum)
-            );
+    let percent = |ns: f64| 100.0 * ns / total.max(1e-9);
+    html! {
+        article.waterfall id={ "waterfall-" (number) } {
+            h3 { (waterfall.title) }
+            ul.key {
+                @for (kind, words) in [
+                    (Kind::Rtl, "RTL, simulated"),
+                    (Kind::Constant, "constants of hosts, PHYs and cables, assumed"),
+                    (Kind::Cpu, "CPU costs, assumed"),
+                ] {
+                    @let sum = waterfall.sum_ns(kind);
+                    @if sum > 0.0 {
+                        li {
+                            i class=(kind.class()) {}
+                            (words) ": " (tenths(sum)) " ns, " (format!("{:.0}", percent(sum))) " %"
+                        }
+                    }
+                }
+            }
+            (scrolled("Stages", stages(waterfall, percent)))
+            p.what { "Run hash " span.hash { (waterfall.run_hash) } }
         }
     }
-    let _ = writeln!(
-        out,
-        "</ul>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Stages\"><table>\n<caption>{} stages that touch \
-         each other, {} ns from the first to the last.</caption>\n<thead><tr><th scope=\"col\">stage</th><th scope=\"col\" \
-         class=\"kind\">from</th><th scope=\"col\" class=\"n\">ns</th><th scope=\"col\" class=\"n\">cycles</th><th \
-         scope=\"col\">when</th></tr></thead>\n<tbody>",
-        waterfall.stages.len(),
-        thousands((10.0 * total).round() / 10.0)
-    );
-    let mut way = "";
-    for stage in &waterfall.stages {
-        let now = stage.name.split_once(':').map_or("", |(way, _)| way);
-        let turn = if way.is_empty() || way == now {
-            ""
-        } else {
-            " class=\"turn\""
-        };
-        way = now;
-        let cycles = stage.cycles.map_or(String::new(), |cycles| {
-            thousands((10.0 * cycles).round() / 10.0)
-        });
-        let width = share(stage.to_ns - stage.from_ns);
-        let _ = writeln!(
-            out,
-            "<tr{turn}><th scope=\"row\">{}</th><td class=\"kind\"><i class=\"{}\"></i>{}</td><td class=\"n\">{:.1}</td>\
-             <td class=\"n\">{cycles}</td><td class=\"bar\"><svg aria-hidden=\"true\"><rect class=\"track\" y=\"45%\" \
-             width=\"100%\" height=\"10%\"/><rect class=\"{}\" x=\"{:.3}%\" width=\"{width:.3}%\" height=\"100%\" \
-             rx=\"2\"/></svg></td></tr>",
-            escape(&stage.name),
-            stage.kind.class(),
-            stage.kind.name(),
-            stage.to_ns - stage.from_ns,
-            stage.kind.class(),
-            share(stage.from_ns),
-        );
+}
+
+/// The stages, each with a bar from its begin to its end; `percent` says what part of the whole a time is.
+fn stages(waterfall: &Waterfall, percent: impl Fn(f64) -> f64) -> Markup {
+    let way = |name: &str| name.split_once(':').map_or("", |(way, _)| way).to_owned();
+    let ways: Vec<_> = waterfall
+        .stages
+        .iter()
+        .map(|stage| way(&stage.name))
+        .collect();
+    let total = waterfall.total_ns();
+    html! {
+        table {
+            caption {
+                (waterfall.stages.len()) " stages that touch each other, " (tenths(total)) " ns from the first to the last."
+            }
+            thead {
+                tr {
+                    th scope="col" { "stage" }
+                    th.kind scope="col" { "from" }
+                    th.n scope="col" { "ns" }
+                    th.n scope="col" { "cycles" }
+                    th scope="col" { "when" }
+                }
+            }
+            tbody {
+                @for (number, stage) in waterfall.stages.iter().enumerate() {
+                    @let before = number.checked_sub(1).map_or("", |before| &ways[before]);
+                    @let turns = !before.is_empty() && before != ways[number];
+                    @let (class, ns) = (stage.kind.class(), stage.to_ns - stage.from_ns);
+                    tr class=[turns.then_some("turn")] {
+                        th scope="row" { (stage.name) }
+                        td.kind { i class=(class) {} (stage.kind.name()) }
+                        td.n { (format!("{ns:.1}")) }
+                        td.n { (stage.cycles.map_or_else(String::new, tenths)) }
+                        td.bar {
+                            svg aria-hidden="true" {
+                                rect.track y="45%" width="100%" height="10%" {}
+                                rect class=(class) x=(format!("{:.3}%", percent(stage.from_ns)))
+                                    width=(format!("{:.3}%", percent(ns))) height="100%" rx="2" {}
+                            }
+                        }
+                    }
+                }
+            }
+            tfoot {
+                tr {
+                    th scope="row" { "there and back" }
+                    td.kind {}
+                    td.n { (format!("{total:.1}")) }
+                    td {}
+                    td {}
+                }
+            }
+        }
     }
-    let _ = writeln!(
-        out,
-        "</tbody>\n<tfoot><tr><th scope=\"row\">there and back</th><td class=\"kind\"></td><td class=\"n\">{total:.1}</td>\
-         <td></td><td></td></tr></tfoot>\n</table></div>\n<p class=\"what\">Run hash <span class=\"hash\">{}</span></p>\n</article>",
-        waterfall.run_hash
-    );
 }
 
 /// Remarks of a section, each once, numbered from 1.
@@ -279,30 +325,23 @@ fn one_waterfall(out: &mut String, waterfall: &Waterfall, number: usize) {
 struct Notes<'a>(Vec<&'a str>);
 
 impl<'a> Notes<'a> {
-    fn mark(&mut self, id: &str, note: Option<&'a String>) -> String {
+    fn mark(&mut self, id: &str, note: Option<&'a String>) -> Markup {
         let Some(note) = note else {
-            return String::new();
+            return Markup::default();
         };
         let known = self.0.iter().position(|known| known == note);
         let number = 1 + known.unwrap_or_else(|| {
             self.0.push(note);
             self.0.len() - 1
         });
-        format!(
-            "<sup><a href=\"#{id}-note-{number}\" aria-label=\"note {number}\">{number}</a></sup>"
-        )
+        html! {
+            sup { a href={ "#" (id) "-note-" (number) } aria-label={ "note " (number) } { (number) } }
+        }
     }
 }
 
-fn article(out: &mut String, section: &Section) -> Result<(), String> {
+fn article(section: &Section) -> Result<Markup, String> {
     let id = &section.id;
-    let _ = writeln!(
-        out,
-        "<article id=\"{id}\">\n<h3><span class=\"id\">{}</span><a href=\"#{id}\">{}</a></h3>\n<p class=\"what\">{}</p>",
-        spoken(id),
-        escape(&section.title),
-        escape(&section.what)
-    );
     // What all rows lack is said once.
     let lacking: Vec<_> = section.rows.iter().filter(|row| row.lacks()).collect();
     let once = match lacking.split_first() {
@@ -311,168 +350,167 @@ fn article(out: &mut String, section: &Section) -> Result<(), String> {
         }
         _ => None,
     };
-    if let Some(how) = once {
-        let _ = writeln!(out, "<p class=\"need\">{}</p>", escape(&capital(how)));
-    }
     let mut notes = Notes::default();
-    if section.rows.iter().all(|row| row.instance.length.is_some()) {
-        matrix(out, section, once, &mut notes);
+    let table = if section.rows.iter().all(|row| row.instance.length.is_some()) {
+        matrix(section, once, &mut notes)
     } else {
-        list(out, section, once, &mut notes);
-    }
-    if !notes.0.is_empty() {
-        out.push_str("<ol class=\"notes\">\n");
-        for (number, note) in notes.0.iter().enumerate() {
-            let _ = writeln!(
-                out,
-                "<li id=\"{id}-note-{}\">{}</li>",
-                number + 1,
-                escape(note)
-            );
-        }
-        out.push_str("</ol>\n");
-    }
-    for check in &section.checks {
-        let (class, word) = match check.holds {
-            Some(true) => ("check", "\u{2713} holds"),
-            Some(false) => ("check fails", "\u{2717} fails"),
-            None => ("check open", "not run"),
-        };
-        let _ = writeln!(
-            out,
-            "<p class=\"{class}\"><b>{word}</b>: {}</p>",
-            escape(&check.sentence)
-        );
-        if let Some(why) = &check.why {
-            let _ = writeln!(out, "<p class=\"what\">{}</p>", escape(why));
-        }
-    }
-    if let Some(plot) = &section.plot {
-        let svg = plot.svg(
-            &format!("{id}-plot"),
-            &format!("{}: {}", spoken(id), section.title),
-            &alternative(section),
-        )?;
-        let _ = writeln!(
-            out,
-            "<figure><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plot of {}\">{svg}</div>\
-             <figcaption>{}</figcaption></figure>",
-            spoken(id),
-            match plot {
-                crate::plot::Plot::Curves { .. } =>
-                    "Dashed lines are computed from what the dissertation published, full ones from what was run.",
-                _ => "The figures of the table above.",
+        list(section, once, &mut notes)
+    };
+    Ok(html! {
+        article id=(id) {
+            h3 {
+                span.id { (spoken(id)) }
+                a href={ "#" (id) } { (section.title) }
             }
-        );
-    }
-    if let Some(note) = &section.note {
-        let _ = writeln!(out, "<p class=\"remarks\">{}</p>", escape(note));
-    }
-    out.push_str("</article>\n");
-    Ok(())
+            p.what { (section.what) }
+            @if let Some(how) = once { p.need { (capital(how)) } }
+            (scrolled(&spoken(id), table))
+            @if !notes.0.is_empty() {
+                ol.notes {
+                    @for (number, note) in (1..).zip(&notes.0) {
+                        li id={ (id) "-note-" (number) } { (note) }
+                    }
+                }
+            }
+            @for check in &section.checks {
+                @let (class, word) = match check.holds {
+                    Some(true) => ("check", "\u{2713} holds"),
+                    Some(false) => ("check fails", "\u{2717} fails"),
+                    None => ("check open", "not run"),
+                };
+                p class=(class) { b { (word) } ": " (check.sentence) }
+                @if let Some(why) = &check.why { p.what { (why) } }
+            }
+            @if let Some(plot) = &section.plot { (figure(section, plot)?) }
+            @if let Some(note) = &section.note { p.remarks { (note) } }
+        }
+    })
+}
+
+fn figure(section: &Section, plot: &Plot) -> Result<Markup, String> {
+    let id = &section.id;
+    let svg = plot.svg(
+        &format!("{id}-plot"),
+        &format!("{}: {}", spoken(id), section.title),
+        &alternative(section),
+    )?;
+    let caption = match plot {
+        Plot::Curves { .. } => {
+            "Dashed lines are computed from what the dissertation published, full ones from what was run."
+        }
+        _ => "The figures of the table above.",
+    };
+    Ok(html! {
+        figure {
+            (scrolled(&format!("Plot of {}", spoken(id)), PreEscaped(svg)))
+            figcaption { (caption) }
+        }
+    })
 }
 
 /// A row for each figure.
-fn list<'a>(out: &mut String, section: &'a Section, once: Option<&String>, notes: &mut Notes<'a>) {
+fn list<'a>(section: &'a Section, once: Option<&String>, notes: &mut Notes<'a>) -> Markup {
     let id = &section.id;
-    let _ = writeln!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n<caption>{}: the dissertation's figures \
-         and those of this run.</caption>\n<thead><tr><th scope=\"col\"></th><th scope=\"col\" class=\"n\">dissertation</th>\
-         <th scope=\"col\" class=\"n\">as run</th><th scope=\"col\">unit</th><th scope=\"col\" class=\"n\">difference</th>\
-         <th scope=\"col\">how</th></tr></thead>\n<tbody>",
-        spoken(id),
-        spoken(id)
-    );
-    for row in &section.rows {
-        table_row(out, id, row, once, notes);
+    html! {
+        table {
+            caption { (spoken(id)) ": the dissertation's figures and those of this run." }
+            thead {
+                tr {
+                    th scope="col" {}
+                    th.n scope="col" { "dissertation" }
+                    th.n scope="col" { "as run" }
+                    th scope="col" { "unit" }
+                    th.n scope="col" { "difference" }
+                    th scope="col" { "how" }
+                }
+            }
+            tbody {
+                @for row in &section.rows {
+                    tr {
+                        th scope="row" { (row.name) (notes.mark(id, row.note.as_ref())) }
+                        td.n { (published(row)) }
+                        td.n.ours { (ours(row)) }
+                        td.unit { (row.unit) }
+                        td.n.far[row.is_far()] { (difference(row)) (explained(id, row, notes)) }
+                        td.how { @if !(row.lacks() && once == Some(&row.how)) { (row.how) } }
+                    }
+                }
+            }
+        }
     }
-    out.push_str("</tbody></table></div>\n");
 }
 
 /// A row for each arrangement, a column for each length of a value.
-fn matrix<'a>(
-    out: &mut String,
-    section: &'a Section,
-    once: Option<&String>,
-    notes: &mut Notes<'a>,
-) {
+fn matrix<'a>(section: &'a Section, once: Option<&String>, notes: &mut Notes<'a>) -> Markup {
     let id = &section.id;
     let unit = section.rows.first().map_or("", |row| &row.unit);
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"matrix\">\n<caption>{}, {}, by \
-         bytes of a value: as run, below it the dissertation's figure and the difference.</caption>\n<thead><tr>\
-         <th scope=\"col\"></th>",
-        spoken(id),
-        spoken(id),
-        escape(unit)
-    );
-    for length in super::file::LENGTHS {
-        let _ = write!(out, "<th scope=\"col\" class=\"n\">{length} B</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    let mut stem = None;
-    for row in &section.rows {
-        if stem != Some(&row.stem) {
-            let end = if stem.is_some() { "</tr>\n" } else { "" };
-            let note = notes.mark(id, row.note.as_ref());
-            let _ = write!(
-                out,
-                "{end}<tr><th scope=\"row\">{}{note}</th>",
-                escape(&row.stem)
-            );
-            stem = Some(&row.stem);
+    html! {
+        table.matrix {
+            caption {
+                (spoken(id)) ", " (unit)
+                ", by bytes of a value: as run, below it the dissertation's figure and the difference."
+            }
+            thead {
+                tr {
+                    th scope="col" {}
+                    @for length in super::file::LENGTHS { th.n scope="col" { (length) " B" } }
+                }
+            }
+            tbody {
+                @for rows in section.rows.chunk_by(|row, next| row.stem == next.stem) {
+                    tr {
+                        th scope="row" { (rows[0].stem) (notes.mark(id, rows[0].note.as_ref())) }
+                        @for row in rows {
+                            td.n.far[row.is_far()] {
+                                b { (ours(row)) }
+                                small { (published(row)) }
+                                small { (difference(row)) (explained(id, row, notes)) }
+                                @if row.lacks() && once.is_none() { small.how { (row.how) } }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        let (ours, difference) = cells(id, row, notes);
-        let paper = row.paper.map_or("\u{2013}".to_owned(), thousands);
-        let reason = if row.lacks() && once.is_none() {
-            format!("<small class=\"how\">{}</small>", escape(&row.how))
-        } else {
-            String::new()
-        };
-        let _ = write!(
-            out,
-            "<td class=\"n{}\"><b>{ours}</b><small>{paper}</small><small>{difference}</small>{reason}</td>",
-            if row.is_far() { " far" } else { "" }
-        );
     }
-    out.push_str("</tr>\n</tbody></table></div>\n");
 }
 
-/// Our figure and the difference, with the note that explains it.
-fn cells<'a>(id: &str, row: &'a Row, notes: &mut Notes<'a>) -> (String, String) {
-    let difference = match (row.difference_percent, row.ours.zip(row.paper)) {
+/// The dissertation's figure.
+fn published(row: &Row) -> String {
+    row.paper.map_or_else(|| DASH.to_owned(), thousands)
+}
+
+fn ours(row: &Row) -> Markup {
+    html! {
+        @match row.ours {
+            Some(value) if row.as_expected == Some(false) => {
+                span.wrong { (thousands(value)) " (not as expected)" }
+            }
+            Some(value) => (thousands(value)),
+            None if row.lacks() => span.absent { "not run" },
+            None => (DASH),
+        }
+    }
+}
+
+fn difference(row: &Row) -> String {
+    let sign = |negative: bool| if negative { "\u{2212}" } else { "+" };
+    match (row.difference_percent, row.ours.zip(row.paper)) {
         (Some(percent), _) if percent.abs() < 0.05 => "0.0 %".to_owned(),
-        (Some(percent), _) => format!(
-            "{}{:.1} %",
-            if percent < 0.0 { "\u{2212}" } else { "+" },
-            percent.abs()
-        ),
+        (Some(percent), _) => format!("{}{:.1} %", sign(percent < 0.0), percent.abs()),
         (None, Some((ours, paper))) if ours == paper => "0".to_owned(),
         (None, Some((ours, paper))) => {
-            let sign = if ours < paper { "\u{2212}" } else { "+" };
-            format!("{sign}{}", thousands((ours - paper).abs()))
+            let apart = thousands((ours - paper).abs());
+            format!("{}{apart}", sign(ours < paper))
         }
         (None, None) => String::new(),
-    };
-    let why = if row.is_far() {
-        notes.mark(id, row.why.as_ref())
-    } else {
-        String::new()
-    };
-    let ours = match row.ours {
-        Some(value) if row.as_expected == Some(false) => {
-            format!(
-                "<span class=\"wrong\">{} (not as expected)</span>",
-                thousands(value)
-            )
-        }
-        Some(value) => thousands(value),
-        None if row.lacks() => "<span class=\"absent\">not run</span>".to_owned(),
-        None => "\u{2013}".to_owned(),
-    };
-    (ours, difference + &why)
+    }
+}
+
+/// The note that explains a difference.
+fn explained<'a>(id: &str, row: &'a Row, notes: &mut Notes<'a>) -> Markup {
+    let why = row.why.as_ref().filter(|_| row.is_far());
+    notes.mark(id, why)
 }
 
 fn capital(text: &str) -> String {
@@ -481,32 +519,6 @@ fn capital(text: &str) -> String {
         let end = if text.ends_with('.') { "" } else { "." };
         first.to_uppercase().collect::<String>() + letters.as_str() + end
     })
-}
-
-fn table_row<'a>(
-    out: &mut String,
-    id: &str,
-    row: &'a Row,
-    once: Option<&String>,
-    notes: &mut Notes<'a>,
-) {
-    let note = notes.mark(id, row.note.as_ref());
-    let (ours, difference) = cells(id, row, notes);
-    let how = if once.is_some_and(|how| row.lacks() && *how == row.how) {
-        ""
-    } else {
-        &row.how
-    };
-    let _ = writeln!(
-        out,
-        "<tr><th scope=\"row\">{}{note}</th><td class=\"n\">{}</td><td class=\"n ours\">{ours}</td><td class=\"unit\">{}</td>\
-         <td class=\"n{}\">{difference}</td><td class=\"how\">{}</td></tr>",
-        escape(&row.name),
-        row.paper.map_or("\u{2013}".to_owned(), thousands),
-        escape(&row.unit),
-        if row.is_far() { " far" } else { "" },
-        escape(how)
-    );
 }
 
 /// What a drawing shows, for those who do not see it.
@@ -525,6 +537,8 @@ fn alternative(section: &Section) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::Instance;
+    use super::super::{Check, draw};
     use super::*;
 
     #[test]
@@ -534,5 +548,50 @@ mod tests {
         assert_eq!(chapter("figure-6.17").0, "chapter-6");
         assert_eq!(chapter("congestion").0, "chapter-5");
         assert_eq!(chapter("resend").0, "beyond");
+    }
+
+    /// What files say is text, wherever it stands on the page.
+    #[test]
+    fn words_of_files_are_escaped() {
+        let words = || "<x a=\"y\">&".to_owned();
+        let row = |length| Row {
+            name: words(),
+            place: None,
+            unit: words(),
+            paper: Some(1.0),
+            ours: None,
+            difference_percent: Some(99.0),
+            how: words(),
+            expected: None,
+            as_expected: None,
+            note: Some(words()),
+            why: Some(words() + "."),
+            run_hash: None,
+            rtl_percent: None,
+            instance: Instance { link: None, length },
+            stem: words(),
+        };
+        // A list and a matrix.
+        for length in [None, Some(16)] {
+            let section = Section {
+                id: "table-3.4".to_owned(),
+                title: words(),
+                what: words(),
+                note: Some(words()),
+                rows: vec![row(length)],
+                checks: vec![Check {
+                    sentence: words(),
+                    holds: Some(false),
+                    why: Some(words()),
+                }],
+                headline: None,
+                plot: draw::bars([row(length), row(length)].iter()),
+            };
+            let html = article(&section).expect("it is written").into_string();
+            assert!(!html.contains("<x") && !html.contains("\"y\""), "{html}");
+            let escaped = html.matches("&lt;x a=&quot;y&quot;&gt;&amp;").count();
+            // Title, what, note, name, unit, how, two remarks, check and why; and title and rows of the drawing.
+            assert!(escaped >= 12, "{escaped} in {html}");
+        }
     }
 }

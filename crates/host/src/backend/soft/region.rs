@@ -148,9 +148,7 @@ impl RegionMemory for SoftRegion {
     fn revoke(&self, token: &Token) -> Result<()> {
         // The daemon would give the fresh memory of another one of our regions.
         if token.region != self.region {
-            return Err(Error::Denied {
-                what: "revoking another region's token",
-            });
+            return Err(Error::OtherRegion);
         }
         let _moving = self.moving.write().unwrap_or_else(PoisonError::into_inner);
         Ok(self.renew(&Request::Revoke { token: *token })?)
