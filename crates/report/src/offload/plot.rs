@@ -7,7 +7,7 @@ use ::offload::{Outcome, Policy, mix};
 use rack::Error;
 
 use super::Report;
-use crate::rfc2544::plot::{Drawing, Points, Series};
+use crate::plot::drawing::{self, Drawing, Points, Series};
 
 /// A series for each policy of a table, in its order.
 fn series(report: &Report, id: &str, point: impl Fn(&Outcome) -> (f64, f64)) -> Vec<Series> {
@@ -96,10 +96,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
             }),
         ),
     ];
-    for (name, title, (x, y), series) in drawings {
-        if series.is_empty() {
-            continue;
-        }
+    let drawings = drawings.map(|(name, title, (x, y), series)| {
         let drawing = Drawing {
             title,
             x,
@@ -107,11 +104,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<(), Error> {
             from_zero: name != "corruption.svg",
             series,
         };
-        let path = directory.join(name);
-        drawing.draw(&path).map_err(|error| Error::Output {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        })?;
-    }
-    Ok(())
+        (name, drawing)
+    });
+    drawing::write(directory, drawings)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tests of RFC 2544 on the switch in RTL, with an instrument in RTL.
 
-pub(crate) mod plot;
+mod plot;
 mod report;
 mod routes;
 

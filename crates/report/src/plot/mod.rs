@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drawings of the report: SVG without colours of its own, which the page's style sheet gives, for light and dark.
+//! Drawings of the report: SVG without colours of its own, which the page's style sheet gives, for light and dark. Those in
+//! files of their own are in `drawing`.
+
+mod canvas;
+pub(crate) mod drawing;
 
 use maud::{PreEscaped, html};
 use plotters::coord::ranged1d::{KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use self::canvas::{Area, Axes, Axis, Chart, Fault, Numbers, dots, letters, line};
 
 /// Width of every drawing; the page scales it.
 const WIDTH: i32 = 760;
@@ -35,8 +41,6 @@ const SERIES: [RGBColor; 5] = [
     RGBColor(14, 0, 0),
     RGBColor(15, 0, 0),
 ];
-
-type Fault = Box<dyn std::error::Error>;
 
 /// A value of the paper beside ours.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,15 +109,9 @@ pub type Curve = (String, Vec<(f64, f64)>, bool);
 impl Plot {
     /// As SVG; `title` and `description` are for those who do not see it.
     pub fn svg(&self, id: &str, title: &str, description: &str) -> Result<String, String> {
-        let mut text = String::new();
         let height = self.height();
-        {
-            let area = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32));
-            let area = area.into_drawing_area();
-            self.draw(&area)
-                .and_then(|()| Ok(area.present()?))
-                .map_err(|error| error.to_string())?;
-        }
+        let text = canvas::svg((WIDTH as u32, height as u32), |area| self.draw(area))
+            .map_err(|error| error.to_string())?;
         Ok(themed(&text, id, title, description, height))
     }
 
@@ -127,10 +125,7 @@ impl Plot {
         }
     }
 
-    fn draw<'a>(
-        &self,
-        area: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
-    ) -> Result<(), Fault> {
+    fn draw(&self, area: &Area) -> Result<(), Fault> {
         match self {
             Self::Bars { rows, unit } => bars(area, rows, unit),
             Self::Stacks { rows, parts, unit } => stacks(area, rows, parts, unit),
@@ -167,14 +162,12 @@ fn themed(svg: &str, id: &str, title: &str, description: &str, height: i32) -> S
     out.replace(" font-family=\"sans-serif\"", "")
 }
 
-type Area<'a, 'b> = &'a DrawingArea<SVGBackend<'b>, plotters::coord::Shift>;
-
 fn at(h: HPos, v: VPos) -> Pos {
     Pos::new(h, v)
 }
 
 fn style(colour: RGBColor, pos: Pos) -> TextStyle<'static> {
-    ("sans-serif", TEXT).into_font().color(&colour).pos(pos)
+    letters(TEXT, colour).pos(pos)
 }
 
 const BAR_TOP: i32 = 34;
@@ -210,7 +203,7 @@ fn label(value: f64) -> String {
 
 /// A filled or (the paper's) pale box.
 fn bar(
-    area: Area,
+    area: &Area,
     (x0, x1): (i32, i32),
     y: i32,
     colour: RGBColor,
@@ -232,7 +225,7 @@ fn bar(
 }
 
 /// A key: boxes with words, from left to right.
-fn key(area: Area, y: i32, entries: &[(&str, RGBColor, bool)]) -> Result<(), Fault> {
+fn key(area: &Area, y: i32, entries: &[(&str, RGBColor, bool)]) -> Result<(), Fault> {
     let mut x = LEFT;
     for (name, colour, paper) in entries {
         bar(area, (x, x + 18), y - BAR / 2, *colour, *paper)?;
@@ -247,7 +240,7 @@ fn key(area: Area, y: i32, entries: &[(&str, RGBColor, bool)]) -> Result<(), Fau
 }
 
 /// Vertical lines with numbers, for bars that begin at the left.
-fn scale(area: Area, (top, bottom): (i32, i32), most: f64, unit: &str) -> Result<f64, Fault> {
+fn scale(area: &Area, (top, bottom): (i32, i32), most: f64, unit: &str) -> Result<f64, Fault> {
     let (end, step) = ceiling(most);
     let per = f64::from(WIDTH - LEFT - RIGHT) / end;
     let steps = (end / step).round() as i32;
@@ -272,7 +265,7 @@ fn scale(area: Area, (top, bottom): (i32, i32), most: f64, unit: &str) -> Result
     Ok(per)
 }
 
-fn bars(area: Area, rows: &[(String, Pair)], unit: &str) -> Result<(), Fault> {
+fn bars(area: &Area, rows: &[(String, Pair)], unit: &str) -> Result<(), Fault> {
     let values = rows
         .iter()
         .flat_map(|(_, pair)| [pair.paper, pair.ours])
@@ -316,7 +309,7 @@ fn bars(area: Area, rows: &[(String, Pair)], unit: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn stacks(area: Area, rows: &[String], parts: &[Series], unit: &str) -> Result<(), Fault> {
+fn stacks(area: &Area, rows: &[String], parts: &[Series], unit: &str) -> Result<(), Fault> {
     let value = |part: &Series, row: usize, paper: bool| {
         let pair = part.pairs.get(row).copied().unwrap_or_default();
         if paper { pair.paper } else { pair.ours }
@@ -379,11 +372,11 @@ fn stacks(area: Area, rows: &[String], parts: &[Series], unit: &str) -> Result<(
 }
 
 /// Dashes of the paper's lines: length and gap.
-const DASH: (i32, i32) = (6, 4);
+const DASHES: (i32, i32) = (6, 4);
 const DOT: i32 = 4;
 
 fn lines(
-    area: Area,
+    area: &Area,
     categories: &[String],
     (x, y): (&str, &str),
     series: &[Series],
@@ -401,78 +394,72 @@ fn lines(
         });
     let last = categories.len().saturating_sub(1) as f64;
     let xs = -0.3..last + 0.3;
-    let mut chart = ChartBuilder::on(area);
-    chart
-        .margin(8)
-        .margin_top(30 + 22 * i32::try_from(series.len().div_ceil(2)).unwrap_or(1))
-        .x_label_area_size(46)
-        .y_label_area_size(78);
     let name = |x: &f64| {
         categories
             .get(x.round() as usize)
             .cloned()
             .unwrap_or_default()
     };
-    macro_rules! finish {
-        ($chart:expr) => {{
-            let mut chart = $chart;
-            let mut mesh = chart.configure_mesh();
-            // Plotters wants a label for each category, and none between.
-            mesh.disable_x_mesh()
-                .x_labels(categories.len())
-                .x_label_formatter(&name)
-                .y_label_formatter(&|value| label(*value))
-                .x_desc(x)
-                .y_desc(y)
-                .axis_style(MUTED)
-                .bold_line_style(GRID)
-                .light_line_style(TRANSPARENT)
-                .label_style(style(MUTED, at(HPos::Left, VPos::Top)))
-                .axis_desc_style(style(INK, at(HPos::Left, VPos::Top)))
-                .draw()?;
-            for (series, colour) in series.iter().zip(SERIES.iter().cycle()) {
-                let points = |value: fn(&Pair) -> Option<f64>| {
-                    let points = series.pairs.iter().enumerate();
-                    points
-                        .filter_map(|(number, pair)| Some((number as f64, value(pair)?)))
-                        .collect::<Vec<_>>()
-                };
-                let paper = points(|pair| pair.paper);
-                chart.draw_series(DashedLineSeries::new(
-                    paper.iter().copied(),
-                    DASH.0,
-                    DASH.1,
-                    colour.stroke_width(2),
-                ))?;
-                for point in paper {
-                    chart.draw_series([Circle::new(point, DOT, GROUND.filled())])?;
-                    chart.draw_series([Circle::new(point, DOT, colour.stroke_width(2))])?;
-                }
-                let ours = points(|pair| pair.ours);
-                chart.draw_series(LineSeries::new(
-                    ours.iter().copied(),
-                    colour.stroke_width(3),
-                ))?;
-                chart.draw_series(
-                    ours.into_iter()
-                        .map(|point| Circle::new(point, DOT, colour.filled())),
-                )?;
-            }
-        }};
-    }
+    let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
+    let mut axes = axes((x, y), names.len());
+    axes.x.written = Some(&name);
+    // Plotters wants a label for each category, and none between.
+    axes.x.count = Some(categories.len());
     if log {
         let from = 10f64.powf(least.log10().floor());
-        finish!(chart.build_cartesian_2d(categories_of(xs), (from..most * 1.2).log_scale())?);
+        let ys = (from..most * 1.2).log_scale();
+        lines_of(&mut axes.draw(area, Whole(xs), ys)?, series)?;
     } else {
-        finish!(chart.build_cartesian_2d(categories_of(xs), 0.0..ceiling(most).0)?);
+        lines_of(
+            &mut axes.draw(area, Whole(xs), 0.0..ceiling(most).0)?,
+            series,
+        )?;
     }
-    let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
     line_key(area, &names)
 }
 
-/// Whole numbers only on the x axis.
-fn categories_of(range: std::ops::Range<f64>) -> Whole {
-    Whole(range)
+/// Draws a dashed and a full line for each series, with dots.
+fn lines_of<X: Numbers, Y: Numbers>(
+    chart: &mut Chart<X, Y>,
+    series: &[Series],
+) -> Result<(), Fault> {
+    for (series, colour) in series.iter().zip(SERIES.iter().cycle()) {
+        let points = |value: fn(&Pair) -> Option<f64>| {
+            let points = series.pairs.iter().enumerate();
+            points
+                .filter_map(|(number, pair)| Some((number as f64, value(pair)?)))
+                .collect::<Vec<_>>()
+        };
+        let paper = points(|pair| pair.paper);
+        let around = colour.stroke_width(2);
+        line(chart, &paper, around, Some(DASHES))?;
+        dots(chart, &paper, DOT, &[GROUND.filled(), around])?;
+        let ours = points(|pair| pair.ours);
+        line(chart, &ours, colour.stroke_width(3), None)?;
+        dots(chart, &ours, DOT, &[colour.filled()])?;
+    }
+    Ok(())
+}
+
+/// Axes in the page's colours, under a key of so many names.
+fn axes<'a>((x, y): (&'a str, &'a str), names: usize) -> Axes<'a> {
+    const MARGIN: i32 = 8;
+    let above = 30 + 22 * i32::try_from(names.div_ceil(2)).unwrap_or(1);
+    let axis = |name, room| Axis {
+        name,
+        room,
+        written: Some(&|value| label(*value)),
+        count: None,
+    };
+    Axes {
+        x: axis(x, 46),
+        y: axis(y, 78),
+        title: None,
+        margins: [above, MARGIN, MARGIN, MARGIN],
+        numbers: style(MUTED, at(HPos::Left, VPos::Top)),
+        names: style(INK, at(HPos::Left, VPos::Top)),
+        colours: Some([MUTED, GRID]),
+    }
 }
 
 /// An axis of numbers that has its key points at whole ones.
@@ -500,7 +487,7 @@ impl Ranged for Whole {
 impl plotters::coord::ranged1d::ValueFormatter<f64> for Whole {}
 
 /// The key of lines: two columns, and what dashes mean.
-fn line_key(area: Area, names: &[&str]) -> Result<(), Fault> {
+fn line_key(area: &Area, names: &[&str]) -> Result<(), Fault> {
     let mut entries: Vec<(i32, i32)> = Vec::new();
     for number in 0..names.len() as i32 {
         entries.push((90 + (number % 2) * 330, 16 + (number / 2) * 22));
@@ -539,7 +526,7 @@ fn line_key(area: Area, names: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn chart_of_curves(area: Area, (x, y): (&str, &str), curves: &[Curve]) -> Result<(), Fault> {
+fn chart_of_curves(area: &Area, (x, y): (&str, &str), curves: &[Curve]) -> Result<(), Fault> {
     let points = || curves.iter().flat_map(|(_, points, _)| points);
     let end = points().map(|point| point.0).fold(1.0, f64::max);
     let most = points().map(|point| point.1).fold(1.0, f64::max);
@@ -549,42 +536,18 @@ fn chart_of_curves(area: Area, (x, y): (&str, &str), curves: &[Curve]) -> Result
             names.push(name);
         }
     }
-    let mut chart = ChartBuilder::on(area)
-        .margin(8)
-        .margin_right(24)
-        .margin_top(30 + 22 * i32::try_from(names.len().div_ceil(2)).unwrap_or(1))
-        .x_label_area_size(46)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..end, 0.0..ceiling(most).0)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_label_formatter(&|value| label(*value))
-        .y_label_formatter(&|value| label(*value))
-        .x_desc(x)
-        .y_desc(y)
-        .axis_style(MUTED)
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(style(MUTED, at(HPos::Left, VPos::Top)))
-        .axis_desc_style(style(INK, at(HPos::Left, VPos::Top)))
-        .draw()?;
+    let mut axes = axes((x, y), names.len());
+    axes.y.room = 60;
+    // The last number of the x axis is as wide as this.
+    axes.margins[3] = 24;
+    let mut chart = axes.draw(area, 0.0..end, 0.0..ceiling(most).0)?;
     for (name, points, paper) in curves {
         let number = names.iter().position(|known| known == name).unwrap_or(0);
         let colour = SERIES[number % SERIES.len()];
         if *paper {
-            let line = points.iter().copied();
-            chart.draw_series(DashedLineSeries::new(
-                line,
-                DASH.0,
-                DASH.1,
-                colour.stroke_width(2),
-            ))?;
+            line(&mut chart, points, colour.stroke_width(2), Some(DASHES))?;
         } else {
-            chart.draw_series(LineSeries::new(
-                points.iter().copied(),
-                colour.stroke_width(3),
-            ))?;
+            line(&mut chart, points, colour.stroke_width(3), None)?;
         }
     }
     line_key(area, &names)
