@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +36,8 @@ class Failed(Exception):
 class Step:
     """Something that is built by a command while others are."""
 
-    def __init__(self, name: str, *commands: list[str], after: Step | None = None) -> None:
-        """Take the commands, which run one after the other, and the step that must end before."""
+    def __init__(self, name: str, *commands: list[str], after: Sequence[Step] = ()) -> None:
+        """Take the commands, which run one after the other, and the steps that must end before."""
         self.name = name
         self.commands = commands
         self.after = after
@@ -51,9 +52,9 @@ class Step:
 
     def run(self) -> None:
         """Run the commands; what they print goes to a log, what they count to the progress line."""
-        if self.after:
-            self.after.ended.wait()
-            self.failure = self.after.failure
+        for step in self.after:
+            step.ended.wait()
+            self.failure = self.failure or step.failure
         log = LOGS / f"{self.name.replace(' ', '-')}.log"
         self.state = "runs"
         with log.open("w") as stream:
@@ -190,7 +191,7 @@ class Progress:
 
 def tell(progress: Progress, steps: list[Step], short: bool) -> None:
     """Tell the story in the order in which its parts get ready."""
-    tools, models, cli, kernel = steps
+    tools, _, models, cli, kernel = steps
     tools.need()
     if any("missing" in line for line in tools.said):
         print("\n".join(tools.said), file=sys.stderr)
@@ -222,13 +223,16 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     (ROOT / REPORT.parent).mkdir(exist_ok=True)
     tools = Step("tools", ["tools/setup"])
+    # By itself: cargo builds one thing after the other, and models need not wait for the programs.
+    builder = Step("builder of models", [*CARGO, "verilate"])
     verilate = [str(BIN / "verilate"), "--jobs", "1"]
-    models = Step("models", [*CARGO, "verilate"], verilate, after=tools)
+    models = Step("models", verilate, after=(tools, builder))
     cli = Step("programs", [*CARGO, "cli", "-p", "preload"])
-    kernel = Step("kernel of the guests", ["tools/uml-kernel"], after=tools)
-    steps = [tools, models, cli, kernel]
+    kernel = Step("kernel of the guests", ["tools/uml-kernel"], after=(tools,))
+    steps = [tools, builder, models, cli, kernel]
 
     def second() -> None:
+        builder.run()
         cli.run()
         kernel.run()
 

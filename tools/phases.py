@@ -73,22 +73,31 @@ LONG = {"IPNUMA_LONG": "1"}
 # Brings in the compilers, wheels and programs; it is part of every run.
 TOOLS = Phase("tools", 120, "Debian packages, Python wheels (tools/setup)", "tools/setup")
 # What Rust's own tools and a C compiler do needs nothing of it.
-WITHOUT_TOOLS = ("build", "clippy", "format")
+WITHOUT_TOOLS = ("builder", "build", "clippy", "format")
 
 # In the order in which they are begun, as far as what they wait for allows.
 PHASES = [
     TOOLS,
+    # By itself: cargo builds one thing after the other, and models need not wait for all crates.
+    Phase(
+        "builder",
+        120,
+        "the program that builds models (crates/verilate)",
+        "cargo build --release --locked -q -p verilate",
+    ),
     Phase(
         "models",
         600,
-        "the Verilated models, each once for all crates (crates/verilate)",
-        f"cargo build --release --locked -q -p verilate && {TARGET}/release/verilate --jobs 1",
+        "the Verilated models, each once for all crates",
+        f"{TARGET}/release/verilate --jobs 1",
+        ("builder",),
     ),
     Phase(
         "build",
         900,
         "all crates, their tests and examples, one profile for all phases",
         "cargo build --release --workspace --all-targets --locked -q",
+        ("builder",),
     ),
     Phase(
         "cocotb",
@@ -509,7 +518,8 @@ def main() -> int:
     if args.start:
         phases = phases[[phase.name for phase in phases].index(args.start) :]
     if args.phase:
-        phases = [phase for phase in PHASES if phase.name in args.phase]
+        wanted = {*args.phase, *(["builder"] if "models" in args.phase else [])}
+        phases = [phase for phase in PHASES if phase.name in wanted]
     phases = [TOOLS, *(phase for phase in phases if phase is not TOOLS)]
     seed = args.seed or os.environ.get("IPNUMA_SEED") or commit_seed()
     if seed == "random":
