@@ -203,12 +203,13 @@ def tell(progress: Progress, steps: list[Step], short: bool) -> None:
     models.need()
     kernel.need()
     paper = ("paper", "--brief")
+    where = "Everything, with plots"  # the last line of all says it again
     if short:
         progress.say(progress.show(*paper, "--only", "table-3.2,figure-3.8,table-5.3", judged=True))
         progress.say(progress.show("stream", "--short", "--loss", "0.001"))
         count = "10"
     else:
-        progress.say(progress.show(*paper, "--html", str(REPORT), judged=True))
+        progress.say(progress.show(*paper, "--html", str(REPORT), until=where, judged=True))
         count = "100"
     more = ["--transport", "socket", "--switch", "fibnic"] if short else []
     memcached = ["memcached", "--place", "rack", "--length", "16", "--count", count, *more]
