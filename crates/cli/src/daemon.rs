@@ -152,7 +152,7 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
 
 /// This program's file.
 pub fn own_program() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|error| {
+    report::program::own().map_err(|error| {
         Error::Machine(format!(
             "cannot find the ipnuma command's own file: {error}"
         ))

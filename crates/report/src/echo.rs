@@ -11,6 +11,7 @@ use rack::topology::{GuestRow, NicKind, Rate};
 use rack::{Error, Topology};
 
 use crate::memcached::{ipnuma, mount};
+use crate::program;
 
 const CLIENT: &str = "client";
 const SERVER: &str = "server";
@@ -32,7 +33,7 @@ pub struct Measured {
 
 /// The hosts and their commands.
 fn topology(rate: Rate, count: u64) -> Result<Topology, Error> {
-    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ipnuma"));
+    let program = program::own().unwrap_or_else(|_| PathBuf::from("ipnuma"));
     let (mount, ipnuma) = (mount(&program), ipnuma(&program));
     let ask = format!("{ipnuma} echo {ADDRESS} --total --json");
     let client = format!(

@@ -29,6 +29,7 @@ pub mod memcached;
 pub mod offload;
 pub mod paper;
 pub mod plot;
+pub mod program;
 pub mod request;
 pub mod rfc2544;
 pub mod sessions;

@@ -9,6 +9,7 @@ use mcb::{Command, Transport};
 use rack::cpu::CpuSpec;
 
 use super::{LENGTHS, Nic, Path};
+use crate::program::{self, word};
 
 /// memcached's usual port.
 const PORT: u16 = 11_211;
@@ -50,14 +51,14 @@ pub(crate) fn mount(program: &FilePath) -> String {
     let directory = program.parent().unwrap_or(FilePath::new("/"));
     format!(
         "mkdir -p {PROGRAM} && mount -t hostfs -o {} host {PROGRAM} || exit 1\n",
-        directory.display()
+        word(directory)
     )
 }
 
 /// The program in a guest.
 pub(crate) fn ipnuma(program: &FilePath) -> String {
     let name = program.file_name().unwrap_or_default();
-    format!("{PROGRAM}/{}", name.to_string_lossy())
+    word(&FilePath::new(PROGRAM).join(name))
 }
 
 /// Commands that are not timed, of each kind.
@@ -79,7 +80,7 @@ impl Batch {
             loss: 0.0,
             costs: CpuSpec::default(),
             seed: 1,
-            program: std::env::current_exe().unwrap_or_else(|_| "ipnuma".into()),
+            program: program::own().unwrap_or_else(|_| "ipnuma".into()),
             keep: None,
         }
     }
