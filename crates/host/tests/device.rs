@@ -161,6 +161,14 @@ fn ranges_and_alignment_are_checked() {
 }
 
 #[test]
+fn a_fault_of_a_token_says_that_it_is_the_tokens() {
+    let fault = Token::parse(b"").expect_err("a token has 64 bytes");
+    let sentence = fault.to_string();
+    let said = Error::from(fault).to_string();
+    assert_eq!(said, format!("the token is not valid: {sentence}"));
+}
+
+#[test]
 fn wrong_tokens_are_refused() {
     let place = Place::new();
     let (server, client) = (place.device(), place.device());
