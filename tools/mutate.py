@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -37,13 +39,20 @@ TREE = WORK / "tree"
 CARGO_MUTANTS = "27.1.0"
 CRATES = ("wire", "model", "fib", "shm", "ipc", "host", "socket", "daemon")
 # What is built on a crate and tests it, besides its own tests.
-ABOVE = {"shm": ("ipc", "host"), "ipc": ("host",)}
+ABOVE = {
+    "fib": ("control", "fibd"),
+    "shm": ("ipc", "host"),
+    "ipc": ("host",),
+    "socket": ("preload", "conformance"),
+    "daemon": ("host",),
+}
 GOAL_PERCENT = 95.0
-# What decides the outcome of a mutant of the RTL besides proofs; of one of a crate, besides crates.
-BENCH_FILES = ("rtl", "verif")
-BENCH_TOOLS = ("env.sh", "filelist.py", "requirements.lock", "stamps.py")
-BENCH_FILES += tuple(f"tools/{name}" for name in (*BENCH_TOOLS, "mutate.py", "rtl_mutants.py"))
-CRATE_FILES = ("Cargo.toml", "Cargo.lock", "rtl", "experiments", "tools/mutate.py")
+# To be raised when a mutant is judged in another way: earlier outcomes count no more.
+JUDGED = "1"
+# What decides the outcome of a mutant of the RTL; of one of a crate, besides crates.
+BENCH_TOOLS = ("env.sh", "filelist.py", "formal.py", "requirements.lock", "rtl_mutants.py")
+BENCH_FILES = ("rtl", "verif", *(f"tools/{name}" for name in (*BENCH_TOOLS, "stamps.py")))
+CRATE_FILES = ("Cargo.toml", "Cargo.lock", "rtl", "experiments")
 # Rust mutants between two looks at the clock.
 BATCH = 8
 # Verilator's opinions of style: a mutant is to be found by what it does.
@@ -100,31 +109,68 @@ def copy_tree() -> None:
 class Kept:
     """Outcomes of earlier runs: one mutant in one state of all that could decide it."""
 
-    def __init__(self, kind: str, roots: tuple[str, ...]) -> None:
-        """Read them; the state is all files of the copy below these roots."""
+    def __init__(self, kind: str, state: Callable[[Outcome], str]) -> None:
+        """Read them; the state is a hash of what decides an outcome."""
         self.path = WORK / f"{kind}.jsonl"
-        digest = hashlib.sha256()
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", *roots], cwd=ROOT, check=True, capture_output=True
-        )
-        for name in sorted(listed.stdout.decode().split("\0")):
-            path = TREE / name
-            if name and path.is_file():
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                digest.update(f"{name} {content}\n".encode())
-        self.state = digest.hexdigest()
+        self.state = state
         self.known: dict[str, Outcome] = {}
         for line in self.path.read_text().splitlines() if self.path.is_file() else ():
             item = json.loads(line)
-            if item.pop("state") == self.state:
-                self.known[item["mutant"]] = Outcome(**item)
+            was = item.pop("state")
+            outcome = Outcome(**item)
+            if was == state(outcome):
+                self.known[outcome.mutant] = outcome
 
     def keep(self, outcome: Outcome) -> None:
         """Write one down, unless it was only slow: that may have been the machine."""
         if outcome.by.endswith("time") or outcome.by.endswith("(time)"):
             return
         with self.path.open("a") as stream:
-            stream.write(json.dumps({"state": self.state} | asdict(outcome)) + "\n")
+            stream.write(json.dumps({"state": self.state(outcome)} | asdict(outcome)) + "\n")
+
+
+class Files:
+    """The tracked files of the copy below some folders, as they were at the start."""
+
+    def __init__(self, *roots: str) -> None:
+        """Hash each."""
+        command = ["git", "ls-files", "-z", *roots]
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        self.hashes = {
+            name: hashlib.sha256((TREE / name).read_bytes()).hexdigest()
+            for name in sorted(listed.stdout.decode().split("\0"))
+            if name and (TREE / name).is_file()
+        }
+
+    def state(self, but: Callable[[str], bool] = lambda _: False) -> str:
+        """Hash all but some."""
+        lines = [f"{name} {content}" for name, content in self.hashes.items() if not but(name)]
+        return hashlib.sha256("\n".join([JUDGED, *lines]).encode()).hexdigest()
+
+
+def bench_state(files: Files, formal: bool) -> Callable[[Outcome], str]:
+    """Return what hashes that which decides an outcome of the RTL.
+
+    Who was found by a bench is found whatever the other benches are; who was not must be tried
+    again when any of them is another.
+    """
+    everything = files.state() + (" and proofs" if formal else "")
+
+    @functools.cache
+    def found_by(test: str) -> str:
+        def other(name: str) -> bool:
+            path = Path(name)
+            is_test = path.name.startswith("test_") and path.suffix == ".py"
+            return path.parts[0] == "verif" and is_test and name != f"verif/{test}"
+
+        return files.state(other)
+
+    def state(outcome: Outcome) -> str:
+        if outcome.status == "killed" and not outcome.by.startswith("proof "):
+            return found_by(outcome.by.split("::")[0])
+        return everything
+
+    return state
 
 
 def environment(seed: int) -> dict[str, str]:
@@ -324,11 +370,7 @@ class Rtl:
     def run(self, count: int, until: float | None) -> list[Outcome]:
         """Try so many mutants that build, or as many as the time allows."""
         out: list[Outcome] = []
-        # A survivor may be found by a proof, so that what decides differs.
-        if self.args.formal:
-            kept = Kept("rtl-formal", (*BENCH_FILES, "tools/formal.py"))
-        else:
-            kept = Kept("rtl", BENCH_FILES)
+        kept = Kept("rtl", bench_state(Files(*BENCH_FILES), self.args.formal))
         counted = 0
         for mutant in rtl_mutants.draw(self.sites, self.args.seed):
             if counted == count or (until is not None and time.monotonic() > until):
@@ -403,7 +445,8 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     kept = {}
     for crate in args.crates:
         files = set().union(*(folders[name] for name in (crate, *ABOVE.get(crate, ()))))
-        kept[crate] = Kept("rust", (*CRATE_FILES, *sorted(files)))
+        state = Files(*CRATE_FILES, *sorted(files)).state()
+        kept[crate] = Kept("rust", lambda _, state=state: state)
     known = {name: kept[crate_of[name]].known.get(name) for name in chosen}
     outcomes = [outcome for outcome in known.values() if outcome]
     if outcomes:
@@ -464,6 +507,44 @@ def summary(what: str, outcomes: list[Outcome]) -> tuple[int, int]:
     return count["killed"], total
 
 
+def report(outcomes: dict[str, list[Outcome]]) -> int:
+    """Print the scores; return 0 if enough are found."""
+    if into := os.environ.get("IPNUMA_MUTATE_OUTCOMES"):
+        every = {what: [asdict(outcome) for outcome in found] for what, found in outcomes.items()}
+        Path(into).write_text(json.dumps(every))
+        return 0
+    scores = [summary(what, found) for what, found in outcomes.items()]
+    killed, total = (sum(score[at] for score in scores) for at in (0, 1))
+    percent = 100 * killed / total if total else 0.0
+    print(f"mutate: {killed} of {total} mutants killed, {percent:.1f} % (goal {GOAL_PERCENT} %)")
+    return 0 if total and percent >= GOAL_PERCENT else 1
+
+
+def side_by_side(args: argparse.Namespace) -> dict[str, list[Outcome]]:
+    """Try both kinds at once, each in a copy of its own: one uses one core most of the time."""
+    common = ["--seed", str(args.seed), "--crates", *args.crates]
+    common += [] if args.minutes is None else ["--minutes", str(args.minutes)]
+    common += [f"--{flag}" for flag in ("formal", "baseline") if getattr(args, flag)]
+    children = []
+    for kind, counts in (("rtl", (args.rtl, 0)), ("rust", (0, args.rust))):
+        place = WORK / kind
+        place.mkdir(parents=True, exist_ok=True)
+        into = place / "outcomes.json"
+        into.unlink(missing_ok=True)
+        env = {"IPNUMA_MUTATE_DIR": str(place), "IPNUMA_MUTATE_OUTCOMES": str(into)}
+        count = ["--rtl", str(counts[0]), "--rust", str(counts[1])]
+        command = [sys.executable, __file__, *count, *common]
+        children.append((subprocess.Popen(command, env=os.environ | env), into))
+    outcomes: dict[str, list[Outcome]] = {}
+    for child, into in children:
+        child.wait()
+        if not into.is_file():
+            raise SystemExit(f"mutate: a part ended with {child.returncode} and no outcome")
+        for what, found in json.loads(into.read_text()).items():
+            outcomes[what] = [Outcome(**item) for item in found]
+    return outcomes
+
+
 def main() -> int:
     """Try mutants; return 0 if enough are found."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -482,6 +563,8 @@ def main() -> int:
         drawn = random.SystemRandom().randrange(2**31)
         args.seed = int(os.environ.get("IPNUMA_SEED", drawn))
     print(f"mutate: seed {args.seed}", flush=True)
+    if args.rtl and args.rust and not args.list:
+        return report(side_by_side(args))
     WORK.mkdir(parents=True, exist_ok=True)
     lock = (WORK / "lock").open("w")
     try:
@@ -496,16 +579,9 @@ def main() -> int:
             print(f"{mutant}  [{len(at)} benches, first {at[0] if at else 'none'}]")
         return 0
     until = None if args.minutes is None else time.monotonic() + 60 * args.minutes
-    outcomes: dict[str, list[Outcome]] = {}
     if args.rtl:
-        outcomes["RTL"] = Rtl(args).run(args.rtl, until)
-    if args.rust:
-        outcomes["Rust"] = rust(args, until)
-    scores = [summary(what, found) for what, found in outcomes.items()]
-    killed, total = (sum(score[at] for score in scores) for at in (0, 1))
-    percent = 100 * killed / total if total else 0.0
-    print(f"mutate: {killed} of {total} mutants killed, {percent:.1f} % (goal {GOAL_PERCENT} %)")
-    return 0 if total and percent >= GOAL_PERCENT else 1
+        return report({"RTL": Rtl(args).run(args.rtl, until)})
+    return report({"Rust": rust(args, until)})
 
 
 if __name__ == "__main__":
