@@ -26,8 +26,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import rtl_mutants
@@ -47,6 +48,9 @@ ABOVE = {
     "daemon": ("host",),
 }
 GOAL_PERCENT = 95.0
+# Survivors that change nothing that could be seen, each with the reason.
+EQUIVALENT = "tools/equivalent_mutants.toml"
+PLACE = re.compile(r"^(?P<source>[^:]+):(?P<line>\d+)(:\d+)?: ")
 # To be raised when a mutant is judged in another way: earlier outcomes count no more.
 JUDGED = "1"
 # What decides the outcome of a mutant of the RTL; of one of a crate, besides crates.
@@ -173,6 +177,41 @@ def bench_state(files: Files, formal: bool) -> Callable[[Outcome], str]:
     return state
 
 
+class Equivalents:
+    """The mutants that somebody has looked at and found to change nothing."""
+
+    def __init__(self) -> None:
+        """Read them."""
+        listed = tomllib.loads((ROOT / EQUIVALENT).read_text())["mutant"]
+        self.reasons = {(item["mutant"], item["line"]): item["reason"] for item in listed}
+
+    @staticmethod
+    def key(mutant: str) -> tuple[str, str]:
+        """Return what names a mutant while lines move: its change, and the text of its line."""
+        place = PLACE.match(mutant)
+        if place is None:
+            raise ValueError(f"no place in {mutant}")
+        text = (TREE / place["source"]).read_text().splitlines()[int(place["line"]) - 1]
+        return f"{place['source']}: {mutant[place.end() :]}", " ".join(text.split())
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        """Return the outcome, a survivor that is listed as equivalent."""
+        reason = self.reasons.get(self.key(outcome.mutant))
+        if outcome.status != "survived" or reason is None:
+            return outcome
+        return replace(outcome, status="equivalent", by=reason)
+
+    def check(self, mutants: Iterable[str], prefix: str) -> None:
+        """Refuse entries that name no mutant of today's sources."""
+        there = {self.key(mutant) for mutant in mutants}
+        for mutant, line in self.reasons.keys() - there:
+            if mutant.startswith(prefix):
+                raise SystemExit(
+                    f"mutate: {EQUIVALENT}: {mutant!r} in the line {line!r} is no mutant of"
+                    " today's sources; take the entry out, or write it as it is printed now"
+                )
+
+
 def environment(seed: int) -> dict[str, str]:
     """Return the environment of the copy's tools."""
     own = {"IPNUMA_ROOT", "CCACHE_BASEDIR"}
@@ -293,6 +332,8 @@ class Rtl:
         for path in sorted((TREE / "rtl").rglob("*.sv")):
             source = path.relative_to(TREE).as_posix()
             self.sites += rtl_mutants.sites(source, path.read_text())
+        self.listed = Equivalents()
+        self.listed.check(map(str, self.sites), "rtl/")
         print(f"mutate: {len(self.sites)} places in rtl/, {len(self.benches)} benches", flush=True)
 
     def test(self, bench: Bench, limit: float) -> tuple[int | None, str]:
@@ -379,6 +420,7 @@ class Rtl:
             outcome = known or self.one(mutant)
             if known is None:
                 kept.keep(outcome)
+            outcome = self.listed.judge(outcome)
             out.append(outcome)
             counted += outcome.status in ("killed", "survived")
             print(
@@ -439,6 +481,9 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
     )
     crate_of = {item["name"]: item["package"] for item in json.loads(listed.stdout)}
     names = sorted(crate_of)
+    listed_equivalent = Equivalents()
+    if tuple(args.crates) == CRATES:
+        listed_equivalent.check(names, "crates/")
     chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
     print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
     folders = built_from()
@@ -448,7 +493,7 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
         state = Files(*CRATE_FILES, *sorted(files)).state()
         kept[crate] = Kept("rust", lambda _, state=state: state)
     known = {name: kept[crate_of[name]].known.get(name) for name in chosen}
-    outcomes = [outcome for outcome in known.values() if outcome]
+    outcomes = [listed_equivalent.judge(outcome) for outcome in known.values() if outcome]
     if outcomes:
         print(f"mutate: {len(outcomes)} of an earlier run on the same sources", flush=True)
     left = [name for name, outcome in known.items() if not outcome]
@@ -461,6 +506,7 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
             tests = [part for c in (crate, *ABOVE.get(crate, ())) for part in ("--test-package", c)]
             for outcome in rust_batch([*tool, "--package", crate, *tests], own, args.seed):
                 kept[crate].keep(outcome)
+                outcome = listed_equivalent.judge(outcome)
                 outcomes.append(outcome)
                 print(f"{outcome.status:10} {outcome.mutant}", flush=True)
     return outcomes
