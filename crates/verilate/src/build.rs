@@ -116,7 +116,7 @@ pub struct Place {
 
 impl Place {
     pub fn of(root: &Path, model: &'static Model) -> Result<Self, Error> {
-        let list = FileList::merge(root, model.files)?;
+        let list = FileList::merge(root, model.files)?.contained(root, model.top)?;
         let tools = digest::tools(root, Compiler::get())?;
         let hash = digest::model(root, model, &list, &tools)?;
         let all = root.join(".build/models");
@@ -190,7 +190,7 @@ pub fn verilate(place: &Place) -> Result<Verilated, Error> {
     let _ = fs::remove_dir_all(&folder);
     make_folder(&folder)?;
     make_folder(&place.objects())?;
-    let list = FileList::merge(&root, model.files)?;
+    let list = FileList::merge(&root, model.files)?.contained(&root, model.top)?;
     let mut command = in_environment(&root);
     command
         .arg("verilator")

@@ -87,3 +87,92 @@ fn processor() -> &'static str {
         line.unwrap_or_default().to_owned()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::build::Place;
+    use crate::{MODELS, root};
+
+    /// What a model may be made of.
+    const FILES: &[&str] = &["rtl", "crates", "tools", "verif"];
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).expect("a folder");
+        for entry in fs::read_dir(from).expect("it is there").flatten() {
+            let (path, to) = (entry.path(), to.join(entry.file_name()));
+            if path.is_dir() {
+                copy(&path, &to);
+            } else if path.is_file() {
+                fs::copy(&path, &to).expect("a copy");
+            }
+        }
+    }
+
+    fn folders(root: &Path) -> Vec<std::path::PathBuf> {
+        let of = |model| Place::of(root, model).expect("lists are right");
+        MODELS
+            .iter()
+            .map(|model| of(model).folder().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_change_makes_new_models_of_those_that_contain_it_and_of_no_other() {
+        let tree = tempfile::tempdir().expect("a folder");
+        for folder in FILES {
+            copy(&root().join(folder), &tree.path().join(folder));
+        }
+        let before = folders(tree.path());
+        let nics = [
+            "ipnuma_nic_10g",
+            "ipnuma_nic_1g",
+            "ipnuma_nic_10g_small",
+            "ipnuma_nic_1g_small",
+        ];
+        let of_10g = [
+            "ipnuma_nic_10g",
+            "ipnuma_nic_10g_small",
+            "ring_nic_10g",
+            "rig_10g",
+        ]
+        .into_iter()
+        .chain([
+            "fibnic_10g_narrow",
+            "fibnic_10g",
+            "fibnic_10g_wide",
+            "fibnic_10g_full",
+        ]);
+        let every = MODELS.iter().map(|model| model.name);
+        let cases: &[(&str, BTreeSet<&str>)] = &[
+            ("rtl/ipnuma/load_tags.sv", nics.into()),
+            ("rtl/pcie/bus_meter.sv", ["bus_meter"].into()),
+            ("rtl/eth/xgmii_rx.sv", of_10g.collect()),
+            ("rtl/tester/tester_port_1g.sv", ["rig_1g"].into()),
+            ("rtl/ring/ring_nic_1g.sv", ["ring_nic_1g"].into()),
+            ("rtl/toe/toe_timer.sv", [].into()),
+            (
+                "crates/rtl/tops/fib_lookup_flat.sv",
+                ["fib_lookup_full"].into(),
+            ),
+            ("crates/cli/src/main.rs", [].into()),
+            ("crates/rtl/src/lib.rs", [].into()),
+            ("verif/nic/nic_bench.py", [].into()),
+            ("tools/requirements.lock", every.collect()),
+        ];
+        for (file, expected) in cases {
+            let path = tree.path().join(file);
+            let text = fs::read_to_string(&path).expect("it is there");
+            fs::write(&path, format!("{text}\n")).expect("it can be changed");
+            let changed: BTreeSet<_> = (MODELS.iter().zip(&before).zip(folders(tree.path())))
+                .filter(|((_, before), after)| *before != after)
+                .map(|((model, _), _)| model.name)
+                .collect();
+            assert_eq!(changed, *expected, "{file}");
+            fs::write(&path, text).expect("it can be changed back");
+        }
+        assert_eq!(folders(tree.path()), before);
+    }
+}
