@@ -5,7 +5,7 @@ RTL: mutants of rtl_mutants.py, drawn by a seed over all of rtl/. Each is built 
 verif/ whose top contains its module, the smallest first, until one fails; then, with --formal, into
 the proofs that read its source. A mutant that does not build is drawn anew. Of those that no bench
 finds, one is equivalent if Verilator makes the same program of it as of the original, and does not
-count. Rust: cargo-mutants, pinned, on the crates that carry guarantees.
+count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees (rust_mutants.py).
 
 All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
 nothing here is changed. One run at a time works there.
@@ -32,21 +32,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import rtl_mutants
+import rust_mutants
 from rtl_mutants import Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
 TREE = WORK / "tree"
-CARGO_MUTANTS = "27.1.0"
-CRATES = ("wire", "model", "fib", "shm", "ipc", "host", "socket", "daemon")
-# What is built on a crate and tests it, besides its own tests.
-ABOVE = {
-    "fib": ("control", "fibd"),
-    "shm": ("ipc", "host"),
-    "ipc": ("host",),
-    "socket": ("preload", "conformance"),
-    "daemon": ("host",),
-}
 GOAL_PERCENT = 95.0
 # Survivors that change nothing that could be seen, each with the reason.
 EQUIVALENT = "tools/equivalent_mutants.toml"
@@ -57,8 +48,6 @@ JUDGED = "1"
 BENCH_TOOLS = ("env.sh", "filelist.py", "formal.py", "requirements.lock", "rtl_mutants.py")
 BENCH_FILES = ("rtl", "verif", *(f"tools/{name}" for name in (*BENCH_TOOLS, "stamps.py")))
 CRATE_FILES = ("Cargo.toml", "Cargo.lock", "rtl", "experiments")
-# Rust mutants between two looks at the clock.
-BATCH = 8
 # Verilator's opinions of style: a mutant is to be found by what it does.
 LINT = (
     "WIDTHEXPAND WIDTHTRUNC WIDTHXZEXPAND UNUSEDSIGNAL UNUSEDPARAM UNDRIVEN UNSIGNED CMPCONST"
@@ -86,6 +75,11 @@ class Outcome:
     by: str
     seconds: float
 
+    def show(self) -> None:
+        """Print it."""
+        by = f"  [{self.by}]" if self.by else ""
+        print(f"{self.status:10} {self.seconds:5.0f} s  {self.mutant}{by}", flush=True)
+
 
 def copy_tree() -> None:
     """Bring the copy to the state of the tracked files, edits that are not committed included."""
@@ -104,7 +98,8 @@ def copy_tree() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
     (TREE / ".build").mkdir(exist_ok=True)
-    for name, link in ((".venv", TREE / ".venv"), (".build/ccache", TREE / ".build" / "ccache")):
+    for name in (".venv", ".build/ccache", ".build/models", ".build/uml"):
+        link = TREE / name
         if not link.exists():
             (ROOT / name).mkdir(parents=True, exist_ok=True)
             link.symlink_to(ROOT / name)
@@ -423,117 +418,50 @@ class Rtl:
             outcome = self.listed.judge(outcome)
             out.append(outcome)
             counted += outcome.status in ("killed", "survived")
-            print(
-                f"{outcome.status:10} {outcome.seconds:5.0f} s  {outcome.mutant}"
-                f"{'  [' + outcome.by + ']' if outcome.by else ''}",
-                flush=True,
-            )
+            outcome.show()
         return out
 
 
-def cargo_mutants() -> Path:
-    """Install the pinned cargo-mutants, if it is not there."""
-    tools = ROOT / ".build" / "tools"
-    program_path = tools / "bin" / "cargo-mutants"
-    version = [str(program_path), "mutants", "--version"]
-    if not program_path.is_file() or CARGO_MUTANTS not in subprocess.check_output(
-        version, text=True
-    ):
-        print(f"mutate: installing cargo-mutants {CARGO_MUTANTS}", flush=True)
-        subprocess.run(
-            ["cargo", "install", "--quiet", "--locked", "--root", str(tools), "--force"]
-            + ["--version", CARGO_MUTANTS, "cargo-mutants"],
-            check=True,
-        )
-    return program_path
-
-
-def built_from() -> dict[str, set[str]]:
-    """Return for each crate the folders of the crates that its tests are built from."""
-    command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"]
-    packages = json.loads(subprocess.check_output(command, cwd=TREE, text=True))["packages"]
-    folder = {it["name"]: f"crates/{Path(it['manifest_path']).parent.name}" for it in packages}
-    direct = {
-        it["name"]: {other["name"] for other in it["dependencies"] if other.get("path")}
-        for it in packages
-    }
-    result = {}
-    for name in direct:
-        found, todo = {name}, [name]
-        while todo:
-            new = direct[todo.pop()] - found
-            found |= new
-            todo += new
-        result[name] = {folder[crate] for crate in found}
-    return result
+def crate_state(crate: str, folders: dict[str, set[str]]) -> Callable[[Outcome], str]:
+    """Return what hashes that which decides an outcome of a crate: the sources of its tests."""
+    states = {}
+    needed: set[str] = set()
+    for stage in rust_mutants.stages(crate):
+        needed |= set().union(*(folders[name] for name in stage.packages))
+        files = Files(*CRATE_FILES, *sorted(needed))
+        unit = stage.name == "unit"
+        states[stage.name] = files.state(lambda name, unit=unit: unit and "/tests/" in name)
+    last = states[rust_mutants.stages(crate)[-1].name]
+    return lambda outcome: states.get(re.split(r"\W", outcome.by)[0], last)
 
 
 def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
-    """Try mutants of the crates that carry guarantees, each against its tests and those ABOVE."""
-    tool = [str(cargo_mutants()), "mutants", "--dir", str(TREE)]
-    packages = [part for crate in args.crates for part in ("--package", crate)]
-    listed = subprocess.run(
-        [*tool, "--list", "--json", *packages],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=TREE,
-    )
-    crate_of = {item["name"]: item["package"] for item in json.loads(listed.stdout)}
-    names = sorted(crate_of)
-    listed_equivalent = Equivalents()
-    if tuple(args.crates) == CRATES:
-        listed_equivalent.check(names, "crates/")
-    chosen = random.Random(args.seed).sample(names, min(args.rust, len(names)))
-    print(f"mutate: {len(names)} places in {', '.join(args.crates)}", flush=True)
-    folders = built_from()
-    kept = {}
-    for crate in args.crates:
-        files = set().union(*(folders[name] for name in (crate, *ABOVE.get(crate, ()))))
-        state = Files(*CRATE_FILES, *sorted(files)).state()
-        kept[crate] = Kept("rust", lambda _, state=state: state)
-    known = {name: kept[crate_of[name]].known.get(name) for name in chosen}
-    outcomes = [listed_equivalent.judge(outcome) for outcome in known.values() if outcome]
-    if outcomes:
-        print(f"mutate: {len(outcomes)} of an earlier run on the same sources", flush=True)
-    left = [name for name, outcome in known.items() if not outcome]
-    for first in range(0, len(left), BATCH):
-        if until is not None and time.monotonic() > until:
+    """Try so many mutants of crates that build, or as many as the time allows."""
+    env = environment(args.seed)
+    env |= {"CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(WORK / "target"))}
+    tests = rust_mutants.Tests(lambda command, limit: run(command, limit, env))
+    program = rust_mutants.install(ROOT / ".build" / "tools")
+    found = rust_mutants.sites(program, TREE, tuple(args.crates))
+    listed = Equivalents()
+    if tuple(args.crates) == rust_mutants.CRATES:
+        listed.check((mutant.name for mutant in found), "crates/")
+    print(f"mutate: {len(found)} places in {', '.join(args.crates)}", flush=True)
+    folders = rust_mutants.built_from(TREE)
+    kept = {crate: Kept("rust", crate_state(crate, folders)) for crate in args.crates}
+    out: list[Outcome] = []
+    for mutant in rust_mutants.draw(found, args.seed):
+        counted = sum(outcome.status in ("killed", "survived") for outcome in out)
+        if counted == args.rust or (until is not None and time.monotonic() > until):
             break
-        batch = left[first : first + BATCH]
-        for crate in sorted({crate_of[name] for name in batch}):
-            own = [name for name in batch if crate_of[name] == crate]
-            tests = [part for c in (crate, *ABOVE.get(crate, ())) for part in ("--test-package", c)]
-            for outcome in rust_batch([*tool, "--package", crate, *tests], own, args.seed):
-                kept[crate].keep(outcome)
-                outcome = listed_equivalent.judge(outcome)
-                outcomes.append(outcome)
-                print(f"{outcome.status:10} {outcome.mutant}", flush=True)
-    return outcomes
-
-
-def rust_batch(tool: list[str], names: list[str], seed: int) -> list[Outcome]:
-    """Try some mutants by name."""
-    out = WORK / "rust"
-    shutil.rmtree(out, ignore_errors=True)
-    # Names are matched as regular expressions; --in-place: the tree is a copy already. Release:
-    # models and simulations are too slow otherwise, and the tests are run so elsewhere.
-    only = [part for name in names for part in ("--re", f"^{re.escape(name)}$")]
-    options = ["--in-place", "--baseline", "skip", "--timeout", "600", "--profile", "release"]
-    target = os.environ.get("CARGO_TARGET_DIR", str(WORK / "target"))
-    env = environment(seed) | {"CARGO_TARGET_DIR": target}
-    status, said = run([*tool, *options, "--output", str(out), *only], 6 * 3600, env)
-    results = out / "mutants.out"
-    # 0: all are found; 2 and 3: some are not, or ran too long.
-    if status not in (0, 2, 3):
-        raise SystemExit(f"mutate: cargo-mutants ended with {status}:\n{said[-3000:]}")
-    outcomes = []
-    kinds = {"caught": "killed", "timeout": "killed", "missed": "survived", "unviable": "unviable"}
-    for name, status_name in kinds.items():
-        for line in (results / f"{name}.txt").read_text().splitlines():
-            outcomes.append(Outcome(line, status_name, "time" if name == "timeout" else "", 0.0))
-    # Mutants that drop a field are tried whatever --re says; those that were not drawn don't count.
-    return [outcome for outcome in outcomes if outcome.mutant in names]
+        outcome = kept[mutant.crate].known.get(mutant.name)
+        if outcome is None:
+            if args.baseline:
+                tests.prove(mutant.crate)
+            outcome = Outcome(mutant.name, *tests.one(mutant, TREE / mutant.source))
+            kept[mutant.crate].keep(outcome)
+        out.append(listed.judge(outcome))
+        out[-1].show()
+    return out
 
 
 def summary(what: str, outcomes: list[Outcome]) -> tuple[int, int]:
@@ -596,7 +524,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rtl", type=int, default=60, metavar="N", help="mutants of rtl/")
     parser.add_argument("--rust", type=int, default=60, metavar="N", help="mutants of crates")
-    parser.add_argument("--crates", nargs="+", default=CRATES, help=f"default: {' '.join(CRATES)}")
+    parser.add_argument(
+        "--crates",
+        nargs="+",
+        default=rust_mutants.CRATES,
+        help=f"default: {' '.join(rust_mutants.CRATES)}",
+    )
     parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
     parser.add_argument("--minutes", type=float, help="begin no more mutants after so long")
     parser.add_argument("--formal", action="store_true", help="proofs also look for RTL mutants")

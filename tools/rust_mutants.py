@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Try mutants of the crates that carry guarantees, which cargo-mutants lists.
+
+It does no more: run by it, some are tried whatever it is asked for, and all tests are built for
+each. Here the unit tests come first, then the crate's other tests, then those of the crates above
+it; what is found early needs the rest neither built nor run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CARGO_MUTANTS = "27.1.0"
+CRATES = ("wire", "model", "fib", "shm", "ipc", "host", "socket", "daemon")
+# What is built on a crate and tests it, besides its own tests.
+ABOVE = {
+    "wire": ("model",),
+    "fib": ("control", "fibd"),
+    "shm": ("ipc", "host"),
+    "ipc": ("host",),
+    "socket": ("preload", "conformance"),
+    "daemon": ("host",),
+}
+# Seconds that the tests of a stage may take, and their build.
+TEST_LIMIT, BUILD_LIMIT = 900, 1800
+FAILED = re.compile(r"^test (?P<test>\S+) \.\.\. FAILED", re.MULTILINE)
+
+Run = Callable[[list[str], float], tuple[int | None, str]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one source, as cargo-mutants lists it."""
+
+    name: str
+    crate: str
+    source: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    replacement: str
+
+    def apply(self, text: str) -> str:
+        """Return the source with the mistake."""
+        lines = text.splitlines(keepends=True)
+
+        def offset(place: tuple[int, int]) -> int:
+            line, column = place
+            return sum(map(len, lines[: line - 1])) + column - 1
+
+        return text[: offset(self.start)] + self.replacement + text[offset(self.end) :]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tests that are built and run together."""
+
+    name: str
+    packages: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def command(self, *options: str) -> list[str]:
+        """Return cargo's arguments: the profile in which they are run elsewhere, too."""
+        packages = [part for name in self.packages for part in ("-p", name)]
+        return ["cargo", "test", "--release", "--locked", *packages, *self.targets, *options]
+
+
+def stages(crate: str) -> list[Stage]:
+    """Return where a crate's mutants are looked for, the quickest first."""
+    out = [Stage("unit", (crate,), ("--lib",)), Stage("own", (crate,), ("--tests",))]
+    if crate in ABOVE:
+        out.append(Stage("above", ABOVE[crate], ("--tests",)))
+    return out
+
+
+def install(tools: Path) -> Path:
+    """Install the pinned cargo-mutants, if it is not there."""
+    program = tools / "bin" / "cargo-mutants"
+    version = [str(program), "mutants", "--version"]
+    if not program.is_file() or CARGO_MUTANTS not in subprocess.check_output(version, text=True):
+        print(f"mutate: installing cargo-mutants {CARGO_MUTANTS}", flush=True)
+        subprocess.run(
+            ["cargo", "install", "--quiet", "--locked", "--root", str(tools), "--force"]
+            + ["--version", CARGO_MUTANTS, "cargo-mutants"],
+            check=True,
+        )
+    return program
+
+
+def sites(program: Path, tree: Path, crates: tuple[str, ...]) -> list[Mutant]:
+    """List all mutants of the crates, by name."""
+    packages = [part for crate in crates for part in ("--package", crate)]
+    command = [str(program), "mutants", "--dir", str(tree), "--list", "--json", *packages]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tree)
+    found = [
+        Mutant(
+            item["name"],
+            item["package"],
+            item["file"],
+            *((item["span"][at]["line"], item["span"][at]["column"]) for at in ("start", "end")),
+            item["replacement"],
+        )
+        for item in json.loads(listed.stdout)
+    ]
+    return sorted(found, key=lambda mutant: mutant.name)
+
+
+def draw(found: list[Mutant], seed: int) -> list[Mutant]:
+    """Put them into the order of a seed."""
+    return random.Random(seed).sample(found, len(found))
+
+
+def built_from(tree: Path) -> dict[str, set[str]]:
+    """Return for each crate the folders of the crates that its tests are built from."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--locked"]
+    packages = json.loads(subprocess.check_output(command, cwd=tree, text=True))["packages"]
+    folder = {it["name"]: f"crates/{Path(it['manifest_path']).parent.name}" for it in packages}
+    direct = {
+        it["name"]: {other["name"] for other in it["dependencies"] if other.get("path")}
+        for it in packages
+    }
+    result = {}
+    for name in direct:
+        found, todo = {name}, [name]
+        while todo:
+            new = direct[todo.pop()] - found
+            found |= new
+            todo += new
+        result[name] = {folder[crate] for crate in found}
+    return result
+
+
+class Tests:
+    """The stages of all crates, run in a copy of the sources."""
+
+    def __init__(self, run: Run) -> None:
+        """Take what runs a command there."""
+        self.run = run
+        self.good: set[Stage] = set()
+
+    def prove(self, crate: str) -> None:
+        """See each stage of a crate pass without a mutant, once."""
+        for stage in stages(crate):
+            if stage not in self.good:
+                status, said = self.run(stage.command("--no-fail-fast"), 2 * 3600)
+                if status != 0:
+                    failed = ", ".join(FAILED.findall(said)) or said[-3000:]
+                    raise SystemExit(f"mutate: {crate}: fails without a mutant: {failed}")
+                self.good.add(stage)
+
+    def find(self, mutant: Mutant) -> tuple[str, str]:
+        """Return whether a mutant that is in place is found, and by what."""
+        for stage in stages(mutant.crate):
+            status, _ = self.run(stage.command("--no-run"), BUILD_LIMIT)
+            if status != 0:
+                return "unviable", stage.name
+            status, said = self.run(stage.command(), TEST_LIMIT)
+            if status is None:
+                return "killed", f"{stage.name} (time)"
+            if status != 0:
+                test = FAILED.search(said)
+                return "killed", f"{stage.name}: {test['test'] if test else 'ended early'}"
+        return "survived", ""
+
+    def one(self, mutant: Mutant, path: Path) -> tuple[str, str, float]:
+        """Put a mutant in place, and look; return also the seconds."""
+        original = path.read_text()
+        path.write_text(mutant.apply(original))
+        started = time.monotonic()
+        try:
+            return *self.find(mutant), time.monotonic() - started
+        finally:
+            path.write_text(original)
