@@ -263,6 +263,27 @@ async def setup(dut) -> Bench:
     return bench
 
 
+def special_and_near(rand: random.Random) -> list[str]:
+    """Return an address of each special range, and those that a bit of its prefix tells from it."""
+    v4 = "0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 224.0.0.0/4 240.0.0.0/4 255.255.255.255/32"
+    out = []
+    for net in map(ipaddress.ip_network, (*v4.split(), "::/127", "fe80::/10", "ff00::/8")):
+        top = net.max_prefixlen
+        inside = int(net.network_address) | rand.getrandbits(top - net.prefixlen or 1) & int(
+            net.hostmask
+        )
+        turned = [0, *(1 << top - 1 - bit for bit in range(net.prefixlen))]
+        out += [str(type(net.network_address)(inside ^ bit)) for bit in turned]
+    return out
+
+
+def special_frame(maker: Bench, port: int, address: str, field: str) -> bytes:
+    """Build a frame from, or to, an address; the other is a station's at the same port."""
+    if ":" in address:
+        return maker.v6(port, f"2001:db8:{port}::1", 80, **{field: address})
+    return maker.v4(port, f"10.{port}.0.1", 80, **{field: address})
+
+
 def make_frame(bench: Bench, port: int) -> bytes:
     """Build any kind of frame the switch must judge."""
     rand = bench.rand

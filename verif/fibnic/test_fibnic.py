@@ -35,6 +35,8 @@ from fibnic_bench import (
     rng,
     rule_words,
     setup,
+    special_and_near,
+    special_frame,
     with_fcs,
 )
 from harness import build_and_run
@@ -294,6 +296,27 @@ async def routes_as_the_model(dut) -> None:
     assert dropped == sum(left)
     assert dropped < 40
     assert len({i for _, i in hits}) == len(RULES)
+
+
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
+async def special_addresses(dut) -> None:
+    """Every bit of the prefixes of special ranges counts, in source and destination."""
+    bench = await setup(dut)
+    wanted = [Counter() for _ in range(PORTS)]
+    for address in special_and_near(bench.rand):
+        for field in ("src", "dst"):
+            port = bench.rand.randrange(PORTS)
+            frame = special_frame(bench, port, address, field)
+            wanted[port][bench.router.decide(port, frame)[0]] += 1
+            await bench.sources[port].send(XgmiiFrame.from_payload(frame))
+            await bench.drain()
+    for port in range(PORTS):
+        found = await bench.counters(port)
+        assert found - wanted[port] == Counter(
+            rx_good=sum(wanted[port].values()), tx_good=found["tx_good"]
+        )
+        assert not wanted[port] - found, (port, found, wanted[port])
+    assert len(set().union(*wanted)) > 3
 
 
 @cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")

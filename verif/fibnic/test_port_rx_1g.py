@@ -13,7 +13,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 from fibnic_bench import Bench as Bench10g
-from fibnic_bench import make_frame, rng, with_fcs
+from fibnic_bench import make_frame, rng, special_and_near, special_frame, with_fcs
 from harness import build_and_run
 from router_ref import Router
 
@@ -217,18 +217,27 @@ class Bench:
                 self.ends.append((bool(dut.end_bad_o.value), bool(dut.end_brief_o.value)))
 
 
-async def run(dut, *, vid: int | None, longer_ps: int, count: int) -> Counter[str]:
-    """Play random frames and compare all that is told."""
+async def run(
+    dut, *, vid: int | None, longer_ps: int, count: int, special: bool = False
+) -> Counter[str]:
+    """Play random frames, behind those of special addresses if wanted; compare all that is told."""
     rand = rng()
     bench = Bench(dut, rand, vid)
     maker = Maker(rand)
+    whole = [
+        special_frame(maker, 0, address, field)
+        for address in (special_and_near(rand) if special else ())
+        for field in ("src", "dst")
+    ]
+    count += len(whole)
     await bench.start(longer_ps)
     limit = int(dut.MaxFrame.value)
     seen: Counter[str] = Counter()
     wires: list[tuple[bytes, Told]] = []
-    for _ in range(count):
-        frame = make_frame(maker, 0).ljust(60, b"\0")
-        if rand.random() < 0.3:
+    for index in range(count):
+        plain = index < len(whole)
+        frame = whole[index] if plain else make_frame(maker, 0).ljust(60, b"\0")
+        if not plain and rand.random() < 0.3:
             # Anything in the header.
             frame = bytearray(frame)
             frame[rand.randrange(12, 58)] = rand.choice([0, 1, 5, 6, 17, 132, 0xFE, 0xFF, 0x45])
@@ -238,7 +247,7 @@ async def run(dut, *, vid: int | None, longer_ps: int, count: int) -> Counter[st
             control = rand.randrange(16) << 12 | tag
             frame = frame[:12] + b"\x81\x00" + control.to_bytes(2, "big") + frame[12:]
         wire = with_fcs(frame)
-        pick = rand.random()
+        pick = 1.0 if plain else rand.random()
         error_at = None
         if pick < 0.1:
             wire = wire[: rand.randint(1, len(wire))]
@@ -298,7 +307,7 @@ async def run(dut, *, vid: int | None, longer_ps: int, count: int) -> Counter[st
 @cocotb.test()
 async def plain_frames(dut) -> None:
     """No VLAN, equal clocks: all in the cycles that the headers of the modules say."""
-    seen = await run(dut, vid=None, longer_ps=0, count=400)
+    seen = await run(dut, vid=None, longer_ps=0, count=400, special=True)
     dut._log.info("%s", seen)
     assert seen["brief"] and seen["brief, asked"] and seen["ports"] and seen["no ports"]
 
