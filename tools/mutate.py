@@ -344,7 +344,7 @@ class Rtl:
             if status != 0:
                 raise SystemExit(f"mutate: {bench.test} fails without a mutant:\n{said[-3000:]}")
             self.good[bench.test] = time.monotonic() - started
-        return 300 + 5 * self.good[bench.test]
+        return 120 + 4 * self.good[bench.test]
 
     def find(self, mutant: Mutant) -> tuple[str, str]:
         """Return whether a mutant that is in place is found, and by what."""

@@ -393,6 +393,27 @@ fn a_withdrawn_connection_is_gone_even_when_announced() {
 }
 
 #[test]
+fn acceptors_have_to_ask_from_the_intent_until_the_connection_is_taken_or_withdrawn() {
+    let mut world = World::new();
+    let [c, s] = [0; 2].map(|_| world.process());
+    let (from, to) = (client(), server());
+    world.ask(s, Request::Listen { address: to });
+    assert!(!world.state.is_somebody_connecting());
+    for taken in [true, false] {
+        let intent = world.intent(c, to);
+        assert!(world.state.is_somebody_connecting(), "there is an intent");
+        world.ask(c, Request::Announce { intent, from, to });
+        assert!(world.state.is_somebody_connecting(), "nobody has taken it");
+        if taken {
+            world.ask(s, Request::Resolve { from, to });
+        } else {
+            world.ask(c, Request::Withdraw { intent });
+        }
+        assert!(!world.state.is_somebody_connecting(), "taken: {taken}");
+    }
+}
+
+#[test]
 fn a_port_that_is_used_again_gets_a_channel_of_its_own() {
     let mut world = World::new();
     let [c, s] = [0; 2].map(|_| world.process());
