@@ -28,6 +28,12 @@ ABOVE = {
     "socket": ("preload", "conformance"),
     "daemon": ("host",),
 }
+# Tests that want more than cargo, of what only they reach; their phases run them with --ignored.
+IGNORED = {
+    "host": ("host", "guest"),
+    "socket": ("conformance", "between"),
+    "daemon": ("conformance", "between"),
+}
 # Seconds that the tests of a stage may take, and their build.
 TEST_LIMIT, BUILD_LIMIT = 900, 1800
 FAILED = re.compile(r"^test (?P<test>\S+) \.\.\. FAILED", re.MULTILINE)
@@ -64,11 +70,13 @@ class Stage:
     name: str
     packages: tuple[str, ...]
     targets: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
-    def command(self, *options: str) -> list[str]:
-        """Return cargo's arguments: the profile in which they are run elsewhere, too."""
+    def command(self, *, run: bool = True) -> list[str]:
+        """Return cargo's arguments: profile and features are those of the workspace's tests."""
         packages = [part for name in self.packages for part in ("-p", name)]
-        return ["cargo", "test", "--release", "--locked", *packages, *self.targets, *options]
+        common = ["cargo", "test", "--release", "--locked", "--all-features"]
+        return [*common, *packages, *self.targets, *(self.options if run else ("--no-run",))]
 
 
 def stages(crate: str) -> list[Stage]:
@@ -76,6 +84,9 @@ def stages(crate: str) -> list[Stage]:
     out = [Stage("unit", (crate,), ("--lib",)), Stage("own", (crate,), ("--tests",))]
     if crate in ABOVE:
         out.append(Stage("above", ABOVE[crate], ("--tests",)))
+    if crate in IGNORED:
+        package, test = IGNORED[crate]
+        out.append(Stage("ignored", (package,), ("--test", test), ("--", "--ignored")))
     return out
 
 
@@ -148,7 +159,7 @@ class Tests:
         """See each stage of a crate pass without a mutant, once."""
         for stage in stages(crate):
             if stage not in self.good:
-                status, said = self.run(stage.command("--no-fail-fast"), 2 * 3600)
+                status, said = self.run(stage.command(), 2 * 3600)
                 if status != 0:
                     failed = ", ".join(FAILED.findall(said)) or said[-3000:]
                     raise SystemExit(f"mutate: {crate}: fails without a mutant: {failed}")
@@ -157,7 +168,7 @@ class Tests:
     def find(self, mutant: Mutant) -> tuple[str, str]:
         """Return whether a mutant that is in place is found, and by what."""
         for stage in stages(mutant.crate):
-            status, _ = self.run(stage.command("--no-run"), BUILD_LIMIT)
+            status, _ = self.run(stage.command(run=False), BUILD_LIMIT)
             if status != 0:
                 return "unviable", stage.name
             status, said = self.run(stage.command(), TEST_LIMIT)
