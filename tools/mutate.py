@@ -385,7 +385,7 @@ class Rtl:
         original = path.read_text()
         # Before the mutant is there: the limits come from good runs.
         self.limits = {
-            bench.test: self.limit(bench) if self.args.baseline else 3600.0
+            bench.test: self.limit(bench)
             for bench in self.benches
             if mutant.source in bench.contains
         }
@@ -455,8 +455,7 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
             break
         outcome = kept[mutant.crate].known.get(mutant.name)
         if outcome is None:
-            if args.baseline:
-                tests.prove(mutant.crate)
+            tests.prove(mutant.crate)
             outcome = Outcome(mutant.name, *tests.one(mutant, TREE / mutant.source))
             kept[mutant.crate].keep(outcome)
         out.append(listed.judge(outcome))
@@ -498,7 +497,7 @@ def side_by_side(args: argparse.Namespace) -> dict[str, list[Outcome]]:
     """Try both kinds at once, each in a copy of its own: one uses one core most of the time."""
     common = ["--seed", str(args.seed), "--crates", *args.crates]
     common += [] if args.minutes is None else ["--minutes", str(args.minutes)]
-    common += [f"--{flag}" for flag in ("formal", "baseline") if getattr(args, flag)]
+    common += ["--formal"] if args.formal else []
     children = []
     for kind, counts in (("rtl", (args.rtl, 0)), ("rust", (0, args.rust))):
         place = WORK / kind
@@ -533,9 +532,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
     parser.add_argument("--minutes", type=float, help="begin no more mutants after so long")
     parser.add_argument("--formal", action="store_true", help="proofs also look for RTL mutants")
-    parser.add_argument(
-        "--baseline", action="store_true", help="run each bench without a mutant first"
-    )
     parser.add_argument("--list", action="store_true", help="print the RTL mutants, try none")
     args = parser.parse_args()
     if args.seed is None:

@@ -28,6 +28,8 @@ ABOVE = {
     "socket": ("preload", "conformance"),
     "daemon": ("host",),
 }
+# What cargo does not build for a crate's tests.
+NEEDS = {"conformance": "preload"}
 # Tests that want more than cargo, of what only they reach; their phases run them with --ignored.
 IGNORED = {
     "host": ("host", "guest"),
@@ -72,11 +74,17 @@ class Stage:
     targets: tuple[str, ...]
     options: tuple[str, ...] = ()
 
-    def command(self, *, run: bool = True) -> list[str]:
-        """Return cargo's arguments: profile and features are those of the workspace's tests."""
+    def test(self, *options: str) -> list[str]:
+        """Return a command of cargo: profile and features are those of the workspace's tests."""
         packages = [part for name in self.packages for part in ("-p", name)]
         common = ["cargo", "test", "--release", "--locked", "--all-features"]
-        return [*common, *packages, *self.targets, *(self.options if run else ("--no-run",))]
+        return [*common, *packages, *self.targets, *(options or self.options)]
+
+    def builds(self) -> list[list[str]]:
+        """Return the commands that build all it needs."""
+        needs = sorted({NEEDS[name] for name in self.packages if name in NEEDS})
+        extra = [["cargo", "build", "--release", "--locked", "-p", name] for name in needs]
+        return [*extra, self.test("--no-run")]
 
 
 def stages(crate: str) -> list[Stage]:
@@ -159,19 +167,20 @@ class Tests:
         """See each stage of a crate pass without a mutant, once."""
         for stage in stages(crate):
             if stage not in self.good:
-                status, said = self.run(stage.command(), 2 * 3600)
-                if status != 0:
-                    failed = ", ".join(FAILED.findall(said)) or said[-3000:]
-                    raise SystemExit(f"mutate: {crate}: fails without a mutant: {failed}")
+                for command in (*stage.builds(), stage.test()):
+                    status, said = self.run(command, 2 * 3600)
+                    if status != 0:
+                        failed = ", ".join(FAILED.findall(said)) or said[-3000:]
+                        raise SystemExit(f"mutate: {crate}: fails without a mutant: {failed}")
                 self.good.add(stage)
 
     def find(self, mutant: Mutant) -> tuple[str, str]:
         """Return whether a mutant that is in place is found, and by what."""
         for stage in stages(mutant.crate):
-            status, _ = self.run(stage.command(run=False), BUILD_LIMIT)
-            if status != 0:
-                return "unviable", stage.name
-            status, said = self.run(stage.command(), TEST_LIMIT)
+            for command in stage.builds():
+                if self.run(command, BUILD_LIMIT)[0] != 0:
+                    return "unviable", stage.name
+            status, said = self.run(stage.test(), TEST_LIMIT)
             if status is None:
                 return "killed", f"{stage.name} (time)"
             if status != 0:
