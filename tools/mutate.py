@@ -31,14 +31,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "verif"))
+
 import rtl_mutants
 import rust_mutants
+import sharing
 from rtl_mutants import Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = Path(os.environ.get("IPNUMA_MUTATE_DIR") or ROOT / ".build" / "mutate").resolve()
 TREE = WORK / "tree"
 GOAL_PERCENT = 95.0
+# A bench may take so many seconds, and so many times what it takes on an idle core.
+LEAST_LIMIT, SLOWER = 120.0, 6.0
 # Survivors that change nothing that could be seen, each with the reason.
 EQUIVALENT = "tools/equivalent_mutants.toml"
 PLACE = re.compile(r"^(?P<source>[^:]+):(?P<line>\d+)(:\d+)?: ")
@@ -98,7 +103,9 @@ def copy_tree() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
     (TREE / ".build").mkdir(exist_ok=True)
-    for name in (".venv", ".build/ccache", ".build/models", ".build/uml"):
+    # Benches that passed with the same sources and seed need not show again that they do.
+    shared = ("ccache", "models", "stamps", "uml")
+    for name in (".venv", *(f".build/{part}" for part in shared)):
         link = TREE / name
         if not link.exists():
             (ROOT / name).mkdir(parents=True, exist_ok=True)
@@ -321,7 +328,8 @@ class Rtl:
         self.args = args
         self.env = environment(args.seed)
         self.benches = benches(self.env)
-        self.good: dict[str, float] = {}
+        self.good: set[str] = set()
+        self.costs = tomllib.loads((TREE / "verif" / "costs.toml").read_text())
         self.limits: dict[str, float] = {}
         self.sites: list[Mutant] = []
         for path in sorted((TREE / "rtl").rglob("*.sv")):
@@ -339,12 +347,11 @@ class Rtl:
     def limit(self, bench: Bench) -> float:
         """Return the time that a bench may take: it must be good as it is, which is tried once."""
         if bench.test not in self.good:
-            started = time.monotonic()
             status, said = self.test(bench, 3600)
             if status != 0:
                 raise SystemExit(f"mutate: {bench.test} fails without a mutant:\n{said[-3000:]}")
-            self.good[bench.test] = time.monotonic() - started
-        return 120 + 4 * self.good[bench.test]
+            self.good.add(bench.test)
+        return LEAST_LIMIT + SLOWER * sharing.cost(bench.test, self.costs)
 
     def find(self, mutant: Mutant) -> tuple[str, str]:
         """Return whether a mutant that is in place is found, and by what."""

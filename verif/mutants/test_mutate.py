@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/mutate: where a crate's mutants are put and looked for, and how long an outcome is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import mutate
+import pytest
+import rust_mutants
+from mutate import Files, Kept, Outcome
+
+SOURCE = "fn a() -> bool {\n    let t = 1;\n    t == 1\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "replacement", "result"),
+    [
+        ((3, 7), (3, 9), "!=", SOURCE.replace("==", "!=")),
+        ((2, 5), (3, 11), "true", "fn a() -> bool {\n    true\n}\n"),
+        ((1, 1), (1, 1), "", SOURCE),
+    ],
+)
+def test_a_mutant_of_a_crate_is_put_where_its_span_says(start, end, replacement, result) -> None:
+    """Lines and columns count from 1; the end is behind the last letter."""
+    mutant = rust_mutants.Mutant("", "wire", "", start, end, replacement)
+    assert mutant.apply(SOURCE) == result
+
+
+@pytest.mark.parametrize("crate", rust_mutants.CRATES)
+def test_unit_tests_come_first_and_all_are_of_the_workspaces_profile(crate: str) -> None:
+    """Every stage names packages that there are."""
+    stages = rust_mutants.stages(crate)
+    assert [stage.name for stage in stages[:2]] == ["unit", "own"]
+    for stage in stages:
+        assert {"--release", "--locked", "--all-features"} <= set(stage.test())
+        for package in stage.packages:
+            manifest = mutate.ROOT / "crates" / package / "Cargo.toml"
+            assert f'name = "{package}"' in manifest.read_text()
+
+
+def found(**tests: tuple[int | None, str]) -> tuple[str, str]:
+    """Look for a mutant of shm with tests that end as given; `builds` stands for their builds."""
+
+    def run(command: list[str], _: float) -> tuple[int | None, str]:
+        kind = "builds" if "--no-run" in command else "unit" if "--lib" in command else "tests"
+        return tests.get(kind, (0, ""))
+
+    mutant = rust_mutants.Mutant("", "shm", "", (1, 1), (1, 1), "")
+    return rust_mutants.Tests(run).find(mutant)
+
+
+def test_what_cargo_says_of_a_mutant() -> None:
+    """A mutant that does not build is no mutant; one that hangs is found."""
+    said = "test a::b ... ok\ntest a::c ... FAILED\n"
+    assert found(unit=(101, said)) == ("killed", "unit: a::c")
+    assert found(tests=(101, "killed by a signal")) == ("killed", "own: ended early")
+    assert found(unit=(None, "")) == ("killed", "unit (time)")
+    assert found(builds=(101, "")) == ("unviable", "unit")
+    assert found() == ("survived", "")
+
+
+def test_tests_that_fail_without_a_mutant_find_none() -> None:
+    """They would find everything."""
+    tests = rust_mutants.Tests(lambda *_: (101, "test x::y ... FAILED\n"))
+    with pytest.raises(SystemExit, match=r"wire: fails without a mutant: x::y"):
+        tests.prove("wire")
+
+
+def test_what_a_bench_found_is_kept_until_that_bench_changes(tmp_path: Path, monkeypatch) -> None:
+    """A survivor is tried again when any bench is another."""
+    monkeypatch.setattr(mutate, "WORK", tmp_path)
+    monkeypatch.setattr(mutate, "TREE", mutate.ROOT)
+    killed = Outcome("rtl/a.sv:1: x", "killed", "lib/test_lib.py::test_lib", 1.0)
+    left = Outcome("rtl/a.sv:2: y", "survived", "", 1.0)
+    slow = Outcome("rtl/a.sv:3: z", "killed", "lib/test_lib.py::test_lib (time)", 1.0)
+
+    def known(*changed: str) -> set[str]:
+        files = Files(*mutate.BENCH_FILES)
+        for name in changed:
+            assert name in files.hashes
+            files.hashes[name] = "another"
+        return set(Kept("rtl", mutate.bench_state(files, True)).known)
+
+    kept = Kept("rtl", mutate.bench_state(Files(*mutate.BENCH_FILES), True))
+    for outcome in (killed, left, slow):
+        kept.keep(outcome)
+    assert known() == {killed.mutant, left.mutant}
+    assert known("verif/eth/test_eth.py") == {killed.mutant}
+    assert known("verif/lib/test_lib.py") == set()
+    assert known("rtl/lib/sync_ff.sv") == set()
+
+
+def test_equivalent_mutants_are_named_with_a_reason_and_their_line() -> None:
+    """A line that is no more in its source is an entry to be taken out."""
+    for mutant, line in mutate.Equivalents().reasons:
+        source = mutant.partition(":")[0]
+        text = (mutate.ROOT / source).read_text()
+        assert line in re.sub(r"[ \t]+", " ", text), f"{source} has no line {line!r}"
+    assert all(mutate.Equivalents().reasons.values())
