@@ -50,6 +50,7 @@ cases! { "datagram";
     multicast Any "a datagram to a multicast group reaches its members on loopback, or there is no route"
     broadcast Any "a broadcast without SO_BROADCAST fails with EACCES"
     reuse_port Any "two sockets with SO_REUSEPORT at one address: each datagram reaches one"
+    reuse_port_spreads Any "64 senders to two sockets with SO_REUSEPORT at one address: both are reached"
     zero_room Accelerated "recv into no room takes a datagram"
     names Accelerated "getsockname of a socket bound to port 0 has a port"
 }
@@ -829,7 +830,8 @@ fn broadcast() -> Outcome {
     Ok(())
 }
 
-fn reuse_port() -> Outcome {
+/// Two sockets at one address, which follows them.
+fn at_one_address() -> Call<(Fd, Fd, Address)> {
     let one = socket(AF_INET, SOCK_DGRAM)?;
     setsockopt(one, SOL_SOCKET, libc::SO_REUSEPORT, &1i32)?;
     bind(one, &Address::v4(0))?;
@@ -837,6 +839,28 @@ fn reuse_port() -> Outcome {
     let two = socket(AF_INET, SOCK_DGRAM)?;
     setsockopt(two, SOL_SOCKET, libc::SO_REUSEPORT, &1i32)?;
     bind(two, &address)?;
+    Ok((one, two, address))
+}
+
+fn reuse_port_spreads() -> Outcome {
+    let (one, two, address) = at_one_address()?;
+    let mut reached = [0; 2];
+    for round in 0..64u8 {
+        let (left, _) = datagram()?;
+        sendto(left, &[round], 0, &address)?;
+        let (count, events) = poll(&[(one, POLLIN), (two, POLLIN)], 5000)?;
+        same!(count, 1);
+        let at = usize::from(events[0] == 0);
+        gets!(recv([one, two][at], 10, 0), [round]);
+        reached[at] += 1;
+    }
+    // By chance, once in 2^63 runs it is one of them only.
+    holds!(reached[0] > 0 && reached[1] > 0);
+    Ok(())
+}
+
+fn reuse_port() -> Outcome {
+    let (one, two, address) = at_one_address()?;
     for _ in 0..10 {
         let (left, _) = datagram()?;
         sendto(left, b"x", 0, &address)?;
