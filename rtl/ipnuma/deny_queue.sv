@@ -77,6 +77,7 @@ module deny_queue
           TLP_CPLD,
           deny.length,
           3'd0,
+          2'd0,
           16'd0,
           CPL_SC,
           {

@@ -12,6 +12,7 @@ package ipnuma_pkg;
   localparam logic [7:0] TLP_MWR64 = 8'h60;
   localparam logic [7:0] TLP_CPL = 8'h0A;
   localparam logic [7:0] TLP_CPLD = 8'h4A;
+  localparam logic [7:0] TLP_CPLLK = 8'h0B;  // without data, of a locked read
 
   localparam logic [2:0] CPL_SC = 3'b000;
   localparam logic [2:0] CPL_UR = 3'b001;
@@ -135,6 +136,8 @@ package ipnuma_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
+    logic        locked;         // of a locked read
     logic [2:0]  status;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
@@ -145,6 +148,7 @@ package ipnuma_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
     logic [31:0] peer_ip;

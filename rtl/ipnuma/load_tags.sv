@@ -200,6 +200,8 @@ module load_tags
           requester_id: expired_load.requester_id,
           tag: expired_load.tag,
           tc: expired_load.tc,
+          attr: expired_load.attr,
+          locked: 1'b0,
           status: CPL_CA,
           byte_count: expired_load.byte_count,
           lower_address: expired_load.lower_address

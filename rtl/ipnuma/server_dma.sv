@@ -54,6 +54,7 @@ module server_dma
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
   } who_t;
 
   logic is_store, is_load, is_completion;
@@ -87,7 +88,12 @@ module server_dma
   always_ff @(posedge clk_i) begin
     if (dma_alloc_o) dma_tag_q <= dma_alloc_tag_i;
     if (is_completion && !armed_q) begin
-      who_q <= '{requester_id: load_i.requester_id, tag: load_i.tag, tc: load_i.tc};
+      who_q <= '{
+          requester_id: load_i.requester_id,
+          tag: load_i.tag,
+          tc: load_i.tc,
+          attr: load_i.attr
+      };
     end
   end
 
@@ -101,6 +107,7 @@ module server_dma
       op_i.data_dw != '0 ? TLP_CPLD : TLP_CPL,
       op_i.length,
       who_q.tc,
+      who_q.attr,
       completer_id_i,
       op_i.status,
       op_i.byte_count,

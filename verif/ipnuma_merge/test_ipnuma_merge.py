@@ -164,13 +164,16 @@ async def exactly_64_dws(dut) -> None:
                 requests.append(
                     Request(1, 4 * at, size, 15, 15, random.randbytes(4 * size), wide=at % 3 == 0)
                 )
+                # Behind the last DW of the place, a digest must not reach its first one, either.
+                requests[-1].digest = (start + number) % 2 == 1
                 await bench.send(requests[-1])
                 at += size
             for extra in (1, 2):
                 bad = Request(1, 4 * at, 1, 15, 0, random.randbytes(4), extra=extra)
                 bad.wide = random.random() < 0.5
                 await bench.send(bad)
-            await bench.send(Request(1, 4 * at, 1, 15, 0, random.randbytes(4), digest=True))
+            bad = Request(1, 4 * at, 1, 15, 0, random.randbytes(4), digest=True, extra=1)
+            await bench.send(bad)
             requests.append(Request(1, 4 * at, 1, 15, 0, random.randbytes(4)))
             await bench.send(requests[-1])
             for _ in range(16):

@@ -497,6 +497,7 @@ LOAD_FIELDS = (
     ("requester_id", 16),
     ("tag", 8),
     ("tc", 3),
+    ("attr", 2),
     ("byte_count", 12),
     ("lower_address", 7),
     ("peer_ip", 32),

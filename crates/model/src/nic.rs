@@ -75,6 +75,10 @@ pub struct Load {
     pub tag: u8,
     /// Traffic class of the read.
     pub tc: u8,
+    /// Its attributes: relaxed ordering (bit 1) and no snoop (bit 0).
+    pub attr: u8,
+    /// Whether it is a locked read, which the NIC only refuses.
+    pub locked: bool,
     /// Byte count of a completion without data.
     pub byte_count: u16,
     /// Lower address of a completion without data.

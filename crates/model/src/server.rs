@@ -347,8 +347,7 @@ impl Nic {
         build::cpu_completion(
             &mut self.buffer,
             self.config.completer_id,
-            load.tc,
-            (load.requester_id, load.tag),
+            &load,
             completion,
             data,
         );

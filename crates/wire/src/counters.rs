@@ -84,7 +84,7 @@ counters! {
         TlpRegisterRead "tlp_register_read" TlpEnd "read from BAR 0";
         TlpCompletion "tlp_completion" TlpEnd "completion of an outstanding DMA read";
         TlpCompletionUnexpected "tlp_completion_unexpected" TlpEnd "completion whose tag no DMA read has: dropped";
-        TlpUnsupported "tlp_unsupported" TlpEnd "type, BAR, length or 4 KB crossing that the NIC does not take, or a digest: dropped, a read completed with UR";
+        TlpUnsupported "tlp_unsupported" TlpEnd "type, BAR, length or 4 KB crossing that the NIC does not take: dropped, completed with UR if it wants an answer";
         TlpPoisoned "tlp_poisoned" TlpEnd "EP set: dropped, a non-posted request completed with UR";
         TlpMalformed "tlp_malformed" TlpEnd "longer or shorter than its header says: dropped";
         LoadNoTag "load_no_tag" TlpEnd "load while all network tags are in use: completed with CA";

@@ -437,7 +437,12 @@ impl World {
             // Nobody may send this; it leaves as it came, and the receiver refuses it.
             fields.enables &= *[0x0F, 0xF0, 0].choose(rng).expect("the list is not empty");
         }
-        let data = random_bytes(rng, if is_load { 0 } else { bytes as usize });
+        let mut data = random_bytes(rng, if is_load { 0 } else { bytes as usize });
+        if percent(rng, 10) {
+            // A digest, which is no data.
+            fields.flags |= 0x80;
+            data.extend_from_slice(&random_bytes(rng, 4));
+        }
         (fields.emit(&data), BAR_PAGES)
     }
 
@@ -542,11 +547,8 @@ impl World {
         match rng.random_range(0..9) {
             // Poisoned.
             0 => tlp[2] |= 0x40,
-            // A digest, announced and there.
-            1 => {
-                tlp[2] |= 0x80;
-                tlp.extend_from_slice(&random_bytes(rng, 4));
-            }
+            // A digest, announced and not there, or there and not announced.
+            1 => tlp[2] ^= 0x80,
             // Another BAR.
             2 => {
                 bar = *[1, 3, 4, 5, 6, 7]
@@ -578,16 +580,16 @@ impl World {
                 let low = low & !0xFFF | u32::from(offset);
                 tlp.truncate(header);
                 tlp[at..].copy_from_slice(&low.to_be_bytes());
-                tlp[2] &= 0xFC;
+                tlp[2] &= 0x7C;
                 tlp[3] = dws as u8;
                 tlp[7] = 0xFF;
                 if !is_load {
                     tlp.extend_from_slice(&random_bytes(rng, 4 * usize::from(dws)));
                 }
             }
-            // Neither MRd nor MWr: locked, I/O, configuration, message, atomic.
+            // Neither MRd nor MWr: locked, I/O, configuration, message, atomic; often what does not exist.
             6 => {
-                let kind = *[0x01, 0x02, 0x04, 0x05, 0x10, 0x14, 0x0C, 0x0B]
+                let kind = *[0x01, 0x02, 0x04, 0x05, 0x10, 0x14, 0x0C, 0x0D, 0x0E, 0x0B]
                     .choose(rng)
                     .expect("the list is not empty");
                 tlp[0] = tlp[0] & 0x60 | kind;
@@ -603,7 +605,7 @@ impl World {
             _ => {
                 tlp.truncate(header);
                 tlp[0] &= 0x20;
-                tlp[2] &= 0xFC;
+                tlp[2] &= 0x7C;
                 tlp[3] = 0;
                 tlp[7] = 0xFF;
             }

@@ -92,12 +92,12 @@ impl Bench {
         // The tag may be anybody's if the TLP is not taken anyway.
         match rng.random_range(0..4) {
             0 => fields.flags = 0x40,
-            1 => {
-                fields.flags = 0x80;
-                data.extend_from_slice(&random_bytes(rng, 4));
-            }
-            2 => data.extend_from_slice(&random_bytes(rng, 4)),
-            _ => {
+            1 => data.extend_from_slice(&random_bytes(rng, 4)),
+            pick => {
+                if pick == 2 {
+                    fields.flags = 0x80;
+                    data.extend_from_slice(&random_bytes(rng, 4));
+                }
                 // Another generation of a tag that is in use, or a tag that never is.
                 fields.tag |= 0x20;
                 if let Some(read) = self.reads.choose(rng) {
@@ -349,6 +349,11 @@ impl Bench {
         }
         let mut data = vec![0; 4 * usize::from(fields.length)];
         self.memory.read(read.address & !3, &mut data);
+        if percent(rng, 10) {
+            // A digest, which is no data.
+            fields.flags |= 0x80;
+            data.extend_from_slice(&random_bytes(rng, 4));
+        }
         read.address += u64::from(taken);
         read.left -= taken;
         read.answered = true;
