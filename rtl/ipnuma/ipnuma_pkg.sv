@@ -99,6 +99,8 @@ package ipnuma_pkg;
     logic [31:0] sequence_number;
     logic [63:0] address;
     logic [9:0]  length;
+    logic [8:0]  byte_count;       // load: bytes that it asks for, 256 at most
+    logic [1:0]  first_byte;       // load: the first one in its DW
     logic [7:0]  net_tag;
     reply_to_t   peer;
     session_t    session;

@@ -262,6 +262,16 @@ def request_head(
     )
 
 
+def read_bytes(length: int, first_be: int, last_be: int) -> tuple[int, int]:
+    """Byte count of a read and bits 1:0 of its first byte."""
+    enables = [first_be] + [0xF] * (length - 2) + ([last_be] if length > 1 else [])
+    bits = [i for i, be in enumerate(enables) for _ in (0,) if be]
+    if not bits:
+        return 1, 0
+    every = [4 * i + j for i, be in enumerate(enables) for j in range(4) if be >> j & 1]
+    return every[-1] - every[0] + 1, every[0] & 3
+
+
 def completion_head(
     has_data: bool,
     length: int,
@@ -549,9 +559,9 @@ class _Judge:
         if p.in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
             session.refusal = (error, p.op, p.key, p.offset)
         if p.op == MRD:
-            zeros = completion_head(
-                True, p.length, SC, 4 * p.length, p.tag, p.offset & 0x7F, p.load_number
-            )
+            count, skip = read_bytes(p.length, p.first_be, p.last_be)
+            low = p.offset + skip & 0x7F
+            zeros = completion_head(True, p.length, SC, count, p.tag, low, p.load_number)
             answers.append({"kind": 0, "head": zeros, "data_dw": p.length, "zero_data": 1})
         body = error_body(error, p.op, self.number, p.length, address)
         answers.append({"kind": 1, "head": body, "data_dw": 0, "zero_data": 0})

@@ -391,8 +391,12 @@ impl Nic {
                 tag: request.tag,
                 number: request.number,
                 status: 0,
-                byte_count: 4 * request.dws as u16,
-                lower_address: request.offset as u8 & 0x7C,
+                byte_count: wire::read_byte_count(
+                    request.dws as u16,
+                    request.first_be,
+                    request.last_be,
+                ),
+                lower_address: request.offset as u8 & 0x7C | wire::first_byte(request.first_be),
                 has_data: true,
                 length: request.dws as u16,
             };
