@@ -156,6 +156,13 @@ package ipnuma_pkg;
     logic [31:0] peer_ip;
   } load_t;
 
+  // What the CPU is told with a completion from the network.
+  typedef struct packed {
+    logic [2:0]  status;
+    logic [11:0] byte_count;
+    logic [6:0]  lower_address;
+  } answer_t;
+
   // Number of the first enabled byte of a DW; 0 if none is.
   function automatic logic [1:0] first_byte(logic [3:0] first_be);
     if (first_be[0]) return 2'd0;

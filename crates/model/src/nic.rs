@@ -85,7 +85,7 @@ pub struct Load {
     pub lower_address: u8,
     /// Who may answer.
     pub peer_ip: u32,
-    /// Bytes still to come, of a load in a session.
+    /// Bytes still to come.
     pub remaining: u16,
     /// When it was sent last, in microseconds.
     pub sent_us: u32,
@@ -94,6 +94,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// Lower address of the completion that brings what comes next.
+    pub(crate) fn next_address(&self) -> u8 {
+        let come = self.byte_count - self.remaining;
+        (u16::from(self.lower_address) + come) as u8 & 0x7F
+    }
+
     /// How to send it again: only what has not come yet is asked for, so that it does not matter how its host splits
     /// the answer.
     fn rest(&self) -> Option<Ticket> {

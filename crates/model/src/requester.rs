@@ -20,6 +20,8 @@ pub const BAR_REGISTERS: u8 = 0;
 /// BAR of the pages.
 pub const BAR_PAGES: u8 = 2;
 
+/// Completion status: successful.
+pub(crate) const STATUS_SC: u8 = 0;
 /// Completion status: unsupported request.
 pub(crate) const STATUS_UR: u8 = 1;
 /// Completion status: completer abort.

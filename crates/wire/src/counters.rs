@@ -90,7 +90,7 @@ counters! {
         LoadNoTag "load_no_tag" TlpEnd "load while all network tags are in use: completed with CA";
         LoadTimeout "load_timeout" Event "no completion came over the network in READ_TIMEOUT_US: the load is completed with CA";
         LoadCompleted "load_completed" Event "the last completion of a load was passed to the CPU";
-        LoadCompletionUnexpected "load_completion_unexpected" Event "network completion whose tag is not outstanding or whose sender is not the load's peer: dropped";
+        LoadCompletionUnexpected "load_completion_unexpected" Event "network completion whose tag is not outstanding, whose sender is not the load's peer, or that does not fit the load: dropped";
         DmaWrite "dma_write" Event "store from the network written to local memory";
         DmaRead "dma_read" Event "load from the network read from local memory";
         DmaReadTimeout "dma_read_timeout" Event "local memory did not answer a DMA read in READ_TIMEOUT_US: CA is sent to the peer";

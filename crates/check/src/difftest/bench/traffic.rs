@@ -154,12 +154,14 @@ impl Bench {
         };
         let mut done = true;
         match rng.random_range(0..12) {
-            0 => (fields.status, fields.dws) = (*[1, 2, 4].choose(rng).unwrap_or(&4), 0),
+            0 => {
+                (fields.status, fields.dws) = (rng.random_range(1..8), 0);
+                (fields.byte_count, fields.lower_address) =
+                    (rng.random_range(0..4096), rng.random_range(0..128));
+            }
             1 => {
-                // As hardware answers that does not know byte enables.
-                fields.byte_count = 4 * load.dws;
-                fields.lower_address &= 0x7C;
-                fields.dws = load.dws;
+                misfit(&mut fields, rng);
+                done = false;
             }
             2..6 if fields.dws > 1 => {
                 let part = rng.random_range(1..fields.dws);
@@ -362,5 +364,16 @@ impl Bench {
         }
         let tlp = fields.emit(&data);
         self.send_tlp(&tlp, 7);
+    }
+}
+
+/// Changes a right answer into one that does not fit its load.
+fn misfit(fields: &mut NetCompletion, rng: &mut ChaCha8Rng) {
+    match rng.random_range(0..5) {
+        0 => fields.byte_count ^= 1 << rng.random_range(0..12),
+        1 => fields.lower_address ^= 1 << rng.random_range(0..7),
+        2 => fields.dws = 0,
+        3 if fields.dws < 64 => fields.dws = rng.random_range(fields.dws + 1..=64),
+        _ => fields.status = rng.random_range(1..8),
     }
 }
