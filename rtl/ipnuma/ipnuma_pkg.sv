@@ -171,6 +171,16 @@ package ipnuma_pkg;
     return first_be[3] ? 2'd3 : 2'd0;
   endfunction
 
+  // Whether PCI Express permits these byte enables: none behind a single DW; else bytes in a row from somewhere in
+  // the first DW to somewhere in the last, or any but none in the two DWs of one quadword. `odd` is address
+  // bit 2 (base specification, 2.2.5).
+  function automatic logic enables_legal(logic [9:0] length, logic [3:0] first_be,
+                                         logic [3:0] last_be, logic odd);
+    if (length == 10'd1) return last_be == '0;
+    if (length == 10'd2 && !odd) return first_be != '0 && last_be != '0;
+    return first_be inside {4'hF, 4'hE, 4'hC, 4'h8} && last_be inside {4'hF, 4'h7, 4'h3, 4'h1};
+  endfunction
+
   // Bytes that a read of `length` DW with these byte enables asks for (PCI Express base
   // specification, table of byte counts).
   function automatic logic [11:0] read_byte_count(logic [9:0] length, logic [3:0] first_be,

@@ -139,7 +139,9 @@ async def loads_are_served(dut) -> None:
     def send_load() -> None:
         number = len(sent)
         length = rand.randint(1, 64)
-        first_be, last_be = random_enables(rand, 1) if length == 1 else (15, rand.randrange(1, 16))
+        first_be, last_be = random_enables(rand, 1)
+        if length > 1:
+            first_be, last_be = 15, 15 >> rand.randrange(4)
         if length == 1:
             last_be = 0
         offset = 4 * rand.randrange(1024 - length) + (rand.randrange(8) << 12)

@@ -551,13 +551,14 @@ pub const fn first_byte(first_be: u8) -> u8 {
     }
 }
 
-/// Whether byte enables are as PCI Express has them: for one DW the last are 0, for more neither is.
+/// Whether byte enables are as PCI Express has them: for one DW the last are 0; for the two DWs of a quadword neither is;
+/// for others the enabled bytes are in a row from somewhere in the first DW to somewhere in the last.
 #[must_use]
-pub const fn byte_enables_valid(length: u16, first_be: u8, last_be: u8) -> bool {
-    if length == 1 {
-        last_be == 0
-    } else {
-        first_be != 0 && last_be != 0
+pub const fn byte_enables_valid(length: u16, first_be: u8, last_be: u8, address: u64) -> bool {
+    match length {
+        1 => last_be == 0,
+        2 if address & 4 == 0 => first_be != 0 && last_be != 0,
+        _ => matches!(first_be, 0xF | 0xE | 0xC | 0x8) && matches!(last_be, 0xF | 0x7 | 0x3 | 0x1),
     }
 }
 
@@ -635,7 +636,11 @@ mod tests {
         for length in [1, 2, 3, 64, 1023, 1024] {
             for first_be in 0..16 {
                 for last_be in 0..16 {
-                    if byte_enables_valid(length, first_be, last_be) {
+                    let legal = |address| byte_enables_valid(length, first_be, last_be, address);
+                    // Two DWs that are not a quadword are as any more are.
+                    let runs = contiguous(length, first_be, last_be).is_some();
+                    assert_eq!(legal(4), if length == 1 { last_be == 0 } else { runs });
+                    if legal(8) {
                         assert_eq!(
                             read_byte_count(length, first_be, last_be),
                             count_by_hand(length, first_be, last_be),
