@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers refused operations: for a load first a completion of zeros, then for both the error packet.
+// Answers refused operations: for a load first a completion of zeros, as the bytes themselves would come, then
+// for both the error packet.
 //
 // Latency   : 1 cycle from valid_i to valid_o when empty.
 // Clock     : clk_i (network).
@@ -77,14 +78,15 @@ module deny_queue
           TLP_CPLD,
           deny.length,
           3'd0,
+          2'd0,
           16'd0,
           CPL_SC,
-          {
-            deny.length, 2'b00
-          },
+          12'(deny.byte_count),
           deny.load_number,
           deny.net_tag,
-          deny.address[6:0]
+          {
+            deny.address[6:2], deny.first_byte
+          }
         )
       };
       frame_o.data_dw = deny.length[6:0];

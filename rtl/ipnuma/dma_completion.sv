@@ -157,6 +157,7 @@ module dma_completion
         head.has_data ? TLP_CPLD : TLP_CPL,
         head.length,
         3'd0,
+        2'd0,
         16'd0,
         head.status,
         head.byte_count,

@@ -307,7 +307,8 @@ module frame_parser
       bad_tlp = !(is_mwr || is_mrd || is_cpl || is_cpld) || head_q[23:22] != '0;
       if (is_mwr || is_mrd) begin
         if (head_q[79:64] != '0 || head_q[121:120] != '0) bad_tlp = 1'b1;
-        if (length == 10'd1 ? last_be != '0 : first_be == '0 || last_be == '0) bad_tlp = 1'b1;
+        // The region's base is whole pages: what is legal at this offset is so in memory.
+        if (!enables_legal(length, first_be, last_be, head_q[122])) bad_tlp = 1'b1;
       end
     end
   end

@@ -12,6 +12,7 @@ package ipnuma_pkg;
   localparam logic [7:0] TLP_MWR64 = 8'h60;
   localparam logic [7:0] TLP_CPL = 8'h0A;
   localparam logic [7:0] TLP_CPLD = 8'h4A;
+  localparam logic [7:0] TLP_CPLLK = 8'h0B;  // without data, of a locked read
 
   localparam logic [2:0] CPL_SC = 3'b000;
   localparam logic [2:0] CPL_UR = 3'b001;
@@ -98,6 +99,8 @@ package ipnuma_pkg;
     logic [31:0] sequence_number;
     logic [63:0] address;
     logic [9:0]  length;
+    logic [8:0]  byte_count;       // load: bytes that it asks for, 256 at most
+    logic [1:0]  first_byte;       // load: the first one in its DW
     logic [7:0]  net_tag;
     reply_to_t   peer;
     session_t    session;
@@ -135,6 +138,8 @@ package ipnuma_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
+    logic        locked;         // of a locked read
     logic [2:0]  status;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
@@ -145,10 +150,18 @@ package ipnuma_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
     logic [31:0] peer_ip;
   } load_t;
+
+  // What the CPU is told with a completion from the network.
+  typedef struct packed {
+    logic [2:0]  status;
+    logic [11:0] byte_count;
+    logic [6:0]  lower_address;
+  } answer_t;
 
   // Number of the first enabled byte of a DW; 0 if none is.
   function automatic logic [1:0] first_byte(logic [3:0] first_be);
@@ -156,6 +169,16 @@ package ipnuma_pkg;
     if (first_be[1]) return 2'd1;
     if (first_be[2]) return 2'd2;
     return first_be[3] ? 2'd3 : 2'd0;
+  endfunction
+
+  // Whether PCI Express permits these byte enables: none behind a single DW; else bytes in a row from somewhere in
+  // the first DW to somewhere in the last, or any but none in the two DWs of one quadword. `odd` is address
+  // bit 2 (base specification, 2.2.5).
+  function automatic logic enables_legal(logic [9:0] length, logic [3:0] first_be,
+                                         logic [3:0] last_be, logic odd);
+    if (length == 10'd1) return last_be == '0;
+    if (length == 10'd2 && !odd) return first_be != '0 && last_be != '0;
+    return first_be inside {4'hF, 4'hE, 4'hC, 4'h8} && last_be inside {4'hF, 4'h7, 4'h3, 4'h1};
   endfunction
 
   // Bytes that a read of `length` DW with these byte enables asks for (PCI Express base

@@ -297,6 +297,7 @@ module requester
           requester_id: load_op_q.requester_id,
           tag: load_op_q.tag,
           tc: load_op_q.tc,
+          attr: load_op_q.attr,
           byte_count:
           read_byte_count
           (
@@ -351,6 +352,8 @@ module requester
           requester_id: load_info.requester_id,
           tag: load_info.tag,
           tc: load_info.tc,
+          attr: load_info.attr,
+          locked: 1'b0,
           status: load_denied ? CPL_UR : CPL_CA,
           byte_count: load_info.byte_count,
           lower_address: load_info.lower_address

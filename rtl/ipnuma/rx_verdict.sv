@@ -215,6 +215,8 @@ module rx_verdict
           sequence_number: {op_i.session.valid ? fold_i : 16'd0, op_i.sequence_number},
           address: {16'd0, op_i.key, op_i.offset},
           length: op_i.length,
+          byte_count: 9'(read_byte_count(op_i.length, op_i.first_be, op_i.last_be)),
+          first_byte: first_byte(op_i.first_be),
           net_tag: op_i.tag,
           peer: op_i.peer,
           session: op_i.session,

@@ -461,9 +461,10 @@ module server
   );
 
   // ---- PCIe side ------------------------------------------------------------------------------
-  logic dma_alloc, dma_alloc_ok, load_live, load_repeated, load_take, load_done, load_hold;
-  logic  [7:0] dma_alloc_tag;
-  load_t       load;
+  logic dma_alloc, dma_alloc_ok, load_live, load_repeated, load_take, load_look, load_hold;
+  logic    [7:0] dma_alloc_tag;
+  load_t         load;
+  answer_t       load_answer;
   logic dma_busy, tags_busy, cpl_busy_pcie;
 
   server_dma u_dma (
@@ -478,11 +479,12 @@ module server
     .dma_alloc_o    (dma_alloc),
     .dma_alloc_ok_i (dma_alloc_ok),
     .dma_alloc_tag_i(dma_alloc_tag),
+    .load_look_o    (load_look),
     .load_live_i    (load_live),
     .load_i         (load),
+    .load_answer_i  (load_answer),
     .load_repeated_i(load_repeated),
     .load_take_o    (load_take),
-    .load_done_o    (load_done),
     .load_hold_o    (load_hold),
     .m_tlp,
     .arrival_o,
@@ -514,11 +516,12 @@ module server
     .retry_op_o,
     .retry_ready_i,
     .op_i      (rx_op),
+    .look_i    (load_look),
     .live_o    (load_live),
     .load_o    (load),
+    .answer_o  (load_answer),
     .repeated_o(load_repeated),
     .take_i    (load_take),
-    .done_i    (load_done),
     .hold_i    (load_hold),
     .cpl_error_o,
     .cpl_error_valid_o,

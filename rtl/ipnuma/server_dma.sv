@@ -3,10 +3,11 @@
 // reads, completions from the network into completions of the CPU's loads. One after the other, in order.
 //
 // Latency   : a store's first beat in the cycle of valid_i, combinational, and a beat every cycle from there;
-//             loads and completions 1 cycle later (their tag is taken or looked up first).
+//             loads and completions 1 cycle later (their tag is taken or looked up first). A completion that is
+//             dropped takes 2 cycles.
 // Clock     : clk_i (PCIe).
 // Handshake : m_tlp as in axis_if; pop_o with a TLP's last beat. A load waits for a free DMA tag.
-// Drops     : completions that no load waits for, or that it has had; counted.
+// Drops     : completions that no load waits for, that do not fit it, or that it has had; counted.
 // Source    : dissertation section 3.3.3; PCI Express Base 2.0, 2.2.
 module server_dma
   import ipnuma_pkg::*;
@@ -28,15 +29,16 @@ module server_dma
   input  logic [7:0] dma_alloc_tag_i,
 
   /// Load tags; the tag and address of op_i are looked up.
-  input  logic  load_live_i,
-  input  load_t load_i,
+  output logic    load_look_o,
+  input  logic    load_live_i,
+  input  load_t   load_i,
+  input  answer_t load_answer_i,
   /// A completion that its load has had already.
-  input  logic  load_repeated_i,
-  /// A completion is passed on; it is the last one of its load.
-  output logic  load_take_o,
-  output logic  load_done_o,
+  input  logic    load_repeated_i,
+  /// The completion that was looked up in the cycle before is passed on.
+  output logic    load_take_o,
   /// A completion is being looked up or passed on.
-  output logic  load_hold_o,
+  output logic    load_hold_o,
 
   axis_if.src m_tlp,
 
@@ -54,13 +56,16 @@ module server_dma
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
   } who_t;
 
   logic is_store, is_load, is_completion;
-  logic       armed_q;  // tag taken or looked up
-  logic       unknown;
-  logic [7:0] dma_tag_q;
-  who_t       who_q;
+  logic          armed_q;  // tag taken or looked up
+  logic          take_q;  // looked up in the cycle before, and passed on
+  logic          drop_q;  // or not
+  logic    [7:0] dma_tag_q;
+  who_t          who_q;
+  answer_t       answer_q;
 
   logic four_dw, start, fire, last;
   logic [6:0] dws;
@@ -71,23 +76,26 @@ module server_dma
   logic [95:0] completion;
   logic write_q, read_q, unexpected_q, repeated_q, arrival_q;
 
-  assign is_store = valid_i && op_i.kind == RX_STORE;
-  assign is_load = valid_i && op_i.kind == RX_LOAD;
+  assign is_store      = valid_i && op_i.kind == RX_STORE;
+  assign is_load       = valid_i && op_i.kind == RX_LOAD;
   assign is_completion = valid_i && op_i.kind == RX_COMPLETION;
 
   // ---- Tags -----------------------------------------------------------------------------------
-  assign dma_alloc_o = is_load && !armed_q && dma_alloc_ok_i;
-  assign unknown = is_completion && !armed_q && !load_live_i;
-  assign load_take_o = is_completion && !armed_q && load_live_i;
-  assign load_done_o = load_take_o && rx_pkg::completion_ends(
-      op_i.status, op_i.byte_count, op_i.data_dw, op_i.lower_address[1:0]
-  );
-  assign load_hold_o = is_completion;
+  assign dma_alloc_o   = is_load && !armed_q && dma_alloc_ok_i;
+  assign load_look_o   = is_completion && !armed_q && !drop_q;
+  assign load_take_o   = take_q;
+  assign load_hold_o   = is_completion;
 
   always_ff @(posedge clk_i) begin
     if (dma_alloc_o) dma_tag_q <= dma_alloc_tag_i;
-    if (is_completion && !armed_q) begin
-      who_q <= '{requester_id: load_i.requester_id, tag: load_i.tag, tc: load_i.tc};
+    if (load_look_o) begin
+      answer_q <= load_answer_i;
+      who_q <= '{
+          requester_id: load_i.requester_id,
+          tag: load_i.tag,
+          tc: load_i.tc,
+          attr: load_i.attr
+      };
     end
   end
 
@@ -99,14 +107,15 @@ module server_dma
   assign four_dw = !is_completion && op_i.address[63:32] != '0;
   assign completion = cpl_pkg::cpl_header(
       op_i.data_dw != '0 ? TLP_CPLD : TLP_CPL,
-      op_i.length,
+      10'(op_i.data_dw),
       who_q.tc,
+      who_q.attr,
       completer_id_i,
-      op_i.status,
-      op_i.byte_count,
+      answer_q.status,
+      answer_q.byte_count,
       who_q.requester_id,
       who_q.tag,
-      op_i.lower_address
+      answer_q.lower_address
   );
 
   always_comb begin
@@ -157,7 +166,7 @@ module server_dma
   assign m_tlp.tlast  = last;
   assign m_tlp.tkeep  = last && dws[0] ? 8'h0F : 8'hFF;
   assign m_tlp.tuser  = '0;
-  assign pop_o        = (fire && last) || unknown;
+  assign pop_o        = (fire && last) || drop_q;
 
   always_ff @(posedge clk_i) begin
     if (fire) odd_q <= pay_word_i[63:32];
@@ -166,6 +175,8 @@ module server_dma
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
       armed_q      <= 1'b0;
+      take_q       <= 1'b0;
+      drop_q       <= 1'b0;
       beat_q       <= '0;
       write_q      <= 1'b0;
       read_q       <= 1'b0;
@@ -173,13 +184,15 @@ module server_dma
       repeated_q   <= 1'b0;
       arrival_q    <= 1'b0;
     end else begin
-      if (dma_alloc_o || (is_completion && !unknown)) armed_q <= 1'b1;
+      if (dma_alloc_o || (load_look_o && load_live_i)) armed_q <= 1'b1;
+      take_q <= load_look_o && load_live_i;
+      drop_q <= load_look_o && !load_live_i;
       if (fire) beat_q <= last ? '0 : beat_q + 1'b1;
       if (fire && last) armed_q <= 1'b0;
       write_q      <= fire && last && is_store;
       read_q       <= fire && last && is_load;
-      unexpected_q <= unknown && !load_repeated_i;
-      repeated_q   <= unknown && load_repeated_i;
+      unexpected_q <= load_look_o && !load_live_i && !load_repeated_i;
+      repeated_q   <= load_look_o && !load_live_i && load_repeated_i;
       arrival_q    <= fire && last && is_store && op_i.notify;
     end
   end
@@ -207,6 +220,7 @@ module server_dma
 `endif
   // Parts of the operation that others use.
   logic unused;
-  assign unused = ^{op_i.net_tag, op_i.peer, op_i.session, op_i.load_number, load_i.byte_count,
-                    load_i.lower_address, load_i.peer_ip};
+  assign unused = ^{op_i.net_tag, op_i.peer, op_i.session, op_i.load_number, op_i.status,
+                    op_i.byte_count, op_i.lower_address, load_i.byte_count, load_i.lower_address,
+                    load_i.peer_ip};
 endmodule

@@ -208,6 +208,7 @@ module bus_meter
           read_ok ? TLP_CPLD : TLP_CPL,
           read_ok ? start_q.length : 10'd0,
           start_q.tc,
+          start_q.attr,
           completer_id_i,
           read_ok ? CPL_SC : CPL_UR,
           read_byte_count(

@@ -89,6 +89,7 @@ module completer
           TLP_CPLD,
           length,
           op_q.tc,
+          op_q.attr,
           completer_id_i,
           CPL_SC,
           read_byte_count(

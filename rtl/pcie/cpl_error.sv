@@ -45,9 +45,10 @@ module cpl_error
   );
 
   assign header = cpl_header(
-      TLP_CPL,
+      head.locked ? TLP_CPLLK : TLP_CPL,
       10'd0,
       head.tc,
+      head.attr,
       completer_id_i,
       head.status,
       head.byte_count,

@@ -15,6 +15,7 @@ package tlp_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
   } reg_op_t;
 
   // Header of a completion from the root complex.
@@ -38,6 +39,7 @@ package tlp_pkg;
     logic [15:0] requester_id;
     logic [7:0]  tag;
     logic [2:0]  tc;
+    logic [1:0]  attr;
   } page_op_t;
 
   // First two DWs of a TLP; the tag field of a completion is in `low`.
@@ -46,24 +48,47 @@ package tlp_pkg;
     logic [2:0]  tc;
     logic        td;
     logic        ep;
+    logic [1:0]  attr;      // relaxed ordering, no snoop
     logic [9:0]  length;
     logic [15:0] id;
     logic [15:0] low;       // tag, byte enables; or status, byte count
   } tlp_start_t;
 
   /// Header fields of a TLP's first beat (byte 0 in bits 7:0).
-  // Attributes, address type and reserved bits mean nothing here.
+  // ID-based ordering, address type and reserved bits mean nothing here.
   // verilator lint_off UNUSEDSIGNAL
   function automatic tlp_start_t parse_start(logic [63:0] data);
     parse_start.fmt_type = data[7:0];
     parse_start.tc       = data[14:12];
     parse_start.td       = data[23];
     parse_start.ep       = data[22];
+    parse_start.attr     = data[21:20];
     parse_start.length   = {data[17:16], data[31:24]};
     parse_start.id       = {data[39:32], data[47:40]};
     parse_start.low      = {data[55:48], data[63:56]};
   endfunction
   // verilator lint_on UNUSEDSIGNAL
+
+  /// A locked memory read.
+  function automatic logic is_locked_read(logic [7:0] fmt_type);
+    return fmt_type inside {8'h01, 8'h21};
+  endfunction
+
+  /// A request that wants a completion: memory and locked reads, I/O, configuration, atomic operations.
+  // Not their neighbours that do not exist, such as a locked write.
+  function automatic logic is_non_posted(logic [7:0] fmt_type);
+    return fmt_type inside {TLP_MRD32, TLP_MRD64, 8'h01, 8'h21,
+                            8'h02, 8'h42, 8'h04, 8'h44, 8'h05, 8'h45,
+                            8'h4C, 8'h6C, 8'h4D, 8'h6D, 8'h4E, 8'h6E};
+  endfunction
+
+  /// Bytes that a completion of an atomic operation announces: the operand. Compare and swap carries two.
+  function automatic logic [11:0] atomic_byte_count(logic [7:0] fmt_type, logic [9:0] length);
+    return fmt_type[4:0] == 5'h0E ? {1'b0, length, 1'b0} : {length, 2'b00};
+  endfunction
+
+  /// Byte count of a completion of anything but a read or an atomic operation.
+  localparam logic [11:0] OTHER_BYTE_COUNT = 12'd4;
 
   /// A DW as a number: byte 0 is the most significant.
   function automatic logic [31:0] big_endian(logic [31:0] dw);

@@ -3,16 +3,19 @@
 // for the completer, completions for the DMA tags; everything else is counted and refused.
 //
 // A TLP counts only once it has ended as its header says; until then users hold what they were
-// given (payload in a slot that is not taken yet, a look-up whose result nobody uses).
+// given (payload in a slot that is not taken yet, a look-up whose result nobody uses). A digest is counted,
+// and is neither checked nor data.
 //
 // Latency   : none for page operations and completions, which see the beats combinationally; 1
-//             cycle of clk_i from the last beat to reg_op_valid_o and the counters.
+//             cycle of clk_i from the last beat to reg_op_valid_o and the counters. A load that has a beat for
+//             its digest alone (4 DWs of header) is looked up with that beat: it is an operation only once it
+//             has ended.
 // Clock     : clk_i (PCIe).
 // Handshake : beat 0 is always taken; a TLP waits at beat 1 until its user is ready. Page TLPs also
 //             wait while a register write is under way, so that a table change holds for the next
 //             TLP.
-// Drops     : malformed, poisoned and unsupported TLPs, each counted once.
-// Source    : PCI Express Base 2.0, 2.2 (header formats) and 2.3 (request handling).
+// Drops     : malformed, poisoned and unsupported TLPs, each counted once; those that want an answer get one.
+// Source    : PCI Express Base 2.0, 2.2 (header formats) and 2.3 (request handling); 3.0 for atomic operations.
 module tlp_rx
   import ipnuma_pkg::*;
   import tlp_pkg::*;
@@ -31,11 +34,12 @@ module tlp_rx
   output logic    reg_op_valid_o,
   input  logic    reg_op_ready_i,
 
-  /// Beat 1 of a page TLP is on the stream: its look-up may start (no handshake implied).
+  /// Beat 1 of a page TLP is on the stream (or the digest of a load whose look-up waited for it): its look-up
+  /// may start (no handshake implied).
   output logic     page_look_o,
   /// Page operation; valid with page_look_o.
   output page_op_t page_op_o,
-  /// Beat 1 of an acceptable page TLP is taken.
+  /// The beat that page_look_o tells of is taken, and its TLP acceptable so far.
   output logic     page_first_o,
   /// The last beat of an acceptable, well-formed page TLP is taken (may coincide with
   /// page_first_o).
@@ -86,9 +90,11 @@ module tlp_rx
   logic [2:0] bar_q;
 
   logic fire, four_dw, has_data, good_end, bad_end;
-  logic is_mrd, is_mwr, is_cpl, non_posted, to_pages, to_regs;
-  logic [29:2] address_c;
-  logic [4:0] lower, lower_q;  // address[6:2]
+  logic is_mrd, is_mwr, is_cpl, non_posted_q, to_pages, to_regs;
+  logic late_q;  // a load whose digest has a beat of its own
+  logic digest_low_q, digest_high_q;  // the next beat has the digest, there
+  logic [29:2] address_c, address_q;
+  logic [4:0] lower;  // address[6:2]
   logic crosses, unsupported_c, unsupported_q, unsupported;
   logic beyond_c, beyond_q, beyond;
   logic           accept;
@@ -108,26 +114,18 @@ module tlp_rx
   end
 
   // Beat 1: what it is.
-  assign four_dw  = start_q.fmt_type[5];
-  assign has_data = start_q.fmt_type[6];
-  assign is_mrd   = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64};
-  assign is_mwr   = start_q.fmt_type inside {TLP_MWR32, TLP_MWR64};
-  assign is_cpl   = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
-  always_comb begin
-    // Memory, locked memory, I/O, configuration, atomic operations; requests that want an answer.
-    unique case (start_q.fmt_type[4:0])
-      5'h00: non_posted = !has_data;
-      5'h01, 5'h02, 5'h04, 5'h05, 5'h0C, 5'h0D, 5'h0E: non_posted = 1'b1;
-      default: non_posted = 1'b0;
-    endcase
-  end
+  assign four_dw   = start_q.fmt_type[5];
+  assign has_data  = start_q.fmt_type[6];
+  assign is_mrd    = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64};
+  assign is_mwr    = start_q.fmt_type inside {TLP_MWR32, TLP_MWR64};
+  assign is_cpl    = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
   assign to_pages  = (is_mrd || is_mwr) && bar_q == BAR_PAGES;
   assign to_regs   = (is_mrd || is_mwr) && bar_q == BAR_REGISTERS;
   assign address_c = 28'(big_endian(four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0]) >> 2);
   assign crosses   = 11'(address_c[11:2]) + 11'(start_q.length) > 11'd1024;
 
   always_comb begin
-    unsupported_c = start_q.td;
+    unsupported_c = 1'b0;
     if (is_mrd || is_mwr) begin
       unique case (bar_q)
         BAR_PAGES:
@@ -141,7 +139,7 @@ module tlp_rx
   end
   assign beyond_c    = to_pages && 32'(address_c[29:12]) >= Pages;
 
-  assign lower       = beat1_q ? address_c[6:2] : lower_q;
+  assign lower       = beat1_q ? address_c[6:2] : address_q[6:2];
   assign unsupported = beat1_q ? unsupported_c : unsupported_q;
   assign beyond      = beat1_q ? beyond_c : beyond_q;
   assign accept      = !start_q.ep && !unsupported && !beyond;
@@ -151,7 +149,7 @@ module tlp_rx
     ready = 1'b1;
     if (!first_q && beat1_q) begin
       if (is_cpl && !cpl_ready_i) ready = 1'b0;
-      if (non_posted && !page_load_ready_i) ready = 1'b0;
+      if (non_posted_q && !page_load_ready_i) ready = 1'b0;
       if (is_mwr && to_pages && !page_store_ready_i) ready = 1'b0;
       if (to_pages && write_busy_q) ready = 1'b0;
       if (to_regs && reg_valid_q && !reg_op_ready_i) ready = 1'b0;
@@ -178,27 +176,37 @@ module tlp_rx
 
   always_ff @(posedge clk_i) begin
     if (fire && first_q) begin
-      start_q <= start;
-      bar_q   <= 3'(s_axis.tuser);
-      left_q  <= total - 11'd2;
-      idx_q   <= '0;
+      start_q       <= start;
+      bar_q         <= 3'(s_axis.tuser);
+      left_q        <= total - 11'd2;
+      idx_q         <= '0;
+      non_posted_q  <= is_non_posted(start.fmt_type);
+      late_q        <= start.td && start.fmt_type == TLP_MRD64;
+      // Where there are data, none is as early as beat 1.
+      digest_low_q  <= 1'b0;
+      digest_high_q <= 1'b0;
     end else if (fire) begin
-      left_q <= left_q - 11'd2;
-      idx_q  <= idx_q + 1'b1;
+      left_q        <= left_q - 11'd2;
+      idx_q         <= idx_q + 1'b1;
+      digest_low_q  <= start_q.td && left_q == 11'd3;
+      digest_high_q <= start_q.td && left_q == 11'd4;
     end
     if (fire && beat1_q) begin
-      lower_q       <= address_c[6:2];
+      address_q     <= address_c;
       unsupported_q <= unsupported_c;
       beyond_q      <= beyond_c;
     end
   end
 
-  // Payload: behind a 3-DW header DW 0 is in the upper half of beat 1.
+  // Payload: behind a 3-DW header DW 0 is in the upper half of beat 1. A digest would be written behind the
+  // data; behind 64 DWs it would come to lie on the first one.
   assign even_data = four_dw ? s_axis.tdata[31:0] : s_axis.tdata[63:32];
   assign odd_data = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
   assign data_beat = fire && !first_q && !bad_q && has_data;
-  assign even_here = data_beat && (four_dw ? !beat1_q : s_axis.tkeep[4]);
-  assign odd_here = data_beat && !beat1_q && (!four_dw || s_axis.tkeep[4]);
+  assign even_here = data_beat && (four_dw ? !beat1_q && !digest_low_q :
+                                   s_axis.tkeep[4] && !digest_high_q);
+  assign odd_here = data_beat && !beat1_q && (four_dw ? s_axis.tkeep[4] && !digest_high_q :
+                                              !digest_low_q);
   assign pay_even_data_o = even_data;
   assign pay_odd_data_o = odd_data;
   assign pay_even_idx_o = four_dw ? idx_q - 1'b1 : idx_q;
@@ -210,20 +218,21 @@ module tlp_rx
   assign cpl_pay_odd_we_o = odd_here && is_cpl;
 
   // Page operations.
-  assign page_look_o = s_axis.tvalid && beat1_q && to_pages;
+  assign page_look_o = s_axis.tvalid && to_pages && (late_q ? !first_q && !beat1_q : beat1_q);
   assign page_active_o = !first_q && !beat1_q && to_pages;
-  assign page_first_o = fire && beat1_q && to_pages && accept;
+  assign page_first_o = late_q ? page_end_o : fire && beat1_q && to_pages && accept;
   assign page_end_o = good_end && to_pages && accept;
   assign page_op_o = '{
           is_load: is_mrd,
-          page: address_c[29:12],
-          offset: {address_c[11:2], 2'b00},
+          page: late_q ? address_q[29:12] : address_c[29:12],
+          offset: {late_q ? address_q[11:2] : address_c[11:2], 2'b00},
           length: start_q.length[6:0],
           first_be: start_q.low[3:0],
           last_be: start_q.low[7:4],
           requester_id: start_q.id,
           tag: start_q.low[15:8],
-          tc: start_q.tc
+          tc: start_q.tc,
+          attr: start_q.attr
       };
 
   // Completions. Their header's third DW is in beat 1, which may be long gone.
@@ -274,22 +283,37 @@ module tlp_rx
       reg_q.requester_id <= start_q.id;
       reg_q.tag          <= start_q.low[15:8];
       reg_q.tc           <= start_q.tc;
+      reg_q.attr         <= start_q.attr;
     end
     if (even_here && to_regs && pay_even_idx_o == '0) reg_q.wdata[31:0] <= even_data;
     if (odd_here && to_regs && pay_odd_idx_o == '0) reg_q.wdata[63:32] <= odd_data;
   end
-  assign reg_op_o = reg_q;
+  assign reg_op_o       = reg_q;
   assign reg_op_valid_o = reg_valid_q;
 
-  // Refusals.
-  assign rx_error_valid_o = good_end && !accept && (start_q.ep ? non_posted : is_mrd);
+  // Refusals. Byte count and lower address are those of what was asked for.
+  logic is_locked, is_read, is_atomic;
+  logic [11:0] refused_count;
+  assign is_locked = is_locked_read(start_q.fmt_type);
+  assign is_read   = is_mrd || is_locked;
+  assign is_atomic = start_q.fmt_type[3];  // among those that want an answer
+  always_comb begin
+    refused_count = OTHER_BYTE_COUNT;
+    if (is_atomic) refused_count = atomic_byte_count(start_q.fmt_type, start_q.length);
+    if (is_read) begin
+      refused_count = read_byte_count(start_q.length, start_q.low[3:0], start_q.low[7:4]);
+    end
+  end
+  assign rx_error_valid_o = good_end && !accept && non_posted_q;
   assign rx_error_o = '{
           requester_id: start_q.id,
           tag: start_q.low[15:8],
           tc: start_q.tc,
+          attr: start_q.attr,
+          locked: is_locked,
           status: CPL_UR,
-          byte_count: read_byte_count(start_q.length, start_q.low[3:0], start_q.low[7:4]),
-          lower_address: {lower, first_byte(start_q.low[3:0])}
+          byte_count: refused_count,
+          lower_address: is_read ? {lower, first_byte(start_q.low[3:0])} : '0
       };
 
   always_ff @(posedge clk_i) begin

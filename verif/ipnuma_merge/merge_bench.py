@@ -467,19 +467,19 @@ def random_store(at: tuple[int, int] | None, page_count: int = 16) -> Request:
         else:
             first_be = random.choice((15, 14, 12, 8, 0, 5))
             last_be = random.choice((15, 7, 3, 1, 0, 10))
-    return Request(
-        page, offset, dws, first_be, last_be, random.randbytes(4 * dws), wide=random.random() < 0.3
-    )
+    data = random.randbytes(4 * dws)
+    request = Request(page, offset, dws, first_be, last_be, data, wide=random.random() < 0.3)
+    # It is no data, and keeps nothing from being joined.
+    request.digest = random.random() < 0.2
+    return request
 
 
 def spoil(request: Request) -> Request:
     """Make it one that is refused or malformed."""
-    kind = random.randrange(4)
+    kind = random.randrange(3)
     if kind == 0:
         request.poisoned = True
     elif kind == 1:
-        request.digest = True
-    elif kind == 2:
         request.extra = random.randrange(1, 4)
     elif request.dws > 1:
         request.extra = -random.randrange(1, request.dws)

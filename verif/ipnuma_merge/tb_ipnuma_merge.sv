@@ -259,11 +259,12 @@ module tb_ipnuma_merge
   assign frame_trail_o   = frame.trail;
   assign frame_data_dw_o = frame.data_dw;
 
-  logic load_live, load_repeated, load_take, load_done, load_hold;
-  load_t         load;
-  rx_op_t        op;
-  logic   [ 4:0] word_idx;
-  logic   [63:0] word_q;
+  logic load_live, load_repeated, load_take, load_look, load_hold;
+  load_t          load;
+  answer_t        load_answer;
+  rx_op_t         op;
+  logic    [ 4:0] word_idx;
+  logic    [63:0] word_q;
 
   always_comb begin
     op               = '0;
@@ -303,11 +304,12 @@ module tb_ipnuma_merge
     .retry_op_o          (retry_op),
     .retry_ready_i       (retry_ready),
     .op_i                (op),
+    .look_i              (load_look),
     .live_o              (load_live),
     .load_o              (load),
+    .answer_o            (load_answer),
     .repeated_o          (load_repeated),
     .take_i              (load_take),
-    .done_i              (load_done),
     .hold_i              (load_hold),
     .cpl_error_o         (tag_error),
     .cpl_error_valid_o   (tag_error_valid),
@@ -332,11 +334,12 @@ module tb_ipnuma_merge
     .dma_alloc_o                     (),
     .dma_alloc_ok_i                  (1'b0),
     .dma_alloc_tag_i                 (8'd0),
+    .load_look_o                     (load_look),
     .load_live_i                     (load_live),
     .load_i                          (load),
+    .load_answer_i                   (load_answer),
     .load_repeated_i                 (load_repeated),
     .load_take_o                     (load_take),
-    .load_done_o                     (load_done),
     .load_hold_o                     (load_hold),
     .arrival_o                       (),
     .m_tlp                           (m_tlp),

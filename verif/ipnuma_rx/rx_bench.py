@@ -23,6 +23,7 @@ from rx_ref import (
     Result,
     Session,
     completion_head,
+    read_bytes,
 )
 
 PCIE_PS = 4000
@@ -497,6 +498,7 @@ LOAD_FIELDS = (
     ("requester_id", 16),
     ("tag", 8),
     ("tc", 3),
+    ("attr", 2),
     ("byte_count", 12),
     ("lower_address", 7),
     ("peer_ip", 32),
@@ -556,16 +558,6 @@ def parse_read(tlp: bytes) -> tuple[int, int, int, int, int]:
     address = int.from_bytes(tlp[8:], "big")
     assert wide == (address >> 32 != 0)
     return address, length, tlp[7] & 0xF, tlp[7] >> 4, tlp[6]
-
-
-def read_bytes(length: int, first_be: int, last_be: int) -> tuple[int, int]:
-    """Byte count of a read and bits 1:0 of its first byte."""
-    enables = [first_be] + [0xF] * (length - 2) + ([last_be] if length > 1 else [])
-    bits = [i for i, be in enumerate(enables) for _ in (0,) if be]
-    if not bits:
-        return 1, 0
-    every = [4 * i + j for i, be in enumerate(enables) for j in range(4) if be >> j & 1]
-    return every[-1] - every[0] + 1, every[0] & 3
 
 
 def root_completions(bench: Bench, tlp: bytes, split: bool = True) -> list[bytes]:

@@ -106,13 +106,15 @@ def random_number(rand: random.Random, expected: int) -> int:
     return (expected + step) & 0xFFFFFFFF
 
 
-def random_enables(rand: random.Random, length: int) -> tuple[int, int]:
+def random_enables(rand: random.Random, length: int, address: int = 4) -> tuple[int, int]:
     """First and last byte enables, mostly as PCI Express has them."""
     if rand.random() < 0.05:
         return rand.randrange(16), rand.randrange(16)
     if length == 1:
         return rand.randrange(16), 0
-    return rand.randrange(1, 16), rand.randrange(1, 16)
+    if length == 2 and address % 8 == 0:
+        return rand.randrange(1, 16), rand.randrange(1, 16)
+    return 15 << rand.randrange(4) & 15, 15 >> rand.randrange(4)
 
 
 def random_payload(bench: Bench, port: int) -> bytes:
@@ -173,7 +175,7 @@ def random_payload(bench: Bench, port: int) -> bytes:
     if in_session and rand.random() < 0.9:
         control |= 1
     load_number = rand.choice([0, rand.randrange(1 << 16)])
-    first_be, last_be = random_enables(rand, length)
+    first_be, last_be = random_enables(rand, length, offset)
     net_tag = rand.randrange(256)
     if kind < 0.6:
         head = request_head(MWR, length, net_tag, last_be, first_be, key, offset)

@@ -262,6 +262,27 @@ def request_head(
     )
 
 
+def legal_enables(length: int, first_be: int, last_be: int, address: int) -> bool:
+    """Byte enables that PCI Express permits: one run, but in one DW, and in two of one quadword."""
+    if length == 1:
+        return last_be == 0
+    if length == 2 and address % 8 == 0:
+        return first_be != 0 and last_be != 0
+    to_the_end = f"{first_be:04b}".rstrip("0") == "1" * (f"{first_be:04b}".count("1")) != ""
+    from_the_start = f"{last_be:04b}".lstrip("0") == "1" * (f"{last_be:04b}".count("1")) != ""
+    return to_the_end and from_the_start
+
+
+def read_bytes(length: int, first_be: int, last_be: int) -> tuple[int, int]:
+    """Byte count of a read and bits 1:0 of its first byte."""
+    enables = [first_be] + [0xF] * (length - 2) + ([last_be] if length > 1 else [])
+    bits = [i for i, be in enumerate(enables) for _ in (0,) if be]
+    if not bits:
+        return 1, 0
+    every = [4 * i + j for i, be in enumerate(enables) for j in range(4) if be >> j & 1]
+    return every[-1] - every[0] + 1, every[0] & 3
+
+
 def completion_head(
     has_data: bool,
     length: int,
@@ -465,8 +486,8 @@ def _read_tlp(p: _Payload) -> None:
     if p.op not in (MRD, MWR, CPL, CPLD) or head[2] & 0xC0:
         raise _Dropped("rx_bad_tlp")
     if p.op in (MRD, MWR):
-        enables = p.last_be == 0 if p.length == 1 else p.first_be and p.last_be
-        if head[8:10] != b"\0\0" or head[15] & 3 or not enables:
+        legal = legal_enables(p.length, p.first_be, p.last_be, head[15])
+        if head[8:10] != b"\0\0" or head[15] & 3 or not legal:
             raise _Dropped("rx_bad_tlp")
         p.key, p.offset = int.from_bytes(head[10:12], "big"), int.from_bytes(head[12:16], "big")
         p.tag = head[6]
@@ -549,9 +570,9 @@ class _Judge:
         if p.in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
             session.refusal = (error, p.op, p.key, p.offset)
         if p.op == MRD:
-            zeros = completion_head(
-                True, p.length, SC, 4 * p.length, p.tag, p.offset & 0x7F, p.load_number
-            )
+            count, skip = read_bytes(p.length, p.first_be, p.last_be)
+            low = p.offset + skip & 0x7F
+            zeros = completion_head(True, p.length, SC, count, p.tag, low, p.load_number)
             answers.append({"kind": 0, "head": zeros, "data_dw": p.length, "zero_data": 1})
         body = error_body(error, p.op, self.number, p.length, address)
         answers.append({"kind": 1, "head": body, "data_dw": 0, "zero_data": 0})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections import Counter, deque
 
@@ -34,6 +35,7 @@ from rx_ref import (
     MRD,
     MWR,
     SC,
+    UR,
     Addresses,
     Region,
     build,
@@ -137,7 +139,9 @@ async def loads_are_served(dut) -> None:
     def send_load() -> None:
         number = len(sent)
         length = rand.randint(1, 64)
-        first_be, last_be = random_enables(rand, 1) if length == 1 else (15, rand.randrange(1, 16))
+        first_be, last_be = random_enables(rand, 1)
+        if length > 1:
+            first_be, last_be = 15, 15 >> rand.randrange(4)
         if length == 1:
             last_be = 0
         offset = 4 * rand.randrange(1024 - length) + (rand.randrange(8) << 12)
@@ -223,9 +227,65 @@ async def loads_are_served(dut) -> None:
     assert Counter({k: v for k, v in bench.pcie.items() if v}) == counts
 
 
+def random_load(rand: random.Random) -> dict[str, int]:
+    """Load of the CPU, and how many DWs it is long."""
+    length = rand.randint(1, 64)
+    first_be, last_be = rand.randrange(length > 1, 16), rand.randrange(1, 16)
+    count, skip = read_bytes(length, first_be, last_be)
+    return {
+        "requester_id": rand.randrange(1 << 16),
+        "tag": rand.randrange(256),
+        "tc": rand.randrange(8),
+        "attr": rand.randrange(4),
+        "byte_count": count,
+        "lower_address": 4 * rand.randrange(32) + skip,
+        "peer_ip": rand.randrange(1, 1 << 31),
+        "length": length,
+    }
+
+
+def for_the_cpu(
+    bench: Bench, load: dict[str, int], status: int, count: int, lower: int, data: bytes
+) -> bytes:
+    """TLP with which the CPU gets a completion of its load."""
+    head = struct.pack(
+        ">BBHHHHBB",
+        0x4A if data else 0x0A,
+        load["tc"] << 4,
+        load["attr"] << 12 | len(data) // 4,
+        bench.me.completer_id,
+        (status if status in (SC, UR) else CA) << 13 | count,
+        load["requester_id"],
+        load["tag"],
+        lower,
+    )
+    return head + data
+
+
+def misfit(
+    rand: random.Random, count: int, lower: int, data: bytes, dws: int
+) -> tuple[int, int, int, bytes]:
+    """Answer with a status, byte count, lower address or data that do not fit a load.
+
+    The others are those of a right answer, and `dws` is what the load still wants.
+    """
+    pick = rand.randrange(6)
+    if pick == 0:
+        return SC, 4095, lower, rand.randbytes(256)
+    if pick == 1:
+        return SC, count + rand.choice([-1, 1, 4, 256]) & 0xFFF, lower, data
+    if pick == 2:
+        return SC, count, lower ^ 1 << rand.randrange(7), data
+    if pick == 3:
+        return SC, count, lower, b""
+    if pick == 4 and dws < 64:
+        return SC, count, lower, rand.randbytes(4 * rand.randint(dws + 1, 64))
+    return rand.randrange(1, 8), count, lower, data
+
+
 @cocotb.test(timeout_time=3, timeout_unit="ms")
 async def completions_reach_the_cpu(dut) -> None:
-    """Loads of the CPU: good, split, failed, wrong tag, wrong sender, late, missing."""
+    """Loads of the CPU: good, split, failed, wrong tag, wrong sender, misfits, late, missing."""
     bench = Bench(dut)
     await bench.start()
     rand = bench.rand
@@ -237,8 +297,8 @@ async def completions_reach_the_cpu(dut) -> None:
     generations = [0] * 32
     bench.root_ready = 0.6
 
-    def reply(tag: int, ip: int, status: int, parts: list[tuple[int, int, bytes]]) -> None:
-        for count, lower, data in parts:
+    def reply(tag: int, ip: int, parts: list[tuple[int, int, int, bytes]]) -> None:
+        for status, count, lower, data in parts:
             head = completion_head(bool(data), len(data) // 4, status, count, tag, lower)
             to = Addresses(bench.me.mac, bench.me.ip, src_ip=ip)
             bench.send(build(tlp_payload(head, data, 0, 0, 0, 0), to), gap=rand.choice([2, 9]))
@@ -247,68 +307,58 @@ async def completions_reach_the_cpu(dut) -> None:
         for _ in range(rand.randint(1, 6)):
             if len(out) == 32:
                 break
-            length = rand.randint(1, 64)
-            first_be, last_be = rand.randrange(1, 16), rand.randrange(1, 16)
-            count, skip = read_bytes(length, first_be, last_be)
-            load = {
-                "requester_id": rand.randrange(1 << 16),
-                "tag": rand.randrange(256),
-                "tc": rand.randrange(8),
-                "byte_count": count,
-                "lower_address": 4 * rand.randrange(32) + skip,
-                "peer_ip": rand.randrange(1, 1 << 31),
-            }
+            load = random_load(rand)
             tag = await bench.alloc(load)
             index = min(i for i in range(32) if i not in {t & 31 for t in out})
             assert tag == generations[index] << 5 | index
-            out[tag] = {**load, "length": length}
+            out[tag] = load
         for tag in rand.sample(sorted(out), rand.randint(0, len(out))):
             load = out[tag]
             pick = rand.random()
             total = 4 * load["length"]
             data = rand.randbytes(total)
             skip = load["lower_address"] & 3
-            parts = [(load["byte_count"], load["lower_address"], data)]
+            parts = [(SC, load["byte_count"], load["lower_address"], data)]
             if pick < 0.1:
-                reply(tag, load["peer_ip"] ^ 1, SC, parts)
+                reply(tag, load["peer_ip"] ^ 1, parts)
                 counts["load_completion_unexpected"] += 1
                 continue
             if pick < 0.2:
-                reply(tag ^ 0x20, load["peer_ip"], SC, parts)
+                reply(tag ^ 0x20, load["peer_ip"], parts)
                 counts["load_completion_unexpected"] += 1
                 continue
-            status = SC
             if pick < 0.4:
-                status = rand.choice([1, 4])
-                parts = [(load["byte_count"], load["lower_address"], b"")]
+                # Of a failure only that it is one is believed.
+                status, lie = rand.randrange(1, 8), rand.randrange(1 << 12)
+                parts = [(status, lie, rand.randrange(128), b"")]
             elif total > 8 and pick < 0.7:
                 cut = 4 * rand.randrange(1, load["length"])
                 if load["byte_count"] > cut - skip:
                     parts = [
-                        (load["byte_count"], load["lower_address"], data[:cut]),
+                        (SC, load["byte_count"], load["lower_address"], data[:cut]),
                         (
+                            SC,
                             load["byte_count"] - cut + skip,
                             (load["lower_address"] - skip + cut) & 0x7F,
                             data[cut:],
                         ),
                     ]
-            reply(tag, load["peer_ip"], status, parts)
-            for count, lower, body in parts:
-                head = struct.pack(
-                    ">BBHHHHBB",
-                    0x4A if body else 0x0A,
-                    load["tc"] << 4,
-                    len(body) // 4,
-                    bench.me.completer_id,
-                    status << 13 | count,
-                    load["requester_id"],
-                    load["tag"],
-                    lower,
-                )
-                expected.append(head + body)
+            left, lower, dws = load["byte_count"], load["lower_address"], load["length"]
+            for part in parts:
+                status, _, _, body = part
+                # What does not fit leaves the load as it was, for its answer or its time-out.
+                for _ in range(rand.choice([0, 0, 1, 3])):
+                    lie = misfit(rand, left, lower, body or data, dws)
+                    reply(tag, load["peer_ip"], [lie])
+                    counts["load_completion_unexpected"] += 1
+                reply(tag, load["peer_ip"], [part])
+                expected.append(for_the_cpu(bench, load, status, left, lower, body))
+                left -= len(body) - (lower & 3)
+                lower = (lower & 0x7C) + len(body) & 0x7F
+                dws -= len(body) // 4
             counts["load_completed"] += 1
             # A second answer is one too many.
-            reply(tag, load["peer_ip"], SC, [(4, 0, b"late")])
+            reply(tag, load["peer_ip"], [(SC, 4, 0, b"late")])
             counts["load_completion_unexpected"] += 1
             generations[tag & 31] = generations[tag & 31] + 1 & 7
             del out[tag]
@@ -324,6 +374,8 @@ async def completions_reach_the_cpu(dut) -> None:
                     (load["requester_id"], 16),
                     (load["tag"], 8),
                     (load["tc"], 3),
+                    (load["attr"], 2),
+                    (0, 1),  # not of a locked read
                     (CA, 3),
                     (load["byte_count"], 12),
                     (load["lower_address"], 7),

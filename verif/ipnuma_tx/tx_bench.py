@@ -282,10 +282,11 @@ class Bench:
             if counts >> 4 & 1:
                 self.outcomes.append(None)
             if int(dut.alloc_o.value):
-                self.loads.append(fields(int(dut.alloc_load_o.value), 16, 8, 3, 12, 7, 32))
+                self.loads.append(fields(int(dut.alloc_load_o.value), 16, 8, 3, 2, 12, 7, 32))
                 self.outcomes.append(int(dut.alloc_tag_i.value))
             if int(dut.cpl_error_valid_o.value) and int(dut.cpl_error_ready_i.value):
-                self.errors.append(fields(int(dut.cpl_error_o.value), 16, 8, 3, 3, 12, 7))
+                error = fields(int(dut.cpl_error_o.value), 16, 8, 3, 2, 1, 3, 12, 7)
+                self.errors.append(error)
             for half, shift in (("even", 0), ("odd", 4)):
                 if int(getattr(dut, f"cpl_pay_{half}_we_o").value):
                     at = 8 * int(getattr(dut, f"pay_{half}_idx_o").value) + shift
@@ -308,7 +309,7 @@ class Bench:
         while True:
             await ReadOnly()
             taken = int(dut.reg_op_valid_o.value) and int(dut.reg_op_ready_i.value)
-            op = fields(int(dut.reg_op_o.value), 1, 23, 1, 64, 4, 4, 16, 8, 3) if taken else ()
+            op = fields(int(dut.reg_op_o.value), 1, 23, 1, 64, 4, 4, 16, 8, 3, 2) if taken else ()
             await RisingEdge(dut.clk_pcie_i)
             if taken:
                 self.reg_ops.append(op)
@@ -409,7 +410,8 @@ def random_tlp(pages: int) -> Tlp:
         if what == 0:
             tlp.ep = 1
         elif what == 1:
-            tlp.td = 1
+            # Of its kind, or a neighbour that does not exist.
+            tlp.fmt_type = random.choice((0x41, 0x22, 0x24, 0x0C, 0x4B, 0x10, 0x1B, 0x80))
         elif what == 2:
             tlp.bar = random.choice((1, 3, 4, 5, 6, 7))
         elif what == 3:
@@ -422,8 +424,12 @@ def random_tlp(pages: int) -> Tlp:
         elif what == 6:
             tlp.bar, tlp.length = 0, random.choice((3, 4, 64))
         elif what == 7:
-            tlp.fmt_type = random.choice((0x01, 0x02, 0x42, 0x04, 0x44, 0x34, 0x74, 0x4C, 0x0B))
-            tlp.ep = random.randrange(2)
+            tlp.fmt_type = random.choice(
+                (0x01, 0x21, 0x02, 0x42, 0x04, 0x44, 0x05, 0x45, 0x34, 0x74, 0x0B)
+                + (0x4C, 0x6C, 0x4D, 0x6D, 0x4E, 0x6E)
+            )
+            tlp.ep = random.random() < 0.3
+    tlp.td = random.random() < 0.2
     if tlp.fmt_type & 0x40:
         tlp.data = random.randbytes(4 * (tlp.length or 1024))
     if kind == "odd" and what == 8:

@@ -217,10 +217,14 @@ class Tlp:
         return self.fmt_type in (0x00, 0x20)
 
     @property
+    def is_locked(self) -> bool:
+        return self.fmt_type in (0x01, 0x21)
+
+    @property
     def is_non_posted(self) -> bool:
-        # Locked memory reads, I/O, configuration (two types), atomic operations.
-        others = (0x01, 0x02, 0x04, 0x05, 0x0C, 0x0D, 0x0E)
-        return self.is_load or self.fmt_type & 0x1F in others
+        # I/O and configuration (two types) read and write; atomic operations carry data always.
+        others = (0x02, 0x42, 0x04, 0x44, 0x05, 0x45, 0x4C, 0x6C, 0x4D, 0x6D, 0x4E, 0x6E)
+        return self.is_load or self.is_locked or self.fmt_type in others
 
     @property
     def is_store(self) -> bool:
@@ -229,6 +233,15 @@ class Tlp:
     @property
     def is_completion(self) -> bool:
         return self.fmt_type in (0x0A, 0x4A)
+
+    def refused_span(self) -> tuple[int, int]:
+        """Byte count and lower address of a completion without data."""
+        if self.is_load or self.is_locked:
+            count = read_byte_count(self.length, self.first_be, self.last_be)
+            return count, (self.address & 0x7C) | first_byte(self.first_be)
+        # An atomic operation says its operand's size; CAS carries two. The others say 4.
+        sizes = {0x0C: 4 * self.length, 0x0D: 4 * self.length, 0x0E: 2 * self.length}
+        return sizes.get(self.fmt_type & 0x1F, 4) & 0xFFF, 0
 
     def pack(self) -> bytes:
         """The TLP's bytes in order."""
@@ -348,21 +361,22 @@ class Sender:
     def take(self, tlp: Tlp, out: Expected, tag_of_load) -> None:
         """Apply one TLP. `tag_of_load()` gives the tag that a load got, or None."""
 
-        def refuse(status: int, wanted: bool = tlp.is_load) -> None:
-            if wanted:
+        def refuse(status: int) -> None:
+            if tlp.is_non_posted:
                 out.errors.append(
                     (
                         tlp.requester_id,
                         tlp.tag,
                         tlp.tc,
+                        tlp.attributes,
+                        int(tlp.is_locked),
                         status,
-                        read_byte_count(tlp.length, tlp.first_be, tlp.last_be),
-                        (tlp.address & 0x7C) | first_byte(tlp.first_be),
+                        *tlp.refused_span(),
                     )
                 )
 
         request = tlp.is_load or tlp.is_store
-        unsupported = tlp.td or not (request or tlp.is_completion)
+        unsupported = not (request or tlp.is_completion)
         if request:
             if tlp.bar == 2:
                 crosses = (tlp.address >> 2 & 0x3FF) + tlp.length > 1024
@@ -374,7 +388,7 @@ class Sender:
             out.count("malformed")
         elif tlp.ep:
             out.count("poisoned")
-            refuse(UR, tlp.is_non_posted)
+            refuse(UR)
         elif unsupported:
             out.count("unsupported")
             refuse(UR)
@@ -413,8 +427,8 @@ class Sender:
                             tlp.requester_id,
                             tlp.tag,
                             tlp.tc,
-                            read_byte_count(tlp.length, tlp.first_be, tlp.last_be),
-                            (tlp.address & 0x7C) | first_byte(tlp.first_be),
+                            tlp.attributes,
+                            *tlp.refused_span(),
                             self.peers[pc_id].ip,
                         )
                     )

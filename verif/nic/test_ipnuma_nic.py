@@ -8,6 +8,7 @@ are read by nic_ref from docs/wire-format.md.
 from __future__ import annotations
 
 import random
+import struct
 
 import cocotb
 import pytest
@@ -458,6 +459,96 @@ async def unmapped_pages_and_odd_tlps_are_refused(dut) -> None:
     await b.set_peer(1, PEER, compact=True)
     await b.bar2.write(PAGE, b"alive...")
     assert (await b.receive()).data == b"alive..."
+    await b.nothing_more()
+
+
+def odd_request(fmt_type: int, tag: int, address: int, length: int, enables: int) -> bytes:
+    """A request of the CPU with a traffic class, both attributes and a digest, whatever it is."""
+    head = struct.pack(">BBHHBB", fmt_type, 5 << 4, 0xB000 | length, 0x0123, tag, enables)
+    # The NIC reads the offset in the BAR alone.
+    wide = fmt_type & 0x20
+    head += struct.pack(">Q", address) if wide else struct.pack(">I", address & 0xFFFFFFFF)
+    return head + bytes(4 * length if fmt_type & 0x40 else 0) + b"DIGE"
+
+
+def answer_to(b: Bench, request: bytes, fmt_type: int, status: int, count: int, low: int) -> bytes:
+    """Header of its completion, without or with one DW of data."""
+    length = 1 if fmt_type & 0x40 else 0
+    head = struct.pack(">BBH", fmt_type, 5 << 4, 0x3000 | length)
+    head += struct.pack(">HH", int(b.dut.completer_id_i.value), status << 13 | count)
+    return head + request[4:7] + bytes([low])
+
+
+@cocotb.test()
+async def every_request_that_wants_an_answer_gets_one(dut) -> None:
+    """Locked reads, I/O, configuration, atomic operations: UR; class and attributes come back."""
+    b = await Bench(dut).start()
+    bar2 = b.bar2.get_absolute_address(0)
+    before = await b.counters()
+    cases = [
+        # fmt/type, DWs, byte enables, completion, byte count, lower address
+        (0x01, 1, 0x06, 0x0B, 2, 0x41),
+        (0x21, 3, 0x7C, 0x0B, 9, 0x42),
+        (0x02, 1, 0x0F, 0x0A, 4, 0),
+        (0x42, 1, 0x08, 0x0A, 4, 0),
+        (0x04, 1, 0x0F, 0x0A, 4, 0),
+        (0x44, 1, 0x0F, 0x0A, 4, 0),
+        (0x05, 1, 0x0F, 0x0A, 4, 0),
+        (0x45, 1, 0x01, 0x0A, 4, 0),
+        (0x4C, 1, 0x00, 0x0A, 4, 0),
+        (0x6C, 2, 0x00, 0x0A, 8, 0),
+        (0x4D, 2, 0x00, 0x0A, 8, 0),
+        (0x6D, 1, 0x00, 0x0A, 4, 0),
+        (0x4E, 2, 0x00, 0x0A, 4, 0),
+        (0x6E, 8, 0x00, 0x0A, 16, 0),
+    ]
+    b.device.sent.clear()
+    for tag, (fmt_type, length, enables, answer, count, low) in enumerate(cases):
+        request = odd_request(fmt_type, tag, bar2 + 0x1040, length, enables)
+        await b.device.source.send(request, 2)
+        await b.settle()
+        want = answer_to(b, request, answer, 1, count, low)
+        assert [t.hex() for t in b.device.sent] == [want.hex()], f"{fmt_type:02x}"
+        b.device.sent.clear()
+    # Messages and what does not exist are dropped.
+    for fmt_type in (0x34, 0x74, 0x10, 0x41, 0x0C, 0x4B):
+        await b.device.source.send(odd_request(fmt_type, 9, bar2, 1, 0x0F), 2)
+    await b.settle()
+    assert not b.device.sent
+    assert await b.changed(before) == {"tlp_unsupported": len(cases) + 6}
+
+
+@cocotb.test()
+async def a_digest_is_no_data(dut) -> None:
+    """Register and page TLPs with a digest are taken without it; their answers have their class."""
+    b = await Bench(dut).start()
+    bar0, bar2 = b.bar0.get_absolute_address(0), b.bar2.get_absolute_address(0)
+    await b.set_peer(1, PEER, compact=True)
+    await b.map_page(0, 1, 0x77, 0)
+    b.device.sent.clear()
+    for fmt_type in (0x00, 0x20):
+        request = odd_request(fmt_type, 7, bar0 + REG_ID, 1, 0x0F)
+        await b.device.source.send(request, 0)
+        await b.settle()
+        want = answer_to(b, request, 0x4A, 0, 4, REG_ID) + struct.pack("<I", 0x49504E4D)
+        assert [t.hex() for t in b.device.sent] == [want.hex()]
+        b.device.sent.clear()
+        # A load, in a beat less or more.
+        request = odd_request(fmt_type, 8, bar2 + 0x44, 1, 0x0F)
+        await b.device.source.send(request, 2)
+        m = await b.receive()
+        assert (m.fmt_type, m.length) == (MRD, 1)
+        await b.send(frame(tlp_completion(m.net_tag, 0, 4, 0x44, b"abcd"), PEER, NIC))
+        await b.settle()
+        want = answer_to(b, request, 0x4A, 0, 4, 0x44) + b"abcd"
+        assert [t.hex() for t in b.device.sent] == [want.hex()]
+        b.device.sent.clear()
+    for fmt_type, length in ((0x40, 1), (0x60, 1), (0x40, 63), (0x40, 64), (0x60, 64)):
+        data = random.randbytes(4 * length)
+        head = odd_request(fmt_type, 0, bar2, length, 0x0F if length == 1 else 0xFF)
+        size = 16 if fmt_type & 0x20 else 12
+        await b.device.source.send(head[:size] + data + b"DIGE", 2)
+        assert (await b.receive()).data == data
     await b.nothing_more()
 
 

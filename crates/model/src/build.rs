@@ -8,7 +8,11 @@ use wire::{
 };
 
 use crate::bytes::put48;
+use crate::nic::Load;
 use crate::verdict::{Completion, Identity, Peer, Request};
+
+/// Completion without data of a locked read.
+const FMT_CPLLK: u8 = 0x0B;
 
 /// Above this address a TLP needs a 4-DW header.
 const FOUR_GIB: u64 = 1 << 32;
@@ -223,17 +227,23 @@ fn completion_dws(
     out.extend_from_slice(&[requester.1, completion.lower_address & 0x7F]);
 }
 
-/// A completion for the CPU. The tag in `completion` is not used: `requester` has the CPU's.
+/// A completion of a request of the CPU, in its traffic class and with its attributes. The tag in `completion` is not
+/// used: `load` has the CPU's.
 pub fn cpu_completion(
     out: &mut Vec<u8>,
     completer_id: u16,
-    tc: u8,
-    requester: (u16, u8),
+    load: &Load,
     completion: &Completion,
     data: &[u8],
 ) {
     out.clear();
-    completion_dws(out, completer_id, tc, requester, completion);
+    let requester = (load.requester_id, load.tag);
+    completion_dws(out, completer_id, load.tc, requester, completion);
+    // ID-based ordering stays 0: only who has it enabled for completions may set it.
+    out[2] |= load.attr << 4;
+    if load.locked {
+        out[0] = FMT_CPLLK;
+    }
     out.extend_from_slice(data);
 }
 

@@ -75,13 +75,17 @@ pub struct Load {
     pub tag: u8,
     /// Traffic class of the read.
     pub tc: u8,
+    /// Its attributes: relaxed ordering (bit 1) and no snoop (bit 0).
+    pub attr: u8,
+    /// Whether it is a locked read, which the NIC only refuses.
+    pub locked: bool,
     /// Byte count of a completion without data.
     pub byte_count: u16,
     /// Lower address of a completion without data.
     pub lower_address: u8,
     /// Who may answer.
     pub peer_ip: u32,
-    /// Bytes still to come, of a load in a session.
+    /// Bytes still to come.
     pub remaining: u16,
     /// When it was sent last, in microseconds.
     pub sent_us: u32,
@@ -90,6 +94,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// Lower address of the completion that brings what comes next.
+    pub(crate) fn next_address(&self) -> u8 {
+        let come = self.byte_count - self.remaining;
+        (u16::from(self.lower_address) + come) as u8 & 0x7F
+    }
+
     /// How to send it again: only what has not come yet is asked for, so that it does not matter how its host splits
     /// the answer.
     fn rest(&self) -> Option<Ticket> {

@@ -4,7 +4,7 @@
 
 use wire::{
     FMT_CPL, FMT_CPLD, FMT_MRD64, FMT_MWR64, KeyEntry, PcieCounter, SessionEntry, SessionStatus,
-    TlpView, first_byte, read_byte_count, registers as reg,
+    TlpView, registers as reg,
 };
 
 use crate::build::{self, Route};
@@ -20,6 +20,8 @@ pub const BAR_REGISTERS: u8 = 0;
 /// BAR of the pages.
 pub const BAR_PAGES: u8 = 2;
 
+/// Completion status: successful.
+pub(crate) const STATUS_SC: u8 = 0;
 /// Completion status: unsupported request.
 pub(crate) const STATUS_UR: u8 = 1;
 /// Completion status: completer abort.
@@ -56,9 +58,9 @@ impl Nic {
             _ => false,
         };
         let supported = is_completion || is_request && right_place;
-        if view.td() || !supported {
+        if !supported {
             self.counters.count_pcie(PcieCounter::TlpUnsupported);
-            if is_read {
+            if view.is_non_posted() {
                 self.refuse(&view, STATUS_UR, out);
             }
         } else if is_completion {
@@ -92,9 +94,8 @@ impl Nic {
             has_data: false,
             length: 0,
         };
-        let requester = (load.requester_id, load.tag);
         let id = self.config.completer_id;
-        build::cpu_completion(&mut self.buffer, id, load.tc, requester, &completion, &[]);
+        build::cpu_completion(&mut self.buffer, id, load, &completion, &[]);
         out.tlp(source, &self.buffer);
     }
 
@@ -211,8 +212,7 @@ impl Nic {
             build::cpu_completion(
                 &mut self.buffer,
                 self.config.completer_id,
-                load.tc,
-                (load.requester_id, load.tag),
+                &load,
                 &completion,
                 &data[..4 * dws as usize],
             );
@@ -384,14 +384,17 @@ impl Nic {
 
 /// What must be remembered to complete a request of the CPU.
 fn load_of(view: &TlpView<'_>, peer_ip: u32) -> Load {
+    let (byte_count, lower_address) = view.completion_span();
     Load {
         requester_id: view.requester_id(),
         tag: view.tag(),
         tc: view.tc(),
-        byte_count: read_byte_count(view.length(), view.first_be(), view.last_be()),
-        lower_address: view.address_field() as u8 & 0x7C | first_byte(view.first_be()),
+        attr: view.attr(),
+        locked: view.is_locked_read(),
+        byte_count,
+        lower_address,
         peer_ip,
-        remaining: read_byte_count(view.length(), view.first_be(), view.last_be()),
+        remaining: byte_count,
         sent_us: 0,
         ticket: None,
     }

@@ -8,7 +8,7 @@ use crate::bytes::{be16, be32, be48};
 use crate::effects::{FrameSource, Sink, TlpSource};
 use crate::events::Event;
 use crate::nic::{DmaRead, Load, Nic};
-use crate::requester::{carried, is_last};
+use crate::requester::{STATUS_CA, STATUS_SC, STATUS_UR, carried, is_last};
 use crate::session::Opened;
 use crate::verdict::{
     Completion, Context, Judged, Peer, Place, Request, Verdict, judge, sealed_payload,
@@ -20,13 +20,15 @@ const MIN_FRAME: usize = 64;
 /// Who refused, in the event of an error report outside of sessions.
 const NO_SESSION: u16 = 0xFFFF;
 
-/// Whether a completion brings the bytes of a load that come next, or ends it. The zeros of a refused load count whole
-/// DWs, whatever the byte enables, so there may be more of them than were asked for.
-fn continues(load: &Load, completion: &Completion) -> bool {
-    let zeros = load.remaining == load.byte_count
-        && completion.byte_count > load.remaining
-        && carried(completion) == completion.byte_count;
-    completion.status != 0 || completion.byte_count == load.remaining || zeros
+/// Whether a completion brings the bytes of a load that come next, and no DW more, or says that it failed. Anything else
+/// would be malformed for the CPU, and leaves the load to its answer or its time-out.
+fn fits(load: &Load, completion: &Completion) -> bool {
+    if completion.status != STATUS_SC || !completion.has_data {
+        return (completion.status != STATUS_SC) != completion.has_data;
+    }
+    completion.byte_count == load.remaining
+        && completion.lower_address == load.next_address()
+        && carried(completion) <= load.remaining + 3
 }
 
 /// What the PHY had to say about a frame, beyond its bytes.
@@ -333,23 +335,38 @@ impl Nic {
                 .count_pcie(PcieCounter::LoadCompletionUnexpected);
             return;
         };
-        if load.ticket.is_some() && !continues(&load, completion) {
-            self.counters
-                .count_pcie(PcieCounter::LoadCompletionRepeated);
+        if !fits(&load, completion) {
+            let goes_on = completion.byte_count == load.remaining;
+            let repeated = load.ticket.is_some() && completion.status == STATUS_SC && !goes_on;
+            self.counters.count_pcie(if repeated {
+                PcieCounter::LoadCompletionRepeated
+            } else {
+                PcieCounter::LoadCompletionUnexpected
+            });
             return;
         }
-        if is_last(completion) {
+        // Of a failure only that it is one is believed, and none is CRS, which asks for a retry.
+        let passed = Completion {
+            status: match completion.status {
+                STATUS_SC | STATUS_UR => completion.status,
+                _ => STATUS_CA,
+            },
+            byte_count: load.remaining,
+            lower_address: load.next_address(),
+            length: (data.len() / 4) as u16,
+            ..*completion
+        };
+        if is_last(&passed) {
             self.load_tags.free(completion.tag);
             self.counters.count_pcie(PcieCounter::LoadCompleted);
         } else if let Some(load) = self.load_tags.get_mut(completion.tag) {
-            load.remaining = load.remaining.wrapping_sub(carried(completion));
+            load.remaining -= carried(&passed);
         }
         build::cpu_completion(
             &mut self.buffer,
             self.config.completer_id,
-            load.tc,
-            (load.requester_id, load.tag),
-            completion,
+            &load,
+            &passed,
             data,
         );
         out.tlp(TlpSource::Server, &self.buffer);
@@ -392,8 +409,12 @@ impl Nic {
                 tag: request.tag,
                 number: request.number,
                 status: 0,
-                byte_count: 4 * request.dws as u16,
-                lower_address: request.offset as u8 & 0x7C,
+                byte_count: wire::read_byte_count(
+                    request.dws as u16,
+                    request.first_be,
+                    request.last_be,
+                ),
+                lower_address: request.offset as u8 & 0x7C | wire::first_byte(request.first_be),
                 has_data: true,
                 length: request.dws as u16,
             };

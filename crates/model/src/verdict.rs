@@ -392,12 +392,8 @@ fn parse_tlp(payload: &[u8]) -> Result<Parsed, NetCounter> {
         return Err(NetCounter::RxBadTlp);
     }
     if is_request {
-        let bad_enables = if length == 1 {
-            last_be != 0
-        } else {
-            first_be == 0 || last_be == 0
-        };
-        if be16(head, 8) != 0 || head[15] & 3 != 0 || bad_enables {
+        let legal = wire::byte_enables_valid(length, first_be, last_be, u64::from(head[15]));
+        if be16(head, 8) != 0 || head[15] & 3 != 0 || !legal {
             return Err(NetCounter::RxBadTlp);
         }
     }

@@ -165,6 +165,19 @@ local function crc32c(seed, payload)
   return bxor(crc, 0xFFFFFFFF)
 end
 
+-- Whether PCI Express permits byte enables: bytes in a row, but in one DW, and in the two of a quadword.
+local function legal_enables(length, first_be, last_be, offset)
+  if length == 1 then
+    return last_be == 0
+  end
+  if length == 2 and offset % 8 == 0 then
+    return first_be ~= 0 and last_be ~= 0
+  end
+  local to_the_end = { [15] = true, [14] = true, [12] = true, [8] = true }
+  local from_the_start = { [15] = true, [7] = true, [3] = true, [1] = true }
+  return to_the_end[first_be] and from_the_start[last_be]
+end
+
 -- First and last byte enables of a store that leaves out bytes at its start and end.
 local function byte_enables(dws, lead, trail)
   local first = (0xF * integer(2 ^ lead)) % 16
@@ -354,7 +367,7 @@ local function dissect_operation(range, pinfo, root)
     local offset = get(header(8, 8), ADDRESS.offset)
     if get(header(8, 8), ADDRESS.zero) ~= 0 or offset % 4 ~= 0 then
       wrong = wrong or "wire address beyond its fields"
-    elseif (length == 1 and last_be ~= 0) or (length ~= 1 and (first_be == 0 or last_be == 0)) then
+    elseif not legal_enables(length, first_be, last_be, offset) then
       wrong = wrong or "byte enables do not fit the length"
     end
     info = string.format("%s, key 0x%x offset 0x%x", info, get(header(8, 8), ADDRESS.key), offset)

@@ -238,8 +238,10 @@ fn format_fields(
 fn request(random: &mut Random, length: u64, address: u64) -> MemRequest {
     let (first_be, last_be) = if length == 1 {
         (random.bits(4) as u8, 0)
-    } else {
+    } else if length == 2 && address & 4 == 0 {
         (1 + random.below(15) as u8, 1 + random.below(15) as u8)
+    } else {
+        byte_enables(length as u16, random.bits(2) as u8, random.bits(2) as u8)
     };
     MemRequest {
         length: length as u16,

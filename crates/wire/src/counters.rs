@@ -84,13 +84,13 @@ counters! {
         TlpRegisterRead "tlp_register_read" TlpEnd "read from BAR 0";
         TlpCompletion "tlp_completion" TlpEnd "completion of an outstanding DMA read";
         TlpCompletionUnexpected "tlp_completion_unexpected" TlpEnd "completion whose tag no DMA read has: dropped";
-        TlpUnsupported "tlp_unsupported" TlpEnd "type, BAR, length or 4 KB crossing that the NIC does not take, or a digest: dropped, a read completed with UR";
+        TlpUnsupported "tlp_unsupported" TlpEnd "type, BAR, length or 4 KB crossing that the NIC does not take: dropped, completed with UR if it wants an answer";
         TlpPoisoned "tlp_poisoned" TlpEnd "EP set: dropped, a non-posted request completed with UR";
         TlpMalformed "tlp_malformed" TlpEnd "longer or shorter than its header says: dropped";
         LoadNoTag "load_no_tag" TlpEnd "load while all network tags are in use: completed with CA";
         LoadTimeout "load_timeout" Event "no completion came over the network in READ_TIMEOUT_US: the load is completed with CA";
         LoadCompleted "load_completed" Event "the last completion of a load was passed to the CPU";
-        LoadCompletionUnexpected "load_completion_unexpected" Event "network completion whose tag is not outstanding or whose sender is not the load's peer: dropped";
+        LoadCompletionUnexpected "load_completion_unexpected" Event "network completion whose tag is not outstanding, whose sender is not the load's peer, or that does not fit the load: dropped";
         DmaWrite "dma_write" Event "store from the network written to local memory";
         DmaRead "dma_read" Event "load from the network read from local memory";
         DmaReadTimeout "dma_read_timeout" Event "local memory did not answer a DMA read in READ_TIMEOUT_US: CA is sent to the peer";

@@ -350,14 +350,42 @@ impl<'a> TlpView<'a> {
         self.fmt_type() & 0x40 != 0
     }
 
-    /// Whether somebody waits for a completion: reads, I/O, configuration and atomics, not writes, messages and completions.
+    /// Whether somebody waits for a completion: reads, I/O, configuration and atomics, not writes, messages and
+    /// completions, nor what does not exist, such as a locked write.
     #[must_use]
     pub fn is_non_posted(&self) -> bool {
-        let kind = self.fmt_type() & 0x1F;
-        match kind {
-            0x00 => !self.has_data(),
-            0x01 | 0x02 | 0x04 | 0x05 | 0x0C..=0x0E => true,
-            _ => false,
+        matches!(
+            self.fmt_type(),
+            FMT_MRD32 | FMT_MRD64 | 0x02 | 0x42 | 0x04 | 0x44 | 0x05 | 0x45
+        ) || self.is_locked_read()
+            || self.is_atomic()
+    }
+
+    /// Whether it is a locked memory read.
+    #[must_use]
+    pub fn is_locked_read(&self) -> bool {
+        matches!(self.fmt_type(), 0x01 | 0x21)
+    }
+
+    /// Whether it is an atomic operation: fetch and add, swap, compare and swap.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        matches!(self.fmt_type() & !0x20, 0x4C..=0x4E)
+    }
+
+    /// Byte count and lower address of a completion of this request: a read's follow from its bytes, an atomic
+    /// operation tells the size of its operand, of which compare and swap carries two, and the others tell 4.
+    #[must_use]
+    pub fn completion_span(&self) -> (u16, u8) {
+        let length = self.length() & 0x3FF;
+        match self.fmt_type() {
+            FMT_MRD32 | FMT_MRD64 | 0x01 | 0x21 => (
+                read_byte_count(self.length(), self.first_be(), self.last_be()),
+                self.address_field() as u8 & 0x7C | first_byte(self.first_be()),
+            ),
+            0x4E | 0x6E => (2 * length, 0),
+            _ if self.is_atomic() => (4 * length, 0),
+            _ => (4, 0),
         }
     }
 
@@ -365,6 +393,12 @@ impl<'a> TlpView<'a> {
     #[must_use]
     pub fn tc(&self) -> u8 {
         TC.get(self.bytes) as u8
+    }
+
+    /// Relaxed ordering (bit 1) and no snoop (bit 0).
+    #[must_use]
+    pub fn attr(&self) -> u8 {
+        ATTR.get(self.bytes) as u8
     }
 
     /// Whether a digest follows.
@@ -458,7 +492,7 @@ impl<'a> TlpView<'a> {
         let fmt_type = self.fmt_type();
         let request = || MemRequest {
             tc: self.tc(),
-            attr: ATTR.get(self.bytes) as u8,
+            attr: self.attr(),
             ep: self.ep(),
             length: self.length(),
             requester_id: self.requester_id(),
@@ -474,7 +508,7 @@ impl<'a> TlpView<'a> {
                 let dw1 = &self.bytes[4..];
                 Ok(TlpHeader::Completion(Completion {
                     tc: self.tc(),
-                    attr: ATTR.get(self.bytes) as u8,
+                    attr: self.attr(),
                     ep: self.ep(),
                     length: self.data_dws() as u16,
                     completer_id: CPL_COMPLETER.get(dw1) as u16,
@@ -517,13 +551,14 @@ pub const fn first_byte(first_be: u8) -> u8 {
     }
 }
 
-/// Whether byte enables are as PCI Express has them: for one DW the last are 0, for more neither is.
+/// Whether byte enables are as PCI Express has them: for one DW the last are 0; for the two DWs of a quadword neither is;
+/// for others the enabled bytes are in a row from somewhere in the first DW to somewhere in the last.
 #[must_use]
-pub const fn byte_enables_valid(length: u16, first_be: u8, last_be: u8) -> bool {
-    if length == 1 {
-        last_be == 0
-    } else {
-        first_be != 0 && last_be != 0
+pub const fn byte_enables_valid(length: u16, first_be: u8, last_be: u8, address: u64) -> bool {
+    match length {
+        1 => last_be == 0,
+        2 if address & 4 == 0 => first_be != 0 && last_be != 0,
+        _ => matches!(first_be, 0xF | 0xE | 0xC | 0x8) && matches!(last_be, 0xF | 0x7 | 0x3 | 0x1),
     }
 }
 
@@ -601,7 +636,11 @@ mod tests {
         for length in [1, 2, 3, 64, 1023, 1024] {
             for first_be in 0..16 {
                 for last_be in 0..16 {
-                    if byte_enables_valid(length, first_be, last_be) {
+                    let legal = |address| byte_enables_valid(length, first_be, last_be, address);
+                    // Two DWs that are not a quadword are as any more are.
+                    let runs = contiguous(length, first_be, last_be).is_some();
+                    assert_eq!(legal(4), if length == 1 { last_be == 0 } else { runs });
+                    if legal(8) {
                         assert_eq!(
                             read_byte_count(length, first_be, last_be),
                             count_by_hand(length, first_be, last_be),

@@ -47,16 +47,21 @@ fn request() -> impl Strategy<Value = MemRequest> {
         1..16_u8,
         1..16_u8,
     )
-        .prop_map(
-            |(length, (tag, key, offset), first_be, last_be)| MemRequest {
+        .prop_map(|(length, (tag, key, offset), mut first_be, mut last_be)| {
+            if length == 1 {
+                last_be = 0;
+            } else if length > 2 || offset & 4 != 0 {
+                (first_be, last_be) = byte_enables(length, first_be & 3, last_be & 3);
+            }
+            MemRequest {
                 length,
                 tag,
                 first_be,
-                last_be: if length == 1 { 0 } else { last_be },
+                last_be,
                 address: wire_address(key, offset & !3),
                 ..MemRequest::default()
-            },
-        )
+            }
+        })
 }
 
 fn completion() -> impl Strategy<Value = Completion> {
@@ -489,6 +494,15 @@ fn tlp_refusals() {
                 length: 2,
             },
             |p| p[15] = 0x0F,
+        ),
+        (
+            "byte enables that are not in a row, of two DWs that are not a quadword",
+            WireError::BadByteEnables {
+                first_be: 0x5,
+                last_be: 0xF,
+                length: 2,
+            },
+            |p| (p[15], p[23]) = (0xF5, p[23] | 4),
         ),
         (
             "last byte enables of one DW, before the length",

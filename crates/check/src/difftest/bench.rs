@@ -45,7 +45,6 @@ const MAX_LINE: usize = 400;
 struct SeenLoad {
     tag: u8,
     peer_ip: u32,
-    dws: u16,
     lower_address: u8,
     /// Bytes that were not yet answered.
     left: u16,
@@ -413,7 +412,6 @@ impl Bench {
             self.loads.push(SeenLoad {
                 tag: frame[56],
                 peer_ip: u32::from_be_bytes([frame[30], frame[31], frame[32], frame[33]]),
-                dws,
                 lower_address: frame[65] & 0x7C | wire::first_byte(first_be),
                 left: wire::read_byte_count(dws, first_be, last_be),
             });

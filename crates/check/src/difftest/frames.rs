@@ -207,7 +207,11 @@ fn request(world: &World, is_load: bool, rng: &mut ChaCha8Rng) -> Draft {
             rng.random::<u8>() & 0x30,
         ];
         body.push(dws as u8);
-        body.extend_from_slice(&[0, 0, rng.random(), random_enables(rng, dws), 0, 0]);
+        let enables = match percent(rng, 3) {
+            true => rng.random(),
+            false => random_enables(rng, dws, offset.into()),
+        };
+        body.extend_from_slice(&[0, 0, rng.random(), enables, 0, 0]);
         body.extend_from_slice(&key.to_be_bytes());
         body.extend_from_slice(&offset.to_be_bytes());
         body.extend_from_slice(&data);

@@ -382,20 +382,20 @@ pub fn random_dws(rng: &mut ChaCha8Rng) -> u16 {
     }
 }
 
-/// Last and first byte enables: mostly all, often contiguous, sometimes anything legal.
-pub fn random_enables(rng: &mut ChaCha8Rng, dws: u16) -> u8 {
+/// Last and first byte enables: mostly all, often contiguous, sometimes anything that is legal at this address.
+pub fn random_enables(rng: &mut ChaCha8Rng, dws: u16, address: u64) -> u8 {
     match rng.random_range(0..10) {
         0..5 if dws == 1 => 0x0F,
         0..5 => 0xFF,
+        8.. if dws == 1 => rng.random_range(0..16),
         5..8 if dws == 1 => {
             let (low, high) = (rng.random_range(0..4), rng.random_range(0..4));
             (0xF << low) & (0xF >> high)
         }
-        5..8 => {
+        pick if pick < 8 || dws > 2 || address & 4 != 0 => {
             let (low, high) = (rng.random_range(0..4), rng.random_range(0..4));
             (0xF_u8 >> high) << 4 | 0xF_u8 << low & 0xF
         }
-        _ if dws == 1 => rng.random_range(0..16),
         _ => rng.random_range(1..16) << 4 | rng.random_range(1..16),
     }
 }
@@ -430,14 +430,21 @@ impl World {
             length: dws,
             requester_id: rng.random(),
             tag: rng.random(),
-            enables: random_enables(rng, dws),
+            enables: random_enables(rng, dws, address),
             address,
         };
         if dws > 1 && percent(rng, 1) {
             // Nobody may send this; it leaves as it came, and the receiver refuses it.
-            fields.enables &= *[0x0F, 0xF0, 0].choose(rng).expect("the list is not empty");
+            fields.enables &= *[0x0F, 0xF0, 0, 0x5F, 0xF9]
+                .choose(rng)
+                .expect("the list is not empty");
         }
-        let data = random_bytes(rng, if is_load { 0 } else { bytes as usize });
+        let mut data = random_bytes(rng, if is_load { 0 } else { bytes as usize });
+        if percent(rng, 10) {
+            // A digest, which is no data.
+            fields.flags |= 0x80;
+            data.extend_from_slice(&random_bytes(rng, 4));
+        }
         (fields.emit(&data), BAR_PAGES)
     }
 
@@ -504,7 +511,7 @@ impl World {
             _ => reg::REG_MAC_LO,
         };
         if percent(rng, 70) {
-            let enables = random_enables(rng, dws);
+            let enables = random_enables(rng, dws, 0);
             let (mut tlp, bar) = self.register_read(offset, dws, rng);
             tlp[7] = enables;
             return (tlp, bar);
@@ -516,7 +523,7 @@ impl World {
             reg::PC_ID_BASE.. => offset >= reg::PC_ID_BASE + 16 * self.config.pc_ids as u32,
             _ => !(reg::REG_FEATURES..=reg::REG_LAST_ERROR_IP).contains(&offset),
         };
-        let mut enables = random_enables(rng, dws);
+        let mut enables = random_enables(rng, dws, 0);
         if !refused {
             // No byte enable is whole, so that neither DW is written.
             enables = if dws == 1 {
@@ -542,11 +549,8 @@ impl World {
         match rng.random_range(0..9) {
             // Poisoned.
             0 => tlp[2] |= 0x40,
-            // A digest, announced and there.
-            1 => {
-                tlp[2] |= 0x80;
-                tlp.extend_from_slice(&random_bytes(rng, 4));
-            }
+            // A digest, announced and not there, or there and not announced.
+            1 => tlp[2] ^= 0x80,
             // Another BAR.
             2 => {
                 bar = *[1, 3, 4, 5, 6, 7]
@@ -578,16 +582,16 @@ impl World {
                 let low = low & !0xFFF | u32::from(offset);
                 tlp.truncate(header);
                 tlp[at..].copy_from_slice(&low.to_be_bytes());
-                tlp[2] &= 0xFC;
+                tlp[2] &= 0x7C;
                 tlp[3] = dws as u8;
                 tlp[7] = 0xFF;
                 if !is_load {
                     tlp.extend_from_slice(&random_bytes(rng, 4 * usize::from(dws)));
                 }
             }
-            // Neither MRd nor MWr: locked, I/O, configuration, message, atomic.
+            // Neither MRd nor MWr: locked, I/O, configuration, message, atomic; often what does not exist.
             6 => {
-                let kind = *[0x01, 0x02, 0x04, 0x05, 0x10, 0x14, 0x0C, 0x0B]
+                let kind = *[0x01, 0x02, 0x04, 0x05, 0x10, 0x14, 0x0C, 0x0D, 0x0E, 0x0B]
                     .choose(rng)
                     .expect("the list is not empty");
                 tlp[0] = tlp[0] & 0x60 | kind;
@@ -603,7 +607,7 @@ impl World {
             _ => {
                 tlp.truncate(header);
                 tlp[0] &= 0x20;
-                tlp[2] &= 0xFC;
+                tlp[2] &= 0x7C;
                 tlp[3] = 0;
                 tlp[7] = 0xFF;
             }

@@ -506,7 +506,7 @@ impl<'a> TlpPayloadView<'a> {
                 return Err(WireError::BadTlpAddress(view.address_field()));
             }
             let (first_be, last_be) = (view.first_be(), view.last_be());
-            if !byte_enables_valid(length, first_be, last_be) {
+            if !byte_enables_valid(length, first_be, last_be, view.address_field()) {
                 return Err(WireError::BadByteEnables {
                     first_be,
                     last_be,

@@ -92,12 +92,12 @@ impl Bench {
         // The tag may be anybody's if the TLP is not taken anyway.
         match rng.random_range(0..4) {
             0 => fields.flags = 0x40,
-            1 => {
-                fields.flags = 0x80;
-                data.extend_from_slice(&random_bytes(rng, 4));
-            }
-            2 => data.extend_from_slice(&random_bytes(rng, 4)),
-            _ => {
+            1 => data.extend_from_slice(&random_bytes(rng, 4)),
+            pick => {
+                if pick == 2 {
+                    fields.flags = 0x80;
+                    data.extend_from_slice(&random_bytes(rng, 4));
+                }
                 // Another generation of a tag that is in use, or a tag that never is.
                 fields.tag |= 0x20;
                 if let Some(read) = self.reads.choose(rng) {
@@ -154,12 +154,14 @@ impl Bench {
         };
         let mut done = true;
         match rng.random_range(0..12) {
-            0 => (fields.status, fields.dws) = (*[1, 2, 4].choose(rng).unwrap_or(&4), 0),
+            0 => {
+                (fields.status, fields.dws) = (rng.random_range(1..8), 0);
+                (fields.byte_count, fields.lower_address) =
+                    (rng.random_range(0..4096), rng.random_range(0..128));
+            }
             1 => {
-                // As hardware answers that does not know byte enables.
-                fields.byte_count = 4 * load.dws;
-                fields.lower_address &= 0x7C;
-                fields.dws = load.dws;
+                misfit(&mut fields, rng);
+                done = false;
             }
             2..6 if fields.dws > 1 => {
                 let part = rng.random_range(1..fields.dws);
@@ -349,6 +351,11 @@ impl Bench {
         }
         let mut data = vec![0; 4 * usize::from(fields.length)];
         self.memory.read(read.address & !3, &mut data);
+        if percent(rng, 10) {
+            // A digest, which is no data.
+            fields.flags |= 0x80;
+            data.extend_from_slice(&random_bytes(rng, 4));
+        }
         read.address += u64::from(taken);
         read.left -= taken;
         read.answered = true;
@@ -357,5 +364,16 @@ impl Bench {
         }
         let tlp = fields.emit(&data);
         self.send_tlp(&tlp, 7);
+    }
+}
+
+/// Changes a right answer into one that does not fit its load.
+fn misfit(fields: &mut NetCompletion, rng: &mut ChaCha8Rng) {
+    match rng.random_range(0..5) {
+        0 => fields.byte_count ^= 1 << rng.random_range(0..12),
+        1 => fields.lower_address ^= 1 << rng.random_range(0..7),
+        2 => fields.dws = 0,
+        3 if fields.dws < 64 => fields.dws = rng.random_range(fields.dws + 1..=64),
+        _ => fields.status = rng.random_range(1..8),
     }
 }

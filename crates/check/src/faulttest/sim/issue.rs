@@ -198,7 +198,7 @@ impl Sim {
         let enables = match (plain, dws) {
             (true, 1) => 0x0F,
             (true, _) => 0xFF,
-            (false, _) => crate::difftest::world::random_enables(rng, dws as u16),
+            (false, _) => crate::difftest::world::random_enables(rng, dws as u16, offset as u64),
         };
         let route = pair.routes[end][page];
         let entry = Entry {
