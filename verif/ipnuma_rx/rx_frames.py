@@ -295,5 +295,6 @@ def random_frame(bench: Bench) -> bytes:
     elif other < 0.1:
         # The key, after the end code was made.
         at = rand.choice([60, 61] if frame[42:44] == b"NM" else [45, 46])
+        at = min(at, len(frame) - 1)  # one that was cut may end before its key
         frame = frame[:at] + bytes([frame[at] ^ 1 << rand.randrange(8)]) + frame[at + 1 :]
     return frame[:1500]
