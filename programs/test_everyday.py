@@ -119,8 +119,12 @@ Subsystem sftp internal-sftp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="sshd changes its user")
-def test_ssh_and_scp(net, port):
-    """sshd confines the child that talks to strangers: the kernel kills it for other calls."""
+@pytest.mark.parametrize("policy", ["", "/dev/null"], ids=["built-in", "no-policy"])
+def test_ssh_and_scp(net, port, policy):
+    """sshd confines the child that talks to strangers: the kernel kills it for other calls.
+
+    The built-in policy leaves it to the kernel; without one its connections leave their rings.
+    """
     directory = net.directory
     for name in ("host", "client"):
         net.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name))
@@ -135,7 +139,7 @@ def test_ssh_and_scp(net, port):
     sent.write_bytes(os.urandom(2_000_000))
     got = directory / "got"
     argv = [programs.tool("sshd"), "-D", "-e", "-f", str(configuration)]
-    with net.server(*argv, port=port):
+    with net.server(*argv, port=port, env={"IPNUMA_POLICY": policy}):
         for _ in range(3):
             said = net.run(
                 "ssh", *options, "-p", str(port), f"root@{HOST}", "echo hello; exit 3", status=3

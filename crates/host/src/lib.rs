@@ -40,6 +40,7 @@ pub mod clock;
 pub mod config;
 pub mod device;
 pub mod error;
+pub mod policy;
 pub mod ring;
 
 pub use backend::{Flush, Info};

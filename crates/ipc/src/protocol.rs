@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -239,11 +239,13 @@ pub enum Fallback {
     Exec,
     /// Connections to this address are short: setting one up would cost more than it saves.
     Short,
+    /// The user's policy says so.
+    Policy,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -255,6 +257,7 @@ impl Fallback {
         Self::Seccomp,
         Self::Exec,
         Self::Short,
+        Self::Policy,
     ];
 
     /// Its name, in one word.
@@ -272,6 +275,7 @@ impl Fallback {
             Self::Seccomp => "seccomp",
             Self::Exec => "exec",
             Self::Short => "short",
+            Self::Policy => "policy",
         }
     }
 
@@ -290,6 +294,7 @@ impl Fallback {
             Self::Seccomp => "the program confines itself by seccomp",
             Self::Exec => "the connection went to a program that cannot have the library",
             Self::Short => "connections to this address are too short to gain",
+            Self::Policy => "the policy says so",
         }
     }
 }

@@ -11,7 +11,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use ipc::protocol::Fallback;
-use socket::{hand_over, process, reasons};
+use socket::{hand_over, policy, process, reasons};
 
 use crate::next::next;
 use crate::set_errno;
@@ -19,6 +19,11 @@ use crate::set_errno;
 /// The answer to a program that asks for an io_uring: an error number, if it is not to have one.
 pub fn refuse_io_uring() -> Option<c_int> {
     if !process::is_enabled() {
+        return None;
+    }
+    // Whose sockets are the kernel's anyhow may have what the kernel has.
+    if policy::leaves_program() {
+        hand_over::confine(Fallback::IoUring);
         return None;
     }
     reasons::note(Fallback::IoUring);
@@ -88,7 +93,7 @@ pub fn by_number() -> Option<isize> {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     // To ask whether there are filters, programs pass none.
     if option == libc::PR_SET_SECCOMP && (a as c_uint == libc::SECCOMP_MODE_STRICT || b != 0) {
-        hand_over::confine();
+        hand_over::confine(Fallback::Seccomp);
     }
     next!(prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int)
 }
@@ -97,6 +102,6 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
 pub fn seccomp(operation: usize, filter: usize) {
     let strict = operation as c_uint == libc::SECCOMP_SET_MODE_STRICT;
     if strict || operation as c_uint == libc::SECCOMP_SET_MODE_FILTER && filter != 0 {
-        hand_over::confine();
+        hand_over::confine(Fallback::Seccomp);
     }
 }

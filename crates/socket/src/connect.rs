@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
+use host::policy::Role;
 use ipc::protocol::{Fallback, Reply, Request};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ use crate::ready::{self, Events};
 use crate::stream::{Result, Stream, borrow};
 use crate::table::{self, Description};
 use crate::wait::Deadline;
-use crate::{address, process, raw, reasons, short, signals, wait};
+use crate::{address, policy, process, raw, reasons, short, signals, wait};
 
 /// connect on a TCP socket. None: the kernel alone shall do it.
 ///
@@ -34,6 +35,9 @@ pub unsafe fn connect(
     // SAFETY: the caller's promise.
     let target = address::destination(unsafe { address::read(to, length) }?);
     if !process::accelerates(target.port()) {
+        return None;
+    }
+    if policy::leaves(Role::Connect, target) {
         return None;
     }
     if process::is_shunned(target) {

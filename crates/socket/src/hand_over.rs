@@ -12,12 +12,13 @@ use crate::stream::{Stream, borrow};
 use crate::table::{self, Description};
 use crate::{process, raw};
 
-/// The process is about to confine itself: what the library does for its connections may be forbidden then.
-pub fn confine() {
+/// The process is about to do what the library cannot go along with: to confine itself, so that what is done for its connections
+/// may be forbidden, or to use an io_uring.
+pub fn confine(why: Fallback) {
     table::each(|fd, description| match description.object() {
         Object::Stream(stream) => {
             // Where it fails the ring is read on, which takes no system call; the rest the confinement will tell.
-            stream.retire(fd, &description, Fallback::Seccomp);
+            stream.retire(fd, &description, why);
         }
         // Nobody of this process will fetch channels any more.
         Object::Listener(listener) => listener.close(),

@@ -35,6 +35,7 @@ pub mod listener;
 pub mod object;
 pub mod options;
 pub mod pending;
+pub mod policy;
 pub mod poll;
 pub mod private;
 pub mod process;

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use host::policy::Role;
 use ipc::protocol::{Fallback, Reply, Request};
 use rustix::io::Errno;
 
@@ -14,7 +15,7 @@ use crate::attach::attach;
 use crate::object::Object;
 use crate::stream::{Result, borrow};
 use crate::table::{self, Description};
-use crate::{process, raw, ready, reasons};
+use crate::{policy, process, raw, ready, reasons};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub fn about_to_listen(fd: RawFd, description: &Description) -> bool {
         && pending.kind == libc::SOCK_STREAM
         && let Some(address) = place(fd).filter(|address| address.port() != 0)
         && process::accelerates(address.port())
+        && !address::local(fd).is_some_and(|own| policy::would_leave(Role::Listen, own))
         && let Some(client) = process::client()
     {
         return client.done(&Request::Listen { address }).is_ok();
@@ -65,6 +67,12 @@ pub fn listening(fd: RawFd, description: &Description) {
     if let Object::Pending(pending) = description.object()
         && pending.kind == libc::SOCK_STREAM
     {
+        // What is left to the kernel stays as it was made: nothing that is accepted there is asked about.
+        if address::local(fd).is_some_and(|own| {
+            process::accelerates(own.port()) && policy::leaves(Role::Listen, own)
+        }) {
+            return;
+        }
         let listener = Listener {
             address: place(fd),
             registered: AtomicU64::new(0),

@@ -270,6 +270,7 @@ fn make_room() {
 pub fn start() {
     make_room();
     is_borrowed();
+    crate::policy::start();
     let spin = config().spin.as_micros();
     crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX));
     if !config().socket.heartbeat {
@@ -298,7 +299,7 @@ fn config() -> &'static Config {
 }
 
 /// Writes to standard error, come of it what may: the program's work does not depend on it.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = rustix::io::write(crate::stream::borrow(2), text.as_bytes());
 }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use host::policy::Role;
 use ipc::protocol::{Reply, Request};
 use rustix::io::Errno;
 use shm::channel::{self, End, armed, flags};
@@ -13,6 +14,7 @@ use shm::channel::{self, End, armed, flags};
 use super::{Datagram, setup, twin};
 use crate::address;
 use crate::object::Object;
+use crate::policy;
 use crate::process;
 use crate::raw;
 use crate::table::Description;
@@ -35,6 +37,8 @@ enum Route {
     },
     /// Nobody there has the library, as of this state of the daemon's registry.
     Kernel { epoch: u64, generation: u64 },
+    /// The policy leaves it to the kernel.
+    Left,
 }
 
 impl Route {
@@ -49,6 +53,7 @@ impl Route {
                 let now = process::current().map(|client| client.generation());
                 *epoch != process::epoch() || now != Some(*generation)
             }
+            Route::Left => false,
         }
     }
 
@@ -246,6 +251,9 @@ impl Datagram {
         if !process::accelerates(to.port()) && !process::accelerates(from.port()) {
             return Some(kernel);
         }
+        if policy::leaves(Role::Connect, to) {
+            return Some(Route::Left);
+        }
         match process::ask(&Request::Datagrams { from, to }) {
             Some((Reply::Channel { channel }, fds)) => {
                 match channel::attach(fds.first()?.as_fd(), 0) {
@@ -277,7 +285,8 @@ impl Outgoing {
     /// Room for a new destination.
     fn tidy(&mut self) {
         if self.routes.len() >= MANY && self.routes.len().is_power_of_two() {
-            self.routes.retain(|_, route| !route.is_stale());
+            self.routes
+                .retain(|_, route| !route.is_stale() && !matches!(route, Route::Left));
         }
     }
 }

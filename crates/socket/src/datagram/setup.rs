@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use host::policy::Role;
 use ipc::protocol::Request;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -15,6 +16,7 @@ use super::{Datagram, registry, twin};
 use crate::address::{self, Storage};
 use crate::latch::Latch;
 use crate::object::Object;
+use crate::policy;
 use crate::process;
 use crate::raw;
 use crate::ready;
@@ -178,10 +180,22 @@ pub(super) fn begin_sending(
     description: &Description,
     to: SocketAddr,
 ) -> Option<&Datagram> {
-    if !is_ordinary(to) || !is_here(to.ip()) {
+    if !is_ordinary(to) || !is_here(to.ip()) || left(description, Role::Connect, to) {
         return None;
     }
     begin(fd, description)
+}
+
+/// Whether the policy leaves a pending socket to the kernel; then it is decided.
+fn left(description: &Description, role: Role, address: SocketAddr) -> bool {
+    let Object::Pending(pending) = description.object() else {
+        return false;
+    };
+    let left = pending.kind == libc::SOCK_DGRAM && policy::leaves(role, address);
+    if left {
+        let _ = description.decide(Object::Datagram(Datagram::new(pending.family, true)));
+    }
+    left
 }
 
 /// SO_RCVTIMEO in nanoseconds.
@@ -345,6 +359,11 @@ fn is_nonblocking(fd: RawFd) -> bool {
 
 /// After a successful bind.
 pub fn bound(fd: RawFd, description: &Description) {
+    if let Some(local) = address::local(fd)
+        && left(description, Role::Listen, local)
+    {
+        return;
+    }
     begin(fd, description);
 }
 
@@ -357,6 +376,7 @@ pub fn connected(fd: RawFd, description: &Description) {
             if let Some(peer) = peer
                 && is_ordinary(peer)
                 && is_here(peer.ip())
+                && !left(description, Role::Connect, peer)
             {
                 begin(fd, description);
             }
