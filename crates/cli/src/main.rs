@@ -6,6 +6,7 @@
 mod bench;
 mod completions;
 mod daemon;
+mod doctor;
 mod echo;
 mod guests;
 mod host;
@@ -58,6 +59,8 @@ System engineers: machines, NICs and switches on a virtual rack
 Application developers: programs of this machine over IP-NUMA
   run          Runs a program whose sockets go over IP-NUMA where the other end's do, too
                  ipnuma run --own-daemon -- PROGRAM
+  doctor       Says whether a program can run so, and what stops it
+                 ipnuma doctor memcached
   daemon       Serves the programs of this machine that use IP-NUMA
                  ipnuma daemon --background
   sockets      The accelerated connections of this machine
@@ -132,6 +135,8 @@ enum Command {
     Daemon(daemon::Arguments),
     /// Runs a program whose sockets go over IP-NUMA where the other end's do, too.
     Run(run::Arguments),
+    /// Says whether a program's sockets can go over IP-NUMA, and what stops them; checks policy files.
+    Doctor(doctor::Arguments),
     /// The accelerated connections of this machine.
     Sockets(sockets::Arguments),
     /// The memory of this machine that others may use.
@@ -278,6 +283,7 @@ fn main() -> ExitCode {
         Command::Fibd(arguments) => fibd::command::run(&arguments).map_err(Failure::from),
         Command::Daemon(arguments) => daemon::run(&arguments).map_err(Failure::from),
         Command::Run(arguments) => run::run(&arguments).map_err(Failure::from),
+        Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
         Command::Sockets(arguments) => sockets::run(&arguments).map_err(Failure::from),
         Command::Regions(arguments) => regions::run(&arguments).map_err(Failure::from),
         Command::Key(arguments) => key::run(&arguments).map_err(Failure::from),

@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 }
 
 /// The socket library's file.
-fn library() -> Result<PathBuf, Error> {
+pub fn library() -> Result<PathBuf, Error> {
     if let Some(given) = std::env::var_os(LIBRARY_VARIABLE).filter(|given| !given.is_empty()) {
         let path = PathBuf::from(given);
         if path.is_file() {
@@ -124,7 +124,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// What the dynamic linker is told: the socket library before what the user loads anyhow.
-fn preload(library: &Path) -> Result<OsString, Error> {
+pub fn preload(library: &Path) -> Result<OsString, Error> {
     let path = library.as_os_str();
     if path
         .as_encoded_bytes()

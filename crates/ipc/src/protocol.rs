@@ -294,7 +294,7 @@ impl Fallback {
             Self::Seccomp => "the program confines itself by seccomp",
             Self::Exec => "the connection went to a program that cannot have the library",
             Self::Short => "connections to this address are too short to gain",
-            Self::Policy => "the policy says so",
+            Self::Policy => "the policy says so; `ipnuma doctor PROGRAM` names the line",
         }
     }
 }

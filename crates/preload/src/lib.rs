@@ -9,6 +9,7 @@
 )]
 #![allow(missing_docs, reason = "as above")]
 
+mod about;
 mod confined;
 mod data;
 mod descriptors;
