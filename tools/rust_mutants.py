@@ -28,8 +28,8 @@ ABOVE = {
     "socket": ("preload", "conformance"),
     "daemon": ("host",),
 }
-# What cargo does not build for a crate's tests.
-NEEDS = {"conformance": "preload"}
+# What tests of a crate run that cargo does not build for them.
+NEEDS = {"conformance": ("-p", "preload"), "host": ("-p", "host", "--all-features", "--examples")}
 # Tests that want more than cargo, of what only they reach; their phases run them with --ignored.
 IGNORED = {
     "host": ("host", "guest"),
@@ -82,8 +82,8 @@ class Stage:
 
     def builds(self) -> list[list[str]]:
         """Return the commands that build all it needs."""
-        needs = sorted({NEEDS[name] for name in self.packages if name in NEEDS})
-        extra = [["cargo", "build", "--release", "--locked", "-p", name] for name in needs]
+        needs = [NEEDS[name] for name in self.packages if name in NEEDS and self.name != "unit"]
+        extra = [["cargo", "build", "--release", "--locked", *what] for what in needs]
         return [*extra, self.test("--no-run")]
 
 
