@@ -93,6 +93,26 @@ fn a_killed_server_ends_its_connections() {
 }
 
 #[test]
+fn a_peers_death_is_noticed_without_the_daemon() {
+    let mut daemon = Daemon::start();
+    let (mut server, port) = Program::server(&daemon, 0);
+    let mut client = Program::start(&daemon, &["commands"]);
+    let (fd, _) = accelerated(&daemon, &mut client, port);
+    daemon.kill();
+    assert_eq!(client.ask(&format!("exchange {fd} 20")), "exchanged");
+    // It waits for the answer of a process that does not run, and then is no more.
+    server.stop();
+    client.tell(&format!("exchange {fd} 20"));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    server.kill();
+    let answer = client.line();
+    assert!(
+        ["error ECONNRESET", "error EPIPE"].contains(&answer.as_str()),
+        "the client got {answer}"
+    );
+}
+
+#[test]
 fn connections_outlive_the_daemon_and_new_ones_are_accelerated_after_its_restart() {
     let mut daemon = Daemon::start();
     let (_server, port) = Program::server(&daemon, 0);

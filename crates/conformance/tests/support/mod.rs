@@ -335,6 +335,14 @@ impl Program {
             .to_string()
     }
 
+    /// kill -STOP.
+    #[allow(dead_code)]
+    pub fn stop(&self) {
+        let pid = libc::pid_t::try_from(self.pid()).expect("processes have small numbers");
+        // SAFETY: a system call without memory; the process is a child that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         self.child.kill().expect("the program could not be killed");
