@@ -33,23 +33,53 @@ fn free_port() -> u16 {
     panic!("found no port that is free for TCP and UDP");
 }
 
+/// The process that answers at a port by TCP, if one does.
+fn who(port: u16) -> Option<u32> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+    stream.write_all(b"stats\r\nquit\r\n").ok()?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).ok()?;
+    let line = said
+        .lines()
+        .find_map(|line| line.strip_prefix("STAT pid "))?;
+    line.trim().parse().ok()
+}
+
+/// Whether somebody answers at a port by UDP, which is opened behind TCP's.
+fn answers_datagrams(port: u16) -> bool {
+    let ask = || {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        socket.connect(("127.0.0.1", port))?;
+        socket.send(b"\0\x01\0\0\0\x01\0\0version\r\n")?;
+        socket.recv(&mut [0; 64])
+    };
+    ask().is_ok()
+}
+
 fn memcached(more: &[&str]) -> Server {
-    let port = free_port();
-    let text = port.to_string();
-    let child = Process::new("memcached")
-        .args(["-u", "root", "-l", "127.0.0.1", "-p", &text, "-U", &text])
-        .args(more)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("memcached is installed; tools/setup brings it");
-    let server = Server { child, port };
     let patience = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < patience, "memcached does not listen");
-        std::thread::sleep(Duration::from_millis(5));
+    loop {
+        let port = free_port();
+        let text = port.to_string();
+        let child = Process::new("memcached")
+            .args(["-u", "root", "-l", "127.0.0.1", "-p", &text, "-U", &text])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("memcached is installed; tools/setup brings it");
+        let mut server = Server { child, port };
+        // It ends where somebody else has taken the port since.
+        while let Ok(None) = server.child.try_wait() {
+            if who(port) == Some(server.child.id()) && answers_datagrams(port) {
+                return server;
+            }
+            assert!(Instant::now() < patience, "memcached does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
-    server
 }
 
 fn job(port: u16, command: Command, transport: Transport) -> Job {
