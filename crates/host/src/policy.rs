@@ -108,11 +108,14 @@ pub fn file() -> Option<PathBuf> {
     match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => Some(path.into()),
         // What cannot be looked at is taken for there: reading it says why not.
-        None => Path::new(PLACE)
-            .try_exists()
-            .unwrap_or(true)
-            .then(|| PLACE.into()),
+        // So is a link that leads nowhere.
+        None => is_there(Path::new(PLACE)).then(|| PLACE.into()),
     }
+}
+
+fn is_there(path: &Path) -> bool {
+    let looked = path.symlink_metadata();
+    !looked.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 impl Policy {
@@ -167,6 +170,8 @@ impl Policy {
     /// If a line cannot be understood.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
         let mut lines = Vec::new();
+        // Some editors begin a file with a mark of its byte order.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             let rule = rule(line).map_err(|problem| Error::Config {
@@ -241,8 +246,9 @@ impl Rule {
 
     /// Whether it is for every address and port.
     #[must_use]
-    pub const fn is_for_all(&self) -> bool {
-        self.network.is_none() && self.ports.is_none()
+    pub fn is_for_all(&self) -> bool {
+        let every = |ports: Ports| ports.first <= 1 && ports.last == u16::MAX;
+        self.network.is_none() && self.ports.is_none_or(every)
     }
 
     fn fits(&self, role: Role, address: SocketAddr) -> bool {
@@ -285,6 +291,11 @@ const WORDS: &str = "write ipnuma or kernel, then any of program NAME, listen or
 
 /// The rule of a line; none if it is empty but for a comment.
 fn rule(line: &str) -> Result<Option<Rule>, String> {
+    if line.contains('\r') {
+        return Err(
+            "a carriage return stands within the line; end each line with a line feed".to_owned(),
+        );
+    }
     let mut words = line
         .split_whitespace()
         .take_while(|word| !word.starts_with('#'));

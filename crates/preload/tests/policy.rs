@@ -161,6 +161,30 @@ fn a_wrong_policy_is_named_once_and_leaves_everything_to_the_kernel() {
 }
 
 #[test]
+fn a_message_that_nobody_reads_neither_ends_nor_holds_up_the_program() {
+    use std::io::Write;
+
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy");
+    std::fs::write(&policy, "wrong").unwrap();
+    let run = |errors: std::io::PipeWriter| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 5"]).stderr(errors);
+        command
+            .env("LD_PRELOAD", library())
+            .env("IPNUMA_POLICY", &policy);
+        command.status().unwrap().code()
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(run(writer), Some(5), "nobody reads");
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // As much as a pipe holds, unless somebody has changed that.
+    writer.write_all(&[b'x'; 1 << 16]).unwrap();
+    assert_eq!(run(writer), Some(5), "it is full");
+}
+
+#[test]
 fn who_is_denied_altogether_may_have_the_kernels_io_uring() {
     // SAFETY: without a place for its parameters no ring is made.
     unsafe { libc::syscall(libc::SYS_io_uring_setup, 0, 0) };

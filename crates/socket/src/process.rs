@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use host::config::Config;
 use ipc::client::{Client, move_up};
 use ipc::protocol::{Reply, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
 use crate::latch::Latch;
@@ -300,7 +301,13 @@ fn config() -> &'static Config {
 
 /// Writes to standard error, come of it what may: the program's work does not depend on it.
 pub(crate) fn say(text: &str) {
-    let _ = rustix::io::write(crate::stream::borrow(2), text.as_bytes());
+    let errors = crate::stream::borrow(2);
+    // A pipe that nobody reads any more would end the program by SIGPIPE, and a full one hold it up.
+    let mut polled = [PollFd::new(&errors, PollFlags::OUT)];
+    let now = Timespec::default();
+    if matches!(poll(&mut polled, Some(&now)), Ok(1..)) && polled[0].revents() == PollFlags::OUT {
+        let _ = rustix::io::write(errors, text.as_bytes());
+    }
 }
 
 /// Says on standard error what becomes of a connection, if the user wants to know.

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
-use object::{Architecture, File, Object, ObjectSegment, ObjectSymbol};
+use object::{Architecture, File, Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 
 /// Interpreters that are scripts themselves, and `env` before others.
 const DEPTH: usize = 6;
@@ -51,9 +51,17 @@ impl Found {
     }
 }
 
+/// A letter of a name that comes from a file, for a terminal.
+fn visible(letter: char) -> String {
+    match letter.is_control() {
+        true => letter.escape_default().collect(),
+        false => letter.into(),
+    }
+}
+
 /// A program's file, as exec with a search path finds it.
 fn find(name: &OsStr) -> Result<PathBuf, Fault> {
-    let shown = name.to_string_lossy();
+    let shown: String = name.to_string_lossy().chars().map(visible).collect();
     let path = if name.as_bytes().contains(&b'/') {
         Some(PathBuf::from(name)).filter(|path| path.exists())
     } else {
@@ -154,14 +162,25 @@ fn interpreter(head: &[u8]) -> Vec<OsString> {
         .split(|byte| *byte == b'\n')
         .next()
         .unwrap_or_default();
-    let line = line.trim_ascii();
-    let end = line.iter().position(u8::is_ascii_whitespace);
+    // As the kernel does: a carriage return is a letter of the name.
+    let is_blank = |byte: &u8| [b' ', b'\t'].contains(byte);
+    let line = trim(line, is_blank);
+    let end = line.iter().position(is_blank);
     let (path, argument) = line.split_at(end.unwrap_or(line.len()));
-    [path, argument.trim_ascii()]
+    [path, trim(argument, is_blank)]
         .into_iter()
         .filter(|word| !word.is_empty())
         .map(|word| OsString::from_vec(word.to_vec()))
         .collect()
+}
+
+fn trim(line: &[u8], is_blank: impl Fn(&u8) -> bool) -> &[u8] {
+    let first = line.iter().position(|byte| !is_blank(byte));
+    let last = line.iter().rposition(|byte| !is_blank(byte));
+    match (first, last) {
+        (Some(first), Some(last)) => &line[first..=last],
+        _ => &[],
+    }
 }
 
 /// What `env` starts, and whether without the library's variable.
@@ -210,8 +229,9 @@ fn split(words: &OsStr, left: &mut std::collections::VecDeque<OsString>) {
 /// Whether an executable can have a library of that architecture; then its loader.
 pub fn loads(path: &Path, architecture: Architecture) -> Result<String, Fault> {
     let shown = path.display();
-    let data = match std::fs::read(path) {
-        Ok(data) => data,
+    // Of a large program only what is looked at is read.
+    let data = match std::fs::File::open(path) {
+        Ok(file) => ReadCache::new(file),
         Err(error) => {
             return fault(
                 format!("{shown} cannot be read ({error})"),
@@ -219,7 +239,7 @@ pub fn loads(path: &Path, architecture: Architecture) -> Result<String, Fault> {
             );
         }
     };
-    let Ok(file) = File::parse(&data[..]) else {
+    let Ok(file) = File::parse(&data) else {
         return fault(
             format!("{shown} is neither an ELF executable nor a script that begins with #!"),
             "give the program that is started in the end",
@@ -277,7 +297,9 @@ pub fn loads(path: &Path, architecture: Architecture) -> Result<String, Fault> {
 }
 
 /// The loader that an executable names.
-fn loader<'data, Header: FileHeader>(elf: &ElfFile<'data, Header>) -> Option<String> {
+fn loader<'data, Header: FileHeader, Data: ReadRef<'data>>(
+    elf: &ElfFile<'data, Header, Data>,
+) -> Option<String> {
     let endian = elf.endian();
     elf.elf_program_headers().iter().find_map(|header| {
         let name = header.interpreter(endian, elf.data()).ok()??;
@@ -331,11 +353,11 @@ pub fn library(path: &Path) -> Result<(Architecture, u16), Fault> {
             remedy,
         )
     };
-    let data = match std::fs::read(path) {
-        Ok(data) => data,
+    let data = match std::fs::File::open(path) {
+        Ok(file) => ReadCache::new(file),
         Err(error) => return none(&format!("it cannot be read ({error})")),
     };
-    let Ok(file) = File::parse(&data[..]) else {
+    let Ok(file) = File::parse(&data) else {
         return none("it is no ELF file");
     };
     let symbol = file
@@ -389,6 +411,8 @@ mod tests {
     fn a_script_names_its_interpreter_and_one_argument() {
         assert_eq!(interpreter(b"#! /bin/sh -e -u \nx"), ["/bin/sh", "-e -u"]);
         assert_eq!(interpreter(b"#!/bin/sh\n"), ["/bin/sh"]);
+        assert_eq!(interpreter(b"#!\t/bin/sh\r\n"), ["/bin/sh\r"]);
+        assert_eq!(interpreter(b"#!  \n"), [""; 0]);
         assert!(interpreter(b"#!").is_empty());
     }
 }

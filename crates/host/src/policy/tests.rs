@@ -97,6 +97,7 @@ fn what_leaves_a_program_nothing_is_known() {
         ("", false, false),
         ("kernel", true, true),
         ("kernel port 1-65534", false, false),
+        ("kernel port 1-65535", true, true),
         ("kernel connect 10.0.0.0/8\nkernel connect", false, true),
         ("ipnuma port 80\nkernel", false, false),
         ("kernel\nipnuma port 80", true, true),
@@ -163,6 +164,7 @@ fn mistakes_are_named_with_line_and_remedy() {
             "write program sshd",
         ),
         ("kernel program *ssh", 1, "star", "python3*"),
+        ("# old\rkernel\r", 1, "carriage return", "line feed"),
     ] {
         let said = wrong(text);
         assert!(said.starts_with(&format!("test, line {line}: ")), "{said}");
@@ -171,6 +173,21 @@ fn mistakes_are_named_with_line_and_remedy() {
             "{text}: {said}"
         );
     }
+}
+
+#[test]
+fn marks_and_line_ends_of_other_systems_are_known() {
+    assert_eq!(parse("\u{feff}kernel\r\nipnuma\r\n").lines.len(), 2);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_a_file_that_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("policy");
+    assert!(!is_there(&path));
+    std::os::unix::fs::symlink("/nowhere/at/all", &path).unwrap();
+    assert!(is_there(&path));
+    assert!(Policy::read(&path).is_err());
 }
 
 #[test]
