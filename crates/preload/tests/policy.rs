@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Python programs under a policy: what it leaves to the kernel arrives there and is counted, all else is accelerated.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use ipc::client::Client;
 use ipc::protocol::{Fallback, Reply, Request, Totals};
-
-/// The library beside this test: `target/PROFILE/deps/policy-...` and `target/PROFILE/libipnuma_socket.so`.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let library = profile.join("libipnuma_socket.so");
-    assert!(
-        library.exists(),
-        "{} is missing: build it with 'cargo build -p preload'",
-        library.display()
-    );
-    library
-}
-
-/// The interpreter itself: `python3` may be a script that starts it.
-fn python() -> PathBuf {
-    let output = Command::new("python3")
-        .args(["-c", "import sys; print(sys.executable)"])
-        .output()
-        .unwrap();
-    let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-    path.canonicalize().unwrap()
-}
+use support::{library, python};
 
 /// Two ports that nobody had a moment ago, for TCP.
 fn ports() -> [u16; 2] {
@@ -124,7 +104,7 @@ fn a_port_that_is_denied_is_the_kernels_and_all_others_are_not() {
 
 #[test]
 fn an_address_or_a_program_can_be_denied_and_an_earlier_line_wins() {
-    let name = python();
+    let name = python().canonicalize().unwrap();
     let name = name.file_name().unwrap().to_str().unwrap();
     for (policy, streams) in [
         ("kernel 127.0.0.0/8".to_owned(), 0),

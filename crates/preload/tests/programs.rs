@@ -4,33 +4,14 @@
 //! A program's success proves nothing alone, for it would succeed over the kernel: the daemon must have seen as many
 //! accelerated connections as the program makes.
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 use std::process::Command;
 
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request, Totals};
-
-/// The library beside this test: `target/PROFILE/deps/programs-...` and `target/PROFILE/libipnuma_socket.so`.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let library = profile.join("libipnuma_socket.so");
-    assert!(
-        library.exists(),
-        "{} is missing: build it with 'cargo build -p preload'",
-        library.display()
-    );
-    library
-}
-
-/// The interpreter itself: `python3` may be a script that starts it, with other programs in between.
-fn python() -> PathBuf {
-    let output = Command::new("python3")
-        .args(["-c", "import sys; print(sys.executable)"])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().into()
-}
+use support::{library, python};
 
 /// Runs a program; returns how many streams were accelerated.
 fn run(program: &str) -> u64 {
