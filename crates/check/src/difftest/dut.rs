@@ -152,6 +152,7 @@ impl RtlDut {
         };
         skip(&mut self.next_pcie_ps, PCIE_PERIOD_PS);
         skip(&mut self.next_net_ps, self.net_period_ps);
+        self.time_ps = self.time_ps.max(until_ps);
     }
 
     /// The PCIe clock goes at its full speed again.

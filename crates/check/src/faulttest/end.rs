@@ -359,3 +359,41 @@ impl End for ModelEnd {
         Err("the model has no waves: choose a cell with RTL".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    /// A read of a register, as the root complex sends it.
+    fn register_read() -> Vec<u8> {
+        let request = wire::MemRequest {
+            length: 1,
+            first_be: 0xF,
+            address: wire::registers::REG_MAC_LO.into(),
+            ..wire::MemRequest::default()
+        };
+        let tlp = wire::TlpHeader::MemRead(request).emit(&[]);
+        tlp.expect("a read")
+    }
+
+    #[test]
+    fn a_nic_that_stood_still_goes_on_at_the_time_it_is() {
+        const FAR_PS: u64 = 50_000_000_000;
+        for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
+            let mut end = RtlEnd::new(speed, 1, ChaCha8Rng::seed_from_u64(1)).expect("a NIC");
+            let mut out = Outputs::default();
+            end.run(10_000_000, &mut out).expect("it runs");
+            assert!(end.is_idle());
+            end.run(FAR_PS, &mut out).expect("it runs");
+            end.push_tlp(&register_read(), model::BAR_REGISTERS);
+            end.run(FAR_PS + 1_000_000, &mut out).expect("it runs");
+            let [(at, _)] = &out.tlps[..] else {
+                panic!("{} completions", out.tlps.len());
+            };
+            assert!(*at >= FAR_PS, "answered at {at} ps");
+            assert_eq!(end.now_us, 50_000, "its clock tells another time");
+        }
+    }
+}
