@@ -549,7 +549,7 @@ async def loads_and_stores_at_random(dut) -> None:
                 if item[0] != "load" or random.random() < 0.4:
                     continue
                 waiting.append(item)
-                if random.random() < 0.2:
+                if random.random() < 0.5:
                     waiting.append(item)
             if waiting and random.random() < 0.05:
                 item = waiting.popleft()
