@@ -92,6 +92,19 @@ def test_what_a_bench_found_is_kept_until_that_bench_changes(tmp_path: Path, mon
     assert known("rtl/lib/sync_ff.sv") == set()
 
 
+def test_a_mutant_that_was_left_behind_is_built_over(tmp_path: Path, monkeypatch) -> None:
+    """Whoever is killed leaves a mutant in the copy: what replaces it is newer than its build."""
+    monkeypatch.setattr(mutate, "TREE", tmp_path / "tree")
+    mutate.copy_tree()
+    left = mutate.TREE / "crates/shm/src/lib.rs"
+    before = left.stat().st_mtime_ns
+    left.write_text("a mutant")
+    mutated = left.stat().st_mtime_ns
+    mutate.copy_tree()
+    assert left.read_bytes() == (mutate.ROOT / "crates/shm/src/lib.rs").read_bytes()
+    assert left.stat().st_mtime_ns >= mutated >= before
+
+
 def test_equivalent_mutants_are_named_with_a_reason_and_their_line() -> None:
     """A line that is no more in its source is an entry to be taken out."""
     for mutant, line in mutate.Equivalents().reasons:
