@@ -485,7 +485,7 @@ def arguments() -> argparse.Namespace:
     )
     parser = argparse.ArgumentParser(
         prog="./test",
-        description="Runs all phases, or those that are named.",
+        description="Runs all phases, or those that are named and what they need.",
         epilog=f"phases:\n{table}\n\nThe seed of random tests is drawn from the commit."
         " Tests that cannot run here are named\nand counted as skipped; with IPNUMA_REQUIRE_ALL=1"
         " they fail.",
@@ -507,6 +507,17 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+def with_needs(names: Sequence[str]) -> set[str]:
+    """Return phases and all that must have passed before them."""
+    after = {phase.name: phase.after for phase in PHASES}
+    found, todo = set(names), list(names)
+    while todo:
+        new = set(after[todo.pop()]) - found
+        found |= new
+        todo += new
+    return found
+
+
 def main() -> int:
     """Run the phases asked for."""
     args = arguments()
@@ -517,7 +528,7 @@ def main() -> int:
     if args.start:
         phases = phases[[phase.name for phase in phases].index(args.start) :]
     if args.phase:
-        wanted = {*args.phase, *(["builder"] if "models" in args.phase else [])}
+        wanted = with_needs(args.phase)
         phases = [phase for phase in PHASES if phase.name in wanted]
     phases = [TOOLS, *(phase for phase in phases if phase is not TOOLS)]
     seed = args.seed or os.environ.get("IPNUMA_SEED") or commit_seed()

@@ -37,6 +37,8 @@ module server
   input logic       [47:0] mac_i,
   input logic       [31:0] ip_i,
 
+  /// A frame is being judged by the table: an entry written now would not hold for it.
+  output logic                        region_cfg_hold_o,
   input  logic                        region_cfg_write_i,
   input  logic          [RegionW-1:0] region_cfg_index_i,
   input  region_entry_t               region_cfg_entry_i,
@@ -153,6 +155,10 @@ module server
   output cpl_error_t               cpl_error_o,
   output logic                     cpl_error_valid_o,
   input  logic                     cpl_error_ready_i,
+
+  /// Pulse: what has been accepted by now is marked; marked_o from the next cycle on, until its TLPs have left.
+  input  logic mark_i,
+  output logic marked_o,
 
          axis_if.src m_tlp,
   /// Pulse: a store to a region that asks for an interrupt has left on m_tlp.
@@ -326,6 +332,7 @@ module server
   ) u_region (
     .clk_i          (clk_net_i),
     .rst_i          (rst_net_i),
+    .cfg_hold_o     (region_cfg_hold_o),
     .cfg_write_i    (region_cfg_write_i),
     .cfg_index_i    (region_cfg_index_i),
     .cfg_entry_i    (region_cfg_entry_i),
@@ -457,7 +464,9 @@ module server
     .op_o      (rx_op),
     .pay_idx_i (pay_idx),
     .pay_word_o(pay_word),
-    .pop_i     (op_pop)
+    .pop_i     (op_pop),
+    .mark_i,
+    .marked_o
   );
 
   // ---- PCIe side ------------------------------------------------------------------------------

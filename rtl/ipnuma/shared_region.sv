@@ -2,7 +2,8 @@
 // The shared-region table, and the check of one store or load a frame against it.
 //
 // Per frame: clear_i with its first word, lookup_i with the word that has the key, check_i with a later
-// word, when the whole operation is known. Until then nothing is permitted.
+// word, when the whole operation is known. Until then nothing is permitted. An entry that is written while
+// cfg_hold_o is low holds for every frame that is accepted afterwards.
 //
 // Latency : 1 cycle from lookup_i to tag_o; 1 cycle from check_i to result_o, which stays to clear_i.
 //           A configuration read waits while a look-up is under way: 1 cycle to the rest of a frame.
@@ -20,6 +21,8 @@ module shared_region
   input logic clk_i,
   input logic rst_i,
 
+  /// A frame has begun and not ended: it may have been judged already.
+  output logic                       cfg_hold_o,
   input  logic                       cfg_write_i,
   input  logic          [IndexW-1:0] cfg_index_i,
   input  region_entry_t              cfg_entry_i,
@@ -45,6 +48,7 @@ module shared_region
   logic               looking_q;  // the entry in the RAM's output is needed
   logic cfg_wait_q, cfg_read, cfg_done_q;
   logic                 cfg_valid_q;
+  logic                 in_frame_q;
   logic          [11:0] tag_q;
   region_entry_t        entry;
   region_result_t result_q, result;
@@ -84,6 +88,7 @@ module shared_region
       cfg_wait_q <= 1'b0;
       cfg_done_q <= 1'b0;
       result_q   <= '0;
+      in_frame_q <= 1'b0;
     end else begin
       if (cfg_write_i) valid_q[cfg_index_i] <= cfg_entry_i.valid;
 
@@ -96,12 +101,16 @@ module shared_region
 
       if (clear_i) result_q <= '0;
       else if (check_i) result_q <= result;
+
+      if (end_i) in_frame_q <= 1'b0;
+      else if (clear_i) in_frame_q <= 1'b1;
     end
   end
 
   assign tag_o           = looking_q ? entry.tag : tag_q;
   assign result_o        = result_q;
   assign cfg_read_done_o = cfg_done_q;
+  assign cfg_hold_o      = in_frame_q;
   assign busy_o          = looking_q || cfg_wait_q || cfg_done_q;
 
   always_comb begin
@@ -118,6 +127,9 @@ module shared_region
       a_looked_up :
       assert (!check_i || looking_q)
       else $error("a check without its look-up");
+      a_in_frame :
+      assert (!(lookup_i || check_i) || in_frame_q)
+      else $error("a look-up or a check outside of a frame");
       a_one_read :
       assert (!cfg_read_i || !cfg_wait_q)
       else $error("a read while one waits");

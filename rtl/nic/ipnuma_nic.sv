@@ -119,7 +119,7 @@ module ipnuma_nic
   logic pc_id_write, pc_id_read, pc_id_read_done;
   logic [PcIdW-1:0] pc_id_index;
   pc_id_entry_t pc_id_wentry, pc_id_rentry;
-  logic region_write, region_read, region_read_done;
+  logic region_hold, region_write, region_read, region_read_done;
   logic [RegionW-1:0] region_index;
   region_entry_t region_wentry, region_rentry;
 
@@ -205,6 +205,7 @@ module ipnuma_nic
     .region_entry_o     (region_wentry),
     .region_entry_i     (region_rentry),
     .region_read_done_i (region_read_done),
+    .region_hold_i      (region_hold),
     .error_valid_i      (error_valid),
     .error_code_i       (error_code),
     .error_op_i         (error_op),
@@ -298,6 +299,8 @@ module ipnuma_nic
   )
       completer_tlp (), error_tlp (), dma_tlp (), notice_tlp ();
 
+  // Registers are read behind the stores that were accepted before: so the end of a region is a fence.
+  logic register_answer, stores_before;
   completer u_completer (
     .clk_i                   (clk_pcie_i),
     .rst_i                   (rst_pcie_i),
@@ -308,6 +311,8 @@ module ipnuma_nic
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
+    .answer_o                (register_answer),
+    .hold_i                  (stores_before),
     .cnt_tlp_register_write_o(pcie_event[CNT_TLP_REGISTER_WRITE]),
     .cnt_tlp_register_read_o (pcie_event[CNT_TLP_REGISTER_READ]),
     .cnt_register_refused_o  (pcie_event[CNT_REGISTER_REFUSED]),
@@ -700,6 +705,7 @@ module ipnuma_nic
     .s_frames                        (opened),
     .mac_i                           (mac_net),
     .ip_i                            (ip_net),
+    .region_cfg_hold_o               (region_hold),
     .region_cfg_write_i              (region_write),
     .region_cfg_index_i              (region_index),
     .region_cfg_entry_i              (region_wentry),
@@ -794,6 +800,8 @@ module ipnuma_nic
     .cpl_error_o                     (cpl_error[1]),
     .cpl_error_valid_o               (cpl_error_valid[1]),
     .cpl_error_ready_i               (cpl_error_ready[1]),
+    .mark_i                          (register_answer),
+    .marked_o                        (stores_before),
     .m_tlp                           (dma_tlp),
     .cpl_pay_even_we_i               (cpl_pay_even_we),
     .cpl_pay_odd_we_i                (cpl_pay_odd_we),

@@ -6,7 +6,7 @@
 // table, whatever the index); writing the last one writes the entry, staged DWs included. Reading
 // gives DWs of the entry as the table holds it, not as staged.
 //
-// Latency : a write is done 1 cycle after it is offered, a read 1 cycle after the table's answer.
+// Latency : a write is done 1 cycle after it is offered and not held, a read 1 cycle after the table's answer.
 // Clock   : clk_i, the table's.
 // Drops   : an index beyond the table is refused (ok = 0).
 // Source  : own.
@@ -28,6 +28,8 @@ module table_window
   /// Valid only when the window is addressed; its address is not used.
   input  reg_req_t               req_i,
   output reg_rsp_t               rsp_o,
+  /// The table is in use, and must not change: writes wait.
+  input  logic                   hold_i,
   /// Pulse: write cfg_entry_o at cfg_index_o.
   output logic                   cfg_write_o,
   /// Pulse: read the entry at cfg_index_o.
@@ -62,7 +64,7 @@ module table_window
   assign slot        = addr_i[WindowW-1-:SlotW];
   assign in_table    = 32'(slot) < Entries;
   assign last_dw     = dw == DwW'(Dws - 1);
-  assign start       = state_q == StIdle && req_i.valid;
+  assign start       = state_q == StIdle && req_i.valid && !(req_i.write && hold_i);
   assign entry_dws   = cfg_entry_i;
 
   assign cfg_index_o = slot[IndexW-1:0];

@@ -56,7 +56,7 @@ module region_proof
   assign frames.tuser  = tuser_i;
   assign frames.tready = 1'b1;
 
-  logic lookup, check, first, last, good, end_ok, commit, count;
+  logic lookup, check, first, last, good, end_ok, commit, count, hold;
   logic           [15:0] lookup_key;
   region_op_t            check_op;
   logic           [11:0] region_tag;
@@ -135,6 +135,7 @@ module region_proof
   ) u_region (
     .cfg_entry_o    (),
     .cfg_read_done_o(),
+    .cfg_hold_o     (hold),
     .clear_i        (first),
     .lookup_i       (lookup),
     .lookup_key_i   (lookup_key),
@@ -240,6 +241,7 @@ module region_proof
   // ---- The entry, and what it was when the key was looked up -----------------------------------
   region_entry_t shadow_q, snap_q;
   logic looked_up;
+  logic touched_q;  // it was written during the frame, against the table's wish
   initial shadow_q = '0;
 
   assign looked_up = tvalid_i && ((n_q == 4'd5 && tdata_i[23:20] == 4'hC && !tdata_i[18]) ||
@@ -249,6 +251,8 @@ module region_proof
     if (cfg_write_i && cfg_index_i == entry_q) shadow_q <= cfg_entry_i;
     if (rst_i) shadow_q.valid <= 1'b0;
     if (looked_up) snap_q <= shadow_q;
+    touched_q <= !rst_i && !(tvalid_i && tlast_i) &&
+        (touched_q || (hold && cfg_write_i && cfg_index_i == entry_q));
   end
 
   // ---- What is permitted -----------------------------------------------------------------------
@@ -312,6 +316,8 @@ module region_proof
           a_session : assert (!snap_q.session || in_session);
           a_sealed : assert (!snap_q.sealed || (in_session && tuser_i[1]));
           a_address : assert (commit_op.address == address);
+          // An entry that was written while the table let it holds for all that comes behind it.
+          if (!touched_q) a_fence : assert (snap_q == shadow_q);
           if (in_data) a_bounds : assert (byte_ok);
         end
       end
@@ -359,6 +365,8 @@ module region_proof
       if (n_q >= 4'd9) i_head8 : assert (u_parser.head_q[127:112] == w_q[8][15:0]);
 
       i_valid : assert (u_region.valid_q[entry_q] == shadow_q.valid);
+      i_hold : assert (hold == (n_q != '0));
+      if ((waiting || checked) && !touched_q) i_same : assert (snap_q == shadow_q);
       if (waiting) begin
         i_looking : assert (u_region.looking_q);
         if (!in_table) i_none : assert (!u_region.exists_q);

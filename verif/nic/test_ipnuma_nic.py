@@ -12,7 +12,7 @@ import struct
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, Timer
 from cocotbext.pcie.core.tlp import CplStatus, Tlp, TlpType
 from harness import build_and_run
 from nic_bench import (
@@ -271,6 +271,43 @@ async def loads_from_the_network_are_served(dut) -> None:
         "tlp_completion": frames,
         "tx_completion": frames,
     }
+
+
+@cocotb.test()
+async def a_read_behind_a_revocation_is_a_fence(dut) -> None:
+    """Once a register is read behind the end of a region, no store to the region comes any more."""
+    b = await Bench(dut).start()
+    base, _ = b.rc.alloc_region(PAGE)
+    frame_ns = 2400 if b.gigabit else 260
+    landed = 0
+    for _ in range(30):
+        await b.set_region(3, base, PAGE - 1)
+        assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
+        b.device.sink.pause = random.choice([0, 0.5, 0.9])
+        # Loads that take all tags, and one that waits for a tag in front of the stores.
+        loads = random.choice([0, 0, 9])
+        b.device.withhold = loads != 0
+        for _ in range(loads):
+            await b.send(frame(tlp_request(MRD, 3, 0, length=1), PEER, NIC))
+        stores = random.randint(1, 5)
+        for i in range(stores):
+            await b.send(frame(compact(3, 0, random.randbytes(256), i), PEER, NIC))
+        await Timer(random.randrange(1, frame_ns * (stores + loads)), "ns")
+        await b.bar0.write_dword(REGIONS + 32 * 3 + 28, 0)
+        read = cocotb.start_soon(b.bar0.read_dword(REG_ID))
+        await Timer(random.randrange(1, 4000), "ns")
+        await b.device.release()
+        assert await read == 0x49504E4D
+        await b.source.wait()
+        await b.settle(200)
+        b.sink.clear()
+        kinds = [tlp[0] for tlp in b.device.sent]
+        b.device.sent.clear()
+        last_answer = len(kinds) - 1 - kinds[::-1].index(CPLD)
+        writes = [at for at, kind in enumerate(kinds) if kind | 0x20 == MWR]
+        assert not writes or writes[-1] < last_answer
+        landed += len(writes)
+    assert landed > 20
 
 
 @cocotb.test()
