@@ -101,7 +101,7 @@ def copy_tree() -> None:
         source, target = ROOT / name, TREE / name
         if not target.is_file() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
-            # With the time of now: cargo would take a file with an older time than its build for unchanged.
+            # With the time of now: a file that is older than its build is unchanged for cargo.
             shutil.copy(source, target)
     (TREE / ".build").mkdir(exist_ok=True)
     # Benches that passed with the same sources and seed need not show again that they do.

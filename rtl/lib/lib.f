@@ -3,6 +3,8 @@ rtl/lib/crc_pkg.sv
 rtl/lib/axis_if.sv
 rtl/lib/sync_ff.sv
 rtl/lib/reset_sync.sv
+rtl/lib/reset_pair.sv
+rtl/lib/packet_gate.sv
 rtl/lib/sync_fifo.sv
 rtl/lib/skid_buffer.sv
 rtl/lib/async_fifo.sv

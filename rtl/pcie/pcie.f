@@ -10,5 +10,6 @@ rtl/pcie/tlp_tx.sv
 rtl/pcie/completer.sv
 rtl/pcie/cpl_error.sv
 rtl/pcie/reg_cdc.sv
+rtl/pcie/ordered_reset.sv
 rtl/pcie/bus_meter.sv
 rtl/pcie/bus_meter_top.sv

@@ -62,22 +62,47 @@ module ring_nic_10g #(
     .UserW(1)
   ) tx ();
 
+  // As the root complex sees them, before and behind the gates of a reset.
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) host_down ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) host_up ();
+  logic rst_pcie, rst_net, busy_nic_pcie;
+
+  ordered_reset u_resets (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .rst_pcie_o (rst_pcie),
+    .rst_net_o  (rst_net),
+    .busy_pcie_i(busy_nic_pcie),
+    .s_down     (host_down),
+    .m_down     (s_tlp),
+    .s_up       (m_tlp),
+    .m_up       (host_up)
+  );
+
   eth_pkg::rx_stat_t rx_stat;
   eth_pkg::tx_stat_t tx_stat;
   logic start, ready_start, busy_nic_net, busy_rx, busy_tx;
 
-  assign s_tlp.tdata    = s_tlp_tdata_i;
-  assign s_tlp.tkeep    = s_tlp_tkeep_i;
-  assign s_tlp.tvalid   = s_tlp_tvalid_i;
-  assign s_tlp.tlast    = s_tlp_tlast_i;
-  assign s_tlp.tuser    = s_tlp_tuser_i;
-  assign s_tlp_tready_o = s_tlp.tready;
+  assign host_down.tdata  = s_tlp_tdata_i;
+  assign host_down.tkeep  = s_tlp_tkeep_i;
+  assign host_down.tvalid = s_tlp_tvalid_i;
+  assign host_down.tlast  = s_tlp_tlast_i;
+  assign host_down.tuser  = s_tlp_tuser_i;
+  assign s_tlp_tready_o   = host_down.tready;
 
-  assign m_tlp_tdata_o  = m_tlp.tdata;
-  assign m_tlp_tkeep_o  = m_tlp.tkeep;
-  assign m_tlp_tvalid_o = m_tlp.tvalid;
-  assign m_tlp_tlast_o  = m_tlp.tlast;
-  assign m_tlp.tready   = m_tlp_tready_i;
+  assign m_tlp_tdata_o    = host_up.tdata;
+  assign m_tlp_tkeep_o    = host_up.tkeep;
+  assign m_tlp_tvalid_o   = host_up.tvalid;
+  assign m_tlp_tlast_o    = host_up.tlast;
+  assign host_up.tready   = m_tlp_tready_i;
 
   ring_nic #(
     .Slots   (Slots),
@@ -86,9 +111,9 @@ module ring_nic_10g #(
     .ReadTags(ReadTags)
   ) u_nic (
     .clk_pcie_i,
-    .rst_pcie_i,
+    .rst_pcie_i   (rst_pcie),
     .clk_net_i,
-    .rst_net_i,
+    .rst_net_i    (rst_net),
     .completer_id_i,
     .now_us_i,
     .link_up_i,
@@ -100,7 +125,7 @@ module ring_nic_10g #(
     .ready_start_i(ready_start),
     .m_eth        (tx),
     .tx_stat_i    (tx_stat),
-    .busy_pcie_o,
+    .busy_pcie_o  (busy_nic_pcie),
     .busy_net_o   (busy_nic_net)
   );
 
@@ -108,7 +133,7 @@ module ring_nic_10g #(
     .MaxFrame(MaxBytes + 4)
   ) u_rx (
     .clk_i (clk_net_i),
-    .rst_i (rst_net_i),
+    .rst_i (rst_net),
     .xgmii_rxd_i,
     .xgmii_rxc_i,
     .m_axis(rx),
@@ -118,7 +143,7 @@ module ring_nic_10g #(
 
   xgmii_tx u_tx (
     .clk_i        (clk_net_i),
-    .rst_i        (rst_net_i),
+    .rst_i        (rst_net),
     .start_i      (start),
     .ready_start_o(ready_start),
     .s_axis       (tx),
@@ -128,8 +153,9 @@ module ring_nic_10g #(
     .busy_o       (busy_tx)
   );
 
-  assign busy_net_o = busy_nic_net || busy_rx || busy_tx;
+  assign busy_net_o  = busy_nic_net || busy_rx || busy_tx || rst_net;
+  assign busy_pcie_o = busy_nic_pcie || rst_pcie;
 
   logic unused;
-  assign unused = ^m_tlp.tuser;
+  assign unused = ^host_up.tuser;
 endmodule

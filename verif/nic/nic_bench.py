@@ -79,6 +79,11 @@ class Bench:
         cocotb.start_soon(self._time())
         self.rc, self.device, entry = await make_host(dut, {0: 1 << 23, 2: 1 << 30})
         self.bar0, self.bar2 = entry.bar_window[0], entry.bar_window[2]
+        await self.set_addresses()
+        return self
+
+    async def set_addresses(self) -> None:
+        """Say who the NIC is, as after every reset."""
         for register, value in (
             (REG_MAC_LO, NIC.mac & 0xFFFFFFFF),
             (REG_MAC_HI, NIC.mac >> 32),
@@ -88,7 +93,6 @@ class Bench:
             (REG_GATEWAY_MAC_HI, GATEWAY_MAC >> 32),
         ):
             await self.bar0.write_dword(register, value)
-        return self
 
     async def _time(self) -> None:
         now = 0

@@ -36,6 +36,7 @@ class TlpSource:
         }
         self._ready = getattr(dut, f"{prefix}s_tlp_tready_o")
         self._clock = getattr(dut, f"{prefix}clk_pcie_i")
+        self._reset = dut.rst_i if hasattr(dut, "rst_i") else dut.rst_pcie_i
         self.gap = gap
         self._queue: Queue[tuple[bytes, int, Event]] = Queue()
         self.log: list[tuple[int, int]] = []  # (ps, fmt/type): when each TLP's first beat moved
@@ -76,8 +77,10 @@ class TlpSource:
                     await ReadOnly()
                     ready = int(self._ready.value)
                     await RisingEdge(self._clock)
-                    if ready:
+                    if ready or int(self._reset.value):
                         break
+                if int(self._reset.value):
+                    break  # what is left of it is gone, as in the root complex
                 if i == 0:
                     self.log.append((int(get_sim_time("ps")), tlp[0]))
             done.set()
@@ -93,6 +96,7 @@ class TlpSink:
         }
         self._ready = getattr(dut, f"{prefix}m_tlp_tready_i")
         self._clock = getattr(dut, f"{prefix}clk_pcie_i")
+        self._reset = dut.rst_i if hasattr(dut, "rst_i") else dut.rst_pcie_i
         self.pause = pause
         self.queue: Queue[bytes] = Queue()
         self.log: list[tuple[int, int]] = []  # (ps, fmt/type): when each TLP's first beat moved
@@ -119,6 +123,8 @@ class TlpSink:
             taken = valid and int(self._ready.value)
             held = beat if valid and not taken else None
             await RisingEdge(self._clock)
+            if int(self._reset.value):
+                tlp, held, taken = bytearray(), None, False
             if taken:
                 if not tlp:
                     self.log.append((int(get_sim_time("ps")), beat[0] & 0xFF))

@@ -12,7 +12,7 @@ import struct
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, Timer
+from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.pcie.core.tlp import CplStatus, Tlp, TlpType
 from harness import build_and_run
 from nic_bench import (
@@ -689,6 +689,67 @@ async def both_directions_under_pressure(dut) -> None:
         "dma_write": count,
         "register_refused": 30,
     }
+
+
+@cocotb.test()
+async def a_reset_of_one_side_is_one_of_both(dut) -> None:
+    """Nothing from before a reset comes after it, and nothing is out of step."""
+    b = await Bench(dut).start()
+    base, mem = b.rc.alloc_region(PAGE)
+    old, new = b"\xdd" * 64, b"\x11" * 64
+    for turn in range(24):
+        await b.set_peer(1, PEER, compact=True)
+        await b.map_page(0, 1, 2, 0)
+        b.device.sink.pause = random.choice([0, 0.8])
+        for i in range(random.randint(0, 12)):
+            await b.send(frame(compact(5, 0, old, i), PEER, NIC))
+        await Timer(random.randrange(1, 3000), "ns")
+        # The last one that crossed to the network side: done twice, it would open the region.
+        await b.set_region(5, base, PAGE - 1)
+        assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
+        net_side = turn % 2
+        reads = []
+        if net_side:
+            # What was asked for is answered.
+            for _ in range(random.randint(1, 40)):
+                await b.bar2.write(8 * random.randrange(500), random.randbytes(64))
+            reads = [cocotb.start_soon(b.bar0.read_dword(REG_ID)) for _ in range(4)]
+            await Timer(random.randrange(1, 600), "ns")
+        reset = dut.rst_net_i if net_side else dut.rst_pcie_i
+        clock = dut.clk_net_i if net_side else dut.clk_pcie_i
+        await RisingEdge(clock)
+        reset.value = 1
+        await ClockCycles(clock, random.choice([1, 1, 2, 30]))
+        reset.value = 0
+        for read in reads:
+            assert await with_timeout(read, 400, "us") == 0x49504E4D
+        await b.settle(200)
+        await b.source.wait()
+        await b.settle(200)
+        b.sink.clear()
+        b.device.sent.clear()
+        mem[:64] = bytes(64)
+        await b.set_addresses()
+        before = await b.counters()
+        assert not {"rx_store", "dma_write", "tlp_store", "tx_store"} & set(before), before
+
+        async def store_arrives(shared: bool) -> None:
+            assert await b.bar0.read_dword(REG_ID) == 0x49504E4D
+            await b.send(frame(compact(5, 0, new), PEER, NIC))
+            await b.source.wait()
+            await b.settle(200)
+            await ClockCycles(dut.clk_pcie_i, 200)
+            assert bytes(mem[:64]) == (new if shared else bytes(64))
+
+        await store_arrives(shared=False)
+        await b.set_region(5, base, PAGE - 1)
+        await store_arrives(shared=True)
+        b.sink.clear()
+        await b.set_peer(1, PEER, compact=True)
+        await b.map_page(0, 1, 2, 0)
+        await b.bar2.write(64, new)
+        m = await b.receive()
+        assert (m.key, m.offset, m.data) == (2, 64, new)
 
 
 @pytest.mark.parametrize("top", ["ipnuma_nic_10g", "ipnuma_nic_1g"])

@@ -215,12 +215,18 @@ impl Nic {
     /// Applies reset for eight edges of both clocks and releases it.
     pub fn reset(&mut self) -> Result<(), Error> {
         const EDGES: usize = 8;
+        const SETTLED: usize = 24;
         (self.inputs.rst_pcie, self.inputs.rst_net) = (true, true);
         for _ in 0..EDGES {
             self.settle()?;
             self.edge(true, true)?;
         }
         (self.inputs.rst_pcie, self.inputs.rst_net) = (false, false);
+        // The NIC holds both sides in reset until each has seen the other there.
+        for _ in 0..SETTLED {
+            self.settle()?;
+            self.edge(true, true)?;
+        }
         self.settle()?;
         Ok(())
     }

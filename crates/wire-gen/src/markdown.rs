@@ -157,7 +157,10 @@ fn windows_and_tables(o: &mut String) {
 
 An entry is written from DW 0 up. Earlier DWs are staged, one entry per table at a time; the last one commits, so that an
 entry changes at once and never half. Reading gives the committed entry. A page map or PC ID change holds for the next
-TLP, a region change for frames whose key is looked up after it.
+TLP, a region change for every frame that has not been accepted yet: it waits for the end of the one that is being judged.
+
+A register's read is a fence: its completion follows every store and load of the network that was accepted before the read.
+So when a register has been read after a region was taken away, no store to the region is written any more.
 
 ",
     );

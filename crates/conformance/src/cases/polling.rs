@@ -35,6 +35,7 @@ cases! { "polling";
     select_mixed Accelerated "select of a connection, a pipe and a listener"
     select_end Accelerated "the end of a stream is readable for select"
     select_reset Accelerated "a reset connection is readable and writable for select"
+    select_pipe_ends Accelerated "select of a connection and of pipes whose other end is closed"
     select_bad Any "select of a closed descriptor fails with EBADF"
     pselect_mask Accelerated "pselect lets a blocked signal in while it waits"
     datagram_poll Any "poll and select of datagram sockets"
@@ -435,6 +436,23 @@ fn select_reset() -> Outcome {
     same!(
         select(&[server], &[server], Some(Duration::from_secs(5))),
         chosen(2, &[server], &[server])
+    );
+    Ok(())
+}
+
+fn select_pipe_ends() -> Outcome {
+    let (_client, server) = pair()?;
+    let (out, into) = pipe()?;
+    let (other_out, other_into) = pipe()?;
+    close(into)?;
+    close(other_out)?;
+    same!(
+        select(
+            &[server, out, other_into],
+            &[other_into],
+            Some(Duration::ZERO)
+        ),
+        chosen(3, &[out, other_into], &[other_into])
     );
     Ok(())
 }

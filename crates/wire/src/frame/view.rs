@@ -9,7 +9,7 @@ use super::{
     E_ADDRESS, E_CODE, E_FMT_TYPE, E_LENGTH, E_SEQUENCE, E_SEQUENCE_HIGH, ETHERTYPE_IPV4, EndCode,
     ErrorReport, Mac, N_CODE, N_EXPECTED, N_SEQUENCE, PROTOCOL_UDP, Payload, T_ACKNOWLEDGED,
     T_ACKNOWLEDGEMENT, T_EPOCH, T_KIND, T_MAGIC, T_SEQUENCE, T_SEQUENCED, T_ZERO, TLP_BARE_BYTES,
-    Tlp, W_KEY, W_OFFSET, W_ZERO, ip_checksum, wire_address,
+    Tlp, W_KEY, W_OFFSET, W_ZERO, ip_checksum,
 };
 use crate::counters::NetCounter;
 use crate::format::{
@@ -244,12 +244,6 @@ pub struct RequestView<'a> {
 }
 
 impl RequestView<'_> {
-    /// The 64-bit wire address, DW aligned.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        wire_address(self.key, self.offset)
-    }
-
     /// fmt/type of the same operation in the `tlp` format, as error reports name it.
     #[must_use]
     pub fn fmt_type(&self) -> u8 {
