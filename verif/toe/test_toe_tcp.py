@@ -167,6 +167,8 @@ async def timeout_backs_off(dut) -> None:
     """Nothing is acknowledged: the timer doubles (RFC 6298), then the connection is given up."""
     bench, peer = await opened(dut)
     peer.auto = False
+    # The timer begins with what is sent, not with what was sent before.
+    await bench.cycles(MIN_RTO_CYCLES // 2)
     bench.host.commands.append(command(WRITE, peer.conn, amount=100))
     await bench.until(lambda: bench.host.events[peer.conn][-1].reset, 200000)
     times = [c for c, _, t in bench.log if type(t.payload).__name__ == "Raw"]
