@@ -345,6 +345,7 @@ module request_slots
   assign busy_net_o = valid_o || ring_busy || cnt_tx_merged_o;
 
 `ifndef SYNTHESIS
+  // A reset comes to the PCIe side first: until it is here, too, tokens mean nothing.
   // Each part must have been in place for a whole clk_pcie_i cycle when clk_net_i samples what
   // depends on it.
   logic [Slots-1:0] page_here_q, page_settled_q, peer_here_q, peer_settled_q;
@@ -363,21 +364,21 @@ module request_slots
   end
   always_ff @(posedge clk_net_i) seen_q <= valid_o && !pop_i && !rst_net_i;
 
-  assert property (@(posedge clk_net_i) disable iff (rst_net_i)
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
       valid_o && !mark_o |-> page_settled_q[r_slot])
   else $error("request_slots: the token was ahead of the permission");
-  assert property (@(posedge clk_net_i) disable iff (rst_net_i)
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
       valid_o && seen_q && !mark_o |-> peer_settled_q[r_slot])
   else $error("request_slots: the token was ahead of the peer's address");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       op_we_i || tag_we_i || mark_we_i || pay_even_we_i || pay_odd_we_i |-> slot_free_o)
   else $error("request_slots: a slot was written that is not free");
-  assert property (@(posedge clk_net_i) disable iff (rst_net_i)
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
       valid_o && seen_q && !pop_i && !(join_next && !lock_i) |=> $stable(
       {frame_o, permitted_o, mark_o}
   ))
   else $error("request_slots: a frame changed while it was used");
-  assert property (@(posedge clk_net_i) disable iff (rst_net_i)
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
       valid_o && joined |-> dws <= 7'(MAX_DATA_DW) && dws > op.length && op.compactable &&
       page_q[r_last] == page && permitted_q[r_last] == permitted_q[r_slot])
   else $error("request_slots: a group of stores that do not belong together");

@@ -2,14 +2,13 @@
 // Resets both sides of a design with two clocks whenever one of them is reset. Crossings between them want resets that
 // overlap: a pointer that begins anew on one side only replays what was read before.
 //
-// Side a can be shut off from the world, and is while this lasts: first it comes to rest, then side b is reset, then side a
-// as well; what a makes of b's pointers in between reaches nobody. b, which cannot be shut off, never sees a's change.
+// A reset of b waits until a is at rest: a has nothing half given or half taken then. a is reset first, and never sees b's
+// pointers change. b sees a's change for up to two of its edges before its own reset: too short to make anything whole.
 //
-// Latency   : a_stop_o 1 edge after a_rst_i, or SyncStages + 1 edges after b has taken b_rst_i; the resets when a is at rest
-//             and the other side has answered. They last for as long as a_rst_i and b_rst_i.
+// Latency   : a_rst_o 1 edge after a_rst_i; a_stop_o SyncStages + 1 edges after b has taken b_rst_i, and a_rst_o 1 edge after
+//             a_rest_i. b_rst_o SyncStages + 1 of b's edges after a_rst_o. Both last for as long as a_rst_i and b_rst_i.
 // Clock     : a_clk_i and b_clk_i, unrelated. With one of them stopped a reset does not end.
-// Handshake : between a_stop_o and its end a takes and gives nothing; a_rest_i: it has nothing half given or half taken. A
-//             reset of a itself does not wait for that.
+// Handshake : a_stop_o: a begins nothing new; a_rest_i: it is at rest. A reset of a itself does not wait for that.
 // Drops     : never; resets that come during one are part of it, or followed by another.
 // Source    : ours; four-phase handshake.
 module reset_pair #(
@@ -25,21 +24,20 @@ module reset_pair #(
   input  logic b_rst_i,
   output logic b_rst_o
 );
-  // Edges that both sides are in reset, so that what crosses is seen to be.
+  // Edges of a for which both sides are in reset at least.
   localparam int unsigned HoldEdges = 8;
   localparam int unsigned HoldW = $clog2(HoldEdges);
 
-  typedef enum logic [2:0] {
+  typedef enum logic [1:0] {
     StRun,
     StStop,
-    StAsk,
     StHold,
     StRelease
   } state_e;
 
   // ---- Side a, which sees to the order -----------------------------------------------------------
   state_e state_q, state_d;
-  logic again_q, wanted, answered;
+  logic again_q, again_d, wanted, answered;
   logic ask_q, a_rst_q, stop_q;
   logic [HoldW-1:0] held_q;
 
@@ -48,7 +46,7 @@ module reset_pair #(
 
   // A board comes up as if a reset had been asked for.
   initial begin
-    state_q   = StAsk;
+    state_q   = StHold;
     again_q   = 1'b0;
     ask_q     = 1'b1;
     a_rst_q   = 1'b1;
@@ -87,22 +85,24 @@ module reset_pair #(
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      StRun:   if (a_rst_i || again_q || wanted) state_d = StStop;
-      StStop:  if (a_rest_i || a_rst_i || again_q) state_d = StAsk;
-      StAsk:   if (answered) state_d = StHold;
+      StRun: begin
+        if (a_rst_i || again_q) state_d = StHold;
+        else if (wanted) state_d = StStop;
+      end
+      StStop:  if (a_rest_i || a_rst_i) state_d = StHold;
       StHold:  if (&held_q && !a_rst_i && !wanted) state_d = StRelease;
-      default: if (!answered) state_d = StRun;
+      default: if (!answered) state_d = again_q ? StHold : StRun;
     endcase
+    again_d = state_d != StHold && (again_q || a_rst_i);
   end
 
   always_ff @(posedge a_clk_i) begin
     state_q <= state_d;
-    again_q <= state_d != StHold && (again_q || a_rst_i);
-    ask_q   <= state_d inside {StAsk, StHold};
-    stop_q  <= state_d != StRun || again_q || a_rst_i;
-    // When a board comes up it stays as it is until the other side is in reset.
-    a_rst_q <= state_d == StHold || (a_rst_q && state_d == StAsk);
-    if (state_q != StHold) held_q <= '0;
+    again_q <= again_d;
+    ask_q   <= state_d == StHold;
+    a_rst_q <= state_d == StHold;
+    stop_q  <= state_d != StRun || again_d;
+    if (state_q != StHold || !answered) held_q <= '0;
     else if (!(&held_q)) held_q <= held_q + 1'b1;
   end
 
