@@ -30,10 +30,7 @@ module rx_slots
   output rx_op_t        op_o,
   input  logic   [ 4:0] pay_idx_i,
   output logic   [63:0] pay_word_o,
-  input  logic          pop_i,
-  /// See slot_ring.
-  input  logic          mark_i,
-  output logic          marked_o
+  input  logic          pop_i
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
@@ -43,19 +40,17 @@ module rx_slots
   slot_pointer #(
     .Slots(Slots)
   ) u_pointer (
-    .w_clk_i   (clk_net_i),
-    .w_rst_i   (rst_net_i),
-    .w_free_o  (free_o),
-    .w_slot_o  (w_slot),
-    .w_take_i  (commit_i),
-    .w_busy_o  (busy_net_o),
-    .r_clk_i   (clk_pcie_i),
-    .r_rst_i   (rst_pcie_i),
-    .r_valid_o (valid_o),
-    .r_slot_o  (r_slot),
-    .r_pop_i   (pop_i),
-    .r_mark_i  (mark_i),
-    .r_marked_o(marked_o)
+    .w_clk_i  (clk_net_i),
+    .w_rst_i  (rst_net_i),
+    .w_free_o (free_o),
+    .w_slot_o (w_slot),
+    .w_take_i (commit_i),
+    .w_busy_o (busy_net_o),
+    .r_clk_i  (clk_pcie_i),
+    .r_rst_i  (rst_pcie_i),
+    .r_valid_o(valid_o),
+    .r_slot_o (r_slot),
+    .r_pop_i  (pop_i)
   );
 
   slot_payload #(

@@ -29,10 +29,7 @@ module slot_pointer #(
   /// Slot r_slot_o is full.
   output logic             r_valid_o,
   output logic [SlotW-1:0] r_slot_o,
-  input  logic             r_pop_i,
-  /// See slot_ring.
-  input  logic             r_mark_i,
-  output logic             r_marked_o
+  input  logic             r_pop_i
 );
   slot_ring #(
     .Slots     (Slots),
@@ -54,8 +51,6 @@ module slot_pointer #(
     .r_join_i      (1'b0),
     .r_pop_i,
     .r_group_i     (1'b0),
-    .r_mark_i,
-    .r_marked_o,
     .r_busy_o      ()
   );
 endmodule

@@ -46,19 +46,17 @@ module tx_slots #(
   slot_pointer #(
     .Slots(Slots)
   ) u_pointer (
-    .w_clk_i   (clk_pcie_i),
-    .w_rst_i   (rst_pcie_i),
-    .w_free_o  (slot_free_o),
-    .w_slot_o  (w_slot),
-    .w_take_i  (commit_i),
-    .w_busy_o  (busy_pcie_o),
-    .r_clk_i   (clk_net_i),
-    .r_rst_i   (rst_net_i),
-    .r_valid_o (valid_o),
-    .r_slot_o  (r_slot),
-    .r_pop_i   (pop_i),
-    .r_mark_i  (1'b0),
-    .r_marked_o()
+    .w_clk_i  (clk_pcie_i),
+    .w_rst_i  (rst_pcie_i),
+    .w_free_o (slot_free_o),
+    .w_slot_o (w_slot),
+    .w_take_i (commit_i),
+    .w_busy_o (busy_pcie_o),
+    .r_clk_i  (clk_net_i),
+    .r_rst_i  (rst_net_i),
+    .r_valid_o(valid_o),
+    .r_slot_o (r_slot),
+    .r_pop_i  (pop_i)
   );
 
   slot_payload #(

@@ -299,8 +299,6 @@ module ipnuma_nic
   )
       completer_tlp (), error_tlp (), dma_tlp (), notice_tlp ();
 
-  // Registers are read behind the stores that were accepted before: so the end of a region is a fence.
-  logic register_answer, stores_before;
   completer u_completer (
     .clk_i                   (clk_pcie_i),
     .rst_i                   (rst_pcie_i),
@@ -311,8 +309,6 @@ module ipnuma_nic
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
-    .answer_o                (register_answer),
-    .hold_i                  (stores_before),
     .cnt_tlp_register_write_o(pcie_event[CNT_TLP_REGISTER_WRITE]),
     .cnt_tlp_register_read_o (pcie_event[CNT_TLP_REGISTER_READ]),
     .cnt_register_refused_o  (pcie_event[CNT_REGISTER_REFUSED]),
@@ -800,8 +796,6 @@ module ipnuma_nic
     .cpl_error_o                     (cpl_error[1]),
     .cpl_error_valid_o               (cpl_error_valid[1]),
     .cpl_error_ready_i               (cpl_error_ready[1]),
-    .mark_i                          (register_answer),
-    .marked_o                        (stores_before),
     .m_tlp                           (dma_tlp),
     .cpl_pay_even_we_i               (cpl_pay_even_we),
     .cpl_pay_odd_we_i                (cpl_pay_odd_we),

@@ -8,7 +8,7 @@
 // Clock     : clk_i.
 // Handshake : op_ready_o is high when idle and low from the edge that takes an operation until it
 //             has taken effect (write) or its CplD has left (read), so that whoever waits for it
-//             sees the change. hold_i lets what must come before a CplD go first.
+//             sees the change.
 // Drops     : never; refused DWs are counted.
 // Source    : PCI Express base specification, completion rules.
 module completer
@@ -26,9 +26,6 @@ module completer
   output reg_req_t          req_o,
   input  reg_rsp_t          rsp_i,
          axis_if.src        m_axis,
-  /// Pulse: a read has its answer. From the next cycle on its CplD waits while hold_i is high.
-  output logic              answer_o,
-  input  logic              hold_i,
   /// Pulses: a write, a read was taken.
   output logic              cnt_tlp_register_write_o,
   output logic              cnt_tlp_register_read_o,
@@ -66,7 +63,6 @@ module completer
   end
 
   assign answered                 = state_q == StAccess && (be_refused || rsp_i.done);
-  assign answer_o                 = answered && last_access && !op_q.write;
 
   assign op_ready_o               = state_q == StIdle;
   assign cnt_register_refused_o   = answered && (be_refused || !rsp_i.ok);
@@ -79,7 +75,7 @@ module completer
     unique case (state_q)
       StIdle:   if (op_valid_i) state_d = StAccess;
       StAccess: if (answered && last_access) state_d = op_q.write ? StIdle : StBeat0;
-      StBeat0:  if (m_axis.tready && !hold_i) state_d = StBeat1;
+      StBeat0:  if (m_axis.tready) state_d = StBeat1;
       StBeat1:  if (m_axis.tready) state_d = op_q.two_dw ? StBeat2 : StIdle;
       default:  if (m_axis.tready) state_d = StIdle;
     endcase
@@ -116,7 +112,7 @@ module completer
   end
 
   always_comb begin
-    m_axis.tvalid = state_q inside {StBeat1, StBeat2} || (state_q == StBeat0 && !hold_i);
+    m_axis.tvalid = state_q inside {StBeat0, StBeat1, StBeat2};
     m_axis.tuser  = '0;
     m_axis.tkeep  = '1;
     m_axis.tlast  = 1'b0;

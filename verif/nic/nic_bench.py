@@ -80,6 +80,8 @@ class Bench:
         self.rc, self.device, entry = await make_host(dut, {0: 1 << 23, 2: 1 << 30})
         self.bar0, self.bar2 = entry.bar_window[0], entry.bar_window[2]
         await self.set_addresses()
+        # The reset may have cut a frame of the test before.
+        self.sink.clear()
         return self
 
     async def set_addresses(self) -> None:

@@ -159,8 +159,8 @@ An entry is written from DW 0 up. Earlier DWs are staged, one entry per table at
 entry changes at once and never half. Reading gives the committed entry. A page map or PC ID change holds for the next
 TLP, a region change for every frame that has not been accepted yet: it waits for the end of the one that is being judged.
 
-A register's read is a fence: its completion follows every store and load of the network that was accepted before the read.
-So when a register has been read after a region was taken away, no store to the region is written any more.
+So when a register has been read after a region was taken away, no store to the region is written any more; but for stores
+that wait behind a load for which no DMA tag is free.
 
 ",
     );
