@@ -21,6 +21,9 @@ const CROSSINGS: &[(&str, &str)] = &[
     ("u_sync_freed", "freed_gray_q"),
     ("u_sync_wptr", "wgray_q"),
     ("u_sync_rptr", "rgray_q"),
+    ("u_sync_want", "want_q"),
+    ("u_sync_answer", "answer_q"),
+    ("u_sync_ask", "ask_q"),
     ("u_link", "link_up_i"),
 ];
 
