@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tlp_rx hands to its three users, in host order, and the readers of TLP headers.
+// What tlp_rx and its parts hand on, in host order, and the readers of TLP headers.
 package tlp_pkg;
   import ipnuma_pkg::*;
 
@@ -41,6 +41,39 @@ package tlp_pkg;
     logic [2:0]  tc;
     logic [1:0]  attr;
   } page_op_t;
+
+  // A register read that waits.
+  typedef struct packed {
+    logic [22:0] addr;
+    logic        two_dw;
+    logic [3:0]  first_be;
+    logic [3:0]  last_be;
+    logic [15:0] requester_id;
+    logic [7:0]  tag;
+    logic [2:0]  tc;
+    logic [1:0]  attr;
+  } reg_read_t;
+
+  // What a TLP is, decided where it comes in: one of these, or it leaves no trace.
+  typedef struct packed {
+    logic store;
+    logic load;
+    logic write;   // to a register
+    logic refuse;  // non-posted, answered with UR
+  } rx_kind_t;
+
+  // Part of a TLP on its way to its user. The first word is the first beat (`even` its low half). From the second
+  // word on `even` and `odd` are DWs 2i and 2i + 1 of the payload, where enabled; in the second `odd` is the last DW of
+  // the header. Beats without any of this are left out.
+  typedef struct packed {
+    rx_kind_t    kind;     // from the second word on
+    logic        last;
+    logic        good;     // with `last`: it has ended as its header says, and counts
+    logic        even_we;
+    logic        odd_we;
+    logic [31:0] even;
+    logic [31:0] odd;
+  } rx_word_t;
 
   // First two DWs of a TLP; the tag field of a completion is in `low`.
   typedef struct packed {
