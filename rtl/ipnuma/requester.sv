@@ -206,9 +206,13 @@ module requester
   // It goes before page TLPs, which may come in an endless row.
   assign again         = retry_valid_i && retry_ready_o;
   assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i;
-  assign op            = again ? retry_op_i : page_op_i;
-  assign look          = page_look_i || again;
-  assign first         = page_first_i || again;
+  always_comb begin
+    op = again ? retry_op_i : page_op_i;
+    // Byte enables that are a run matter to stores: load tags need not keep it.
+    if (again) op.run = '0;
+  end
+  assign look  = page_look_i || again;
+  assign first = page_first_i || again;
 
   // Look-ups.
   page_map #(

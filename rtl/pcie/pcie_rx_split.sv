@@ -72,7 +72,7 @@ module pcie_rx_split
 
   rx_word_t posted, cpl;
   reg_read_t read;
-  logic posted_valid, write, read_valid, cpl_valid;
+  logic posted_valid, write, write_q, read_valid, cpl_valid;
   logic posted_room, read_room, cpl_room;
   logic busy_parse;
   // Writes to registers that came, and that are done: their difference is less than half of what they count.
@@ -131,10 +131,13 @@ module pcie_rx_split
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
+      write_q  <= 1'b0;
       writes_q <= '0;
       done_q   <= '0;
     end else begin
-      writes_q <= writes_q + WritesW'(write);
+      // Counted a cycle later: a read takes two to come, and a write to be done.
+      write_q  <= write;
+      writes_q <= writes_q + WritesW'(write_q);
       done_q   <= done_q + WritesW'(write_done_i);
     end
   end
@@ -178,7 +181,7 @@ module pcie_rx_split
     else due_q <= due_q + ReadsW'(due) - ReadsW'(read_pop);
   end
 
-  assign busy_o = busy_parse || posted_valid_o || cpl_valid_o || reads != '0 || writes_q != done_q;
+  assign busy_o = busy_parse || posted_valid_o || cpl_valid_o || reads != '0 || write_q || writes_q != done_q;
 
 `ifndef SYNTHESIS
   initial

@@ -28,6 +28,13 @@ package tlp_pkg;
     logic [7:0]  tag;
   } cpl_head_t;
 
+  // Byte enables that are a run from the first to the last DW leave out a number of bytes at either end.
+  typedef struct packed {
+    logic       is_run;
+    logic [1:0] skip;
+    logic [1:0] trail;
+  } be_run_t;
+
   // A load or store to the page window.
   typedef struct packed {
     logic        is_load;
@@ -40,6 +47,7 @@ package tlp_pkg;
     logic [7:0]  tag;
     logic [2:0]  tc;
     logic [1:0]  attr;
+    be_run_t     run;           // of a store
   } page_op_t;
 
   // A register read that waits.
@@ -101,6 +109,20 @@ package tlp_pkg;
     parse_start.low      = {data[55:48], data[63:56]};
   endfunction
   // verilator lint_on UNUSEDSIGNAL
+
+  /// What the byte enables of a request leave out.
+  function automatic be_run_t byte_run(logic one_dw, logic [3:0] first_be, logic [3:0] last_be);
+    logic [3:0] end_be, lead_run, tail_run;
+    byte_run.skip = first_byte(first_be);
+    end_be = one_dw ? first_be : last_be;
+    byte_run.trail = end_be[3] ? 2'd0 : end_be[2] ? 2'd1 : end_be[1] ? 2'd2 :
+        end_be[0] ? 2'd3 : 2'd0;
+    lead_run = 4'hF << byte_run.skip;
+    tail_run = 4'hF >> byte_run.trail;
+    byte_run.is_run = one_dw ?
+        first_be != '0 && first_be == (lead_run & tail_run) && last_be == '0 :
+        first_be == lead_run && last_be == tail_run;
+  endfunction
 
   /// A locked memory read.
   function automatic logic is_locked_read(logic [7:0] fmt_type);

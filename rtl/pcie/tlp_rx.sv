@@ -128,8 +128,9 @@ module tlp_rx
   logic first_q, second_q;  // of the next word
   // Not every field matters to all that comes here, or to a completion.
   // verilator lint_off UNUSEDSIGNAL
-  tlp_start_t start_q, cpl_start_q;
+  tlp_start_t start, start_q, cpl_start_q;
   // verilator lint_on UNUSEDSIGNAL
+  be_run_t run_q;
   logic fire, page, store_q;
   logic [4:0] even_idx_q, odd_idx_q;
   logic    [29:2] address;
@@ -137,6 +138,7 @@ module tlp_rx
   logic           write_valid_q;
   reg_op_t        write_q;
 
+  assign start   = parse_start({posted.odd, posted.even});
   assign page    = posted.kind.store || posted.kind.load;
   assign address = 28'(big_endian(posted.odd) >> 2);
 
@@ -163,7 +165,8 @@ module tlp_rx
 
   always_ff @(posedge clk_i) begin
     if (fire && first_q) begin
-      start_q    <= parse_start({posted.odd, posted.even});
+      start_q    <= start;
+      run_q      <= byte_run(start.length == 10'd1, start.low[3:0], start.low[7:4]);
       // DW 0 is in the second word, or behind 4 DWs of header in the third.
       even_idx_q <= posted.even[5] ? '1 : '0;
       odd_idx_q  <= '1;
@@ -194,7 +197,8 @@ module tlp_rx
           requester_id: start_q.id,
           tag: start_q.low[15:8],
           tc: start_q.tc,
-          attr: start_q.attr
+          attr: start_q.attr,
+          run: run_q
       };
 
   // Refusals. Byte count and lower address are those of what was asked for.

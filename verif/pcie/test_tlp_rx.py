@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLPs of all classes, mixed, against the rules of order of pcie_rx_split; and nothing starves.
 
-What the users of tlp_rx see of each TLP is written down with the cycle; the rules are checked on what
-was written down.
+What the users of tlp_rx see of each TLP is written down with the cycle; the rules are checked on
+what was written down.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Bench:
                         data = int(getattr(dut, f"{name}_pay_{half}_data_o").value)
                         memory[at : at + 4] = data.to_bytes(4, "little")
             if int(dut.page_first_o.value):
-                op = fields(int(dut.page_op_o.value), 1, 18, 12, 7, 4, 4, 16, 8, 3, 2)
+                op = fields(int(dut.page_op_o.value), 1, 18, 12, 7, 4, 4, 16, 8, 3, 2, 5)
                 ready = dut.page_load_ready_i if op[0] else dut.page_store_ready_i
                 assert int(ready.value) and int(dut.page_look_o.value)
             if int(dut.page_end_o.value):
