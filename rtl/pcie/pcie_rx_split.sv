@@ -8,6 +8,9 @@
 // waits for another. Beyond it the stream stops, all of it, until the lane that is full has room: nothing is lost,
 // but what is behind waits for what is in front, whatever its class.
 //
+// A load or request that is refused needs room for its answer: while none can leave, what is posted behind it waits for
+// that, as it waits for slots. Nothing here waits for something else to come.
+//
 // Order. One lane keeps posted requests in order, register writes with stores among them: a change of the page map
 // holds for the TLPs behind it and for none before it. Loads (and requests that are refused) are in the same lane: what
 // is non-posted passes no store to the same target. Register reads are not: they wait for the register writes that

@@ -187,7 +187,10 @@ module ring_nic
   assign s_tlp.tready    = host_tlp.tready;
 
   tlp_rx #(
-    .Pages(1)
+    .Pages     (1),
+    // Registers alone are written; what is read is never kept waiting.
+    .PostedData(32),
+    .CplWords  (16)
   ) u_tlp_rx (
     .clk_i                (clk_pcie_i),
     .rst_i                (rst_pcie_i),
