@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots of the requester. A slot is written in parts as they become known: the operation at the
-// TLP's beats, the page part and the permission with the page map's answer, the peer part with the
+// TLP's words, the page part and the permission with the page map's answer, the peer part with the
 // PC ID table's. The token may be ahead of the look-ups; the last look-up is done before the reader
 // can have use for its part.
 //
@@ -70,7 +70,7 @@ module request_slots
   /// Permission of a slot whose look-up is done.
   input  logic              [SlotW-1:0] ask_slot_i,
   output logic                          ask_permitted_o,
-  /// A page TLP's beat 1 is on the stream, taken or not.
+  /// A page TLP's second word is there, taken or not.
   input  logic                          look_i,
   input  logic                          pay_even_we_i,
   input  logic              [      4:0] pay_even_idx_i,

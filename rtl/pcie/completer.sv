@@ -57,6 +57,7 @@ module completer
 
   state_e state_q, state_d;
   reg_op_t        op_q;
+  logic    [20:0] dw_q;  // the DW that is accessed
   logic           second_q;  // the access is to the second DW
   logic    [31:0] data_q                                      [2];
   logic    [95:0] header_q;
@@ -75,7 +76,7 @@ module completer
     req_o       = '0;
     req_o.valid = state_q == StAccess && !be_refused;
     req_o.write = op_q.write;
-    req_o.addr  = {op_q.addr[22:2] + 21'(second_q), 2'b00};
+    req_o.addr  = {dw_q, 2'b00};
     req_o.wdata = second_q ? op_q.wdata[63:32] : op_q.wdata[31:0];
   end
 
@@ -98,6 +99,8 @@ module completer
 
   always_ff @(posedge clk_i) begin
     if (op_ready_o && op_valid_i) op_q <= op_i;
+    if (op_ready_o) dw_q <= op_i.addr[22:2];
+    else if (answered) dw_q <= dw_q + 1'b1;
     if (answered) begin
       data_q[second_q] <= be_refused ? '0 : rsp_i.rdata;
       header_q <= cpl_header(
