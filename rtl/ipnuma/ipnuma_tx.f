@@ -4,6 +4,8 @@ rtl/lib/ram_1r1rw.sv
 rtl/nic/wire_pkg.sv
 rtl/ipnuma/ipnuma_pkg.sv
 rtl/pcie/tlp_pkg.sv
+rtl/pcie/tlp_parse.sv
+rtl/pcie/pcie_rx_split.sv
 rtl/pcie/tlp_rx.sv
 rtl/ipnuma/page_map.sv
 rtl/ipnuma/pc_id_table.sv

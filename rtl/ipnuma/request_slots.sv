@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots of the requester. A slot is written in parts as they become known: the operation at the
-// TLP's beats, the page part and the permission with the page map's answer, the peer part with the
+// TLP's words, the page part and the permission with the page map's answer, the peer part with the
 // PC ID table's. The token may be ahead of the look-ups; the last look-up is done before the reader
 // can have use for its part.
 //
@@ -70,7 +70,7 @@ module request_slots
   /// Permission of a slot whose look-up is done.
   input  logic              [SlotW-1:0] ask_slot_i,
   output logic                          ask_permitted_o,
-  /// A page TLP's beat 1 is on the stream, taken or not.
+  /// A page TLP's second word is there, taken or not.
   input  logic                          look_i,
   input  logic                          pay_even_we_i,
   input  logic              [      4:0] pay_even_idx_i,
@@ -132,7 +132,7 @@ module request_slots
   op_part_t op, last;
   // verilator lint_on UNUSEDSIGNAL
   logic [SlotW-1:0] r_slot, r_last, r_next;
-  logic next_valid, join_next, ring_busy;
+  logic next_valid, join_next, ring_busy, ring_free, break_q;
   logic             follows;
   logic [SlotW-1:0] place;
   logic [5:0] base, base_q;  // first DW of the store that is coming
@@ -145,7 +145,7 @@ module request_slots
   ) u_ring (
     .w_clk_i       (clk_pcie_i),
     .w_rst_i       (rst_pcie_i),
-    .w_free_o      (slot_free_o),
+    .w_free_o      (ring_free),
     .w_slot_o,
     .w_take_i      (take_i),
     .w_busy_o      (busy_pcie_o),
@@ -162,20 +162,14 @@ module request_slots
     .r_busy_o      (ring_busy)
   );
 
-  // Byte enables of a compact store are a run: they are a number of bytes left out at either end.
-  logic [1:0] skip, trail;
-  logic [3:0] end_be, lead_run, tail_run;
-  logic contiguous;
-  always_comb begin
-    skip = first_byte(op_i.first_be);
-    end_be = op_i.length == 7'd1 ? op_i.first_be : op_i.last_be;
-    trail = end_be[3] ? 2'd0 : end_be[2] ? 2'd1 : end_be[1] ? 2'd2 : end_be[0] ? 2'd3 : 2'd0;
-    lead_run = 4'hF << skip;
-    tail_run = 4'hF >> trail;
-    contiguous = op_i.length == 7'd1 ?
-        op_i.first_be != '0 && op_i.first_be == (lead_run & tail_run) && op_i.last_be == '0 :
-        op_i.first_be == lead_run && op_i.last_be == tail_run;
+  // A slot that is taken makes the next one free a cycle later at the earliest: sooner no TLP can want it.
+  always_ff @(posedge clk_pcie_i) begin
+    if (rst_pcie_i) slot_free_o <= 1'b0;
+    else slot_free_o <= ring_free && !take_i;
   end
+
+  // Who changes settings holds page TLPs back until two cycles later.
+  always_ff @(posedge clk_pcie_i) break_q <= break_i;
 
   store_groups #(
     .Places(Slots)
@@ -183,12 +177,12 @@ module request_slots
     .clk_i       (clk_pcie_i),
     .rst_i       (rst_pcie_i),
     .merge_i,
-    .break_i,
+    .break_i     (break_q),
     .first_i     (op_we_i),
     .op_i,
-    .contiguous_i(contiguous),
-    .full_start_i(skip == '0),
-    .full_end_i  (trail == '0),
+    .contiguous_i(op_i.run.is_run),
+    .full_start_i(op_i.run.skip == '0),
+    .full_end_i  (op_i.run.trail == '0),
     .take_i,
     .take_store_i(!mark_we_i && !tag_we_i),
     .follows_o   (follows),
@@ -239,11 +233,11 @@ module request_slots
     if (op_we_i) begin
       op_q[w_slot_o] <= '{
           is_load: op_i.is_load,
-          compactable: contiguous && !op_i.is_load,
+          compactable: op_i.run.is_run && !op_i.is_load,
           follows: follows,
           place: place,
-          skip: skip,
-          trail: trail,
+          skip: op_i.run.skip,
+          trail: op_i.run.trail,
           offset: op_i.offset,
           length: op_i.length,
           first_be: op_i.first_be,

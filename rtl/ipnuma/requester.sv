@@ -2,7 +2,7 @@
 // Sending side of IP-NUMA: loads and stores to the page window become frames to build, in TLP
 // order.
 //
-// A store's slot is handed over (its token moves) at its TLP's last beat, ahead of the look-ups in
+// A store's slot is handed over (its token moves) at its TLP's last word, ahead of the look-ups in
 // page map and PC ID table; a load's when its tag is allocated, and later page TLPs wait for that.
 // Stores without permission are taken out of the slots on the network side without a frame; loads
 // without permission never get there.
@@ -11,12 +11,12 @@
 // for it. A load that is to be sent again goes in between two page TLPs, with the tag that it has,
 // through the look-ups like a new one.
 //
-// Latency   : 0 cycles of clk_pcie_i from a store's last beat to its token, or TokenDelay;
+// Latency   : 0 cycles of clk_pcie_i from a store's last word to its token, or TokenDelay;
 //             PageMapLatency + PcIdLatency for a load. Token to valid_o: right after the second
 //             clk_net_i edge.
 // Clock     : clk_pcie_i, clk_net_i.
 // Handshake : page_first_i and page_end_i only while page_store_ready_o or page_load_ready_o stood
-//             at beat 1. mark_i only with mark_ready_o and while page TLPs wait for a register
+//             at its second word. mark_i only with mark_ready_o and while page TLPs wait for a register
 //             write. retry_valid_i may be withdrawn in any cycle.
 // Drops     : stores and loads to unmapped pages, loads without a free tag: counted, loads
 //             completed in error.
@@ -72,7 +72,7 @@ module requester
   input  tlp_pkg::page_op_t        page_op_i,
   input  logic                     page_first_i,
   input  logic                     page_end_i,
-  /// A page TLP is behind its beat 1.
+  /// A page TLP is behind its second word.
   input  logic                     page_active_i,
   output logic                     page_store_ready_o,
   output logic                     page_load_ready_o,
@@ -156,7 +156,7 @@ module requester
     $fatal(1, "requester: PcieLongestPs and NetShortestPs are periods in ps, 1 to 100 ns");
   end
 
-  // Stages of a look-up behind beat 1.
+  // Stages of a look-up behind the second word.
   localparam int unsigned Stages = PageMapLatency + PcIdLatency;
   typedef struct packed {
     logic             is_load;
@@ -206,9 +206,13 @@ module requester
   // It goes before page TLPs, which may come in an endless row.
   assign again         = retry_valid_i && retry_ready_o;
   assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i;
-  assign op            = again ? retry_op_i : page_op_i;
-  assign look          = page_look_i || again;
-  assign first         = page_first_i || again;
+  always_comb begin
+    op = again ? retry_op_i : page_op_i;
+    // Byte enables that are a run matter to stores: load tags need not keep it.
+    if (again) op.run = '0;
+  end
+  assign look  = page_look_i || again;
+  assign first = page_first_i || again;
 
   // Look-ups.
   page_map #(
@@ -283,7 +287,7 @@ module requester
   // Gateway rule.
   assign peer_mac = ((peer.ip ^ ip_i) & netmask_i) != '0 ? gateway_mac_i : peer.mac;
 
-  // Loads: their end is their beat 1, so the look-up that says is_load is theirs.
+  // Loads: their end is their second word, so the look-up that says is_load is theirs.
   assign load_done = peer_here && peer_stage.is_load;
   assign load_denied = load_done && !peer_stage.again && !peer_stage.permitted;
   assign load_no_tag = load_done && !peer_stage.again && peer_stage.permitted && !alloc_ok_i;
@@ -311,7 +315,7 @@ module requester
     alloc_load_o.peer_ip = peer.ip;
   end
 
-  // Loads end at beat 1, where page_op_i is valid.
+  // Loads end at the second word, where page_op_i is valid.
   assign page_op_is_load = page_first_i && page_op_i.is_load;
   assign take = (page_end_i && !page_op_is_load) || take_load || take_again || mark_take;
   assign page_store_ready_o = slot_free && !load_q && !mark_q && !retry_valid_i;

@@ -9,7 +9,7 @@
 //
 // Latency   : 0 cycles of clk_i from first_i to follows_o and place_o; both hold to the store's end.
 // Clock     : clk_i (PCIe).
-// Handshake : first_i with op_i at a page TLP's beat 1; take_i when its slot is taken, which may be the same
+// Handshake : first_i with op_i at a page TLP's second word; take_i when its slot is taken, which may be the same
 //             cycle. A TLP whose slot is not taken leaves no trace.
 // Drops     : never.
 // Source    : dissertation section 4.3.2; rules for byte enables: PCI Express Base 2.0, 2.2.5.

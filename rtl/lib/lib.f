@@ -10,6 +10,7 @@ rtl/lib/skid_buffer.sv
 rtl/lib/async_fifo.sv
 rtl/lib/arb_rr.sv
 rtl/lib/ram_1r1w.sv
+rtl/lib/slice_fifo.sv
 rtl/lib/ram_2clk.sv
 rtl/lib/pulse_cdc.sv
 rtl/lib/req_ack_cdc.sv

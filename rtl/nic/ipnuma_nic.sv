@@ -238,13 +238,13 @@ module ipnuma_nic
 
   // ---- From the root complex ---------------------------------------------------------------------
   reg_op_t reg_op;
-  logic reg_op_valid, reg_op_ready;
+  logic reg_op_valid, reg_op_ready, reg_read_ok;
 
   logic page_look, page_first, page_end, page_active, page_store_ready, page_load_ready;
   page_op_t page_op;
   logic page_pay_even_we, page_pay_odd_we, cpl_pay_even_we, cpl_pay_odd_we;
-  logic [4:0] pay_even_idx, pay_odd_idx;
-  logic [31:0] pay_even_data, pay_odd_data;
+  logic [4:0] page_pay_even_idx, page_pay_odd_idx, cpl_pay_even_idx, cpl_pay_odd_idx;
+  logic [31:0] page_pay_even_data, page_pay_odd_data, cpl_pay_even_data, cpl_pay_odd_data;
   logic cpl_valid, cpl_ready, cpl_active;
   cpl_head_t  cpl_head;
   cpl_error_t rx_error;
@@ -265,6 +265,7 @@ module ipnuma_nic
     .reg_op_o             (reg_op),
     .reg_op_valid_o       (reg_op_valid),
     .reg_op_ready_i       (reg_op_ready),
+    .reg_read_ok_i        (reg_read_ok),
     .page_look_o          (page_look),
     .page_op_o            (page_op),
     .page_first_o         (page_first),
@@ -274,12 +275,16 @@ module ipnuma_nic
     .page_load_ready_i    (page_load_ready),
     .page_pay_even_we_o   (page_pay_even_we),
     .page_pay_odd_we_o    (page_pay_odd_we),
-    .pay_even_idx_o       (pay_even_idx),
-    .pay_even_data_o      (pay_even_data),
-    .pay_odd_idx_o        (pay_odd_idx),
-    .pay_odd_data_o       (pay_odd_data),
+    .page_pay_even_idx_o  (page_pay_even_idx),
+    .page_pay_even_data_o (page_pay_even_data),
+    .page_pay_odd_idx_o   (page_pay_odd_idx),
+    .page_pay_odd_data_o  (page_pay_odd_data),
     .cpl_pay_even_we_o    (cpl_pay_even_we),
     .cpl_pay_odd_we_o     (cpl_pay_odd_we),
+    .cpl_pay_even_idx_o   (cpl_pay_even_idx),
+    .cpl_pay_even_data_o  (cpl_pay_even_data),
+    .cpl_pay_odd_idx_o    (cpl_pay_odd_idx),
+    .cpl_pay_odd_data_o   (cpl_pay_odd_data),
     .cpl_valid_o          (cpl_valid),
     .cpl_head_o           (cpl_head),
     .cpl_ready_i          (cpl_ready),
@@ -306,6 +311,7 @@ module ipnuma_nic
     .op_i                    (reg_op),
     .op_valid_i              (reg_op_valid),
     .op_ready_o              (reg_op_ready),
+    .read_ok_o               (reg_read_ok),
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
@@ -409,10 +415,10 @@ module ipnuma_nic
     .page_load_ready_o       (page_load_ready),
     .page_pay_even_we_i      (page_pay_even_we),
     .page_pay_odd_we_i       (page_pay_odd_we),
-    .pay_even_idx_i          (pay_even_idx),
-    .pay_even_data_i         (pay_even_data),
-    .pay_odd_idx_i           (pay_odd_idx),
-    .pay_odd_data_i          (pay_odd_data),
+    .pay_even_idx_i          (page_pay_even_idx),
+    .pay_even_data_i         (page_pay_even_data),
+    .pay_odd_idx_i           (page_pay_odd_idx),
+    .pay_odd_data_i          (page_pay_odd_data),
     .rx_error_i              (rx_error),
     .rx_error_valid_i        (rx_error_valid),
     .page_cfg_write_i        (page_write),
@@ -799,10 +805,10 @@ module ipnuma_nic
     .m_tlp                           (dma_tlp),
     .cpl_pay_even_we_i               (cpl_pay_even_we),
     .cpl_pay_odd_we_i                (cpl_pay_odd_we),
-    .pay_even_idx_i                  (pay_even_idx),
-    .pay_even_data_i                 (pay_even_data),
-    .pay_odd_idx_i                   (pay_odd_idx),
-    .pay_odd_data_i                  (pay_odd_data),
+    .pay_even_idx_i                  (cpl_pay_even_idx),
+    .pay_even_data_i                 (cpl_pay_even_data),
+    .pay_odd_idx_i                   (cpl_pay_odd_idx),
+    .pay_odd_data_i                  (cpl_pay_odd_data),
     .cpl_valid_i                     (cpl_valid),
     .cpl_head_i                      (cpl_head),
     .cpl_ready_o                     (cpl_ready),

@@ -316,6 +316,7 @@ module bus_meter
     .op_i                    (op_q),
     .op_valid_i              (op_valid_q),
     .op_ready_o              (op_ready),
+    .read_ok_o               (),
     .req_o                   (req),
     .rsp_i                   (rsp_q),
     .m_axis                  (register_axis),

@@ -2,13 +2,17 @@
 // Register operations of the CPU: one or two accesses on the register bus, and a CplD for a read.
 //
 // A DW that is written with byte enables other than 0xF is refused here; any DW may be refused by
-// the bus. A refused DW reads as 0, a refused write changes nothing.
+// the bus. A refused DW reads as 0, one that nobody answers for (reg_cdc) as all ones; a refused write changes
+// nothing.
 //
-// Latency   : operation to bus 1 cycle; last answer to the CplD's first beat 1 cycle.
+// What was read waits for its way to the root complex apart: no write waits for a read whose CplD can't leave.
+//
+// Latency   : operation to bus 1 cycle; last answer to the CplD's first beat 2 cycles.
 // Clock     : clk_i.
 // Handshake : op_ready_o is high when idle and low from the edge that takes an operation until it
-//             has taken effect (write) or its CplD has left (read), so that whoever waits for it
-//             sees the change.
+//             has taken effect (write) or its answer is kept (read), so that whoever waits for it
+//             sees the change. While read_ok_o is high there is room for the answers to those that are under way and to
+//             two more: who offers a read only then never has it wait here, in front of a write.
 // Drops     : never; refused DWs are counted.
 // Source    : PCI Express base specification, completion rules.
 module completer
@@ -16,13 +20,17 @@ module completer
   import tlp_pkg::*;
   import cpl_pkg::*;
   import reg_bus_pkg::*;
-(
+#(
+  /// Answers that can wait; 5 at least.
+  parameter int unsigned Answers = 16
+) (
   input  logic              clk_i,
   input  logic              rst_i,
   input  logic       [15:0] completer_id_i,
   input  reg_op_t           op_i,
   input  logic              op_valid_i,
   output logic              op_ready_o,
+  output logic              read_ok_o,
   output reg_req_t          req_o,
   input  reg_rsp_t          rsp_i,
          axis_if.src        m_axis,
@@ -33,22 +41,32 @@ module completer
   output logic              cnt_register_refused_o,
   output logic              busy_o
 );
-  // A completion of one DW is two beats, of two DWs three.
-  typedef enum logic [2:0] {
+  typedef enum logic [1:0] {
     StIdle,
     StAccess,
-    StBeat0,
-    StBeat1,
-    StBeat2
+    StKeep
   } state_e;
+
+  typedef struct packed {
+    logic [95:0] header;
+    logic        two_dw;
+    logic [63:0] data;
+  } answer_t;
+
+  localparam int unsigned CountW = $clog2(Answers + 1);
 
   state_e state_q, state_d;
   reg_op_t        op_q;
+  logic    [20:0] dw_q;  // the DW that is accessed
   logic           second_q;  // the access is to the second DW
   logic    [31:0] data_q                                      [2];
   logic    [95:0] header_q;
   logic be_refused, answered, last_access;
-  logic [9:0] length;
+  logic    [       9:0] length;
+  answer_t              answer;
+  logic    [CountW-1:0] answers;
+  logic answer_valid, answer_room, leaves;
+  logic [1:0] beat_q;  // of its CplD: of one DW two beats, of two DWs three
 
   assign be_refused  = op_q.write && (second_q ? op_q.last_be : op_q.first_be) != 4'hF;
   assign last_access = second_q || !op_q.two_dw;
@@ -58,33 +76,33 @@ module completer
     req_o       = '0;
     req_o.valid = state_q == StAccess && !be_refused;
     req_o.write = op_q.write;
-    req_o.addr  = {op_q.addr[22:2] + 21'(second_q), 2'b00};
+    req_o.addr  = {dw_q, 2'b00};
     req_o.wdata = second_q ? op_q.wdata[63:32] : op_q.wdata[31:0];
   end
 
   assign answered                 = state_q == StAccess && (be_refused || rsp_i.done);
 
-  assign op_ready_o               = state_q == StIdle;
+  assign op_ready_o               = state_q == StIdle && (op_i.write || answer_room);
   assign cnt_register_refused_o   = answered && (be_refused || !rsp_i.ok);
   assign cnt_tlp_register_write_o = op_ready_o && op_valid_i && op_i.write;
   assign cnt_tlp_register_read_o  = op_ready_o && op_valid_i && !op_i.write;
-  assign busy_o                   = op_valid_i || state_q != StIdle;
+  assign busy_o                   = op_valid_i || state_q != StIdle || answer_valid;
 
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      StIdle:   if (op_valid_i) state_d = StAccess;
-      StAccess: if (answered && last_access) state_d = op_q.write ? StIdle : StBeat0;
-      StBeat0:  if (m_axis.tready) state_d = StBeat1;
-      StBeat1:  if (m_axis.tready) state_d = op_q.two_dw ? StBeat2 : StIdle;
-      default:  if (m_axis.tready) state_d = StIdle;
+      StIdle:   if (op_valid_i && op_ready_o) state_d = StAccess;
+      StAccess: if (answered && last_access) state_d = op_q.write ? StIdle : StKeep;
+      default:  state_d = StIdle;
     endcase
   end
 
   always_ff @(posedge clk_i) begin
     if (op_ready_o && op_valid_i) op_q <= op_i;
+    if (op_ready_o) dw_q <= op_i.addr[22:2];
+    else if (answered) dw_q <= dw_q + 1'b1;
     if (answered) begin
-      data_q[second_q] <= be_refused || !rsp_i.ok ? '0 : rsp_i.rdata;
+      data_q[second_q] <= be_refused ? '0 : rsp_i.rdata;
       header_q <= cpl_header(
           TLP_CPLD,
           length,
@@ -111,25 +129,55 @@ module completer
     end
   end
 
+  sync_fifo #(
+    .data_t(answer_t),
+    .Depth (Answers)
+  ) u_answers (
+    .clk_i,
+    .rst_i,
+    .wdata_i ('{header: header_q, two_dw: op_q.two_dw, data: {data_q[1], data_q[0]}}),
+    .wvalid_i(state_q == StKeep),
+    .wready_o(answer_room),
+    .rdata_o (answer),
+    .rvalid_o(answer_valid),
+    .rready_i(leaves),
+    .count_o (answers)
+  );
+  always_ff @(posedge clk_i) read_ok_o <= !rst_i && answers <= CountW'(Answers - 4);
+
+  assign leaves = m_axis.tready && m_axis.tlast;
+  always_ff @(posedge clk_i) begin
+    if (rst_i) beat_q <= '0;
+    else if (answer_valid && m_axis.tready) beat_q <= m_axis.tlast ? '0 : beat_q + 1'b1;
+  end
+
   always_comb begin
-    m_axis.tvalid = state_q inside {StBeat0, StBeat1, StBeat2};
+    m_axis.tvalid = answer_valid;
     m_axis.tuser  = '0;
     m_axis.tkeep  = '1;
     m_axis.tlast  = 1'b0;
-    unique case (state_q)
-      StBeat1: begin
-        m_axis.tdata = {data_q[0], header_q[95:64]};
-        m_axis.tlast = !op_q.two_dw;
+    unique case (beat_q)
+      2'd0: m_axis.tdata = answer.header[63:0];
+      2'd1: begin
+        m_axis.tdata = {answer.data[31:0], answer.header[95:64]};
+        m_axis.tlast = !answer.two_dw;
       end
-      StBeat2: begin
-        m_axis.tdata = {32'd0, data_q[1]};
+      default: begin
+        m_axis.tdata = {32'd0, answer.data[63:32]};
         m_axis.tkeep = 8'h0F;
         m_axis.tlast = 1'b1;
       end
-      default: m_axis.tdata = header_q[63:0];
     endcase
   end
 
   logic unused;
   assign unused = ^op_q.addr[1:0];
+
+`ifndef SYNTHESIS
+  initial
+    assert (Answers >= 5)
+    else $fatal(1, "completer: room for five answers at least");
+  assert property (@(posedge clk_i) disable iff (rst_i) state_q == StKeep |-> answer_room)
+  else $error("completer: an answer finds no room");
+`endif
 endmodule

@@ -5,6 +5,8 @@ rtl/ipnuma/ipnuma_pkg.sv
 rtl/nic/reg_bus_pkg.sv
 rtl/pcie/tlp_pkg.sv
 rtl/pcie/cpl_pkg.sv
+rtl/pcie/tlp_parse.sv
+rtl/pcie/pcie_rx_split.sv
 rtl/pcie/tlp_rx.sv
 rtl/pcie/tlp_tx.sv
 rtl/pcie/completer.sv

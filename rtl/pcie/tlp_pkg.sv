@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tlp_rx hands to its three users, in host order, and the readers of TLP headers.
+// What tlp_rx and its parts hand on, in host order, and the readers of TLP headers.
 package tlp_pkg;
   import ipnuma_pkg::*;
 
@@ -28,6 +28,13 @@ package tlp_pkg;
     logic [7:0]  tag;
   } cpl_head_t;
 
+  // Byte enables that are a run from the first to the last DW leave out a number of bytes at either end.
+  typedef struct packed {
+    logic       is_run;
+    logic [1:0] skip;
+    logic [1:0] trail;
+  } be_run_t;
+
   // A load or store to the page window.
   typedef struct packed {
     logic        is_load;
@@ -40,7 +47,41 @@ package tlp_pkg;
     logic [7:0]  tag;
     logic [2:0]  tc;
     logic [1:0]  attr;
+    be_run_t     run;           // of a store
   } page_op_t;
+
+  // A register read that waits.
+  typedef struct packed {
+    logic [22:0] addr;
+    logic        two_dw;
+    logic [3:0]  first_be;
+    logic [3:0]  last_be;
+    logic [15:0] requester_id;
+    logic [7:0]  tag;
+    logic [2:0]  tc;
+    logic [1:0]  attr;
+  } reg_read_t;
+
+  // What a TLP is, decided where it comes in: one of these, or it leaves no trace.
+  typedef struct packed {
+    logic store;
+    logic load;
+    logic write;   // to a register
+    logic refuse;  // non-posted, answered with UR
+  } rx_kind_t;
+
+  // Part of a TLP on its way to its user. The first word is the first beat (`even` its low half). From the second
+  // word on `even` and `odd` are DWs 2i and 2i + 1 of the payload, where enabled; in the second `odd` is the last DW of
+  // the header. Beats without any of this are left out.
+  typedef struct packed {
+    rx_kind_t    kind;     // from the second word on
+    logic        last;
+    logic        good;     // with `last`: it has ended as its header says, and counts
+    logic        even_we;
+    logic        odd_we;
+    logic [31:0] even;
+    logic [31:0] odd;
+  } rx_word_t;
 
   // First two DWs of a TLP; the tag field of a completion is in `low`.
   typedef struct packed {
@@ -68,6 +109,20 @@ package tlp_pkg;
     parse_start.low      = {data[55:48], data[63:56]};
   endfunction
   // verilator lint_on UNUSEDSIGNAL
+
+  /// What the byte enables of a request leave out.
+  function automatic be_run_t byte_run(logic one_dw, logic [3:0] first_be, logic [3:0] last_be);
+    logic [3:0] end_be, lead_run, tail_run;
+    byte_run.skip = first_byte(first_be);
+    end_be = one_dw ? first_be : last_be;
+    byte_run.trail = end_be[3] ? 2'd0 : end_be[2] ? 2'd1 : end_be[1] ? 2'd2 :
+        end_be[0] ? 2'd3 : 2'd0;
+    lead_run = 4'hF << byte_run.skip;
+    tail_run = 4'hF >> byte_run.trail;
+    byte_run.is_run = one_dw ?
+        first_be != '0 && first_be == (lead_run & tail_run) && last_be == '0 :
+        first_be == lead_run && last_be == tail_run;
+  endfunction
 
   /// A locked memory read.
   function automatic logic is_locked_read(logic [7:0] fmt_type);

@@ -2,26 +2,30 @@
 // Takes TLPs from the root complex apart: loads and stores for the requester, register operations
 // for the completer, completions for the DMA tags; everything else is counted and refused.
 //
-// A TLP counts only once it has ended as its header says; until then users hold what they were
-// given (payload in a slot that is not taken yet, a look-up whose result nobody uses). A digest is counted,
-// and is neither checked nor data.
+// pcie_rx_split reads them and keeps the classes apart, and says what passes what and why; here is the end of each
+// lane. A TLP counts only once it has ended as its header says; until then users hold what they were given
+// (payload in a slot that is not taken yet, a look-up whose result nobody uses).
 //
-// Latency   : none for page operations and completions, which see the beats combinationally; 1
-//             cycle of clk_i from the last beat to reg_op_valid_o and the counters. A load that has a beat for
-//             its digest alone (4 DWs of header) is looked up with that beat: it is an operation only once it
-//             has ended.
+// Latency   : 1 cycle of clk_i from a beat to what users see of it; 2 more from the end of a register operation
+//             to reg_op_valid_o. A load is one word, when it has ended.
 // Clock     : clk_i (PCIe).
-// Handshake : beat 0 is always taken; a TLP waits at beat 1 until its user is ready. Page TLPs also
-//             wait while a register write is under way, so that a table change holds for the next
-//             TLP.
+// Handshake : page TLPs and completions wait at their second word until their user is ready; behind it
+//             nothing stops them. Page TLPs also wait while a register write is under way, so that a table change
+//             holds for the next TLP. A register read is offered only with reg_read_ok_i.
 // Drops     : malformed, poisoned and unsupported TLPs, each counted once; those that want an answer get one.
-// Source    : PCI Express Base 2.0, 2.2 (header formats) and 2.3 (request handling); 3.0 for atomic operations.
+// Source    : PCI Express Base 2.0, 2.2 (header formats) and 2.3 (request handling).
 module tlp_rx
   import ipnuma_pkg::*;
   import tlp_pkg::*;
 #(
   /// Pages in BAR 2.
-  parameter int unsigned Pages = 262144
+  parameter int unsigned Pages = 262144,
+  /// Credits that the board's block advertises, see pcie_rx_split.
+  parameter int unsigned PostedHeaders = 32,
+  parameter int unsigned PostedData = 128,
+  parameter int unsigned NonPosted = 16,
+  /// Words of completions for all reads in flight.
+  parameter int unsigned CplWords = 512
 ) (
   input logic       clk_i,
   input logic       rst_i,
@@ -33,42 +37,48 @@ module tlp_rx
   output reg_op_t reg_op_o,
   output logic    reg_op_valid_o,
   input  logic    reg_op_ready_i,
+  /// There is room for the answer to one more register read than are under way; writes do not wait for it.
+  input  logic    reg_read_ok_i,
 
-  /// Beat 1 of a page TLP is on the stream (or the digest of a load whose look-up waited for it): its look-up
-  /// may start (no handshake implied).
+  /// The second word of a page TLP is there: its look-up may start (no handshake implied).
   output logic     page_look_o,
   /// Page operation; valid with page_look_o.
   output page_op_t page_op_o,
-  /// The beat that page_look_o tells of is taken, and its TLP acceptable so far.
+  /// The word that page_look_o tells of is taken.
   output logic     page_first_o,
-  /// The last beat of an acceptable, well-formed page TLP is taken (may coincide with
+  /// The last word of an acceptable, well-formed page TLP is taken (may coincide with
   /// page_first_o).
   output logic     page_end_o,
-  /// A page TLP is behind its beat 1, acceptable or not.
+  /// A store is behind its second word.
   output logic     page_active_o,
-  /// A store, or a load or refused read, may begin.
+  /// A store, or a load or refused request, may begin.
   input  logic     page_store_ready_i,
   input  logic     page_load_ready_i,
+  /// Payload DWs 2i (even) and 2i+1 (odd) of a store.
   output logic     page_pay_even_we_o,
   output logic     page_pay_odd_we_o,
 
-  /// Payload DWs 2i (even) and 2i+1 (odd), of page stores and completions alike.
-  output logic [ 4:0] pay_even_idx_o,
-  output logic [31:0] pay_even_data_o,
-  output logic [ 4:0] pay_odd_idx_o,
-  output logic [31:0] pay_odd_data_o,
+  output logic [ 4:0] page_pay_even_idx_o,
+  output logic [31:0] page_pay_even_data_o,
+  output logic [ 4:0] page_pay_odd_idx_o,
+  output logic [31:0] page_pay_odd_data_o,
 
-  output logic      cpl_pay_even_we_o,
-  output logic      cpl_pay_odd_we_o,
-  /// A completion is under way, its beat 1 gone.
-  output logic      cpl_active_o,
+  /// The same of a completion.
+  output logic             cpl_pay_even_we_o,
+  output logic             cpl_pay_odd_we_o,
+  output logic      [ 4:0] cpl_pay_even_idx_o,
+  output logic      [31:0] cpl_pay_even_data_o,
+  output logic      [ 4:0] cpl_pay_odd_idx_o,
+  output logic      [31:0] cpl_pay_odd_data_o,
+  /// A completion is under way, its second word gone.
+  output logic             cpl_active_o,
   /// A completion has ended well.
-  output logic      cpl_valid_o,
-  output cpl_head_t cpl_head_o,
+  output logic             cpl_valid_o,
+  output cpl_head_t        cpl_head_o,
   /// Room for a completion with payload.
-  input  logic      cpl_ready_i,
+  input  logic             cpl_ready_i,
 
-  /// A read to be refused (pulse); page_load_ready_i was high.
+  /// A request to be refused (pulse); page_load_ready_i was high.
   output cpl_error_t rx_error_o,
   output logic       rx_error_valid_o,
 
@@ -78,224 +88,124 @@ module tlp_rx
   output logic cnt_tlp_malformed_o,
   output logic busy_o
 );
-  localparam logic [9:0] MaxLength = 10'd64;
+  rx_word_t  posted;
+  reg_read_t read;
+  // A completion has no kind.
+  // verilator lint_off UNUSEDSIGNAL
+  rx_word_t  cpl;
+  // verilator lint_on UNUSEDSIGNAL
+  logic posted_valid, posted_ready, read_valid, read_take, cpl_valid, cpl_ready, write_done;
+  logic busy_split;
 
-  // Where the stream is in its TLP.
-  logic        first_q;  // the next beat is beat 0
-  logic        beat1_q;  // the next beat is beat 1
-  logic        bad_q;  // longer than its header says: wait for its end
-  logic [10:0] left_q;  // DWs from the next beat on
-  logic [ 4:0] idx_q;  // beats since beat 1
-  tlp_start_t start_q, start;
-  logic [2:0] bar_q;
+  pcie_rx_split #(
+    .Pages        (Pages),
+    .PostedHeaders(PostedHeaders),
+    .PostedData   (PostedData),
+    .NonPosted    (NonPosted),
+    .CplWords     (CplWords)
+  ) u_split (
+    .clk_i,
+    .rst_i,
+    .s_axis,
+    .posted_o      (posted),
+    .posted_valid_o(posted_valid),
+    .posted_ready_i(posted_ready),
+    .write_done_i  (write_done),
+    .read_o        (read),
+    .read_valid_o  (read_valid),
+    .read_ready_i  (read_take),
+    .cpl_o         (cpl),
+    .cpl_valid_o   (cpl_valid),
+    .cpl_ready_i   (cpl_ready),
+    .cnt_tlp_page_beyond_o,
+    .cnt_tlp_unsupported_o,
+    .cnt_tlp_poisoned_o,
+    .cnt_tlp_malformed_o,
+    .busy_o        (busy_split)
+  );
 
-  logic fire, four_dw, has_data, good_end, bad_end;
-  logic is_mrd, is_mwr, is_cpl, non_posted_q, to_pages, to_regs;
-  logic late_q;  // a load whose digest has a beat of its own
-  logic digest_low_q, digest_high_q;  // the next beat has the digest, there
-  logic [29:2] address_c, address_q;
-  logic [4:0] lower;  // address[6:2]
-  logic crosses, unsupported_c, unsupported_q, unsupported;
-  logic beyond_c, beyond_q, beyond;
-  logic           accept;
-  logic    [10:0] total;
-  logic           ready;
-  logic           write_busy_q;
-  logic           reg_valid_q;
-  reg_op_t        reg_q;
-  logic [31:0] even_data, odd_data;
-  logic data_beat, even_here, odd_here;
+  // ---- Posted requests, loads and refusals --------------------------------------------------------
+  logic first_q, second_q;  // of the next word
+  // Not every field matters to all that comes here, or to a completion.
+  // verilator lint_off UNUSEDSIGNAL
+  tlp_start_t start, start_q, cpl_start_q;
+  // verilator lint_on UNUSEDSIGNAL
+  be_run_t run_q;
+  logic fire, page, store_q;
+  logic [4:0] even_idx_q, odd_idx_q;
+  logic    [29:2] address;
+  logic           write_busy_q;  // a register write has not taken effect
+  logic           write_valid_q;
+  reg_op_t        write_q;
 
-  // Beat 0: how long the TLP will be.
-  assign start = parse_start(s_axis.tdata);
+  assign start   = parse_start({posted.odd, posted.even});
+  assign page    = posted.kind.store || posted.kind.load;
+  assign address = 28'(big_endian(posted.odd) >> 2);
+
   always_comb begin
-    total = 11'd3 + 11'(start.fmt_type[5]) + 11'(start.td);
-    if (start.fmt_type[6]) total += (start.length == '0) ? 11'd1024 : {1'b0, start.length};
-  end
-
-  // Beat 1: what it is.
-  assign four_dw   = start_q.fmt_type[5];
-  assign has_data  = start_q.fmt_type[6];
-  assign is_mrd    = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64};
-  assign is_mwr    = start_q.fmt_type inside {TLP_MWR32, TLP_MWR64};
-  assign is_cpl    = start_q.fmt_type inside {TLP_CPL, TLP_CPLD};
-  assign to_pages  = (is_mrd || is_mwr) && bar_q == BAR_PAGES;
-  assign to_regs   = (is_mrd || is_mwr) && bar_q == BAR_REGISTERS;
-  assign address_c = 28'(big_endian(four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0]) >> 2);
-  assign crosses   = 11'(address_c[11:2]) + 11'(start_q.length) > 11'd1024;
-
-  always_comb begin
-    unsupported_c = 1'b0;
-    if (is_mrd || is_mwr) begin
-      unique case (bar_q)
-        BAR_PAGES:
-        if (start_q.length == '0 || start_q.length > MaxLength || crosses) unsupported_c = 1'b1;
-        BAR_REGISTERS: if (!(start_q.length inside {10'd1, 10'd2})) unsupported_c = 1'b1;
-        default: unsupported_c = 1'b1;
-      endcase
-    end else if (!is_cpl) begin
-      unsupported_c = 1'b1;
+    posted_ready = 1'b1;
+    if (second_q) begin
+      if (posted.kind.store && !page_store_ready_i) posted_ready = 1'b0;
+      if ((posted.kind.load || posted.kind.refuse) && !page_load_ready_i) posted_ready = 1'b0;
+      if (page && write_busy_q) posted_ready = 1'b0;
+      if (posted.kind.write && write_valid_q) posted_ready = 1'b0;
     end
   end
-  assign beyond_c    = to_pages && 32'(address_c[29:12]) >= Pages;
-
-  assign lower       = beat1_q ? address_c[6:2] : address_q[6:2];
-  assign unsupported = beat1_q ? unsupported_c : unsupported_q;
-  assign beyond      = beat1_q ? beyond_c : beyond_q;
-  assign accept      = !start_q.ep && !unsupported && !beyond;
-
-  // A TLP waits at beat 1 for its user; behind it nothing stops it.
-  always_comb begin
-    ready = 1'b1;
-    if (!first_q && beat1_q) begin
-      if (is_cpl && !cpl_ready_i) ready = 1'b0;
-      if (non_posted_q && !page_load_ready_i) ready = 1'b0;
-      if (is_mwr && to_pages && !page_store_ready_i) ready = 1'b0;
-      if (to_pages && write_busy_q) ready = 1'b0;
-      if (to_regs && reg_valid_q && !reg_op_ready_i) ready = 1'b0;
-    end
-  end
-  assign s_axis.tready = ready;
-  assign fire = s_axis.tvalid && ready;
-
-  assign good_end = fire && s_axis.tlast && !first_q && !bad_q &&
-      left_q == (s_axis.tkeep[4] ? 11'd2 : 11'd1);
-  assign bad_end = fire && s_axis.tlast && !good_end;
+  assign fire = posted_valid && posted_ready;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
-      first_q <= 1'b1;
-      beat1_q <= 1'b0;
-      bad_q   <= 1'b0;
+      first_q  <= 1'b1;
+      second_q <= 1'b0;
     end else if (fire) begin
-      first_q <= s_axis.tlast;
-      beat1_q <= first_q && !s_axis.tlast;
-      bad_q   <= !first_q && !s_axis.tlast && (bad_q || left_q <= 11'd2);
+      first_q  <= !first_q && posted.last;
+      second_q <= first_q;
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (fire && first_q) begin
-      start_q       <= start;
-      bar_q         <= 3'(s_axis.tuser);
-      left_q        <= total - 11'd2;
-      idx_q         <= '0;
-      non_posted_q  <= is_non_posted(start.fmt_type);
-      late_q        <= start.td && start.fmt_type == TLP_MRD64;
-      // Where there are data, none is as early as beat 1.
-      digest_low_q  <= 1'b0;
-      digest_high_q <= 1'b0;
+      start_q    <= start;
+      run_q      <= byte_run(start.length == 10'd1, start.low[3:0], start.low[7:4]);
+      // DW 0 is in the second word, or behind 4 DWs of header in the third.
+      even_idx_q <= posted.even[5] ? '1 : '0;
+      odd_idx_q  <= '1;
     end else if (fire) begin
-      left_q        <= left_q - 11'd2;
-      idx_q         <= idx_q + 1'b1;
-      digest_low_q  <= start_q.td && left_q == 11'd3;
-      digest_high_q <= start_q.td && left_q == 11'd4;
+      even_idx_q <= even_idx_q + 1'b1;
+      odd_idx_q  <= odd_idx_q + 1'b1;
     end
-    if (fire && beat1_q) begin
-      address_q     <= address_c;
-      unsupported_q <= unsupported_c;
-      beyond_q      <= beyond_c;
-    end
+    if (fire && second_q) store_q <= posted.kind.store;
   end
 
-  // Payload: behind a 3-DW header DW 0 is in the upper half of beat 1. A digest would be written behind the
-  // data; behind 64 DWs it would come to lie on the first one.
-  assign even_data = four_dw ? s_axis.tdata[31:0] : s_axis.tdata[63:32];
-  assign odd_data = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
-  assign data_beat = fire && !first_q && !bad_q && has_data;
-  assign even_here = data_beat && (four_dw ? !beat1_q && !digest_low_q :
-                                   s_axis.tkeep[4] && !digest_high_q);
-  assign odd_here = data_beat && !beat1_q && (four_dw ? s_axis.tkeep[4] && !digest_high_q :
-                                              !digest_low_q);
-  assign pay_even_data_o = even_data;
-  assign pay_odd_data_o = odd_data;
-  assign pay_even_idx_o = four_dw ? idx_q - 1'b1 : idx_q;
-  assign pay_odd_idx_o = idx_q - 1'b1;
-
-  assign page_pay_even_we_o = even_here && to_pages;
-  assign page_pay_odd_we_o = odd_here && to_pages;
-  assign cpl_pay_even_we_o = even_here && is_cpl;
-  assign cpl_pay_odd_we_o = odd_here && is_cpl;
-
-  // Page operations.
-  assign page_look_o = s_axis.tvalid && to_pages && (late_q ? !first_q && !beat1_q : beat1_q);
-  assign page_active_o = !first_q && !beat1_q && to_pages;
-  assign page_first_o = late_q ? page_end_o : fire && beat1_q && to_pages && accept;
-  assign page_end_o = good_end && to_pages && accept;
+  assign page_look_o = posted_valid && second_q && page;
+  assign page_first_o = fire && second_q && page;
+  assign page_end_o = fire && !first_q && posted.last && posted.good && page;
+  assign page_active_o = !first_q && !second_q && store_q;
+  assign page_pay_even_we_o = fire && !first_q && posted.even_we && posted.kind.store;
+  assign page_pay_odd_we_o = fire && !first_q && posted.odd_we && posted.kind.store;
+  assign page_pay_even_idx_o = even_idx_q;
+  assign page_pay_odd_idx_o = odd_idx_q;
+  assign page_pay_even_data_o = posted.even;
+  assign page_pay_odd_data_o = posted.odd;
   assign page_op_o = '{
-          is_load: is_mrd,
-          page: late_q ? address_q[29:12] : address_c[29:12],
-          offset: {late_q ? address_q[11:2] : address_c[11:2], 2'b00},
+          is_load: posted.kind.load,
+          page: address[29:12],
+          offset: {address[11:2], 2'b00},
           length: start_q.length[6:0],
           first_be: start_q.low[3:0],
           last_be: start_q.low[7:4],
           requester_id: start_q.id,
           tag: start_q.low[15:8],
           tc: start_q.tc,
-          attr: start_q.attr
+          attr: start_q.attr,
+          run: run_q
       };
-
-  // Completions. Their header's third DW is in beat 1, which may be long gone.
-  logic [7:0] cpl_tag_q, cpl_tag_c;
-  logic [6:0] cpl_lower_q, cpl_lower_c;
-  assign cpl_tag_c   = s_axis.tdata[23:16];
-  assign cpl_lower_c = s_axis.tdata[30:24];
-  always_ff @(posedge clk_i) begin
-    if (fire && beat1_q) begin
-      cpl_tag_q   <= cpl_tag_c;
-      cpl_lower_q <= cpl_lower_c;
-    end
-  end
-  assign cpl_active_o = !first_q && !beat1_q && is_cpl;
-  assign cpl_valid_o = good_end && is_cpl && accept;
-  assign cpl_head_o = '{
-          has_data: has_data,
-          status: start_q.low[15:13],
-          byte_count: start_q.low[11:0],
-          lower_address: beat1_q ? cpl_lower_c : cpl_lower_q,
-          length: start_q.length,
-          tag: beat1_q ? cpl_tag_c : cpl_tag_q
-      };
-
-  // Register operations: collected in the output register, valid once the TLP has ended well.
-  always_ff @(posedge clk_i) begin
-    if (rst_i) begin
-      reg_valid_q  <= 1'b0;
-      write_busy_q <= 1'b0;
-    end else begin
-      if (good_end && to_regs && accept) begin
-        reg_valid_q <= 1'b1;
-      end else if (reg_op_ready_i) begin
-        reg_valid_q <= 1'b0;
-      end
-      if (good_end && to_regs && accept && is_mwr) begin
-        write_busy_q <= 1'b1;
-      end else if (reg_op_ready_i && !(reg_valid_q && reg_q.write)) begin
-        write_busy_q <= 1'b0;
-      end
-    end
-    if (fire && beat1_q && to_regs) begin
-      reg_q.write        <= is_mwr;
-      reg_q.addr         <= {address_c[22:2], 2'b00};
-      reg_q.two_dw       <= start_q.length == 10'd2;
-      reg_q.first_be     <= start_q.low[3:0];
-      reg_q.last_be      <= start_q.low[7:4];
-      reg_q.requester_id <= start_q.id;
-      reg_q.tag          <= start_q.low[15:8];
-      reg_q.tc           <= start_q.tc;
-      reg_q.attr         <= start_q.attr;
-    end
-    if (even_here && to_regs && pay_even_idx_o == '0) reg_q.wdata[31:0] <= even_data;
-    if (odd_here && to_regs && pay_odd_idx_o == '0) reg_q.wdata[63:32] <= odd_data;
-  end
-  assign reg_op_o       = reg_q;
-  assign reg_op_valid_o = reg_valid_q;
 
   // Refusals. Byte count and lower address are those of what was asked for.
   logic is_locked, is_read, is_atomic;
   logic [11:0] refused_count;
   assign is_locked = is_locked_read(start_q.fmt_type);
-  assign is_read   = is_mrd || is_locked;
+  assign is_read   = start_q.fmt_type inside {TLP_MRD32, TLP_MRD64} || is_locked;
   assign is_atomic = start_q.fmt_type[3];  // among those that want an answer
   always_comb begin
     refused_count = OTHER_BYTE_COUNT;
@@ -304,7 +214,7 @@ module tlp_rx
       refused_count = read_byte_count(start_q.length, start_q.low[3:0], start_q.low[7:4]);
     end
   end
-  assign rx_error_valid_o = good_end && !accept && non_posted_q;
+  assign rx_error_valid_o = fire && second_q && posted.good && posted.kind.refuse;
   assign rx_error_o = '{
           requester_id: start_q.id,
           tag: start_q.low[15:8],
@@ -313,25 +223,118 @@ module tlp_rx
           locked: is_locked,
           status: CPL_UR,
           byte_count: refused_count,
-          lower_address: is_read ? {lower, first_byte(start_q.low[3:0])} : '0
+          lower_address: is_read ? {address[6:2], first_byte(start_q.low[3:0])} : '0
       };
+
+  // ---- Register operations, in order: a read that may be done comes before the writes behind it --------
+  reg_op_t reg_q;
+  logic reg_valid_q, reg_free;
+
+  assign reg_free   = !reg_valid_q || reg_op_ready_i;
+  assign read_take  = read_valid && reg_read_ok_i && reg_free;
+  assign write_done = write_valid_q && reg_free && !read_take;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
-      cnt_tlp_malformed_o   <= 1'b0;
-      cnt_tlp_poisoned_o    <= 1'b0;
-      cnt_tlp_unsupported_o <= 1'b0;
-      cnt_tlp_page_beyond_o <= 1'b0;
+      write_valid_q <= 1'b0;
+      write_busy_q  <= 1'b0;
+      reg_valid_q   <= 1'b0;
     end else begin
-      cnt_tlp_malformed_o   <= bad_end;
-      cnt_tlp_poisoned_o    <= good_end && start_q.ep;
-      cnt_tlp_unsupported_o <= good_end && !start_q.ep && unsupported;
-      cnt_tlp_page_beyond_o <= good_end && !start_q.ep && !unsupported && beyond;
+      if (fire && !first_q && posted.last && posted.good && posted.kind.write) begin
+        write_valid_q <= 1'b1;
+        write_busy_q  <= 1'b1;
+      end else begin
+        if (write_done) write_valid_q <= 1'b0;
+        if (reg_op_ready_i && !write_valid_q && !(reg_valid_q && reg_q.write)) begin
+          write_busy_q <= 1'b0;
+        end
+      end
+      if (reg_free) reg_valid_q <= read_take || write_done;
+    end
+    if (fire && second_q && posted.kind.write) begin
+      write_q.write        <= 1'b1;
+      write_q.addr         <= {address[22:2], 2'b00};
+      write_q.two_dw       <= start_q.length == 10'd2;
+      write_q.first_be     <= start_q.low[3:0];
+      write_q.last_be      <= start_q.low[7:4];
+      write_q.requester_id <= start_q.id;
+      write_q.tag          <= start_q.low[15:8];
+      write_q.tc           <= start_q.tc;
+      write_q.attr         <= start_q.attr;
+    end
+    if (fire && !first_q && posted.kind.write) begin
+      if (posted.even_we && even_idx_q == '0) write_q.wdata[31:0] <= posted.even;
+      if (posted.odd_we && odd_idx_q == '0) write_q.wdata[63:32] <= posted.odd;
+    end
+    if (reg_free) begin
+      reg_q <= write_q;
+      if (read_take) begin
+        reg_q.write        <= 1'b0;
+        reg_q.addr         <= read.addr;
+        reg_q.two_dw       <= read.two_dw;
+        reg_q.first_be     <= read.first_be;
+        reg_q.last_be      <= read.last_be;
+        reg_q.requester_id <= read.requester_id;
+        reg_q.tag          <= read.tag;
+        reg_q.tc           <= read.tc;
+        reg_q.attr         <= read.attr;
+      end
+    end
+  end
+  assign reg_op_o       = reg_q;
+  assign reg_op_valid_o = reg_valid_q;
+
+  // ---- Completions ---------------------------------------------------------------------------------
+  logic cpl_first_q, cpl_second_q, cpl_fire;
+  logic [4:0] cpl_idx_q;
+  logic [7:0] cpl_tag_q;
+  logic [6:0] cpl_lower_q;
+
+  assign cpl_ready = !cpl_second_q || cpl_ready_i;
+  assign cpl_fire  = cpl_valid && cpl_ready;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_i) begin
+      cpl_first_q  <= 1'b1;
+      cpl_second_q <= 1'b0;
+    end else if (cpl_fire) begin
+      cpl_first_q  <= !cpl_first_q && cpl.last;
+      cpl_second_q <= cpl_first_q;
     end
   end
 
-  assign busy_o = !first_q || reg_valid_q || write_busy_q || cnt_tlp_malformed_o ||
-      cnt_tlp_poisoned_o || cnt_tlp_unsupported_o || cnt_tlp_page_beyond_o;
+  always_ff @(posedge clk_i) begin
+    if (cpl_fire && cpl_first_q) begin
+      cpl_start_q <= parse_start({cpl.odd, cpl.even});
+      cpl_idx_q   <= '0;
+    end else if (cpl_fire) begin
+      cpl_idx_q <= cpl_idx_q + 1'b1;
+    end
+    // The third DW of its header may be long gone when a completion ends.
+    if (cpl_fire && cpl_second_q) begin
+      cpl_tag_q   <= cpl.odd[23:16];
+      cpl_lower_q <= cpl.odd[30:24];
+    end
+  end
+
+  assign cpl_pay_even_we_o = cpl_fire && !cpl_first_q && cpl.even_we;
+  assign cpl_pay_odd_we_o = cpl_fire && !cpl_first_q && cpl.odd_we;
+  assign cpl_pay_even_idx_o = cpl_idx_q;
+  assign cpl_pay_odd_idx_o = cpl_idx_q - 1'b1;
+  assign cpl_pay_even_data_o = cpl.even;
+  assign cpl_pay_odd_data_o = cpl.odd;
+  assign cpl_active_o = !cpl_first_q && !cpl_second_q;
+  assign cpl_valid_o = cpl_fire && !cpl_first_q && cpl.last && cpl.good;
+  assign cpl_head_o = '{
+          has_data: cpl_start_q.fmt_type[6],
+          status: cpl_start_q.low[15:13],
+          byte_count: cpl_start_q.low[11:0],
+          lower_address: cpl_second_q ? cpl.odd[30:24] : cpl_lower_q,
+          length: cpl_start_q.length,
+          tag: cpl_second_q ? cpl.odd[23:16] : cpl_tag_q
+      };
+
+  assign busy_o = busy_split || !first_q || !cpl_first_q || write_valid_q || write_busy_q || reg_valid_q;
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
@@ -339,8 +342,7 @@ module tlp_rx
       reg_op_o
   ))
   else $error("tlp_rx: a register operation was withdrawn");
-  assert property (@(posedge clk_i) disable iff (rst_i)
-      s_axis.tvalid |-> s_axis.tkeep == 8'hFF || (s_axis.tlast && s_axis.tkeep == 8'h0F))
-  else $error("tlp_rx: tkeep is neither a whole beat nor half of the last one");
+  assert property (@(posedge clk_i) disable iff (rst_i) fire && first_q |-> !posted.last)
+  else $error("tlp_rx: a TLP of one word");
 `endif
 endmodule

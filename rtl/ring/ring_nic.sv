@@ -166,7 +166,7 @@ module ring_nic
   ) read_tlp ();
 
   reg_op_t reg_op;
-  logic reg_op_valid, reg_op_ready;
+  logic reg_op_valid, reg_op_ready, reg_read_ok;
   logic cpl_pay_even_we, cpl_pay_odd_we, cpl_valid;
   logic [4:0] pay_even_idx, pay_odd_idx;
   logic [31:0] pay_even_data, pay_odd_data;
@@ -187,7 +187,10 @@ module ring_nic
   assign s_tlp.tready    = host_tlp.tready;
 
   tlp_rx #(
-    .Pages(1)
+    .Pages     (1),
+    // Registers alone are written; what is read is never kept waiting.
+    .PostedData(32),
+    .CplWords  (16)
   ) u_tlp_rx (
     .clk_i                (clk_pcie_i),
     .rst_i                (rst_pcie_i),
@@ -195,6 +198,7 @@ module ring_nic
     .reg_op_o             (reg_op),
     .reg_op_valid_o       (reg_op_valid),
     .reg_op_ready_i       (reg_op_ready),
+    .reg_read_ok_i        (reg_read_ok),
     .page_look_o          (),
     .page_op_o            (),
     .page_first_o         (),
@@ -204,12 +208,16 @@ module ring_nic
     .page_load_ready_i    (!refusal_q),
     .page_pay_even_we_o   (),
     .page_pay_odd_we_o    (),
-    .pay_even_idx_o       (pay_even_idx),
-    .pay_even_data_o      (pay_even_data),
-    .pay_odd_idx_o        (pay_odd_idx),
-    .pay_odd_data_o       (pay_odd_data),
+    .page_pay_even_idx_o  (),
+    .page_pay_even_data_o (),
+    .page_pay_odd_idx_o   (),
+    .page_pay_odd_data_o  (),
     .cpl_pay_even_we_o    (cpl_pay_even_we),
     .cpl_pay_odd_we_o     (cpl_pay_odd_we),
+    .cpl_pay_even_idx_o   (pay_even_idx),
+    .cpl_pay_even_data_o  (pay_even_data),
+    .cpl_pay_odd_idx_o    (pay_odd_idx),
+    .cpl_pay_odd_data_o   (pay_odd_data),
     .cpl_active_o         (),
     .cpl_valid_o          (cpl_valid),
     .cpl_head_o           (cpl_head),
@@ -230,6 +238,7 @@ module ring_nic
     .op_i                    (reg_op),
     .op_valid_i              (reg_op_valid),
     .op_ready_o              (reg_op_ready),
+    .read_ok_o               (reg_read_ok),
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),

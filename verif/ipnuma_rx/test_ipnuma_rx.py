@@ -472,7 +472,12 @@ def test_ipnuma_rx(gmii: int) -> None:
         "tb_ipnuma_rx",
         __name__,
         filelists=["rtl/eth/eth.f", "rtl/ipnuma/ipnuma_rx.f"],
-        sources=["rtl/pcie/tlp_rx.sv", "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
+        sources=[
+            "rtl/pcie/tlp_parse.sv",
+            "rtl/pcie/pcie_rx_split.sv",
+            "rtl/pcie/tlp_rx.sv",
+            "verif/ipnuma_rx/tb_ipnuma_rx.sv",
+        ],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
         probes=PROBES,

@@ -131,6 +131,8 @@ module tb_ipnuma_tx
   assign s_arp_tready_o = arp.tready;
 
   logic page_look, page_first, page_end, page_active, store_ready, load_ready, even_we, odd_we;
+  logic [4:0] page_pay_even_idx, page_pay_odd_idx;
+  logic [31:0] page_pay_even_data, page_pay_odd_data;
   page_op_t   page_op;
   cpl_error_t rx_error;
   logic       rx_error_valid;
@@ -145,6 +147,7 @@ module tb_ipnuma_tx
     .reg_op_o             (reg_op_o),
     .reg_op_valid_o,
     .reg_op_ready_i,
+    .reg_read_ok_i        (1'b1),
     .page_look_o          (page_look),
     .page_op_o            (page_op),
     .page_first_o         (page_first),
@@ -154,12 +157,16 @@ module tb_ipnuma_tx
     .page_load_ready_i    (load_ready),
     .page_pay_even_we_o   (even_we),
     .page_pay_odd_we_o    (odd_we),
-    .pay_even_idx_o,
-    .pay_even_data_o,
-    .pay_odd_idx_o,
-    .pay_odd_data_o,
+    .page_pay_even_idx_o  (page_pay_even_idx),
+    .page_pay_even_data_o (page_pay_even_data),
+    .page_pay_odd_idx_o   (page_pay_odd_idx),
+    .page_pay_odd_data_o  (page_pay_odd_data),
     .cpl_pay_even_we_o,
     .cpl_pay_odd_we_o,
+    .cpl_pay_even_idx_o   (pay_even_idx_o),
+    .cpl_pay_even_data_o  (pay_even_data_o),
+    .cpl_pay_odd_idx_o    (pay_odd_idx_o),
+    .cpl_pay_odd_data_o   (pay_odd_data_o),
     .cpl_active_o         (),
     .cpl_valid_o,
     .cpl_head_o           (cpl_head_o),
@@ -211,10 +218,10 @@ module tb_ipnuma_tx
     .page_load_ready_o       (load_ready),
     .page_pay_even_we_i      (even_we),
     .page_pay_odd_we_i       (odd_we),
-    .pay_even_idx_i          (pay_even_idx_o),
-    .pay_even_data_i         (pay_even_data_o),
-    .pay_odd_idx_i           (pay_odd_idx_o),
-    .pay_odd_data_i          (pay_odd_data_o),
+    .pay_even_idx_i          (page_pay_even_idx),
+    .pay_even_data_i         (page_pay_even_data),
+    .pay_odd_idx_i           (page_pay_odd_idx),
+    .pay_odd_data_i          (page_pay_odd_data),
     .rx_error_i              (rx_error),
     .rx_error_valid_i        (rx_error_valid),
     .page_cfg_write_i,

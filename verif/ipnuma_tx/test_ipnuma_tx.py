@@ -193,9 +193,9 @@ async def phases(dut, offset: int) -> None:
         results.append(nanoseconds - 4 * (beats - 2))
     check_frames(bench, expected.frames)
     dut._log.info("first beat to /S/ (two beats): %.1f..%.1f ns", min(results), max(results))
-    # Second beat, two to three edges of the network clock: 16.8..23.2 ns.
-    assert min(results) >= 4 + 2 * period + late
-    assert max(results) <= 4 + 3 * period + late
+    # Second beat, the slice of its lane, two to three edges of the network clock: 20.8..27.2 ns.
+    assert min(results) >= 8 + 2 * period + late
+    assert max(results) <= 8 + 3 * period + late
     # The phases of this offset were met: eight in steps of 0.8 ns, or with 8 ns two.
     assert max(results) - min(results) > (3.9 if bench.gmii else 5.0)
 
