@@ -31,11 +31,11 @@ module ring_pick #(
 
   function automatic found_t lowest(logic [N-1:0] set);
     logic [Groups-1:0] some, lowest_group;
-    logic [Groups-1:0][WidthW-1:0] place;
-    index_t group;
-    logic   found;
+    logic   [Groups-1:0][WidthW-1:0] place;
+    index_t                          group;
+    logic                            found;
     for (int unsigned g = 0; g < Groups; g++) begin
-      some[g]   = |set[g*Width+:Width];
+      some[g]  = |set[g*Width+:Width];
       place[g] = '0;
       found    = 1'b0;
       for (int unsigned i = 0; i < Width; i++) begin
