@@ -59,7 +59,8 @@ module ack_ledger
   logic [15:0] gap_at_q [Sessions];  // the last frame behind the gap, when it was told
   logic [15:0] gap_step;
   logic        gap_new;
-  logic [7:0] count, count_next;
+  logic [7:0] count_next, count_more, half;
+  logic many, enough;
   logic running_q, ends, still_pending;
   logic [TimerW-1:0] timer_q, period;
 
@@ -85,8 +86,12 @@ module ack_ledger
   // ---- Frames that wait --------------------------------------------------------------------------
   assign still_pending = pending_q[session_i] &&
       !(ride_taken_i && ride_session_i == session_i) && !(sent_i && sent_session_i == session_i);
-  assign count = still_pending ? count_q[session_i] : '0;
-  assign count_next = count == '1 ? count : count + 1'b1;
+  // Both cases are ready when it is known whether the acknowledgement leaves just now.
+  assign count_more = count_q[session_i] == '1 ? '1 : count_q[session_i] + 1'b1;
+  assign count_next = still_pending ? count_more : 8'd1;
+  assign half = {1'b0, ack_every_i[7:1]};
+  assign many = still_pending ? count_more >= half : 8'd1 >= half;
+  assign enough = still_pending ? count_more >= ack_every_i : 8'd1 >= ack_every_i;
 
   always_ff @(posedge clk_i) begin
     if (taken_i) count_q[session_i] <= count_next;
@@ -129,8 +134,8 @@ module ack_ledger
         want_nack_q[session_i] <= 1'b0;
         gap_told_q[session_i]  <= 1'b0;
         if (!running_q) old_q[session_i] <= 1'b1;
-        if (count_next >= {1'b0, ack_every_i[7:1]}) many_q[session_i] <= 1'b1;
-        if (count_next >= ack_every_i || ack_ticks_i == '0) want_ack_q[session_i] <= 1'b1;
+        if (many) many_q[session_i] <= 1'b1;
+        if (enough || ack_ticks_i == '0) want_ack_q[session_i] <= 1'b1;
       end
       if (again_i) want_ack_q[session_i] <= 1'b1;
       if (gap_i) begin

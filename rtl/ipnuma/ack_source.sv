@@ -54,20 +54,24 @@ module ack_source
   logic   [      31:0] ip_q;
   logic [31:0] number_q, number;
   logic nack_q, nack, gone;
-  logic [Sessions-1:0] ahead;
-
-  function automatic logic [IndexW-1:0] lowest(logic [Sessions-1:0] set);
-    lowest = '0;
-    for (int i = int'(Sessions) - 1; i >= 0; i--) if (set[i]) lowest = IndexW'(i);
-  endfunction
+  logic [IndexW-1:0] next;
+  logic              any;
 
   // Those behind the last one served come first.
-  assign ahead  = want_i & ~((Sessions'(2) << session_q) - 1'b1);
+  ring_pick #(
+    .N(Sessions)
+  ) u_pick (
+    .set_i  (want_i),
+    .after_i(session_q),
+    .any_o  (any),
+    .index_o(next)
+  );
+
   assign gone   = !want_i[session_q] || (reset_i && reset_index_i == session_q);
   assign sent_o = state_q == StOffer && lock_i;
 
   always_ff @(posedge clk_i) begin
-    if (state_q == StIdle && want_i != '0) session_q <= lowest(ahead != '0 ? ahead : want_i);
+    if (state_q == StIdle && any) session_q <= next;
     if (state_q == StAddress) begin
       mac_q <= dst_mac_i;
       ip_q  <= dst_ip_i;
@@ -83,7 +87,7 @@ module ack_source
       state_q <= StIdle;
     end else begin
       unique case (state_q)
-        StIdle:  if (want_i != '0) state_q <= StAddress;
+        StIdle:  if (any) state_q <= StAddress;
         StAddress: begin
           if (gone) state_q <= StIdle;
           else if (dst_done_i) state_q <= StOffer;

@@ -16,7 +16,8 @@
 //
 // Latency   : start_o is combinational from src_valid_i, src_permitted_i and open_i; word 0 in the
 //             cycle after start_o with ready_start_i, one word more in each cycle with tready. The
-//             next start may be in the cycle after a frame's last beat.
+//             next start may be in the cycle after a frame's last beat; when an answer has the turn
+//             whose session is not valid any more, in the cycle after its drop.
 // Clock     : clk_i (network).
 // Handshake : start_o may be withdrawn until ready_start_i. src_lock_o from the cycle in which a
 //             source's frame is chosen to its last beat: until then the source may take it back or
@@ -61,6 +62,8 @@ module frame_builder
 
   /// Session of the frame that starts or is being sent.
   output logic [         7:0] session_o,
+  /// The same from the cycle after the start on, from a register.
+  output logic [         7:0] sending_o,
   /// Source port of session_o, with its epoch; combinational.
   input  logic [        15:0] session_port_i,
   input  logic [Sessions-1:0] session_valid_i,
@@ -70,7 +73,7 @@ module frame_builder
   input  logic      [Sessions-1:0] open_i,
   /// Lost or not valid.
   input  logic      [Sessions-1:0] lost_i,
-  /// Pulse: a new frame of session_o has begun, with the number that follows in the next cycle and
+  /// Pulse: a new frame of sending_o has begun, with the number that follows in the next cycle and
   /// stays until the next one begins.
   output logic                     resend_start_o,
   input  logic      [        31:0] start_sequence_i,
@@ -83,8 +86,8 @@ module frame_builder
   output logic      [         4:0] copy_idx_o,
   output logic      [        63:0] copy_word_o,
 
-  /// Acknowledgement that waits in session_o, combinational or a cycle later; urgent if it should
-  /// travel even where it makes a frame longer.
+  /// Acknowledgement that waits in sending_o, combinational; urgent if it should travel even where
+  /// it makes a frame longer.
   input  logic        ack_pending_i,
   input  logic        ack_urgent_i,
   input  logic [15:0] ack_value_i,
@@ -121,12 +124,12 @@ module frame_builder
 
   logic active_q;
   logic [5:0] word_q, word_d;  // index of the word on the stream
-  logic [SourceW-1:0] select_q, current;
-  logic [Sources-1:0] eligible, drop;
-  logic [SourceW-1:0] grant;
-  logic grant_valid, fire, step, last_word;
+  logic [SourceW-1:0] select_q, grant_index;
+  logic [Sources-1:0] request, grant, gone, drop;
+  logic fire, step, last_word;
   session_t  [Sources-1:0] src_session;
-  session_t                session;  // of the frame that starts or is being sent
+  session_t                granted;  // session of the frame that would start now
+  session_t                session_q;  // of the one being sent
   tx_frame_t               frame;
   logic      [       63:0] pay_word;
   logic      [       15:0] port_q;
@@ -139,29 +142,24 @@ module frame_builder
 
   // Nothing but this selection of a bit lies on the way from a new slot to its start.
   always_comb begin
-    eligible = src_valid_i & src_permitted_i;
-    if (src_session[0].valid && !open_i[src_session[0].index[SessionW-1:0]]) eligible[0] = 1'b0;
+    request = src_valid_i & src_permitted_i;
+    if (src_session[0].valid && !open_i[src_session[0].index[SessionW-1:0]]) request[0] = 1'b0;
+  end
+
+  // What will never be delivered. An answer's session is looked up beside the choice: answers to
+  // sessions that went away are rare, and one that is chosen costs a cycle.
+  always_comb begin
+    gone    = '0;
+    gone[0] = src_session[0].valid && lost_i[src_session[0].index[SessionW-1:0]];
     for (int unsigned i = 1; i <= 2; i++) begin
-      if (src_session[i].valid && !session_valid_i[src_session[i].index[SessionW-1:0]]) begin
-        eligible[i] = 1'b0;
-      end
+      gone[i] = src_session[i].valid && !session_valid_i[src_session[i].index[SessionW-1:0]];
     end
   end
 
   // At most one a cycle, so that each is counted.
   always_comb begin
-    logic taken;
-    drop = '0;
-    drop[0] = src_valid_i[0] && src_permitted_i[0] && src_session[0].valid &&
-        lost_i[src_session[0].index[SessionW-1:0]];
-    taken = drop[0];
-    for (int unsigned i = 1; i <= 2; i++) begin
-      if (!taken && src_valid_i[i] && src_permitted_i[i] && src_session[i].valid &&
-          !session_valid_i[src_session[i].index[SessionW-1:0]]) begin
-        drop[i] = 1'b1;
-        taken   = 1'b1;
-      end
-    end
+    drop = src_valid_i & src_permitted_i & gone;
+    drop &= ~drop + 1'b1;
   end
 
   arb_rr #(
@@ -169,29 +167,34 @@ module frame_builder
   ) u_arb (
     .clk_i,
     .rst_i,
-    .req_i      (eligible),
+    .req_i      (request),
     .ack_i      (fire),
     .lock_i     (1'b0),
-    .gnt_o      (),
-    .gnt_idx_o  (grant),
-    .gnt_valid_o(grant_valid)
+    .gnt_o      (grant),
+    .gnt_idx_o  (grant_index),
+    .gnt_valid_o()
   );
 
-  assign start_o   = !active_q && grant_valid;
-  assign fire      = start_o && ready_start_i;
-  assign step      = active_q && m_axis.tready;
-  assign current   = active_q ? select_q : grant;
-  assign session_o = session.index;
+  // A lost session is not open: source 0 does not ask.
+  assign start_o = !active_q && |(grant & ~{gone[Sources-1:1], 1'b0});
+  assign fire    = start_o && ready_start_i;
+  assign step    = active_q && m_axis.tready;
 
   always_comb begin
-    start_sealed_o = session.valid && session_sealed_i[session.index[SessionW-1:0]];
+    granted = '0;
+    for (int unsigned i = 0; i < Sources; i++) if (grant[i]) granted |= src_session[i];
+  end
+  assign session_o = active_q ? session_q.index : granted.index;
+  assign sending_o = session_q.index;
+
+  always_comb begin
+    start_sealed_o = granted.valid && session_sealed_i[granted.index[SessionW-1:0]];
     if (active_q) start_sealed_o = sealed_q;
   end
 
   always_comb begin
     word_d = word_q;
-    if (fire) word_d = '0;
-    else if (step) word_d = word_q + 1'b1;
+    if (step) word_d = word_q + 1'b1;
   end
 
   always_ff @(posedge clk_i) begin
@@ -199,24 +202,24 @@ module frame_builder
     else if (fire) active_q <= 1'b1;
     else if (step && last_word) active_q <= 1'b0;
 
-    word_q <= word_d;
+    word_q <= fire ? '0 : word_d;
     if (fire) begin
-      select_q <= grant;
-      port_q   <= session_port_i;
-      sealed_q <= start_sealed_o;
+      select_q  <= grant_index;
+      session_q <= granted;
+      lone_q    <= src_frame_i[0].data_dw == 7'd1;
+      port_q    <= session_port_i;
+      sealed_q  <= start_sealed_o;
     end
   end
 
   always_comb begin
     frame    = src_frame_i[0];
     pay_word = src_pay_word_i[0];
-    session  = src_session[0];
     for (int unsigned i = 0; i < Sources; i++) begin
       if (select_q == SourceW'(i)) begin
         frame    = src_frame_i[i];
         pay_word = src_pay_word_i[i];
       end
-      if (current == SourceW'(i)) session = src_session[i];
     end
   end
 
@@ -225,7 +228,7 @@ module frame_builder
     src_lock_o = '0;
     src_pop_o  = '0;
     for (int unsigned i = 0; i < Sources; i++) begin
-      src_lock_o[i] = current == SourceW'(i) && (active_q || fire);
+      src_lock_o[i] = active_q ? select_q == SourceW'(i) : grant[i] && fire;
       if (active_q) src_pop_o[i] = select_q == SourceW'(i) && step && last_word;
       else if (i == 0 && mark_i) src_pop_o[i] = src_valid_i[i] && mark_ready_i;
       else src_pop_o[i] = (src_valid_i[i] && !src_permitted_i[i]) || drop[i];
@@ -237,12 +240,14 @@ module frame_builder
   logic [9:0] payload_bytes;
   logic [5:0] last_q, end_q;  // last frame word; payload word with the end code
   logic [7:0] keep_q;
-  logic odd_q, compact_q, with_ack_q;
+  logic lone_q, odd_q, compact_q, with_ack_q;
   logic [15:0] ack_q;
   assign compact = frame.compact || frame.control;
   // Behind one DW of data the acknowledgement costs nothing, the frame is padded anyway.
-  assign with_ack = ack_pending_i && session.valid && frame.sequenced && select_q == Requester &&
-      (!compact || frame.data_dw == 7'd1 || ack_urgent_i);
+  // Only source 0's frames take one along: nobody waits for the choice between the sources.
+  assign with_ack = ack_pending_i && session_q.valid && src_frame_i[0].sequenced &&
+      select_q == Requester && (!(src_frame_i[0].compact || src_frame_i[0].control) || lone_q ||
+                                ack_urgent_i);
   assign payload_bytes = {1'b0, frame.data_dw, 2'b00} +
       (!compact ? 10'(HEADER_BYTES + TLP_HEADER_BYTES + TLP_END_BYTES) :
        with_ack ? 10'(HEADER_BYTES + 2 + COMPACT_END_BYTES) :
@@ -277,15 +282,15 @@ module frame_builder
   ) u_seq (
     .clk_i,
     .rst_i,
-    .look_i    (active_q && word_q <= 6'd1 && !session.valid),
+    .look_i    (active_q && word_q <= 6'd1 && !session_q.valid),
     .pc_id_i   (frame.pc_id[PcIdW-1:0]),
     .sequence_o(counter),
-    .next_i    (step && word_q == 6'd3 && frame.sequenced && !session.valid)
+    .next_i    (step && word_q == 6'd3 && frame.sequenced && !session_q.valid)
   );
   always_comb begin
     sequence_number = '0;
     if (frame.sequenced) begin
-      if (!session.valid) sequence_number = {16'd0, counter};
+      if (!session_q.valid) sequence_number = {16'd0, counter};
       else if (select_q == Resend) sequence_number = rs_sequence_i;
       else sequence_number = start_sequence_i;
     end
@@ -313,7 +318,7 @@ module frame_builder
         with_ack_q ? {ack_q[7:0], ack_q[15:8]} : 16'd0,
         sequence_number[7:0],
         sequence_number[15:8],
-        session.valid ? {2'b00, port_q[13:8]} : epoch_i,
+        session_q.valid ? {2'b00, port_q[13:8]} : epoch_i,
         {frame.kind, 2'b00, with_ack_q, frame.sequenced},
         TLP_MAGIC[7:0],
         TLP_MAGIC[15:8]
@@ -335,7 +340,7 @@ module frame_builder
     .init_i     (word_q < 6'd3),
     .word_i     (raw),
     .end_i      (end_here),
-    .session_i  (session.valid),
+    .session_i  (session_q.valid),
     .port_i     (port_q),
     .compact_i  (compact_q),
     .odd_i      (odd_q),
@@ -353,11 +358,11 @@ module frame_builder
 
   // ---- Copy of what may have to be sent again ----
   logic copying, fired_q;
-  assign copying = step && session.valid && select_q == Requester;
+  assign copying = step && session_q.valid && select_q == Requester;
   // At once, and not only when the transmitter takes word 0: the session must still be as it was when
   // the frame was chosen.
   always_ff @(posedge clk_i) fired_q <= fire && !rst_i;
-  assign resend_start_o = fired_q && session.valid && select_q == Requester;
+  assign resend_start_o = fired_q && session_q.valid && select_q == Requester;
   assign copy_frame_we_o = copying && word_q == 6'd1;
   assign copy_frame_o = frame;
   assign data_word = word_q - (compact_q ? 6'd3 + CompactData : 6'd3 + TlpData);
@@ -377,7 +382,7 @@ module frame_builder
     .mac_i          (mac_i[31:0]),
     .ip_i,
     .dst_ip_i       (frame.dst_ip),
-    .src_port_i     (session.valid ? port_q : frame.src_port),
+    .src_port_i     (session_q.valid ? port_q : frame.src_port),
     .payload_bytes_i(payload_bytes),
     .next_o         (front)
   );
@@ -432,6 +437,8 @@ module frame_builder
   assert property (@(posedge clk_i) disable iff (rst_i)
       active_q |-> src_valid_i[select_q] && src_permitted_i[select_q])
   else $error("frame_builder: a frame went away while it was sent");
+  assert property (@(posedge clk_i) disable iff (rst_i) active_q |-> session_q == frame.session)
+  else $error("frame_builder: a frame changed its session while it was sent");
   assert property (@(posedge clk_i) disable iff (rst_i)
       active_q && word_q != 6'd0 |-> word_q <= last_q)
   else $error("frame_builder: a frame without an end");
@@ -440,10 +447,10 @@ module frame_builder
       (frame.control ? frame.data_dw == '0 : !frame.compact || frame.data_dw != '0))
   else $error("frame_builder: payload out of range");
   assert property (@(posedge clk_i) disable iff (rst_i)
-      active_q && session.valid |-> 32'(session.index) < Sessions)
+      active_q && session_q.valid |-> 32'(session_q.index) < Sessions)
   else $error("frame_builder: a session beyond the table");
   assert property (@(posedge clk_i) disable iff (rst_i)
-      active_q && (frame.control || select_q >= SourceW'(3)) |-> session.valid)
+      active_q && (frame.control || select_q >= SourceW'(3)) |-> session_q.valid)
   else $error("frame_builder: a control frame or a resent one without a session");
   assert property (@(posedge clk_i) disable iff (rst_i)
       mark_i && src_valid_i[0] |-> !src_permitted_i[0])

@@ -27,23 +27,23 @@ module frame_header
   // Sum of the IP header's constant parts: version, flags, TTL and protocol.
   localparam logic [18:0] SumConstant = 19'h4500 + 19'h4000 + 19'h4011;
 
-  logic [15:0] ip_bytes, ip_bytes_q, udp_bytes_q;
+  logic [15:0] ip_bytes_q, udp_bytes_q;
+  logic [18:0] own_q;  // what is the same in every frame's sum
   logic [18:0] sum_q;
   logic [16:0] sum_folded;
   logic [15:0] checksum;
 
-  assign ip_bytes   = 16'(payload_bytes_i) + 16'd28;
   assign sum_folded = {1'b0, sum_q[15:0]} + 17'(sum_q[18:16]);
   assign checksum   = ~(sum_folded[15:0] + 16'(sum_folded[16]));
 
   always_ff @(posedge clk_i) begin
+    own_q <= SumConstant + 19'(ip_i[31:16]) + 19'(ip_i[15:0]);
     if (step_i && word_i == 6'd0) begin
-      ip_bytes_q  <= ip_bytes;
-      udp_bytes_q <= ip_bytes - 16'd20;
-      sum_q       <= SumConstant + 19'(ip_bytes) + 19'(ip_i[31:16]) + 19'(ip_i[15:0]);
+      ip_bytes_q  <= 16'(payload_bytes_i) + 16'd28;
+      udp_bytes_q <= 16'(payload_bytes_i) + 16'd8;
     end
     if (step_i && word_i == 6'd1) begin
-      sum_q <= sum_q + 19'(dst_ip_i[31:16]) + 19'(dst_ip_i[15:0]);
+      sum_q <= own_q + 19'(ip_bytes_q) + 19'(dst_ip_i[31:16]) + 19'(dst_ip_i[15:0]);
     end
   end
 

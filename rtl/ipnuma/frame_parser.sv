@@ -8,8 +8,13 @@
 // (header fields of tlp, data of compact) begins in W6, lane 2. All fields are in registers when the last
 // word is held; only the end code and the count of bytes may depend on that word.
 //
-// Latency : none from the last word: verdict_o, end_ok_o and op_o hold in the cycle of last_o.
-//           Data pairs leave in the cycle of the word that ends them.
+// The end code is compared in the cycle behind its last word: the register of the CRC, over the words as they
+// came, with what the residue becomes by the tag and the number's upper half, which were not sent. A CRC is
+// linear: their bytes change the register by a constant for each bit, whatever the words were.
+//
+// Latency : 1 cycle from the last word: verdict_o, end_ok_o and op_o hold in the cycle of last_o, in which
+//           the first word of the next frame may be here. Data pairs leave in the cycle of the word that
+//           ends them.
 // Clock   : clk_i (network).
 // Drops   : none; whoever takes a verdict counts.
 // Source  : docs/wire-format.md.
@@ -57,7 +62,7 @@ module frame_parser
   /// The slot for this frame's data must be chosen now; no pair came before.
   output logic        claim_o,
 
-  /// Last word of a frame.
+  /// The last word of a frame was held in the cycle before.
   output logic          last_o,
   /// With last_o: the MAC found it good.
   output logic          good_o,
@@ -182,10 +187,10 @@ module frame_parser
   // ---- Lengths --------------------------------------------------------------------------------
   // Positions in the frame follow from the UDP length; they are taken while W5 is held.
   logic sum_ok_q, lengths_bad_q;
-  logic [CountW-1:0] need_idx_q, end_idx_q, tag_idx_q, ack_idx_q;
+  logic [CountW-1:0] need_idx_q, end_idx_q, ack_idx_q;
   logic [2:0] need_lane_q, end_lane_q;
-  logic [1:0] tag_pair_q, ack_pair_q;
-  logic [16:0] need_at, end_at, tag_at, ack_at, udp_length, overhead;
+  logic [1:0] ack_pair_q;
+  logic [16:0] need_at, end_at, ack_at, udp_length, overhead;
   logic compact_q, compact, control_q, control, magic_ok_q, magic_ok, is_error_q, has_ack;
   logic [16:0] data_q;  // data bytes, negative if the payload is too short
 
@@ -196,8 +201,6 @@ module frame_parser
   assign udp_length = {1'b0, udp_length_q};
   assign need_at    = udp_length + 17'd37;  // last byte with the FCS
   assign end_at     = udp_length + 17'd33;  // last byte of the payload
-  // First byte of the end code that the tag changes.
-  assign tag_at     = udp_length + (compact ? 17'd32 : 17'd30);
   // The acknowledgement of a compact store, if it has one.
   assign ack_at     = udp_length + 17'd30;
   // UDP header, payload header, TLP header, acknowledgement, end code.
@@ -211,8 +214,6 @@ module frame_parser
       need_lane_q   <= need_at[2:0];
       end_idx_q     <= end_at[16:3];
       end_lane_q    <= end_at[2:0];
-      tag_idx_q     <= tag_at[16:3];
-      tag_pair_q    <= tag_at[2:1];
       ack_idx_q     <= ack_at[16:3];
       ack_pair_q    <= ack_at[2:1];
       data_q        <= udp_length - overhead;
@@ -387,27 +388,77 @@ module frame_parser
       };
 
   // ---- End code -------------------------------------------------------------------------------
-  logic [63:0] crc_word, tag_word;
-  logic [15:0] fold, tag_bytes, crc16_q, crc16;
-  logic [31:0] crc32_q, crc32;
-  logic [31:0] but5, but1;
-  logic end_here, end_now, end_ok_q, but_tag_now, but_tag_q;
+  // In a frame without an error of its lengths the code ends in lane 1, 3, 5 or 7 (compact), or in lane 1 or
+  // 5 (tlp); what is said of other frames' codes does not count. What is folded in changes its last two bytes
+  // (compact), or its first two of four (tlp).
+  typedef logic [15:0][15:0] map16_t;  // element i: what bit i of the fold does to the register
+  typedef logic [15:0][31:0] map32_t;
+  typedef logic [31:0][31:0] rows_t;
 
-  assign end_here  = idx_q == end_idx_q;
-  assign fold      = (is_request ? {4'd0, tag_i} : '0) ^ (is_numbered ? fold_i : '0);
-  assign tag_bytes = compact_q ? be16(fold) : fold;
+  function automatic map16_t fold16(logic [1:0] pair);
+    for (int unsigned i = 0; i < 16; i++) begin
+      fold16[i] = crc16_next64('0, 64'(be16(16'd1 << i)) << {pair, 4'd0});
+    end
+  endfunction
+
+  function automatic map32_t fold32(logic [1:0] pair, logic word_behind);
+    for (int unsigned i = 0; i < 16; i++) begin
+      fold32[i] = crc32c_next64('0, 64'd1 << (16 * int'(pair) + int'(i)));
+      if (word_behind) fold32[i] = crc32c_next64(fold32[i], '0);
+    end
+  endfunction
+
+  // Rows of the matrix that takes the register back over so many zero bytes, 14 at most.
+  function automatic rows_t back(logic [3:0] bytes);
+    logic [31:0] column;
+    for (int unsigned i = 0; i < 32; i++) begin
+      column = crc32c_rewind(
+          crc32c_rewind(
+              32'd1 << i, bytes > 4'd7 ? 3'd7 : 3'd0
+          ),
+          3'(bytes > 4'd7 ? bytes - 4'd7 : bytes)
+      );
+      for (int unsigned j = 0; j < 32; j++) back[j][i] = column[j];
+    end
+  endfunction
+
+  localparam map16_t [3:0] Fold16 = {fold16(2'd3), fold16(2'd2), fold16(2'd1), fold16(2'd0)};
+  localparam map32_t Fold32Lane5 = fold32(2'd1, 1'b0);
+  localparam map32_t Fold32Lane1 = fold32(2'd3, 1'b1);
+  localparam rows_t Back6 = back(4'd6);
+  localparam rows_t Back10 = back(4'd10);
+
+  function automatic logic [15:0] apply16(map16_t map, logic [15:0] bits);
+    for (int unsigned j = 0; j < 16; j++) begin
+      logic [15:0] row;
+      for (int unsigned i = 0; i < 16; i++) row[i] = map[i][j];
+      apply16[j] = ^(bits & row);
+    end
+  endfunction
+
+  function automatic logic [31:0] apply32(map32_t map, logic [15:0] bits);
+    for (int unsigned j = 0; j < 32; j++) begin
+      logic [15:0] row;
+      for (int unsigned i = 0; i < 16; i++) row[i] = map[i][j];
+      apply32[j] = ^(bits & row);
+    end
+  endfunction
+
+  logic [63:0] crc_word;
+  logic [15:0] fold, crc16_q, crc16;
+  logic [31:0] crc32_q, crc32, wanted, wanted_q, difference;
+  logic [31:TAG_W] but5, but1;
+  logic end_here, ended_q, end_now, end_ok_q, but_tag_now, but_tag_q;
+
+  assign end_here = idx_q == end_idx_q;
+  assign fold     = (is_request ? {4'd0, tag_i} : '0) ^ (is_numbered ? fold_i : '0);
 
   always_comb begin
-    tag_word = '0;
-    for (int unsigned i = 0; i < 4; i++) begin
-      if (tag_pair_q == 2'(i)) tag_word[16*i+:16] = tag_bytes;
-    end
     // While W5 is held the positions are those of the last frame.
     crc_word = word;
     if (at[5]) begin
       crc_word[15:0] = session_q.valid ? be16(port_q) : '0;
     end else begin
-      if (idx_q == tag_idx_q) crc_word ^= tag_word;
       for (int unsigned i = 0; i < 8; i++) begin
         if (end_here && 3'(i) > end_lane_q) crc_word[8*i+:8] = '0;
       end
@@ -416,21 +467,33 @@ module frame_parser
 
   assign crc16 = crc16_next64(crc16_q, crc_word);
   assign crc32 = crc32c_next64(crc32_q, crc_word);
-  // The bytes beyond the end were zeros: 7 - end_lane_q is its complement.
-  assign end_now = compact_q ? crc16 == CRC16_RESIDUE[~end_lane_q]
-                             : crc32 == CRC32C_RESIDUE[~end_lane_q];
+
+  // The register behind a right code. The bytes beyond the end were zeros: 7 - end_lane_q is its complement.
+  always_comb begin
+    if (compact_q) begin
+      wanted = {16'd0, CRC16_RESIDUE[~end_lane_q]};
+      for (int unsigned i = 0; i < 4; i++) begin
+        if (end_lane_q[2:1] == 2'(i)) wanted[15:0] ^= apply16(Fold16[i], fold);
+      end
+    end else begin
+      wanted = CRC32C_RESIDUE[~end_lane_q];
+      wanted ^= end_lane_q[2] ? apply32(Fold32Lane5, fold) : apply32(Fold32Lane1, fold);
+    end
+  end
+
+  assign end_now    = compact_q ? crc16_q == wanted_q[15:0] : crc32_q == wanted_q;
 
   // The register back at the beginning of the code: what was sent differs by that from the right code. A tag
   // that is not known changes the low bits alone.
+  assign difference = crc32_q ^ wanted_q;
   always_comb begin
-    but5        = '0;
-    but1        = '0;
+    for (int unsigned j = TAG_W; j < 32; j++) begin
+      but5[j] = ^(difference & Back6[j]);
+      but1[j] = ^(difference & Back10[j]);
+    end
     but_tag_now = 1'b1;
-    if (end_here && !compact_q) begin
-      but5 = crc32c_rewind(crc32 ^ CRC32C_RESIDUE[2], 3'd6);
-      but1 = crc32c_rewind(crc32c_rewind(crc32 ^ CRC32C_RESIDUE[6], 3'd7), 3'd3);
-      but_tag_now = end_lane_q == 3'd5 ? but5[31:TAG_W] == '0 :
-          end_lane_q == 3'd1 && but1[31:TAG_W] == '0;
+    if (!compact_q) begin
+      but_tag_now = end_lane_q == 3'd5 ? but5 == '0 : end_lane_q == 3'd1 && but1 == '0;
     end
   end
 
@@ -443,12 +506,12 @@ module frame_parser
         crc16_q <= crc16;
         crc32_q <= crc32;
       end
-      if (at[0]) end_ok_q <= 1'b0;
-      else if (end_here && idx_q > CountW'(5)) begin
-        end_ok_q  <= end_now;
-        but_tag_q <= but_tag_now;
-      end
+      wanted_q <= wanted;
     end
+    ended_q <= valid && end_here && idx_q > CountW'(5);
+    if (at[0]) end_ok_q <= 1'b0;
+    else if (ended_q) end_ok_q <= end_now;
+    if (ended_q) but_tag_q <= but_tag_now;
   end
 
   // ---- Data -----------------------------------------------------------------------------------
@@ -461,40 +524,49 @@ module frame_parser
   assign claim_o      = at[6];
 
   // ---- Verdict --------------------------------------------------------------------------------
-  logic short_frame;
+  verdict_e headers, headers_q;
+  logic short_frame, last_q, good_q, unsealed_q;
 
   assign short_frame = idx_q < need_idx_q || (idx_q == need_idx_q && !s_frames.tkeep[need_lane_q]);
 
   always_comb begin
-    if (!mine_q) verdict_o = NotMine;
-    else if (arp_q) verdict_o = Arp;
-    else if (!ipv4_q || broadcast_q || !ip_fields_q || !to_me_q || !udp_q) verdict_o = NotIpnuma;
-    else if (!sum_ok_q) verdict_o = BadIpChecksum;
-    else if (lengths_bad_q || short_frame) verdict_o = BadLength;
-    else if (!magic_ok_q) verdict_o = BadMagic;
-    else if (!compact_q && data_q[16]) verdict_o = BadLength;
-    else if (bad_tlp) verdict_o = BadTlp;
-    else if (bad_data) verdict_o = BadLength;
-    else verdict_o = Open;
+    if (!mine_q) headers = NotMine;
+    else if (arp_q) headers = Arp;
+    else if (!ipv4_q || broadcast_q || !ip_fields_q || !to_me_q || !udp_q) headers = NotIpnuma;
+    else if (!sum_ok_q) headers = BadIpChecksum;
+    else if (lengths_bad_q || short_frame) headers = BadLength;
+    else if (!magic_ok_q) headers = BadMagic;
+    else if (!compact_q && data_q[16]) headers = BadLength;
+    else if (bad_tlp) headers = BadTlp;
+    else if (bad_data) headers = BadLength;
+    else headers = Open;
+  end
+
+  always_ff @(posedge clk_i) begin
+    last_q <= !rst_i && last;
+    if (last) begin
+      headers_q  <= headers;
+      good_q     <= !s_frames.tuser[0];
+      unsealed_q <= s_frames.tuser[1];
+    end
   end
 
   assign first_o       = at[0];
-  assign last_o        = last;
-  assign good_o        = !s_frames.tuser[0];
-  assign unsealed_o    = s_frames.tuser[1];
-  assign end_ok_o      = end_here ? end_now : end_ok_q;
-  assign end_but_tag_o = end_here ? but_tag_now : but_tag_q;
-  assign busy_o        = idx_q != '0;
-
+  assign last_o        = last_q;
+  assign verdict_o     = headers_q;
+  assign good_o        = good_q;
+  assign unsealed_o    = unsealed_q;
+  assign end_ok_o      = ended_q ? end_now : end_ok_q;
+  assign end_but_tag_o = ended_q ? but_tag_now : but_tag_q;
+  assign busy_o        = idx_q != '0 || last_q;
 
   // Receivers ignore the requester or completer ID.
   logic unused;
-  assign unused = ^{s_frames.tready, but5[TAG_W-1:0], but1[TAG_W-1:0], c_address[7:0], tag_at[0],
-                    ack_at[0]};
+  assign unused = ^{s_frames.tready, c_address[7:0], ack_at[0]};
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
-    if (!rst_i && last && good_o) begin
+    if (!rst_i && last && !s_frames.tuser[0]) begin
       a_long_enough :
       assert (idx_q >= CountW'(7))
       else $error("a good frame of less than 64 bytes");

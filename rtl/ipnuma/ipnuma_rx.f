@@ -15,6 +15,7 @@ rtl/ipnuma/region_check.sv
 rtl/ipnuma/shared_region.sv
 rtl/ipnuma/rx_verdict.sv
 rtl/ipnuma/session_table.sv
+rtl/ipnuma/ring_pick.sv
 rtl/ipnuma/ack_ledger.sv
 rtl/ipnuma/ack_source.sv
 rtl/ipnuma/refusal_table.sv

@@ -133,6 +133,7 @@ module request_slots
   // verilator lint_on UNUSEDSIGNAL
   logic [SlotW-1:0] r_slot, r_last, r_next;
   logic next_valid, join_next, ring_busy, ring_free, break_q;
+  logic             locked_q;  // a frame ends some cycles behind its choice
   logic             follows;
   logic [SlotW-1:0] place;
   logic [5:0] base, base_q;  // first DW of the store that is coming
@@ -158,7 +159,7 @@ module request_slots
     .r_next_o      (r_next),
     .r_join_i      (join_next),
     .r_pop_i       (pop_i),
-    .r_group_i     (lock_i),
+    .r_group_i     (locked_q),
     .r_busy_o      (ring_busy)
   );
 
@@ -329,8 +330,9 @@ module request_slots
   assign merged          = merged_q - (SlotW + 2)'(cnt_tx_merged_o);
   assign cnt_tx_merged_o = merged_q != '0;
   always_ff @(posedge clk_net_i) begin
+    locked_q <= !rst_net_i && lock_i && !pop_i;
     if (rst_net_i) merged_q <= '0;
-    else if (pop_i && lock_i) merged_q <= merged + (SlotW + 2)'(followers);
+    else if (pop_i && locked_q) merged_q <= merged + (SlotW + 2)'(followers);
     else if (cnt_tx_merged_o) merged_q <= merged;
   end
 
@@ -370,6 +372,9 @@ module request_slots
       {frame_o, permitted_o, mark_o}
   ))
   else $error("request_slots: a frame changed while it was used");
+  assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
+      pop_i |-> locked_q == lock_i)
+  else $error("request_slots: a frame was chosen and popped in one cycle");
   assert property (@(posedge clk_net_i) disable iff (rst_net_i || rst_pcie_i)
       valid_o && joined |-> dws <= 7'(MAX_DATA_DW) && dws > op.length && op.compactable &&
       page_q[r_last] == page && permitted_q[r_last] == permitted_q[r_slot])

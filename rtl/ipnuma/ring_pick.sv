@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first set bit behind a place, else the lowest.
 //
+// Both are looked for at once, each in two steps: the first group that has a bit, and in every group its
+// first bit. So the depth grows with the logarithm of N, and no carry runs over all bits.
+//
 // Latency : combinational.
 // Source  : common practice; arb_rr keeps its turn itself, here the caller does.
 module ring_pick #(
@@ -14,21 +17,49 @@ module ring_pick #(
   /// 0 if no bit is set.
   output logic [IndexW-1:0] index_o
 );
-  logic [N-1:0] here, behind, from, lowest;
+  // Bits of a group, and groups.
+  localparam int unsigned Width = N > 8 ? 8 : N;
+  localparam int unsigned Groups = N / Width;
+  localparam int unsigned WidthW = Width > 1 ? $clog2(Width) : 1;
 
-  // Bits whose index has bit b set.
-  function automatic logic [N-1:0] having(logic [4:0] b);
-    for (int unsigned i = 0; i < N; i++) having[i] = i[b];
+  typedef logic [IndexW-1:0] index_t;
+
+  typedef struct packed {
+    logic   any;
+    index_t index;
+  } found_t;
+
+  function automatic found_t lowest(logic [N-1:0] set);
+    logic [Groups-1:0] some, lowest_group;
+    logic   [Groups-1:0][WidthW-1:0] place;
+    index_t                          group;
+    logic                            found;
+    for (int unsigned g = 0; g < Groups; g++) begin
+      some[g]  = |set[g*Width+:Width];
+      place[g] = '0;
+      found    = 1'b0;
+      for (int unsigned i = 0; i < Width; i++) begin
+        if (set[g*Width+i] && !found) place[g] |= WidthW'(i);
+        found |= set[g*Width+i];
+      end
+    end
+    lowest_group = some & (~some + 1'b1);
+    lowest       = '{any: |some, index: '0};
+    for (int unsigned g = 0; g < Groups; g++) begin
+      group = index_t'(g * Width);
+      if (lowest_group[g]) lowest.index |= group | index_t'(place[g]);
+    end
   endfunction
 
-  assign here   = {{N - 1{1'b0}}, 1'b1} << after_i;
-  assign behind = ~(here | (here - 1'b1));
-  assign from   = |(set_i & behind) ? set_i & behind : set_i;
-  assign lowest = from & (~from + 1'b1);
-  assign any_o  = |set_i;
+  logic [N-1:0] behind;
+  found_t next, wrapped;
 
-  for (genvar b = 0; b < int'(IndexW); b++) begin : gen_bit
-    localparam logic [N-1:0] Having = having(5'(b));
-    assign index_o[b] = |(lowest & Having);
+  always_comb begin
+    for (int unsigned i = 0; i < N; i++) behind[i] = index_t'(i) > after_i;
   end
+
+  assign next    = lowest(set_i & behind);
+  assign wrapped = lowest(set_i);
+  assign any_o   = wrapped.any;
+  assign index_o = next.any ? next.index : wrapped.index;
 endmodule

@@ -2,7 +2,7 @@
 // The receiving half of the NIC: frames from the network become TLPs for the root complex, and what has to
 // be answered becomes frames for the transmitter.
 //
-// Latency   : last word of a frame held by the MAC's receiver -> its slot's token register 1 edge of
+// Latency   : last word of a frame held by the MAC's receiver -> its slot's token register 2 edges of
 //             clk_net_i; from there two edges of clk_pcie_i to the first beat of a DMA write on m_tlp.
 // Clock     : clk_net_i for frames, clk_pcie_i for TLPs; unrelated.
 // Handshake : s_frames can't wait. alloc_i only with alloc_ok_o. Control frames: see ack_source.

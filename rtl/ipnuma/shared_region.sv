@@ -36,7 +36,8 @@ module shared_region
   input  logic           [15:0] lookup_key_i,
   input  logic                  check_i,
   input  region_op_t            check_op_i,
-  /// No check follows any more; the table is free for reads.
+  /// The frame is being judged by the result: no check follows any more, the table is free for reads. The
+  /// next frame may begin in the same cycle.
   input  logic                  end_i,
   /// Tag of the entry, from the cycle after lookup_i to the next look-up.
   output logic           [11:0] tag_o,
@@ -102,8 +103,8 @@ module shared_region
       if (clear_i) result_q <= '0;
       else if (check_i) result_q <= result;
 
-      if (end_i) in_frame_q <= 1'b0;
-      else if (clear_i) in_frame_q <= 1'b1;
+      if (clear_i) in_frame_q <= 1'b1;
+      else if (end_i) in_frame_q <= 1'b0;
     end
   end
 

@@ -364,7 +364,7 @@ module ipnuma_nic
   // Sessions, sender.
   logic mark, mark_valid, mark_ready;
   logic [15:0] mark_session, mark_cookie;
-  logic [ 7:0] tx_session;
+  logic [ 7:0] tx_session, tx_sending;
   logic [15:0] tx_port;
   logic [Sessions-1:0] session_valid, session_sealed, session_open, session_lost;
   logic       session_reset;
@@ -499,6 +499,7 @@ module ipnuma_nic
     .mark_valid_o       (mark_valid),
     .mark_ready_i       (mark_ready),
     .session_o          (tx_session),
+    .sending_o          (tx_sending),
     .session_port_i     (tx_port),
     .session_valid_i    (session_valid),
     .session_sealed_i   (session_sealed),
@@ -554,7 +555,7 @@ module ipnuma_nic
     .open_o          (session_open),
     .lost_o          (session_lost),
     .start_i         (new_frame),
-    .start_session_i (tx_session),
+    .start_session_i (tx_sending),
     .start_sequence_o(new_sequence),
     .copy_frame_we_i (copy_frame_we),
     .copy_frame_i    (copy_frame),
@@ -730,7 +731,7 @@ module ipnuma_nic
     .status_expected_o               (status_expected),
     .tx_session_i                    (tx_session),
     .tx_port_o                       (tx_port),
-    .ack_session_i                   (tx_session),
+    .ack_session_i                   (tx_sending),
     .ack_pending_o                   (ack_pending),
     .ack_urgent_o                    (ack_urgent),
     .ack_value_o                     (ack_value),

@@ -197,6 +197,12 @@ module region_proof
   logic             begun_q;
   initial begun_q = 1'b0;
 
+  // A frame is judged in the cycle behind its last word, when the next one's first may be here.
+  logic       ended_q;
+  logic [1:0] user_q;
+  logic [3:0]
+      had_q, words;  // words of the frame that ended; of the frame that the registers are of
+
   always_ff @(posedge clk_i) begin
     begun_q <= 1'b1;
     if (tvalid_i) begin
@@ -204,7 +210,13 @@ module region_proof
     end
     if (rst_i) n_q <= '0;
     else if (tvalid_i) n_q <= tlast_i ? '0 : n_q == '1 ? n_q : n_q + 1'b1;
+    ended_q <= !rst_i && tvalid_i && tlast_i;
+    if (tvalid_i && tlast_i) begin
+      user_q <= tuser_i;
+      had_q  <= n_q == '1 ? n_q : n_q + 1'b1;
+    end
   end
+  assign words = ended_q ? had_q : n_q;
 
   // Byte of the frame, 24 to 71.
   function automatic logic [7:0] at(logic [8:3][63:0] w, int unsigned i);
@@ -251,7 +263,7 @@ module region_proof
     if (cfg_write_i && cfg_index_i == entry_q) shadow_q <= cfg_entry_i;
     if (rst_i) shadow_q.valid <= 1'b0;
     if (looked_up) snap_q <= shadow_q;
-    touched_q <= !rst_i && !(tvalid_i && tlast_i) &&
+    touched_q <= !rst_i && !ended_q &&
         (touched_q || (hold && cfg_write_i && cfg_index_i == entry_q));
   end
 
@@ -277,7 +289,7 @@ module region_proof
 
   logic in_data, checked, waiting, is_request_commit;
   assign in_data           = {2'd0, byte_q} < {length[7:0], 2'b00};
-  assign checked           = !control && n_q >= (compact ? 4'd7 : 4'd9);
+  assign checked           = !control && words >= (compact ? 4'd7 : 4'd9);
   assign waiting           = !control && n_q == (compact ? 4'd6 : 4'd8);
   assign is_request_commit = commit && commit_op.kind != RX_COMPLETION;
 
@@ -294,7 +306,7 @@ module region_proof
   always_comb begin
     if (begun_q && !rst_i) begin
       if (commit) begin
-        a_good_frame : assert (tvalid_i && tlast_i && !tuser_i[0] && slot_i && end_ok);
+        a_good_frame : assert (ended_q && !user_q[0] && slot_i && end_ok);
       end
       if (is_request_commit) begin
         a_in_table : assert (in_table);
@@ -302,7 +314,7 @@ module region_proof
         a_of_session : assert (commit_op.session.valid == in_session);
         if (in_session) begin
           a_in_order : assert (session_ok && order_i == InOrder);
-          a_opened : assert (session_sealed == tuser_i[1]);
+          a_opened : assert (session_sealed == user_q[1]);
           a_same_session : assert (commit_op.session.index == at(w_q, 35));
           a_same_number : assert (op.sequence_number == number);
         end
@@ -314,7 +326,7 @@ module region_proof
           a_source : assert (source_ok);
           a_rights : assert (is_load ? snap_q.read : snap_q.write);
           a_session : assert (!snap_q.session || in_session);
-          a_sealed : assert (!snap_q.sealed || (in_session && tuser_i[1]));
+          a_sealed : assert (!snap_q.sealed || (in_session && user_q[1]));
           a_address : assert (commit_op.address == address);
           // An entry that was written while the table let it holds for all that comes behind it.
           if (!touched_q) a_fence : assert (snap_q == shadow_q);
@@ -345,27 +357,42 @@ module region_proof
     ));
     if (begun_q) begin
       i_count : assert (n_q == '1 ? u_parser.idx_q >= 14'd15 : u_parser.idx_q == 14'(n_q));
-      if (n_q >= 4'd4) i_src : assert (u_parser.src_ip_q == src);
-      if (n_q >= 4'd5) begin
+      i_ended : assert (u_parser.last_q == ended_q);
+      if (ended_q) i_begins : assert (n_q == '0);
+      if (ended_q) i_user : assert ({u_parser.unsealed_q, !u_parser.good_q} == user_q);
+      // Lines 1 to 9, as they were when the last word was held.
+      if (ended_q && !user_q[0]) i_long : assert (had_q >= 4'd8);
+      if (ended_q && !user_q[0] && headers == Open && !control && !is_error && (compact || at(
+              w_q, 50
+          ) inside {8'h20, 8'h60})) begin
+        i_length : assert (length != '0 && length <= 10'd64);
+        // A shorter one would not have its FCS: nothing was judged before it was here.
+        i_whole : assert (compact || had_q >= 4'd10);
+        i_aligned : assert (offset[1:0] == '0);
+        i_carried : assert (data == (is_load ? 17'd0 : {5'd0, length, 2'b00}));
+      end
+      if (words >= 4'd4) i_src : assert (u_parser.src_ip_q == src);
+      if (words >= 4'd5) begin
         i_udp : assert (u_parser.udp_length_q == udp_length);
         i_session : assert (u_parser.session_q == {in_session, in_session ? at(w_q, 35) : 8'd0});
       end
-      if (n_q >= 4'd6) begin
+      if (words >= 4'd6) begin
         i_format : assert (u_parser.compact_q == compact && u_parser.is_error_q == is_error);
         i_control : assert (u_parser.control_q == control && u_parser.sequence_q == number);
         i_data : assert (u_parser.data_q == data);
+        i_need : assert (17'(u_parser.need_idx_q) == ({1'b0, udp_length} + 17'd37) >> 3);
         i_key : assert (u_parser.c_key_q == {at(w_q, 45), at(w_q, 46) [7:4]});
         i_high : assert (u_parser.c_offset_q[27:16] == {at(w_q, 46) [3:0], at(w_q, 47)});
       end
-      if (n_q >= 4'd7) begin
+      if (words >= 4'd7) begin
         i_low : assert (u_parser.c_offset_q[15:0] == {at(w_q, 48), at(w_q, 49) & 8'hFC});
         i_head6 : assert (u_parser.head_q[47:0] == w_q[6][63:16]);
       end
-      if (n_q >= 4'd8) i_head7 : assert (u_parser.head_q[111:48] == w_q[7]);
-      if (n_q >= 4'd9) i_head8 : assert (u_parser.head_q[127:112] == w_q[8][15:0]);
+      if (words >= 4'd8) i_head7 : assert (u_parser.head_q[111:48] == w_q[7]);
+      if (words >= 4'd9) i_head8 : assert (u_parser.head_q[127:112] == w_q[8][15:0]);
 
       i_valid : assert (u_region.valid_q[entry_q] == shadow_q.valid);
-      i_hold : assert (hold == (n_q != '0));
+      i_hold : assert (hold == (n_q != '0 || ended_q));
       if ((waiting || checked) && !touched_q) i_same : assert (snap_q == shadow_q);
       if (waiting) begin
         i_looking : assert (u_region.looking_q);
@@ -377,7 +404,7 @@ module region_proof
       end
       // The session's answer is there before a region is asked, and stays.
       if (u_sessions.looking_q) i_answer : assert (n_q == 4'd5 || n_q == '0);
-      if (n_q != '0 && !checked) i_nothing : assert (region == '0);
+      if (words != '0 && !checked) i_nothing : assert (region == '0);
       if (checked) begin
         if (!in_table) i_no_key : assert (!region.key_ok);
         if (followed) begin

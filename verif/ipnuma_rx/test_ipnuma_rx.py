@@ -106,7 +106,7 @@ async def latency_of(dut, offset_ps: int) -> None:
                 assert bench.tlps[0][0][-len(data) :] == data
                 # held is the edge that sampled the last word.
                 samples.setdefault(form, []).append(bench.tlps[0][1] - bench.held[0])
-    token = bench.net_ps
+    token = 2 * bench.net_ps
     for form, values in samples.items():
         dut._log.info("%s: %d..%d ps", form, min(values), max(values))
         for value in values:
@@ -115,7 +115,7 @@ async def latency_of(dut, offset_ps: int) -> None:
 
 @cocotb.test(timeout_time=3, timeout_unit="ms")
 async def latency_phase_a(dut) -> None:
-    """Token one network cycle after the last word, then 8 to 12 ns."""
+    """Token two network cycles after the last word, then 8 to 12 ns."""
     await latency_of(dut, 100)
 
 

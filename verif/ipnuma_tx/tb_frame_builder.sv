@@ -76,8 +76,10 @@ module tb_frame_builder
   tx_frame_t [4:0] src_frame;
   assign src_frame = {src4_frame_i, src3_frame_i, src2_frame_i, src1_frame_i, src0_frame_i};
 
-  logic [$clog2(Sessions)-1:0] session;
+  logic [7:0] sending_o;
+  logic [$clog2(Sessions)-1:0] session, sending;
   assign session = session_o[$clog2(Sessions)-1:0];
+  assign sending = sending_o[$clog2(Sessions)-1:0];
 
   frame_builder #(
     .PcIds   (PcIds),
@@ -99,6 +101,7 @@ module tb_frame_builder
     .mark_valid_o,
     .mark_ready_i,
     .session_o,
+    .sending_o,
     .session_port_i     (ports_i[16*session+:16]),
     .session_valid_i,
     .session_sealed_i,
@@ -112,9 +115,9 @@ module tb_frame_builder
     .copy_we_o,
     .copy_idx_o,
     .copy_word_o,
-    .ack_pending_i      (ack_pending_i[session]),
-    .ack_urgent_i       (ack_urgent_i[session]),
-    .ack_value_i        (ack_values_i[16*session+:16]),
+    .ack_pending_i      (ack_pending_i[sending]),
+    .ack_urgent_i       (ack_urgent_i[sending]),
+    .ack_value_i        (ack_values_i[16*sending+:16]),
     .ack_taken_o,
     .start_o,
     .start_sealed_o,

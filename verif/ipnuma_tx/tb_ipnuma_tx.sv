@@ -344,6 +344,7 @@ module tb_ipnuma_tx
     .mark_valid_o       (),
     .mark_ready_i       (1'b0),
     .session_o          (session),
+    .sending_o          (),
     .session_port_i     ({2'b11, 6'h15, session ^ 8'h5A}),
     .session_valid_i    ('1),
     .session_sealed_i   ('0),
