@@ -20,6 +20,7 @@ rtl/fibnic/rewrite.sv
 rtl/fibnic/egress.sv
 rtl/fibnic/host_port.sv
 rtl/fibnic/fibnic_core.sv
+rtl/fibnic/port_reset.sv
 rtl/fibnic/port_rx_10g.sv
 rtl/fibnic/port_tx_10g.sv
 rtl/fibnic/fibnic_10g.sv

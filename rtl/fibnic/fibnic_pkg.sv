@@ -94,11 +94,14 @@ package fibnic_pkg;
     beat_t        beat;
     logic         end_valid;   // the oldest end not popped
     end_t         ending;
+    logic         clear;       // what is held of the port's frames is forgotten; as a rule that is nothing
   } from_rx_t;
 
   typedef struct packed {
     logic beat_pop;
     logic end_pop;
+    logic idle;      // nothing is held of the port's frames
+    logic open;      // a frame has begun to leave, and not ended
   } to_rx_t;
 
   /// To the transmit MAC: start promises a frame whose first beat is there from the next cycle on.

@@ -11,7 +11,9 @@
 //             header without AsyncRx, else 3.
 // Clock     : clk_rx_i (pins), clk_i (the rest).
 // Handshake : see from_rx_t. At most Beats beats may wait.
-// Drops     : never.
+// Reset     : rst_rx_i and rst_i need not overlap, see port_reset. A reset of the receive side ends a
+//             frame of which a beat has come as one with an error; one that has none is not counted.
+// Drops     : what comes from rst_rx_i on until the port has been cleared; see port_reset for the rest.
 // Source    : dissertation section 5.1.2.1.
 module port_rx_10g
   import fibnic_pkg::*;
@@ -57,14 +59,18 @@ module port_rx_10g
     logic [127:0] addr;
   } info_t;
 
-  axis_if raw ();
-  axis_if frame ();
+  axis_if mac ();  // as the MAC gives it
+  axis_if raw ();  // each frame with an end
+  axis_if frame ();  // without the tag
+
+  logic down, clear_rx, clear, reset_busy;
+  logic open_q, closed_q;  // a frame's end has not come; a reset took its place
 
   logic vlan_bad, brief, vlan_busy;
   info_t info, info_core;
   logic info_valid, info_valid_core, acl_valid, acl_valid_core;
   acl_key_t acl, acl_core;
-  rx_stat_t stat;
+  rx_stat_t stat, mac_stat;
   beat_t hold_q, put;
   logic hold_valid_q, tail_q, put_valid, bad, mac_busy, beats_busy, crossing;
   end_t              ending;
@@ -78,20 +84,56 @@ module port_rx_10g
     .MaxFrame(MaxFrame)
   ) u_mac (
     .clk_i (clk_rx_i),
-    .rst_i (rst_rx_i),
+    .rst_i (down),
     .xgmii_rxd_i,
     .xgmii_rxc_i,
-    .m_axis(raw),
-    .stat_o(stat),
+    .m_axis(mac),
+    .stat_o(mac_stat),
     .busy_o(mac_busy)
   );
+
+  port_reset u_reset (
+    .clk_rx_i,
+    .rst_rx_i,
+    .down_o  (down),
+    .rst_rx_o(clear_rx),
+    .clk_i,
+    .rst_i,
+    .rst_o   (clear),
+    .idle_i  (rx_i.idle && !rx_o.hdr_valid && !rx_o.acl_valid && !rx_o.beat_valid && !rx_o.end_valid),
+    .open_i  (rx_i.open),
+    .busy_o  (reset_busy)
+  );
+
+  // In the cycle in which down rises the MAC still has a beat, which does not count any more.
+  assign mac.tready = 1'b1;
+  assign raw.tdata  = mac.tdata;
+  assign raw.tkeep  = mac.tkeep;
+  assign raw.tvalid = down ? open_q : mac.tvalid;
+  assign raw.tlast  = mac.tlast || down;
+  assign raw.tuser  = mac.tuser || down;
+
+  always_ff @(posedge clk_rx_i) begin
+    if (clear_rx) begin
+      open_q   <= 1'b0;
+      closed_q <= 1'b0;
+    end else begin
+      if (raw.tvalid) open_q <= !raw.tlast;
+      closed_q <= down && open_q;
+    end
+  end
+
+  always_comb begin
+    stat       = mac_stat;
+    stat.error = mac_stat.error || closed_q;
+  end
 
   assign frame.tready = 1'b1;
 
   if (Vlan) begin : gen_vlan
     vlan_untag u_untag (
       .clk_i     (clk_rx_i),
-      .rst_i     (rst_rx_i),
+      .rst_i     (clear_rx),
       .tag_i     (cfg_i.tag_in),
       .vid_i     (cfg_i.vid_in),
       .s_axis    (raw),
@@ -114,7 +156,7 @@ module port_rx_10g
 
   header_parse u_parse (
     .clk_i      (clk_rx_i),
-    .rst_i      (rst_rx_i),
+    .rst_i      (clear_rx),
     .mac_i      (cfg_i.mac),
     .vlan_bad_i (vlan_bad),
     .frame,
@@ -170,7 +212,7 @@ module port_rx_10g
   end
 
   always_ff @(posedge clk_rx_i) begin
-    if (rst_rx_i) begin
+    if (clear_rx) begin
       hold_valid_q <= 1'b0;
       tail_q       <= 1'b0;
       count_q      <= '0;
@@ -188,12 +230,12 @@ module port_rx_10g
     .Depth(Beats)
   ) u_beats (
     .wclk_i  (clk_rx_i),
-    .wrst_i  (rst_rx_i),
+    .wrst_i  (clear_rx),
     .wvalid_i(put_valid),
     .wdata_i (put),
     .wbusy_o (beats_busy),
     .rclk_i  (clk_i),
-    .rrst_i  (rst_i),
+    .rrst_i  (clear),
     .rvalid_o(rx_o.beat_valid),
     .rdata_o (rx_o.beat),
     .rready_i(rx_i.beat_pop)
@@ -206,14 +248,15 @@ module port_rx_10g
   assign rx_o.req6 = info_valid_core && info_core.hdr.v6;
   assign rx_o.acl_valid = acl_valid_core;
   assign rx_o.acl = acl_core;
+  assign rx_o.clear = clear;
   assign busy_o = mac_busy || vlan_busy || hold_valid_q || tail_q || beats_busy || crossing ||
-      rx_o.beat_valid || rx_o.end_valid;
+      rx_o.beat_valid || rx_o.end_valid || reset_busy;
 
   if (AsyncRx) begin : gen_async
     localparam int unsigned InfoCountW = $clog2(InfoDepth) + 1;
     logic info_ready, acl_ready, ends_ready, stat_ready;
     logic [InfoCountW-1:0] info_count, acl_count, stat_count;
-    logic     stat_valid;
+    logic info_held, acl_held, ends_held, stat_held;
     rx_stat_t stat_core;
 
     async_fifo #(
@@ -221,15 +264,15 @@ module port_rx_10g
       .Depth (InfoDepth)
     ) u_info (
       .wclk_i  (clk_rx_i),
-      .wrst_i  (rst_rx_i),
+      .wrst_i  (clear_rx),
       .wdata_i (info),
       .wvalid_i(info_valid),
       .wready_o(info_ready),
       .wcount_o(info_count),
       .rclk_i  (clk_i),
-      .rrst_i  (rst_i),
+      .rrst_i  (clear),
       .rdata_o (info_core),
-      .rvalid_o(info_valid_core),
+      .rvalid_o(info_held),
       .rready_i(1'b1)
     );
 
@@ -238,15 +281,15 @@ module port_rx_10g
       .Depth (InfoDepth)
     ) u_acl (
       .wclk_i  (clk_rx_i),
-      .wrst_i  (rst_rx_i),
+      .wrst_i  (clear_rx),
       .wdata_i (acl),
       .wvalid_i(acl_valid),
       .wready_o(acl_ready),
       .wcount_o(acl_count),
       .rclk_i  (clk_i),
-      .rrst_i  (rst_i),
+      .rrst_i  (clear),
       .rdata_o (acl_core),
-      .rvalid_o(acl_valid_core),
+      .rvalid_o(acl_held),
       .rready_i(1'b1)
     );
 
@@ -255,15 +298,15 @@ module port_rx_10g
       .Depth (Frames)
     ) u_ends (
       .wclk_i  (clk_rx_i),
-      .wrst_i  (rst_rx_i),
+      .wrst_i  (clear_rx),
       .wdata_i (ending),
       .wvalid_i(end_put),
       .wready_o(ends_ready),
       .wcount_o(),
       .rclk_i  (clk_i),
-      .rrst_i  (rst_i),
+      .rrst_i  (clear),
       .rdata_o (rx_o.ending),
-      .rvalid_o(rx_o.end_valid),
+      .rvalid_o(ends_held),
       .rready_i(rx_i.end_pop)
     );
 
@@ -272,24 +315,28 @@ module port_rx_10g
       .Depth (InfoDepth)
     ) u_stat (
       .wclk_i  (clk_rx_i),
-      .wrst_i  (rst_rx_i),
+      .wrst_i  (clear_rx),
       .wdata_i (stat),
       .wvalid_i(|stat),
       .wready_o(stat_ready),
       .wcount_o(stat_count),
       .rclk_i  (clk_i),
-      .rrst_i  (rst_i),
+      .rrst_i  (clear),
       .rdata_o (stat_core),
-      .rvalid_o(stat_valid),
+      .rvalid_o(stat_held),
       .rready_i(1'b1)
     );
 
-    assign stat_o   = stat_core & {$bits(rx_stat_t) {stat_valid}};
-    assign crossing = info_count != '0 || acl_count != '0 || stat_count != '0;
+    // Until the receive side is cleared, too, its pointers are those of old words.
+    assign info_valid_core = info_held && !clear;
+    assign acl_valid_core  = acl_held && !clear;
+    assign rx_o.end_valid  = ends_held && !clear;
+    assign stat_o          = stat_core & {$bits(rx_stat_t) {stat_held && !clear}};
+    assign crossing        = info_count != '0 || acl_count != '0 || stat_count != '0;
 
 `ifndef SYNTHESIS
     always_ff @(posedge clk_rx_i) begin
-      if (!rst_rx_i) begin
+      if (!clear_rx && !clear) begin
         a_info :
         assert (info_ready || !info_valid)
         else $error("a header found no room");
@@ -320,7 +367,7 @@ module port_rx_10g
       .Depth (Frames)
     ) u_ends (
       .clk_i,
-      .rst_i,
+      .rst_i   (clear),
       .wdata_i (ending),
       .wvalid_i(end_put),
       .wready_o(ends_ready),
@@ -332,7 +379,7 @@ module port_rx_10g
 
 `ifndef SYNTHESIS
     always_ff @(posedge clk_i) begin
-      if (!rst_i) begin
+      if (!clear) begin
         a_ends :
         assert (ends_ready || !end_put)
         else $error("the end of a frame found no room");
@@ -343,7 +390,7 @@ module port_rx_10g
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_rx_i) begin
-    if (!rst_rx_i) begin
+    if (!clear_rx) begin
       a_tail :
       assert (!(tail_q && frame.tvalid))
       else $error("a frame on the heels of another");

@@ -13,6 +13,8 @@ module tb_fibnic #(
 ) (
   input logic clk_i,
   input logic rst_i,
+  /// Of each receive side alone.
+  input logic [3:0] rst_rx_i,
   /// All receivers on clk_i; else on their own clocks.
   input logic one_clock_i,
   input logic clk_rx_0_i,
@@ -79,7 +81,7 @@ module tb_fibnic #(
     .clk_i,
     .rst_i,
     .clk_rx_i   (clk_rx),
-    .rst_rx_i   ({4{rst_i}}),
+    .rst_rx_i,
     .xgmii_rxd_i({xgmii_rxd_3_i, xgmii_rxd_2_i, xgmii_rxd_1_i, xgmii_rxd_0_i}),
     .xgmii_rxc_i({xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i}),
     .xgmii_txd_o({xgmii_txd_3_o, xgmii_txd_2_o, xgmii_txd_1_o, xgmii_txd_0_o}),
