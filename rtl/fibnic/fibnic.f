@@ -4,6 +4,7 @@
 -f rtl/eth/eth.f
 -f rtl/fibnic/lookup.f
 -f rtl/fibnic/acl.f
+rtl/eth/xgmii_fault.sv
 rtl/fibnic/fibnic_pkg.sv
 rtl/fibnic/lookup_share.sv
 rtl/fibnic/port_settings.sv

@@ -242,7 +242,7 @@ module fibnic_core
     plan_t      plan;
     port_stat_t stat;
 
-    assign rst = rst_i || rx_i[p].clear;
+    assign rst     = rst_i || rx_i[p].clear;
 
     assign req4[p] = rx_i[p].req4;
     assign req6[p] = rx_i[p].req6;

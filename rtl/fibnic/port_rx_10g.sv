@@ -35,7 +35,7 @@ module port_rx_10g
   input  logic              [ 7:0] xgmii_rxc_i,
   input  logic                     clk_i,
   input  logic                     rst_i,
-  /// Set before traffic; what changes meanwhile may be misread once.
+  /// A frame is judged by what held between two frames, up to 16 cycles ago.
   // verilator lint_off UNUSEDSIGNAL
   input  port_cfg_t                cfg_i,
   // verilator lint_on UNUSEDSIGNAL
@@ -43,6 +43,7 @@ module port_rx_10g
   input  to_rx_t                   rx_i,
   /// Pulses, in the core's clock.
   output eth_pkg::rx_stat_t        stat_o,
+  output link_fault_t              fault_o,
   /// A frame is in here. Mixes both clocks: for simulators that skip idle time.
   output logic                     busy_o
 );
@@ -59,11 +60,26 @@ module port_rx_10g
     logic [127:0] addr;
   } info_t;
 
+  /// What the receive side needs of port_cfg_t.
+  typedef struct packed {
+    logic [47:0] mac;
+    logic        tag_in;
+    logic [11:0] vid_in;
+  } settings_t;
+
   axis_if mac ();  // as the MAC gives it
   axis_if raw ();  // each frame with an end
   axis_if frame ();  // without the tag
 
-  logic down, clear_rx, clear, reset_busy;
+  settings_t settings;
+  // Without a VLAN stage there is one setting.
+  // verilator lint_off UNUSEDSIGNAL
+  settings_t settings_rx;
+  // verilator lint_on UNUSEDSIGNAL
+  logic      settings_known;
+
+  logic down, deaf, idle, clear_rx, clear, reset_busy, fault_busy;
+  link_fault_t fault;
   logic open_q, closed_q;  // a frame's end has not come; a reset took its place
 
   logic vlan_bad, brief, vlan_busy;
@@ -84,12 +100,35 @@ module port_rx_10g
     .MaxFrame(MaxFrame)
   ) u_mac (
     .clk_i (clk_rx_i),
-    .rst_i (down),
+    .rst_i (deaf),
     .xgmii_rxd_i,
     .xgmii_rxc_i,
     .m_axis(mac),
     .stat_o(mac_stat),
     .busy_o(mac_busy)
+  );
+
+  xgmii_fault u_fault (
+    .clk_i   (clk_rx_i),
+    .rst_i   (down),
+    .xgmii_rxd_i,
+    .xgmii_rxc_i,
+    .local_o (fault.here),
+    .remote_o(fault.remote),
+    .busy_o  (fault_busy)
+  );
+
+  // Never both: a flag that is late makes a word of idle.
+  sync_ff u_sync_local (
+    .clk_i,
+    .d_i(fault.here),
+    .q_o(fault_o.here)
+  );
+
+  sync_ff u_sync_remote (
+    .clk_i,
+    .d_i(fault.remote),
+    .q_o(fault_o.remote)
   );
 
   port_reset u_reset (
@@ -100,18 +139,25 @@ module port_rx_10g
     .clk_i,
     .rst_i,
     .rst_o   (clear),
-    .idle_i  (rx_i.idle && !rx_o.hdr_valid && !rx_o.acl_valid && !rx_o.beat_valid && !rx_o.end_valid),
+    .idle_i  (idle),
     .open_i  (rx_i.open),
     .busy_o  (reset_busy)
   );
 
-  // In the cycle in which down rises the MAC still has a beat, which does not count any more.
+  assign idle = rx_i.idle && !rx_o.hdr_valid && !rx_o.acl_valid && !rx_o.beat_valid &&
+      !rx_o.end_valid;
+
+  // Nothing is received before there are settings to judge it by.
+  assign deaf = down || !settings_known;
+  assign settings = '{mac: cfg_i.mac, tag_in: cfg_i.tag_in, vid_in: cfg_i.vid_in};
+
+  // In the cycle in which deaf rises the MAC still has a beat, which does not count any more.
   assign mac.tready = 1'b1;
-  assign raw.tdata  = mac.tdata;
-  assign raw.tkeep  = mac.tkeep;
-  assign raw.tvalid = down ? open_q : mac.tvalid;
-  assign raw.tlast  = mac.tlast || down;
-  assign raw.tuser  = mac.tuser || down;
+  assign raw.tdata = mac.tdata;
+  assign raw.tkeep = mac.tkeep;
+  assign raw.tvalid = deaf ? open_q : mac.tvalid;
+  assign raw.tlast = mac.tlast || deaf;
+  assign raw.tuser = mac.tuser || deaf;
 
   always_ff @(posedge clk_rx_i) begin
     if (clear_rx) begin
@@ -119,7 +165,7 @@ module port_rx_10g
       closed_q <= 1'b0;
     end else begin
       if (raw.tvalid) open_q <= !raw.tlast;
-      closed_q <= down && open_q;
+      closed_q <= deaf && open_q;
     end
   end
 
@@ -134,8 +180,8 @@ module port_rx_10g
     vlan_untag u_untag (
       .clk_i     (clk_rx_i),
       .rst_i     (clear_rx),
-      .tag_i     (cfg_i.tag_in),
-      .vid_i     (cfg_i.vid_in),
+      .tag_i     (settings_rx.tag_in),
+      .vid_i     (settings_rx.vid_in),
       .s_axis    (raw),
       .m_axis    (frame),
       .vlan_bad_o(vlan_bad),
@@ -157,7 +203,7 @@ module port_rx_10g
   header_parse u_parse (
     .clk_i      (clk_rx_i),
     .rst_i      (clear_rx),
-    .mac_i      (cfg_i.mac),
+    .mac_i      (settings_rx.mac),
     .vlan_bad_i (vlan_bad),
     .frame,
     .valid_o    (info_valid),
@@ -250,13 +296,42 @@ module port_rx_10g
   assign rx_o.acl = acl_core;
   assign rx_o.clear = clear;
   assign busy_o = mac_busy || vlan_busy || hold_valid_q || tail_q || beats_busy || crossing ||
-      rx_o.beat_valid || rx_o.end_valid || reset_busy;
+      rx_o.beat_valid || rx_o.end_valid || reset_busy || deaf ||
+      fault_busy;
 
   if (AsyncRx) begin : gen_async
     localparam int unsigned InfoCountW = $clog2(InfoDepth) + 1;
     logic info_ready, acl_ready, ends_ready, stat_ready;
     logic [InfoCountW-1:0] info_count, acl_count, stat_count;
     logic info_held, acl_held, ends_held, stat_held;
+    settings_t settings_sent, settings_q;
+    logic settings_valid, between, known_q;
+
+    // What has changed since the last frame is taken over between two of them.
+    assign between        = !raw.tvalid && !open_q;
+    assign settings_rx    = settings_q;
+    assign settings_known = known_q;
+
+    req_ack_cdc #(
+      .data_t(settings_t)
+    ) u_settings (
+      .src_clk_i  (clk_i),
+      .src_rst_i  (clear),
+      .src_data_i (settings),
+      .src_valid_i(1'b1),
+      .src_ready_o(),
+      .dst_clk_i  (clk_rx_i),
+      .dst_rst_i  (clear_rx),
+      .dst_data_o (settings_sent),
+      .dst_valid_o(settings_valid),
+      .dst_ready_i(between)
+    );
+
+    always_ff @(posedge clk_rx_i) begin
+      if (settings_valid && between) settings_q <= settings_sent;
+      if (clear_rx) known_q <= 1'b0;
+      else if (settings_valid && between) known_q <= 1'b1;
+    end
     rx_stat_t stat_core;
 
     async_fifo #(
@@ -361,6 +436,8 @@ module port_rx_10g
     assign acl_core        = acl;
     assign stat_o          = stat;
     assign crossing        = 1'b0;
+    assign settings_rx     = settings;
+    assign settings_known  = 1'b1;
 
     sync_fifo #(
       .data_t(end_t),

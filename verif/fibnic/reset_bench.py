@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receive sides that are reset, and receive clocks that stop, under traffic; for both speeds.
 
-Each port sends to one other, so that no frame waits for another port's. What a port sends while it is not
-disturbed must come out as the model says and at its time, whatever happens to the others; of the rest a frame may
-be missing, or end with an error, but none comes twice, late, or made of two.
+Each port sends to one other, so that no frame waits for another port's. What a port sends while
+it is not disturbed must come out as the model says and at its time, whatever happens to the others;
+of the rest a frame may be missing, or end with an error, but none comes twice, late or mixed.
 """
 
 from __future__ import annotations

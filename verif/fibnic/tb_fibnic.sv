@@ -11,16 +11,16 @@ module tb_fibnic #(
   parameter bit AsyncRx = 1'b1,
   parameter bit Vlan = 1'b0
 ) (
-  input logic clk_i,
-  input logic rst_i,
+  input logic       clk_i,
+  input logic       rst_i,
   /// Of each receive side alone.
   input logic [3:0] rst_rx_i,
   /// All receivers on clk_i; else on their own clocks.
-  input logic one_clock_i,
-  input logic clk_rx_0_i,
-  input logic clk_rx_1_i,
-  input logic clk_rx_2_i,
-  input logic clk_rx_3_i,
+  input logic       one_clock_i,
+  input logic       clk_rx_0_i,
+  input logic       clk_rx_1_i,
+  input logic       clk_rx_2_i,
+  input logic       clk_rx_3_i,
 
   input  logic [63:0] xgmii_rxd_0_i,
   input  logic [ 7:0] xgmii_rxc_0_i,
@@ -60,6 +60,8 @@ module tb_fibnic #(
   input  logic [ 11:0] cnt_idx_i,
   output logic [ 31:0] cnt_o,
   output logic [  3:0] check_o,
+  output logic [  3:0] local_fault_o,
+  output logic [  3:0] remote_fault_o,
   output logic         busy_o
 );
   logic [3:0] clk_rx;
@@ -106,6 +108,8 @@ module tb_fibnic #(
     .cnt_idx_i,
     .cnt_o,
     .check_o,
+    .local_fault_o,
+    .remote_fault_o,
     .busy_o
   );
 

@@ -10,16 +10,16 @@ module tb_fibnic_1g #(
   parameter int unsigned Lookups = 4,
   parameter int unsigned Sram22 = 0
 ) (
-  input logic clk_i,
-  input logic rst_i,
+  input logic       clk_i,
+  input logic       rst_i,
   /// Of each receive side alone.
   input logic [3:0] rst_rx_i,
   /// All receivers on clk_i; else on their own clocks.
-  input logic one_clock_i,
-  input logic clk_rx_0_i,
-  input logic clk_rx_1_i,
-  input logic clk_rx_2_i,
-  input logic clk_rx_3_i,
+  input logic       one_clock_i,
+  input logic       clk_rx_0_i,
+  input logic       clk_rx_1_i,
+  input logic       clk_rx_2_i,
+  input logic       clk_rx_3_i,
 
   input  logic [7:0] gmii_rxd_0_i,
   input  logic       gmii_rx_dv_0_i,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of the switch whose receive sides are reset one by one, or lose their clocks, under traffic."""
+"""Bench of the switch whose receive sides are reset, or lose their clocks, under traffic."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import cocotb
 import pytest
 import test_fibnic
 import test_fibnic_1g
-from cocotb.triggers import Timer
+from cocotb.triggers import RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, XgmiiFrame
 from fibnic_bench import PERIOD_PS, PORTS, Bench, rng
 from harness import build_and_run
 from reset_bench import LONG, one_sided_resets
 
-LIMIT_MS = 200 if LONG else 0.6  # of simulated time, against hanging
+LIMIT_MS = 200 if LONG else 5  # of simulated time, against hanging
+LOCAL_FAULT, REMOTE_FAULT = 1, 2
 SPEED = os.environ.get("SPEED", "10g")
 
 
@@ -41,6 +42,54 @@ async def receive_sides(dut) -> None:
     """Nothing comes twice, late or mixed; the other ports do not notice."""
     bench, clocks, kit = await setup(dut)
     await one_sided_resets(bench, clocks, kit)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def link_faults(dut) -> None:
+    """A port that receives nothing says so; what it should send is gone; others forward."""
+    bench, _, _ = await setup(dut)
+
+    async def cycles(count: int) -> None:
+        for _ in range(count):
+            await RisingEdge(dut.clk_i)
+
+    async def passes(i: int, o: int, size: int = 80) -> None:
+        frame = bench.v4(i, f"10.{o}.0.1", size)
+        await bench.sources[i].send(XgmiiFrame.from_payload(frame))
+        got = await bench.sinks[o].recv()
+        assert got.check_fcs() and not any(got.ctrl or [])
+        assert bytes(got.get_payload()) == bench.router.decide(i, frame)[2]
+
+    for fault, told in ((LOCAL_FAULT, REMOTE_FAULT), (REMOTE_FAULT, None)):
+        p = bench.rand.randrange(PORTS)
+        i, o = bench.rand.sample([q for q in range(PORTS) if q != p], 2)
+        source, sink, pins = bench.sources[p], bench.sinks[p], dut[f"xgmii_txc_{p}_o"]
+        flag = dut.local_fault_o if fault == LOCAL_FAULT else dut.remote_fault_o
+        await passes(i, p)
+        # A frame is leaving when the fault comes: it is cut with an error.
+        frame = XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 1500))
+        await bench.sources[i].send(frame)
+        await cycles(40)
+        source.os = fault
+        source.active_event.set()
+        got = await sink.recv()
+        assert any(got.ctrl or []) and not got.check_fcs()
+        assert int(flag.value) == 1 << p
+        for _ in range(5):
+            await bench.sources[i].send(XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 80)))
+            await passes(o, i)
+        await cycles(40)
+        assert sink.empty() and sink.os == told
+        assert int(pins.value) == (0x11 if told else 0xFF)
+        # Nor does the rest of a frame leave that was under way when the fault ended.
+        await bench.sources[i].send(XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 3000)))
+        source.os = None
+        await cycles(100)
+        assert not int(flag.value)
+        await bench.drain()
+        assert sink.empty()
+        await passes(i, p)
+        await passes(p, o)
 
 
 @pytest.mark.parametrize("speed", ["10g", "1g"])
