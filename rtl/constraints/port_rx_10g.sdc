@@ -30,5 +30,21 @@ set_max_delay 6.400 -from [get_cells {gen_async/u_ends/mem_q*}] -to [get_clocks 
 set_max_delay 6.400 -from [get_cells {gen_async/u_info/mem_q*}] -to [get_clocks clk_i]
 set_max_delay 6.400 -from [get_cells {gen_async/u_stat/mem_q*}] -to [get_clocks clk_i]
 
+# req_ack_cdc: req_q -> u_sync_req.stage_q: one bit of a two-phase handshake.
+set_max_delay 6.400 -from [get_cells {gen_async/u_settings/req_q*}] -to [get_cells {gen_async/u_settings/u_sync_req/stage_q*}]
+
+# req_ack_cdc: ack_q -> u_sync_ack.stage_q: one bit of a two-phase handshake.
+set_max_delay 6.400 -from [get_cells {gen_async/u_settings/ack_q*}] -to [get_cells {gen_async/u_settings/u_sync_ack/stage_q*}]
+
+# req_ack_cdc: data_q -> *: a word moves at the latest at the edge that asks, and stays until the answer.
+set_max_delay 6.400 -from [get_cells {gen_async/u_settings/data_q*}] -to [get_clocks clk_rx_i]
+
 # ram_2clk: mem_q -> read_q: the user's pointer keeps writer and reader on different words.
 set_max_delay 6.400 -from [get_cells {u_beats/u_ram/mem_q*}] -to [get_cells {u_beats/u_ram/read_q*}]
+
+# sync_ff: * -> stage_q: a bit, or bits that mean nothing together, into a synchroniser.
+set_max_delay 6.400 -from [get_cells {u_fault/local_q*}] -to [get_cells {u_sync_local/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_fault/remote_q*}] -to [get_cells {u_sync_remote/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_reset/u_pair/answer_q*}] -to [get_cells {u_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_reset/u_pair/ask_q*}] -to [get_cells {u_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_reset/u_pair/want_q*}] -to [get_cells {u_reset/u_pair/u_sync_want/stage_q*}]

@@ -14,3 +14,8 @@ set_max_delay 8.000 -from [get_cells {u_elastic/gen_async/u_fifo/rgray_q*}] -to 
 
 # async_fifo: mem_q -> *: a word is written at the latest at the edge that moves its pointer, and read two edges later.
 set_max_delay 8.000 -from [get_cells {u_elastic/gen_async/u_fifo/mem_q*}] -to [get_clocks clk_i]
+
+# sync_ff: * -> stage_q: a bit, or bits that mean nothing together, into a synchroniser.
+set_max_delay 8.000 -from [get_cells {u_elastic/gen_async/u_reset/u_pair/answer_q*}] -to [get_cells {u_elastic/gen_async/u_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_elastic/gen_async/u_reset/u_pair/ask_q*}] -to [get_cells {u_elastic/gen_async/u_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_elastic/gen_async/u_reset/u_pair/want_q*}] -to [get_cells {u_elastic/gen_async/u_reset/u_pair/u_sync_want/stage_q*}]

@@ -101,7 +101,7 @@ module beat_fifo #(
     else $fatal(1, "beat_fifo needs a power of two of words, four or more");
   end
   always_ff @(posedge wclk_i) begin
-    if (!wrst_i) begin
+    if (!wrst_i && !rrst_i) begin
       a_room :
       assert (!wvalid_i || wgray_q != {~rgray_sync[AddrW:AddrW-1], rgray_sync[AddrW-2:0]})
       else $error("a beat found no room");

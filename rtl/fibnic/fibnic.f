@@ -4,6 +4,7 @@
 -f rtl/eth/eth.f
 -f rtl/fibnic/lookup.f
 -f rtl/fibnic/acl.f
+rtl/eth/xgmii_fault.sv
 rtl/fibnic/fibnic_pkg.sv
 rtl/fibnic/lookup_share.sv
 rtl/fibnic/port_settings.sv
@@ -20,6 +21,7 @@ rtl/fibnic/rewrite.sv
 rtl/fibnic/egress.sv
 rtl/fibnic/host_port.sv
 rtl/fibnic/fibnic_core.sv
+rtl/fibnic/port_reset.sv
 rtl/fibnic/port_rx_10g.sv
 rtl/fibnic/port_tx_10g.sv
 rtl/fibnic/fibnic_10g.sv

@@ -9,7 +9,8 @@
 //             to 3 by the phase of the clocks), N - 1 more with one lookup for all, 1 more with
 //             Vlan. Lane 4 on one side makes it half a cycle more. The same for every frame and
 //             table.
-// Clock     : clk_i; clk_rx_i for the pins of each receiver. rst_i and rst_rx_i must overlap.
+// Clock     : clk_i; clk_rx_i for the pins of each receiver.
+// Reset     : rst_i of all, rst_rx_i of each receive side alone: see port_reset.
 // Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
 //             the first beat. m_host: tuser is {bad, port of arrival[3:0], verdict[4:0]}, bad with
 //             the last beat. Writes: valid/ready. cnt_idx_i is {access list, port[3:0], index[6:0]},
@@ -88,6 +89,9 @@ module fibnic_10g #(
   output logic [ 31:0]       cnt_o,
   /// The port stores and checks now.
   output logic [N-1:0]       check_o,
+  /// What the line says of the link: nothing comes here; the other side does not receive.
+  output logic [N-1:0]       local_fault_o,
+  output logic [N-1:0]       remote_fault_o,
   output logic               busy_o
 );
   import fibnic_pkg::*;
@@ -103,13 +107,14 @@ module fibnic_10g #(
       V6Nodes7
   };
 
-  port_cfg_t [N-1:0] cfg;
-  from_rx_t  [N-1:0] from_rx;
-  to_rx_t    [N-1:0] to_rx;
-  to_mac_t   [N-1:0] to_mac;
-  from_mac_t [N-1:0] from_mac;
-  rx_stat_t  [N-1:0] rx_stat;
-  tx_stat_t  [N-1:0] tx_stat;
+  port_cfg_t   [N-1:0] cfg;
+  from_rx_t    [N-1:0] from_rx;
+  to_rx_t      [N-1:0] to_rx;
+  to_mac_t     [N-1:0] to_mac;
+  from_mac_t   [N-1:0] from_mac;
+  rx_stat_t    [N-1:0] rx_stat;
+  tx_stat_t    [N-1:0] tx_stat;
+  link_fault_t [N-1:0] fault;
   logic [N-1:0] rx_busy, tx_busy;
 
   for (genvar p = 0; p < int'(N); p++) begin : gen_port
@@ -130,6 +135,7 @@ module fibnic_10g #(
       .rx_o       (from_rx[p]),
       .rx_i       (to_rx[p]),
       .stat_o     (rx_stat[p]),
+      .fault_o    (fault[p]),
       .busy_o     (rx_busy[p])
     );
 
@@ -139,6 +145,7 @@ module fibnic_10g #(
       .clk_i,
       .rst_i,
       .cfg_i      (cfg[p]),
+      .fault_i    (fault[p]),
       .mac_i      (to_mac[p]),
       .mac_o      (from_mac[p]),
       .xgmii_txd_o(xgmii_txd_o[p]),
@@ -146,6 +153,9 @@ module fibnic_10g #(
       .stat_o     (tx_stat[p]),
       .busy_o     (tx_busy[p])
     );
+
+    assign local_fault_o[p]  = fault[p].here;
+    assign remote_fault_o[p] = fault[p].remote;
   end
 
   fibnic_core #(

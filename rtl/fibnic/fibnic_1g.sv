@@ -10,8 +10,8 @@
 //             Sram22 as in the dissertation: 62 stages from the first byte behind the crossing to the
 //             write into the FIFO for IPv4, 74 for IPv6: 66 and 78 cycles from pins to pins. A VLAN
 //             tag that is taken off adds its 4 bytes. The same for every frame and table.
-// Clock     : clk_i, 125 MHz; clk_rx_i for the pins of each receiver. rst_i and rst_rx_i must
-//             overlap.
+// Clock     : clk_i, 125 MHz; clk_rx_i for the pins of each receiver.
+// Reset     : rst_i of all, rst_rx_i of each receive side alone: see port_reset.
 // Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
 //             the first beat. m_host: tuser is {bad, port of arrival[3:0], verdict[4:0]}, bad with
 //             the last beat. Writes: valid/ready. cnt_idx_i is {access list, port[3:0], index[6:0]},

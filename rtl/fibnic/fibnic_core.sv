@@ -238,8 +238,11 @@ module fibnic_core
     logic acl_valid, acl_deny, acl_match;
     logic [RuleW-1:0] acl_first;
     logic plan_valid, plan_pop, store, change;
+    logic       rst;
     plan_t      plan;
     port_stat_t stat;
+
+    assign rst     = rst_i || rx_i[p].clear;
 
     assign req4[p] = rx_i[p].req4;
     assign req6[p] = rx_i[p].req6;
@@ -281,7 +284,7 @@ module fibnic_core
       .Plans   (frames_held(MaxFrame, StoreAndCheck))
     ) u_plan (
       .clk_i,
-      .rst_i,
+      .rst_i       (rst),
       .mtu_i       (mtus),
       .hdr_valid_i (rx_i[p].hdr_valid),
       .hdr_i       (rx_i[p].hdr),
@@ -327,7 +330,7 @@ module fibnic_core
       .BeatCycles(BeatCycles)
     ) u_rewrite (
       .clk_i,
-      .rst_i,
+      .rst_i       (rst),
       .mac_i       (macs),
       .store_i     (store),
       .plan_valid_i(plan_valid),
@@ -345,8 +348,11 @@ module fibnic_core
       .beat_o      (w_beat[p]),
       .verdict_o   (w_verdict[p]),
       .stat_o      (stat),
+      .open_o      (rx_o[p].open),
       .busy_o      (rewrite_busy[p])
     );
+
+    assign rx_o[p].idle = !plan_busy[p] && !rewrite_busy[p];
 
     for (genvar o = 0; o < int'(N); o++) begin : gen_out
       forward_fifo #(

@@ -74,6 +74,12 @@ package fibnic_pkg;
     logic [15:0]  dst_port;
   } acl_key_t;
 
+  /// What the line says of a link (IEEE 802.3 subclause 46.3.4).
+  typedef struct packed {
+    logic remote;  // the other side does not receive
+    logic here;    // nothing comes here
+  } link_fault_t;
+
   /// How a frame ended.
   typedef struct packed {
     logic bad;    // FCS wrong, RX_ER, cut off, too long, or shorter than its IP packet
@@ -94,11 +100,14 @@ package fibnic_pkg;
     beat_t        beat;
     logic         end_valid;   // the oldest end not popped
     end_t         ending;
+    logic         clear;       // what is held of the port's frames is forgotten
   } from_rx_t;
 
   typedef struct packed {
     logic beat_pop;
     logic end_pop;
+    logic idle;      // nothing is held of the port's frames
+    logic open;      // a frame has begun to leave, and not ended
   } to_rx_t;
 
   /// To the transmit MAC: start promises a frame whose first beat is there from the next cycle on.

@@ -8,7 +8,9 @@
 //             without AsyncRx). rx_o.req4 in V + 40, rx_o.req6 in V + 47, hdr_valid in V + 42 or V +
 //             62; the first beat is there in V + 28, 8 cycles later with Vlan. acl_valid: at the
 //             latest in V + 45 or V + 65. A byte that gmii_elastic holds up adds a cycle.
-// Clock     : clk_rx_i (pins), clk_i (the rest). rst_rx_i and rst_i must overlap.
+// Clock     : clk_rx_i (pins), clk_i (the rest).
+// Reset     : rst_rx_i and rst_i need not overlap. Of a reset of the receive side all but gmii_elastic sees
+//             a frame that ends with an error.
 // Handshake : see from_rx_t and header_parse_1g. end_valid comes when the last beat was put. At
 //             most Beats beats and Frames frames may wait.
 // Drops     : never; frames with a bad preamble don't get past the MAC, which counts them.
@@ -37,7 +39,10 @@ module port_rx_1g
   /// Set before traffic; what changes meanwhile may be misread once.
   input  port_cfg_t               cfg_i,
   output from_rx_t                rx_o,
+  // Nothing of a port is left in the core for a reset to wait for.
+  // verilator lint_off UNUSEDSIGNAL
   input  to_rx_t                  rx_i,
+  // verilator lint_on UNUSEDSIGNAL
   output eth_pkg::rx_stat_t       stat_o,
   /// A frame is in here. Mixes both clocks: for simulators that skip idle time.
   output logic                    busy_o
@@ -111,7 +116,8 @@ module port_rx_1g
     .tagged_o    (had_tag)
   );
 
-  assign rx_o.hdr = hdr;
+  assign rx_o.hdr   = hdr;
+  assign rx_o.clear = 1'b0;
 
   gmii_rx #(
     .MaxFrame(MaxFrame)

@@ -4,8 +4,9 @@
 // Latency   : mac_i.start to start of frame in the output register: 1 edge.
 // Clock     : clk_i, rst_i synchronous.
 // Handshake : see to_mac_t and from_mac_t.
-// Drops     : never.
-// Source    : dissertation section 5.1.2.4.
+// Drops     : what the MAC sends while there is a link fault: remote faults leave instead of it while nothing is
+//             received here, else idle; then nothing until a frame begins. The MAC counts its frames all the same.
+// Source    : dissertation section 5.1.2.4; IEEE 802.3 subclause 46.3.4.
 module port_tx_10g
   import fibnic_pkg::*;
 #(
@@ -18,6 +19,7 @@ module port_tx_10g
   // verilator lint_off UNUSEDSIGNAL
   input  port_cfg_t                cfg_i,
   // verilator lint_on UNUSEDSIGNAL
+  input  link_fault_t              fault_i,
   input  to_mac_t                  mac_i,
   output from_mac_t                mac_o,
   output logic              [63:0] xgmii_txd_o,
@@ -25,7 +27,15 @@ module port_tx_10g
   output eth_pkg::tx_stat_t        stat_o,
   output logic                     busy_o
 );
+  // Two columns each.
+  localparam logic [63:0] RemoteFaultWord = {2{32'h0200009c}};
+  localparam logic [7:0] RemoteFaultControl = {2{4'b0001}};
+
   axis_if out ();
+
+  logic [63:0] txd;
+  logic [ 7:0] txc;
+  logic mac_busy, mute_q, tell_q;
 
   to_mac_t   to_line;
   from_mac_t from_line;
@@ -59,9 +69,26 @@ module port_tx_10g
     .start_i      (to_line.start),
     .ready_start_o(from_line.ready_start),
     .s_axis       (out),
-    .xgmii_txd_o,
-    .xgmii_txc_o,
+    .xgmii_txd_o  (txd),
+    .xgmii_txc_o  (txc),
     .stat_o,
-    .busy_o
+    .busy_o       (mac_busy)
   );
+
+  always_ff @(posedge clk_i) begin
+    tell_q <= fault_i.here;
+    if (rst_i) mute_q <= 1'b0;
+    else mute_q <= fault_i.here || fault_i.remote || (mute_q && !(&txc));
+  end
+
+  always_comb begin
+    xgmii_txd_o = txd;
+    xgmii_txc_o = txc;
+    if (mute_q) begin
+      xgmii_txd_o = tell_q ? RemoteFaultWord : eth_pkg::XgmiiIdleWord;
+      xgmii_txc_o = tell_q ? RemoteFaultControl : '1;
+    end
+  end
+
+  assign busy_o = mac_busy || mute_q;
 endmodule

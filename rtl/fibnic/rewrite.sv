@@ -6,7 +6,9 @@
 // Frames for the host keep their bytes. A frame that is still arriving can't be called back: if it
 // turns out bad, its last beat says so and the MAC spoils its FCS. With store_i a frame waits here
 // until its end is known, and goes nowhere if that is bad. What is not forwarded waits, too, until
-// it is known to be no runt: for its end, or 64 bytes long.
+// it is known to be no runt: for its end, or 64 bytes long. At 10G beats come one a cycle, unless the
+// receive clock has stopped: then the frame is cut there and spoiled, and what comes of it later is
+// thrown away. At 1G gmii_elastic does the same.
 //
 // Latency   : plan and first beat to w_start_o: combinational, if the frame before has passed.
 // Clock     : clk_i, rst_i synchronous.
@@ -45,6 +47,8 @@ module rewrite
   /// Of the frame of beat_o.
   output verdict_e                 verdict_o,
   output port_stat_t               stat_o,
+  /// A frame has begun to leave, and not ended.
+  output logic                     open_o,
   /// A frame is passing.
   output logic                     busy_o
 );
@@ -53,6 +57,7 @@ module rewrite
   localparam int unsigned HoldW = $clog2(HoldCycles + 1);
 
   logic end_known, brief, bad, held, start, run_q, last;
+  logic starved, cut_q;  // no beat when one is due; what follows of the frame is thrown away
   logic [HoldW-1:0] hold_q;
   logic [2:0] idx, idx_q;  // beat; stays at 4
   logic [N:0] target, select, select_q;
@@ -95,7 +100,8 @@ module rewrite
 
   assign select    = start ? target & room_i : select_q;
   assign w_start_o = start ? select : '0;
-  assign w_valid_o = beat_pop_o ? select : '0;
+  assign starved   = BeatCycles == 1 && run_q && !cut_q && !beat_valid_i;
+  assign w_valid_o = (beat_pop_o && !cut_q) || starved ? select : '0;
 
   always_ff @(posedge clk_i) begin
     if (start) begin
@@ -107,10 +113,12 @@ module rewrite
     end
     if (rst_i) begin
       run_q  <= 1'b0;
+      cut_q  <= 1'b0;
       idx_q  <= '0;
       owed_q <= '0;
       hold_q <= '0;
     end else begin
+      cut_q <= starved || (cut_q && !last);
       if (beat_pop_o) begin
         run_q <= !beat_i.last;
         idx_q <= idx == 3'd4 ? 3'd4 : idx + 1'b1;
@@ -141,7 +149,9 @@ module rewrite
   end
 
   always_comb begin
-    beat_o = beat_i;
+    beat_o      = beat_i;
+    beat_o.last = beat_i.last || starved;
+    beat_o.bad  = beat_i.bad || starved;
     if (verdict == VForward) begin
       unique case (idx)
         3'd0: begin
@@ -159,11 +169,12 @@ module rewrite
   end
 
   assign verdict_o = verdict;
+  assign open_o    = run_q && !cut_q;
   assign busy_o    = run_q || owed_q != '0;
 
   always_comb begin
     stat_o         = '0;
-    stat_o.spoiled = last && beat_i.bad && |select;
+    stat_o.spoiled = ((last && beat_i.bad && !cut_q) || starved) && |select;
     if (start) begin
       stat_o.verdict[verdict] = 1'b1;
       stat_o.full             = |(target & ~room_i);
@@ -171,13 +182,8 @@ module rewrite
   end
 
 `ifndef SYNTHESIS
-  logic started_q;
   always_ff @(posedge clk_i) begin
-    started_q <= !rst_i && run_q && !last;
     if (!rst_i) begin
-      a_steady :
-      assert (BeatCycles > 1 || !(started_q && run_q) || beat_valid_i)
-      else $error("a frame that passes must not stall");
       a_one :
       assert (!start || $onehot(stat_o.verdict))
       else $error("a frame without a verdict");

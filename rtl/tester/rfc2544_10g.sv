@@ -153,12 +153,12 @@ module rfc2544_10g #(
   ) u_switch (
     .clk_i,
     .rst_i,
-    .clk_rx_i   ({N{clk_i}}),
-    .rst_rx_i   ({N{rst_i}}),
-    .xgmii_rxd_i(to_switch_d),
-    .xgmii_rxc_i(to_switch_c),
-    .xgmii_txd_o(from_switch_d),
-    .xgmii_txc_o(from_switch_c),
+    .clk_rx_i      ({N{clk_i}}),
+    .rst_rx_i      ({N{rst_i}}),
+    .xgmii_rxd_i   (to_switch_d),
+    .xgmii_rxc_i   (to_switch_c),
+    .xgmii_txd_o   (from_switch_d),
+    .xgmii_txc_o   (from_switch_c),
     .s_host_tdata_i,
     .s_host_tkeep_i,
     .s_host_tvalid_i,
@@ -178,7 +178,9 @@ module rfc2544_10g #(
     .wr_data_i,
     .cnt_idx_i,
     .cnt_o,
+    .local_fault_o (),
+    .remote_fault_o(),
     .check_o,
-    .busy_o     (switch_busy)
+    .busy_o        (switch_busy)
   );
 endmodule

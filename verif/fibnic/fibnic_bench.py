@@ -75,6 +75,7 @@ class Bench:
         Clock(dut.clk_i, PERIOD_PS, "ps").start()
         dut.one_clock_i.value = one_clock
         clocks = [dut.clk_i] * PORTS
+        self.rx_clocks: list[Clock] = []
         for p in range(PORTS):
             dut[f"clk_rx_{p}_i"].value = 0
         if not one_clock:
@@ -83,8 +84,10 @@ class Bench:
             for clock in clocks:
                 await Timer(self.rand.randint(1, PERIOD_PS), "ps")
                 period = PERIOD_PS + self.rand.choice([-1, 0, 1])
-                Clock(clock, period, "ps", period_high=PERIOD_PS // 2).start()
+                self.rx_clocks.append(Clock(clock, period, "ps", period_high=PERIOD_PS // 2))
+                self.rx_clocks[-1].start()
         dut.rst_i.value = 1
+        dut.rst_rx_i.value = 0
         for name in "s_host_tdata s_host_tkeep s_host_tvalid s_host_tlast s_host_tuser".split():
             dut[name + "_i"].value = 0
         dut.m_host_tready_i.value = 1
@@ -103,7 +106,9 @@ class Bench:
         for _ in range(4):
             await RisingEdge(dut.clk_i)
         dut.rst_i.value = 0
-        await RisingEdge(dut.clk_i)
+        # The receive sides have settings by then, and receive.
+        for _ in range(40):
+            await RisingEdge(dut.clk_i)
         cocotb.start_soon(self._host())
         for p, mac in enumerate(self.router.port_macs):
             await self.set_field(p, FIELD_MAC, int.from_bytes(mac, "big"))

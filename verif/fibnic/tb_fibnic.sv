@@ -11,14 +11,16 @@ module tb_fibnic #(
   parameter bit AsyncRx = 1'b1,
   parameter bit Vlan = 1'b0
 ) (
-  input logic clk_i,
-  input logic rst_i,
+  input logic       clk_i,
+  input logic       rst_i,
+  /// Of each receive side alone.
+  input logic [3:0] rst_rx_i,
   /// All receivers on clk_i; else on their own clocks.
-  input logic one_clock_i,
-  input logic clk_rx_0_i,
-  input logic clk_rx_1_i,
-  input logic clk_rx_2_i,
-  input logic clk_rx_3_i,
+  input logic       one_clock_i,
+  input logic       clk_rx_0_i,
+  input logic       clk_rx_1_i,
+  input logic       clk_rx_2_i,
+  input logic       clk_rx_3_i,
 
   input  logic [63:0] xgmii_rxd_0_i,
   input  logic [ 7:0] xgmii_rxc_0_i,
@@ -58,6 +60,8 @@ module tb_fibnic #(
   input  logic [ 11:0] cnt_idx_i,
   output logic [ 31:0] cnt_o,
   output logic [  3:0] check_o,
+  output logic [  3:0] local_fault_o,
+  output logic [  3:0] remote_fault_o,
   output logic         busy_o
 );
   logic [3:0] clk_rx;
@@ -79,7 +83,7 @@ module tb_fibnic #(
     .clk_i,
     .rst_i,
     .clk_rx_i   (clk_rx),
-    .rst_rx_i   ({4{rst_i}}),
+    .rst_rx_i,
     .xgmii_rxd_i({xgmii_rxd_3_i, xgmii_rxd_2_i, xgmii_rxd_1_i, xgmii_rxd_0_i}),
     .xgmii_rxc_i({xgmii_rxc_3_i, xgmii_rxc_2_i, xgmii_rxc_1_i, xgmii_rxc_0_i}),
     .xgmii_txd_o({xgmii_txd_3_o, xgmii_txd_2_o, xgmii_txd_1_o, xgmii_txd_0_o}),
@@ -104,6 +108,8 @@ module tb_fibnic #(
     .cnt_idx_i,
     .cnt_o,
     .check_o,
+    .local_fault_o,
+    .remote_fault_o,
     .busy_o
   );
 

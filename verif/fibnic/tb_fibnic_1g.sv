@@ -10,14 +10,16 @@ module tb_fibnic_1g #(
   parameter int unsigned Lookups = 4,
   parameter int unsigned Sram22 = 0
 ) (
-  input logic clk_i,
-  input logic rst_i,
+  input logic       clk_i,
+  input logic       rst_i,
+  /// Of each receive side alone.
+  input logic [3:0] rst_rx_i,
   /// All receivers on clk_i; else on their own clocks.
-  input logic one_clock_i,
-  input logic clk_rx_0_i,
-  input logic clk_rx_1_i,
-  input logic clk_rx_2_i,
-  input logic clk_rx_3_i,
+  input logic       one_clock_i,
+  input logic       clk_rx_0_i,
+  input logic       clk_rx_1_i,
+  input logic       clk_rx_2_i,
+  input logic       clk_rx_3_i,
 
   input  logic [7:0] gmii_rxd_0_i,
   input  logic       gmii_rx_dv_0_i,
@@ -101,7 +103,7 @@ module tb_fibnic_1g #(
     .clk_i,
     .rst_i,
     .clk_rx_i    (clk_rx),
-    .rst_rx_i    ({4{rst_i}}),
+    .rst_rx_i,
     .gmii_rxd_i  ({gmii_rxd_3_i, gmii_rxd_2_i, gmii_rxd_1_i, gmii_rxd_0_i}),
     .gmii_rx_dv_i({gmii_rx_dv_3_i, gmii_rx_dv_2_i, gmii_rx_dv_1_i, gmii_rx_dv_0_i}),
     .gmii_rx_er_i({gmii_rx_er_3_i, gmii_rx_er_2_i, gmii_rx_er_1_i, gmii_rx_er_0_i}),

@@ -40,7 +40,10 @@ module tb_port_rx_1g
   output logic         busy_o
 );
   port_cfg_t cfg;
+  // Nothing of a port at 1G is held in the core.
+  // verilator lint_off UNUSEDSIGNAL
   from_rx_t  rx;
+  // verilator lint_on UNUSEDSIGNAL
   to_rx_t    pops;
 
   always_comb begin
@@ -50,7 +53,7 @@ module tb_port_rx_1g
     cfg.vid_in = vid_i;
   end
 
-  assign pops         = '{beat_pop: beat_pop_i, end_pop: end_pop_i};
+  assign pops         = '{beat_pop: beat_pop_i, end_pop: end_pop_i, idle: 1'b1, open: 1'b0};
   assign req4_o       = rx.req4;
   assign req6_o       = rx.req6;
   assign addr_o       = rx.addr;

@@ -69,6 +69,7 @@ class Bench(Bench10g):
             dut[f"clk_rx_{p}_i"].value = 0
         rx = [dut.clk_i if one_clock else dut[f"clk_rx_{p}_i"] for p in range(PORTS)]
         dut.rst_i.value = 1
+        dut.rst_rx_i.value = 0
         for name in "s_host_tdata s_host_tkeep s_host_tvalid s_host_tlast s_host_tuser".split():
             dut[name + "_i"].value = 0
         dut.m_host_tready_i.value = 1

@@ -148,7 +148,7 @@ class Bench:
             await RisingEdge(dut.clk_i)
         dut.rst_i.value = 0
         cocotb.start_soon(self._watch())
-        for _ in range(4):
+        for _ in range(40):
             await RisingEdge(dut.clk_rx_i)
 
     async def play(self, wire: bytes, gap: int, error_at: int | None = None) -> None:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bench of the switch whose receive sides are reset, or lose their clocks, under traffic."""
+
+from __future__ import annotations
+
+import os
+
+import cocotb
+import pytest
+import test_fibnic
+import test_fibnic_1g
+from cocotb.triggers import RisingEdge, Timer
+from cocotbext.eth import GmiiFrame, XgmiiFrame
+from fibnic_bench import PERIOD_PS, PORTS, Bench, rng
+from harness import build_and_run
+from reset_bench import LONG, one_sided_resets
+
+LIMIT_MS = 200 if LONG else 5  # of simulated time, against hanging
+LOCAL_FAULT, REMOTE_FAULT = 1, 2
+SPEED = os.environ.get("SPEED", "10g")
+
+
+async def setup(dut) -> tuple[Bench, list, tuple]:
+    """Start a switch whose receive clocks are its own."""
+    if SPEED == "10g":
+        bench = Bench(dut, rng())
+        await bench.start(one_clock=False)
+        await bench.routes()
+        return bench, bench.rx_clocks, (XgmiiFrame, PERIOD_PS, "ctrl")
+    bench = await test_fibnic_1g.setup(dut, one_clock=False)
+    phases = [bench.rand.randint(1, test_fibnic_1g.PERIOD_PS - 1) for _ in range(PORTS)]
+    await bench.retime(phases, [bench.rand.choice([-1, 0, 1]) for _ in range(PORTS)])
+    await Timer(100 * test_fibnic_1g.PERIOD_PS, "ps")
+    # retime() starts them in the order of their phases.
+    order = sorted(range(PORTS), key=lambda p: phases[p])
+    clocks = [bench.clocks[order.index(p)] for p in range(PORTS)]
+    return bench, clocks, (GmiiFrame, test_fibnic_1g.PERIOD_PS, "error")
+
+
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
+async def receive_sides(dut) -> None:
+    """Nothing comes twice, late or mixed; the other ports do not notice."""
+    bench, clocks, kit = await setup(dut)
+    await one_sided_resets(bench, clocks, kit)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def link_faults(dut) -> None:
+    """A port that receives nothing says so; what it should send is gone; others forward."""
+    bench, _, _ = await setup(dut)
+
+    async def cycles(count: int) -> None:
+        for _ in range(count):
+            await RisingEdge(dut.clk_i)
+
+    async def passes(i: int, o: int, size: int = 80) -> None:
+        frame = bench.v4(i, f"10.{o}.0.1", size)
+        await bench.sources[i].send(XgmiiFrame.from_payload(frame))
+        got = await bench.sinks[o].recv()
+        assert got.check_fcs() and not any(got.ctrl or [])
+        assert bytes(got.get_payload()) == bench.router.decide(i, frame)[2]
+
+    for fault, told in ((LOCAL_FAULT, REMOTE_FAULT), (REMOTE_FAULT, None)):
+        p = bench.rand.randrange(PORTS)
+        i, o = bench.rand.sample([q for q in range(PORTS) if q != p], 2)
+        source, sink, pins = bench.sources[p], bench.sinks[p], dut[f"xgmii_txc_{p}_o"]
+        flag = dut.local_fault_o if fault == LOCAL_FAULT else dut.remote_fault_o
+        await passes(i, p)
+        # A frame is leaving when the fault comes: it is cut with an error.
+        frame = XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 1500))
+        await bench.sources[i].send(frame)
+        await cycles(40)
+        source.os = fault
+        source.active_event.set()
+        got = await sink.recv()
+        assert any(got.ctrl or []) and not got.check_fcs()
+        assert int(flag.value) == 1 << p
+        for _ in range(5):
+            await bench.sources[i].send(XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 80)))
+            await passes(o, i)
+        await cycles(40)
+        assert sink.empty() and sink.os == told
+        assert int(pins.value) == (0x11 if told else 0xFF)
+        # Nor does the rest of a frame leave that was under way when the fault ended.
+        await bench.sources[i].send(XgmiiFrame.from_payload(bench.v4(i, f"10.{p}.0.1", 3000)))
+        source.os = None
+        await cycles(100)
+        assert not int(flag.value)
+        await bench.drain()
+        assert sink.empty()
+        await passes(i, p)
+        await passes(p, o)
+
+
+@pytest.mark.parametrize("speed", ["10g", "1g"])
+def test_fibnic_resets(speed: str) -> None:
+    """Run all, on builds that the other benches have, too."""
+    if speed == "10g":
+        names, values = test_fibnic.NAMES, next(iter(test_fibnic.LATENCIES))
+        flags, suffix = [], ""
+    else:
+        names, values = ("AsyncRx", "Lookups", "Sram22"), next(iter(test_fibnic_1g.LATENCIES))
+        flags, suffix = ["--inline-mult", "1", "--unroll-count", "16"], "_1g"
+    parameters = dict(zip(names, values, strict=True))
+    variables = names if speed == "10g" else ("ASYNC_RX", "LOOKUPS", "SRAM22")
+    build_and_run(
+        f"tb_fibnic{suffix}",
+        __name__,
+        filelists=[f"rtl/fibnic/fibnic{suffix}.f"],
+        sources=[f"verif/fibnic/tb_fibnic{suffix}.sv"],
+        parameters=parameters,
+        extra_env={
+            "SPEED": speed,
+            **{n.upper(): str(v) for n, v in zip(variables, values, strict=True)},
+        },
+        build_args=["-Wno-UNUSEDPARAM", *flags],  # packages are used in part
+    )
