@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put small mistakes into copies of the sources, and look whether the tests notice.
 
-RTL: mutants of rtl_mutants.py, drawn by a seed over all of rtl/. Each is built into the benches of
-verif/ whose top contains its module, the smallest first, until one fails; then, with --formal, into
-the proofs that read its source. A mutant that does not build is drawn anew. Of those that no bench
-finds, one is equivalent if Verilator makes the same program of it as of the original, and does not
-count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees (rust_mutants.py).
+RTL: mutants of rtl_mutants.py, drawn by a seed over all of rtl/. All are built together, each
+behind a number (rtl_switch.py), into the benches of verif/ whose tops contain their modules; a
+bench must pass with the number 0, and then runs once for each mutant that no smaller bench has
+found. What cannot be put behind a number is built by itself, as is what no bench finds: into the
+proofs that read its source, with --formal. A mutant that does not build is drawn anew. Of those
+that nothing finds, one is equivalent if Verilator makes the same program of it as of the original,
+and does not count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees (rust_mutants.py).
 
 All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
 nothing here is changed. One run at a time works there.
@@ -21,19 +23,22 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "verif"))
 
 import rtl_mutants
+import rtl_switch
 import rust_mutants
 import sharing
 from rtl_mutants import Mutant
@@ -44,13 +49,21 @@ TREE = WORK / "tree"
 GOAL_PERCENT = 95.0
 # A bench may take so many seconds, and so many times what it takes on an idle core.
 LEAST_LIMIT, SLOWER = 120.0, 6.0
+# The same for one that is built, in processor time, so that a busy machine finds no mutants: by
+# what it took without a mutant, its build included. The clock only ends what waits for ever.
+LEAST_CPU, SLOWER_CPU = 15.0, 2.0
+WAITS = 3600.0
+OUT_OF_TIME = re.compile(rf"tests failed \([^)]*-{int(signal.SIGXCPU)}\)|SIGXCPU")
 # Survivors that change nothing that could be seen, each with the reason.
 EQUIVALENT = "tools/equivalent_mutants.toml"
 PLACE = re.compile(r"^(?P<source>[^:]+):(?P<line>\d+)(:\d+)?: ")
 # To be raised when a mutant is judged in another way: earlier outcomes count no more.
 JUDGED = "1"
 # What decides the outcome of a mutant of the RTL; of one of a crate, besides crates.
-BENCH_TOOLS = ("env.sh", "filelist.py", "formal.py", "requirements.lock", "rtl_mutants.py")
+BENCH_TOOLS = (
+    *("env.sh", "filelist.py", "formal.py", "requirements.lock"),
+    *("rtl_mutants.py", "rtl_switch.py"),
+)
 BENCH_FILES = ("rtl", "verif", *(f"tools/{name}" for name in (*BENCH_TOOLS, "stamps.py")))
 CRATE_FILES = ("Cargo.toml", "Cargo.lock", "rtl", "experiments")
 # Verilator's opinions of style: a mutant is to be found by what it does.
@@ -58,6 +71,7 @@ LINT = (
     "WIDTHEXPAND WIDTHTRUNC WIDTHXZEXPAND UNUSEDSIGNAL UNUSEDPARAM UNDRIVEN UNSIGNED CMPCONST"
     " CASEINCOMPLETE CASEOVERLAP LATCH ENUMVALUE SELRANGE BLKSEQ"
 ).split()
+NO_BENCH = "no bench contains it"
 BUILD_FAILED = re.compile(r"(verilating|building) \w+ failed")
 
 
@@ -67,6 +81,8 @@ class Bench:
 
     test: str
     tops: list[tuple[str, list[str]]] = field(default_factory=list)
+    # Verilator's options for each top.
+    options: list[list[str]] = field(default_factory=list)
     contains: set[str] = field(default_factory=set)
     lines: int = 0
 
@@ -222,14 +238,37 @@ def environment(seed: int) -> dict[str, str]:
     return out | {"IPNUMA_SEED": str(seed), "PYTHONPATH": str(TREE / "tools")}
 
 
+def processor_time() -> float:
+    """Return the seconds that all ended children took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run(
-    command: list[str], limit: float, env: dict[str, str], cwd: Path = TREE
+    command: list[str],
+    limit: float,
+    env: dict[str, str],
+    cpu: float = resource.RLIM_INFINITY,
 ) -> tuple[int | None, str]:
-    """Run a command in the copy; the status is None if it took too long. Nothing of it stays."""
+    """Run a command in the copy; the status is None if it took too long. Nothing of it stays.
+
+    Args:
+        command: to be run there.
+        limit: of its time, by the clock.
+        env: its environment.
+        cpu: limit of the processor time of each of its processes.
+
+    """
+
+    def limited() -> None:
+        if cpu != resource.RLIM_INFINITY:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(cpu), int(cpu) + 5))
+
     with subprocess.Popen(
         command,
-        cwd=cwd,
+        cwd=TREE,
         env=env,
+        preexec_fn=limited,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -268,9 +307,9 @@ def benches(env: dict[str, str]) -> list[Bench]:
     names: dict[str, str] = {}
     for line in record.read_text().splitlines():
         item = json.loads(line)
-        found.setdefault(item["test"], Bench(item["test"])).tops.append(
-            (item["top"], item["sources"])
-        )
+        bench = found.setdefault(item["test"], Bench(item["test"]))
+        bench.tops.append((item["top"], item["sources"]))
+        bench.options.append(item["verilator"])
         for source in item["sources"]:
             for name in re.findall(
                 r"^\s*(?:module|package|interface)\s+(?:automatic\s+)?(\w+)",
@@ -305,6 +344,16 @@ def with_lint_off(text: str) -> str:
     return "".join(f"/* verilator lint_off {name} */" for name in LINT) + text
 
 
+def refused(bench: Bench, env: dict[str, str]) -> str:
+    """Return what Verilator says if it does not take the sources of a bench."""
+    for (_, sources), options in zip(bench.tops, bench.options, strict=True):
+        command = ["verilator", "--lint-only", *(o for o in options if o != "--cc")]
+        status, said = run([*command, "-Mdir", str(WORK / "lint"), *sources], 600, env)
+        if status != 0:
+            return said
+    return ""
+
+
 def program(bench: Bench, env: dict[str, str]) -> str:
     """Hash what Verilator makes of a bench's tops; empty if it fails."""
     digest = hashlib.sha256()
@@ -319,6 +368,106 @@ def program(bench: Bench, env: dict[str, str]) -> str:
         for path in sorted(out.glob("Vtop*.[ch]*")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def pytest(bench: Bench) -> list[str]:
+    """Return the command that runs a bench."""
+    return [sys.executable, "-m", "pytest", "-q", "-x", f"verif/{bench.test}"]
+
+
+class Switch:
+    """Mutants of the RTL that are in the copy together, each behind a number."""
+
+    def __init__(self, benches: list[Bench], mutants: list[Mutant], env: dict[str, str]) -> None:
+        """Read the sources; `fit` and `next` do the rest."""
+        self.benches = benches
+        self.env = env | {"IPNUMA_FRESH": "1"}
+        self.texts = {name: (TREE / name).read_text() for name in {m.source for m in mutants}}
+        where: dict[Mutant, rtl_switch.Place] = {}
+        for name, text in self.texts.items():
+            where |= rtl_switch.places(text, [m for m in mutants if m.source == name])
+        self.numbers = {mutant: at for at, mutant in enumerate(mutants, 1) if mutant in where}
+        self.todo = list(self.numbers)
+        self.alone = [mutant for mutant in mutants if mutant not in where]
+        # Benches that pass with these sources and the number 0, and what a run may then take.
+        self.limits: dict[str, float] = {}
+
+    def write(self) -> None:
+        """Put the mutants into the copy."""
+        for name, text in self.texts.items():
+            numbered = {mutant: at for mutant, at in self.numbers.items() if mutant.source == name}
+            switched = with_lint_off(rtl_switch.put(text, numbered))
+            (TREE / name).write_text(rtl_switch.package(name) + switched)
+
+    def restore(self) -> None:
+        """Put the sources back."""
+        for name, text in self.texts.items():
+            (TREE / name).write_text(text)
+
+    def fit(self) -> None:
+        """Leave out what Verilator refuses, in the smallest bench of each source."""
+        self.write()
+        checked: set[str] = set()
+        for bench in self.benches:
+            if (bench.contains & self.texts.keys()) - checked:
+                while said := refused(bench, self.env):
+                    self.drop(bench, said)
+                checked |= bench.contains
+
+    def drop(self, bench: Bench, said: str) -> None:
+        """Take out what a message of Verilator, or of the compiler, is about."""
+        inside = [mutant for mutant in self.numbers if mutant.source in bench.contains]
+        refused = rtl_switch.suspects(said, self.texts, inside) or inside
+        if not refused:
+            raise SystemExit(f"mutate: {bench.test} does not build:\n{said[-3000:]}")
+        for mutant in refused:
+            print(f"mutate: built by itself: {mutant}", flush=True)
+            del self.numbers[mutant]
+        self.alone += [mutant for mutant in refused if mutant in self.todo]
+        self.todo = [mutant for mutant in self.todo if mutant in self.numbers]
+        self.limits.clear()
+        self.write()
+
+    def good(self, bench: Bench) -> bool:
+        """See a bench pass without a mutant, once; false if mutants had to be taken out for it."""
+        if bench.test in self.limits:
+            return True
+        started = processor_time()
+        status, said = run(pytest(bench), WAITS, self.env | {rtl_switch.VARIABLE: "0"})
+        if status == 1 and BUILD_FAILED.search(said):
+            self.drop(bench, said)
+            return False
+        if status != 0:
+            raise SystemExit(f"mutate: {bench.test} fails without a mutant:\n{said[-3000:]}")
+        seconds = processor_time() - started
+        self.limits[bench.test] = LEAST_CPU + SLOWER_CPU * seconds
+        print(f"mutate: {bench.test} passes without a mutant, {seconds:.0f} s", flush=True)
+        return True
+
+    def next(self) -> Outcome | None:
+        """Look for one mutant in the benches; none if it has to be built by itself."""
+        mutant = self.todo.pop(0)
+        seconds = 0.0
+        tried = False
+        for bench in self.benches:
+            if mutant.source not in bench.contains:
+                continue
+            while not self.good(bench):
+                if mutant not in self.numbers:
+                    self.alone.append(mutant)
+                    return None
+            number = {rtl_switch.VARIABLE: str(self.numbers[mutant])}
+            started = time.monotonic()
+            status, said = run(pytest(bench), WAITS, self.env | number, self.limits[bench.test])
+            seconds += time.monotonic() - started
+            if status is None or (status == 1 and OUT_OF_TIME.search(said)):
+                return Outcome(str(mutant), "killed", f"{bench.test} (time)", seconds)
+            if status == 1:
+                return Outcome(str(mutant), "killed", bench.test, seconds)
+            if status != 0:
+                raise SystemExit(f"mutate: {bench.test} ended with {status}:\n{said[-3000:]}")
+            tried = True
+        return Outcome(str(mutant), "survived", "" if tried else NO_BENCH, seconds)
 
 
 class Rtl:
@@ -342,8 +491,7 @@ class Rtl:
 
     def test(self, bench: Bench, limit: float) -> tuple[int | None, str]:
         """Run one bench."""
-        pytest = [sys.executable, "-m", "pytest", "-q", "-x", f"verif/{bench.test}"]
-        return run(pytest, limit, self.env)
+        return run(pytest(bench), limit, self.env)
 
     def limit(self, bench: Bench) -> float:
         """Return the time that a bench may take: it must be good as it is, which is tried once."""
@@ -370,11 +518,16 @@ class Rtl:
             if status != 0:
                 raise SystemExit(f"mutate: {bench.test} ended with {status}:\n{said[-3000:]}")
             builds = True
+        found = self.prove(mutant)
+        return found if builds or found[0] == "killed" else ("survived", NO_BENCH)
+
+    def prove(self, mutant: Mutant) -> tuple[str, str]:
+        """Return whether a proof finds a mutant that is in place."""
         for proof in proofs(mutant.source) if self.args.formal else []:
             status, _ = run(["tools/formal", proof], 1800, self.env)
             if status != 0:
                 return "killed", f"proof {proof}"
-        return "survived", "" if builds else "no bench contains it"
+        return "survived", ""
 
     def equivalent(self, mutant: Mutant, path: Path, original: str) -> bool:
         """Whether a mutant that is in place makes the same programs as the original."""
@@ -388,20 +541,24 @@ class Rtl:
         return False
 
     def one(self, mutant: Mutant) -> Outcome:
-        """Try a mutant."""
-        path = TREE / mutant.source
-        original = path.read_text()
+        """Try a mutant by itself."""
         # Before the mutant is there: the limits come from good runs.
         self.limits = {
             bench.test: self.limit(bench)
             for bench in self.benches
             if mutant.source in bench.contains
         }
+        return self.in_place(mutant, self.find)
+
+    def in_place(self, mutant: Mutant, find: Callable[[Mutant], tuple[str, str]]) -> Outcome:
+        """Put a mutant into the copy, and look for it."""
+        path = TREE / mutant.source
+        original = path.read_text()
         started = time.monotonic()
         before = {p for d in ("bench", "cocotb") for p in (TREE / ".build" / d).glob("*")}
         path.write_text(with_lint_off(mutant.apply(original)))
         try:
-            status, by = self.find(mutant)
+            status, by = find(mutant)
             if status == "survived" and self.equivalent(mutant, path, original):
                 status = "equivalent"
         finally:
@@ -411,22 +568,50 @@ class Rtl:
                 shutil.rmtree(made, ignore_errors=True)
         return Outcome(str(mutant), status, by, time.monotonic() - started)
 
+    def batch(self, mutants: list[Mutant]) -> Iterator[Outcome]:
+        """Try mutants, together as far as they can be."""
+        switch = Switch(self.benches, mutants, self.env)
+        left: list[Outcome] = []
+        try:
+            switch.fit()
+            while switch.todo:
+                outcome = switch.next()
+                if outcome is not None and outcome.status == "survived":
+                    left.append(outcome)
+                elif outcome is not None:
+                    yield outcome
+        finally:
+            switch.restore()
+        by_name = {str(mutant): mutant for mutant in mutants}
+        for was in left:
+            looked = self.in_place(by_name[was.mutant], self.prove)
+            yield replace(looked, by=looked.by or was.by, seconds=looked.seconds + was.seconds)
+        for mutant in switch.alone:
+            yield self.one(mutant)
+
     def run(self, count: int, until: float | None) -> list[Outcome]:
         """Try so many mutants that build, or as many as the time allows."""
         out: list[Outcome] = []
         kept = Kept("rtl", bench_state(Files(*BENCH_FILES), self.args.formal))
         counted = 0
-        for mutant in rtl_mutants.draw(self.sites, self.args.seed):
-            if counted == count or (until is not None and time.monotonic() > until):
-                break
-            known = kept.known.get(str(mutant))
-            outcome = known or self.one(mutant)
-            if known is None:
+
+        def take(outcome: Outcome) -> None:
+            nonlocal counted
+            out.append(self.listed.judge(outcome))
+            counted += out[-1].status in ("killed", "survived")
+            out[-1].show()
+
+        drawn = rtl_mutants.draw(self.sites, self.args.seed)
+        while batch := list(islice(drawn, count - counted)):
+            new = [mutant for mutant in batch if str(mutant) not in kept.known]
+            for mutant in batch:
+                if mutant not in new:
+                    take(kept.known[str(mutant)])
+            for outcome in self.batch(new):
                 kept.keep(outcome)
-            outcome = self.listed.judge(outcome)
-            out.append(outcome)
-            counted += outcome.status in ("killed", "survived")
-            outcome.show()
+                take(outcome)
+                if until is not None and time.monotonic() > until:
+                    return out
         return out
 
 

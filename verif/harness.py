@@ -41,7 +41,7 @@ RECORD = "inputs.txt"
 STAMPS = stamps.Stamps("cocotb")
 
 
-def _parameter(value: object) -> str:
+def parameter(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) and not value.startswith('"') else str(value)
 
 
@@ -111,7 +111,8 @@ class Run:
 
     def key(self) -> str:
         """Hash what is known of a run before it."""
-        names = ("COCOTB_", "PYGPI_", "GPI_", "PYTHON")
+        # The last one is read by a simulator with mutants (tools/rtl_switch.py).
+        names = ("COCOTB_", "PYGPI_", "GPI_", "PYTHON", "IPNUMA_MUTANT")
         switches = {
             k: _portable(v)
             for k, v in os.environ.items()
@@ -246,7 +247,7 @@ def build_and_run(
         top=top,
         sources=merged.sources,
         incdirs=merged.incdirs,
-        parameters={k: _parameter(v) for k, v in (parameters or {}).items()},
+        parameters={k: parameter(v) for k, v in (parameters or {}).items()},
         probes=probes or {},
         build_args=build_args,
         optimization=optimization,

@@ -18,6 +18,9 @@ from uzura_host import Bench, Qp, Region
 
 ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
 
+# Bytes of a page of the translation.
+PAGE = 4096
+
 
 class Pair:
     """Two connected QPs with a region each."""
@@ -28,13 +31,13 @@ class Pair:
     rb: Region
 
 
-async def pair(bench: Bench, size: int = 1 << 16, **settings) -> Pair:
-    """Connect two QPs."""
+async def pair(bench: Bench, size: int = 1 << 16, offsets: int = PAGE, **settings) -> Pair:
+    """Connect two QPs; their regions begin in a page at one of so many places."""
     out = Pair()
     for name, engine in zip("ab", bench.engines, strict=True):
         cq = await engine.cq()
         qp = await engine.qp(cq, cq, **settings)
-        region = await engine.region(size, ALL, offset=random.randrange(4096))
+        region = await engine.region(size, ALL, offset=random.randrange(offsets))
         region.write(0, random.randbytes(size))
         setattr(out, name, qp)
         setattr(out, f"r{name}", region)
@@ -253,6 +256,8 @@ async def silence_ends_a_queue_pair(dut) -> None:
 # Cycles, 64 bytes of payload, with a host that answers a DMA read after READ_CYCLES; docs/uzura.md
 # says what is in them.
 READ_CYCLES = 20
+# Bytes of what is measured.
+SIZE = 64
 LATENCY = {
     "send by DMA: doorbell to first beat": 52,
     "send by DMA: doorbell to last beat": 83,
@@ -272,14 +277,15 @@ async def latencies(dut) -> None:
     bench = await Bench(dut).start()
     a, b = bench.engines
     a.delay = b.delay = (READ_CYCLES, READ_CYCLES)
-    p = await pair(bench)
+    # In one page: bytes of two are read by two requests, which can take a cycle more.
+    p = await pair(bench, offsets=PAGE - SIZE + 1)
     found = {}
 
     async def one(op: int, **f) -> None:
         """Do one operation, with all that is needed on the card."""
         for _ in range(2):
             await bench.quiet()
-            p.b.receive(p.rb.va, p.rb.key, 64)
+            p.b.receive(p.rb.va, p.rb.key, SIZE)
             await bench.quiet()
             a.marks.clear()
             b.marks.clear()
@@ -293,7 +299,7 @@ async def latencies(dut) -> None:
         found[f"send {name}: doorbell to first beat"] = a.marks["tx_first"][0] - bell
         found[f"send {name}: doorbell to last beat"] = a.marks["tx_last"][0] - bell
 
-    data = dict(laddr=p.ra.va, lkey=p.ra.key, length=64)
+    data = dict(laddr=p.ra.va, lkey=p.ra.key, length=SIZE)
     await send("by DMA", **data)
     data_in, completion = b.marks["write"]
     begin = b.marks["rx_first"][0]
@@ -302,7 +308,7 @@ async def latencies(dut) -> None:
     found["acknowledgment: first beat in to completion"] = (
         a.marks["write"][0] - a.marks["rx_first"][0]
     )
-    await send("in the doorbell", inline=bytes(64), copy=True)
+    await send("in the doorbell", inline=bytes(SIZE), copy=True)
     await one(host.WRITE, **data)
     begin = b.marks["rx_first"][0]
     found["write: first beat in to DMA write"] = b.marks["write"][0] - begin

@@ -537,3 +537,34 @@ impl WindowFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_driver_writes_into_its_page_is_what_a_window_says() {
+        let page = shm::memory::create("status", PAGE).expect("there is memory");
+        let map = |access| Mapping::new(&page, 0, PAGE, access).expect("it is there");
+        let (driver, status) = (map(Access::ReadWrite), map(Access::Read));
+        let window = WindowFile {
+            fd: page.try_clone().expect("there are descriptors"),
+            status,
+        };
+        // SAFETY: the page is mapped as long as `driver` lives, and its words are aligned.
+        let faults = unsafe { AtomicU64::from_ptr(driver.as_ptr().add(status::FAULTS).cast()) };
+        // SAFETY: as above.
+        let state = unsafe { AtomicU32::from_ptr(driver.as_ptr().add(status::STATE).cast()) };
+
+        assert_eq!(window.faults(), 0);
+        assert!(window.state().is_ok());
+        let many = (3 << 32) + 7;
+        faults.store(many, Ordering::Release);
+        assert_eq!(window.faults(), many);
+        assert!(window.state().is_ok());
+        state.store(status::REVOKED, Ordering::Release);
+        assert!(matches!(window.state(), Err(Error::Revoked)));
+        state.store(status::LOST | status::REVOKED, Ordering::Release);
+        assert!(matches!(window.state(), Err(Error::PeerLost)));
+    }
+}
