@@ -31,6 +31,8 @@ pub enum Failed {
     },
     /// Its other operand, in ordinary memory, cannot be accessed.
     Elsewhere { address: usize },
+    /// It loads what the processor protects itself from.
+    Protected,
     /// It raises an arithmetic exception, of this code.
     Arithmetic { code: i32 },
 }
@@ -267,7 +269,7 @@ pub fn carry_out(
         }
         Kind::Copy(copy) => {
             let mut address = plan.address.of(&registers).wrapping_add(segment);
-            if let Some(bits) = copy.bits {
+            if let Some((bits, _)) = copy.bits {
                 let count = registers[usize::from(bits)];
                 address = address.wrapping_add(beyond(count, plan.bytes));
             }
@@ -344,6 +346,7 @@ impl Operand<'_> {
             Use::Load => {
                 load(self.entry, self.address, &mut cell.data().scratch[..bytes])?;
                 self.divide(cell, registers)?;
+                self.protected(cell)?;
                 self.run(cell, context, registers)
             }
             Use::Store => {
@@ -501,6 +504,18 @@ impl Operand<'_> {
         match same && first == (*registers, context.flags()) {
             true => Ok(()),
             false => Err(self.beyond()),
+        }
+    }
+
+    /// MXCSR with bits that there are not is not tried.
+    fn protected(&self, cell: &mut Cell) -> Result<(), Failed> {
+        let Some(vectors) = self.vectors.filter(|_| self.copy.mxcsr) else {
+            return Ok(());
+        };
+        let [a, b, c, d, ..] = cell.data().scratch;
+        match u32::from_le_bytes([a, b, c, d]) & !vectors.mxcsr_mask() {
+            0 => Ok(()),
+            _ => Err(Failed::Protected),
         }
     }
 

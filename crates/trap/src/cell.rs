@@ -26,6 +26,8 @@ const STATE: usize = 4096;
 const MASKED: u32 = 0x1F80;
 /// The flags of those that have occurred.
 const OCCURRED: u32 = 0x3F;
+/// Those that are raised before anything is computed.
+const OF_OPERANDS: u32 = 0x7;
 
 /// An instruction, and what to do for it.
 struct Known {
@@ -45,11 +47,13 @@ pub struct Cell {
     factory: InstructionInfoFactory,
     /// A vector state that is kept: what a copy ran with.
     state: Box<[u64]>,
+    /// What a copy runs with that may raise an exception.
+    spare: Box<[u64]>,
 }
 
-/// An operand that is run with.
+/// What a copy has raised.
 pub enum Raised {
-    /// As the processor would have: the exception that a program has not masked.
+    /// A floating-point exception that the program has not masked. Vector registers are as before.
     Exception,
 }
 
@@ -92,6 +96,7 @@ impl Cell {
             known: known.collect(),
             factory: InstructionInfoFactory::new(),
             state: vec![0; STATE / 8].into(),
+            spare: vec![0; STATE / 8].into(),
         })
     }
 
@@ -178,17 +183,25 @@ impl Cell {
         let target = self.code as u64 + (SLOTS + slot * STRIDE) as u64;
         let code = self.code;
         let flags = context.flags();
+        if let Some(vectors) = vectors
+            && vectors.mxcsr() & MASKED != MASKED
+        {
+            keep(vectors, &mut self.spare);
+        }
         let data = self.data();
         data.registers = *registers;
         data.flags = flags & FLAGS;
         data.target = target;
-        let mut control = 0;
+        let mut control = MASKED;
         if let Some(vectors) = vectors {
             data.area = vectors.area as u64;
             data.mask = vectors.mask;
             data.wide = u16::from(vectors.mask & 4 != 0);
             control = vectors.mxcsr();
-            data.run_mxcsr = control | MASKED;
+            data.run_mxcsr = match copy.mxcsr {
+                true => control,
+                false => control | MASKED,
+            };
         }
         if let Some(pointer) = copy.pointer {
             let scratch = (&raw const data.scratch) as u64;
@@ -198,8 +211,8 @@ impl Cell {
             };
             data.registers[usize::from(pointer)] = scratch.wrapping_sub(index);
         }
-        if let Some(bits) = copy.bits {
-            data.registers[usize::from(bits)] &= 63;
+        if let Some((bits, inside)) = copy.bits {
+            data.registers[usize::from(bits)] &= u64::from(inside);
         }
         // SAFETY: the entry is code of the template, a function without arguments; it keeps what a function must keep. The slot
         // holds a copy that reads and writes the scratch memory, or the operand's register points to it, and jumps back.
@@ -208,40 +221,43 @@ impl Cell {
             entry();
         }
         let data = self.data();
-        let (after, flags, out) = (data.after_mxcsr, data.flags, data.registers);
+        let (after, flags, mut out) = (data.after_mxcsr, data.flags, data.registers);
         if let Some(vectors) = vectors {
             let raised = after & OCCURRED & !(control & OCCURRED);
             let unmasked = !(control >> 7) & OCCURRED;
             if copy.mxcsr {
                 vectors.set_mxcsr(after);
             } else {
-                vectors.set_mxcsr(control | after & OCCURRED);
                 if raised & unmasked != 0 {
+                    // The results are not written, and what they would have been does not count if the operands are the reason.
+                    let before = raised & unmasked & OF_OPERANDS != 0;
+                    let raised = if before { raised & OF_OPERANDS } else { raised };
+                    let count = vectors.bytes().min(STATE);
+                    // SAFETY: as when it was kept.
+                    unsafe {
+                        let from = self.spare.as_ptr().cast();
+                        std::ptr::copy_nonoverlapping(from, vectors.area, count);
+                    }
+                    vectors.set_mxcsr(control | raised);
                     return Err(Raised::Exception);
                 }
+                vectors.set_mxcsr(control | after & OCCURRED);
             }
         }
-        let kept = [copy.pointer, copy.bits].into_iter().flatten();
+        let bits = copy.bits.map(|(bits, _)| bits);
+        let kept = [copy.pointer, bits].into_iter().flatten();
         let kept = kept.map(|register| (usize::from(register), registers[usize::from(register)]));
-        let kept: [Option<(usize, u64)>; 2] = {
-            let mut both = kept;
-            [both.next(), both.next()]
-        };
-        *registers = out;
-        for (register, value) in kept.into_iter().flatten() {
-            registers[register] = value;
+        for (register, value) in kept {
+            out[register] = value;
         }
+        *registers = out;
         context.set_flags(flags);
         Ok(())
     }
 
     /// Keeps the vector state as it is.
     pub fn keep_state(&mut self, vectors: Vectors) {
-        let count = vectors.bytes().min(STATE);
-        // SAFETY: the state has that many bytes, and there is room for them.
-        unsafe {
-            std::ptr::copy_nonoverlapping(vectors.area, self.state.as_mut_ptr().cast(), count);
-        }
+        keep(vectors, &mut self.state);
     }
 
     /// Puts the state back, and keeps what is there instead.
@@ -265,6 +281,12 @@ impl Cell {
         };
         now == kept
     }
+}
+
+fn keep(vectors: Vectors, into: &mut [u64]) {
+    let count = vectors.bytes().min(8 * into.len());
+    // SAFETY: the state has that many bytes, and there is room for them.
+    unsafe { std::ptr::copy_nonoverlapping(vectors.area, into.as_mut_ptr().cast(), count) };
 }
 
 fn map(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32) -> io::Result<*mut u8> {

@@ -136,6 +136,15 @@ impl Vectors {
         unsafe { self.area.add(MXCSR).cast::<u32>().read() }
     }
 
+    /// Bits that MXCSR has.
+    pub fn mxcsr_mask(self) -> u32 {
+        // SAFETY: as above, behind it.
+        match unsafe { self.area.add(MXCSR + 4).cast::<u32>().read() } {
+            0 => 0xFFBF,
+            mask => mask,
+        }
+    }
+
     pub fn set_mxcsr(self, value: u32) {
         // SAFETY: as above.
         unsafe { self.area.add(MXCSR).cast::<u32>().write(value) };

@@ -130,11 +130,11 @@ pub struct Copy {
     pub place: Option<u8>,
     /// The register that implicitly points to the operand.
     pub pointer: Option<u8>,
-    /// The register that counts bits from the operand on; its upper part is a part of the address.
-    pub bits: Option<u8>,
+    /// The register that counts bits from the operand on, and which part of it is not a part of the address.
+    pub bits: Option<(u8, u8)>,
     /// It needs vector registers.
     pub vector: bool,
-    /// It loads MXCSR.
+    /// It loads or stores MXCSR.
     pub mxcsr: bool,
     /// 64 or 128 bits are divided by the operand; true: signed.
     pub divides: Option<bool>,
@@ -448,7 +448,7 @@ fn copy(instruction: &Instruction, bytes: &[u8]) -> Result<Copy, Unable> {
         vector: vector(instruction),
         mxcsr: matches!(
             instruction.mnemonic(),
-            Mnemonic::Ldmxcsr | Mnemonic::Vldmxcsr
+            Mnemonic::Ldmxcsr | Mnemonic::Vldmxcsr | Mnemonic::Stmxcsr | Mnemonic::Vstmxcsr
         ),
         divides: match instruction.mnemonic() {
             Mnemonic::Div => Some(false),
@@ -502,7 +502,9 @@ fn copy(instruction: &Instruction, bytes: &[u8]) -> Result<Copy, Unable> {
     put(&mut copy, &[0; 4])?;
     put(&mut copy, &bytes[tail..])?;
     if bit_string(instruction) {
-        copy.bits = Some(instruction.op1_register().full_register().number() as u8);
+        let register = instruction.op1_register();
+        let inside = 8 * register.size() as u8 - 1;
+        copy.bits = Some((register.full_register().number() as u8, inside));
     }
     Ok(copy)
 }
@@ -553,9 +555,12 @@ fn vector(instruction: &Instruction) -> bool {
                 | CpuidFeature::FPU387
                 | CpuidFeature::FPU387SL_ONLY
                 | CpuidFeature::SSE
+                | CpuidFeature::SSE2
+                | CpuidFeature::SSE3
+                | CpuidFeature::SSE4_1
+                | CpuidFeature::SSE4_2
                 | CpuidFeature::MMX
         )
     });
-    let late = instruction.mnemonic() == Mnemonic::Fisttp;
-    registers || old || late || instruction.encoding() != EncodingKind::Legacy
+    registers || old || instruction.encoding() != EncodingKind::Legacy
 }

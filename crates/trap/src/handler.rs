@@ -129,6 +129,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut siginfo_t, context: *mut c_
 const SEGV_ACCERR: c_int = 2;
 const SEGV_MAPERR: c_int = 1;
 const BUS_ADRERR: c_int = 2;
+const SI_KERNEL: c_int = 0x80;
 
 /// Runs on a cell's stack: alternative stacks may be small.
 extern "C" fn carry_out(work: *mut Work<'_>, cell: *mut crate::cell::Cell) {
@@ -164,6 +165,7 @@ unsafe fn on_stack<A, B>(top: *mut u8, call: extern "C" fn(*mut A, *mut B), (a, 
 fn tell(failed: &Failed, context: &mut Context<'_>) {
     let (signal, code, address) = match *failed {
         Failed::Refused { address, .. } => (libc::SIGBUS, BUS_ADRERR, address),
+        Failed::Protected => (libc::SIGSEGV, SI_KERNEL, 0),
         Failed::Elsewhere { address } => (libc::SIGSEGV, SEGV_MAPERR, address),
         Failed::Arithmetic { code } => (libc::SIGFPE, code, context.instruction() as usize),
     };
