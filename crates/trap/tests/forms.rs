@@ -10,7 +10,9 @@ mod elsewhere;
 mod forms_machine;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use elsewhere::{BYTES, Elsewhere};
 use forms_machine::{Code as Machine, End, State};
@@ -20,6 +22,29 @@ use iced_x86::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use trap::Mapping;
+
+/// Counts what is allocated.
+struct Counting;
+
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as for this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as for this function.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
 
 /// What is not tried: it is refused, it says where it runs, or it changes more than a program's registers.
 const LEFT_OUT: &[Mnemonic] = &[
@@ -323,7 +348,10 @@ impl Bench {
         let mapped_base = self.mapping.address() as usize;
         let mut mapped = at(mapped_base);
         let after = mapped.registers[form.base];
+        let allocated = ALLOCATED.load(Ordering::Relaxed);
         let other = form.machine.run(&mut mapped);
+        let allocated = ALLOCATED.load(Ordering::Relaxed) - allocated;
+        assert_eq!(allocated, 0, "{:?}: a handler must not allocate", form.code);
         let name = || format!("{:?} at offset {offset}", form.code);
         if ended != other {
             return Err(format!("{}: {ended:?} and {other:?}", name()));

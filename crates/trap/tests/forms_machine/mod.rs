@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs one instruction with given registers, in code of its own, and says how it ended.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::arch::global_asm;
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Bytes that are kept of the vector state.
@@ -24,7 +27,9 @@ pub struct State {
     host: u64,
     mask: u64,
     end: u64,
-    _pad: [u64; 3],
+    /// Address of the signal that ended it.
+    pub address: u64,
+    _pad: [u64; 2],
     pub area: [u8; AREA],
 }
 
@@ -38,6 +43,8 @@ pub enum End {
     Illegal,
     Arithmetic,
     Protection,
+    /// SIGBUS
+    Refused,
 }
 
 global_asm!(
@@ -73,8 +80,8 @@ global_asm!(
     .macro forms_save register:req, at:req
       mov qword ptr [rip + forms_state + \at], \register
     .endm
-    .globl forms_run, forms_done, forms_ill, forms_fpe, forms_gp
-    .hidden forms_run, forms_done, forms_ill, forms_fpe, forms_gp
+    .globl forms_run, forms_done, forms_ill, forms_fpe, forms_gp, forms_bus
+    .hidden forms_run, forms_done, forms_ill, forms_fpe, forms_gp, forms_bus
   forms_run:
     push rbx
     push rbp
@@ -100,6 +107,9 @@ global_asm!(
     jmp forms_done
   forms_gp:
     mov qword ptr [rip + forms_state + 160], 3
+    jmp forms_done
+  forms_bus:
+    mov qword ptr [rip + forms_state + 160], 4
     jmp forms_done
   forms_done:
     forms_each forms_save
@@ -134,6 +144,7 @@ unsafe extern "C" {
     fn forms_ill();
     fn forms_fpe();
     fn forms_gp();
+    fn forms_bus();
 }
 
 /// Components of the vector state that there are.
@@ -155,9 +166,10 @@ impl State {
             flags: rng.random::<u64>() & 0x8D5,
             target: 0,
             host: 0,
-            mask: components(),
+            mask: MASK.with(|mask| *mask),
             end: 0,
-            _pad: [0; 3],
+            address: 0,
+            _pad: [0; 2],
             area: [0; AREA],
         };
         rng.fill(&mut state.registers);
@@ -186,12 +198,15 @@ impl State {
         }
         state.area[416..HEADER + 64].fill(0);
         state.area[HEADER..HEADER + 8].copy_from_slice(&state.mask.to_le_bytes());
-        if state.mask & 0xE0 != 0 {
-            // Masks are 64 bits each.
-            let place = std::arch::x86_64::__cpuid_count(0xD, 5);
-            assert_eq!(place.eax, 64);
-        }
         state
+    }
+
+    /// Sets a mask register.
+    pub fn set_mask(&mut self, number: usize, value: u64) {
+        if self.mask & 0x20 != 0 {
+            let first = PLACES.with_borrow(|places| places[5].0) + 8 * number;
+            self.area[first..first + 8].copy_from_slice(&value.to_le_bytes());
+        }
     }
 
     /// Leaves out what processors differ in when an exception ends an instruction: which others are noted beside it, and whether
@@ -210,7 +225,8 @@ impl State {
                 self.registers, other.registers
             ));
         }
-        if self.flags != other.flags {
+        // Those that instructions set and look at.
+        if (self.flags ^ other.flags) & 0xCD5 != 0 {
             return Some(format!("flags {:x} and {:x}", self.flags, other.flags));
         }
         let (mine, theirs) = (self.plain(), other.plain());
@@ -258,6 +274,7 @@ impl State {
 }
 
 thread_local! {
+    static MASK: u64 = components();
     static PLACES: RefCell<[(usize, usize); 8]> = RefCell::new(std::array::from_fn(|component| {
         let place = std::arch::x86_64::__cpuid_count(0xD, component as u32);
         (place.ebx as usize, place.eax as usize)
@@ -312,8 +329,11 @@ impl Code {
 
     /// Runs it.
     pub fn run(&self, state: &mut State) -> End {
+        // The registers are kept in one place.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         state.target = self.at as u64;
-        // SAFETY: this test has one thread that does so; the code ends at `forms_done`, which restores what a function must.
+        // SAFETY: one thread does so at a time; the code ends at `forms_done`, which restores what a function must.
         unsafe {
             let shared = &raw mut forms_state;
             std::ptr::copy_nonoverlapping(&raw const *state, shared, 1);
@@ -321,29 +341,37 @@ impl Code {
             std::ptr::copy_nonoverlapping(shared, &raw mut *state, 1);
         }
         state.host = 0;
+        state.address = ADDRESS.load(Ordering::Relaxed) as u64;
         state.target = 0;
         state.registers[4] = 0;
         match std::mem::take(&mut state.end) {
             0 => End::Done,
             1 => End::Illegal,
             2 => End::Arithmetic,
-            _ => End::Protection,
+            3 => End::Protection,
+        _ => End::Refused,
         }
     }
 }
 
+/// Address of the last signal.
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+
 /// Has signals end an instruction.
 pub fn listen() {
-    extern "C" fn ended(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+    extern "C" fn ended(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
         let to: unsafe extern "C" fn() = match signal {
             libc::SIGILL => forms_ill,
             libc::SIGFPE => forms_fpe,
+            libc::SIGBUS => forms_bus,
             _ => forms_gp,
         };
+        // SAFETY: the kernel's.
+        ADDRESS.store(unsafe { (*info).si_addr() } as usize, Ordering::Relaxed);
         // SAFETY: the kernel's context.
         unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] = to as *const () as i64 };
     }
-    for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV] {
+    for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: an action of numbers, and a handler for three arguments.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -352,5 +380,4 @@ pub fn listen() {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
-    let _ = ChaCha8Rng::seed_from_u64(0);
 }
