@@ -7,11 +7,12 @@
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use ipc::token::{Rights, Token};
 
 use crate::clock::Deadline;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[cfg(feature = "pcie")]
 pub mod pcie;
@@ -28,7 +29,7 @@ pub struct Info {
     pub max_store: usize,
     /// Whether a 64-byte line arrives whole.
     pub line_atomic: bool,
-    /// Whether windows of this machine can be mapped.
+    /// Whether windows can be mapped.
     pub mappable: bool,
     /// Whether the network can be reached; true without one.
     pub link_up: bool,
@@ -75,7 +76,7 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Errors
     /// If the token is refused or its server cannot be reached.
-    fn connect(&self, token: &Token) -> Result<Box<dyn WindowAccess>>;
+    fn connect(&self, token: &Token) -> Result<Arc<dyn WindowAccess>>;
 }
 
 /// Memory of a region.
@@ -160,6 +161,12 @@ pub trait WindowAccess: Send + Sync + Debug {
     /// Where the range is mapped, if loads and stores of the processor reach it.
     fn mapped(&self) -> Option<*mut u8>;
 
+    /// What carries out loads and stores of the processor one by one, where no mapping reaches the range: addresses that
+    /// [trap](trap::Mapping) do the rest. From now on what it needs is held only by threads whose signals wait.
+    fn trapped(self: Arc<Self>) -> Option<Arc<dyn trap::Remote>> {
+        None
+    }
+
     /// Whether the mapping is coherent memory (and not a device's, where a store is a posted write).
     fn coherent(&self) -> bool;
 
@@ -206,4 +213,18 @@ pub trait WindowAccess: Send + Sync + Debug {
     /// # Errors
     /// The reason, if it lasts.
     fn state(&self) -> Result<()>;
+}
+
+/// How long a trapped load waits for its answer: an instruction has no time-out of its own.
+pub(crate) const TRAPPED_LOAD: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// An error as a trapped access has it.
+pub(crate) fn refused(error: &Error) -> trap::Refused {
+    match error {
+        Error::Revoked => trap::Refused::Revoked,
+        Error::PeerLost | Error::Daemon(_) => trap::Refused::Lost,
+        Error::Denied { .. } => trap::Refused::Denied,
+        Error::TimedOut { .. } => trap::Refused::TimedOut,
+        other => trap::Refused::Failed(other.errno()),
+    }
 }

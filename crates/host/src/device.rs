@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ipc::token::Token;
 pub use region::Region;
-pub use window::{Epoch, Window};
+pub use window::{Epoch, Stores, Window};
 
 use crate::backend::rack::Rack;
 use crate::backend::soft::Soft;

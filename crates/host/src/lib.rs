@@ -45,6 +45,6 @@ pub mod ring;
 
 pub use backend::{Flush, Info};
 pub use config::Config;
-pub use device::{Device, Epoch, Region, Window};
+pub use device::{Device, Epoch, Region, Stores, Window};
 pub use error::{Error, Result};
 pub use ipc::token::{Rights, Token};

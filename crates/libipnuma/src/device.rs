@@ -56,7 +56,7 @@ pub struct ipn_info {
     pub max_store: usize,
     /// 1 if a line of 64 bytes arrives whole (ipn_put64()).
     pub line_atomic: u32,
-    /// 1 if windows of this machine can be mapped (ipn_map()).
+    /// 1 if windows can be mapped (ipn_window_map()).
     pub mappable: u32,
     /// 1 if the network can be reached.
     pub link_up: u32,

@@ -66,6 +66,10 @@ pub(crate) fn run(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
 
 #[cold]
 fn fail(failure: Failure) -> c_int {
+    // The last one counts.
+    if failure.errno != libc::EAGAIN {
+        trap::forget_fault();
+    }
     // A thread that is being taken down has no place for it any more.
     let _ = SAID.try_with(|said| *said.borrow_mut() = failure.message);
     -failure.errno
@@ -221,7 +225,8 @@ pub extern "C" fn ipn_strerror(status: c_int) -> *const c_char {
 ///
 /// # Description
 /// Copies a sentence that names the thing, the place and the remedy to `buffer`, cut to `size` bytes with the zero at its
-/// end. Calls that succeed, and those that return -EAGAIN, leave or empty it.
+/// end. Calls that succeed, and those that return -EAGAIN, leave or empty it. A plain access to a mapped window that ended in SIGBUS
+/// (ipn_window_map()) is such a call, too, and the handler of SIGBUS may ask.
 ///
 /// # Units
 /// `size` in bytes.
@@ -242,17 +247,31 @@ pub extern "C" fn ipn_strerror(status: c_int) -> *const c_char {
 /// @endcode
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ipn_error_message(buffer: *mut c_char, size: usize) -> usize {
+    let mut sentence = [0; 256];
+    let known = trap::last_fault(&mut sentence);
+    if known > 0 {
+        // SAFETY: as below.
+        unsafe { give(&sentence[..known], buffer, size) };
+        return known;
+    }
     let copied = SAID.try_with(|said| {
         let said = said.borrow();
-        if !buffer.is_null() && size > 0 {
-            let count = said.len().min(size - 1);
-            // SAFETY: room for `size` bytes, by the contract of the interface.
-            unsafe {
-                std::ptr::copy_nonoverlapping(said.as_ptr(), buffer.cast(), count);
-                buffer.add(count).write(0);
-            }
-        }
+        // SAFETY: room for `size` bytes, by the contract of the interface.
+        unsafe { give(said.as_bytes(), buffer, size) };
         said.len()
     });
     copied.unwrap_or(0)
+}
+
+/// Copies a sentence, and a zero behind it, as far as there is room.
+unsafe fn give(sentence: &[u8], buffer: *mut c_char, size: usize) {
+    if buffer.is_null() || size == 0 {
+        return;
+    }
+    let count = sentence.len().min(size - 1);
+    // SAFETY: the caller's buffer has `size` bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(sentence.as_ptr(), buffer.cast(), count);
+        buffer.add(count).write(0);
+    }
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use host::{Epoch, Flush, Window};
+use host::{Epoch, Flush, Stores, Window};
 
 use crate::device::{Counts, ipn_device};
 use crate::region::{ipn_token, token};
@@ -15,6 +15,11 @@ use crate::status::{Failure, bytes, object, result, room, run, timeout};
 pub const IPN_LOCAL: u32 = 0;
 /// ipn_flush() waits until the stores are in the server's memory (over a board: acknowledged by its NIC).
 pub const IPN_DELIVERED: u32 = 1;
+
+/// ipn_window_map(): plain stores leave at once, in the order in which they are made.
+pub const IPN_MAP_ORDERED: u32 = 0;
+/// ipn_window_map(): plain stores are collected, a line of 64 bytes at a time, and ipn_fence() has them leave.
+pub const IPN_MAP_COMBINED: u32 = 1;
 
 /// The range of a token, in somebody else's memory. Made by ipn_connect(). Offsets count from the begin of the range.
 pub struct ipn_window {
@@ -121,17 +126,16 @@ pub unsafe extern "C" fn ipn_window_size(window: *const ipn_window) -> usize {
 /// Where a window is mapped.
 ///
 /// # Description
-/// The processor's own loads and stores to `*address` reach the peer's memory until ipn_disconnect(). Without the right to
-/// store, stores there fault. On a board the mapping is write-combined: order stores with ipn_fence(), and avoid loads.
+/// As ipn_window_map() with IPN_MAP_ORDERED.
 ///
 /// # Ordering
-/// That of the processor for such memory: ordinary on the same machine, none on a board but by ipn_fence().
+/// As there.
 ///
 /// # Return
 /// 0, and the address in `*address`.
 ///
 /// # Errors
-/// -EOPNOTSUPP: stores are calls here; use ipn_put() and its kin, which work everywhere. -EINVAL: a pointer is NULL.
+/// As ipn_window_map().
 ///
 /// # Threads
 /// Any thread.
@@ -148,6 +152,66 @@ pub unsafe extern "C" fn ipn_map(window: *const ipn_window, address: *mut *mut c
         let (window, place) = unsafe { (object(window, "window")?, result(address, "address")?) };
         *place = std::ptr::null_mut();
         *place = window.window.map()?.cast();
+        Ok(())
+    })
+}
+
+/// Where a window is mapped: plain loads and stores reach the peer's memory.
+///
+/// # Description
+/// The processor's own loads and stores to `*address` reach the peer's memory until ipn_disconnect(), of every width. On the
+/// same machine it is the memory itself; on a board, the board's pages, which are write-combined whatever `how` says. Else the
+/// addresses trap: each access is carried out in a handler of SIGSEGV, as ipn_put() and ipn_get() would, in microseconds. A load
+/// is a round trip: let the peer store instead. Where addresses trap, system calls get EFAULT for them, and atomic instructions
+/// are a load and a store, atomic between threads of this process only.
+///
+/// An access that cannot be carried out is SIGBUS at that instruction, with the address: without the right to it, beyond the
+/// window, after the token was revoked or the server lost, or by an instruction that transfers control, uses the stack, gathers,
+/// scatters or saves the processor's state. A handler finds the sentence by ipn_error_message(); without one it goes to standard
+/// error. A handler of SIGSEGV of the program's is to be installed before, or calls the one that it replaces. Threads must not
+/// block SIGSEGV.
+///
+/// # Units
+/// `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.
+///
+/// # Ordering
+/// IPN_MAP_ORDERED: stores of a thread become visible in the order in which they are made, but on a board. IPN_MAP_COMBINED: and
+/// on a board: none but by ipn_fence(), which has them leave, too; so does a load, and every other call for the window.
+///
+/// # Return
+/// 0, and the address in `*address`.
+///
+/// # Errors
+/// -EINVAL: a pointer is NULL, or `how` is something else. -ENOMEM, -ENOSPC: no addresses. -EOPNOTSUPP: not on this processor.
+///
+/// # Threads
+/// Any thread.
+///
+/// # Example
+/// @code
+/// void *address;
+/// if (ipn_window_map(window, IPN_MAP_ORDERED, &address) == 0) *(volatile uint32_t *)address = 1;
+/// @endcode
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ipn_window_map(
+    window: *const ipn_window,
+    how: u32,
+    address: *mut *mut c_void,
+) -> c_int {
+    run(|| {
+        // SAFETY: see `object` and `result`.
+        let (window, place) = unsafe { (object(window, "window")?, result(address, "address")?) };
+        *place = std::ptr::null_mut();
+        let stores = match how {
+            IPN_MAP_ORDERED => Stores::AtOnce,
+            IPN_MAP_COMBINED => Stores::Collected,
+            other => {
+                return Err(Failure::invalid(format!(
+                    "how is {other}; there are IPN_MAP_ORDERED and IPN_MAP_COMBINED"
+                )));
+            }
+        };
+        *place = window.window.map_with(stores)?.cast();
         Ok(())
     })
 }
@@ -425,7 +489,7 @@ pub unsafe extern "C" fn ipn_signal(window: *const ipn_window) -> c_int {
 /// Orders stores.
 ///
 /// # Description
-/// Does not wait for anything to arrive: ipn_flush() does.
+/// Has plain stores leave that ipn_window_map() collects. Does not wait for anything to arrive: ipn_flush() does.
 ///
 /// # Ordering
 /// Stores of this thread to the window before it become visible before stores after it.

@@ -38,7 +38,7 @@ use shm::ring::LINE;
 pub use nic::{Nic, RegionFile, WindowFile, charge, map_channel, region_bytes};
 
 use super::peers::{MacAddress, PeerConfig, check, netmask, tag_of};
-use super::{Backend, Flush, Info, Polling, RegionMemory, WindowAccess};
+use super::{Backend, Flush, Info, Polling, RegionMemory, WindowAccess, refused};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 
@@ -156,7 +156,7 @@ impl Backend for Rack {
             backend: "rack",
             max_store: LINE,
             line_atomic: true,
-            mappable: false,
+            mappable: cfg!(target_arch = "x86_64"),
             link_up: info.flags & nic::info::LINK_UP != 0,
             peers,
         }
@@ -176,7 +176,7 @@ impl Backend for Rack {
         }))
     }
 
-    fn connect(&self, token: &Token) -> Result<Box<dyn WindowAccess>> {
+    fn connect(&self, token: &Token) -> Result<Arc<dyn WindowAccess>> {
         let file = self.nic.window(&nic::Wanted {
             peer: Some(*token.management.ip()),
             session: None,
@@ -186,7 +186,7 @@ impl Backend for Rack {
             bytes: token.bytes,
             rights: token.rights,
         })?;
-        Ok(Box::new(Access {
+        Ok(Arc::new(Access {
             file,
             first: token.first,
             bytes: token.bytes,
@@ -296,13 +296,20 @@ impl WindowAccess for Access {
         None
     }
 
+    fn trapped(self: Arc<Self>) -> Option<Arc<dyn trap::Remote>> {
+        Some(self)
+    }
+
     fn coherent(&self) -> bool {
         false
     }
 
     fn store(&self, offset: usize, bytes: &[u8]) {
-        // Callers stay inside, and ask for faults.
-        let _ = self.file.store(offset as u64, bytes);
+        // Callers stay inside, and ask for faults. The kernel cannot read what only trapped loads reach.
+        let _ = match trap::traps(bytes) {
+            true => self.file.store(offset as u64, &bytes.to_vec()),
+            false => self.file.store(offset as u64, bytes),
+        };
     }
 
     fn store_line(&self, offset: usize, line: &[u8; LINE]) {
@@ -324,7 +331,13 @@ impl WindowAccess for Access {
     fn signal(&self) {}
 
     fn load(&self, offset: usize, into: &mut [u8], _: Deadline) -> Result<()> {
-        self.file.load(offset as u64, into)?;
+        if trap::traps(into) {
+            let mut bytes = vec![0; into.len()];
+            self.file.load(offset as u64, &mut bytes)?;
+            into.copy_from_slice(&bytes);
+        } else {
+            self.file.load(offset as u64, into)?;
+        }
         self.state()
     }
 
@@ -341,6 +354,25 @@ impl WindowAccess for Access {
 
     fn state(&self) -> Result<()> {
         self.file.state()
+    }
+}
+
+/// System calls of the driver, and loads of its page: nothing that a handler of signals may not do.
+impl trap::Remote for Access {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<(), trap::Refused> {
+        trap::Remote::state(self)?;
+        let stored = self.file.store(offset as u64, bytes);
+        stored.map_err(|error| refused(&error))
+    }
+
+    fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
+        let loaded = self.file.load(offset as u64, into);
+        loaded.map_err(|error| refused(&error))?;
+        trap::Remote::state(self)
+    }
+
+    fn state(&self) -> Result<(), trap::Refused> {
+        self.file.state().map_err(|error| refused(&error))
     }
 }
 

@@ -155,7 +155,7 @@ impl Backend for Soft {
         )?))
     }
 
-    fn connect(&self, token: &Token) -> Result<Box<dyn WindowAccess>> {
+    fn connect(&self, token: &Token) -> Result<Arc<dyn WindowAccess>> {
         let _opening = self.link.opening();
         let (reply, fds) = self
             .link
@@ -184,13 +184,13 @@ impl Backend for Soft {
             rights,
         };
         if remote {
-            return Ok(Box::new(remote::RemoteWindow::new(
+            return Ok(Arc::new(remote::RemoteWindow::new(
                 lease,
                 range,
                 descriptors(fds)?,
             )?));
         }
-        Ok(Box::new(window::SoftWindow::new(
+        Ok(Arc::new(window::SoftWindow::new(
             lease,
             range,
             descriptors(fds)?,
@@ -266,6 +266,11 @@ impl Link {
     /// Whether the daemon still carries what is sent.
     fn alive(&self) -> Result<()> {
         self.listen();
+        self.answers()
+    }
+
+    /// The same, without listening: for handlers of signals.
+    fn answers(&self) -> Result<()> {
         // A daemon that dies sends no notice; its socket tells, but only to those who ask.
         let mut socket = [PollFd::from_borrowed_fd(
             self.client.notice_socket(),
@@ -310,6 +315,11 @@ impl Lease {
     /// Whether the token still holds.
     fn valid(&self) -> Result<()> {
         self.link.listen();
+        self.known_valid()
+    }
+
+    /// The same, as far as is known already: for handlers of signals.
+    fn known_valid(&self) -> Result<()> {
         if self.fate.revoked.load(Ordering::Relaxed) {
             Err(Error::Revoked)
         } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Somebody else's memory.
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ipc::token::Rights;
@@ -14,6 +15,16 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
+/// When plain stores to a mapped window leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Each at once, and in the order in which they are made.
+    AtOnce,
+    /// A line of 64 bytes at a time, as processors write-combine: when the line is full, when a store is to another line, when
+    /// there is a load, and at the latest with [`Window::fence`] or another call for the window.
+    Collected,
+}
+
 /// The range of a token, in somebody else's memory. Offsets count from the range's begin.
 ///
 /// Stores are posted: that a call succeeds says that the range and the rights are in order, not that the bytes have
@@ -21,7 +32,11 @@ pub struct Epoch(pub u64);
 /// [`Window::fence`] arrive before stores after it. Threads may share a window.
 #[derive(Debug)]
 pub struct Window {
-    access: Box<dyn WindowAccess>,
+    access: Arc<dyn WindowAccess>,
+    /// Addresses of it that trap, by how stores leave.
+    at_once: OnceLock<trap::Mapping>,
+    collected: OnceLock<trap::Mapping>,
+    mapping: Mutex<()>,
     bytes: usize,
     write: bool,
     /// Offset of the range's begin from a line.
@@ -31,7 +46,7 @@ pub struct Window {
 }
 
 impl Window {
-    pub(super) fn new(access: Box<dyn WindowAccess>) -> Self {
+    pub(super) fn new(access: Arc<dyn WindowAccess>) -> Self {
         let bytes = usize::try_from(access.bytes()).unwrap_or(usize::MAX);
         let write = access.rights().can_write();
         let skew = (access.first() % LINE as u64) as usize;
@@ -43,6 +58,9 @@ impl Window {
         let direct = direct.map(|base| unsafe { Mapped::new(base, bytes) });
         Self {
             access,
+            at_once: OnceLock::new(),
+            collected: OnceLock::new(),
+            mapping: Mutex::default(),
             bytes,
             write,
             skew,
@@ -69,15 +87,60 @@ impl Window {
         self.access.rights()
     }
 
-    /// Where the range is mapped, for as long as the window lives. Without the right to write, stores there fault.
+    /// Where the range is mapped, for as long as the window lives: [`Window::map_with`] stores that leave at once.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if stores are calls.
+    /// As there.
     pub fn map(&self) -> Result<*mut u8> {
-        self.access.mapped().ok_or(Error::Unsupported {
+        self.map_with(Stores::AtOnce)
+    }
+
+    /// Where the range is mapped, for as long as the window lives: plain loads and stores of the processor reach it. Without the
+    /// right to it, they fault.
+    ///
+    /// It is the memory itself on this machine, and a board's pages, which are write-combined whatever `stores` says. Else the
+    /// addresses [trap](trap), and each access is carried out as the calls are: some microseconds, and a round trip for a load.
+    ///
+    /// # Errors
+    /// If there are no addresses, or [`Error::Unsupported`] if neither is possible.
+    pub fn map_with(&self, stores: Stores) -> Result<*mut u8> {
+        if let Some(base) = self.access.mapped() {
+            return Ok(base);
+        }
+        let place = match stores {
+            Stores::AtOnce => &self.at_once,
+            Stores::Collected => &self.collected,
+        };
+        let _one = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = place.get() {
+            return Ok(mapping.address());
+        }
+        let unsupported = Error::Unsupported {
             what: "mapping a window",
-            backend: "soft (to another machine)",
-        })
+            backend: "present",
+        };
+        let remote = Arc::clone(&self.access).trapped().ok_or(unsupported)?;
+        let shape = trap::Shape {
+            bytes: self.bytes,
+            skip: (self.access.first() % shm::memory::PAGE as u64) as usize,
+            readable: self.rights().can_read(),
+            writable: self.write,
+            combined: stores == Stores::Collected,
+        };
+        let mapping = trap::Mapping::new(remote, shape).map_err(|error| Error::System {
+            what: "reserving addresses for a window",
+            source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::NOMEM),
+        })?;
+        Ok(place.get_or_init(|| mapping).address())
+    }
+
+    /// What carries out calls, behind all stores that were collected.
+    fn reach(&self) -> &dyn WindowAccess {
+        if let Some(mapping) = self.collected.get() {
+            // What does not leave any more is told by `check`, as with stores that have left.
+            let _ = mapping.drain();
+        }
+        &*self.access
     }
 
     /// Stores bytes. Within them there is no order.
@@ -155,7 +218,7 @@ impl Window {
         Target::store(self, offset, bytes);
         Target::fence(self);
         Target::store64(self, signal, value);
-        self.access.signal();
+        self.reach().signal();
         Ok(())
     }
 
@@ -166,7 +229,7 @@ impl Window {
     #[inline]
     pub fn signal(&self) -> Result<()> {
         self.storable(0, 0, 1)?;
-        self.access.signal();
+        self.reach().signal();
         Ok(())
     }
 
@@ -185,7 +248,7 @@ impl Window {
         if !self.rights().can_read() {
             return Err(Error::Denied { what: "a load" });
         }
-        self.access.load(offset, into, Deadline::after(timeout))
+        self.reach().load(offset, into, Deadline::after(timeout))
     }
 
     /// Waits until all stores before it have left the processor, or have arrived.
@@ -193,7 +256,7 @@ impl Window {
     /// # Errors
     /// If they cannot arrive, or not in time.
     pub fn flush(&self, how: Flush, timeout: Option<Duration>) -> Result<()> {
-        self.access.flush(how, Deadline::after(timeout))
+        self.reach().flush(how, Deadline::after(timeout))
     }
 
     /// A mark for [`Window::check`].
@@ -253,7 +316,7 @@ impl Target for Window {
     fn store(&self, offset: usize, bytes: &[u8]) {
         match &self.direct {
             Some(direct) => direct.store(offset, bytes),
-            None => self.access.store(offset, bytes),
+            None => self.reach().store(offset, bytes),
         }
     }
 
@@ -261,7 +324,7 @@ impl Target for Window {
     fn store_line(&self, offset: usize, line: &[u8; LINE]) {
         match &self.direct {
             Some(direct) => direct.store_line(offset, line),
-            None => self.access.store_line(offset, line),
+            None => self.reach().store_line(offset, line),
         }
     }
 
@@ -269,7 +332,7 @@ impl Target for Window {
     fn store64(&self, offset: usize, value: u64) {
         match &self.direct {
             Some(direct) => direct.store64(offset, value),
-            None => self.access.store64(offset, value),
+            None => self.reach().store64(offset, value),
         }
     }
 
@@ -277,7 +340,7 @@ impl Target for Window {
     fn fence(&self) {
         match &self.direct {
             Some(direct) => direct.fence(),
-            None => self.access.fence(),
+            None => self.reach().fence(),
         }
     }
 
@@ -287,7 +350,7 @@ impl Target for Window {
             Some(direct) => direct.store_tagged(offset, parts, length, tag),
             None => {
                 let line = assemble(parts, length, tag);
-                self.access.store_used(offset, &line, begin(length));
+                self.reach().store_used(offset, &line, begin(length));
             }
         }
     }

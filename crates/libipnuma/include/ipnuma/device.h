@@ -40,7 +40,7 @@ typedef struct ipn_info {
   size_t max_store;
   // 1 if a line of 64 bytes arrives whole (ipn_put64()).
   uint32_t line_atomic;
-  // 1 if windows of this machine can be mapped (ipn_map()).
+  // 1 if windows can be mapped (ipn_window_map()).
   uint32_t mappable;
   // 1 if the network can be reached.
   uint32_t link_up;

@@ -66,7 +66,8 @@ const char *ipn_strerror(int status);
 //
 // DESCRIPTION
 // Copies a sentence that names the thing, the place and the remedy to `buffer`, cut to `size` bytes with the zero at its
-// end. Calls that succeed, and those that return -EAGAIN, leave or empty it.
+// end. Calls that succeed, and those that return -EAGAIN, leave or empty it. A plain access to a mapped window that ended in SIGBUS
+// (ipn_window_map()) is such a call, too, and the handler of SIGBUS may ask.
 //
 // UNITS
 // `size` in bytes.

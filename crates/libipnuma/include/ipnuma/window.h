@@ -21,6 +21,12 @@
 // ipn_flush() waits until the stores are in the server's memory (over a board: acknowledged by its NIC).
 #define IPN_DELIVERED 1
 
+// ipn_window_map(): plain stores leave at once, in the order in which they are made.
+#define IPN_MAP_ORDERED 0
+
+// ipn_window_map(): plain stores are collected, a line of 64 bytes at a time, and ipn_fence() has them leave.
+#define IPN_MAP_COMBINED 1
+
 // The range of a token, in somebody else's memory. Made by ipn_connect(). Offsets count from the begin of the range.
 typedef struct ipn_window ipn_window;
 
@@ -95,17 +101,16 @@ size_t ipn_window_size(const ipn_window *window);
 // Where a window is mapped.
 //
 // DESCRIPTION
-// The processor's own loads and stores to `*address` reach the peer's memory until ipn_disconnect(). Without the right to
-// store, stores there fault. On a board the mapping is write-combined: order stores with ipn_fence(), and avoid loads.
+// As ipn_window_map() with IPN_MAP_ORDERED.
 //
 // ORDERING
-// That of the processor for such memory: ordinary on the same machine, none on a board but by ipn_fence().
+// As there.
 //
 // RETURN
 // 0, and the address in `*address`.
 //
 // ERRORS
-// -EOPNOTSUPP: stores are calls here; use ipn_put() and its kin, which work everywhere. -EINVAL: a pointer is NULL.
+// As ipn_window_map().
 //
 // THREADS
 // Any thread.
@@ -115,8 +120,47 @@ size_t ipn_window_size(const ipn_window *window);
 // void *address;
 // if (ipn_map(window, &address) == 0) *(volatile uint32_t *)address = 1;
 // @endcode
-int ipn_map(const ipn_window *window,
-            void **address);
+int ipn_map(const ipn_window *window, void **address);
+
+// Where a window is mapped: plain loads and stores reach the peer's memory.
+//
+// DESCRIPTION
+// The processor's own loads and stores to `*address` reach the peer's memory until ipn_disconnect(), of every width. On the
+// same machine it is the memory itself; on a board, the board's pages, which are write-combined whatever `how` says. Else the
+// addresses trap: each access is carried out in a handler of SIGSEGV, as ipn_put() and ipn_get() would, in microseconds. A load
+// is a round trip: let the peer store instead. Where addresses trap, system calls get EFAULT for them, and atomic instructions
+// are a load and a store, atomic between threads of this process only.
+//
+// An access that cannot be carried out is SIGBUS at that instruction, with the address: without the right to it, beyond the
+// window, after the token was revoked or the server lost, or by an instruction that transfers control, uses the stack, gathers,
+// scatters or saves the processor's state. A handler finds the sentence by ipn_error_message(); without one it goes to standard
+// error. A handler of SIGSEGV of the program's is to be installed before, or calls the one that it replaces. Threads must not
+// block SIGSEGV.
+//
+// UNITS
+// `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.
+//
+// ORDERING
+// IPN_MAP_ORDERED: stores of a thread become visible in the order in which they are made, but on a board. IPN_MAP_COMBINED: and
+// on a board: none but by ipn_fence(), which has them leave, too; so does a load, and every other call for the window.
+//
+// RETURN
+// 0, and the address in `*address`.
+//
+// ERRORS
+// -EINVAL: a pointer is NULL, or `how` is something else. -ENOMEM, -ENOSPC: no addresses. -EOPNOTSUPP: not on this processor.
+//
+// THREADS
+// Any thread.
+//
+// EXAMPLE
+// @code
+// void *address;
+// if (ipn_window_map(window, IPN_MAP_ORDERED, &address) == 0) *(volatile uint32_t *)address = 1;
+// @endcode
+int ipn_window_map(const ipn_window *window,
+                   uint32_t how,
+                   void **address);
 
 // Stores 4 bytes.
 //
@@ -321,7 +365,7 @@ int ipn_signal(const ipn_window *window);
 // Orders stores.
 //
 // DESCRIPTION
-// Does not wait for anything to arrive: ipn_flush() does.
+// Has plain stores leave that ipn_window_map() collects. Does not wait for anything to arrive: ipn_flush() does.
 //
 // ORDERING
 // Stores of this thread to the window before it become visible before stores after it.

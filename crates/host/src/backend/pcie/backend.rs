@@ -97,14 +97,14 @@ impl Backend for Pcie {
         }))
     }
 
-    fn connect(&self, token: &Token) -> Result<Box<dyn WindowAccess>> {
+    fn connect(&self, token: &Token) -> Result<Arc<dyn WindowAccess>> {
         let share = Share {
             key: token.region as u16,
             tag: tag_of(&token.secret),
         };
         let peer = *token.management.ip();
         let window = self.board.connect(peer, share, token.first, token.bytes)?;
-        Ok(Box::new(Access {
+        Ok(Arc::new(Access {
             window,
             first: token.first,
             rights: token.rights,

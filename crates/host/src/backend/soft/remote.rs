@@ -2,8 +2,8 @@
 //! A window into another machine's memory, by way of the daemon's software NIC.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipc::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, state};
@@ -11,7 +11,7 @@ use ipc::token::Rights;
 
 use super::Lease;
 use super::window::Range;
-use crate::backend::{Flush, WindowAccess};
+use crate::backend::{Flush, TRAPPED_LOAD, WindowAccess, refused};
 use crate::clock::{Deadline, Ticks};
 use crate::error::{Error, Result};
 
@@ -28,6 +28,34 @@ pub(super) struct RemoteWindow {
     event: OwnedFd,
     /// The ring has one producer: threads take turns.
     turn: Mutex<Numbers>,
+    /// Plain loads and stores are carried out in a handler of signals: who has the turn must not be interrupted by one.
+    trapped: AtomicBool,
+    /// The thread whose turn it is, if `trapped`.
+    holder: AtomicU32,
+}
+
+/// A turn, and the signals of its thread that wait for its end.
+struct Turn<'a> {
+    numbers: MutexGuard<'a, Numbers>,
+    holder: Option<&'a AtomicU32>,
+    _quiet: Option<trap::Quiet>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(holder) = self.holder {
+            holder.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Who asks whether a window is still of use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// A call: it takes what the daemon has said, too.
+    Call,
+    /// A handler of signals: only what is known without allocation and locks.
+    Handler,
 }
 
 /// What has numbers.
@@ -51,26 +79,60 @@ impl RemoteWindow {
             operations,
             event,
             turn: Mutex::default(),
+            trapped: AtomicBool::new(false),
+            holder: AtomicU32::new(0),
         })
     }
 
-    fn turn(&self) -> MutexGuard<'_, Numbers> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn(&self) -> Turn<'_> {
+        loop {
+            let trapped = self.trapped.load(Ordering::Acquire);
+            let quiet = trapped.then(trap::Quiet::begin);
+            let numbers = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have been mapped meanwhile.
+            if self.trapped.load(Ordering::Relaxed) == trapped {
+                let holder = trapped.then_some(&self.holder);
+                if let Some(holder) = holder {
+                    holder.store(trap::thread(), Ordering::Relaxed);
+                }
+                return Turn {
+                    numbers,
+                    holder,
+                    _quiet: quiet,
+                };
+            }
+        }
+    }
+
+    /// The turn of a handler of signals, all of which wait.
+    fn turn_in_handler(&self) -> Result<Turn<'_>, trap::Refused> {
+        // An access of this very call's own: it would wait for itself.
+        if self.holder.load(Ordering::Relaxed) == trap::thread() {
+            return Err(trap::Refused::Inside);
+        }
+        let numbers = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.holder.store(trap::thread(), Ordering::Relaxed);
+        Ok(Turn {
+            numbers,
+            holder: Some(&self.holder),
+            _quiet: None,
+        })
     }
 
     /// Puts a message into the ring; waits for room as long as the daemon takes messages.
-    fn post(&self, _turn: &MutexGuard<'_, Numbers>, kind: u8, parts: &[&[u8]]) {
+    fn post(&self, _turn: &Turn<'_>, asks: Asks, kind: u8, parts: &[&[u8]]) -> Result<()> {
         let sender = self.operations.sender();
         while sender.try_send(kind, parts).is_err() {
             self.wake();
-            if self.ended().is_err() {
+            if let Err(ended) = self.ended(asks) {
                 // Nobody will ever take it: like a store to a peer that is lost, it is counted as a fault.
                 self.lease.fate.faults.fetch_add(1, Ordering::Relaxed);
-                return;
+                return Err(ended);
             }
             rustix::thread::sched_yield();
         }
         self.wake();
+        Ok(())
     }
 
     fn wake(&self) {
@@ -82,19 +144,26 @@ impl RemoteWindow {
     }
 
     /// Whether the window can never again be of use.
-    fn ended(&self) -> Result<()> {
-        self.lease.valid()?;
+    fn ended(&self, asks: Asks) -> Result<()> {
+        match asks {
+            Asks::Call => self.lease.valid()?,
+            Asks::Handler => self.lease.known_valid()?,
+        }
         match self.operations.control().state.load(Ordering::Acquire) {
             state::UP | state::LOST => {}
             state::REVOKED => return Err(Error::Revoked),
             _ => return Err(Error::PeerLost),
         }
-        self.lease.link.alive()
+        match asks {
+            Asks::Call => self.lease.link.alive(),
+            Asks::Handler => self.lease.link.answers(),
+        }
     }
 
     fn wait<T>(
         &self,
         what: &'static str,
+        asks: Asks,
         deadline: Deadline,
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T> {
@@ -107,12 +176,115 @@ impl RemoteWindow {
                 std::hint::spin_loop();
                 continue;
             }
-            self.ended()?;
+            self.ended(asks)?;
             if deadline.passed() {
                 return Err(Error::TimedOut { what });
             }
             rustix::thread::sched_yield();
         }
+    }
+
+    /// Loads what fits into a page of answers.
+    fn load_page(
+        &self,
+        at: usize,
+        into: &mut [u8],
+        asks: Asks,
+        deadline: Deadline,
+    ) -> Result<bool> {
+        let bytes = into.len() as u64;
+        let mut inside = Ok(());
+        // Those that nobody waits for any more keep their pages until they are answered.
+        let what = "a page for the answer to a load";
+        let number = self.wait(what, asks, deadline, || {
+            let mut turn = match asks {
+                Asks::Call => self.turn(),
+                Asks::Handler => match self.turn_in_handler() {
+                    Ok(turn) => turn,
+                    Err(refused) => {
+                        inside = Err(refused);
+                        return Some(None);
+                    }
+                },
+            };
+            let number = turn.numbers.loads.begin(&self.operations)?;
+            let parts = [number, at as u64, bytes].map(u64::to_le_bytes);
+            // Should it have ended, waiting for the answer says so.
+            let _ = self.post(&turn, asks, LOAD, &[&parts[0], &parts[1], &parts[2]]);
+            Some(Some(number))
+        })?;
+        let Some(number) = number else {
+            return Err(Error::System {
+                what: "a load within a call about the same window",
+                source: rustix::io::Errno::DEADLK,
+            });
+        };
+        let answer = self.wait("the answer to a load", asks, deadline, || {
+            self.operations.answered(number, into)
+        });
+        match asks {
+            Asks::Call => self.turn().numbers.loads.end(number),
+            Asks::Handler => {
+                if let Ok(mut turn) = self.turn_in_handler() {
+                    turn.numbers.loads.end(number);
+                }
+            }
+        }
+        answer
+    }
+
+    /// A load that the other machine refuses brings zeros.
+    fn loaded(&self) -> Result<()> {
+        match self.operations.control().state.load(Ordering::Acquire) {
+            state::REVOKED => Err(Error::Revoked),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether stores arrive, as far as is known without asking anybody.
+    fn reaches(&self) -> Result<()> {
+        self.lease.known_valid()?;
+        match self.operations.control().state.load(Ordering::Acquire) {
+            state::UP => Ok(()),
+            state::REVOKED => Err(Error::Revoked),
+            _ => Err(Error::PeerLost),
+        }
+    }
+}
+
+/// The ring, the answers and the daemon's state are shared memory, and the turn is never held by a thread that a handler
+/// interrupts.
+impl trap::Remote for RemoteWindow {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<(), trap::Refused> {
+        let turn = self.turn_in_handler()?;
+        let at = (offset as u64).to_le_bytes();
+        let stored = self
+            .reaches()
+            .and_then(|()| self.post(&turn, Asks::Handler, STORE, &[&at, bytes]));
+        stored.map_err(|error| refused(&error))
+    }
+
+    fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
+        let deadline = Deadline::after(Some(TRAPPED_LOAD));
+        let loaded = self
+            .reaches()
+            .and_then(|()| self.load_page(offset, into, Asks::Handler, deadline));
+        match loaded {
+            Ok(true) => self.loaded().map_err(|error| refused(&error)),
+            Ok(false) => Err(match self.reaches() {
+                Err(error) => refused(&error),
+                Ok(()) => trap::Refused::Denied,
+            }),
+            Err(Error::System {
+                source: rustix::io::Errno::DEADLK,
+                ..
+            }) => Err(trap::Refused::Inside),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    fn state(&self) -> Result<(), trap::Refused> {
+        self.reaches().map_err(|error| refused(&error))
     }
 }
 
@@ -133,15 +305,34 @@ impl WindowAccess for RemoteWindow {
         None
     }
 
+    fn trapped(self: Arc<Self>) -> Option<Arc<dyn trap::Remote>> {
+        // The clock's rate is measured once, and not in a handler.
+        let _ = Ticks::now().after(SPIN);
+        // Who has the turn now was not asked to keep its signals waiting.
+        let turn = self.turn();
+        self.trapped.store(true, Ordering::Release);
+        drop(turn);
+        Some(self)
+    }
+
     fn coherent(&self) -> bool {
         false
     }
 
     fn store(&self, offset: usize, bytes: &[u8]) {
+        // What another window's, or this one's, plain loads have to bring is brought before the turn is taken.
+        let brought = trap::traps(bytes).then(|| bytes.to_vec());
+        let bytes = brought.as_deref().unwrap_or(bytes);
         let turn = self.turn();
         for (index, chunk) in bytes.chunks(CHUNK).enumerate() {
             let at = (offset + index * CHUNK) as u64;
-            self.post(&turn, STORE, &[&at.to_le_bytes(), chunk]);
+            if self
+                .post(&turn, Asks::Call, STORE, &[&at.to_le_bytes(), chunk])
+                .is_err()
+            {
+                // It is counted, and so is the end of the window.
+                return;
+            }
         }
     }
 
@@ -165,31 +356,14 @@ impl WindowAccess for RemoteWindow {
 
     fn load(&self, offset: usize, into: &mut [u8], deadline: Deadline) -> Result<()> {
         for (index, chunk) in into.chunks_mut(LOAD_BYTES).enumerate() {
-            let at = (offset + index * LOAD_BYTES) as u64;
-            let bytes = chunk.len() as u64;
-            // Those that nobody waits for any more keep their pages until they are answered.
-            let number = self.wait("a page for the answer to a load", deadline, || {
-                let mut turn = self.turn();
-                let number = turn.loads.begin(&self.operations)?;
-                let parts = [number, at, bytes].map(u64::to_le_bytes);
-                self.post(&turn, LOAD, &[&parts[0], &parts[1], &parts[2]]);
-                Some(number)
-            })?;
-            let answer = self.wait("the answer to a load", deadline, || {
-                self.operations.answered(number, chunk)
-            });
-            self.turn().loads.end(number);
-            if !answer? {
+            let at = offset + index * LOAD_BYTES;
+            if !self.load_page(at, chunk, Asks::Call, deadline)? {
                 self.state()?;
                 return Err(Error::Denied { what: "a load" });
             }
         }
-        // A load that the other machine refuses brings zeros.
         self.lease.valid()?;
-        match self.operations.control().state.load(Ordering::Acquire) {
-            state::REVOKED => Err(Error::Revoked),
-            _ => Ok(()),
-        }
+        self.loaded()
     }
 
     fn flush(&self, how: Flush, deadline: Deadline) -> Result<()> {
@@ -198,13 +372,14 @@ impl WindowAccess for RemoteWindow {
         }
         let number = {
             let mut turn = self.turn();
-            turn.mark += 1;
-            let number = turn.mark;
-            self.post(&turn, MARK, &[&number.to_le_bytes()]);
+            turn.numbers.mark += 1;
+            let number = turn.numbers.mark;
+            // Should it have ended, waiting says so.
+            let _ = self.post(&turn, Asks::Call, MARK, &[&number.to_le_bytes()]);
             number
         };
         let mark = &self.operations.control().mark;
-        self.wait("the acknowledgement of stores", deadline, || {
+        self.wait("the acknowledgement of stores", Asks::Call, deadline, || {
             (mark.load(Ordering::Acquire) >= number).then_some(())
         })
     }
@@ -216,7 +391,7 @@ impl WindowAccess for RemoteWindow {
     }
 
     fn state(&self) -> Result<()> {
-        self.ended()?;
+        self.ended(Asks::Call)?;
         match self.operations.control().state.load(Ordering::Acquire) {
             state::LOST => Err(Error::PeerLost),
             _ => Ok(()),
