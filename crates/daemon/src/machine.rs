@@ -29,6 +29,10 @@ pub struct Real {
     pub far_memory: Option<OwnedFd>,
     /// The kernel's TCP sockets.
     pub twins: Twins,
+    /// The register in which processes that have ends of channels have their numbers; made when it is asked for.
+    pub living: Option<Handle>,
+    /// Its key.
+    pub living_key: u64,
 }
 
 /// A descriptor that several may hold; closed with the last.
@@ -71,9 +75,18 @@ impl Machine for Real {
             Kind::Stream => self.stream_lines,
             Kind::Datagram => self.datagram_lines,
         };
-        Channel::create(lines)
+        Channel::create_for(self.living_key, lines)
             .map(|(_, memory)| Arc::new(memory))
             .map_err(because("make memory for a channel"))
+    }
+
+    fn living(&mut self) -> Result<Handle, Refusal> {
+        if let Some(living) = &self.living {
+            return Ok(living.clone());
+        }
+        let made = shm::living::create().map(Arc::new);
+        let made = made.map_err(because("make a register of the living"))?;
+        Ok(self.living.insert(made).clone())
     }
 
     fn revoke_channel(&mut self, memory: &Handle) {
@@ -86,10 +99,11 @@ impl Machine for Real {
     fn far_channel(&mut self) -> Result<Handle, Refusal> {
         match self.far_memory.take() {
             Some(memory) => map_channel(&memory).map(|channel| {
-                channel.prepare();
+                channel.prepare(self.living_key);
                 Arc::new(memory)
             }),
-            None => Channel::create(self.far_lines).map(|(_, memory)| Arc::new(memory)),
+            None => Channel::create_for(self.living_key, self.far_lines)
+                .map(|(_, memory)| Arc::new(memory)),
         }
         .map_err(because("make memory for a channel"))
     }

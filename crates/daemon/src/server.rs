@@ -137,6 +137,7 @@ impl Server {
         });
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
         let others = state.outside();
+        let magic: [u8; 16] = random().map_err(Error::Resource)?;
         let outside = match options.management {
             Some(management) => Some(crate::remote::start(&options.remote, management, inbox)?),
             None => None,
@@ -152,6 +153,8 @@ impl Server {
                 far_lines: options.remote.ring_lines,
                 far_memory: None,
                 twins: Default::default(),
+                living: None,
+                living_key: notice_page::living_key(magic),
             },
             clients: HashMap::new(),
             outside,
@@ -161,7 +164,7 @@ impl Server {
             leaves: matches!(followed, Some(None)),
             _followed: followed.flatten(),
             spare: spare(),
-            magic: random().map_err(Error::Resource)?,
+            magic,
             generation: 1,
             connecting: notice_page::ASK,
             started: Instant::now(),

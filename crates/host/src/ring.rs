@@ -229,8 +229,7 @@ impl RingReceiver {
         if self.credit.0.is_none() {
             self.find_sender()?;
         }
-        let message = self.receiver().peek();
-        Ok(message)
+        Ok(self.receiver().into_message())
     }
 
     /// Releases the message that [`RingReceiver::peek`] showed.
@@ -251,8 +250,7 @@ impl RingReceiver {
             return Ok(None);
         };
         let found = (message.kind(), message.len());
-        let count = message.len().min(into.len());
-        into[..count].copy_from_slice(&message.bytes()[..count]);
+        message.copy_to(0, into);
         self.release();
         Ok(Some(found))
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -30,6 +30,12 @@ pub mod notice_page {
     pub const GENERATION: usize = 8;
     /// 16 bytes, random for each daemon: content of a kernel datagram that is a doorbell.
     pub const MAGIC: usize = 16;
+    /// Key of the daemon's register of the living, by its [`MAGIC`]; not 0.
+    #[must_use]
+    pub const fn living_key(magic: [u8; 16]) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = magic;
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]) | 1
+    }
     /// u64: whether a connection that this machine's kernel has accepted can be one that was announced or is about to be;
     /// [`ASK`], [`NOBODY`] or [`SOMEBODY`]. It is written before a client is told that it may connect.
     pub const CONNECTING: usize = 32;
@@ -212,6 +218,9 @@ pub enum Request {
     },
     /// How many sockets were left to the kernel, and why. Answer: [`Reply::Fallbacks`].
     Fallbacks,
+    /// The register of processes that have ends of channels: `shm::living`. A process asks once, and keeps what it gets.
+    /// Answer: [`Reply::Done`] with a descriptor: memfd.
+    Living,
 }
 
 /// Why a program's socket was left to the kernel.

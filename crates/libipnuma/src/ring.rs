@@ -320,7 +320,7 @@ pub unsafe extern "C" fn ipn_ring_peek(
                 *kind = message.kind().into();
             }
             if let Some(data) = data.as_mut() {
-                *data = message.bytes().as_ptr().cast();
+                *data = message.as_ptr().cast();
             }
             if let Some(size) = size.as_mut() {
                 *size = message.len();

@@ -51,7 +51,7 @@ fn send(end: &End, data: &[u8]) {
 fn receive(end: &End, into: &mut [u8]) {
     let mut done = 0;
     while done < into.len() {
-        let receiver = end.receiver();
+        let mut receiver = end.receiver();
         while !receiver.readable() {
             std::hint::spin_loop();
         }

@@ -16,15 +16,19 @@ mod lock;
 pub mod seat;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 pub use carrier::{Carrier, Outgoing, Words, mark_both};
-pub use lock::{Guard, Lock, Reentered, forked, thread_id};
+pub use lock::{Guard, Lock, Reentered, fork_epoch, forked, thread_id};
 
 use crate::error::{Error, Result};
+use crate::living::{self, Living};
 use crate::memory::{Access, Mapping};
-use crate::ring::{LINE, Mapped, Receiver, ReceiverState, Sender, SenderState, valid_lines};
+use crate::ring::{
+    LINE, Mapped, Receiver, ReceiverState, Sender, SenderState, recover_sender, valid_lines,
+};
 
 /// Bytes of a control page.
 pub const CONTROL: usize = 4096;
@@ -103,15 +107,14 @@ pub struct Control {
     _pad2: [u32; 15],
     /// Processes times descriptions that use this end.
     pub refs: AtomicU32,
-    /// Held while sending.
-    pub tx: Lock,
-    /// Held while receiving.
-    pub rx: Lock,
     /// O_NONBLOCK and other options of the description: the socket library's.
     pub options: AtomicU32,
+    /// Held while sending: see [`End::lock_sender`].
+    pub tx: Lock,
+    /// Held while receiving: see [`End::lock_receiver`].
+    pub rx: Lock,
     /// More of the description that processes share: the socket library's.
     pub words: [AtomicU32; 10],
-    _pad3: [u32; 2],
     /// Of the ring that the owner sends into.
     pub sender: SenderState,
     _pad4: [u64; 8],
@@ -122,13 +125,16 @@ pub struct Control {
     pub counters: Counters,
     /// The owner's process, for the listing of connections.
     pub pid: AtomicU32,
+    _pad6: u32,
+    /// In half 0: the key of the register in which the ends' processes have their numbers.
+    pub living: AtomicU64,
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(Control, armed) == 64);
     assert!(std::mem::offset_of!(Control, flags) == 128);
     assert!(std::mem::offset_of!(Control, refs) == 192);
-    assert!(std::mem::offset_of!(Control, words) == 208);
+    assert!(std::mem::offset_of!(Control, words) == 216);
     assert!(std::mem::offset_of!(Control, sender) == 256);
     assert!(std::mem::offset_of!(Control, receiver) == 384);
     assert!(std::mem::offset_of!(Control, counters) == 512);
@@ -150,25 +156,39 @@ const fn half_bytes(lines: u32) -> usize {
 pub struct Channel {
     memory: Mapping,
     lines: u32,
+    /// The register of its processes, once it was looked for.
+    living: OnceLock<Option<&'static Living>>,
+    carried: AtomicBool,
 }
 
 impl Channel {
-    /// Makes a channel: both ends are armed, so that the first bytes ring the doorbell.
+    /// Makes a channel for this process and its children: both ends are armed, so that the first bytes ring the doorbell.
     ///
     /// # Errors
     /// If the memory cannot be had.
     pub fn create(lines: u32) -> Result<(Self, OwnedFd)> {
+        // Before any fork, so that the children have the same.
+        living::private();
+        Self::create_for(0, lines)
+    }
+
+    /// Makes a channel for processes that know the register `key`.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn create_for(key: u64, lines: u32) -> Result<(Self, OwnedFd)> {
         if !valid_lines(lines) || lines > MAX_LINES {
             return Err(Error::Lines { lines });
         }
         let fd = crate::memory::create("ipnuma-channel", bytes(lines))?;
         let channel = Self::map(&fd)?;
-        channel.prepare();
+        channel.prepare(key);
         Ok((channel, fd))
     }
 
-    /// Makes fresh memory full of zeros a channel.
-    pub fn prepare(&self) {
+    /// Makes fresh memory full of zeros a channel for processes that know the register `key`.
+    pub fn prepare(&self, key: u64) {
+        self.control(0).living.store(key, Ordering::Relaxed);
         for half in 0..2 {
             self.control(half)
                 .armed
@@ -200,7 +220,28 @@ impl Channel {
                 bytes: memory.len(),
             });
         }
-        Ok(Self { memory, lines })
+        Ok(Self {
+            memory,
+            lines,
+            living: OnceLock::new(),
+            carried: AtomicBool::new(false),
+        })
+    }
+
+    /// Says that the lines are carried to another machine, and that this memory is only a copy.
+    pub fn set_carried(&self) {
+        self.carried.store(true, Ordering::Relaxed);
+    }
+
+    /// The register of its processes. Where this process does not know it nobody is taken for dead.
+    #[inline(always)]
+    fn living(&self) -> Option<&'static Living> {
+        *self
+            .living
+            .get_or_init(|| match self.control(0).living.load(Ordering::Relaxed) {
+                0 => living::private(),
+                key => living::find(key),
+            })
     }
 
     /// Lines of either ring.
@@ -281,7 +322,52 @@ impl End {
         self.channel.control(self.half ^ 1)
     }
 
-    /// The ring this end sends into. Hold `own().tx` while using it.
+    /// Takes the lock for sending. From an owner that has died it takes it with all that one left undone, and makes that good;
+    /// whom it was about to wake may still sleep.
+    ///
+    /// # Errors
+    /// [`Reentered`] when the calling thread holds it.
+    #[inline]
+    pub fn lock_sender(&self) -> std::result::Result<Guard<'_>, Reentered> {
+        let guard = self.own().tx.lock(self.channel.living())?;
+        if guard.is_inherited() {
+            self.recover_sender();
+        }
+        Ok(guard)
+    }
+
+    /// Takes the lock for receiving; as [`End::lock_sender`].
+    ///
+    /// # Errors
+    /// [`Reentered`] when the calling thread holds it.
+    #[inline]
+    pub fn lock_receiver(&self) -> std::result::Result<Guard<'_>, Reentered> {
+        let guard = self.own().rx.lock(self.channel.living())?;
+        if guard.is_inherited() {
+            self.receiver().recover();
+        }
+        Ok(guard)
+    }
+
+    #[cold]
+    fn recover_sender(&self) {
+        // What is carried counts by the sender's place alone: what lies behind it nobody has seen.
+        if self.channel.carried.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: the peer's half has its lines behind its control page, aligned, mapped while `self` lives; both ends are here.
+        unsafe {
+            recover_sender(
+                &self.own().sender,
+                self.channel.half(self.half ^ 1).add(CONTROL),
+                self.channel.lines,
+                &self.own().credit,
+                &self.peer().receiver.next,
+            );
+        }
+    }
+
+    /// The ring this end sends into. Hold [`End::lock_sender`] while using it.
     #[inline(always)]
     #[must_use]
     pub fn sender(&self) -> Sender<'_, Mapped<'static>> {
@@ -294,7 +380,7 @@ impl End {
         )
     }
 
-    /// The ring this end receives from. Hold `own().rx` while using it.
+    /// The ring this end receives from. Hold [`End::lock_receiver`] while using it.
     #[inline(always)]
     #[must_use]
     pub fn receiver(&self) -> Receiver<'_, Mapped<'static>> {

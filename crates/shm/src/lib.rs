@@ -18,7 +18,8 @@
 //! ```
 //!
 //! [`memory`] makes and maps memfds of sealed size; a [`ring`] carries messages through 64-byte lines of it; a [`channel`]
-//! is two rings and all that the two ends of a connection remember, with a [lock](channel::Lock) that outlives its owner.
+//! is two rings and all that the two ends of a connection remember, with a [lock](channel::Lock) that outlives its owner, of whom
+//! a register of the [living] tells.
 //!
 //! What it does not do:
 //! - It knows no daemon, no token and no device: who may have which memory is decided by those who pass descriptors on.
@@ -27,7 +28,9 @@
 
 pub mod channel;
 pub mod error;
+pub mod living;
 pub mod memory;
+pub mod raw;
 pub mod ring;
 
 pub use error::{Error, Result};

@@ -11,18 +11,26 @@
 //! [`Sender`] and [`Receiver`] work on any memory that is a [`Target`].
 //!
 //! Nothing of it blocks, allocates or enters the kernel. Each side is for one thread at a time: callers hold a lock.
+//! If it is shared by processes one of them may die with it in its hands. Each step that another process sees is therefore one
+//! store: a tag sends a message, `next` of the receiver takes it (with its offset for a part of it). All else follows from these
+//! and is made good by whoever takes the lock from the dead: [`crate::channel::End::lock_sender`], [`Receiver::recover`].
+//!
 //! The receiver trusts nothing that lies in the ring: a tag that describes an impossible message marks the ring as
 //! [corrupt](Receiver::is_corrupt), and nothing more is read from it.
 
+mod copy;
 mod receiver;
+mod recover;
 mod sender;
 mod target;
 mod written;
 
+pub use copy::copy_out;
 pub use receiver::{Message, Receiver, ReceiverState};
+pub(crate) use recover::recover_sender;
 pub use sender::{Full, Sender, SenderState};
 pub use target::{Mapped, Target, assemble};
-pub(crate) use written::{Written, written};
+pub(crate) use written::written;
 
 /// Bytes of a line.
 pub const LINE: usize = 64;

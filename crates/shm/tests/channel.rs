@@ -30,10 +30,11 @@ fn both_ways() {
         if long.is_empty() {
             server.receiver().release();
         }
-        let message = client.receiver().peek().expect("there is one");
+        let receiver = client.receiver();
+        let message = receiver.peek().expect("there is one");
         assert_eq!(
-            (message.kind(), message.bytes()),
-            (1, &round.to_le_bytes()[..])
+            (message.kind(), message.to_vec()),
+            (1, round.to_le_bytes().to_vec())
         );
         client.receiver().release();
     }
@@ -134,7 +135,7 @@ fn the_lock_excludes() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..5000 {
-                    let guard = end.own().tx.lock().expect("not held by this thread");
+                    let guard = end.lock_sender().expect("not held by this thread");
                     assert!(!busy.swap(true, Ordering::Relaxed));
                     busy.store(false, Ordering::Relaxed);
                     drop(guard);
@@ -142,9 +143,8 @@ fn the_lock_excludes() {
             });
         }
     });
-    let held = end.own().tx.lock().expect("nobody holds it");
-    assert_eq!(end.own().tx.lock().err(), Some(Reentered));
-    assert!(end.own().tx.try_lock().is_none());
+    let held = end.lock_sender().expect("nobody holds it");
+    assert_eq!(end.lock_sender().err(), Some(Reentered));
     drop(held);
     assert!(!end.own().tx.is_locked());
 }
@@ -154,10 +154,171 @@ fn the_lock_of_a_dead_thread_is_taken_over() {
     let (_, fd) = Channel::create(8).expect("there is memory");
     let end = attach(fd.as_fd(), 0).expect("it is a channel");
     std::thread::scope(|scope| {
-        let dying = scope.spawn(|| std::mem::forget(end.own().rx.lock()));
+        let dying = scope.spawn(|| std::mem::forget(end.lock_receiver()));
         dying.join().expect("it forgets the guard and ends");
     });
     assert!(end.own().rx.is_locked());
-    drop(end.own().rx.lock().expect("its owner is dead"));
+    drop(end.lock_receiver().expect("its owner is dead"));
     assert!(!end.own().rx.is_locked());
+}
+
+/// A word in memory that a child shares.
+struct Shared(Mapping);
+
+impl Shared {
+    fn new() -> Self {
+        let fd = shm::memory::create("test", PAGE).expect("there is memory");
+        Self(Mapping::whole(&fd, Access::ReadWrite).expect("it is sealed"))
+    }
+
+    fn word(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: mapped as long as `self` lives, and aligned.
+        unsafe { std::sync::atomic::AtomicU32::from_ptr(self.0.as_ptr().cast()) }
+    }
+
+    fn set(&self, value: u32) {
+        self.word().store(value, Ordering::SeqCst);
+    }
+
+    fn until(&self, value: u32) {
+        while self.word().load(Ordering::SeqCst) != value {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Makes a child in a pid namespace of its own, as in a container, which does something and waits to be killed. `None`: this
+/// machine lets nobody make one.
+fn contained(act: impl FnOnce()) -> Option<impl FnOnce()> {
+    let state = Shared::new();
+    // SAFETY: the children make no use of what other threads of this process may hold.
+    unsafe {
+        let outer = libc::fork();
+        if outer == 0 {
+            let alone = libc::unshare(libc::CLONE_NEWPID) == 0
+                || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) == 0;
+            state.set(if alone { 1 } else { 2 });
+            if !alone {
+                libc::_exit(0);
+            }
+            let inner = libc::fork();
+            if inner == 0 {
+                // In two steps from the process that runs the test.
+                shm::channel::forked();
+                shm::channel::forked();
+                assert_eq!(libc::getpid(), 1);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                act();
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            libc::waitpid(inner, &raw mut status, 0);
+            libc::_exit(0);
+        }
+        while state.word().load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let refused = state.word().load(Ordering::SeqCst) == 2;
+        let end = move || {
+            let mut status = 0;
+            libc::kill(outer, libc::SIGKILL);
+            libc::waitpid(outer, &raw mut status, 0);
+        };
+        if refused {
+            end();
+            eprintln!("skipped: this machine gives nobody a pid namespace");
+            return None;
+        }
+        Some(end)
+    }
+}
+
+/// Nobody outside has the owner's number there, and nobody there the one of an owner outside.
+#[test]
+fn who_holds_a_lock_lives_whatever_its_number_is_elsewhere() {
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    let (tells, asks) = (Shared::new(), Shared::new());
+    let guard = end.lock_sender().expect("nobody holds it");
+    let Some(kill) = contained(|| {
+        tells.set(1);
+        let taken = end.lock_sender().expect("not held by this thread");
+        // Only once it was let go.
+        tells.set(if asks.word().load(Ordering::SeqCst) == 1 {
+            2
+        } else {
+            3
+        });
+        drop(taken);
+        asks.until(2);
+    }) else {
+        return;
+    };
+    tells.until(1);
+    // Long enough for it to look some times.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    asks.set(1);
+    drop(guard);
+    while tells.word().load(Ordering::SeqCst) == 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        tells.word().load(Ordering::SeqCst),
+        2,
+        "the lock was taken from a process that lives"
+    );
+    kill();
+}
+
+#[test]
+fn the_lock_of_a_dead_container_is_taken_over() {
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    let (tells, never) = (Shared::new(), Shared::new());
+    let Some(kill) = contained(|| {
+        let _held = end.lock_sender().expect("nobody holds it");
+        tells.set(1);
+        never.until(1);
+    }) else {
+        return;
+    };
+    tells.until(1);
+    kill();
+    // Its number, 1, is that of a living process here.
+    let taken = end.lock_sender().expect("not held by this thread");
+    assert!(taken.is_inherited());
+}
+
+#[test]
+fn a_child_is_no_stand_in_for_its_parent() {
+    // A process holds the lock and dies; its child lives on, with all the descriptors.
+    let (_, fd) = Channel::create(8).expect("there is memory");
+    let end = attach(fd.as_fd(), 0).expect("it is a channel");
+    let tells = Shared::new();
+    drop(end.lock_sender().expect("nobody holds it"));
+    // SAFETY: the children make no use of what other threads of this process may hold.
+    unsafe {
+        let parent = libc::fork();
+        if parent == 0 {
+            shm::channel::forked();
+            let held = end.lock_sender().expect("nobody holds it");
+            if libc::fork() == 0 {
+                shm::channel::forked();
+                tells.set(1);
+                tells.until(2);
+                libc::_exit(0);
+            }
+            tells.until(1);
+            std::mem::forget(held);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        libc::waitpid(parent, &raw mut status, 0);
+    }
+    assert!(
+        end.lock_sender()
+            .expect("not held by this thread")
+            .is_inherited()
+    );
+    tells.set(2);
 }

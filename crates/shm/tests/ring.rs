@@ -67,10 +67,10 @@ impl Ring {
         Sender::new(&self.sender, &self.target(), 0, self.lines, self.credit()).fits(bytes)
     }
 
-    fn with<R>(&self, act: impl FnOnce(&Receiver<'_, Mapped<'_>>) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut Receiver<'_, Mapped<'_>>) -> R) -> R {
         let target = self.target();
         // SAFETY: the vector has that many lines, aligned.
-        act(&unsafe {
+        act(&mut unsafe {
             Receiver::new(
                 &self.receiver,
                 self.base(),
@@ -222,7 +222,7 @@ fn run(lines: u32, start: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
             prop_assert_eq!(receiver.queued_bytes(), queued - taken);
             let seen = receiver
                 .peek()
-                .map(|message: Message<'_>| (message.kind(), message.bytes().to_vec()));
+                .map(|message: Message<'_>| (message.kind(), message.to_vec()));
             let expected = model
                 .front()
                 .map(|(kind, data)| (*kind, data[taken..].to_vec()));
@@ -292,7 +292,7 @@ proptest! {
                 let _ = (receiver.readable(), receiver.arrived(), receiver.queued_bytes(), receiver.copy(0, &mut vec![0; count]));
                 if let Some(message) = receiver.peek() {
                     let inside = ring.base() as usize..=ring.base() as usize + 32 * LINE;
-                    let begin = message.bytes().as_ptr() as usize;
+                    let begin = message.as_ptr() as usize;
                     prop_assert!(inside.contains(&begin) && inside.contains(&(begin + message.len())));
                 }
                 match what {
@@ -329,7 +329,7 @@ fn the_longest_message_always_gets_through() {
             ring.send(0, &[&[round as u8]])
                 .expect("an empty ring takes a line");
             assert_eq!(
-                ring.with(|receiver| receiver.peek().map(|message| message.bytes().to_vec())),
+                ring.with(|receiver| receiver.peek().map(|message| message.to_vec())),
                 Some(vec![round as u8])
             );
             ring.with(|receiver| receiver.release());
@@ -338,7 +338,7 @@ fn the_longest_message_always_gets_through() {
             assert!(ring.with(|receiver| {
                 receiver
                     .peek()
-                    .is_some_and(|message| message.bytes() == longest)
+                    .is_some_and(|message| message.to_vec() == longest)
             }));
             ring.with(|receiver| receiver.release());
         }
@@ -461,7 +461,7 @@ fn two_threads() {
                 assert_eq!(message.kind(), (number % 200) as u8);
                 assert_eq!(message.len(), length(number), "message {number}");
                 assert!(
-                    message.bytes().iter().all(|byte| *byte == number as u8),
+                    message.to_vec().iter().all(|byte| *byte == number as u8),
                     "message {number}"
                 );
                 receiver.release();
@@ -522,10 +522,10 @@ fn every_length_arrives_whatever_the_line_held_before() {
             }
             ring.with(|receiver| {
                 let message = receiver.peek().expect("it is there");
-                assert_eq!((message.kind(), message.bytes()), (5, &sent[..]));
+                assert_eq!((message.kind(), message.to_vec()), (5, sent.clone()));
                 assert_eq!(receiver.queued_bytes(), length);
                 receiver.advance(length / 2);
-                let rest = receiver.peek().map(|message| message.bytes().to_vec());
+                let rest = receiver.peek().map(|message| message.to_vec());
                 if length > 1 {
                     assert_eq!(rest.as_deref(), Some(&sent[length / 2..]));
                 }

@@ -81,6 +81,9 @@ fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
     drop(descriptors);
     process::refill();
     let mapped = mapped?.ok()?;
+    if far.is_some() {
+        mapped.set_carried();
+    }
     Some((End::new(Arc::new(mapped), half), far))
 }
 

@@ -29,6 +29,13 @@ pub fn guarded() -> impl Iterator<Item = RawFd> {
         .filter(|fd| is_guarded(*fd))
 }
 
+/// Guards a descriptor that is never closed.
+pub fn guard(fd: RawFd) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
 /// A guarded descriptor.
 #[derive(Debug)]
 pub struct Private(Option<OwnedFd>, RawFd);
@@ -39,9 +46,7 @@ impl Private {
     pub fn new(fd: OwnedFd) -> Self {
         let fd = ipc::client::move_up(fd, crate::process::floor());
         let number = fd.as_raw_fd();
-        if let Some((word, bit)) = place(number) {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        guard(number);
         Self(Some(fd), number)
     }
 

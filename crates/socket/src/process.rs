@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use host::config::Config;
 use ipc::client::{Client, move_up};
-use ipc::protocol::{Reply, Request};
+use ipc::protocol::{Reply, Request, notice_page};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
@@ -76,6 +76,9 @@ pub fn client() -> Option<Arc<Client>> {
         break;
     }
     let found = Client::connect_above(&config().daemon, &program(), floor()).ok();
+    if let Some(client) = &found {
+        meet_the_living(client);
+    }
     let mut known = KNOWN.lock();
     known.searching = false;
     let client = found?;
@@ -86,6 +89,21 @@ pub fn client() -> Option<Arc<Client>> {
     let client = Arc::new(client);
     known.client = Some(client.clone());
     Some(client)
+}
+
+/// Learns of the register in which processes with ends of this daemon's channels have their numbers, unless it is known
+/// already, as in a forked child. Without it nobody is taken for dead.
+fn meet_the_living(client: &Client) {
+    let key = notice_page::living_key(client.doorbell_magic());
+    if shm::living::find(key).is_some() {
+        return;
+    }
+    if let Ok((Reply::Done, descriptors)) = client.request(&Request::Living)
+        && let Some(file) = descriptors.into_iter().next()
+    {
+        let number = shm::living::join(key, move_up(file, floor()));
+        crate::private::guard(number);
+    }
 }
 
 /// The daemon's client if there is one already.

@@ -313,7 +313,7 @@ impl Stream {
         let mut scratch = [0u8; 256];
         // Whoever retires takes this lock, too: so what comes is bells until the flag is seen. From then on the next call, which
         // sends on what the peer has not read, takes them, and the last one not before.
-        let Ok(_guard) = self.own().rx.lock() else {
+        let Ok(_guard) = self.end.lock_receiver() else {
             return;
         };
         if self.is_retired() {

@@ -5,6 +5,7 @@
 //! Lines come first, then what the end says about itself: its end of the stream does not overtake its data.
 
 use shm::channel::{Carrier, Words, flags};
+use shm::ring::LINE;
 
 use crate::remote::nic::{Nic, WindowId};
 
@@ -33,6 +34,8 @@ pub struct Carried {
     sent: u64,
     /// Bytes that it has taken of the body of the message there.
     partial: usize,
+    /// A copy of what is left of a body.
+    copy: Vec<u8>,
     /// What the other machine was told last.
     told: Words,
     /// Nobody has the end any more.
@@ -53,6 +56,7 @@ impl Carried {
             key,
             sent: 0,
             partial: 0,
+            copy: Vec::new(),
             told: Words::default(),
             deserted: false,
             lazy: false,
@@ -148,22 +152,27 @@ impl Carried {
     /// whole line: the NIC joins contiguous stores to one frame.
     fn message(&mut self, nic: &mut dyn Nic, last: Option<u64>) -> Option<(bool, u64)> {
         let message = self.end.outgoing(self.sent)?;
-        let left = &message.body[self.partial.min(message.body.len())..];
-        if !left.is_empty() {
+        // Copies: a process can write there while they are looked at.
+        let left = message.body.saturating_sub(self.partial);
+        if left > 0 {
             let at = message.body_at + self.partial as u64;
-            let taken = nic.store(self.window, at, left).ok()?;
+            self.copy.resize(left, 0);
+            message.copy(at, &mut self.copy);
+            let taken = nic.store(self.window, at, &self.copy).ok()?;
             self.partial += taken;
-            if taken < left.len() {
+            if taken < left {
                 return Some((false, at));
             }
         }
         // A line is one store, so it is taken whole or not at all.
-        let end = message.head_at + message.head.len() as u64;
-        let begin = end - message.line.len() as u64;
-        let (at, bytes) = match message.body.is_empty() && last == Some(begin) {
-            true => (begin, message.line),
-            false => (message.head_at, message.head),
+        let end = message.line_end();
+        let at = match message.body == 0 && last == Some(message.line_at) {
+            true => message.line_at,
+            false => message.head_at,
         };
+        let mut line = [0; LINE];
+        let bytes = &mut line[..(end - at) as usize];
+        message.copy(at, bytes);
         if nic.store(self.window, at, bytes).ok()? < bytes.len() {
             return Some((false, at));
         }

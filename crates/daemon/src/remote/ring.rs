@@ -46,6 +46,8 @@ pub struct Ring {
     pub key: u16,
     /// Bytes of the store in front that the NIC has taken.
     partial: usize,
+    /// Room for a copy of a message.
+    message: Vec<u8>,
     /// Nothing goes to the NIC any more: the session may be another peer's by now.
     cut: bool,
     /// Nothing is taken from it any more.
@@ -76,6 +78,7 @@ impl Ring {
             rights,
             key,
             partial: 0,
+            message: Vec::new(),
             cut: false,
             dead: false,
         }
@@ -95,11 +98,12 @@ impl Ring {
     /// Takes stores and the like; `next` gives numbers to flushes.
     pub fn drain(&mut self, nic: &mut dyn Nic, next: &mut u64) -> Turn {
         let mut turn = Turn::default();
+        let mut copy = std::mem::take(&mut self.message);
         for _ in 0..TURN {
             if self.dead {
                 break;
             }
-            let receiver = self.operations.receiver();
+            let mut receiver = self.operations.receiver();
             if receiver.is_corrupt() {
                 // Whoever has written this has only its own window to lose.
                 self.set_state(state::CLOSED);
@@ -109,8 +113,11 @@ impl Ring {
             let Some(message) = receiver.peek() else {
                 break;
             };
-            let content = number(message.bytes());
-            match (message.kind(), content) {
+            // A copy: the process can write there while it is looked at.
+            copy.resize(message.len(), 0);
+            message.copy_to(0, &mut copy);
+            let kind = message.kind();
+            match (kind, number(&copy)) {
                 (STORE, Some(_)) if self.cut => self.fault(),
                 (MARK, Some((mark, []))) if self.cut => self.ended(Wanted::Mark(mark), false, None),
                 (LOAD, Some((load, _))) if self.cut => self.operations.answer(load, None),
@@ -154,6 +161,7 @@ impl Ring {
             turn.busy = true;
             receiver.release();
         }
+        self.message = copy;
         turn
     }
 

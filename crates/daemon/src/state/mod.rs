@@ -97,6 +97,8 @@ pub trait Machine {
     fn far_channel(&mut self) -> Result<Self::Handle, Refusal>;
     /// Its size.
     fn channel_bytes(&self, memory: &Self::Handle) -> u64;
+    /// The register of the processes that have ends of channels (see `shm::living`).
+    fn living(&mut self) -> Result<Self::Handle, Refusal>;
     /// Wakes whoever sleeps on an event counter.
     fn ring(&mut self, event: &Self::Handle);
     /// Tells both sides, in the channel's memory, that it is revoked.
@@ -493,6 +495,7 @@ impl<H: Clone> State<H> {
                 *counted = counted.saturating_add(count);
                 Ok(Answer::new(Reply::Done, []))
             }
+            Request::Living => Ok(Answer::new(Reply::Done, [machine.living()?])),
             Request::Fallbacks => {
                 let counted = self.fallbacks.iter().map(|(why, count)| (*why, *count));
                 Ok(Answer::new(Reply::Fallbacks(counted.collect()), []))

@@ -59,6 +59,10 @@ impl Machine for Fake {
         self.make()
     }
 
+    fn living(&mut self) -> Result<u64, Refusal> {
+        self.make()
+    }
+
     fn channel_bytes(&self, _: &u64) -> u64 {
         8192
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{CONTROL, Channel, Control, armed, flags, half_bytes};
-use crate::ring::{LINE, Written, written};
+use crate::ring::{LINE, copy_out, written};
 
 /// Flags that the other machine is told.
 const TOLD: u32 = flags::FIN | flags::CLOSED | flags::RESET | flags::ATTACHED;
@@ -29,21 +29,51 @@ pub struct Words {
     pub written: u64,
 }
 
-/// A message in the ring that an end sends into.
+/// A message in the ring that an end sends into. Its bytes are copied out: processes can write there.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     /// Lines that it takes, its header included.
     pub lines: u32,
-    /// Offset in the channel of what is used of its header line.
+    /// Offset in the channel of its header line.
+    pub line_at: u64,
+    /// Offset of what is used of the header line, up to the line's end: whole DWs, which must arrive at once and after the
+    /// body. All of the line may be stored instead.
     pub head_at: u64,
-    /// What is used of the header line, up to the line's end: whole DWs, which must arrive at once and after the body.
-    pub head: &'a [u8],
-    /// All of the header line, which may be stored instead: it ends where `head` ends.
-    pub line: &'a [u8],
     /// Offset of the body.
     pub body_at: u64,
-    /// The body; empty if the header carries all.
-    pub body: &'a [u8],
+    /// Its bytes; none if the header carries all.
+    pub body: usize,
+    channel: &'a Channel,
+}
+
+impl Outgoing<'_> {
+    /// Where the header line ends.
+    #[must_use]
+    pub fn line_end(&self) -> u64 {
+        self.line_at + LINE as u64
+    }
+
+    /// Copies bytes of the message.
+    ///
+    /// # Panics
+    /// If they do not lie in the channel.
+    pub fn copy(&self, at: u64, into: &mut [u8]) {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let whole = self.channel.memory.len();
+        assert!(
+            at <= whole && into.len() <= whole - at,
+            "{} bytes at {at} of a channel of {whole}",
+            into.len()
+        );
+        // SAFETY: in the mapping, as just checked.
+        unsafe {
+            copy_out(
+                self.channel.memory.as_ptr().add(at),
+                into.as_mut_ptr(),
+                into.len(),
+            );
+        }
+    }
 }
 
 /// The view of one end for who carries its stores.
@@ -98,21 +128,14 @@ impl Carrier {
             let base = self.channel.half(self.half ^ 1).add(CONTROL);
             written(base, self.channel.lines, line)
         };
-        let Written {
-            lines,
-            head_at,
-            head,
-            line,
-            body_at,
-            body,
-        } = found?;
+        let found = found?;
         Some(Outgoing {
-            lines,
-            head_at: (ring + head_at) as u64,
-            head,
-            line,
-            body_at: (ring + body_at) as u64,
-            body,
+            lines: found.lines,
+            line_at: (ring + found.line_at) as u64,
+            head_at: (ring + found.head_at) as u64,
+            body_at: (ring + found.body_at) as u64,
+            body: found.body,
+            channel: &self.channel,
         })
     }
 

@@ -2,54 +2,90 @@
 //! A lock in shared memory that survives the death of its owner.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::living::Living;
 
 /// How long a waiter believes that the owner is alive.
 const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How often a waiter yields before it rests.
+const YIELDS: u64 = 1_000;
+/// How long it rests.
+const REST: rustix::thread::Timespec = rustix::thread::Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000,
+};
 
 /// The calling thread holds the lock already: it was interrupted by a signal handler that wants it, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reentered;
 
-/// 0, or the thread that holds it.
-///
-/// Threads that share it are threads of one pid namespace.
+/// 0, or who holds it: the process's number in the channel's [register](Living), and the thread's number in the process.
 #[repr(transparent)]
 #[derive(Debug, Default)]
-pub struct Lock(AtomicU32);
+pub struct Lock(AtomicU64);
 
 /// Unlocks when dropped.
 #[derive(Debug)]
 #[must_use = "the lock is held only as long as its guard lives"]
-pub struct Guard<'a>(&'a AtomicU32);
+pub struct Guard<'a> {
+    word: &'a AtomicU64,
+    inherited: bool,
+}
+
+impl Guard<'_> {
+    /// Whether the lock was taken from an owner that had died: what it guards may be half done, and whom the owner was about
+    /// to wake may sleep.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.inherited
+    }
+}
 
 impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        self.word.store(0, Ordering::Release);
     }
+}
+
+/// The calling thread, as a lock's word says it. A process without a number has 0, of which nobody believes that it died.
+#[inline(always)]
+fn me(living: Option<&Living>) -> u64 {
+    let process = living.and_then(Living::number).unwrap_or(0);
+    u64::from(process) << 32 | u64::from(thread_id())
 }
 
 impl Lock {
     /// Takes the lock if it is free.
     #[inline(always)]
-    pub fn try_lock(&self) -> Option<Guard<'_>> {
-        self.0
-            .compare_exchange(0, thread_id(), Ordering::Acquire, Ordering::Relaxed)
-            .ok()
-            .map(|_| Guard(&self.0))
+    pub fn try_lock(&self, living: Option<&Living>) -> Option<Guard<'_>> {
+        self.exchange(0, me(living))
     }
 
-    /// Takes the lock; takes it from an owner that has died.
+    #[inline(always)]
+    fn exchange(&self, from: u64, to: u64) -> Option<Guard<'_>> {
+        self.0
+            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Guard {
+                word: &self.0,
+                inherited: from != 0,
+            })
+    }
+
+    /// Takes the lock; takes it from an owner that has died, as the register says.
     ///
     /// # Errors
     /// [`Reentered`] when the calling thread holds it.
     #[inline]
-    pub fn lock(&self) -> Result<Guard<'_>, Reentered> {
-        match self.try_lock() {
+    pub fn lock(&self, living: Option<&Living>) -> Result<Guard<'_>, Reentered> {
+        match self.try_lock(living) {
             Some(guard) => Ok(guard),
-            None => self.wait(),
+            None => self.wait(living),
         }
     }
 
@@ -60,25 +96,19 @@ impl Lock {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// The word itself.
-    #[inline]
-    #[must_use]
-    pub fn word(&self) -> &AtomicU32 {
-        &self.0
-    }
-
     #[cold]
-    fn wait(&self) -> Result<Guard<'_>, Reentered> {
-        let me = thread_id();
+    fn wait(&self, living: Option<&Living>) -> Result<Guard<'_>, Reentered> {
+        let me = me(living);
         let mut since = Instant::now();
         let mut watched = 0;
+        let mut rounds = 0u64;
         loop {
             let owner = self.0.load(Ordering::Relaxed);
             if owner == me {
                 return Err(Reentered);
             }
             if owner == 0 {
-                if let Some(guard) = self.try_lock() {
+                if let Some(guard) = self.exchange(0, me) {
                     return Ok(guard);
                 }
                 continue;
@@ -90,16 +120,18 @@ impl Lock {
             for _ in 0..64 {
                 std::hint::spin_loop();
             }
-            // The owner may wait for this very core.
-            rustix::thread::sched_yield();
+            // The owner may wait for this very core; or for the kernel, as one does that takes a connection out of its rings.
+            rounds += 1;
+            if rounds < YIELDS {
+                rustix::thread::sched_yield();
+            } else {
+                let _ = rustix::thread::nanosleep(&REST);
+            }
             if since.elapsed() > PATIENCE {
-                if !alive(owner)
-                    && self
-                        .0
-                        .compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed)
-                        .is_ok()
+                if !alive(owner, me, living)
+                    && let Some(guard) = self.exchange(owner, me)
                 {
-                    return Ok(Guard(&self.0));
+                    return Ok(guard);
                 }
                 since = Instant::now();
             }
@@ -107,15 +139,23 @@ impl Lock {
     }
 }
 
-/// Whether the thread lives; what cannot be asked is taken for alive.
-fn alive(thread: u32) -> bool {
-    let Some(pid) = i32::try_from(thread)
+/// Whether an owner lives; what cannot be asked is taken for alive.
+fn alive(owner: u64, me: u64, living: Option<&Living>) -> bool {
+    let [process, own] = [owner, me].map(|word| (word >> 32) as u32);
+    if process == 0 {
+        return true;
+    }
+    if process != own {
+        return living.is_none_or(|living| living.lives(process));
+    }
+    // A thread of this process; only there does its number say who it is.
+    let Some(thread) = i32::try_from(owner as u32)
         .ok()
         .and_then(rustix::process::Pid::from_raw)
     else {
         return false;
     };
-    rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+    rustix::process::test_kill_process(thread) != Err(rustix::io::Errno::SRCH)
 }
 
 /// The calling thread's id, cached; a forked child's thread has one of its own.
@@ -124,7 +164,7 @@ pub fn thread_id() -> u32 {
     thread_local! {
         static ID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
     }
-    let epoch = FORKS.load(Ordering::Relaxed);
+    let epoch = fork_epoch();
     ID.with(|id| {
         let (known, at) = id.get();
         if known != 0 && at == epoch {
@@ -139,7 +179,14 @@ pub fn thread_id() -> u32 {
 /// Grows in a forked child.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// To be called in the child after `fork`: cached thread ids are the parent's.
+/// How many forks lie between this process and the program's first.
+#[inline(always)]
+#[must_use]
+pub fn fork_epoch() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// To be called in the child after `fork`: cached thread ids, and numbers of the living, are the parent's.
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }

@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::copy::copy_out;
 use super::{Header, INLINE, LINE, PAD, Parsed, TAG, Target, begin, valid_lines};
 
 /// What a receiver remembers; zeros are a fresh one. It may lie in shared memory.
@@ -12,8 +13,9 @@ use super::{Header, INLINE, LINE, PAD, Parsed, TAG, Target, begin, valid_lines};
 pub struct ReceiverState {
     /// Lines consumed since the start.
     pub next: AtomicU64,
-    /// Bytes taken of the message at `next`.
-    pub offset: AtomicU32,
+    /// Bytes taken of a message (low half), and the low half of the line that it begins in: of any other message nothing is
+    /// taken. So to step over a message is one store, of `next`.
+    pub offset: AtomicU64,
     /// Not zero: a tag was found that no sender writes.
     pub corrupt: AtomicU32,
     /// Lines for which credit was returned.
@@ -26,16 +28,24 @@ pub struct ReceiverState {
     pub bytes: AtomicU64,
 }
 
-/// A message, or what is left of it.
+/// A message, or what is left of it, where it lies.
 ///
-/// It lies in memory that the sender can write: a sender that breaks the rules can change it under the reader's eyes.
+/// The sender can write there: one that breaks the rules can change it under the reader's eyes. So its bytes are copied out
+/// and never borrowed, and what decides on them decides on the copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     kind: u8,
-    bytes: &'a [u8],
+    first: *const u8,
+    len: usize,
+    memory: PhantomData<&'a [AtomicU64]>,
 }
 
-impl<'a> Message<'a> {
+// SAFETY: the memory is shared by its nature, and stays mapped as long as `'a`.
+unsafe impl Send for Message<'_> {}
+// SAFETY: as above; it is only loaded from, as if each byte were an atomic.
+unsafe impl Sync for Message<'_> {}
+
+impl Message<'_> {
     /// What the sender called it.
     #[inline(always)]
     #[must_use]
@@ -43,25 +53,43 @@ impl<'a> Message<'a> {
         self.kind
     }
 
-    /// Its bytes that have not been taken yet, where they lie.
+    /// Where its bytes lie that have not been taken yet: not to be borrowed while others can write there.
     #[inline(always)]
     #[must_use]
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+    pub fn as_ptr(&self) -> *const u8 {
+        self.first
     }
 
     /// How many there are.
     #[inline(always)]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// Whether there are none.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len == 0
+    }
+
+    /// Copies its bytes from `skip` on, as many as there are and fit. Returns how many.
+    #[inline(always)]
+    pub fn copy_to(&self, skip: usize, into: &mut [u8]) -> usize {
+        let skip = skip.min(self.len);
+        let count = into.len().min(self.len - skip);
+        // SAFETY: inside of the message, and of what the caller lends.
+        unsafe { copy_out(self.first.add(skip), into.as_mut_ptr(), count) };
+        count
+    }
+
+    /// A copy of its bytes.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        self.copy_to(0, &mut bytes);
+        bytes
     }
 }
 
@@ -136,33 +164,51 @@ impl<'a, T: Target> Receiver<'a, T> {
         }
     }
 
-    /// The next message, if one is there: what has not been taken of it, in place.
+    /// The next message, if one is there: what has not been taken of it, in place. It is of use until something is taken:
+    ///
+    /// ```compile_fail,E0502
+    /// fn late<T: shm::ring::Target>(receiver: &mut shm::ring::Receiver<'_, T>) -> usize {
+    ///     let message = receiver.peek().expect("there is one");
+    ///     receiver.release(); // its lines are the sender's again
+    ///     message.len()
+    /// }
+    /// ```
     #[inline]
     #[must_use]
-    pub fn peek(&self) -> Option<Message<'a>> {
+    pub fn peek(&self) -> Option<Message<'_>> {
         let (line, header) = self.current()?;
-        Some(self.message(line, &header, self.taken(&header)))
+        Some(self.message(line, &header, self.taken(line, &header)))
+    }
+
+    /// As [`Receiver::peek`], for an owner who makes a receiver for each call: while the message is of use the owner lets nobody
+    /// take anything.
+    #[inline]
+    #[must_use]
+    pub fn into_message(self) -> Option<Message<'a>> {
+        let (line, header) = self.current()?;
+        Some(self.message(line, &header, self.taken(line, &header)))
     }
 
     /// Takes `bytes` bytes of the next message, all of it at most; a message that is used up is released.
     ///
     /// Returns whether credit was returned.
     #[inline]
-    pub fn advance(&self, bytes: usize) -> bool {
+    pub fn advance(&mut self, bytes: usize) -> bool {
         let Some((line, header)) = self.current() else {
             return false;
         };
-        let taken = self.taken(&header) + bytes;
+        let taken = self.taken(line, &header).saturating_add(bytes);
         if taken >= header.length {
             return self.consume(line, &header);
         }
-        self.state.offset.store(taken as u32, Ordering::Relaxed);
+        let offset = (line << 32) | taken as u64;
+        self.state.offset.store(offset, Ordering::Relaxed);
         false
     }
 
     /// Releases the next message, whatever was taken of it. Returns whether credit was returned.
     #[inline]
-    pub fn release(&self) -> bool {
+    pub fn release(&mut self) -> bool {
         match self.current() {
             Some((line, header)) => self.consume(line, &header),
             None => false,
@@ -173,7 +219,7 @@ impl<'a, T: Target> Receiver<'a, T> {
     ///
     /// Returns the bytes copied and whether credit was returned.
     #[inline]
-    pub fn read(&self, kind: u8, into: &mut [u8]) -> (usize, bool) {
+    pub fn read(&mut self, kind: u8, into: &mut [u8]) -> (usize, bool) {
         let mut done = 0;
         let mut returned = false;
         while done < into.len() {
@@ -181,8 +227,7 @@ impl<'a, T: Target> Receiver<'a, T> {
             if message.kind != kind {
                 break;
             }
-            let count = message.len().min(into.len() - done);
-            into[done..done + count].copy_from_slice(&message.bytes[..count]);
+            let count = message.copy_to(0, &mut into[done..]);
             returned |= self.advance(count);
             done += count;
         }
@@ -198,16 +243,14 @@ impl<'a, T: Target> Receiver<'a, T> {
         let mut message = Some(first);
         let mut done = 0;
         while let Some(found) = message.filter(|found| found.kind == kind && done < into.len()) {
-            let count = found.len().min(into.len() - done);
-            into[done..done + count].copy_from_slice(&found.bytes[..count]);
-            done += count;
+            done += found.copy_to(0, &mut into[done..]);
             message = self.after(&mut line);
         }
         done
     }
 
     /// The message behind the one at `line`, which becomes its line.
-    fn after(&self, line: &mut u64) -> Option<Message<'a>> {
+    fn after(&self, line: &mut u64) -> Option<Message<'_>> {
         loop {
             let Parsed::Header(header) = self.parse(*line) else {
                 return None;
@@ -267,15 +310,18 @@ impl<'a, T: Target> Receiver<'a, T> {
     pub fn queued_bytes(&self) -> usize {
         let start = self.state.next.load(Ordering::Relaxed);
         let mut line = start;
-        let mut bytes = 0;
+        let mut bytes = 0_isize;
         while line - start < u64::from(self.lines) {
             let Parsed::Header(header) = self.parse(line) else {
                 break;
             };
-            bytes += header.length;
+            if line == start {
+                bytes -= self.taken(line, &header) as isize;
+            }
+            bytes += header.length as isize;
             line += u64::from(header.lines);
         }
-        bytes - bytes.min(self.state.offset.load(Ordering::Relaxed) as usize)
+        bytes.cast_unsigned()
     }
 
     /// Whether the ring holds what no sender writes. Then nothing more is read from it.
@@ -287,7 +333,12 @@ impl<'a, T: Target> Receiver<'a, T> {
 
     /// Returns credit for everything consumed, even if it is little. Returns whether there was any.
     #[inline]
-    pub fn return_credit(&self) -> bool {
+    pub fn return_credit(&mut self) -> bool {
+        self.give_back()
+    }
+
+    #[inline]
+    fn give_back(&self) -> bool {
         let next = self.state.next.load(Ordering::Relaxed);
         if next == self.state.returned.load(Ordering::Relaxed) {
             return false;
@@ -333,25 +384,27 @@ impl<'a, T: Target> Receiver<'a, T> {
         } else {
             place + LINE
         };
-        // SAFETY: `Header::parse` accepts only messages that lie inside of the ring.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(self.base.add(start + taken), header.length - taken)
-        };
         Message {
             kind: header.kind,
-            bytes,
+            // SAFETY: `Header::parse` accepts only messages that lie inside of the ring.
+            first: unsafe { self.base.add(start + taken) },
+            len: header.length - taken,
+            memory: PhantomData,
         }
     }
 
     #[inline(always)]
-    fn taken(&self, header: &Header) -> usize {
-        (self.state.offset.load(Ordering::Relaxed) as usize).min(header.length)
+    fn taken(&self, line: u64, header: &Header) -> usize {
+        let offset = self.state.offset.load(Ordering::Relaxed);
+        if (offset >> 32) as u32 != line as u32 {
+            return 0;
+        }
+        (offset as u32 as usize).min(header.length)
     }
 
     #[inline(always)]
     fn consume(&self, line: u64, header: &Header) -> bool {
         let state = self.state;
-        state.offset.store(0, Ordering::Relaxed);
         state.messages.store(
             state.messages.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
@@ -366,24 +419,51 @@ impl<'a, T: Target> Receiver<'a, T> {
         self.step(line, header)
     }
 
-    /// Clears the lines, steps over them and returns credit if it is worth it.
+    /// Steps over the lines, clears them, and returns credit if it is worth it. In this order: the first store is what takes
+    /// the message, and what a death leaves undone of the rest [`Receiver::recover`] can see by it.
     #[inline(always)]
     fn step(&self, line: u64, header: &Header) -> bool {
-        // Of a pad only the first line was written.
-        let written = if header.kind == PAD { 1 } else { header.lines };
-        let first = self.place(line);
-        for index in 0..written as usize {
-            self.word(first + index * LINE + TAG)
-                .store(0, Ordering::Relaxed);
-        }
         let next = line + u64::from(header.lines);
         self.state.next.store(next, Ordering::Release);
+        // Not for the next message, but for one that begins 2^32 lines later.
+        if self.state.offset.load(Ordering::Relaxed) != 0 {
+            self.state.offset.store(0, Ordering::Relaxed);
+        }
+        // Of a pad only the first line was written.
+        let written = if header.kind == PAD { 1 } else { header.lines };
+        self.clear(line, u64::from(written));
         if next.wrapping_sub(self.state.returned.load(Ordering::Relaxed))
             >= u64::from(self.lines / 4)
         {
-            return self.return_credit();
+            return self.give_back();
         }
         false
+    }
+
+    /// Clears the tags of `count` lines. Who sees one cleared sees that it was stepped over.
+    #[inline(always)]
+    fn clear(&self, line: u64, count: u64) {
+        let first = self.place(line);
+        for index in 0..count as usize {
+            let at = (first + index * LINE) & (self.lines as usize * LINE - 1);
+            self.word(at + TAG).store(0, Ordering::Release);
+        }
+    }
+
+    /// Makes good what one left undone that died with the ring in its hands. Call it in its place, before all else.
+    pub fn recover(&mut self) {
+        let state = self.state;
+        let next = state.next.load(Ordering::Relaxed);
+        let returned = state.returned.load(Ordering::Relaxed);
+        // What is not given back yet nobody has written anew.
+        let pending = next.wrapping_sub(returned).min(u64::from(self.lines));
+        self.clear(next.wrapping_sub(pending), pending);
+        if (state.offset.load(Ordering::Relaxed) >> 32) as u32 != next as u32 {
+            state.offset.store(0, Ordering::Relaxed);
+        }
+        state.returned.store(next, Ordering::Relaxed);
+        // Also if there was nothing to return: perhaps only the word was missing.
+        self.credit.store64(self.credit_offset, next);
     }
 
     #[inline(always)]

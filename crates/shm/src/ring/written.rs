@@ -5,28 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Header, INLINE, LINE, PAD, Parsed, TAG, begin};
 
-/// A message as it lies in a ring; offsets count from the ring's begin.
+/// A message as it lies in a ring; offsets count from the ring's begin. Its bytes others may write: they are copied.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written<'a> {
+pub(crate) struct Written {
     /// Lines that it takes.
     pub lines: u32,
-    /// Where what is used of its header line begins.
+    /// Where its header line begins.
+    pub line_at: usize,
+    /// Where what is used of it begins, up to the line's end.
     pub head_at: usize,
-    /// What is used of the header line, up to the line's end.
-    pub head: &'a [u8],
-    /// All of the header line.
-    pub line: &'a [u8],
     /// Where the lines behind it are.
     pub body_at: usize,
-    /// Its bytes there; none if the header carries all.
-    pub body: &'a [u8],
+    /// Bytes there; none if the header carries all.
+    pub body: usize,
 }
 
 /// The message whose header is line `line` of the ring of `lines` lines at `base`; `None` if there is none.
 ///
 /// # Safety
-/// `base` is aligned to 64 bytes, and `lines` lines from there on, a power of two, are mapped for `'a`.
-pub(crate) unsafe fn written<'a>(base: *const u8, lines: u32, line: u64) -> Option<Written<'a>> {
+/// `base` is aligned to 64 bytes, and `lines` lines from there on, a power of two, are mapped.
+pub(crate) unsafe fn written(base: *const u8, lines: u32, line: u64) -> Option<Written> {
     let place = (line as u32 & (lines - 1)) as usize * LINE;
     // SAFETY: inside of the ring and aligned, as all places of lines are.
     let tag = unsafe { AtomicU64::from_ptr(base.add(place + TAG).cast_mut().cast()) };
@@ -35,27 +33,17 @@ pub(crate) unsafe fn written<'a>(base: *const u8, lines: u32, line: u64) -> Opti
     else {
         return None;
     };
-    let bytes = if header.kind == PAD || header.length <= INLINE {
+    let body = if header.kind == PAD || header.length <= INLINE {
         0
     } else {
         header.length
     };
-    let used = begin(header.length);
-    let head_at = place + used;
-    let body_at = place + LINE;
-    // SAFETY: `Header::parse` accepts only messages that lie inside of the ring; without a body nothing of it is used.
-    let (line, body) = unsafe {
-        (
-            std::slice::from_raw_parts(base.add(place), LINE),
-            std::slice::from_raw_parts(base.wrapping_add(body_at), bytes),
-        )
-    };
+    // `Header::parse` accepts only messages that lie inside of the ring.
     Some(Written {
         lines: header.lines,
-        head_at,
-        head: &line[used..],
-        line,
-        body_at,
+        line_at: place,
+        head_at: place + begin(header.length),
+        body_at: place + LINE,
         body,
     })
 }
@@ -81,16 +69,24 @@ mod tests {
         sender.try_send(1, &[&[7; 100]]).expect("there is room");
         // SAFETY: as above.
         let at = |line| unsafe { written(base, 16, line) };
+        let bytes = |at, count| {
+            let mut bytes = vec![0; count];
+            // SAFETY: as above; the places are inside.
+            unsafe { super::super::copy::copy_out(base.add(at), bytes.as_mut_ptr(), count) };
+            bytes
+        };
         let first = at(0).expect("a message");
-        assert_eq!((first.lines, first.head_at, first.body.len()), (1, 48, 0));
-        assert_eq!((first.head.len(), &first.head[..5]), (16, &b"short"[..]));
+        assert_eq!((first.lines, first.line_at, first.head_at), (1, 0, 48));
+        assert_eq!(
+            (first.body, bytes(first.head_at, 5)),
+            (0, b"short".to_vec())
+        );
         let second = at(1).expect("a message");
         assert_eq!(
             (second.lines, second.head_at, second.body_at),
             (3, 120, 128)
         );
-        assert_eq!(second.head.len(), 8);
-        assert_eq!(second.body, [7; 100]);
+        assert_eq!(bytes(second.body_at, second.body), [7; 100]);
         assert!(at(4).is_none());
         // To the end of the ring: then one that does not fit there, behind a pad.
         credit.store(4, Ordering::Relaxed);
@@ -101,7 +97,8 @@ mod tests {
         credit.store(14, Ordering::Relaxed);
         sender.try_send(1, &[&[9; 150]]).expect("there is room");
         let pad = at(14).expect("a pad");
-        assert_eq!((pad.lines, pad.body.len()), (2, 0));
-        assert_eq!(at(16).expect("behind it").body, [9; 150]);
+        assert_eq!((pad.lines, pad.body), (2, 0));
+        let last = at(16).expect("behind it");
+        assert_eq!(bytes(last.body_at, last.body), [9; 150]);
     }
 }

@@ -168,13 +168,13 @@ impl Datagram {
         for step in 0..count {
             let index = (incoming.turn + step) % count;
             let ring = &incoming.rings[index];
-            let receiver = ring.end.receiver();
+            let mut receiver = ring.end.receiver();
             if !receiver.readable() {
                 dead |= ring.ended;
                 continue;
             }
             // Another process may read the same ring.
-            let Ok(_guard) = ring.end.own().rx.lock() else {
+            let Ok(_guard) = ring.end.lock_receiver() else {
                 continue;
             };
             if ring.muted {
@@ -187,7 +187,7 @@ impl Datagram {
                 continue;
             };
             // SAFETY: by the caller.
-            let taken = unsafe { scatter(datagram.bytes(), message) };
+            let taken = unsafe { scatter(&datagram, message) };
             let length = datagram.len();
             // SAFETY: by the caller.
             unsafe { name(ring.from, self.family, message) };
@@ -215,23 +215,22 @@ impl Datagram {
 ///
 /// # Safety
 /// The buffers are the program's.
-unsafe fn scatter(bytes: &[u8], message: &libc::msghdr) -> usize {
-    let mut left = bytes;
+unsafe fn scatter(datagram: &shm::ring::Message<'_>, message: &libc::msghdr) -> usize {
+    let mut done = 0;
     for index in 0..message.msg_iovlen {
         // SAFETY: by the caller.
         unsafe {
             let part = *message.msg_iov.add(index);
-            let count = part.iov_len.min(left.len());
-            if count > 0 {
-                std::ptr::copy_nonoverlapping(left.as_ptr(), part.iov_base.cast::<u8>(), count);
-            }
-            left = &left[count..];
+            let count = part.iov_len.min(datagram.len() - done);
+            let first = datagram.as_ptr().add(done);
+            shm::ring::copy_out(first, part.iov_base.cast::<u8>(), count);
+            done += count;
         }
-        if left.is_empty() {
+        if done == datagram.len() {
             break;
         }
     }
-    bytes.len() - left.len()
+    done
 }
 
 /// Says who sent it, if the program asks.

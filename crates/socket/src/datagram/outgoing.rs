@@ -192,7 +192,7 @@ impl Datagram {
                             .fetch_add(1, Ordering::Relaxed);
                         return None;
                     }
-                    let Ok(guard) = end.own().tx.lock() else {
+                    let Ok(guard) = end.lock_sender() else {
                         return None;
                     };
                     let sent = end.sender().try_send(0, parts);

@@ -92,7 +92,7 @@ impl Stream {
         if self.is_kernel() {
             return Ok(true);
         }
-        let Ok(guard) = self.own().tx.lock() else {
+        let Ok(guard) = self.end.lock_sender() else {
             return Ok(false);
         };
         let held = if seat::is_given_up(&self.peer().flags) {
@@ -131,7 +131,7 @@ impl Stream {
     /// The program closes before its peer has come, which therefore shall not come any more: what lies in the ring the
     /// kernel keeps, whoever accepts.
     pub(super) fn leave_behind(&self, fd: RawFd) {
-        let Ok(_guard) = self.own().tx.lock() else {
+        let Ok(_guard) = self.end.lock_sender() else {
             return;
         };
         let bytes = self.own().sender.next.load(Ordering::Acquire) != 0;
@@ -223,7 +223,7 @@ impl Stream {
         let twin = borrow(fd);
         // The peer's end, which nobody uses.
         let end = End::new(self.end.channel().clone(), self.end.half() ^ 1);
-        let receiver = end.receiver();
+        let mut receiver = end.receiver();
         let mut buffer = [0; 4096];
         loop {
             let (count, _) = receiver.read(DATA, &mut buffer);

@@ -118,17 +118,17 @@ impl Stream {
     #[inline]
     unsafe fn take(&self, fd: RawFd, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
         // Interrupted by a handler in the middle of a call on the same socket: as if there were nothing.
-        let Ok(guard) = self.own().rx.lock() else {
+        let Ok(guard) = self.end.lock_receiver() else {
             return Err(Errno::AGAIN);
         };
         if !seat::may_read(self.own().flags.load(Ordering::Relaxed)) {
             // The peer sends on what lies here.
             return Ok(0);
         }
-        let receiver = self.end.receiver();
+        let mut receiver = self.end.receiver();
         let mut skip = skip;
         let mut done = 0;
-        let mut returned = false;
+        let mut returned = guard.is_inherited();
         if how & (libc::MSG_PEEK | libc::MSG_TRUNC) != 0 {
             // SAFETY: passed on.
             return unsafe { self.take_oddly(parts, skip, how) };
@@ -161,7 +161,7 @@ impl Stream {
     /// MSG_PEEK: without taking; MSG_TRUNC: without copying. The lock is held.
     #[cold]
     unsafe fn take_oddly(&self, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
-        let receiver = self.end.receiver();
+        let mut receiver = self.end.receiver();
         let room: usize = parts.iter().map(|part| part.iov_len).sum::<usize>() - skip;
         if how & libc::MSG_PEEK == 0 {
             let mut done = 0;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use ipc::protocol::Fallback;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
-use shm::channel::{Control, flags, seat};
+use shm::channel::{Control, End, flags, seat};
 
 use super::receive::DATA;
 use super::{KERNEL, Stream, borrow, option, state, word};
@@ -129,13 +129,13 @@ impl Stream {
     /// Sets the flags, holding all locks, and rings the last bell.
     fn close_rings(&self, fd: RawFd) -> bool {
         let channel = self.end.channel();
-        let (first, second) = (channel.control(0), channel.control(1));
+        let [first, second] = [0, 1].map(|half| End::new(channel.clone(), half));
         // Always in this order.
         let (Ok(_a), Ok(_b), Ok(_c), Ok(_d)) = (
-            first.tx.lock(),
-            first.rx.lock(),
-            second.tx.lock(),
-            second.rx.lock(),
+            first.lock_sender(),
+            first.lock_receiver(),
+            second.lock_sender(),
+            second.lock_receiver(),
         ) else {
             return false;
         };
@@ -187,7 +187,7 @@ impl Stream {
         if self.own().flags.load(Ordering::Acquire) & flags::RETIRED != 0 {
             return Ok(());
         }
-        let Ok(_guard) = self.own().tx.lock() else {
+        let Ok(_guard) = self.end.lock_sender() else {
             return Err(Errno::AGAIN);
         };
         if self.state() & state::FLUSHED != 0 {
@@ -253,7 +253,7 @@ impl Stream {
 
     /// Takes of them what is there. Gives how many are missing.
     pub(super) fn take_counted(&self, fd: RawFd) -> Result<u32, Errno> {
-        let Ok(_guard) = self.own().rx.lock() else {
+        let Ok(_guard) = self.end.lock_receiver() else {
             return Err(Errno::DEADLK);
         };
         let drained = &self.own().words[word::DRAINED];
@@ -293,10 +293,10 @@ impl Stream {
 
     /// Takes all that is left in the ring. False: `put` did not want it.
     pub fn empty(&self, mut put: impl FnMut(&[u8]) -> bool) -> bool {
-        let Ok(_guard) = self.own().rx.lock() else {
+        let Ok(_guard) = self.end.lock_receiver() else {
             return false;
         };
-        let receiver = self.end.receiver();
+        let mut receiver = self.end.receiver();
         let mut buffer = [0; 16384];
         loop {
             let (count, _) = receiver.read(DATA, &mut buffer);

@@ -100,7 +100,7 @@ impl Stream {
         total: usize,
         done: &mut usize,
     ) -> std::result::Result<(), Errno> {
-        let Ok(guard) = self.own().tx.lock() else {
+        let Ok(guard) = self.end.lock_sender() else {
             return Err(Errno::AGAIN);
         };
         let peer = self.peer().flags.load(Ordering::Acquire);
@@ -122,6 +122,10 @@ impl Stream {
                 *done = total;
             }
             return Ok(());
+        }
+        if guard.is_inherited() {
+            // What the dead has sent it may not have rung for.
+            self.ring_if_armed(fd, armed::DATA);
         }
         let sender = self.end.sender();
         let longest = sender.max_message().min(CHUNK);
