@@ -2,7 +2,6 @@
 rtl/lib/crc_pkg.sv
 rtl/lib/axis_if.sv
 rtl/lib/sync_ff.sv
-rtl/lib/reset_sync.sv
 rtl/lib/reset_pair.sv
 rtl/lib/packet_gate.sv
 rtl/lib/sync_fifo.sv
@@ -11,5 +10,4 @@ rtl/lib/async_fifo.sv
 rtl/lib/arb_rr.sv
 rtl/lib/ram_1r1w.sv
 rtl/lib/ram_2clk.sv
-rtl/lib/pulse_cdc.sv
 rtl/lib/req_ack_cdc.sv
