@@ -11,3 +11,4 @@ rtl/lib/arb_rr.sv
 rtl/lib/ram_1r1w.sv
 rtl/lib/ram_2clk.sv
 rtl/lib/req_ack_cdc.sv
+rtl/lib/stats_ram.sv
