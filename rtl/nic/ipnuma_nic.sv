@@ -75,7 +75,7 @@ module ipnuma_nic
   // ---- Registers ---------------------------------------------------------------------------------
   reg_req_t req, net_req, far_req;
   reg_rsp_t rsp, net_rsp, far_rsp;
-  logic                     far_busy;
+  logic far_busy, busy_registers, busy_net_registers;
 
   logic [PCIE_COUNTERS-1:0] pcie_event;
   logic [ NET_COUNTERS-1:0] net_event;
@@ -175,7 +175,8 @@ module ipnuma_nic
     .msi_address_o      (msi_address),
     .msi_data_o         (msi_data),
     .msi_moderation_us_o(msi_moderation_us),
-    .msi_control_o      (msi_control)
+    .msi_control_o      (msi_control),
+    .busy_o             (busy_registers)
   );
 
   reg_cdc u_reg_cdc (
@@ -233,7 +234,8 @@ module ipnuma_nic
     .status_read_o      (status_read),
     .status_index_o     (status_index),
     .status_i           (status),
-    .status_done_i      (status_done)
+    .status_done_i      (status_done),
+    .busy_o             (busy_net_registers)
   );
 
   // ---- From the root complex ---------------------------------------------------------------------
@@ -891,10 +893,10 @@ module ipnuma_nic
   assign net_event[CNT_TX_UNDERRUN] = tx_stat_i.underrun;
 
   assign busy_pcie_o = busy_tlp_rx || busy_requester_pcie || busy_completer || busy_cpl_error
-                       || busy_server_pcie || busy_notice_pcie || m_tlp.tvalid;
+                       || busy_server_pcie || busy_notice_pcie || busy_registers || m_tlp.tvalid;
   assign busy_net_o = busy_requester_net || busy_builder || busy_resend || busy_seal ||
       busy_unseal || busy_mux || busy_arp || busy_server_net || busy_events || busy_notice_net ||
-      far_busy;
+      far_busy || busy_net_registers;
 
   logic unused;
   assign unused = ^{tx_stat_i.good, tx_stat_i.spoiled, frame_lock[2:1], ack_value[31:16]};

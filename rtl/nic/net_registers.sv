@@ -3,8 +3,8 @@
 // sessions, network counters, the last error report, what governs sessions, and this side's copies of
 // MAC, IP and EPOCH.
 //
-// Latency   : registers and counters answer in 1 cycle, tables and the state of a session as
-//             table_window says.
+// Latency   : registers answer in 1 cycle, counters in 3 (stats_ram), tables and the state of a session
+//             as table_window says.
 // Clock     : clk_i (network).
 // Handshake : register bus.
 // Drops     : unknown addresses, writes to read-only registers and indices beyond the table are
@@ -67,7 +67,9 @@ module net_registers
   output logic                               status_read_o,
   output logic            [    SessionW-1:0] status_index_o,
   input  session_status_t                    status_i,
-  input  logic                               status_done_i
+  input  logic                               status_done_i,
+  /// Counters are not at rest.
+  output logic                               busy_o
 );
   localparam int unsigned CounterWindowW = 12;
   localparam int unsigned CounterW = $clog2(NET_COUNTERS);
@@ -87,9 +89,8 @@ module net_registers
   reg_req_t session_req, key_req, status_req;
   reg_rsp_t session_rsp, key_rsp, status_rsp;
   logic [15:0][31:0] key_dws;
-  logic key_read, key_read_done_q;
   logic is_region, is_counter, is_session, is_key, is_status;
-  logic start, done_q, ok_q, ok;
+  logic start, done_q, ok_q, ok, count_read, count_valid;
 
   logic [ 1:0] control_q;
   logic [15:0] resend_ticks_q;
@@ -97,33 +98,37 @@ module net_registers
   logic [15:0] resend_limit_q;
   logic [27:0] window_q;
   logic [31:0] pace_q;
-  logic [31:0] rdata_q, rdata, counter_value;
+  logic [31:0] rdata_q, rdata, count;
 
   assign is_region = req_i.addr[22:RegionWindowW] == REGION_BASE[22:RegionWindowW];
   assign is_counter = req_i.addr[22:CounterWindowW] == NET_COUNTER_BASE[22:CounterWindowW];
   assign is_session = req_i.addr[22:SessionWindowW] == SESSION_BASE[22:SessionWindowW];
   assign is_key = req_i.addr[22:KeyWindowW] == KEY_BASE[22:KeyWindowW];
   assign is_status = req_i.addr[22:StatusWindowW] == SESSION_STATUS_BASE[22:StatusWindowW];
+  assign count_read = req_i.valid && is_counter && !req_i.write && !done_q &&
+      32'(req_i.addr[CounterWindowW-1:2]) < NET_COUNTERS;
   assign start      = req_i.valid && !is_region && !is_session && !is_key && !done_q &&
-      (!is_status || req_i.write);
+      (!is_status || req_i.write) && !count_read;
 
-
-  counters #(
+  stats_ram #(
     .Count(NET_COUNTERS)
   ) u_counters (
     .clk_i,
     .rst_i,
     .event_i,
+    .read_i (count_read),
     .index_i(req_i.addr[2+:CounterW]),
-    .value_o(counter_value)
+    .valid_o(count_valid),
+    .value_o(count),
+    .busy_o
   );
 
   always_comb begin
     ok    = !req_i.write;
     rdata = '0;
     if (is_counter) begin
-      rdata = counter_value;
-      ok    = !req_i.write && 32'(req_i.addr[CounterWindowW-1:2]) < NET_COUNTERS;
+      // Beyond the last one, or a write.
+      ok = 1'b0;
     end else begin
       unique case (req_i.addr)
         REG_LAST_ERROR:                            rdata = error_q;
@@ -164,8 +169,11 @@ module net_registers
     if (start) begin
       ok_q    <= ok;
       rdata_q <= ok && !req_i.write ? rdata : '0;
+    end else if (count_valid) begin
+      ok_q    <= 1'b1;
+      rdata_q <= count;
     end
-    done_q <= start && !rst_i;
+    done_q <= (start || count_valid) && !rst_i;
   end
 
   always_ff @(posedge clk_i) begin
@@ -265,11 +273,11 @@ module net_registers
     .cfg_read_done_i(session_read_done_i)
   );
 
-  // Read only.
   table_window #(
-    .entry_t(session_status_t),
-    .Entries(Sessions),
-    .WindowW(StatusWindowW)
+    .entry_t (session_status_t),
+    .Entries (Sessions),
+    .WindowW (StatusWindowW),
+    .Writable(1'b0)
   ) u_status_window (
     .clk_i,
     .rst_i,
@@ -287,9 +295,10 @@ module net_registers
 
   // Keys can't be read back.
   table_window #(
-    .entry_t(logic [511:0]),
-    .Entries(Sessions),
-    .WindowW(KeyWindowW)
+    .entry_t (logic [511:0]),
+    .Entries (Sessions),
+    .WindowW (KeyWindowW),
+    .Readable(1'b0)
   ) u_key_window (
     .clk_i,
     .rst_i,
@@ -298,13 +307,12 @@ module net_registers
     .rsp_o          (key_rsp),
     .hold_i         (1'b0),
     .cfg_write_o    (key_write_o),
-    .cfg_read_o     (key_read),
+    .cfg_read_o     (),
     .cfg_index_o    (key_index_o),
     .cfg_entry_o    (key_dws),
     .cfg_entry_i    ('0),
-    .cfg_read_done_i(key_read_done_q)
+    .cfg_read_done_i(1'b0)
   );
-  always_ff @(posedge clk_i) key_read_done_q <= key_read && !rst_i;
 
   assign key_entry_o = '{
           tx_key: {key_dws[0], key_dws[1], key_dws[2], key_dws[3]},

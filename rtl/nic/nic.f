@@ -7,7 +7,6 @@
 -f rtl/ipnuma/ipnuma_resend.f
 -f rtl/ipnuma/ipnuma_host.f
 -f rtl/ipnuma/ipnuma_seal.f
-rtl/nic/counters.sv
 rtl/nic/table_window.sv
 rtl/nic/nic_registers.sv
 rtl/nic/net_registers.sv

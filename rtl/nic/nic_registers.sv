@@ -5,8 +5,8 @@
 // MAC, IP and EPOCH are held on both sides: a write goes to the network side first and is answered
 // when both have it.
 //
-// Latency   : registers and counters answer in 1 cycle, tables as table_window says; FLUSH when the
-//             requester has taken the mark.
+// Latency   : registers answer in 1 cycle, counters in 3 (stats_ram), tables as table_window says; FLUSH
+//             when the requester has taken the mark.
 // Clock     : clk_i (PCIe).
 // Handshake : register bus.
 // Drops     : unknown addresses, writes to read-only registers and indices beyond a table are
@@ -75,7 +75,9 @@ module nic_registers
   output logic            [             31:0] msi_data_o,
   output logic            [             15:0] msi_moderation_us_o,
   /// Interrupts on arrival (bit 0) and on events (bit 1).
-  output logic            [              1:0] msi_control_o
+  output logic            [              1:0] msi_control_o,
+  /// Counters are not at rest.
+  output logic                                busy_o
 );
   localparam logic [31:0] Features = {
     4'($clog2(Sessions)),
@@ -118,8 +120,8 @@ module nic_registers
   logic       event_restart_q;
 
   logic local_start, local_done_q, local_ok_q, local_ok;
-  logic [31:0] local_rdata_q, local_rdata, counter_value;
-  logic is_counter;
+  logic [31:0] local_rdata_q, local_rdata, count;
+  logic is_counter, count_read, count_valid;
   logic net_write_done;
 
   // The enclosing aligned block of an address decides; each window is a power of two in size and
@@ -145,8 +147,10 @@ module nic_registers
   // ---- Local registers and counters
   // --------------------------------------------------------------
   assign is_counter = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
+  assign count_read = req_i.valid && is_counter && !req_i.write && !local_done_q &&
+      32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
   assign local_start = req_i.valid && target == ToLocal && !local_done_q &&
-      (!flush_valid_o || flush_ready_i);
+      (!flush_valid_o || flush_ready_i) && !count_read;
 
   // A flush takes its place behind the stores before it, when there is one.
   assign flush_valid_o = req_i.valid && req_i.write && req_i.addr == REG_FLUSH && !local_done_q;
@@ -155,22 +159,25 @@ module nic_registers
 
   localparam int unsigned CounterW = $clog2(PCIE_COUNTERS);
 
-  counters #(
+  stats_ram #(
     .Count(PCIE_COUNTERS)
   ) u_counters (
     .clk_i,
     .rst_i,
     .event_i,
+    .read_i (count_read),
     .index_i(req_i.addr[2+:CounterW]),
-    .value_o(counter_value)
+    .valid_o(count_valid),
+    .value_o(count),
+    .busy_o
   );
 
   always_comb begin
     local_ok    = 1'b1;
     local_rdata = '0;
     if (is_counter) begin
-      local_rdata = counter_value;
-      local_ok    = !req_i.write && 32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
+      // Beyond the last one, or a write.
+      local_ok = 1'b0;
     end else begin
       unique case (req_i.addr)
         REG_ID: begin
@@ -214,8 +221,11 @@ module nic_registers
     if (local_start) begin
       local_ok_q    <= local_ok;
       local_rdata_q <= local_ok && !req_i.write ? local_rdata : '0;
+    end else if (count_valid) begin
+      local_ok_q    <= 1'b1;
+      local_rdata_q <= count;
     end
-    local_done_q <= local_start && !rst_i;
+    local_done_q <= (local_start || count_valid) && !rst_i;
   end
 
   assign net_write_done = target == ToNet && net_rsp_i.done && net_rsp_i.ok && req_i.write;

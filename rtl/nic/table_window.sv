@@ -6,7 +6,8 @@
 // table, whatever the index); writing the last one writes the entry, staged DWs included. Reading
 // gives DWs of the entry as the table holds it, not as staged.
 //
-// Latency : a write is done 1 cycle after it is offered and not held, a read 1 cycle after the table's answer.
+// Latency : a write is done 1 cycle after it is offered and not held, a read 1 cycle after the table's answer,
+//           or where nothing can be read 1 cycle after it is offered.
 // Clock   : clk_i, the table's.
 // Drops   : an index beyond the table is refused (ok = 0).
 // Source  : own.
@@ -19,6 +20,10 @@ module table_window
   parameter int unsigned Entries = 256,
   /// Address bits of the window, in bytes.
   parameter int unsigned WindowW = 20,
+  /// Entries can be read; else they read as zeros.
+  parameter bit Readable = 1'b1,
+  /// Entries can be written; else no write may be offered.
+  parameter bit Writable = 1'b1,
   localparam int unsigned IndexW = Entries > 1 ? $clog2(Entries) : 1
 ) (
   input  logic                   clk_i,
@@ -69,8 +74,8 @@ module table_window
 
   assign cfg_index_o = slot[IndexW-1:0];
   assign cfg_entry_o = entry_t'({req_i.wdata, staged_q});
-  assign cfg_write_o = start && in_table && req_i.write && last_dw;
-  assign cfg_read_o  = start && in_table && !req_i.write;
+  assign cfg_write_o = Writable && start && in_table && req_i.write && last_dw;
+  assign cfg_read_o  = Readable && start && in_table && !req_i.write;
 
   assign rsp_o       = '{done: state_q == StDone, ok: ok_q, rdata: rdata_q};
 
@@ -78,16 +83,23 @@ module table_window
     if (start) begin
       ok_q    <= in_table;
       rdata_q <= '0;
-      if (req_i.write && in_table && !last_dw) staged_q[dw] <= req_i.wdata;
     end
-    if (state_q == StRead && cfg_read_done_i) rdata_q <= entry_dws[dw];
+    if (Readable && state_q == StRead && cfg_read_done_i) rdata_q <= entry_dws[dw];
+  end
+
+  if (Writable) begin : gen_staged
+    always_ff @(posedge clk_i) begin
+      if (start && req_i.write && in_table && !last_dw) staged_q[dw] <= req_i.wdata;
+    end
+  end else begin : gen_not_staged
+    assign staged_q = '0;
   end
 
   always_ff @(posedge clk_i) begin
     if (rst_i) state_q <= StIdle;
     else begin
       unique case (state_q)
-        StIdle:  if (start) state_q <= in_table && !req_i.write ? StRead : StDone;
+        StIdle:  if (start) state_q <= cfg_read_o ? StRead : StDone;
         StRead:  if (cfg_read_done_i) state_q <= StDone;
         default: state_q <= StIdle;
       endcase
@@ -104,6 +116,8 @@ module table_window
   always_ff @(posedge clk_i) begin
     assert (rst_i || state_q == StIdle || req_i.valid)
     else $error("register request withdrawn before its answer");
+    assert (rst_i || Writable || !req_i.valid || !req_i.write)
+    else $error("a write to a table that is only read");
   end
 `endif
 

@@ -50,8 +50,10 @@ module descriptor_fetch
   logic done, take;
   logic [63:0] base;
 
-  // Entry i is kept at i modulo Held, so data of an aligned block find their place.
-  logic [31:0] low_q[Held], high_q[Held], flags_q[Held];
+  // Entry i is kept at i modulo Held, so data of an aligned block find their place. Each array has one
+  // write port and one that reads at once: LUTRAM.
+  logic [31:0] low_q[Held], high_q[Held];
+  logic [16:0] flags_q[Held];
 
   assign left = (tail_i - asked_q) & mask_i;
   assign held = (asked_q - taken_q) & mask_i;
@@ -83,23 +85,20 @@ module descriptor_fetch
   logic [15:0] block;
   assign block = asked_q - 16'd1;
 
-  for (genvar e = 0; e < int'(Held); e++) begin : gen_entry
-    logic mine;
-    assign mine = data_i.reader == Reader && waiting_q && block[BatchW] == 1'(e / DESCRIPTOR_BATCH);
-    always_ff @(posedge clk_i) begin
-      for (int unsigned b = 0; b < 2; b++) begin
-        if (mine && data_i.we[b] && data_i.word[b][BatchW:1] == BatchW'(e)) begin
-          unique case ({
-            data_i.word[b][0], 1'(b)
-          })
-            2'd0: low_q[e] <= data_i.data[b];
-            2'd1: high_q[e] <= data_i.data[b];
-            2'd2: flags_q[e] <= data_i.data[b];
-            default: ;
-          endcase
-        end
-      end
-    end
+  // Even DWs of an entry come in lane 0, odd ones in lane 1; DW 3 says nothing yet.
+  logic                  mine;
+  logic [1:0]            first_half;
+  logic [1:0][HeldW-1:0] entry;
+  assign mine = data_i.reader == Reader && waiting_q;
+  for (genvar b = 0; b < 2; b++) begin : gen_lane
+    assign first_half[b] = !data_i.word[b][0];
+    assign entry[b]      = {block[BatchW], data_i.word[b][BatchW:1]};
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (mine && data_i.we[0] && first_half[0]) low_q[entry[0]] <= data_i.data[0];
+    if (mine && data_i.we[0] && !first_half[0]) flags_q[entry[0]] <= data_i.data[0][16:0];
+    if (mine && data_i.we[1] && first_half[1]) high_q[entry[1]] <= data_i.data[1];
   end
 
   logic [HeldW-1:0] at;
@@ -146,8 +145,8 @@ module descriptor_fetch
       op_valid_o |-> ((tail_i - asked_q) & mask_i) >= count && count != '0)
   else $error("descriptor_fetch: a read beyond TAIL");
 `endif
-  // Flags without a meaning yet; the whole word of the area is an entry's.
+  // The whole word of the area is an entry's.
   logic unused;
-  assign unused = ^{flags_q[at][31:17], data_i.slot, data_i.word[0][11:4], data_i.word[1][11:4],
+  assign unused = ^{data_i.slot, data_i.word[0][11:4], data_i.word[1][11:4],
                     done_i.slot, base_i[6:0], block[15:4], block[2:0], count[15:6]};
 endmodule

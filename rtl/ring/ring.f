@@ -5,7 +5,6 @@
 rtl/ipnuma/rx_pkg.sv
 rtl/ipnuma/tag_pool.sv
 rtl/ipnuma/msi.sv
-rtl/nic/counters.sv
 rtl/ring/ring_pkg.sv
 rtl/ring/ring_types_pkg.sv
 rtl/ring/dma_read.sv

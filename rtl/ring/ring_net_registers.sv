@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BAR 0 of the descriptor-ring NIC on the network side: MAC address, filter, counters.
 //
-// Latency   : 1 cycle.
+// Latency   : 1 cycle, counters 3 (stats_ram).
 // Clock     : clk_i (network).
 // Handshake : register bus.
 // Drops     : unknown addresses and writes to counters are refused.
@@ -18,35 +18,42 @@ module ring_net_registers
   input  logic     [NET_COUNTERS-1:0] event_i,
   /// First byte on the wire in the most significant bits.
   output logic     [            47:0] mac_o,
-  output logic                        promiscuous_o
+  output logic                        promiscuous_o,
+  /// Counters are not at rest.
+  output logic                        busy_o
 );
   localparam int unsigned CounterWindowW = 12;
   localparam int unsigned CounterW = $clog2(NET_COUNTERS);
 
   logic [47:0] mac_q;
   logic        promiscuous_q;
-  logic is_counter, start, done_q, ok_q, ok;
-  logic [31:0] rdata_q, rdata, counter_value;
+  logic is_counter, start, done_q, ok_q, ok, count_read, count_valid;
+  logic [31:0] rdata_q, rdata, count;
 
   assign is_counter = req_i.addr[22:CounterWindowW] == NET_COUNTER_BASE[22:CounterWindowW];
-  assign start      = req_i.valid && !done_q;
+  assign count_read = req_i.valid && is_counter && !req_i.write && !done_q &&
+      32'(req_i.addr[CounterWindowW-1:2]) < NET_COUNTERS;
+  assign start = req_i.valid && !done_q && !count_read;
 
-  counters #(
+  stats_ram #(
     .Count(NET_COUNTERS)
   ) u_counters (
     .clk_i,
     .rst_i,
     .event_i,
+    .read_i (count_read),
     .index_i(req_i.addr[2+:CounterW]),
-    .value_o(counter_value)
+    .valid_o(count_valid),
+    .value_o(count),
+    .busy_o
   );
 
   always_comb begin
     ok    = 1'b1;
     rdata = '0;
     if (is_counter) begin
-      rdata = counter_value;
-      ok    = !req_i.write && 32'(req_i.addr[CounterWindowW-1:2]) < NET_COUNTERS;
+      // Beyond the last one, or a write.
+      ok = 1'b0;
     end else begin
       unique case (req_i.addr)
         REG_MAC_LO: rdata = mac_q[31:0];
@@ -61,8 +68,11 @@ module ring_net_registers
     if (start) begin
       ok_q    <= ok;
       rdata_q <= ok && !req_i.write ? rdata : '0;
+    end else if (count_valid) begin
+      ok_q    <= 1'b1;
+      rdata_q <= count;
     end
-    done_q <= start && !rst_i;
+    done_q <= (start || count_valid) && !rst_i;
     if (rst_i) begin
       mac_q         <= '0;
       promiscuous_q <= 1'b0;

@@ -65,7 +65,7 @@ module ring_nic
   // ---- Registers ---------------------------------------------------------------------------------
   reg_req_t req, net_req, far_req;
   reg_rsp_t rsp, net_rsp, far_rsp;
-  logic far_busy, link;
+  logic far_busy, busy_registers, busy_net_registers, link;
   logic tx_run, rx_run, tx_restart, rx_restart;
   logic [63:0] tx_base, rx_base, msi_address;
   logic [15:0] tx_mask, rx_mask, tx_tail, rx_tail, tx_head, rx_head, msi_moderation_us;
@@ -112,7 +112,8 @@ module ring_nic
     .write_data_o(write_data),
     .read_timeout_us_o(read_timeout_us),
     .large_payload_o(large_payload),
-    .max_read_o(max_read)
+    .max_read_o(max_read),
+    .busy_o(busy_registers)
   );
 
   reg_cdc u_reg_cdc (
@@ -134,7 +135,8 @@ module ring_nic
     .rsp_o        (far_rsp),
     .event_i      (net_event),
     .mac_o        (mac),
-    .promiscuous_o(promiscuous)
+    .promiscuous_o(promiscuous),
+    .busy_o       (busy_net_registers)
   );
 
   sync_ff u_link (
@@ -600,8 +602,8 @@ module ring_nic
 
   assign busy_pcie_o = busy_tlp_rx || busy_completer || busy_cpl_error || busy_read || busy_write ||
       busy_interrupt || busy_tx_fetch || busy_rx_fetch || !tx_idle || frame_valid || sent_valid ||
-      (tx_run && tx_order_valid) || tx_restart || rx_restart;
-  assign busy_net_o = far_busy || busy_send || busy_rx_buffer;
+      (tx_run && tx_order_valid) || tx_restart || rx_restart || busy_registers;
+  assign busy_net_o = far_busy || busy_send || busy_rx_buffer || busy_net_registers;
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_net_i) begin

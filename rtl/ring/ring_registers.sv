@@ -2,7 +2,7 @@
 // BAR 0 of the descriptor-ring NIC on the PCIe side: rings, interrupts, counters of this side; the
 // MAC address, the filter and the counters of the network side are asked for there.
 //
-// Latency   : 1 cycle; 1 cycle more to tail and log2 outputs. The network side as reg_cdc says.
+// Latency   : 1 cycle, counters 3 (stats_ram); 1 cycle more to tail and log2 outputs. The network side as reg_cdc says.
 // Clock     : clk_i (PCIe).
 // Handshake : register bus.
 // Drops     : unknown addresses and writes to read-only registers are refused.
@@ -52,7 +52,9 @@ module ring_registers
   output logic     [             31:0] write_data_o,
   output logic     [             31:0] read_timeout_us_o,
   output logic                         large_payload_o,
-  output logic     [              1:0] max_read_o
+  output logic     [              1:0] max_read_o,
+  /// Counters are not at rest.
+  output logic                         busy_o
 );
   localparam logic [31:0] Features = {16'(MaxBytes), 8'd0, 8'(Slots)};
   localparam int unsigned CounterWindowW = 12;
@@ -65,8 +67,8 @@ module ring_registers
   logic [1:0] control_q, max_read_q;
   logic large_q, tx_restart_q, rx_restart_q;
 
-  logic to_net, is_counter, start, write, done_q, ok_q, ok;
-  logic [31:0] rdata_q, rdata, counter_value;
+  logic to_net, is_counter, start, write, done_q, ok_q, ok, count_read, count_valid;
+  logic [31:0] rdata_q, rdata, count;
 
   function automatic logic [15:0] mask_of(logic [4:0] log2);
     return 16'((17'd1 << log2) - 17'd1);
@@ -78,25 +80,30 @@ module ring_registers
   assign to_net     = req_i.addr[22:CounterWindowW] == NET_COUNTER_BASE[22:CounterWindowW] ||
       req_i.addr inside {REG_MAC_LO, REG_MAC_HI, REG_FILTER};
   assign is_counter = req_i.addr[22:CounterWindowW] == PCIE_COUNTER_BASE[22:CounterWindowW];
-  assign start = req_i.valid && !to_net && !done_q;
+  assign count_read = req_i.valid && is_counter && !req_i.write && !done_q &&
+      32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
+  assign start = req_i.valid && !to_net && !done_q && !count_read;
   assign write = start && req_i.write && ok;
 
-  counters #(
+  stats_ram #(
     .Count(PCIE_COUNTERS)
   ) u_counters (
     .clk_i,
     .rst_i,
     .event_i,
+    .read_i (count_read),
     .index_i(req_i.addr[2+:CounterW]),
-    .value_o(counter_value)
+    .valid_o(count_valid),
+    .value_o(count),
+    .busy_o
   );
 
   always_comb begin
     ok    = 1'b1;
     rdata = '0;
     if (is_counter) begin
-      rdata = counter_value;
-      ok    = !req_i.write && 32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
+      // Beyond the last one, or a write.
+      ok = 1'b0;
     end else begin
       unique case (req_i.addr)
         REG_ID: begin
@@ -153,8 +160,11 @@ module ring_registers
     if (start) begin
       ok_q    <= ok;
       rdata_q <= ok && !req_i.write ? rdata : '0;
+    end else if (count_valid) begin
+      ok_q    <= 1'b1;
+      rdata_q <= count;
     end
-    done_q <= start && !rst_i;
+    done_q <= (start || count_valid) && !rst_i;
   end
 
   always_ff @(posedge clk_i) begin

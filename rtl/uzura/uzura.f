@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The UZURA engine.
 -f rtl/lib/lib.f
-rtl/nic/counters.sv
+rtl/uzura/uzura_counters.sv
 rtl/uzura/uzura_pkg.sv
 rtl/uzura/uzura_qp_pkg.sv
 rtl/uzura/roce_header.sv

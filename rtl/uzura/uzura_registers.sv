@@ -78,7 +78,7 @@ module uzura_registers
   assign stop_o = op_q != OpNone;
   assign go     = op_q != OpNone && quiet_i;
 
-  counters #(
+  uzura_counters #(
     .Count(Counters)
   ) u_counters (
     .clk_i,

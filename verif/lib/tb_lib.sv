@@ -64,11 +64,6 @@ module tb_lib #(
   output logic        req_rvalid_o,
   input  logic        req_rready_i,
 
-  input  logic pulse_i,
-  output logic pulse_o,
-  output logic rst_sync_o,
-  input  logic arst_i,
-
   input  logic [N-1:0] arb_req_i,
   input  logic         arb_ack_i,
   input  logic         arb_lock_i,
@@ -166,21 +161,6 @@ module tb_lib #(
     .dst_data_o (req_rdata_o),
     .dst_valid_o(req_rvalid_o),
     .dst_ready_i(req_rready_i)
-  );
-
-  pulse_cdc u_pulse_cdc (
-    .src_clk_i  (clk_i),
-    .src_rst_i  (rst_i),
-    .src_pulse_i(pulse_i),
-    .dst_clk_i  (clk_b_i),
-    .dst_rst_i  (rst_b_i),
-    .dst_pulse_o(pulse_o)
-  );
-
-  reset_sync u_reset_sync (
-    .clk_i (clk_b_i),
-    .arst_i(arst_i),
-    .rst_o (rst_sync_o)
   );
 
   arb_rr #(

@@ -18,8 +18,8 @@ from cocotb.triggers import ReadOnly, RisingEdge, Timer
 from harness import ROOT, build_and_run
 
 INPUTS = (
-    "clk_b_i rst_b_i crc_data_i crc_state_i crc_k_i crc_n_i pulse_i arst_i arb_req_i arb_ack_i "
-    "arb_lock_i ram_we_i ram_waddr_i ram_wdata_i ram_re_i ram_raddr_i ram2_re_i ram2_raddr_i"
+    "clk_b_i rst_b_i crc_data_i crc_state_i crc_k_i crc_n_i arb_req_i arb_ack_i arb_lock_i "
+    "ram_we_i ram_waddr_i ram_wdata_i ram_re_i ram_raddr_i ram2_re_i ram2_raddr_i"
 ).split()
 STREAMS = ("fifo", "skid", "async", "req")
 # Periods in ps of both clocks: equal, PCIe against 10G, 1G against PCIe, far apart, near-equal.
@@ -328,56 +328,6 @@ async def req_ack_cdc_random(dut) -> None:
         clocks = await start(dut, period_a, period_b, rand.randrange(period_b))
         await shake(dut, "req", dut.clk_b_i, rand, 60)
         stop(clocks)
-
-
-@cocotb.test()
-async def pulse_cdc_counts(dut) -> None:
-    """Pulses a destination period apart arrive one by one."""
-    rand = rng()
-    for period_a, period_b in RATIOS:
-        clocks = await start(dut, period_a, period_b, rand.randrange(period_b))
-        seen = 0
-
-        async def watch() -> None:
-            nonlocal seen
-            while True:
-                await ReadOnly()
-                seen += int(dut.pulse_o.value)
-                await RisingEdge(dut.clk_b_i)
-
-        watcher = cocotb.start_soon(watch())
-        for _ in range(50):
-            dut.pulse_i.value = 1
-            await RisingEdge(dut.clk_i)
-            dut.pulse_i.value = 0
-            for _ in range(period_b // period_a + 1 + rand.randrange(3)):
-                await RisingEdge(dut.clk_i)
-        for _ in range(4):
-            await RisingEdge(dut.clk_b_i)
-        await ReadOnly()
-        assert seen == 50
-        await Timer(1, "ps")
-        stop([watcher, *clocks])
-
-
-@cocotb.test()
-async def reset_sync_edges(dut) -> None:
-    """Asserts without a clock edge, releases three edges later."""
-    await start(dut)
-    for _ in range(10):
-        await RisingEdge(dut.clk_b_i)
-        await Timer(500, "ps")
-        dut.arst_i.value = 1
-        await Timer(1, "ps")
-        assert dut.rst_sync_o.value
-        await RisingEdge(dut.clk_b_i)
-        dut.arst_i.value = 0
-        for _ in range(3):
-            await ReadOnly()
-            assert dut.rst_sync_o.value
-            await RisingEdge(dut.clk_b_i)
-        await ReadOnly()
-        assert not dut.rst_sync_o.value
 
 
 @cocotb.test()

@@ -228,7 +228,9 @@ fn counters(o: &mut String) {
     o.push_str(
         "## Counters
 
-32 bits, they wrap, and only a reset clears them. Every TLP from the root complex and every frame from the wire is counted
+32 bits, they wrap, and only a reset clears them. What is read is exact: it has all that was counted until the read came.
+
+Every TLP from the root complex and every frame from the wire is counted
 in exactly one line marked \"end\"; the other lines count what happened besides.
 
 ### PCIe side

@@ -188,7 +188,7 @@ byte enables set; anything else is refused and counted.
     o.push_str(
         "## Counters
 
-32 bits, they wrap, and only a reset clears them.
+32 bits, they wrap, and only a reset clears them. What is read is exact: it has all that was counted until the read came.
 
 ### PCIe side
 

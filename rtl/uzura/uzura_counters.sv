@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event counters of one clock domain: 32 bits each, wrapping, read by index.
+// The engine's event counters: 32 bits each, wrapping, read by index. A register with an adder for each
+// is large (stats_ram is not), but answers a read in every cycle, as doorbells behind it want.
 //
 // Latency : an event is in the value right after its edge; value_o follows index_i combinationally.
 // Clock   : clk_i; nothing changes without an event.
 // Drops   : never; all counters may count at one edge.
-// Source  : own; names and indices are those of wire_pkg.
-module counters #(
+// Source  : own; names and indices are those of uzura_qp_pkg.
+module uzura_counters #(
   /// Number of counters.
   parameter int unsigned Count = 20,
   localparam int unsigned IndexW = Count > 1 ? $clog2(Count) : 1
