@@ -37,6 +37,8 @@ impl Rig {
             cycles: 0,
         };
         const EDGES: usize = 8;
+        // A port of the switch opens when both of its sides have been cleared (port_reset).
+        const OPENING: usize = 64;
         rig.pins.word(None);
         rig.pins.bus(false, 0, 0);
         rig.pins.counter_index(0);
@@ -46,6 +48,9 @@ impl Rig {
             rig.step()?;
         }
         rig.pins.reset(false);
+        for _ in 0..OPENING {
+            rig.step()?;
+        }
         rig.settle()?;
         Ok(rig)
     }

@@ -230,15 +230,21 @@ impl<const N: usize> PortSwitch<N> {
         self.speed
     }
 
-    /// Applies reset for eight edges and releases it.
+    /// Applies reset for eight edges, releases it and waits until the ports receive.
     pub fn reset(&mut self) -> Result<(), Error> {
         const EDGES: usize = 8;
+        // A port opens when both of its sides have been cleared (port_reset).
+        const OPENING: usize = 64;
         self.inputs.rst = true;
         for _ in 0..EDGES {
             self.settle()?;
             self.edge()?;
         }
         self.inputs.rst = false;
+        for _ in 0..OPENING {
+            self.settle()?;
+            self.edge()?;
+        }
         self.settle()?;
         Ok(())
     }
