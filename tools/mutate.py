@@ -7,7 +7,8 @@ bench must pass with the number 0, and then runs once for each mutant that no sm
 found. What cannot be put behind a number is built by itself, as is what no bench finds: into the
 proofs that read its source, with --formal. A mutant that does not build is drawn anew. Of those
 that nothing finds, one is equivalent if Verilator makes the same program of it as of the original,
-and does not count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees (rust_mutants.py).
+and does not count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees
+(rust_mutants.py).
 
 All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
 nothing here is changed. One run at a time works there.
