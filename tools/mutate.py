@@ -7,7 +7,8 @@ bench must pass with the number 0, and then runs once for each mutant that no sm
 found. What cannot be put behind a number is built by itself, as is what no bench finds: into the
 proofs that read its source, with --formal. A mutant that does not build is drawn anew. Of those
 that nothing finds, one is equivalent if Verilator makes the same program of it as of the original,
-and does not count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees (rust_mutants.py).
+and does not count. Rust: mutants that cargo-mutants lists of the crates that carry guarantees
+(rust_mutants.py).
 
 All work is done in a copy of the tracked files, in .build/mutate or where IPNUMA_MUTATE_DIR says;
 nothing here is changed. One run at a time works there.
@@ -132,9 +133,9 @@ def copy_tree() -> None:
 class Kept:
     """Outcomes of earlier runs: one mutant in one state of all that could decide it."""
 
-    def __init__(self, kind: str, state: Callable[[Outcome], str]) -> None:
-        """Read them; the state is a hash of what decides an outcome."""
-        self.path = WORK / f"{kind}.jsonl"
+    def __init__(self, kind: str, state: Callable[[Outcome], str], place: Path) -> None:
+        """Read them from a directory; the state is a hash of what decides an outcome."""
+        self.path = place / f"{kind}.jsonl"
         self.state = state
         self.known: dict[str, Outcome] = {}
         for line in self.path.read_text().splitlines() if self.path.is_file() else ():
@@ -171,26 +172,36 @@ class Files:
         return hashlib.sha256("\n".join([JUDGED, *lines]).encode()).hexdigest()
 
 
-def bench_state(files: Files, formal: bool) -> Callable[[Outcome], str]:
+def decides(bench: Bench, name: str) -> bool:
+    """Whether a file decides what a bench finds: its sources, and the Python of verif but tests."""
+    path = Path(name)
+    if path.suffix == ".sv":
+        return name in bench.contains
+    if path.parts[0] == "rtl":
+        return path.suffix in (".svh", ".f")
+    if path.name.startswith("test_") and path.suffix == ".py":
+        return name == f"verif/{bench.test.split('::')[0]}"
+    return path.suffix != ".sby" and path.name not in ("README.md", "costs.toml")
+
+
+def bench_state(
+    files: Files, formal: bool, benches: Iterable[Bench]
+) -> Callable[[Outcome], str]:
     """Return what hashes that which decides an outcome of the RTL.
 
-    Who was found by a bench is found whatever the other benches are; who was not must be tried
-    again when any of them is another.
+    Who was found by a bench is found whatever the other benches are, and all sources that it does
+    not contain; who was not must be tried again when anything is another.
     """
     everything = files.state() + (" and proofs" if formal else "")
+    by_test = {bench.test: bench for bench in benches}
 
     @functools.cache
     def found_by(test: str) -> str:
-        def other(name: str) -> bool:
-            path = Path(name)
-            is_test = path.name.startswith("test_") and path.suffix == ".py"
-            return path.parts[0] == "verif" and is_test and name != f"verif/{test}"
-
-        return files.state(other)
+        return files.state(lambda name: not decides(by_test[test], name))
 
     def state(outcome: Outcome) -> str:
-        if outcome.status == "killed" and not outcome.by.startswith("proof "):
-            return found_by(outcome.by.split("::")[0])
+        if outcome.status == "killed" and outcome.by in by_test:
+            return found_by(outcome.by)
         return everything
 
     return state
@@ -291,7 +302,7 @@ def uses(names: dict[str, str]) -> dict[str, set[str]]:
 
 
 def benches(env: dict[str, str]) -> list[Bench]:
-    """Ask every bench what it builds; the smallest come first."""
+    """Ask every bench what it builds; the quickest come first, of equals the smallest."""
     record = WORK / "benches.jsonl"
     record.unlink(missing_ok=True)
     files = [
@@ -327,7 +338,12 @@ def benches(env: dict[str, str]) -> list[Bench]:
                     bench.contains.add(source)
                     todo += graph[source]
         bench.lines = sum((TREE / s).read_text().count("\n") for s in bench.contains)
-    return sorted(found.values(), key=lambda bench: (bench.lines, bench.test))
+    costs = tomllib.loads((TREE / "verif" / "costs.toml").read_text())
+
+    def order(bench: Bench) -> tuple[float, int, str]:
+        return sharing.cost(bench.test, costs), bench.lines, bench.test
+
+    return sorted(found.values(), key=order)
 
 
 def proofs(source: str) -> list[str]:
@@ -592,7 +608,8 @@ class Rtl:
     def run(self, count: int, until: float | None) -> list[Outcome]:
         """Try so many mutants that build, or as many as the time allows."""
         out: list[Outcome] = []
-        kept = Kept("rtl", bench_state(Files(*BENCH_FILES), self.args.formal))
+        files, place = Files(*BENCH_FILES), self.args.kept
+        kept = Kept("rtl", bench_state(files, self.args.formal, self.benches), place)
         counted = 0
 
         def take(outcome: Outcome) -> None:
@@ -640,7 +657,7 @@ def rust(args: argparse.Namespace, until: float | None) -> list[Outcome]:
         listed.check((mutant.name for mutant in found), "crates/")
     print(f"mutate: {len(found)} places in {', '.join(args.crates)}", flush=True)
     folders = rust_mutants.built_from(TREE)
-    kept = {crate: Kept("rust", crate_state(crate, folders)) for crate in args.crates}
+    kept = {crate: Kept("rust", crate_state(crate, folders), args.kept) for crate in args.crates}
     out: list[Outcome] = []
     for mutant in rust_mutants.draw(found, args.seed):
         counted = sum(outcome.status in ("killed", "survived") for outcome in out)
@@ -691,6 +708,7 @@ def side_by_side(args: argparse.Namespace) -> dict[str, list[Outcome]]:
     common = ["--seed", str(args.seed), "--crates", *args.crates]
     common += [] if args.minutes is None else ["--minutes", str(args.minutes)]
     common += ["--formal"] if args.formal else []
+    common += ["--kept", str(args.kept)]
     children = []
     for kind, counts in (("rtl", (args.rtl, 0)), ("rust", (0, args.rust))):
         place = WORK / kind
@@ -724,6 +742,13 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
     parser.add_argument("--minutes", type=float, help="begin no more mutants after so long")
+    parser.add_argument(
+        "--kept",
+        type=lambda text: Path(text).resolve(),
+        default=WORK,
+        metavar="DIR",
+        help="where outcomes are kept; other runs and machines may go on from there",
+    )
     parser.add_argument("--formal", action="store_true", help="proofs also look for RTL mutants")
     parser.add_argument("--list", action="store_true", help="print the RTL mutants, try none")
     args = parser.parse_args()
@@ -731,6 +756,7 @@ def main() -> int:
         drawn = random.SystemRandom().randrange(2**31)
         args.seed = int(os.environ.get("IPNUMA_SEED", drawn))
     print(f"mutate: seed {args.seed}", flush=True)
+    args.kept.mkdir(parents=True, exist_ok=True)
     if args.rtl and args.rust and not args.list:
         return report(side_by_side(args))
     WORK.mkdir(parents=True, exist_ok=True)

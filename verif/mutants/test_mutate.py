@@ -69,27 +69,33 @@ def test_tests_that_fail_without_a_mutant_find_none() -> None:
 
 
 def test_what_a_bench_found_is_kept_until_that_bench_changes(tmp_path: Path, monkeypatch) -> None:
-    """A survivor is tried again when any bench is another."""
-    monkeypatch.setattr(mutate, "WORK", tmp_path)
+    """A survivor is tried again when anything is another."""
     monkeypatch.setattr(mutate, "TREE", mutate.ROOT)
-    killed = Outcome("rtl/a.sv:1: x", "killed", "lib/test_lib.py::test_lib", 1.0)
+    test = "lib/test_lib.py::test_lib[small]"
+    benches = [mutate.Bench(test, contains={"rtl/lib/sync_ff.sv", "verif/lib/tb_lib.sv"})]
+    killed = Outcome("rtl/a.sv:1: x", "killed", test, 1.0)
     left = Outcome("rtl/a.sv:2: y", "survived", "", 1.0)
-    slow = Outcome("rtl/a.sv:3: z", "killed", "lib/test_lib.py::test_lib (time)", 1.0)
+    slow = Outcome("rtl/a.sv:3: z", "killed", f"{test} (time)", 1.0)
+    proved = Outcome("rtl/a.sv:4: z", "killed", "proof lib_sync_fifo", 1.0)
 
-    def known(*changed: str) -> set[str]:
+    def kept(*changed: str) -> Kept:
         files = Files(*mutate.BENCH_FILES)
         for name in changed:
             assert name in files.hashes
             files.hashes[name] = "another"
-        return set(Kept("rtl", mutate.bench_state(files, True)).known)
+        return Kept("rtl", mutate.bench_state(files, True, benches), tmp_path)
 
-    kept = Kept("rtl", mutate.bench_state(Files(*mutate.BENCH_FILES), True))
-    for outcome in (killed, left, slow):
-        kept.keep(outcome)
-    assert known() == {killed.mutant, left.mutant}
-    assert known("verif/eth/test_eth.py") == {killed.mutant}
-    assert known("verif/lib/test_lib.py") == set()
-    assert known("rtl/lib/sync_ff.sv") == set()
+    before = kept()
+    for outcome in (killed, left, slow, proved):
+        before.keep(outcome)
+    found = {killed.mutant, left.mutant, proved.mutant}
+    assert set(kept().known) == found
+    for other in ("verif/eth/test_eth.py", "rtl/eth/gmii_rx.sv", "rtl/locked.toml"):
+        assert set(kept(other).known) == {killed.mutant}
+    for own in ("verif/lib/test_lib.py", "verif/lib/tb_lib.sv", "rtl/lib/sync_ff.sv"):
+        assert kept(own).known == {}
+    for common in ("verif/harness.py", "tools/rtl_switch.py", "verif/toe/toe_bench.py"):
+        assert kept(common).known == {}
 
 
 def test_a_mutant_that_was_left_behind_is_built_over(tmp_path: Path, monkeypatch) -> None:
