@@ -134,6 +134,7 @@ module frame_builder
   logic      [       63:0] pay_word;
   logic      [       15:0] port_q;
   logic                    sealed_q;
+  logic                    lone_q;  // source 0's frame has one DW
 
   // ---- Choice and start ----
   for (genvar i = 0; i < int'(Sources); i++) begin : gen_session
@@ -240,7 +241,7 @@ module frame_builder
   logic [9:0] payload_bytes;
   logic [5:0] last_q, end_q;  // last frame word; payload word with the end code
   logic [7:0] keep_q;
-  logic lone_q, odd_q, compact_q, with_ack_q;
+  logic odd_q, compact_q, with_ack_q;
   logic [15:0] ack_q;
   assign compact = frame.compact || frame.control;
   // Behind one DW of data the acknowledgement costs nothing, the frame is padded anyway.
