@@ -4,7 +4,7 @@
 // The core clock is the transmit clock of all ports; with AsyncRx each port has its receive clock.
 //
 // Latency   : preamble in to preamble out, both on the pins, in lane 0, output free, clocks equal:
-//             8 + L cycles for IPv4, 10 + L for IPv6, L being the lookup's latency of the family
+//             9 + L cycles for IPv4, 11 + L for IPv6, L being the lookup's latency of the family
 //             (fib_lookup: ReadLatency 1: 3 and 9, ReadLatency 2: 6 and 18); 3 more with AsyncRx (2
 //             to 3 by the phase of the clocks), N - 1 more with one lookup for all, 1 more with
 //             Vlan. Lane 4 on one side makes it half a cycle more. The same for every frame and

@@ -5,7 +5,7 @@
 // up to 200 ppm off on either side.
 //
 // Latency   : preamble in to preamble out, both on the pins, output free, clocks equal, with the
-//             defaults: 51 cycles for IPv4, 70 for IPv6, of which the crossing takes 3 (2 to 3 by the
+//             defaults: 52 cycles for IPv4, 71 for IPv6, of which the crossing takes 3 (2 to 3 by the
 //             phase of the clocks) and without AsyncRx 1; N - 1 more with one lookup for all. With
 //             Sram22 as in the dissertation: 62 stages from the first byte behind the crossing to the
 //             write into the FIFO for IPv4, 74 for IPv6: 66 and 78 cycles from pins to pins. A VLAN

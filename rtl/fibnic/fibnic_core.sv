@@ -6,7 +6,7 @@
 // one, which costs N - 1 cycles.
 //
 // Latency   : request of the lookup (last byte of the address, ByteDelay = 0) in cycle 0: first beat
-//             at mac_o (start) in cycle L + 1, L being fib_lookup's or lookup_share's latency of the
+//             at mac_o (start) in cycle L + 2, L being fib_lookup's or lookup_share's latency of the
 //             family, if frames before have passed and the output is free; the same for every frame
 //             and table.
 // Clock     : clk_i, rst_i synchronous; the transmit clock of all ports.

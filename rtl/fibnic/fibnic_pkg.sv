@@ -49,6 +49,7 @@ package fibnic_pkg;
 
   /// What the receiver knows of a frame when its destination address is complete.
   typedef struct packed {
+    logic [19:0] checksum;    // of the IPv4 header, carries on top; 0xffff if it is checked
     logic        brief;       // ended before its header did
     logic        vlan_bad;    // without the tag the port wants
     logic        mac_mine;    // to the MAC address of the port

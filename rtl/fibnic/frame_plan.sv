@@ -9,9 +9,10 @@
 // VHostOptions, VHostExpires, VHostNoRoute, VHostRoute, VDropRoute, VHostNeighbour, VHostNoRoute
 // (egress not there), VHostMtu, VForward. rewrite puts VDropBad behind VDropRunt.
 //
-// Latency   : answer of the lookup in cycle 0: plan_valid_o in cycle 1, if no frame before it waits
+// Latency   : answer of the lookup in cycle 0: plan_valid_o in cycle 2, if no frame before it waits
 //             and the access list has answered by then. Frames without a lookup: header in cycle 0,
-//             plan in cycle 2.
+//             plan in cycle 4. The second of each is a register that the clock needs: behind the next
+//             hop's memory, the MTU and the verdict; and behind the header's sum.
 // Clock     : clk_i, rst_i synchronous.
 // Handshake : one header, one answer of the access list, and an answer of the lookup if v4 or v6 and
 //             not brief, for each frame; none can wait. plan_pop_i takes the plan.
@@ -71,6 +72,11 @@ module frame_plan
     logic [RuleW-1:0] rule;
   } acl_answer_t;
 
+  // Stage 0: what is left of the checksum.
+  hdr_t        summed_q;
+  logic        summed_valid_q;
+  logic [15:0] folded;
+
   // Stage 1: the oldest header meets the answer of its lookup.
   logic head_valid, head_pop, heads_ready;
   hdr_t head;
@@ -83,7 +89,10 @@ module frame_plan
 
   // Stage 2: the next hop is there, and the access list.
   logic valid_q, make;
+  // The sum was checked when it came.
+  // verilator lint_off UNUSEDSIGNAL
   hdr_t               hdr_q;
+  // verilator lint_on UNUSEDSIGNAL
   // The next hop was read by then.
   // verilator lint_off UNUSEDSIGNAL
   answer_t            route_q;
@@ -95,14 +104,28 @@ module frame_plan
   logic        [15:0] mtu;
   plan_t              plan;
 
+  // Stage 3: it is told.
+  plan_t              plan_q;
+  logic plan_valid_q, acl_hit_q;
+  logic [RuleW-1:0] acl_rule_q;
+
+  // Ten words carry nine at most: where a fold carries again, less than 0xffff is left either way.
+  assign folded = hdr_i.checksum[15:0] + 16'(hdr_i.checksum[19:16]);
+
+  always_ff @(posedge clk_i) begin
+    summed_q            <= hdr_i;
+    summed_q.bad_header <= hdr_i.bad_header || folded != '1;
+    summed_valid_q      <= !rst_i && hdr_valid_i;
+  end
+
   sync_fifo #(
     .data_t(hdr_t),
     .Depth (Waiting)
   ) u_headers (
     .clk_i,
     .rst_i,
-    .wdata_i (hdr_i),
-    .wvalid_i(hdr_valid_i),
+    .wdata_i (summed_q),
+    .wvalid_i(summed_valid_q),
     .wready_o(heads_ready),
     .rdata_o (head),
     .rvalid_o(head_valid),
@@ -213,8 +236,15 @@ module frame_plan
     end
   end
 
-  assign acl_hit_o  = make && judged && acl.hit;
-  assign acl_rule_o = acl.rule;
+  always_ff @(posedge clk_i) begin
+    plan_q       <= plan;
+    acl_rule_q   <= acl.rule;
+    plan_valid_q <= !rst_i && make;
+    acl_hit_q    <= !rst_i && make && judged && acl.hit;
+  end
+
+  assign acl_hit_o  = acl_hit_q;
+  assign acl_rule_o = acl_rule_q;
 
   through_fifo #(
     .data_t(plan_t),
@@ -222,20 +252,20 @@ module frame_plan
   ) u_plans (
     .clk_i,
     .rst_i,
-    .wvalid_i(make),
-    .wdata_i (plan),
+    .wvalid_i(plan_valid_q),
+    .wdata_i (plan_q),
     .rvalid_o(plan_valid_o),
     .rdata_o (plan_o),
     .rready_i(plan_pop_i)
   );
 
-  assign busy_o = head_valid || valid_q || plan_valid_o;
+  assign busy_o = summed_valid_q || head_valid || valid_q || plan_valid_q || plan_valid_o;
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_i) begin
     if (!rst_i) begin
       a_header :
-      assert (heads_ready || !hdr_valid_i)
+      assert (heads_ready || !summed_valid_q)
       else $error("a header waited longer than was reckoned with");
       a_family :
       assert (!hdr_valid_i || !(hdr_i.v4 && hdr_i.v6))

@@ -62,7 +62,6 @@ module header_parse (
   // This beat as bytes in the order of the wire, first byte on top.
   logic [ 63:0] wire_word;
   logic [ 19:0] sum_d;
-  logic [ 15:0] folded;
   logic [ 31:0] dst4;
   logic [127:0] dst6;
   logic [ 15:0] payload6;
@@ -83,15 +82,13 @@ module header_parse (
   assign dst6         = {dst6_q[127:48], wire_word[63:16]};
   assign payload6     = wire_word[47:32];
 
-  // Ones' complement sum of the IPv4 header; the carries are folded at the end.
+  // Ones' complement sum of the IPv4 header; frame_plan folds the carries and compares.
   always_comb begin
     sum_d = sum_q;
     for (int unsigned i = 0; i < 4; i++) begin
       if (idx_q == 3'd2 || idx_q == 3'd3 || (idx_q == 3'd1 && i == 0) || (idx_q == 3'd4 && i == 3))
         sum_d += 20'(wire_word[16*i+:16]);
     end
-    // Ten words carry nine at most: where a fold carries again, less than 0xffff is left either way.
-    folded = sum_d[15:0] + 16'(sum_d[19:16]);
   end
 
   always_ff @(posedge clk_i) begin
@@ -173,6 +170,7 @@ module header_parse (
 
   always_comb begin
     hdr_o           = '0;
+    hdr_o.checksum  = 20'h0ffff;
     hdr_o.brief     = !complete;
     hdr_o.vlan_bad  = vlan_bad_i;
     hdr_o.mac_mine  = !first && mac_mine_hi_q;
@@ -180,10 +178,11 @@ module header_parse (
     hdr_o.v4        = v4_q && complete;
     hdr_o.v6        = v6_q && complete;
     if (v4_q) begin
-      hdr_o.length = length4_q;
-      hdr_o.options = options4_q;
+      hdr_o.length     = length4_q;
+      hdr_o.options    = options4_q;
+      hdr_o.bad_header = !ver4_q || short_ip_q;
       // With options the end of the header is not here yet: the host checks it.
-      hdr_o.bad_header = !ver4_q || short_ip_q || (!options4_q && folded != '1);
+      if (!options4_q) hdr_o.checksum = sum_d;
       hdr_o.martian    = src4_martian_q || dst4[31:24] == 8'd0 || dst4[31:24] == 8'd127 ||
           (dst4[31:28] == 4'hf && dst4 != '1);
       hdr_o.local_only = dst4[31:28] == 4'he || dst4 == '1 || src4_link_q ||

@@ -247,6 +247,7 @@ module header_parse_1g
 
   always_comb begin
     hdr_o           = '0;
+    hdr_o.checksum  = 20'h0ffff;
     hdr_o.brief     = !whole;
     hdr_o.vlan_bad  = cfg_i.tag_in && !tagged_o;
     hdr_o.mac_mine  = mine_q;

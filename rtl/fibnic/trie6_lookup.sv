@@ -80,9 +80,9 @@ module trie6_lookup
 
     v6_node_t node;
     walk_t came, goes;
-    logic [ 5:0] slot;
-    logic        child;
-    logic [63:0] vector;
+    logic [5:0] slot;
+    logic       child;
+    logic [19:0] child_at, leaf_at;
 
     fib_ram #(
       .data_t     (v6_node_t),
@@ -107,18 +107,19 @@ module trie6_lookup
       .data_o(came)
     );
 
-    assign slot = key[At+ReadLatency][47-V6StrideW*level-:V6StrideW];
-    assign child = node.children[slot];
-    // Children in front of the slot, or changes of leaf up to and including it.
-    assign vector = child ? node.children & ~({64{1'b1}} << slot) :
-                           node.runs & ({64{1'b1}} >> (6'd63 - slot));
+    assign slot     = key[At+ReadLatency][47-V6StrideW*level-:V6StrideW];
+    assign child    = node.children[slot];
+    // Children in front of the slot; changes of leaf up to and including it. Both are counted before it is known
+    // which of them counts: the longest path of the lookup goes through here.
+    assign child_at = node.child_base + 20'(ones64(node.children & ~({64{1'b1}} << slot)));
+    assign leaf_at  = node.leaf_base + 20'(ones64(node.runs & ({64{1'b1}} >> (6'd63 - slot))));
 
     always_comb begin
       goes = came;
       if (!came.done) begin
         goes.done    = !child;
         goes.uniform = node.runs == '0;
-        goes.value   = (child ? node.child_base : node.leaf_base) + 20'(ones64(vector));
+        goes.value   = child ? child_at : leaf_at;
       end
     end
 

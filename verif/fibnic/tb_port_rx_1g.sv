@@ -58,7 +58,7 @@ module tb_port_rx_1g
   assign req6_o       = rx.req6;
   assign addr_o       = rx.addr;
   assign hdr_valid_o  = rx.hdr_valid;
-  assign hdr_o        = rx.hdr;
+  assign hdr_o        = 27'(rx.hdr);
   assign acl_valid_o  = rx.acl_valid;
   assign acl_o        = rx.acl;
   assign beat_valid_o = rx.beat_valid;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from harness import build_and_run
 PERIOD_PS = 80000
 PPM_PS = PERIOD_PS / 1e6
 GAP = 12
+OPENING = 80  # cycles from the end of a reset to where frames are taken
+RESETS = 3000 if os.environ.get("IPNUMA_LONG") else 150
 
 
 def rng() -> random.Random:
@@ -208,6 +211,37 @@ async def jabber(dut) -> None:
     assert seen["lost"] > 5, seen
 
 
+@cocotb.test()
+async def resets_in_frames(dut) -> None:
+    """A reset ends the frame on the pins with an error; those before and behind it are whole."""
+    bench = Bench(dut, rng())
+    rand = bench.rand
+    await bench.start(rand.choice([-100, 0, 100]), rand.random())
+    ended = 0
+    for _ in range(RESETS):
+        before, length = len(bench.got), rand.randint(20, 200)
+        frame = cocotb.start_soon(bench.send(length, GAP))
+        for _ in range(rand.randint(10, length - 2)):
+            await RisingEdge(dut.clk_rx_i)
+        dut.rst_rx_i.value = 1
+        for _ in range(rand.choice([1, 1, 2, 10, 60])):
+            await RisingEdge(dut.clk_rx_i)
+        dut.rst_rx_i.value = 0
+        await frame
+        for _ in range(OPENING):
+            await RisingEdge(dut.clk_rx_i)
+        assert len(bench.got) == before + 1, "a frame came again, or in parts"
+        got, sent = bench.got[-1].symbols, bench.sent[-1].symbols
+        assert got[:-1] == sent[: len(got) - 1] and len(got) <= len(sent)
+        assert got[-1][1], "a frame that was cut without an error"
+        ended += len(got) > 10
+        for _ in range(rand.randint(0, 2)):
+            await bench.send(rand.randint(20, 200), GAP)
+            await bench.settle()
+            assert bench.got[-1].symbols == bench.sent[-1].symbols
+    assert ended > RESETS // 2
+
+
 PPM = ["much_slower", "slower", "equal", "faster", "much_faster"]
 
 
@@ -222,7 +256,7 @@ def test_gmii_elastic() -> None:
             "rtl/fibnic/gmii_elastic.sv",
             "verif/fibnic/tb_gmii_elastic.sv",
         ],
-        testcases=[*(f"receiver_{p}" for p in PPM), "one_clock"],
+        testcases=[*(f"receiver_{p}" for p in PPM), "one_clock", "resets_in_frames"],
     )
 
 
