@@ -89,6 +89,50 @@ impl Machine {
     }
 }
 
+/// Plain assignments of every width, among calls, and what is read back by plain loads.
+fn assign(window: &Window, region: &host::Region, shadow: &mut [u8], rng: &mut ChaCha8Rng) {
+    let base = window.map().expect("addresses");
+    for _ in 0..2000 {
+        let width = 1 << rng.random_range(0..4);
+        let at = rng.random_range(0..(BYTES - FIRST) / 8) * 8;
+        let bytes: [u8; 8] = rng.random();
+        // SAFETY: in the window, aligned.
+        unsafe {
+            let place = base.add(at);
+            match width {
+                1 => place.write_volatile(bytes[0]),
+                2 => place
+                    .cast::<u16>()
+                    .write_volatile(u16::from_le_bytes([bytes[0], bytes[1]])),
+                4 => {
+                    let [a, b, c, d, ..] = bytes;
+                    place
+                        .cast::<u32>()
+                        .write_volatile(u32::from_le_bytes([a, b, c, d]));
+                }
+                _ => place
+                    .cast::<u64>()
+                    .write_volatile(u64::from_le_bytes(bytes)),
+            }
+        }
+        shadow[FIRST + at..FIRST + at + width].copy_from_slice(&bytes[..width]);
+        if rng.random_range(0..10) == 0 {
+            // A call behind a plain store to the same place.
+            window.put(at, &bytes).expect("inside");
+            shadow[FIRST + at..FIRST + at + 8].copy_from_slice(&bytes);
+        }
+        if rng.random_range(0..50) == 0 {
+            // SAFETY: as above.
+            let loaded = unsafe { base.add(at).cast::<u64>().read_volatile() };
+            assert_eq!(loaded.to_le_bytes(), shadow[FIRST + at..FIRST + at + 8]);
+        }
+    }
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    let mut bytes = vec![0; BYTES];
+    region.read(0, &mut bytes).expect("inside");
+    assert!(bytes == shadow, "memory is not as it was assigned");
+}
+
 /// Stores, loads and a ring between a process there, which has the memory, and one here.
 fn talk(there: &Machine, here: &Machine, rng: &mut ChaCha8Rng) {
     let (server, client) = (there.device(), here.device());
@@ -98,7 +142,6 @@ fn talk(there: &Machine, here: &Machine, rng: &mut ChaCha8Rng) {
         .expect("a token");
     assert_eq!(token.management.ip(), &there.address);
     let window = client.connect(&token).expect("the other machine's daemon");
-    assert!(window.map().is_err(), "it can't be mapped");
     assert_eq!(window.len(), BYTES - FIRST);
     let epoch = window.epoch();
 
@@ -127,6 +170,7 @@ fn talk(there: &Machine, here: &Machine, rng: &mut ChaCha8Rng) {
         assert!(bytes == shadow[FIRST + at..FIRST + at + length]);
     }
     assert!(window.put(BYTES - FIRST, &[0]).is_err(), "outside");
+    assign(&window, &region, &mut shadow, rng);
 
     // Who sleeps is woken.
     let word = BYTES - FIRST - 8;

@@ -308,6 +308,18 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
     let here = shared.path().display().to_string();
     let out = sides("pingpong", "pong", "ping", &here, "2000");
     assert!(out[1].starts_with("2000 round trips: median "), "{out:?}");
+    let other = shared.path().join("figure");
+    std::fs::create_dir(&other).expect("a directory");
+    if examples.join("figure43").exists() {
+        let out = sides(
+            "figure43",
+            "pong",
+            "ping",
+            &other.display().to_string(),
+            "2000",
+        );
+        assert!(out[1].starts_with("2000 loops: "), "{out:?}");
+    }
     let out = sides("kvpush", "reader", "writer", &file("table"), "20000");
     assert!(out[0].contains("gets, all whole"), "{out:?}");
     assert_eq!(out[1], "20000 writes pushed\n");

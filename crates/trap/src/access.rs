@@ -74,7 +74,10 @@ impl Failed {
         // A sentence takes what it has room for.
         let _ = match why {
             Why::Unable(_) | Why::NoVectors | Why::Forked => {
-                write!(sentence, "an access at offset {offset} of a mapped window: ")
+                write!(
+                    sentence,
+                    "an access at offset {offset} of a mapped window: "
+                )
             }
             _ => write!(
                 sentence,
@@ -124,8 +127,8 @@ fn check(entry: &Entry, address: u64, bytes: usize, uses: Use) -> Result<(), Fai
 }
 
 fn rights(entry: &Entry, first: usize, bytes: usize, uses: Use) -> Result<(), Failed> {
-    let allowed = (uses == Use::Store || entry.shape.readable)
-        && (uses == Use::Load || entry.shape.writable);
+    let allowed =
+        (uses == Use::Store || entry.shape.readable) && (uses == Use::Load || entry.shape.writable);
     match allowed {
         true => Ok(()),
         false => {
@@ -144,9 +147,9 @@ fn load(entry: &Entry, address: u64, into: &mut [u8]) -> Result<(), Failed> {
 fn store(entry: &Entry, address: u64, bytes: &[u8]) -> Result<(), Failed> {
     let first = address as usize;
     let turn = entry.turn();
-    entry.store(&turn, first, bytes).map_err(|why| {
-        Failed::refused(entry, first, bytes.len(), true, Why::Remote(why))
-    })
+    entry
+        .store(&turn, first, bytes)
+        .map_err(|why| Failed::refused(entry, first, bytes.len(), true, Why::Remote(why)))
 }
 
 /// All memory, as string instructions see it.
@@ -278,9 +281,11 @@ pub fn carry_out(
             };
             let vectors = match copy.vector {
                 false => None,
-                true => Some(context.vectors().ok_or_else(|| {
-                    Failed::refused(entry, fault, 0, false, Why::NoVectors)
-                })?),
+                true => Some(
+                    context
+                        .vectors()
+                        .ok_or_else(|| Failed::refused(entry, fault, 0, false, Why::NoVectors))?,
+                ),
             };
             let mut met = Operand {
                 entry,
@@ -375,9 +380,7 @@ impl Operand<'_> {
         registers: &mut [u64; 16],
     ) -> Result<(), Failed> {
         cell.run(self.slot, self.copy, registers, context, self.vectors)
-            .map_err(|Raised::Exception| Failed::Arithmetic {
-                code: FPE_FLTINV,
-            })
+            .map_err(|Raised::Exception| Failed::Arithmetic { code: FPE_FLTINV })
     }
 
     /// Load, then store; no thread of this process stores in between.
@@ -388,8 +391,7 @@ impl Operand<'_> {
         registers: &mut [u64; 16],
     ) -> Result<(), Failed> {
         let (first, bytes) = (self.address as usize, self.bytes());
-        let failed =
-            |why| Failed::refused(self.entry, first, bytes, true, Why::Remote(why));
+        let failed = |why| Failed::refused(self.entry, first, bytes, true, Why::Remote(why));
         let turn = self.entry.turn();
         self.entry.drain_with(&turn).map_err(failed)?;
         let mut before = [0; 16];
@@ -401,7 +403,8 @@ impl Operand<'_> {
         let (kept, flags) = (*registers, context.flags());
         self.run(cell, context, registers)?;
         let data = cell.data();
-        if self.plan.uses == Use::Exchange && before[..bytes.min(16)] == data.scratch[..bytes.min(16)]
+        if self.plan.uses == Use::Exchange
+            && before[..bytes.min(16)] == data.scratch[..bytes.min(16)]
         {
             return Ok(());
         }
@@ -550,9 +553,7 @@ impl Operand<'_> {
         };
         match possible {
             true => Ok(()),
-            false => Err(Failed::Arithmetic {
-                code: FPE_INTDIV,
-            }),
+            false => Err(Failed::Arithmetic { code: FPE_INTDIV }),
         }
     }
 }

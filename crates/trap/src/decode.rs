@@ -197,11 +197,7 @@ impl Unable {
 }
 
 /// A plan for the instruction that `bytes` begin with, which lies at `at`.
-pub fn plan(
-    bytes: &[u8],
-    at: u64,
-    factory: &mut InstructionInfoFactory,
-) -> Result<Plan, Unable> {
+pub fn plan(bytes: &[u8], at: u64, factory: &mut InstructionInfoFactory) -> Result<Plan, Unable> {
     let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
     let instruction = decoder.decode();
     if instruction.is_invalid() {
@@ -482,12 +478,15 @@ fn copy(instruction: &Instruction, bytes: &[u8]) -> Result<Copy, Unable> {
     let (modrm, tail) = match encoded {
         Encoded::Offset(opcode) => {
             put(&mut copy, &bytes[first..opcode])?;
-            put(&mut copy, &[match bytes[opcode] {
-                0xA0 => 0x8A,
-                0xA1 => 0x8B,
-                0xA2 => 0x88,
-                _ => 0x89,
-            }])?;
+            put(
+                &mut copy,
+                &[match bytes[opcode] {
+                    0xA0 => 0x8A,
+                    0xA1 => 0x8B,
+                    0xA2 => 0x88,
+                    _ => 0x89,
+                }],
+            )?;
             (0, bytes.len())
         }
         Encoded::ModRm(place) => {

@@ -66,12 +66,10 @@ pub fn keep(thread: u32, sentence: &Sentence) {
         .find(|record| record.thread.load(Ordering::Relaxed) == thread);
     let free = || {
         RECORDS.iter().find(|record| {
-            let taken = record.thread.compare_exchange(
-                0,
-                WRITING,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
+            let taken =
+                record
+                    .thread
+                    .compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed);
             taken.is_ok()
         })
     };

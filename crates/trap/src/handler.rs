@@ -46,7 +46,10 @@ pub fn install() -> io::Result<()> {
     if made.is_none_or(|made| made.process != process) {
         let pool = Pool::new()?;
         // The handler of another thread may be in the old one, which only a fork replaces.
-        MADE.store(Box::into_raw(Box::new(Made { pool, process })), Ordering::Release);
+        MADE.store(
+            Box::into_raw(Box::new(Made { pool, process })),
+            Ordering::Release,
+        );
     }
     let mut now = MaybeUninit::<sigaction>::zeroed();
     // SAFETY: it only asks, and there is room for the answer.
@@ -90,7 +93,9 @@ struct Work<'a> {
 unsafe extern "C" fn entry(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel's arguments.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    let ours = (code == SEGV_ACCERR).then(|| table::find(address)).flatten();
+    let ours = (code == SEGV_ACCERR)
+        .then(|| table::find(address))
+        .flatten();
     let Some(entry) = ours else {
         // SAFETY: as they came.
         unsafe { pass_on(signal, info, context.cast()) };
@@ -145,7 +150,11 @@ extern "C" fn carry_out(work: *mut Work<'_>, cell: *mut crate::cell::Cell) {
 ///
 /// # Safety
 /// `top` must be the end of a stack that nobody uses.
-unsafe fn on_stack<A, B>(top: *mut u8, call: extern "C" fn(*mut A, *mut B), (a, b): (&mut A, &mut B)) {
+unsafe fn on_stack<A, B>(
+    top: *mut u8,
+    call: extern "C" fn(*mut A, *mut B),
+    (a, b): (&mut A, &mut B),
+) {
     // SAFETY: the function's arguments, and a stack as it must be: aligned, with room for the return address.
     unsafe {
         asm!(

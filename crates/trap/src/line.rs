@@ -43,7 +43,10 @@ impl Line {
     }
 
     /// Empties the line: each run of bytes, in ascending order.
-    pub fn leave<E>(&mut self, mut store: impl FnMut(usize, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub fn leave<E>(
+        &mut self,
+        mut store: impl FnMut(usize, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut there = std::mem::take(&mut self.there);
         while there != 0 {
             let skip = there.trailing_zeros() as usize;

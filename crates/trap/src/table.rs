@@ -36,8 +36,7 @@ unsafe impl Sync for Entry {}
 // SAFETY: nothing in it is a thread's own.
 unsafe impl Send for Entry {}
 
-static TABLE: [AtomicPtr<Entry>; MOST] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+static TABLE: [AtomicPtr<Entry>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 /// Places of the table that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 

@@ -119,7 +119,11 @@ pub fn run(
                 space.read(target, bytes)?;
                 let mut second = [0; 8];
                 second[..met.width].copy_from_slice(bytes);
-                let flags = compared(u64::from_le_bytes(first), u64::from_le_bytes(second), met.width);
+                let flags = compared(
+                    u64::from_le_bytes(first),
+                    u64::from_le_bytes(second),
+                    met.width,
+                );
                 context.set_flags(context.flags() & DIRECTION | flags & !DIRECTION);
                 let equal = flags & 0x40 != 0;
                 end = equal != (met.repeat == Repeat::Equal);

@@ -9,16 +9,14 @@
 mod elsewhere;
 mod forms_machine;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use elsewhere::{BYTES, Elsewhere};
 use forms_machine::{Code as Machine, End, State};
-use iced_x86::{
-    Code, Encoder, Instruction, Mnemonic, OpCodeOperandKind as Kind, OpKind, Register,
-};
+use iced_x86::{Code, Encoder, Instruction, Mnemonic, OpCodeOperandKind as Kind, OpKind, Register};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use trap::Mapping;
@@ -405,7 +403,12 @@ fn run(accesses: u64) {
             Err(why) => wrong.push(why),
         }
     }
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     println!(
         "{} forms; this processor has not: {:?}",
         tried.len(),

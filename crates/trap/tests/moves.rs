@@ -18,7 +18,9 @@ fn plain_stores_and_loads_go_elsewhere_with_their_width_and_in_order() {
         base.add(1).write_volatile(0x11);
         base.add(2).cast::<u16>().write_unaligned(0x2233);
         base.add(64).cast::<u32>().write_volatile(0x4455_6677);
-        base.add(8).cast::<u64>().write_volatile(0x8899_AABB_CCDD_EEFF);
+        base.add(8)
+            .cast::<u64>()
+            .write_volatile(0x8899_AABB_CCDD_EEFF);
         assert_eq!(base.add(64).cast::<u32>().read_volatile(), 0x4455_6677);
         assert_eq!(base.add(1).read_volatile(), 0x11);
     }
@@ -65,7 +67,11 @@ fn atomic_instructions_are_loads_and_stores() {
         word.compare_exchange(8, 1, Ordering::SeqCst, Ordering::SeqCst),
         Err(9)
     );
-    assert_eq!(there.log(), [(128, 8, false)], "nothing is stored if it differs");
+    assert_eq!(
+        there.log(),
+        [(128, 8, false)],
+        "nothing is stored if it differs"
+    );
     assert_eq!(
         word.compare_exchange(9, 1, Ordering::SeqCst, Ordering::SeqCst),
         Ok(9)

@@ -57,7 +57,11 @@ impl Bench {
         let (end, mut before, after) = self.run(bytes, offset, u64::MAX);
         before.registers[4] = 0;
         assert_eq!(end, End::Refused, "{bytes:x?}");
-        assert!(before.differs(&after).is_none(), "{bytes:x?}: {:?}", before.differs(&after));
+        assert!(
+            before.differs(&after).is_none(),
+            "{bytes:x?}: {:?}",
+            before.differs(&after)
+        );
         let mut sentence = [0; 256];
         let length = trap::last_fault(&mut sentence);
         let said = std::str::from_utf8(&sentence[..length]).expect("text");
@@ -90,11 +94,19 @@ fn beyond_the_window() {
 #[test]
 fn without_the_right() {
     let reader = Bench::new(true, false);
-    reader.refused(STORE, 0, "a store of 4 bytes at offset 0 of a mapped window: the token gives no right");
+    reader.refused(
+        STORE,
+        0,
+        "a store of 4 bytes at offset 0 of a mapped window: the token gives no right",
+    );
     reader.refused(EXCHANGE, 0, "the token gives no right");
     assert_eq!(reader.run(LOAD, 0, 0).0, End::Done);
     let writer = Bench::new(false, true);
-    writer.refused(LOAD, 4, "a load of 4 bytes at offset 4 of a mapped window: the token gives no right");
+    writer.refused(
+        LOAD,
+        4,
+        "a load of 4 bytes at offset 4 of a mapped window: the token gives no right",
+    );
     writer.refused(EXCHANGE, 0, "the token gives no right");
     assert_eq!(writer.run(STORE, 0, 0).0, End::Done);
 }
@@ -104,7 +116,11 @@ fn revoked_and_lost() {
     let bench = Bench::new(true, true);
     let other = Elsewhere::new();
     let unharmed = other.whole();
-    for (state, why) in [(1, "revoked"), (2, "cannot be reached"), (5, "the device has failed")] {
+    for (state, why) in [
+        (1, "revoked"),
+        (2, "cannot be reached"),
+        (5, "the device has failed"),
+    ] {
         bench.there.refuses.store(state, Ordering::Relaxed);
         for access in [STORE, LOAD, EXCHANGE] {
             bench.there.stores.store(0, Ordering::Relaxed);
@@ -142,8 +158,14 @@ fn instructions_that_cannot_be_carried_out() {
         (&[0x8E, 0x20], "a segment"),
         (&[0xD9, 0x30], "the processor's state"),
         // vpgatherdd xmm1, [rax + xmm2], xmm3, with all elements wanted; vpscatterdd [rax + xmm2] {k1}, xmm3
-        (&[0x62, 0xF2, 0x7D, 0x09, 0x90, 0x0C, 0x10], "gather and scatter"),
-        (&[0x62, 0xF2, 0x7D, 0x09, 0xA0, 0x1C, 0x10], "gather and scatter"),
+        (
+            &[0x62, 0xF2, 0x7D, 0x09, 0x90, 0x0C, 0x10],
+            "gather and scatter",
+        ),
+        (
+            &[0x62, 0xF2, 0x7D, 0x09, 0xA0, 0x1C, 0x10],
+            "gather and scatter",
+        ),
     ] {
         // The elements are near.
         bench.refused(bytes, 0, why);
@@ -163,12 +185,19 @@ fn parts_by_a_mask() {
     let inside = 0x00FF_000F_8000_0001u64 & u64::MAX >> 24;
     assert_eq!(bench.run(&store, offset, inside).0, End::Done);
     let log = bench.there.log();
-    assert_eq!(log, [(60, 1, true), (91, 5, true)], "only what the mask says, in order");
+    assert_eq!(
+        log,
+        [(60, 1, true), (91, 5, true)],
+        "only what the mask says, in order"
+    );
     assert_eq!(bench.run(&load, offset, inside).0, End::Done);
     assert_eq!(bench.there.log(), [(60, 40, false)], "nothing beyond");
     for access in [&store, &load] {
         assert_eq!(bench.run(access, offset, 1 << 40).0, End::Refused);
-        assert!(bench.there.log().iter().all(|access| !access.2), "nothing is stored");
+        assert!(
+            bench.there.log().iter().all(|access| !access.2),
+            "nothing is stored"
+        );
         assert_eq!(bench.run(access, offset, 1 << 39).0, End::Done);
         bench.there.log();
     }
@@ -181,7 +210,10 @@ fn without_a_handler_the_process_ends_with_a_sentence() {
     // In a process of its own, which this test starts again.
     if std::env::var_os("IPNUMA_END").is_some() {
         let there = Elsewhere::new();
-        let mapping = there.map(Shape { bytes: 8, ..Shape::default() });
+        let mapping = there.map(Shape {
+            bytes: 8,
+            ..Shape::default()
+        });
         // SAFETY: it is refused.
         unsafe { mapping.address().write_volatile(1) };
         unreachable!("it was refused");
@@ -189,7 +221,10 @@ fn without_a_handler_the_process_ends_with_a_sentence() {
     let name = "without_a_handler_the_process_ends_with_a_sentence";
     let own = std::env::current_exe().expect("it has a name");
     let mut again = std::process::Command::new(own);
-    let out = again.args([name, "--exact", "--nocapture"]).env("IPNUMA_END", "1").output();
+    let out = again
+        .args([name, "--exact", "--nocapture"])
+        .env("IPNUMA_END", "1")
+        .output();
     let out = out.expect("it starts");
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(out.status.signal(), Some(libc::SIGBUS), "{out:?}");

@@ -29,7 +29,10 @@ fn handle(signal: i32, handler: usize, flags: i32) -> libc::sigaction {
         let mut before: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | flags;
-        assert_eq!(libc::sigaction(signal, &raw const action, &raw mut before), 0);
+        assert_eq!(
+            libc::sigaction(signal, &raw const action, &raw mut before),
+            0
+        );
         before
     }
 }
@@ -58,10 +61,19 @@ fn threads_under_a_storm_of_signals_count_right() {
     let mapping = there.whole();
     BASE.store(mapping.address(), Ordering::Relaxed);
     // One by the clock, and one as profilers have it.
-    for (signal, timer) in [(libc::SIGALRM, libc::ITIMER_REAL), (libc::SIGPROF, libc::ITIMER_PROF)] {
+    for (signal, timer) in [
+        (libc::SIGALRM, libc::ITIMER_REAL),
+        (libc::SIGPROF, libc::ITIMER_PROF),
+    ] {
         handle(signal, tick as *const () as usize, 0);
-        let often = libc::timeval { tv_sec: 0, tv_usec: 300 };
-        let often = libc::itimerval { it_interval: often, it_value: often };
+        let often = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 300,
+        };
+        let often = libc::itimerval {
+            it_interval: often,
+            it_value: often,
+        };
         // SAFETY: the structure is there.
         unsafe { libc::setitimer(timer, &raw const often, std::ptr::null_mut()) };
     }
@@ -88,8 +100,14 @@ fn threads_under_a_storm_of_signals_count_right() {
         }
     });
     let off = libc::itimerval {
-        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
-        it_value: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
     };
     for timer in [libc::ITIMER_REAL, libc::ITIMER_PROF] {
         // SAFETY: as above.
@@ -181,7 +199,10 @@ fn faults_elsewhere_are_the_programs() {
     let far = page();
     // SAFETY: one of both is mended; the strings do not overlap.
     unsafe {
-        mapping.address().cast::<u64>().write_volatile(0x0807_0605_0403_0201);
+        mapping
+            .address()
+            .cast::<u64>()
+            .write_volatile(0x0807_0605_0403_0201);
         std::arch::asm!("rep movsb", inout("rcx") 8usize => _, inout("rsi") mapping.address() => _, inout("rdi") far => _);
         assert_eq!(far.cast::<u64>().read(), 0x0807_0605_0403_0201);
     }
@@ -214,7 +235,13 @@ extern "C" fn leave(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel's.
     let right = unsafe { (*info).si_addr() } == BASE.load(Ordering::Relaxed).cast();
     // SAFETY: it ends the process.
-    unsafe { libc::_exit(if right && said.contains("it is the parent's") { 7 } else { 8 }) };
+    unsafe {
+        libc::_exit(if right && said.contains("it is the parent's") {
+            7
+        } else {
+            8
+        })
+    };
 }
 
 /// Runs in a child, and gives its exit status.

@@ -38,18 +38,17 @@ int main(int argc, char **argv) {
   ipn_region *region;
   ipn_window *window;
   ipn_token token;
-  void *memory, *page;
+  void *page;
   must(ipn_open(NULL, &device), "ipn_open");
   must(ipn_mem_alloc(device, 4096, &region), "ipn_mem_alloc");
-  must(ipn_mem_address(region, &memory, NULL), "ipn_mem_address");
   must(ipn_export(region, 0, 64, IPN_WRITE, NULL, &token), "ipn_export");
   give_token(own, &token);
   token = take_token(peer);
   must_accept(ipn_connect(device, &token, &window), peer);
   must(ipn_window_map(window, IPN_MAP_ORDERED, &page), "ipn_window_map");
 
-  volatile uint64_t *RBUF = memory; /* written by the other side */
-  volatile uint64_t *BAR = page;    /* the other side's RBUF */
+  volatile uint64_t *RBUF = ipn_mem_address(region); /* written by the other side */
+  volatile uint64_t *BAR = page;                     /* the other side's RBUF */
   uint64_t A = 0, last = 0;
   uint64_t began = rdtsc(), began_ns = now_ns();
   for (uint64_t loop = 0; loop < loops; loop++) {

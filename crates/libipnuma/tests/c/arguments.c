@@ -176,6 +176,12 @@ static void windows(void) {
   BAD(ipn_map(window, NULL));
   IS(ipn_map(window, &address), 0);
   NEEDED(address);
+  BAD(ipn_window_map(NULL, IPN_MAP_ORDERED, &address));
+  BAD(ipn_window_map(window, IPN_MAP_ORDERED, NULL));
+  BAD(ipn_window_map(window, 2, &address));
+  IS(ipn_window_map(window, IPN_MAP_COMBINED, &address), 0);
+  IS(ipn_window_map(window, IPN_MAP_ORDERED, &address), 0);
+  NEEDED(address);
   *(volatile uint32_t *)address = 0x01020304;
   IS(*(volatile uint32_t *)ipn_mem_address(region), 0x01020304);
 }

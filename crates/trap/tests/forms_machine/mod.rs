@@ -349,7 +349,7 @@ impl Code {
             1 => End::Illegal,
             2 => End::Arithmetic,
             3 => End::Protection,
-        _ => End::Refused,
+            _ => End::Refused,
         }
     }
 }

@@ -379,9 +379,12 @@ impl WindowAccess for RemoteWindow {
             number
         };
         let mark = &self.operations.control().mark;
-        self.wait("the acknowledgement of stores", Asks::Call, deadline, || {
-            (mark.load(Ordering::Acquire) >= number).then_some(())
-        })
+        self.wait(
+            "the acknowledgement of stores",
+            Asks::Call,
+            deadline,
+            || (mark.load(Ordering::Acquire) >= number).then_some(()),
+        )
     }
 
     fn faults(&self) -> u64 {
