@@ -36,6 +36,8 @@ class Machine:
     name: str
     address: str
     directory: Path
+    # Whether programs ask for the NIC in software, than which the kernel is faster.
+    asks: bool = True
 
     def __post_init__(self) -> None:
         self.directory.mkdir()
@@ -51,6 +53,10 @@ class Machine:
         if library:
             preload = programs.executable().with_name("libipnuma_socket.so")
             line += [programs.tool("env"), f"LD_PRELOAD={preload}", f"IPNUMA_DAEMON={self.socket}"]
+            if self.asks:
+                policy = self.directory / "policy"
+                policy.write_text("ipnuma connect 10.8.7.0/24\n")
+                line.append(f"IPNUMA_POLICY={policy}")
         first = programs.tool(argv[0]) if "/" not in argv[0] else argv[0]
         log = self.directory / f"{len(self.processes)}.log"
         environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | {"LC_ALL": "C"}
@@ -65,6 +71,15 @@ class Machine:
         if ended != 0:
             raise process.complaint(f"ended with status {ended}")
         return process.output()
+
+    def fallbacks(self) -> str:
+        """Ask the daemon why sockets were left to the kernel."""
+        asked = self.start(
+            str(programs.executable()), "sockets", "--fallbacks", "--daemon", str(self.socket),
+            library=False,
+        )  # fmt: skip
+        assert asked.wait() == 0, asked.output()
+        return asked.output()
 
     def streams(self) -> int:
         """Ask the daemon how many connections it has accelerated."""
@@ -168,3 +183,12 @@ def test_values(server):
     said = here.run(str(binary), there.address, str(PORT), "--check")
     assert "all values as stored" in said
     assert here.streams() >= 1 and there.streams() >= 1
+
+
+def test_the_kernel_serves_where_it_is_faster(server):
+    """Between machines without a NIC in hardware nobody has to know that software loses: unasked, the kernel serves."""
+    here, there = server
+    here.asks = False
+    here.run("memcaslap", "-s", f"{there.address}:{PORT}", "-t", "1s", "-T", "1", "-c", "4")
+    assert here.streams() == 0 and there.streams() == 0
+    assert "software-nic" in here.fallbacks(), here.fallbacks()

@@ -45,6 +45,9 @@ pub struct Arguments {
         value_delimiter = ','
     )]
     sockets: Vec<Network>,
+    /// Accelerates them by a NIC in software, too, although the kernel is faster; otherwise only where a policy asks for it
+    #[arg(long, requires = "sockets")]
+    software_sockets: bool,
     /// Believes whoever reaches the management address, and speaks in clear: only for networks that are all yours
     #[arg(long)]
     insecure: bool,
@@ -130,6 +133,7 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
     if !arguments.sockets.is_empty() {
         options.remote.sockets.clone_from(&arguments.sockets);
     }
+    options.remote.software_sockets |= arguments.software_sockets;
     options.remote.insecure |= arguments.insecure;
     if arguments.key.is_some() {
         options.remote.key.clone_from(&arguments.key);

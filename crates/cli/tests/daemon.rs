@@ -237,7 +237,7 @@ fn open(client: &Client, server: &Client) -> u64 {
         .done(&Request::Listen { address: to })
         .expect("it listens");
     let ask = |client: &Client, request| client.request(&request).expect("an answer").0;
-    let Reply::Intent { intent } = ask(client, Request::Intend { to }) else {
+    let Reply::Intent { intent } = ask(client, Request::Intend { to, asked: false }) else {
         panic!("no intent");
     };
     assert_eq!(

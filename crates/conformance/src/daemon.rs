@@ -104,6 +104,7 @@ pub fn machine(
     };
     let machines: daemon::remote::Network = "127.0.0.0/8".parse().map_err(Failure::new)?;
     options.remote.sockets = vec![machines];
+    options.remote.software_sockets = true;
     options.remote.insecure = true;
     // The kernel gives programs the source address 127.0.0.1, whichever machine they stand for.
     options.remote.peer = vec![daemon::remote::Peer {

@@ -341,14 +341,19 @@ impl Server {
         let now = self.started.elapsed();
         let told = self.options.trace.then(|| format!("{request:?}"));
         let later = moving::awaited(&request);
+        let mut slower = false;
         let elsewhere = match &request {
             Request::Connect { token } if self.state.is_elsewhere(token) => {
                 Some(self.connect_elsewhere(id, *token))
             }
-            Request::Intend { to } => self
-                .state
-                .whose(id, *to)
-                .map(|peer| self.intend_elsewhere(id, peer, *to)),
+            Request::Intend { to, asked } => self.state.whose(id, *to).map(|peer| {
+                if *asked || self.options.remote.carries_sockets() {
+                    self.intend_elsewhere(id, peer, *to)
+                } else {
+                    slower = true;
+                    Ok(())
+                }
+            }),
             Request::Announce { intent, from, to } if self.state.is_far_intent(*intent) => {
                 Some(self.announce_elsewhere(id, *intent, (*from, *to)))
             }
@@ -358,6 +363,7 @@ impl Server {
             _ => None,
         };
         let mut answer = match (elsewhere, request) {
+            (Some(Ok(())), _) if slower => Answer::kernel_is_faster(),
             (Some(Ok(())), _) => return Ok(()),
             (Some(Err(refusal)), _) => Answer::refused(refusal),
             (None, request) => self.state.request(&mut self.machine, now, id, request),

@@ -75,7 +75,7 @@ fn notice(client: &Client) -> (Notice, Vec<OwnedFd>) {
 }
 
 fn intent(client: &Client, to: SocketAddr) -> u64 {
-    match ask(client, Request::Intend { to }).0 {
+    match ask(client, Request::Intend { to, asked: false }).0 {
         Reply::Intent { intent } => intent,
         other => panic!("no intent but {other:?}"),
     }
@@ -120,7 +120,10 @@ fn both_ends_of_a_connection_get_one_channel() {
     let place = start();
     let (client, server) = (place.client(), place.client());
     let (from, to) = (at("127.0.0.1:4000"), at("127.0.0.1:80"));
-    assert_eq!(ask(&client, Request::Intend { to }).0, Reply::Kernel);
+    assert_eq!(
+        ask(&client, Request::Intend { to, asked: false }).0,
+        Reply::Kernel
+    );
     ask(
         &server,
         Request::Listen {

@@ -206,6 +206,13 @@ impl Policy {
             .is_some_and(|line| line.rule.action == Action::Kernel)
     }
 
+    /// Whether a line asks for a connection to be accelerated. Only for a policy [of one program](Self::of_program).
+    #[must_use]
+    pub fn asks_for(&self, role: Role, address: SocketAddr) -> bool {
+        self.find(role, address)
+            .is_some_and(|line| line.rule.action == Action::Ipnuma)
+    }
+
     /// The lines for one part of a program, up to the one that leaves nothing to those behind it.
     #[must_use]
     pub fn part(&self, role: Role) -> Vec<&Line> {

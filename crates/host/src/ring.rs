@@ -5,6 +5,7 @@
 //! its first message, a token for the page into which it wants its credit: so the two need no other way to speak than
 //! the receiver's token.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ipc::token::{BYTES as TOKEN_BYTES, Rights, Token};
@@ -42,6 +43,7 @@ pub fn create(device: &Device, lines: u32) -> Result<(RingReceiver, Token)> {
         device: device.clone(),
         region,
         credit: Credit(None),
+        unreached: None,
         state: ReceiverState::default(),
         lines,
     };
@@ -177,6 +179,8 @@ pub struct RingReceiver {
     device: Device,
     region: Region,
     credit: Credit,
+    /// Why the sender's memory could not be reached.
+    unreached: Option<Error>,
     state: ReceiverState,
     lines: u32,
 }
@@ -212,10 +216,11 @@ impl Target for Credit {
 }
 
 impl RingReceiver {
-    /// The next message, in place, if one is there. Release it before the next one.
+    /// The next message, in place, if one is there. Release it before the next one. Never waits.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the ring holds what no sender writes; others if the sender's memory cannot be reached.
+    /// [`Error::Corrupt`] if the ring holds what no sender writes; others, once, if a release could not reach the sender's
+    /// memory, to which credit returns.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Message<'_>>> {
         if !self.receiver().readable() {
@@ -226,15 +231,20 @@ impl RingReceiver {
                 Ok(None)
             };
         }
-        if self.credit.0.is_none() {
-            self.find_sender()?;
+        if let Some(error) = self.unreached.take() {
+            return Err(error);
         }
         Ok(self.receiver().into_message())
     }
 
-    /// Releases the message that [`RingReceiver::peek`] showed.
+    /// Releases the message that [`RingReceiver::peek`] showed. The first time it asks the daemon for the sender's memory, to
+    /// which credit returns: if that is on a machine that does not answer it takes until the daemon gives up. What comes of it
+    /// the next peek tells, and the next release tries again.
     #[inline]
     pub fn release(&mut self) {
+        if self.credit.0.is_none() {
+            self.meet_sender();
+        }
         if self.receiver().release() {
             self.wake_sender();
         }
@@ -290,6 +300,24 @@ impl RingReceiver {
                 &self.credit,
                 0,
             )
+        }
+    }
+
+    #[cold]
+    fn meet_sender(&mut self) {
+        if !self.receiver().readable() {
+            return;
+        }
+        match self.find_sender() {
+            // Where an earlier one could not be told credit may be due.
+            Ok(()) => {
+                let returned = self.state.returned.load(Ordering::Relaxed);
+                if returned > 0 {
+                    self.credit.store64(CREDIT, returned);
+                    self.wake_sender();
+                }
+            }
+            Err(error) => self.unreached = Some(error),
         }
     }
 

@@ -160,6 +160,30 @@ fn ranges_and_alignment_are_checked() {
     assert_eq!(wrong(window.load(PAGE - 9, &mut [0; 2], LONG)), 22);
 }
 
+/// Whoever peeks asks nobody: what has come is shown although the daemon is gone, which a release wants to ask.
+#[test]
+fn a_peek_does_not_ask_the_daemon() {
+    let mut place = Place::new();
+    let (server, client) = (place.device(), place.device());
+    let (mut receiver, token) = host::ring::create(&server, 8).expect("there is memory");
+    let mut sender = host::ring::connect(&client, &token).expect("the token is valid");
+    for number in 0..3 {
+        sender
+            .try_send(number, &[b"message"])
+            .expect("there is room");
+    }
+    drop(place.daemon.take());
+    let message = receiver.peek().expect("no question").expect("it has come");
+    assert_eq!((message.kind(), message.to_vec()), (0, b"message".to_vec()));
+    receiver.release();
+    // What the release could not do is told once, and takes no message along.
+    receiver
+        .peek()
+        .expect_err("the sender's memory was not reached");
+    let message = receiver.peek().expect("told").expect("it has come");
+    assert_eq!(message.kind(), 1);
+}
+
 #[test]
 fn a_fault_of_a_token_says_that_it_is_the_tokens() {
     let fault = Token::parse(b"").expect_err("a token has 64 bytes");

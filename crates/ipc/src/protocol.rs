@@ -107,10 +107,13 @@ pub enum Request {
         /// As in [`Request::Listen`].
         address: SocketAddr,
     },
-    /// The process is about to connect. Answer: [`Reply::Intent`], or [`Reply::Kernel`]: no accelerated listener there.
+    /// The process is about to connect. Answer: [`Reply::Intent`]; [`Reply::Kernel`]: no accelerated listener there; or
+    /// [`Reply::KernelIsFaster`].
     Intend {
         /// Where to.
         to: SocketAddr,
+        /// Whether the user's policy asks for acceleration, also where it is no gain.
+        asked: bool,
     },
     /// The connection has these addresses. Answer: [`Reply::Channel`] or [`Reply::FarChannel`] (the process owns half
     /// 0) or [`Reply::Kernel`].
@@ -250,11 +253,13 @@ pub enum Fallback {
     Short,
     /// The user's policy says so.
     Policy,
+    /// To another machine there is only a NIC in software, and nobody has asked for it.
+    SoftwareNic,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -267,6 +272,7 @@ impl Fallback {
         Self::Exec,
         Self::Short,
         Self::Policy,
+        Self::SoftwareNic,
     ];
 
     /// Its name, in one word.
@@ -285,6 +291,7 @@ impl Fallback {
             Self::Exec => "exec",
             Self::Short => "short",
             Self::Policy => "policy",
+            Self::SoftwareNic => "software-nic",
         }
     }
 
@@ -304,6 +311,9 @@ impl Fallback {
             Self::Exec => "the connection went to a program that cannot have the library",
             Self::Short => "connections to this address are too short to gain",
             Self::Policy => "the policy says so; `ipnuma doctor PROGRAM` names the line",
+            Self::SoftwareNic => {
+                "to that machine there is only a NIC in software, and the kernel is faster; a line `ipnuma` in the policy asks for it all the same"
+            }
         }
     }
 }
@@ -370,6 +380,8 @@ pub enum Reply {
     },
     /// Not accelerated: use the kernel.
     Kernel,
+    /// The connection would go to another machine by a NIC in software, which takes longer than the kernel: use the kernel.
+    KernelIsFaster,
     /// Not known yet: ask again soon.
     Wait,
     /// Channels.

@@ -15,6 +15,7 @@ mod data;
 mod descriptors;
 mod elsewhere;
 mod events;
+mod handlers;
 mod life;
 mod next;
 mod sockets;

@@ -47,8 +47,19 @@ pub unsafe fn connect(
     if short::leaves_out(target) {
         return None;
     }
-    let intent = match process::ask(&Request::Intend { to: target })? {
+    let request = Request::Intend {
+        to: target,
+        asked: policy::asks_for(Role::Connect, target),
+    };
+    let intent = match process::ask(&request)? {
         (Reply::Intent { intent }, _) => intent,
+        (Reply::KernelIsFaster, _) => {
+            reasons::note(Fallback::SoftwareNic);
+            process::trace(|| {
+                format!("connect to {target}: the kernel's, there is only a NIC in software")
+            });
+            return None;
+        }
         _ => {
             reasons::note(Fallback::NoListener);
             process::trace(|| {

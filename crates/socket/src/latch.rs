@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A small lock without the C library: for short sections that a fork may not leave half done.
 //!
+//! While a thread holds one, [handlers](crate::signals::handlers) of its signals are put off: they may call the library.
+//!
 //! Unlike a standard mutex it can be taken by the handler before a fork and let go by the handlers after it, in the
 //! parent and in the child, though another thread holds the guard of neither.
 
@@ -8,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
 // Not from the standard library at once: `tests/latch.rs` builds this file with atomics of its own.
-use crate::atomics::{AtomicBool, Ordering, sched_yield, spin_loop};
+use crate::atomics::{AtomicBool, Ordering, enter, leave, rest, sched_yield, spin_loop};
 
 /// A value behind a spinning lock.
 #[derive(Debug, Default)]
@@ -44,17 +46,19 @@ impl<T> Latch<T> {
     /// Takes the lock without a guard, for the handler before a fork.
     #[inline]
     pub fn acquire(&self) {
+        // A handler of this thread that wanted the latch would wait for ever.
+        enter();
         let mut spins = 0u32;
         while self
             .taken
             .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            spins += 1;
-            if spins < 100 {
-                spin_loop();
-            } else {
-                sched_yield();
+            spins = spins.saturating_add(1);
+            match spins {
+                ..100 => spin_loop(),
+                100..1000 => sched_yield(),
+                _ => rest(),
             }
         }
     }
@@ -63,6 +67,7 @@ impl<T> Latch<T> {
     #[inline]
     pub fn release(&self) {
         self.taken.store(false, Ordering::Release);
+        leave();
     }
 }
 

@@ -34,7 +34,7 @@ pub fn about_to_listen(fd: RawFd, description: &Description) -> bool {
         && !address::local(fd).is_some_and(|own| policy::would_leave(Role::Listen, own))
         && let Some(client) = process::client()
     {
-        return client.done(&Request::Listen { address }).is_ok();
+        return process::done(&client, &Request::Listen { address }).is_ok();
     }
     false
 }
@@ -58,7 +58,7 @@ fn withdraw(gone: Option<&Listener>, address: SocketAddr) {
     if let Some(client) = process::current()
         && !shared
     {
-        let _ = client.done(&Request::Unlisten { address });
+        let _ = process::done(&client, &Request::Unlisten { address });
     }
 }
 
@@ -113,7 +113,7 @@ impl Listener {
         };
         let epoch = process::epoch();
         if self.registered.load(Ordering::Relaxed) != epoch
-            && client.done(&Request::Listen { address }).is_ok()
+            && process::done(&client, &Request::Listen { address }).is_ok()
         {
             self.registered.store(epoch, Ordering::Relaxed);
         }

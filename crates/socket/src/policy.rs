@@ -79,6 +79,11 @@ pub fn would_leave(role: Role, address: SocketAddr) -> bool {
     policy().leaves(role, address)
 }
 
+/// Whether a line asks for acceleration: then it is done even where the kernel is faster.
+pub fn asks_for(role: Role, address: SocketAddr) -> bool {
+    policy().asks_for(role, address)
+}
+
 /// Whether nothing of this program can be accelerated; then it is counted.
 #[must_use]
 pub fn leaves_program() -> bool {

@@ -3,18 +3,18 @@
 
 use std::cell::Cell;
 use std::os::fd::RawFd;
-use std::ptr;
 use std::time::Duration;
 
-use libc::{c_long, pollfd, timespec};
+use libc::pollfd;
 use rustix::io::Errno;
 
 use crate::epoll::SignalMask;
 use crate::object::Object;
 use crate::raw;
 use crate::ready::{self, Events, Pollable};
+use crate::signals::handlers::Watch;
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, FOR_EVER, Spin, Step, clock, kernel_due, longest};
+use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest};
 
 thread_local! {
     /// When this thread's poll asked the kernel last.
@@ -72,6 +72,8 @@ pub(crate) fn wait_many(
     timeout: Option<Duration>,
     mask: SignalMask,
 ) -> Result<usize, Errno> {
+    // What ends the sleep ends the spin in front of it, too. With a mask of its own the sleep decides.
+    let watch = mask.0.is_null().then(Watch::begin);
     let mut own = Vec::with_capacity(8);
     for (index, entry) in fds.iter_mut().enumerate() {
         entry.revents = 0;
@@ -86,7 +88,7 @@ pub(crate) fn wait_many(
     let mut found = look(fds, &own);
     let due = mixed && kernel_due(POLLED.get(), clock::ticks());
     if due || (found == 0 && timeout == Some(Duration::ZERO)) {
-        found = look_at_all(fds, &own, SignalMask::NONE, Duration::ZERO)?;
+        found = look_at_all(fds, &own)?;
     }
     if found > 0 || timeout == Some(Duration::ZERO) {
         return Ok(found);
@@ -96,7 +98,8 @@ pub(crate) fn wait_many(
     loop {
         match spin.step() {
             Step::Again => found = look(fds, &own),
-            Step::Kernel => found = look_at_all(fds, &own, SignalMask::NONE, Duration::ZERO)?,
+            _ if watch.is_some_and(Watch::is_broken) => return Err(Errno::INTR),
+            Step::Kernel => found = look_at_all(fds, &own)?,
             Step::Sleep => break,
         }
         if found > 0 {
@@ -105,7 +108,7 @@ pub(crate) fn wait_many(
         }
     }
     drop(spin);
-    sleep(fds, &own, deadline, mask)
+    sleep(fds, &own, deadline, mask, watch)
 }
 
 fn sleep(
@@ -113,6 +116,7 @@ fn sleep(
     own: &[Own],
     deadline: Option<Deadline>,
     mask: SignalMask,
+    watch: Option<Watch>,
 ) -> Result<usize, Errno> {
     let token = ready::token();
     loop {
@@ -135,7 +139,7 @@ fn sleep(
         } else {
             deadline.map_or(longest, |deadline| deadline.left().min(longest))
         };
-        let twins = ask_kernel(fds, own, mask, left);
+        let twins = ask_kernel(fds, own, mask, left, watch);
         let mut all_drained = true;
         for each in own {
             let Some(pollable) = each.pollable() else {
@@ -168,6 +172,9 @@ fn sleep(
         };
         if found > 0 || deadline.is_some_and(Deadline::passed) {
             return Ok(found);
+        }
+        if watch.is_some_and(Watch::is_broken) {
+            return Err(Errno::INTR);
         }
         if !all_drained {
             // Others sleep on the same twin and have yet to wake.
@@ -208,13 +215,8 @@ fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
 }
 
 /// The kernel's word about all descriptors.
-fn look_at_all(
-    fds: &mut [pollfd],
-    own: &[Own],
-    mask: SignalMask,
-    timeout: Duration,
-) -> Result<usize, Errno> {
-    let twins = ask_kernel(fds, own, mask, timeout)?;
+fn look_at_all(fds: &mut [pollfd], own: &[Own]) -> Result<usize, Errno> {
+    let twins = ask_kernel(fds, own, SignalMask::NONE, Duration::ZERO, None)?;
     for each in own {
         let twin = twins[each.index];
         if let Some(pollable) = each.pollable()
@@ -243,6 +245,7 @@ fn ask_kernel(
     own: &[Own],
     mask: SignalMask,
     timeout: Duration,
+    watch: Option<Watch>,
 ) -> Result<Vec<Events>, Errno> {
     let mut asked = fds.to_vec();
     let mut bells = Vec::new();
@@ -267,25 +270,24 @@ fn ask_kernel(
             }
         }
     }
-    let spec = (timeout != FOR_EVER).then(|| timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: c_long::from(timeout.subsec_nanos() as i32),
-    });
     POLLED.set(clock::ticks());
-    // SAFETY: the array and the time live as long as the call; the mask is the program's.
-    unsafe {
-        raw::call(
-            libc::SYS_ppoll,
-            [
-                asked.as_mut_ptr() as usize,
-                asked.len(),
-                spec.as_ref().map_or(ptr::null(), ptr::from_ref) as usize,
-                mask.0 as usize,
-                mask.1,
-                0,
-            ],
-        )
-    }?;
+    let watch = watch.unwrap_or_else(Watch::begin);
+    watch.sleep(timeout, |time| {
+        // SAFETY: the array and the time live as long as the call; the mask is the program's.
+        unsafe {
+            raw::call(
+                libc::SYS_ppoll,
+                [
+                    asked.as_mut_ptr() as usize,
+                    asked.len(),
+                    time as usize,
+                    mask.0 as usize,
+                    mask.1,
+                    0,
+                ],
+            )
+        }
+    })?;
     let mut events: Vec<Events> = asked
         .iter()
         .map(|entry| Events(entry.revents as u16 as u32))

@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::latch::Latch;
 use crate::raw;
+use crate::signals::handlers::Quiet;
 
 /// Between two looks whether another thread has found the daemon.
 const SEARCH_STEP: std::time::Duration = std::time::Duration::from_micros(50);
@@ -53,6 +54,8 @@ pub fn client() -> Option<Arc<Client>> {
     if !is_enabled() {
         return None;
     }
+    // A handler that looked for the daemon in the middle of this would wait for its own thread.
+    let _quiet = Quiet::begin();
     loop {
         let mut known = KNOWN.lock();
         if let Some(client) = &known.client {
@@ -127,6 +130,8 @@ fn forget(known: &mut Known) {
 
 /// Asks the daemon. A daemon that is gone is looked for once more, unless the question belongs to the old one.
 pub fn ask(request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
+    // A handler that asked in the middle of a question would wait for its own thread.
+    let _quiet = Quiet::begin();
     let client = client()?;
     match client.request(request) {
         Ok(answer) => Some(answer),
@@ -138,6 +143,13 @@ pub fn ask(request: &Request) -> Option<(Reply, Vec<OwnedFd>)> {
         }
         Err(_) => None,
     }
+}
+
+/// Asks for something that has no answer but that it is done.
+pub(crate) fn done(client: &Client, request: &Request) -> ipc::Result<()> {
+    // As in `ask`.
+    let _quiet = Quiet::begin();
+    client.done(request)
 }
 
 /// How long a daemon is believed without a question, nanoseconds: one that is gone says nothing more.
@@ -160,14 +172,14 @@ pub fn nobody_connects() -> bool {
 /// Says that this process has no more use of a channel.
 pub fn close(channel: u64) {
     if let Some(client) = current() {
-        let _ = client.done(&Request::Close { channel });
+        let _ = done(&client, &Request::Close { channel });
     }
 }
 
 /// Says that an announced connection does not come about.
 pub fn withdraw(intent: u64) {
     if let Some(client) = current() {
-        let _ = client.done(&Request::Withdraw { intent });
+        let _ = done(&client, &Request::Withdraw { intent });
     }
 }
 

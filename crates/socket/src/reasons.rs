@@ -54,7 +54,7 @@ fn tell(why: Fallback, count: &Count) {
     let told = count.told.swap(seen, Ordering::Relaxed);
     if seen > told {
         let count = seen - told;
-        let _ = client.done(&Request::LeftToKernel { why, count });
+        let _ = process::done(&client, &Request::LeftToKernel { why, count });
     }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What signals mean for calls that wait: restart, and SIGPIPE.
+//! What signals mean for calls that wait: restart, and SIGPIPE; and the handlers.
+
+pub mod handlers;
 
 use crate::raw;
 

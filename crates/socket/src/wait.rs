@@ -20,6 +20,7 @@ pub use spin::{configure, start};
 
 use crate::inside;
 use crate::ready::{self, Events, Pollable};
+use crate::signals::handlers::Watch;
 use crate::table::Description;
 
 /// The longest sleep.
@@ -112,25 +113,52 @@ pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<
     Ok(Events(u32::from(polled[0].revents().bits())))
 }
 
+/// poll(2), which ends at once if a handler has run since `watch` began; without a signal mask.
+fn poll(polled: &mut [PollFd<'_>], timeout: Duration, watch: Watch) -> Result<(), Errno> {
+    watch.sleep(timeout, |time| {
+        // SAFETY: the kernel's structures, as many as there are; the time is lent to the call.
+        unsafe {
+            crate::raw::call(
+                libc::SYS_ppoll,
+                [
+                    polled.as_mut_ptr() as usize,
+                    polled.len(),
+                    time as usize,
+                    0,
+                    8,
+                    0,
+                ],
+            )
+        }
+    })?;
+    Ok(())
+}
+
 /// The kernel's word about the twin of `pollable`, and about its bell if it has one.
 pub(crate) fn poll_twin(
     fd: RawFd,
     pollable: &dyn Pollable,
     want: Events,
     timeout: Duration,
+    watch: Watch,
 ) -> Result<Events, Errno> {
     let interest = pollable.twin_interest(want);
+    // SAFETY: as in `poll_kernel`.
+    let twin = unsafe { BorrowedFd::borrow_raw(fd) };
     let Some(bell) = pollable.bell() else {
-        return poll_kernel(fd, interest, timeout);
+        let asked = PollFlags::from_bits_retain(interest.0 as u16);
+        let mut polled = [PollFd::from_borrowed_fd(twin, asked)];
+        poll(&mut polled, timeout, watch)?;
+        return Ok(Events(u32::from(polled[0].revents().bits())));
     };
-    // SAFETY: as in `poll_kernel`; a bell lives as long as its connection.
-    let (twin, bell) = unsafe { (BorrowedFd::borrow_raw(fd), BorrowedFd::borrow_raw(bell)) };
+    // SAFETY: a bell lives as long as its connection.
+    let bell = unsafe { BorrowedFd::borrow_raw(bell) };
     let mut polled = [
         PollFd::from_borrowed_fd(bell, PollFlags::IN),
         PollFd::from_borrowed_fd(twin, PollFlags::from_bits_retain(interest.0 as u16)),
     ];
     let count = if interest.has(Events::SKIP) { 1 } else { 2 };
-    rustix::event::poll(&mut polled[..count], limit(timeout).as_ref())?;
+    poll(&mut polled[..count], timeout, watch)?;
     let mut events = Events(u32::from(polled[1].revents().bits()));
     if !polled[0].revents().is_empty() {
         events |= Events::BELL;
@@ -147,6 +175,8 @@ pub fn wait_one(
     deadline: Option<Deadline>,
 ) -> Wait {
     let want = want | Events::ALWAYS;
+    // What ends a sleep ends the spin in front of it, too.
+    let watch = Watch::begin();
     let mut spin = Spin::begin(clock::ticks());
     loop {
         if pollable.ready().has(want) {
@@ -155,11 +185,12 @@ pub fn wait_one(
         }
         match spin.step() {
             Step::Again => {}
+            _ if watch.is_broken() => return Wait::Interrupted,
             Step::Kernel => {
                 let Some(at) = inside::number(fd, description) else {
                     return Wait::Closed;
                 };
-                if let Ok(twin) = poll_twin(at, pollable, want, Duration::ZERO)
+                if let Ok(twin) = poll_twin(at, pollable, want, Duration::ZERO, watch)
                     && !twin.is_empty()
                 {
                     description.waiters.seen(pollable, at, twin);
@@ -181,7 +212,7 @@ pub fn wait_one(
         let longest = longest(pollable.shared());
         let timeout = deadline.map_or(longest, |deadline| deadline.left().min(longest));
         let twin = match inside::number(fd, description) {
-            Some(at) => poll_twin(at, pollable, want, timeout),
+            Some(at) => poll_twin(at, pollable, want, timeout, watch),
             None => Ok(Events::NONE),
         };
         // It may have got another number meanwhile, and what has its old one is none of ours.
@@ -203,7 +234,7 @@ pub fn wait_one(
         if now.is_none() {
             return Wait::Closed;
         }
-        if twin == Err(Errno::INTR) {
+        if twin == Err(Errno::INTR) || watch.is_broken() {
             return Wait::Interrupted;
         }
         if deadline.is_some_and(Deadline::passed) {

@@ -10,6 +10,11 @@ mod atomics {
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::Ordering;
     pub use loom::thread::yield_now as sched_yield;
+    pub use loom::thread::yield_now as rest;
+
+    /// No signals here.
+    pub const fn enter() {}
+    pub const fn leave() {}
 
     #[derive(Debug, Default)]
     pub struct AtomicBool {

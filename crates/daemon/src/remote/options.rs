@@ -89,6 +89,14 @@ impl FromStr for Transport {
     }
 }
 
+impl Transport {
+    /// Whether stores are carried by hardware, not by threads of this machine.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        matches!(self, Self::Rack(..))
+    }
+}
+
 impl TryFrom<String> for Transport {
     type Error = String;
 
@@ -181,6 +189,9 @@ pub struct Options {
     /// Sockets to programs on machines in these networks are accelerated: their daemons are asked, at the port of the own
     /// management address. Only daemons in these networks may announce connections to programs here.
     pub sockets: Vec<Network>,
+    /// Sockets go to these machines by a NIC in software, too, although the kernel is faster there. Otherwise only those do
+    /// for which a program's policy asks.
+    pub software_sockets: bool,
     /// More about daemons in `sockets`.
     pub peer: Vec<Peer>,
     /// Lines of a ring between machines, a power of two.
@@ -207,6 +218,7 @@ impl Default for Options {
             spin_us: 50,
             patience: 3,
             sockets: Vec::new(),
+            software_sockets: false,
             peer: Vec::new(),
             ring_lines: shm::channel::STREAM_LINES,
             insecure: false,
@@ -216,6 +228,14 @@ impl Default for Options {
             loopback: false,
             faults: None,
         }
+    }
+}
+
+impl Options {
+    /// Whether connections to other machines go by the NIC although nobody asks for it: where it is hardware, or the test's.
+    #[must_use]
+    pub fn carries_sockets(&self) -> bool {
+        self.nic.is_hardware() || self.software_sockets || self.loopback
     }
 }
 

@@ -139,6 +139,11 @@ impl<H> Answer<H> {
         Self::new(Reply::Kernel, [])
     }
 
+    /// The answer that a connection to another machine is not worth a NIC in software.
+    pub fn kernel_is_faster() -> Self {
+        Self::new(Reply::KernelIsFaster, [])
+    }
+
     /// The answer that is a refusal.
     pub fn refused(refusal: Refusal) -> Self {
         Self::new(
@@ -473,7 +478,7 @@ impl<H: Clone> State<H> {
             Request::Disconnect { window } => self.disconnect(id, window),
             Request::Listen { address } => self.listen(id, address),
             Request::Unlisten { address } => self.unlisten(id, address),
-            Request::Intend { to } => self.intend(machine, id, to),
+            Request::Intend { to, .. } => self.intend(machine, id, to),
             Request::Announce { intent, from, to } => {
                 self.announce(machine, now, id, intent, from, to)
             }

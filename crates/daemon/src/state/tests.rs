@@ -157,7 +157,7 @@ impl World {
     }
 
     fn intent(&mut self, id: ProcessId, to: SocketAddr) -> u64 {
-        match self.ask(id, Request::Intend { to }) {
+        match self.ask(id, Request::Intend { to, asked: false }) {
             Reply::Intent { intent } => intent,
             other => panic!("{other:?}"),
         }
@@ -553,13 +553,25 @@ fn other_namespaces_and_other_machines_use_the_kernel() {
     );
     for to in ["127.0.0.1:81", "10.0.0.2:80", "127.0.0.1:82"] {
         assert_eq!(
-            world.ask(c, Request::Intend { to: at(to) }),
+            world.ask(
+                c,
+                Request::Intend {
+                    to: at(to),
+                    asked: false
+                }
+            ),
             Reply::Kernel,
             "{to}"
         );
     }
     assert_eq!(
-        world.ask(far, Request::Intend { to: server() }),
+        world.ask(
+            far,
+            Request::Intend {
+                to: server(),
+                asked: false
+            }
+        ),
         Reply::Kernel
     );
     let datagrams = |to| Request::Datagrams {
@@ -763,7 +775,9 @@ fn requests() -> impl Strategy<Value = Request> {
         address
             .clone()
             .prop_map(|address| Request::Unlisten { address }),
-        address.clone().prop_map(|to| Request::Intend { to }),
+        address
+            .clone()
+            .prop_map(|to| Request::Intend { to, asked: false }),
         (number.clone(), pair.clone()).prop_map(|(intent, (from, to))| Request::Announce {
             intent,
             from,

@@ -37,6 +37,7 @@ pub fn start_with(change: impl Fn(&mut Options)) -> (Running, Ipv4Addr, TempDir)
             ..Options::default()
         };
         options.remote.sockets = vec!["127.0.0.0/8".parse().expect("a network")];
+        options.remote.software_sockets = true;
         options.remote.insecure = true;
         change(&mut options);
         if let Ok(running) = daemon::spawn(options) {

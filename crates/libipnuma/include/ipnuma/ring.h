@@ -209,8 +209,9 @@ int ipn_ring_check(const ipn_sender *sender);
 // 0, with kind, address and length; each may be NULL.
 //
 // ERRORS
-// -EAGAIN: there is none. -EBADMSG: the ring holds what no sender writes; close it. -EACCES, -EHOSTUNREACH: the sender's memory, to
-// which credit returns, can't be reached. -EINVAL: `receiver` is NULL.
+// -EAGAIN: there is none. -EBADMSG: the ring holds what no sender writes; close it. -EACCES, -EHOSTUNREACH, said once: an
+// ipn_ring_release() could not reach the sender's memory, to which credit returns; the next one tries again. -EINVAL: `receiver`
+// is NULL.
 //
 // THREADS
 // One thread at a time.
@@ -232,7 +233,8 @@ int ipn_ring_peek(ipn_receiver *receiver,
 // Releases the message that ipn_ring_peek() showed.
 //
 // DESCRIPTION
-// Its place goes back to the sender. Without a message it does nothing.
+// Its place goes back to the sender. Without a message it does nothing. The first one asks the daemon for the sender's memory,
+// which for a sender on a machine that does not answer takes up to 20 s; all others wait for nobody.
 //
 // RETURN
 // 0.

@@ -247,9 +247,9 @@ impl Datagram {
             && let Some(before) = before
             && self.epoch.load(Ordering::Relaxed) == epoch
         {
-            let _ = client.done(&Request::Unbind { address: before });
+            let _ = process::done(&client, &Request::Unbind { address: before });
         }
-        let _ = client.done(&Request::Bind { address: local });
+        let _ = process::done(&client, &Request::Bind { address: local });
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
@@ -271,7 +271,7 @@ impl Datagram {
         if let (Some(client), Some(address)) = (process::current(), local)
             && self.epoch.load(Ordering::Relaxed) == process::epoch()
         {
-            let _ = client.done(&Request::Unbind { address });
+            let _ = process::done(&client, &Request::Unbind { address });
         }
     }
 }

@@ -10,6 +10,8 @@ use libc::{c_int, c_long, epoll_event};
 use rustix::io::Errno;
 
 use crate::raw;
+use crate::signals::handlers::Watch;
+use crate::wait::FOR_EVER;
 
 /// What goes with a registration or an event: it is packed on some architectures and not on others.
 pub(super) type Event = epoll_event;
@@ -72,6 +74,47 @@ pub(super) unsafe fn ctl_raw(
 }
 
 static NO_PWAIT2: AtomicBool = AtomicBool::new(false);
+
+/// As [`wait`], for no time if a handler has run since `watch` began.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn wait_watched(
+    epoll: RawFd,
+    out: *mut Event,
+    max: c_int,
+    timeout: Duration,
+    mask: SignalMask,
+    watch: Watch,
+) -> Result<usize, Errno> {
+    if NO_PWAIT2.load(Ordering::Relaxed) || timeout.is_zero() {
+        let timeout = (timeout != FOR_EVER).then_some(timeout);
+        // SAFETY: passed on.
+        return unsafe { wait(epoll, out, max, timeout, mask) };
+    }
+    let result = watch.sleep(timeout, |time| {
+        // SAFETY: by the caller; the time lives as long as the call.
+        unsafe {
+            raw::call(
+                libc::SYS_epoll_pwait2,
+                [
+                    epoll as usize,
+                    out as usize,
+                    max as usize,
+                    time as usize,
+                    mask.0 as usize,
+                    mask.1,
+                ],
+            )
+        }
+    });
+    if result == Err(Errno::NOSYS) {
+        NO_PWAIT2.store(true, Ordering::Relaxed);
+        // SAFETY: passed on.
+        return unsafe { wait_watched(epoll, out, max, timeout, mask, watch) };
+    }
+    result
+}
 
 /// Waits for events; no timeout: for ever.
 ///

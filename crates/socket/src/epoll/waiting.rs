@@ -13,8 +13,9 @@ use super::kernel::{self, Event, NO_EVENT, SignalMask};
 use super::members::{OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::ready::{self, Events, Told};
+use crate::signals::handlers::Watch;
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, FOR_EVER, Spin, Step, clock, kernel_due, longest};
+use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
 pub type Timeout = Option<Duration>;
@@ -188,6 +189,8 @@ impl Set {
         mask: SignalMask,
         mut deadline: Option<Deadline>,
     ) -> Result<(), Errno> {
+        // What ends the sleep ends the spin in front of it, too. With a mask of its own the sleep decides.
+        let watch = mask.0.is_null().then(Watch::begin);
         let now = clock::ticks();
         let patient = timeout != Some(Duration::ZERO);
         if self.stashed.load(Ordering::Relaxed)
@@ -208,7 +211,7 @@ impl Set {
         }
         // From here on time counts.
         remaining(timeout, &mut deadline);
-        if self.spin(epoll, output)? {
+        if self.spin(epoll, output, watch)? {
             return Ok(());
         }
         loop {
@@ -229,10 +232,10 @@ impl Set {
                     self.cool_all(&mut inner)
                 };
                 let left = if asleep { left } else { Duration::ZERO };
-                let left = (left != FOR_EVER).then_some(left);
+                let (first, most) = (batch.as_mut_ptr(), room as c_int);
+                let watch = watch.unwrap_or_else(Watch::begin);
                 // SAFETY: the batch is ours and has room.
-                let count =
-                    unsafe { kernel::wait(epoll, batch.as_mut_ptr(), room as c_int, left, mask) }?;
+                let count = unsafe { kernel::wait_watched(epoll, first, most, left, mask, watch) }?;
                 (count, asleep)
             };
             let now = clock::ticks();
@@ -248,6 +251,9 @@ impl Set {
                 self.leave(now);
                 return Ok(());
             }
+            if watch.is_some_and(Watch::is_broken) {
+                return Err(Errno::INTR);
+            }
             if stale > 0 && stale == count {
                 pause();
             }
@@ -255,7 +261,12 @@ impl Set {
     }
 
     /// Spins for a while, if some member is worth it. True if there is something to report.
-    fn spin(self: &Arc<Self>, epoll: RawFd, output: &mut Output) -> Result<bool, Errno> {
+    fn spin(
+        self: &Arc<Self>,
+        epoll: RawFd,
+        output: &mut Output,
+        watch: Option<Watch>,
+    ) -> Result<bool, Errno> {
         if self.inner.lock().members.hot.is_empty() {
             return Ok(false);
         }
@@ -263,6 +274,7 @@ impl Set {
         loop {
             match spin.step() {
                 Step::Again => {}
+                _ if watch.is_some_and(Watch::is_broken) => return Err(Errno::INTR),
                 Step::Kernel => self.look_at_kernel(epoll, output)?,
                 Step::Sleep => return Ok(false),
             }

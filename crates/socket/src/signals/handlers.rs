@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The program's signal handlers, which run through the library.
+//!
+//! For two reasons. A handler may call the library, in the middle of whatever its thread was about: where that holds a
+//! [latch](crate::latch) the handler would wait for its own thread for ever. So there it is put off until the last latch is let
+//! go: the signal is blocked, sent again to the same thread with all that came along, and let in by [`leave`]. And a handler that
+//! runs while a call spins has to end that call (EINTR) as one that runs in the kernel's sleep does: [`Watch`].
+//!
+//! Nobody pays for that but the handlers: a latch costs an addition, no system call.
+//!
+//! What a program installs behind the C library's back, with `SA_RESETHAND`, or for the signals of faults, runs as it is.
+
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::time::Duration;
+
+use libc::{c_int, c_void, siginfo_t, timespec};
+
+use crate::raw;
+use crate::wait::FOR_EVER;
+
+const SIGNALS: usize = 65;
+
+/// The program's handlers, by signal; of those that run through here.
+static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// Signals whose handler wants `SA_SIGINFO`.
+static INFORMED: AtomicU64 = AtomicU64::new(0);
+
+struct Here {
+    /// Latches that the thread holds.
+    held: Cell<u32>,
+    /// Signals that wait until it holds none.
+    put_off: Cell<u64>,
+    /// Handlers that have run, or were put off.
+    ran: Cell<u32>,
+    /// The time limit of the sleep that the thread is about to begin.
+    limit: Cell<*mut timespec>,
+}
+
+thread_local! {
+    static HERE: Here = const {
+        Here {
+            held: Cell::new(0),
+            put_off: Cell::new(0),
+            ran: Cell::new(0),
+            limit: Cell::new(ptr::null_mut()),
+        }
+    };
+}
+
+/// The thread is about to take a latch: no handler of the program runs until it [leaves](leave) the last.
+#[inline]
+pub fn enter() {
+    HERE.with(|here| here.held.set(here.held.get().wrapping_add(1)));
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// It has let one go.
+#[inline]
+pub fn leave() {
+    compiler_fence(Ordering::SeqCst);
+    HERE.with(|here| {
+        let held = here.held.get().wrapping_sub(1);
+        here.held.set(held);
+        compiler_fence(Ordering::SeqCst);
+        if held == 0 && here.put_off.get() != 0 {
+            let_in(here);
+        }
+    });
+}
+
+#[cold]
+fn let_in(here: &Here) {
+    let mask = here.put_off.replace(0);
+    // The handlers run before this returns.
+    change_mask(libc::SIG_UNBLOCK, mask);
+}
+
+fn change_mask(how: c_int, mask: u64) {
+    // SAFETY: the kernel reads one word.
+    unsafe {
+        raw::syscall(
+            libc::SYS_rt_sigprocmask as usize,
+            [how as usize, &raw const mask as usize, 0, 8, 0, 0],
+        )
+    };
+}
+
+fn bit(signal: c_int) -> u64 {
+    1 << ((signal - 1) & 63)
+}
+
+/// Runs in place of the program's handlers.
+unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let runs = HERE.with(|here| {
+        here.ran.set(here.ran.get().wrapping_add(1));
+        let limit = here.limit.get();
+        if !limit.is_null() {
+            // SAFETY: lent by `Watch::sleep` of this thread, which has not returned.
+            unsafe {
+                limit.write_volatile(timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                })
+            };
+        }
+        // SAFETY: what the kernel gave.
+        here.held.get() == 0 || !unsafe { put_off(here, signal, info, context) }
+    });
+    let handler = HANDLERS[signal as usize % SIGNALS].load(Ordering::Acquire);
+    if runs && handler > libc::SIG_IGN {
+        // SAFETY: the program's handler; one that takes a number alone does not look at the rest.
+        unsafe {
+            let handler: unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                std::mem::transmute(handler);
+            handler(signal, info, context);
+        }
+    }
+}
+
+/// Has the signal come again when it is let in. False: it can't be.
+#[cold]
+unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
+    let mask = bit(signal);
+    // First: a handler with SA_NODEFER does not block its signal itself.
+    change_mask(libc::SIG_BLOCK, mask);
+    let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as usize;
+    // SAFETY: the kernel reads the structure that it wrote.
+    let again = unsafe {
+        raw::syscall(
+            libc::SYS_rt_tgsigqueueinfo as usize,
+            [process, thread, signal as usize, info as usize, 0, 0],
+        )
+    };
+    if again != 0 {
+        change_mask(libc::SIG_UNBLOCK, mask);
+        return false;
+    }
+    // SAFETY: the kernel's structure, which it reads when the handler returns; the mask's first word is all there is.
+    unsafe {
+        let blocked = context
+            .cast::<u8>()
+            .add(offset_of!(libc::ucontext_t, uc_sigmask))
+            .cast::<u64>();
+        *blocked |= mask;
+    }
+    here.put_off.set(here.put_off.get() | mask);
+    true
+}
+
+/// Puts handlers off as a latch does, for what a handler must not find half done.
+#[derive(Debug)]
+pub struct Quiet(());
+
+impl Quiet {
+    /// Until it is dropped.
+    #[must_use]
+    pub fn begin() -> Self {
+        enter();
+        Self(())
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// A call that is to be ended by a handler that runs meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch(u32);
+
+impl Watch {
+    /// From now on.
+    #[inline]
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(HERE.with(|here| here.ran.get()))
+    }
+
+    /// Whether one has run.
+    #[inline]
+    #[must_use]
+    pub fn is_broken(self) -> bool {
+        compiler_fence(Ordering::SeqCst);
+        HERE.with(|here| here.ran.get()) != self.0
+    }
+
+    /// Makes a system call that sleeps for at most `limit`, and for no time if a handler has run, also if that runs in the moment
+    /// before the call begins. [`Duration::MAX`] is no limit, which is only so where time is simulated.
+    pub fn sleep<R>(self, limit: Duration, call: impl FnOnce(*mut timespec) -> R) -> R {
+        if limit == FOR_EVER {
+            let mut none = timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            return match self.is_broken() {
+                true => call(&raw mut none),
+                false => call(ptr::null_mut()),
+            };
+        }
+        let mut limit = timespec {
+            tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        };
+        let limit = &mut limit;
+        struct Lent(*mut timespec);
+        impl Drop for Lent {
+            fn drop(&mut self) {
+                HERE.with(|here| here.limit.set(self.0));
+            }
+        }
+        let limit = ptr::from_mut(limit);
+        let _lent = Lent(HERE.with(|here| here.limit.replace(limit)));
+        if self.is_broken() {
+            // SAFETY: lent to this function.
+            unsafe {
+                limit.write_volatile(timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                })
+            };
+        }
+        call(limit)
+    }
+}
+
+/// Whether a handler of a signal can wait.
+fn can_wait(signal: c_int) -> bool {
+    let faults = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
+    (1..SIGNALS as c_int).contains(&signal) && !faults.contains(&signal)
+}
+
+/// sigaction(2) of the program. `next` is the C library's.
+///
+/// # Safety
+/// As there.
+pub unsafe fn action(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+    next: impl FnOnce(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
+) -> c_int {
+    // A child of vfork has the parent's memory, but handlers of its own.
+    if !can_wait(signal) || crate::process::is_borrowed() {
+        let result = next(signal, new, old);
+        // SAFETY: by the caller.
+        unsafe { as_installed(signal, result, old, known(signal)) };
+        return result;
+    }
+    let before = known(signal);
+    // SAFETY: by the caller.
+    let Some(wanted) = (unsafe { new.as_ref() }).copied() else {
+        let result = next(signal, new, old);
+        // SAFETY: by the caller.
+        unsafe { as_installed(signal, result, old, before) };
+        return result;
+    };
+    let mut mine = wanted;
+    let plain = [libc::SIG_DFL, libc::SIG_IGN].contains(&wanted.sa_sigaction);
+    if !plain && wanted.sa_flags & libc::SA_RESETHAND == 0 {
+        let informed = wanted.sa_flags & libc::SA_SIGINFO != 0;
+        remember(signal, wanted.sa_sigaction, informed);
+        mine.sa_sigaction = handle as *const () as usize;
+        mine.sa_flags |= libc::SA_SIGINFO;
+    }
+    let result = next(signal, &raw const mine, old);
+    if result != 0 {
+        remember(signal, before.0, before.1);
+    }
+    // SAFETY: by the caller.
+    unsafe { as_installed(signal, result, old, before) };
+    result
+}
+
+fn known(signal: c_int) -> (usize, bool) {
+    let handler = HANDLERS[signal as usize % SIGNALS].load(Ordering::Acquire);
+    (
+        handler,
+        INFORMED.load(Ordering::Relaxed) & bit(signal.max(1)) != 0,
+    )
+}
+
+fn remember(signal: c_int, handler: usize, informed: bool) {
+    if informed {
+        INFORMED.fetch_or(bit(signal), Ordering::Relaxed);
+    } else {
+        INFORMED.fetch_and(!bit(signal), Ordering::Relaxed);
+    }
+    HANDLERS[signal as usize % SIGNALS].store(handler, Ordering::Release);
+}
+
+/// Shows the program the handler that it installed.
+unsafe fn as_installed(
+    _signal: c_int,
+    result: c_int,
+    old: *mut libc::sigaction,
+    (handler, informed): (usize, bool),
+) {
+    // SAFETY: by the caller.
+    if result == 0
+        && let Some(old) = unsafe { old.as_mut() }
+        && old.sa_sigaction == handle as *const () as usize
+    {
+        old.sa_sigaction = handler;
+        if !informed {
+            old.sa_flags &= !libc::SA_SIGINFO;
+        }
+    }
+}
+
+/// signal(3) of the program, as `BSD` and Linux have it: with `SA_RESTART`. `next` is the C library's sigaction.
+///
+/// # Safety
+/// As there.
+pub unsafe fn set(
+    signal: c_int,
+    handler: usize,
+    next: impl FnOnce(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
+) -> usize {
+    // SAFETY: zeros are a mask of no signals, and no flags.
+    let (mut new, mut old): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    new.sa_sigaction = handler;
+    new.sa_flags = libc::SA_RESTART;
+    // SAFETY: by the caller.
+    match unsafe { action(signal, &raw const new, &raw mut old, next) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
+}
