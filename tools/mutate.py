@@ -503,6 +503,7 @@ class Rtl:
             self.sites += rtl_mutants.sites(source, path.read_text())
         self.listed = Equivalents()
         self.listed.check(map(str, self.sites), "rtl/")
+        self.sites = [site for site in self.sites if site.source.startswith(tuple(args.only))]
         print(f"mutate: {len(self.sites)} places in rtl/, {len(self.benches)} benches", flush=True)
 
     def test(self, bench: Bench, limit: float) -> tuple[int | None, str]:
@@ -708,7 +709,7 @@ def side_by_side(args: argparse.Namespace) -> dict[str, list[Outcome]]:
     common = ["--seed", str(args.seed), "--crates", *args.crates]
     common += [] if args.minutes is None else ["--minutes", str(args.minutes)]
     common += ["--formal"] if args.formal else []
-    common += ["--kept", str(args.kept)]
+    common += ["--kept", str(args.kept), "--only", *args.only]
     children = []
     for kind, counts in (("rtl", (args.rtl, 0)), ("rust", (0, args.rust))):
         place = WORK / kind
@@ -742,6 +743,13 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, help="draws the mutants; default: IPNUMA_SEED or new")
     parser.add_argument("--minutes", type=float, help="begin no more mutants after so long")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[""],
+        metavar="PREFIX",
+        help="of the RTL only sources whose names begin so, e.g. rtl/eth; default: all",
+    )
     parser.add_argument(
         "--kept",
         type=lambda text: Path(text).resolve(),

@@ -38,6 +38,13 @@ IGNORED = {
 }
 # Seconds that the tests of a stage may take, and their build.
 TEST_LIMIT, BUILD_LIMIT = 900, 1800
+# The crates of the workspace are built again for each mutant: in steps, and with less optimisation.
+# What they are checked for stays, as do the libraries that they use.
+PROFILE = tuple(
+    part
+    for setting in ("incremental=true", "opt-level=1", 'package."*".opt-level=3')
+    for part in ("--config", f"profile.release.{setting}")
+)
 FAILED = re.compile(r"^test (?P<test>\S+) \.\.\. FAILED", re.MULTILINE)
 
 Run = Callable[[list[str], float], tuple[int | None, str]]
@@ -75,15 +82,16 @@ class Stage:
     options: tuple[str, ...] = ()
 
     def test(self, *options: str) -> list[str]:
-        """Return a command of cargo: profile and features are those of the workspace's tests."""
+        """Return a command of cargo: checks and features are those of the workspace's tests."""
         packages = [part for name in self.packages for part in ("-p", name)]
-        common = ["cargo", "test", "--release", "--locked", "--all-features"]
+        common = ["cargo", "test", *PROFILE, "--release", "--locked", "--all-features"]
         return [*common, *packages, *self.targets, *(options or self.options)]
 
     def builds(self) -> list[list[str]]:
         """Return the commands that build all it needs."""
         needs = [NEEDS[name] for name in self.packages if name in NEEDS and self.name != "unit"]
-        extra = [["cargo", "build", "--release", "--locked", *what] for what in needs]
+        build = ["cargo", "build", *PROFILE, "--release", "--locked"]
+        extra = [[*build, *what] for what in needs]
         return [*extra, self.test("--no-run")]
 
 

@@ -35,6 +35,9 @@ def test_unit_tests_come_first_and_all_are_of_the_workspaces_profile(crate: str)
     assert [stage.name for stage in stages[:2]] == ["unit", "own"]
     for stage in stages:
         assert {"--release", "--locked", "--all-features"} <= set(stage.test())
+        # Another profile for one of them would have everything built twice.
+        for command in (*stage.builds(), stage.test()):
+            assert set(rust_mutants.PROFILE) <= set(command)
         for package in stage.packages:
             manifest = mutate.ROOT / "crates" / package / "Cargo.toml"
             assert f'name = "{package}"' in manifest.read_text()
