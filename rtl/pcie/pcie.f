@@ -5,6 +5,7 @@ rtl/ipnuma/ipnuma_pkg.sv
 rtl/nic/reg_bus_pkg.sv
 rtl/pcie/tlp_pkg.sv
 rtl/pcie/cpl_pkg.sv
+rtl/pcie/pcie_pkg.sv
 rtl/pcie/tlp_rx.sv
 rtl/pcie/tlp_tx.sv
 rtl/pcie/completer.sv

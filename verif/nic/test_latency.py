@@ -256,7 +256,11 @@ def test_two_nics() -> None:
             "two_nics",
             __name__,
             filelists=["rtl/nic/nic.f"],
-            sources=["verif/nic/two_nics.sv"],
+            sources=[
+                "verif/nic/two_nics.sv",
+                "verif/pcie/tlp_rules.sv",
+                "verif/pcie/tlp_rules_ipnuma.sv",
+            ],
             parameters={"Pages": pages, "PcIds": others, "Regions": others},
             testcases=testcases,
             build_args=["-Wno-UNUSEDPARAM"],
