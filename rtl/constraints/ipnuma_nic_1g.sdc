@@ -9,12 +9,12 @@ create_clock -name clk_net_i -period 8.000 [get_ports clk_net_i]
 # slot_ring: token_gray_q -> u_sync_token.stage_q: Gray-coded pointer behind the last full slot.
 set_max_delay 8.000 -from [get_cells {u_nic/u_requester/u_slots/u_ring/token_gray_q*}] -to [get_cells {u_nic/u_requester/u_slots/u_ring/u_sync_token/stage_q*}]
 set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_dma_completion/u_slots/u_pointer/u_ring/token_gray_q*}] -to [get_cells {u_nic/u_server/u_dma_completion/u_slots/u_pointer/u_ring/u_sync_token/stage_q*}]
-set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_slots/u_pointer/u_ring/token_gray_q*}] -to [get_cells {u_nic/u_server/u_slots/u_pointer/u_ring/u_sync_token/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_slots/u_ring/token_gray_q*}] -to [get_cells {u_nic/u_server/u_slots/u_ring/u_sync_token/stage_q*}]
 
 # slot_ring: freed_gray_q -> u_sync_freed.stage_q: Gray-coded pointer behind the last slot given back.
 set_max_delay 8.000 -from [get_cells {u_nic/u_requester/u_slots/u_ring/freed_gray_q*}] -to [get_cells {u_nic/u_requester/u_slots/u_ring/u_sync_freed/stage_q*}]
 set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_dma_completion/u_slots/u_pointer/u_ring/freed_gray_q*}] -to [get_cells {u_nic/u_server/u_dma_completion/u_slots/u_pointer/u_ring/u_sync_freed/stage_q*}]
-set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_slots/u_pointer/u_ring/freed_gray_q*}] -to [get_cells {u_nic/u_server/u_slots/u_pointer/u_ring/u_sync_freed/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_slots/u_ring/freed_gray_q*}] -to [get_cells {u_nic/u_server/u_slots/u_ring/u_sync_freed/stage_q*}]
 
 # tx_slots: frame_q -> *: written at the edge that moves the slot's token, read two edges after it.
 set_max_delay 8.000 -from [get_cells {u_nic/u_server/u_dma_completion/u_slots/frame_q*}] -to [get_clocks clk_net_i]

@@ -2,9 +2,13 @@
 // Loads of others that read our host's memory: their DMA tags, and the completions on their way from the
 // root complex back to the network.
 //
-// A completion's data go to a frame slot while it arrives; its good end commits the frame.
+// A completion's data go to a frame slot while it arrives; its good end commits the frame. A load that is read in
+// parts (server_dma) is one read to the network: the byte count of a part's completion is raised by what the parts
+// behind it will bring.
 //
-// Latency   : from cpl_valid_i's edge to frame_valid_o as in tx_slots.
+// A tag whose read timed out, or was out at a reset, is in quarantine, see tag_pool.
+//
+// Latency   : from cpl_valid_i's edge to frame_valid_o 1 cycle of clk_pcie_i more than in tx_slots.
 // Clock     : clk_pcie_i; the frames are read with clk_net_i.
 // Handshake : cpl_ready_o is looked at before a completion's data begin (cpl_active_i from there to its end).
 // Drops     : completions that nobody waits for; counted.
@@ -18,7 +22,10 @@ module dma_completion
   /// Reads in flight; 8 at most.
   parameter int unsigned DmaTags = 8,
   /// Frames that wait for the transmitter.
-  parameter int unsigned Slots = 4
+  parameter int unsigned Slots = 4,
+  /// Time-outs of quarantine, as a power of two: with the default time-out 25.6 ms, of the 50 ms that a host may
+  /// take at most.
+  parameter int unsigned QuarantineLog2 = 8
 ) (
   input logic        clk_pcie_i,
   input logic        rst_pcie_i,
@@ -26,10 +33,19 @@ module dma_completion
   input logic [31:0] read_timeout_us_i,
 
   /// From server_dma: a load is about to be read.
-  input  logic         alloc_i,
-  input  rx_op_t       alloc_op_i,
-  output logic         alloc_ok_o,
-  output logic   [7:0] alloc_tag_o,
+  input  logic          alloc_i,
+  input  rx_op_t        alloc_op_i,
+  /// Of it and all parts behind it, and of those alone; 0: there are none.
+  input  logic   [11:0] alloc_byte_count_i,
+  input  logic   [ 8:0] alloc_behind_i,
+  input  logic   [ 6:0] alloc_lower_address_i,
+  output logic          alloc_ok_o,
+  output logic   [ 7:0] alloc_tag_o,
+  /// It is being offered.
+  input  logic          alloc_keep_i,
+  /// Pulse: a read with parts behind it has ended; it failed.
+  output logic          part_done_o,
+  output logic          part_failed_o,
 
   /// From tlp_rx.
   input  logic             cpl_pay_even_we_i,
@@ -70,11 +86,14 @@ module dma_completion
     logic [15:0] load_number;
     logic [11:0] byte_count;
     logic [6:0]  lower_address;
+    logic [8:0]  behind;
   } read_t;
 
   logic [TagW-1:0] take_tag;
   read_t taken, read, expired_read, about;
-  logic tag_live, live, expired, expire, expiring_q, pool_busy;
+  logic tag_live, tag_late, whole_tag, live, late, ends, expired, expire, expiring_q, pool_busy;
+  logic      cpl_valid_q;
+  cpl_head_t cpl_q;
   logic length_ok, commit, slot_free, slots_busy;
   logic      [6:0] data_dw;
   cpl_head_t       head;
@@ -86,53 +105,67 @@ module dma_completion
           session: alloc_op_i.session,
           net_tag: alloc_op_i.net_tag,
           load_number: alloc_op_i.load_number,
-          byte_count: read_byte_count(alloc_op_i.length, alloc_op_i.first_be, alloc_op_i.last_be),
-          lower_address: {alloc_op_i.address[6:2], first_byte(alloc_op_i.first_be)}
+          byte_count: alloc_byte_count_i,
+          lower_address: alloc_lower_address_i,
+          behind: alloc_behind_i
       };
 
-  assign length_ok = !cpl_head_i.has_data ||
-                     (cpl_head_i.length != '0 && cpl_head_i.length <= 10'(MAX_DATA_DW));
-  assign data_dw = cpl_head_i.has_data ? cpl_head_i.length[6:0] : '0;
-  assign live = tag_live && 8'(cpl_head_i.tag[TagW-1:0]) == cpl_head_i.tag && length_ok;
+  // A completion's own cycle is the one behind its end.
+  always_ff @(posedge clk_pcie_i) begin
+    cpl_q <= cpl_head_i;
+    if (rst_pcie_i) cpl_valid_q <= 1'b0;
+    else cpl_valid_q <= cpl_valid_i;
+  end
+
+  assign length_ok = !cpl_q.has_data || (cpl_q.length != '0 && cpl_q.length <= 10'(MAX_DATA_DW));
+  assign data_dw = cpl_q.has_data ? cpl_q.length[6:0] : '0;
+  assign whole_tag = 8'(cpl_q.tag[TagW-1:0]) == cpl_q.tag;
+  assign live = tag_live && whole_tag && length_ok;
+  assign late = tag_late && whole_tag && length_ok;
+  assign ends = completion_ends(cpl_q.status, cpl_q.byte_count, data_dw, cpl_q.lower_address[1:0]);
 
   tag_pool #(
-    .Tags       (DmaTags),
-    .GenerationW(GenerationW),
-    .data_t     (read_t)
+    .Tags          (DmaTags),
+    .GenerationW   (GenerationW),
+    .QuarantineLog2(QuarantineLog2),
+    .data_t        (read_t)
   ) u_pool (
-    .clk_i(clk_pcie_i),
-    .rst_i(rst_pcie_i),
+    .clk_i         (clk_pcie_i),
+    .rst_i         (rst_pcie_i),
     .now_us_i,
-    .timeout_us_i(read_timeout_us_i),
-    .take_i(alloc_i),
-    .take_data_i(taken),
-    .take_ok_o(alloc_ok_o),
-    .take_tag_o(take_tag),
-    .tag_i(cpl_head_i.tag[TagW-1:0]),
-    .whole_i(1'b1),
-    .live_o(tag_live),
-    .data_o(read),
-    .free_i(cpl_valid_i && live && completion_ends(
-        cpl_head_i.status, cpl_head_i.byte_count, data_dw, cpl_head_i.lower_address[1:0]
-    )),
-    .expired_o(expired),
+    .timeout_us_i  (read_timeout_us_i),
+    .take_i        (alloc_i),
+    .take_data_i   (taken),
+    .take_ok_o     (alloc_ok_o),
+    .take_tag_o    (take_tag),
+    .keep_i        (alloc_keep_i),
+    .tag_i         (cpl_q.tag[TagW-1:0]),
+    .whole_i       (1'b1),
+    .live_o        (tag_live),
+    .data_o        (read),
+    .free_i        (cpl_valid_q && live && ends),
+    .late_o        (tag_late),
+    .late_free_i   (cpl_valid_q && late && ends),
+    .expired_o     (expired),
     .expired_data_o(expired_read),
-    .expire_i(expire),
-    .used_o(),
-    .generation_o(),
-    .busy_o(pool_busy)
+    .expire_i      (expire),
+    .used_o        (),
+    .generation_o  (),
+    .busy_o        (pool_busy)
   );
 
   assign alloc_tag_o = 8'(take_tag);
 
   // A time-out's frame must not take the slot that a completion's data are going to: first no further
   // completion is let in, and then the slot is used as soon as none is under way.
-  assign cpl_ready_o = slot_free && !expiring_q;
-  assign expire      = expired && expiring_q && slot_free && !cpl_active_i && !cpl_valid_i;
+  assign cpl_ready_o = slot_free && !expiring_q && !cpl_valid_q;
+  assign expire = expired && expiring_q && slot_free && !cpl_active_i && !cpl_valid_i &&
+      !cpl_valid_q;
 
   always_comb begin
-    head  = cpl_head_i;
-    about = read;
+    head            = cpl_q;
+    head.byte_count = cpl_q.byte_count + 12'(read.behind);
+    about           = read;
     if (expire) begin
       head = '{
           has_data: 1'b0,
@@ -166,8 +199,12 @@ module dma_completion
         head.lower_address
       )
     };
-    commit = expire || (cpl_valid_i && live);
+    commit = expire || (cpl_valid_q && live);
   end
+
+  assign part_done_o   = (expire && expired_read.behind != '0) ||
+      (cpl_valid_q && live && ends && read.behind != '0);
+  assign part_failed_o = expire || cpl_q.status != CPL_SC;
 
   tx_slots #(
     .Slots  (Slots),
@@ -204,8 +241,8 @@ module dma_completion
       timeout_q    <= 1'b0;
     end else begin
       expiring_q   <= expired && !expire;
-      expected_q   <= cpl_valid_i && live;
-      unexpected_q <= cpl_valid_i && !live;
+      expected_q   <= cpl_valid_q && live;
+      unexpected_q <= cpl_valid_q && !live;
       timeout_q    <= expire;
     end
   end
@@ -213,7 +250,7 @@ module dma_completion
   assign cnt_tlp_completion_o = expected_q;
   assign cnt_tlp_completion_unexpected_o = unexpected_q;
   assign cnt_dma_read_timeout_o = timeout_q;
-  assign busy_pcie_o = pool_busy || slots_busy || expiring_q ||
+  assign busy_pcie_o = pool_busy || slots_busy || expiring_q || cpl_valid_q ||
       expected_q || unexpected_q || timeout_q;
 
 `ifndef SYNTHESIS
@@ -224,6 +261,7 @@ module dma_completion
   // Only the fields that a reply needs are remembered.
   logic unused;
   assign unused = ^{alloc_op_i.kind, alloc_op_i.address, alloc_op_i.data_dw, alloc_op_i.status,
-                    alloc_op_i.byte_count, alloc_op_i.lower_address, alloc_op_i.notify, head.tag,
-                    about.byte_count, about.lower_address};
+                    alloc_op_i.byte_count, alloc_op_i.lower_address, alloc_op_i.notify,
+                    alloc_op_i.length, alloc_op_i.first_be, alloc_op_i.last_be, head.tag,
+                    about.byte_count, about.lower_address, about.behind};
 endmodule

@@ -25,6 +25,8 @@ module host_notice
   input  logic              clk_pcie_i,
   input  logic              rst_pcie_i,
   input  logic       [15:0] completer_id_i,
+  /// Memory requests may be sent; else what there is to tell waits.
+  input  logic              bus_master_i,
   input  logic       [31:0] now_us_i,
   input  logic       [63:0] event_base_i,
   input  logic       [ 4:0] event_log2_i,
@@ -89,6 +91,7 @@ module host_notice
     .clk_i    (clk_pcie_i),
     .rst_i    (rst_pcie_i),
     .completer_id_i,
+    .bus_master_i,
     .valid_i  (entry_valid || msi_valid),
     .address_i(entry_valid ? entry_address : msi_address_i),
     .data_i   (entry_valid ? entry : 128'(msi_data_i)),

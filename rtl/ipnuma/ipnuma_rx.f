@@ -5,6 +5,7 @@ rtl/nic/wire_pkg.sv
 rtl/ipnuma/ipnuma_pkg.sv
 rtl/pcie/tlp_pkg.sv
 rtl/pcie/cpl_pkg.sv
+rtl/pcie/pcie_pkg.sv
 rtl/ipnuma/rx_pkg.sv
 rtl/ipnuma/slot_ring.sv
 rtl/ipnuma/slot_pointer.sv

@@ -8,12 +8,12 @@
 // failed is believed. Whatever else comes leaves the load to its answer or its time-out: it would be malformed
 // for the CPU, and ending the load for it would let one bad frame undo a good answer.
 //
-// Latency   : take and look-up as in tag_pool; a time-out's completion 1 cycle after it is found. A completion
-//             is judged in the cycle of look_i, and counts in the next one, with take_i: the long way from the
-//             slot through the tags ends in registers.
+// Latency   : take as in tag_pool; a time-out's completion 1 cycle after it is found. A completion is looked up in
+//             the cycle of look_i, judged in the next one (live_o, load_o, answer_o, repeated_o), and counts in the
+//             third, with take_i. A load is offered again 1 cycle after load_retry finds it.
 // Clock     : clk_i (PCIe).
-// Handshake : cpl_error_valid_o holds until ready. take_i only in the cycle after look_i with live_o, op_i as it
-//             was.
+// Handshake : cpl_error_valid_o holds until ready. take_i only two cycles after look_i, with live_o in between, op_i
+//             and hold_i as they were.
 // Drops     : never; a load that nobody answers is completed with CA.
 // Source    : docs/architecture.md; PCI Express Base 2.0, 2.2.9 (byte count and lower address).
 module load_tags
@@ -54,7 +54,7 @@ module load_tags
   // verilator lint_on UNUSEDSIGNAL
   /// It is being looked up.
   input  logic    look_i,
-  /// It belongs to a load, which wants it.
+  /// In the cycle behind: it belongs to a load, which wants it.
   output logic    live_o,
   output load_t   load_o,
   output answer_t answer_o,
@@ -95,16 +95,22 @@ module load_tags
   logic [LoadTags-1:0][GenerationW-1:0] generation;
   logic [  BytesW-1:0]                  left_q     [LoadTags];  // bytes that have not come yet
   logic [         6:0]                  dws_q      [LoadTags];  // DWs that have come
-  logic [BytesW-1:0] left, carried, rest_q;
+  logic [BytesW-1:0] want_q, carried, carried_q, rest_q;
+  logic [$clog2(pcie_pkg::ROOT_BOUNDARY_BYTES)-1:0] stop_q;  // where it stops, in a boundary
+  logic [                               BytesW-1:0] rest;
   // Signed: the last DW may have up to 3 bytes that nobody asked for.
-  logic [BytesW+1:0] rest;
+  logic [                                 BytesW:0] spare_q;
+  logic [                                      6:0] lower_q;  // where what is left begins
   logic is_good, too_much, fits, ends, ends_q, done;
   tlp_pkg::page_op_t              retry_op;
   logic              [       6:0] retry_dws;
   logic              [IndexW-1:0] retry_idx;
-  logic belongs, goes_on, retry_busy;
-  out_t found, taken;
-  logic tag_live, expired, expire, pool_busy;
+  tlp_pkg::page_op_t retry_op_q, retry_rest;
+  logic [        7:0] retry_tag_q;
+  logic [NumberW-1:0] retry_number_q;
+  logic belongs, belongs_q, goes_on, retry_busy, retry_here, retry_q;
+  out_t here, found_q, taken;
+  logic tag_here, judge_q, expired, expire, pool_busy;
   logic error_valid_q, timeout_q, completed_q;
   out_t       expired_out;
   load_t      expired_load;
@@ -130,11 +136,14 @@ module load_tags
     .take_data_i   (taken),
     .take_ok_o     (alloc_ok_o),
     .take_tag_o    (take_tag),
+    .keep_i        (1'b0),
     .tag_i         (tag),
-    .whole_i       (found.session.valid),
-    .live_o        (tag_live),
-    .data_o        (found),
+    .whole_i       (here.session.valid),
+    .live_o        (tag_here),
+    .data_o        (here),
     .free_i        (done),
+    .late_o        (),
+    .late_free_i   (1'b0),
     .expired_o     (expired),
     .expired_data_o(expired_out),
     .expire_i      (expire),
@@ -149,33 +158,49 @@ module load_tags
 
   // ---- Completions -----------------------------------------------------------------------------
   assign tag = {op_i.load_number, op_i.net_tag[ShortTagW-1:0]};
-  assign load_o = found.load;
-  assign left = left_q[tag[IndexW-1:0]];
-  assign carried = {op_i.data_dw, 2'd0} - BytesW'(op_i.lower_address[1:0]);
+  assign load_o = found_q.load;
+  // What came against what is known: no time-out and no other completion is between that and what comes of it.
   // A load of a session is answered within it and nowhere else.
-  assign belongs = tag_live && 8'(tag[ShortTagW-1:0]) == op_i.net_tag && (found.session.valid ?
-      op_i.session == found.session : found.load.peer_ip == op_i.peer.ip);
+  assign belongs = tag_here && 8'(tag[ShortTagW-1:0]) == op_i.net_tag && (here.session.valid ?
+      op_i.session == here.session : here.load.peer_ip == op_i.peer.ip);
+  assign carried = {op_i.data_dw, 2'd0} - BytesW'(op_i.lower_address[1:0]);
+  always_ff @(posedge clk_i) begin
+    if (look_i) begin
+      found_q   <= here;
+      belongs_q <= belongs;
+      want_q    <= left_q[tag[IndexW-1:0]];
+      lower_q   <= here.end_address - left_q[tag[IndexW-1:0]][6:0];
+      carried_q <= carried;
+      spare_q   <= {1'b0, carried} - (BytesW + 1)'(4);
+      stop_q    <= op_i.lower_address[5:0] + carried[5:0];
+    end
+    if (rst_i) judge_q <= 1'b0;
+    else judge_q <= look_i;
+  end
+
   // It goes on where the last one ended.
-  assign goes_on = op_i.byte_count == 12'(left);
+  assign goes_on = op_i.byte_count == 12'(want_q);
   assign is_good = op_i.status == CPL_SC;
-  assign rest = (BytesW + 2)'(left) - (BytesW + 2)'(carried);
-  assign too_much = rest[BytesW+1] && !(&rest[BytesW:2] && |rest[1:0]);
+  assign rest = want_q - carried_q;
+  assign too_much = !spare_q[BytesW] && want_q <= spare_q[BytesW-1:0];
+  // It stops at the load's end, or where a root complex may cut.
   assign fits = is_good == (op_i.data_dw != '0) &&
-      (!is_good || (goes_on && op_i.lower_address == answer_o.lower_address && !too_much));
-  assign ends = !is_good || rest[BytesW+1] || rest == '0;
-  assign repeated_o = belongs && found.session.valid && is_good && !goes_on;
-  assign live_o = belongs && fits;
+      (!is_good || (goes_on && op_i.lower_address == lower_q && !too_much &&
+                    (ends || stop_q == '0)));
+  assign ends = !is_good || want_q <= carried_q;
+  assign repeated_o = belongs_q && found_q.session.valid && is_good && !goes_on;
+  assign live_o = belongs_q && fits;
   // No other failures than these: none may be retried, as CRS asks for.
   assign answer_o = '{
           status: op_i.status inside {CPL_SC, CPL_UR} ? op_i.status : CPL_CA,
-          byte_count: 12'(left),
-          lower_address: found.end_address - left[6:0]
+          byte_count: 12'(want_q),
+          lower_address: lower_q
       };
   assign done = take_i && ends_q;
 
   always_ff @(posedge clk_i) begin
-    if (look_i) begin
-      rest_q <= rest[BytesW-1:0];
+    if (judge_q) begin
+      rest_q <= rest;
       ends_q <= ends;
     end
     if (take_i) begin
@@ -200,32 +225,42 @@ module load_tags
     .put_idx_i (take_tag[IndexW-1:0]),
     .put_op_i  (alloc_op_i),
     .live_i    (used),
-    .valid_o   (retry_valid_o),
+    .valid_o   (retry_here),
     .idx_o     (retry_idx),
     .op_o      (retry_op),
     .sent_i    (retry_valid_o && retry_ready_i),
     .busy_o    (retry_busy)
   );
-  assign retry_tag_o    = 8'({generation[retry_idx][ShortW-1:0], retry_idx});
-  assign retry_number_o = generation[retry_idx][GenerationW-1:ShortW];
-
   // Behind the DWs that have come all bytes are wanted, up to the last one.
-  assign retry_dws      = dws_q[retry_idx];
+  assign retry_dws = dws_q[retry_idx];
   always_comb begin
-    retry_op_o = retry_op;
+    retry_rest = retry_op;
     if (retry_dws != '0) begin
-      retry_op_o.offset   = retry_op.offset + 12'({retry_dws, 2'b00});
-      retry_op_o.length   = retry_op.length - retry_dws;
-      retry_op_o.first_be = 4'hF;
-      if (retry_op_o.length == 7'd1) begin
-        for (int i = 0; i < 4; i++) retry_op_o.first_be[i] = |(retry_op.last_be >> i);
-        retry_op_o.last_be = '0;
+      retry_rest.offset   = retry_op.offset + 12'({retry_dws, 2'b00});
+      retry_rest.length   = retry_op.length - retry_dws;
+      retry_rest.first_be = 4'hF;
+      if (retry_rest.length == 7'd1) begin
+        for (int i = 0; i < 4; i++) retry_rest.first_be[i] = |(retry_op.last_be >> i);
+        retry_rest.last_be = '0;
       end
     end
   end
 
+  // What came in the last cycle is not in it yet: those bytes are asked for once more.
+  always_ff @(posedge clk_i) begin
+    retry_op_q     <= retry_rest;
+    retry_tag_q    <= 8'({generation[retry_idx][ShortW-1:0], retry_idx});
+    retry_number_q <= generation[retry_idx][GenerationW-1:ShortW];
+    if (rst_i) retry_q <= 1'b0;
+    else retry_q <= retry_here && !(retry_valid_o && retry_ready_i);
+  end
+  assign retry_valid_o  = retry_q && retry_here;
+  assign retry_op_o     = retry_op_q;
+  assign retry_tag_o    = retry_tag_q;
+  assign retry_number_o = retry_number_q;
+
   // ---- Time-outs -------------------------------------------------------------------------------
-  assign expire = expired && !error_valid_q && !hold_i;
+  assign expire         = expired && !error_valid_q && !hold_i;
 
   always_ff @(posedge clk_i) begin
     if (expire) begin
@@ -263,20 +298,21 @@ module load_tags
 
   // The address only matters to completions that come.
   logic unused;
-  assign unused = ^{expired_load.peer_ip, expired_out.session, expired_out.end_address};
+  assign unused = ^{expired_load.peer_ip, expired_out.session, expired_out.end_address,
+                    found_q.end_address};
 
 `ifndef SYNTHESIS
   initial
     assert (LoadTags <= 32)
     else $fatal(1, "load_tags: the tag does not fit its 8 bits");
-  assert property (@(posedge clk_i) disable iff (rst_i) take_i |-> live_o && hold_i)
+  assert property (@(posedge clk_i) disable iff (rst_i) take_i |-> tag_here && hold_i)
   else $error("load_tags: taken without a completion of that load");
   assert property (@(posedge clk_i) disable iff (rst_i) take_i |-> $past(
-      look_i && live_o
+      judge_q && live_o
   ) && $stable(
       op_i
   ))
-  else $error("load_tags: taken without having been looked up");
+  else $error("load_tags: taken without having been judged");
   assert property (@(posedge clk_i) disable iff (rst_i)
       alloc_i |-> alloc_load_i.byte_count <= 12'd256)
   else $error("load_tags: a load of more than 64 DWs");

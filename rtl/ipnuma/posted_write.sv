@@ -3,7 +3,7 @@
 //
 // Latency   : 1 cycle of clk_i from take_o to the first beat; a beat a cycle from there.
 // Clock     : clk_i (PCIe).
-// Handshake : a write is taken in the cycle with valid_i and take_o; m_tlp as in axis_if.
+// Handshake : a write is taken in the cycle with valid_i and take_o, none without bus_master_i; m_tlp as in axis_if.
 // Drops     : never.
 // Source    : PCI Express Base 2.0, 2.2.7.
 module posted_write
@@ -12,6 +12,8 @@ module posted_write
   input  logic               clk_i,
   input  logic               rst_i,
   input  logic       [ 15:0] completer_id_i,
+  /// Memory requests may be sent; one that was taken still goes.
+  input  logic               bus_master_i,
   input  logic               valid_i,
   /// DW aligned; four DWs must not cross a page.
   input  logic       [ 63:0] address_i,
@@ -32,7 +34,7 @@ module posted_write
   logic [ 63:0] address_q;
   logic [127:0] data_q;
 
-  assign take_o = !active_q;
+  assign take_o = !active_q && bus_master_i;
   assign wide   = address_q[63:32] != '0;  // a header of four DWs
   assign fire   = active_q && m_tlp.tready;
   assign last   = beat_q == last_beat;

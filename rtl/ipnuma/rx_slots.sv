@@ -2,10 +2,14 @@
 // Accepted operations on their way from the network clock to the PCIe clock. Data are written while the
 // frame arrives, before anybody knows its verdict; only the token says that they count.
 //
+// The reader takes an operation into registers of its own, and the one behind it is offered at once; the slot, and
+// so the data, of what it took stay until it pops it.
+//
 // Latency   : from commit_i's edge to valid_o right after the second clk_pcie_i edge that follows; op_o is
 //             combinational from there; 1 cycle of clk_pcie_i from pay_idx_i to pay_word_o.
 // Clock     : clk_net_i writes, clk_pcie_i reads.
-// Handshake : pairs may be written and a slot committed while free_o; pop_i only with valid_o.
+// Handshake : pairs may be written and a slot committed while free_o; take_i only with valid_o, and not while an
+//             operation is taken unless pop_i lets it go; pop_i only then.
 // Drops     : never; the writer counts what finds no slot.
 // Source    : ours.
 module rx_slots
@@ -26,32 +30,52 @@ module rx_slots
 
   input  logic          clk_pcie_i,
   input  logic          rst_pcie_i,
+  /// Another operation than the one that was taken.
   output logic          valid_o,
   output rx_op_t        op_o,
+  input  logic          take_i,
+  /// Data of the one that was taken.
   input  logic   [ 4:0] pay_idx_i,
   output logic   [63:0] pay_word_o,
   input  logic          pop_i
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
-  logic [SlotW-1:0] w_slot, r_slot;
+  logic [SlotW-1:0] w_slot, first, next, ahead, taken_slot_q;
+  logic first_valid, next_valid, taken_q;
   rx_op_t op_q[Slots];
 
-  slot_pointer #(
+  slot_ring #(
     .Slots(Slots)
-  ) u_pointer (
-    .w_clk_i  (clk_net_i),
-    .w_rst_i  (rst_net_i),
-    .w_free_o (free_o),
-    .w_slot_o (w_slot),
-    .w_take_i (commit_i),
-    .w_busy_o (busy_net_o),
-    .r_clk_i  (clk_pcie_i),
-    .r_rst_i  (rst_pcie_i),
-    .r_valid_o(valid_o),
-    .r_slot_o (r_slot),
-    .r_pop_i  (pop_i)
+  ) u_ring (
+    .w_clk_i       (clk_net_i),
+    .w_rst_i       (rst_net_i),
+    .w_free_o      (free_o),
+    .w_slot_o      (w_slot),
+    .w_take_i      (commit_i),
+    .w_busy_o      (busy_net_o),
+    .r_clk_i       (clk_pcie_i),
+    .r_rst_i       (rst_pcie_i),
+    .r_valid_o     (first_valid),
+    .r_slot_o      (first),
+    .r_last_o      (),
+    .r_next_valid_o(next_valid),
+    .r_next_o      (next),
+    .r_join_i      (1'b0),
+    .r_pop_i       (pop_i),
+    .r_group_i     (1'b0),
+    .r_busy_o      ()
   );
+
+  assign valid_o = taken_q ? next_valid : first_valid;
+  assign ahead   = taken_q ? next : first;
+  assign op_o    = op_q[ahead];
+
+  always_ff @(posedge clk_pcie_i) begin
+    if (take_i) taken_slot_q <= ahead;
+    if (rst_pcie_i) taken_q <= 1'b0;
+    else taken_q <= take_i || (taken_q && !pop_i);
+  end
 
   slot_payload #(
     .Slots(Slots)
@@ -65,8 +89,8 @@ module rx_slots
     .w_odd_idx_i  (pair_idx_i),
     .w_odd_data_i (pair_i[63:32]),
     .r_clk_i      (clk_pcie_i),
-    .r_re_i       (valid_o),
-    .r_slot_i     (r_slot),
+    .r_re_i       (taken_q),
+    .r_slot_i     (taken_slot_q),
     .r_idx_i      (pay_idx_i),
     .r_word_o     (pay_word_o)
   );
@@ -75,10 +99,13 @@ module rx_slots
     if (commit_i) op_q[w_slot] <= op_i;
   end
 
-  assign op_o = op_q[r_slot];
-
 `ifndef SYNTHESIS
   assert property (@(posedge clk_net_i) disable iff (rst_net_i) pair_we_i || commit_i |-> free_o)
   else $error("rx_slots: a slot that is not free was written");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
+      take_i |-> valid_o && (!taken_q || pop_i))
+  else $error("rx_slots: an operation was taken before the one in front was popped");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i) pop_i |-> taken_q)
+  else $error("rx_slots: an operation was popped that was not taken");
 `endif
 endmodule

@@ -3,7 +3,7 @@
 // be answered becomes frames for the transmitter.
 //
 // Latency   : last word of a frame held by the MAC's receiver -> its slot's token register 2 edges of
-//             clk_net_i; from there two edges of clk_pcie_i to the first beat of a DMA write on m_tlp.
+//             clk_net_i; from there three edges of clk_pcie_i to the first beat of a DMA write on m_tlp.
 // Clock     : clk_net_i for frames, clk_pcie_i for TLPs; unrelated.
 // Handshake : s_frames can't wait. alloc_i only with alloc_ok_o. Control frames: see ack_source.
 // Drops     : frames that are not accepted; each has exactly one cnt_rx_*_o pulse.
@@ -132,9 +132,10 @@ module server
   output logic busy_net_o,
 
   // ---- PCIe side ------------------------------------------------------------------------------
-  input logic [15:0] completer_id_i,
-  input logic [31:0] read_timeout_us_i,
-  input logic [31:0] now_us_i,
+  input logic                [15:0] completer_id_i,
+  input pcie_pkg::pcie_cfg_t        pcie_cfg_i,
+  input logic                [31:0] read_timeout_us_i,
+  input logic                [31:0] now_us_i,
 
   /// Tags for the requester's loads.
   input  logic                     alloc_i,
@@ -437,10 +438,10 @@ module server
       deny_valid || err_valid_o || deny_busy || cpl_busy_net || table_busy || sequence_busy;
 
   // ---- Across -----------------------------------------------------------------------------------
-  logic op_valid, op_pop;
-  rx_op_t        rx_op;
-  logic   [ 4:0] pay_idx;
-  logic   [63:0] pay_word;
+  logic op_valid, op_take, op_pop;
+  rx_op_t rx_op, dma_op;
+  logic [ 4:0] pay_idx;
+  logic [63:0] pay_word;
 
   rx_slots #(
     .Slots(RxSlots)
@@ -458,6 +459,7 @@ module server
     .rst_pcie_i,
     .valid_o   (op_valid),
     .op_o      (rx_op),
+    .take_i    (op_take),
     .pay_idx_i (pay_idx),
     .pay_word_o(pay_word),
     .pop_i     (op_pop)
@@ -465,37 +467,50 @@ module server
 
   // ---- PCIe side ------------------------------------------------------------------------------
   logic dma_alloc, dma_alloc_ok, load_live, load_repeated, load_take, load_look, load_hold;
-  logic    [7:0] dma_alloc_tag;
-  load_t         load;
-  answer_t       load_answer;
+  logic dma_keep, part_done, part_failed;
+  logic    [ 7:0] dma_alloc_tag;
+  logic    [11:0] dma_byte_count;
+  logic    [ 8:0] dma_behind;
+  logic    [ 6:0] dma_lower_address;
+  load_t          load;
+  answer_t        load_answer;
   logic dma_busy, tags_busy, cpl_busy_pcie;
 
   server_dma u_dma (
-    .clk_i          (clk_pcie_i),
-    .rst_i          (rst_pcie_i),
+    .clk_i              (clk_pcie_i),
+    .rst_i              (rst_pcie_i),
     .completer_id_i,
-    .valid_i        (op_valid),
-    .op_i           (rx_op),
-    .pay_idx_o      (pay_idx),
-    .pay_word_i     (pay_word),
-    .pop_o          (op_pop),
-    .dma_alloc_o    (dma_alloc),
-    .dma_alloc_ok_i (dma_alloc_ok),
-    .dma_alloc_tag_i(dma_alloc_tag),
-    .load_look_o    (load_look),
-    .load_live_i    (load_live),
-    .load_i         (load),
-    .load_answer_i  (load_answer),
-    .load_repeated_i(load_repeated),
-    .load_take_o    (load_take),
-    .load_hold_o    (load_hold),
+    .cfg_i              (pcie_cfg_i),
+    .valid_i            (op_valid),
+    .op_i               (rx_op),
+    .take_o             (op_take),
+    .pay_idx_o          (pay_idx),
+    .pay_word_i         (pay_word),
+    .pop_o              (op_pop),
+    .op_o               (dma_op),
+    .dma_alloc_o        (dma_alloc),
+    .dma_keep_o         (dma_keep),
+    .dma_byte_count_o   (dma_byte_count),
+    .dma_behind_o       (dma_behind),
+    .dma_lower_address_o(dma_lower_address),
+    .dma_alloc_ok_i     (dma_alloc_ok),
+    .dma_alloc_tag_i    (dma_alloc_tag),
+    .part_done_i        (part_done),
+    .part_failed_i      (part_failed),
+    .load_look_o        (load_look),
+    .load_live_i        (load_live),
+    .load_i             (load),
+    .load_answer_i      (load_answer),
+    .load_repeated_i    (load_repeated),
+    .load_take_o        (load_take),
+    .load_hold_o        (load_hold),
     .m_tlp,
     .arrival_o,
     .cnt_dma_write_o,
     .cnt_dma_read_o,
     .cnt_load_completion_unexpected_o,
     .cnt_load_completion_repeated_o,
-    .busy_o         (dma_busy)
+    .busy_o             (dma_busy)
   );
 
   load_tags #(
@@ -518,7 +533,7 @@ module server
     .retry_number_o,
     .retry_op_o,
     .retry_ready_i,
-    .op_i      (rx_op),
+    .op_i      (dma_op),
     .look_i    (load_look),
     .live_o    (load_live),
     .load_o    (load),
@@ -541,10 +556,16 @@ module server
     .rst_pcie_i,
     .now_us_i,
     .read_timeout_us_i,
-    .alloc_i          (dma_alloc),
-    .alloc_op_i       (rx_op),
-    .alloc_ok_o       (dma_alloc_ok),
-    .alloc_tag_o      (dma_alloc_tag),
+    .alloc_i              (dma_alloc),
+    .alloc_op_i           (dma_op),
+    .alloc_byte_count_i   (dma_byte_count),
+    .alloc_behind_i       (dma_behind),
+    .alloc_lower_address_i(dma_lower_address),
+    .alloc_ok_o           (dma_alloc_ok),
+    .alloc_tag_o          (dma_alloc_tag),
+    .alloc_keep_i         (dma_keep),
+    .part_done_o          (part_done),
+    .part_failed_o        (part_failed),
     .cpl_pay_even_we_i,
     .cpl_pay_odd_we_i,
     .pay_even_idx_i,
@@ -558,16 +579,16 @@ module server
     .cnt_tlp_completion_o,
     .cnt_tlp_completion_unexpected_o,
     .cnt_dma_read_timeout_o,
-    .busy_pcie_o      (cpl_busy_pcie),
+    .busy_pcie_o          (cpl_busy_pcie),
     .clk_net_i,
     .rst_net_i,
-    .frame_valid_o    (cpl_frame_valid_o),
-    .frame_o          (cpl_frame_o),
-    .frame_permitted_o(cpl_frame_permitted_o),
-    .frame_pay_idx_i  (cpl_frame_pay_idx_i),
-    .frame_pay_word_o (cpl_frame_pay_word_o),
-    .frame_pop_i      (cpl_frame_pop_i),
-    .busy_net_o       (cpl_busy_net)
+    .frame_valid_o        (cpl_frame_valid_o),
+    .frame_o              (cpl_frame_o),
+    .frame_permitted_o    (cpl_frame_permitted_o),
+    .frame_pay_idx_i      (cpl_frame_pay_idx_i),
+    .frame_pay_word_o     (cpl_frame_pay_word_o),
+    .frame_pop_i          (cpl_frame_pop_i),
+    .busy_net_o           (cpl_busy_net)
   );
 
   assign busy_pcie_o = dma_busy || tags_busy || cpl_busy_pcie;

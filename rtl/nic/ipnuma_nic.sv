@@ -43,29 +43,31 @@ module ipnuma_nic
   /// Shortest period that clk_net_i ever has, tolerance included.
   parameter int unsigned NetShortestPs = 6395
 ) (
-  input  logic                     clk_pcie_i,
-  input  logic                     rst_pcie_i,
-  input  logic                     clk_net_i,
-  input  logic                     rst_net_i,
-  input  logic              [15:0] completer_id_i,
+  input  logic                       clk_pcie_i,
+  input  logic                       rst_pcie_i,
+  input  logic                       clk_net_i,
+  input  logic                       rst_net_i,
+  input  logic                [15:0] completer_id_i,
+  /// What the host has set; sampled by clk_pcie_i.
+  input  pcie_pkg::pcie_cfg_t        pcie_cfg_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
-  input  logic              [31:0] now_us_i,
+  input  logic                [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
-  input  logic                     link_up_i,
+  input  logic                       link_up_i,
   /// From the root complex; tuser is the BAR hit.
-         axis_if.snk               s_tlp,
+         axis_if.snk                 s_tlp,
   /// To the root complex.
-         axis_if.src               m_tlp,
+         axis_if.src                 m_tlp,
   /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
-         axis_if.snk               s_eth,
-  input  eth_pkg::rx_stat_t        rx_stat_i,
+         axis_if.snk                 s_eth,
+  input  eth_pkg::rx_stat_t          rx_stat_i,
   /// To the transmitter, without FCS.
-  output logic                     start_o,
-  input  logic                     ready_start_i,
-         axis_if.src               m_eth,
-  input  eth_pkg::tx_stat_t        tx_stat_i,
-  output logic                     busy_pcie_o,
-  output logic                     busy_net_o
+  output logic                       start_o,
+  input  logic                       ready_start_i,
+         axis_if.src                 m_eth,
+  input  eth_pkg::tx_stat_t          tx_stat_i,
+  output logic                       busy_pcie_o,
+  output logic                       busy_net_o
 );
   localparam int unsigned PageW = $clog2(Pages);
   localparam int unsigned PcIdW = $clog2(PcIds);
@@ -786,6 +788,7 @@ module ipnuma_nic
     .cnt_deny_dropped_o              (net_event[CNT_DENY_DROPPED]),
     .busy_net_o                      (busy_server_net),
     .completer_id_i,
+    .pcie_cfg_i,
     .read_timeout_us_i               (read_timeout_us),
     .now_us_i,
     .alloc_i                         (alloc),
@@ -865,6 +868,7 @@ module ipnuma_nic
     .clk_pcie_i,
     .rst_pcie_i,
     .completer_id_i,
+    .bus_master_i       (pcie_cfg_i.bus_master),
     .now_us_i,
     .event_base_i       (event_base),
     .event_log2_i       (event_log2),

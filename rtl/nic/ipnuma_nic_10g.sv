@@ -41,6 +41,12 @@ module ipnuma_nic_10g #(
   input  logic        clk_net_i,
   input  logic        rst_net_i,
   input  logic [15:0] completer_id_i,
+  /// What the host has set, as in pcie_pkg, sampled by clk_pcie_i. A NIC that is told
+  /// nothing: 1, 2, 0, 1.
+  input  logic [ 2:0] cfg_max_payload_i,
+  input  logic [ 2:0] cfg_max_read_i,
+  input  logic        cfg_rcb_128_i,
+  input  logic        cfg_bus_master_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
   input  logic [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
@@ -90,6 +96,14 @@ module ipnuma_nic_10g #(
     .UserW(1)
   ) host_up ();
   logic rst_pcie, rst_net, busy_nic_pcie;
+  pcie_pkg::pcie_cfg_t pcie_cfg;
+
+  assign pcie_cfg = '{
+          max_payload: cfg_max_payload_i,
+          max_read: cfg_max_read_i,
+          rcb_128: cfg_rcb_128_i,
+          bus_master: cfg_bus_master_i
+      };
 
   ordered_reset u_resets (
     .clk_pcie_i,
@@ -143,6 +157,7 @@ module ipnuma_nic_10g #(
     .clk_net_i,
     .rst_net_i    (rst_net),
     .completer_id_i,
+    .pcie_cfg_i   (pcie_cfg),
     .now_us_i,
     .link_up_i,
     .s_tlp,

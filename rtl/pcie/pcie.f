@@ -5,6 +5,7 @@ rtl/ipnuma/ipnuma_pkg.sv
 rtl/nic/reg_bus_pkg.sv
 rtl/pcie/tlp_pkg.sv
 rtl/pcie/cpl_pkg.sv
+rtl/pcie/pcie_pkg.sv
 rtl/pcie/tlp_parse.sv
 rtl/pcie/pcie_rx_split.sv
 rtl/pcie/tlp_rx.sv

@@ -18,7 +18,9 @@ module dma_read
   import ring_types_pkg::*;
 #(
   /// Reads in flight; a power of two, 16 at most.
-  parameter int unsigned Tags = 16
+  parameter int unsigned Tags = 16,
+  /// Time-outs of a tag's quarantine, as a power of two, see tag_pool.
+  parameter int unsigned QuarantineLog2 = 6
 ) (
   input  logic              clk_i,
   input  logic              rst_i,
@@ -132,9 +134,10 @@ module dma_read
   end
 
   read_t about, expired_about;
-  logic tag_live, live, good, ends, free, expired, expire, pool_busy;
+  logic tag_late, late, tag_live, live, good, ends, free, expired, expire, pool_busy;
   logic [6:0] data_dw;
 
+  assign late = valid_q && tag_late && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
   assign live = tag_live && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
   assign good = head_q.status == CPL_SC && head_q.has_data && head_q.length != '0 &&
       head_q.length <= MaxPieceDw;
@@ -146,9 +149,10 @@ module dma_read
   assign expire = expired && !valid_q;
 
   tag_pool #(
-    .Tags       (Tags),
-    .GenerationW(GenerationW),
-    .data_t     (read_t)
+    .Tags          (Tags),
+    .GenerationW   (GenerationW),
+    .QuarantineLog2(QuarantineLog2),
+    .data_t        (read_t)
   ) u_pool (
     .clk_i,
     .rst_i,
@@ -158,11 +162,14 @@ module dma_read
     .take_data_i   (op.about),
     .take_ok_o     (take_ok),
     .take_tag_o    (take_tag),
+    .keep_i        (1'b0),
     .tag_i         (head_q.tag[TagW-1:0]),
     .whole_i       (1'b1),
     .live_o        (tag_live),
     .data_o        (about),
     .free_i        (free),
+    .late_o        (tag_late),
+    .late_free_i   (late && ends),
     .expired_o     (expired),
     .expired_data_o(expired_about),
     .expire_i      (expire),

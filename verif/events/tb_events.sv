@@ -108,6 +108,7 @@ module tb_events
     .clk_pcie_i,
     .rst_pcie_i,
     .completer_id_i,
+    .bus_master_i(1'b1),
     .now_us_i,
     .event_base_i,
     .event_log2_i,

@@ -265,11 +265,12 @@ module tb_ipnuma_merge
   assign frame_data_dw_o = frame.data_dw;
 
   logic load_live, load_repeated, load_take, load_look, load_hold;
-  load_t          load;
-  answer_t        load_answer;
-  rx_op_t         op;
-  logic    [ 4:0] word_idx;
-  logic    [63:0] word_q;
+  load_t   load;
+  answer_t load_answer;
+  rx_op_t op, dma_op;
+  logic dma_take, taken_q;
+  logic [ 4:0] word_idx;
+  logic [63:0] word_q;
 
   always_comb begin
     op               = '0;
@@ -283,6 +284,11 @@ module tb_ipnuma_merge
     op.length        = 10'(cpl_dw_i);
     op.peer.ip       = cpl_ip_i;
     op.session       = cpl_session_i;
+  end
+  // What is offered stays until it is popped, and is taken once.
+  always_ff @(posedge clk_pcie_i) begin
+    if (rst_pcie_i) taken_q <= 1'b0;
+    else taken_q <= (taken_q || dma_take) && !cpl_pop_o;
   end
   always_ff @(posedge clk_pcie_i) begin
     word_q <= {cpl_base_i + 32'({word_idx, 1'b1}), cpl_base_i + 32'({word_idx, 1'b0})};
@@ -308,7 +314,7 @@ module tb_ipnuma_merge
     .retry_number_o      (retry_number),
     .retry_op_o          (retry_op),
     .retry_ready_i       (retry_ready),
-    .op_i                (op),
+    .op_i                (dma_op),
     .look_i              (load_look),
     .live_o              (load_live),
     .load_o              (load),
@@ -331,12 +337,21 @@ module tb_ipnuma_merge
     .clk_i                           (clk_pcie_i),
     .rst_i                           (rst_pcie_i),
     .completer_id_i                  (16'h0100),
-    .valid_i                         (cpl_valid_i),
+    .cfg_i                           (pcie_pkg::PCIE_CFG_DEFAULT),
+    .valid_i                         (cpl_valid_i && !taken_q),
     .op_i                            (op),
+    .take_o                          (dma_take),
     .pay_idx_o                       (word_idx),
     .pay_word_i                      (word_q),
     .pop_o                           (cpl_pop_o),
+    .op_o                            (dma_op),
     .dma_alloc_o                     (),
+    .dma_keep_o                      (),
+    .dma_byte_count_o                (),
+    .dma_behind_o                    (),
+    .dma_lower_address_o             (),
+    .part_done_i                     (1'b0),
+    .part_failed_i                   (1'b0),
     .dma_alloc_ok_i                  (1'b0),
     .dma_alloc_tag_i                 (8'd0),
     .load_look_o                     (load_look),

@@ -27,6 +27,13 @@ from rx_ref import (
 )
 
 PCIE_PS = 4000
+# Beside the file lists.
+RULES = [
+    "rtl/pcie/tlp_parse.sv",
+    "rtl/pcie/pcie_rx_split.sv",
+    "rtl/pcie/tlp_rx.sv",
+    "verif/pcie/tlp_rules.sv",
+]
 FRAME_FIELDS = (
     ("compact", 1),
     ("control", 1),
@@ -167,6 +174,9 @@ class Bench:
         self.root_ready = 1.0
         self.transmit_ready = 0.5
         self.root_gap = 0.2
+        # As in the host's Device Control: 256 and 512 bytes.
+        self.max_payload = 1
+        self.max_read = 2
 
     async def start(self) -> None:
         """Reset and start everything."""
@@ -185,6 +195,9 @@ class Bench:
         dut.mac_i.value = self.me.mac
         dut.ip_i.value = self.me.ip
         dut.completer_id_i.value = self.me.completer_id
+        dut.cfg_max_payload_i.value = self.max_payload
+        dut.cfg_max_read_i.value = self.max_read
+        dut.cfg_bus_master_i.value = 1
         dut.read_timeout_us_i.value = 100
         dut.ack_ticks_i.value = 5
         dut.ack_every_i.value = 8

@@ -89,6 +89,9 @@ module tb_ipnuma_rx
   output logic                     busy_pcie_o,
 
   input  logic       [15:0] completer_id_i,
+  input  logic       [ 2:0] cfg_max_payload_i,
+  input  logic       [ 2:0] cfg_max_read_i,
+  input  logic              cfg_bus_master_i,
   input  logic       [31:0] read_timeout_us_i,
   input  logic       [31:0] now_us_i,
   input  logic              alloc_i,
@@ -181,6 +184,27 @@ module tb_ipnuma_rx
   assign s_tlp.tlast    = s_tlp_tlast_i;
   assign s_tlp.tuser    = BAR_NONE;
   assign s_tlp_tready_o = s_tlp.tready;
+
+  pcie_pkg::pcie_cfg_t cfg;
+  assign cfg = '{
+          max_payload: cfg_max_payload_i,
+          max_read: cfg_max_read_i,
+          rcb_128: 1'b0,
+          bus_master: cfg_bus_master_i
+      };
+
+  tlp_rules #(
+    .AtSource(1'b1)
+  ) u_rules (
+    .clk_i   (clk_pcie_i),
+    .rst_i   (rst_pcie_i),
+    .cfg_i   (cfg),
+    .tdata_i (m_tlp.tdata),
+    .tkeep_i (m_tlp.tkeep),
+    .tvalid_i(m_tlp.tvalid),
+    .tready_i(m_tlp.tready),
+    .tlast_i (m_tlp.tlast)
+  );
 
   logic even_we, odd_we, cpl_valid, cpl_active, cpl_ready;
   logic [4:0] even_idx, odd_idx;
@@ -282,6 +306,7 @@ module tb_ipnuma_rx
     .retry_op_o                      (),
     .retry_ready_i                   (1'b0),
     .arrival_o                       (arrival_o),
+    .pcie_cfg_i                      (cfg),
     .m_tlp                           (m_tlp),
     .cpl_pay_even_we_i               (even_we),
     .cpl_pay_odd_we_i                (odd_we),

@@ -11,6 +11,7 @@ from cocotb.triggers import ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 from harness import build_and_run
 from rx_bench import (
+    RULES,
     Bench,
     Expectation,
     check_tlps,
@@ -579,12 +580,7 @@ def test_ipnuma_rx_sessions(gmii: int) -> None:
         "tb_ipnuma_rx",
         __name__,
         filelists=["rtl/eth/eth.f", "rtl/ipnuma/ipnuma_rx.f"],
-        sources=[
-            "rtl/pcie/tlp_parse.sv",
-            "rtl/pcie/pcie_rx_split.sv",
-            "rtl/pcie/tlp_rx.sv",
-            "verif/ipnuma_rx/tb_ipnuma_rx.sv",
-        ],
+        sources=[*RULES, "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
         probes=PROBES,

@@ -58,6 +58,10 @@ class Bench:
         dut.rst_net_i.value = 1
         dut.now_us_i.value = 0
         dut.completer_id_i.value = 0
+        dut.cfg_max_payload_i.value = 1
+        dut.cfg_max_read_i.value = 2
+        dut.cfg_rcb_128_i.value = 0
+        dut.cfg_bus_master_i.value = 1
         dut.s_tlp_tvalid_i.value = 0
         dut.m_tlp_tready_i.value = 1
         Clock(dut.clk_pcie_i, 4000, "ps").start()

@@ -750,4 +750,10 @@ async def a_reset_of_one_side_is_one_of_both(dut) -> None:
 @pytest.mark.parametrize("top", ["ipnuma_nic_10g", "ipnuma_nic_1g"])
 def test_ipnuma_nic(top: str) -> None:
     """Run all tests above on one build for each speed."""
-    build_and_run(top, __name__, filelists=["rtl/nic/nic.f"], build_args=["-Wno-UNUSEDPARAM"])
+    build_and_run(
+        top,
+        __name__,
+        filelists=["rtl/nic/nic.f"],
+        sources=["verif/pcie/tlp_rules.sv", "verif/pcie/tlp_rules_ipnuma.sv"],
+        build_args=["-Wno-UNUSEDPARAM"],
+    )

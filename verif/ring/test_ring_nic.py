@@ -744,5 +744,6 @@ def test_ring_nic(top: str) -> None:
         top,
         __name__,
         filelists=["rtl/ring/ring.f"],
+        sources=["verif/pcie/tlp_rules.sv", "verif/pcie/tlp_rules_ring.sv"],
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
     )

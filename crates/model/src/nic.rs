@@ -20,6 +20,8 @@ use crate::verdict::{Completion, Peer};
 const LOAD_GENERATION_BITS: u32 = 3;
 /// Bits of generation in a DMA tag.
 const DMA_GENERATION_BITS: u32 = 2;
+/// Time-outs for which the tag of a DMA read that timed out is not used again.
+const DMA_QUARANTINE: u32 = 256;
 
 /// What is fixed when a NIC is built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -176,7 +178,8 @@ impl Nic {
             regions: Table::new(config.regions),
             counters: Counters::default(),
             load_tags: TagPool::new(config.load_tags, LOAD_GENERATION_BITS),
-            dma_tags: TagPool::new(config.dma_tags, DMA_GENERATION_BITS),
+            dma_tags: TagPool::new(config.dma_tags, DMA_GENERATION_BITS)
+                .with_quarantine(DMA_QUARANTINE),
             sequences: vec![0; config.pc_ids],
             waiting: VecDeque::new(),
             sessions: Sessions::new(config.sessions, config.send_slots),
@@ -272,6 +275,7 @@ impl Nic {
             };
             self.send_completion(&read, &completion, &[], out);
         }
+        self.dma_tags.end_quarantines(now_us, timeout);
         self.retry_loads(out);
         self.send_interrupt(out);
         self.serve_waiting(out);

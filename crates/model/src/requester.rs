@@ -325,6 +325,10 @@ impl Nic {
         let Some(&read) = read else {
             self.counters
                 .count_pcie(PcieCounter::TlpCompletionUnexpected);
+            if fits && is_last(&completion) {
+                self.dma_tags.end_late(completion.tag);
+                self.serve_waiting(out);
+            }
             return;
         };
         self.counters.count_pcie(PcieCounter::TlpCompletion);

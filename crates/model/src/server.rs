@@ -26,10 +26,16 @@ fn fits(load: &Load, completion: &Completion) -> bool {
     if completion.status != STATUS_SC || !completion.has_data {
         return (completion.status != STATUS_SC) != completion.has_data;
     }
+    // It stops at the load's end, or where a root complex may cut.
+    let stop = u16::from(completion.lower_address) + carried(completion);
     completion.byte_count == load.remaining
         && completion.lower_address == load.next_address()
         && carried(completion) <= load.remaining + 3
+        && (carried(completion) >= load.remaining || stop % ROOT_BOUNDARY == 0)
 }
+
+/// Bytes at whose multiples a completion may be cut; a root complex may choose them.
+const ROOT_BOUNDARY: u16 = 64;
 
 /// What the PHY had to say about a frame, beyond its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,11 +6,15 @@ const NUMBER_BITS: u32 = 16;
 
 /// A pool of at most 32 tags, each with what is remembered about its read.
 ///
-/// The lowest free index is taken first. The generation of an index grows by one when it is freed,
+/// The lowest free index is taken first. The generation of an index grows by one when it is free again,
 /// so that a late answer to an earlier read does not match.
+///
+/// With a quarantine an index whose read timed out is not free before its answer has come
+/// ([`TagPool::end_late`]) or the read is that many time-outs old.
 #[derive(Clone, Debug)]
 pub struct TagPool<T> {
     slots: Vec<Slot<T>>,
+    quarantine: u32,
     index_bits: u32,
     generation_bits: u32,
     generation_mask: u32,
@@ -21,6 +25,14 @@ struct Slot<T> {
     generation: u32,
     started_us: u32,
     entry: Option<T>,
+    /// It timed out, and its answer may still come.
+    is_late: bool,
+}
+
+impl<T> Slot<T> {
+    fn is_free(&self) -> bool {
+        self.entry.is_none() && !self.is_late
+    }
 }
 
 impl<T> TagPool<T> {
@@ -39,12 +51,22 @@ impl<T> TagPool<T> {
             generation: 0,
             started_us: 0,
             entry: None,
+            is_late: false,
         };
         Self {
             slots: (0..count).map(|_| slot()).collect(),
+            quarantine: 0,
             index_bits,
             generation_bits,
             generation_mask: (1 << (generation_bits + NUMBER_BITS)) - 1,
+        }
+    }
+
+    /// The pool with a quarantine of so many time-outs; 0 is none.
+    pub fn with_quarantine(self, time_outs: u32) -> Self {
+        Self {
+            quarantine: time_outs,
+            ..self
         }
     }
 
@@ -69,7 +91,7 @@ impl<T> TagPool<T> {
 
     /// Whether a tag is free.
     pub fn has_free(&self) -> bool {
-        self.slots.iter().any(|slot| slot.entry.is_none())
+        self.slots.iter().any(Slot::is_free)
     }
 
     /// Number of outstanding tags.
@@ -79,7 +101,7 @@ impl<T> TagPool<T> {
 
     /// Takes the lowest free tag at the time `now_us`; gives the entry back when there is none.
     pub fn take(&mut self, entry: T, now_us: u32) -> Result<u8, T> {
-        let Some(index) = self.slots.iter().position(|slot| slot.entry.is_none()) else {
+        let Some(index) = self.slots.iter().position(Slot::is_free) else {
             return Err(entry);
         };
         let slot = &mut self.slots[index];
@@ -113,12 +135,42 @@ impl<T> TagPool<T> {
         Some(entry)
     }
 
+    /// Lets an index out of quarantine: the answer to its read, the whole of it, has come.
+    pub fn end_late(&mut self, tag: u8) {
+        let index = usize::from(tag) & ((1 << self.index_bits) - 1);
+        if index < self.slots.len() && self.tag(index) == tag {
+            self.release(index);
+        }
+    }
+
+    fn release(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if std::mem::take(&mut slot.is_late) {
+            slot.generation = slot.generation.wrapping_add(1) & self.generation_mask;
+        }
+    }
+
+    /// Lets those out of quarantine that are old enough at `now_us`, for a time-out of `timeout_us`.
+    pub fn end_quarantines(&mut self, now_us: u32, timeout_us: u32) {
+        for index in 0..self.slots.len() {
+            let age = now_us.wrapping_sub(self.slots[index].started_us);
+            if age / self.quarantine.max(1) >= timeout_us {
+                self.release(index);
+            }
+        }
+    }
+
     /// Frees the lowest tag that is at least `timeout_us` old at `now_us`; the clock may wrap.
     pub fn expire(&mut self, now_us: u32, timeout_us: u32) -> Option<T> {
         let index = self.slots.iter().position(|slot| {
             slot.entry.is_some() && now_us.wrapping_sub(slot.started_us) >= timeout_us
         })?;
-        self.free_index(index)
+        if self.quarantine == 0 {
+            return self.free_index(index);
+        }
+        let slot = &mut self.slots[index];
+        slot.is_late = true;
+        slot.entry.take()
     }
 
     /// Outstanding tags with their entries and the time they were taken, lowest index first.
@@ -156,6 +208,23 @@ mod tests {
             assert_eq!(tag, (use_ % 4) << 3);
             assert_eq!(pool.free(tag), Some(()));
         }
+    }
+
+    #[test]
+    fn what_timed_out_is_not_used_again_until_it_is_over() {
+        let mut pool = TagPool::new(2, 2).with_quarantine(4);
+        assert_eq!(pool.take('a', 0), Ok(0));
+        assert_eq!(pool.expire(10, 10), Some('a'));
+        assert_eq!(pool.take('b', 10), Ok(1));
+        assert_eq!(pool.take('c', 10), Err('c'));
+        pool.end_quarantines(39, 10);
+        assert_eq!(pool.take('c', 39), Err('c'));
+        pool.end_quarantines(40, 10);
+        assert_eq!(pool.take('c', 40), Ok(1 << 1));
+        assert_eq!(pool.expire(50, 10), Some('b'));
+        assert_eq!(pool.get(1), None);
+        pool.end_late(1);
+        assert_eq!(pool.take('d', 50), Ok(1 << 1 | 1));
     }
 
     #[test]

@@ -241,7 +241,10 @@ impl RootComplex {
     ) {
         let mut left = request.byte_count();
         let mut lower = request.lower_address();
-        for chunk in data.chunks(COMPLETION_BYTES) {
+        // The first one ends where all others do, at a multiple of what they carry.
+        let first = COMPLETION_BYTES - usize::from(lower & 0x7C) % COMPLETION_BYTES;
+        let (head, tail) = data.split_at(first.min(data.len()));
+        for chunk in std::iter::once(head).chain(tail.chunks(COMPLETION_BYTES)) {
             let header = TlpHeader::Completion(Completion {
                 tc: request.tc,
                 attr: request.attr,

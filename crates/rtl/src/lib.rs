@@ -71,7 +71,7 @@ mod sys;
 
 use std::path::PathBuf;
 
-pub use nic::{NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
+pub use nic::{BusSettings, NetSpeed, NetWord, Nic, NicInputs, NicOutputs, TlpBeat};
 pub use rig::Rig;
 pub use switch::{
     HostBeat, HostOut, NarrowSwitch, PortSwitch, Switch, SwitchInputs, SwitchOutputs, SwitchSize,

@@ -74,6 +74,31 @@ pub enum NetWord {
     },
 }
 
+/// What the host has set in the NIC's configuration space, encoded as its registers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusSettings {
+    /// Most payload of a TLP: 128 bytes times two to this.
+    pub max_payload: u8,
+    /// Most that one read may ask for: 128 bytes times two to this.
+    pub max_read: u8,
+    /// The root complex cuts its completions at 128 bytes, not at 64.
+    pub rcb_128: bool,
+    /// The NIC may send memory requests.
+    pub bus_master: bool,
+}
+
+impl Default for BusSettings {
+    /// 256 and 512 bytes, 64, permitted.
+    fn default() -> Self {
+        Self {
+            max_payload: 1,
+            max_read: 2,
+            rcb_128: false,
+            bus_master: true,
+        }
+    }
+}
+
 /// Inputs of the NIC other than its clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicInputs {
@@ -83,6 +108,8 @@ pub struct NicInputs {
     pub rst_net: bool,
     /// The NIC's own bus, device and function number.
     pub completer_id: u16,
+    /// What the host has set; the ring NIC and the bus meter do not look at it.
+    pub bus: BusSettings,
     /// Microseconds, free to jump while the NIC is idle.
     pub now_us: u32,
     /// The PHY has a link.
@@ -184,6 +211,7 @@ impl Nic {
                 rst_pcie: true,
                 rst_net: true,
                 completer_id: 0,
+                bus: BusSettings::default(),
                 now_us: 0,
                 link_up: true,
                 s_tlp: None,
@@ -350,6 +378,12 @@ ports!(NetPorts {
     busy_pcie_o,
     busy_net_o,
 });
+ports!(HostPorts {
+    cfg_max_payload_i,
+    cfg_max_read_i,
+    cfg_rcb_128_i,
+    cfg_bus_master_i,
+});
 ports!(XgmiiPorts {
     xgmii_rxd_i,
     xgmii_rxc_i,
@@ -377,6 +411,8 @@ enum Network {
 struct Pins {
     model: Handle,
     pcie: PciePorts,
+    /// Only the IP-NUMA NIC has them.
+    host: Option<HostPorts>,
     network: Network,
 }
 
@@ -386,6 +422,7 @@ impl Pins {
         let net = NetPorts::of(&model)?;
         Ok(Self {
             pcie: PciePorts::of(&model)?,
+            host: HostPorts::of(&model).ok(),
             network: match speed {
                 NetSpeed::TenGig => Network::Xgmii(net, XgmiiPorts::of(&model)?),
                 NetSpeed::OneGig => Network::Gmii(net, GmiiPorts::of(&model)?),
@@ -398,6 +435,7 @@ impl Pins {
         let model = Handle::new("bus_meter")?;
         Ok(Self {
             pcie: PciePorts::of(&model)?,
+            host: None,
             network: Network::None(MeterPorts::of(&model)?),
             model,
         })
@@ -407,6 +445,12 @@ impl Pins {
         let (model, pcie) = (&mut self.model, &self.pcie);
         model.set(pcie.rst_pcie_i, inputs.rst_pcie);
         model.set(pcie.completer_id_i, inputs.completer_id);
+        if let Some(host) = &self.host {
+            model.set(host.cfg_max_payload_i, inputs.bus.max_payload);
+            model.set(host.cfg_max_read_i, inputs.bus.max_read);
+            model.set(host.cfg_rcb_128_i, inputs.bus.rcb_128);
+            model.set(host.cfg_bus_master_i, inputs.bus.bus_master);
+        }
         let beat = inputs.s_tlp.unwrap_or_default();
         model.set(pcie.s_tlp_tvalid_i, inputs.s_tlp.is_some());
         model.set(pcie.s_tlp_tdata_i, beat.data);

@@ -33,6 +33,7 @@ impl StandIn {
             rst_pcie: false,
             rst_net: false,
             completer_id: 0,
+            bus: Default::default(),
             now_us: 0,
             s_tlp: None,
             m_tlp_ready: false,

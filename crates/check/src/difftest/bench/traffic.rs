@@ -164,11 +164,20 @@ impl Bench {
                 done = false;
             }
             2..6 if fields.dws > 1 => {
-                let part = rng.random_range(1..fields.dws);
+                // It counts where a root complex may cut: at multiples of 64 bytes.
+                let first = u16::from(load.lower_address >> 2);
+                let boundary = 16 - first % 16;
+                let part = if boundary < fields.dws && percent(rng, 80) {
+                    boundary + 16 * rng.random_range(0..(fields.dws - boundary).div_ceil(16))
+                } else {
+                    rng.random_range(1..fields.dws)
+                };
                 fields.dws = part;
-                load.left -= 4 * part - lead;
-                load.lower_address =
-                    (load.lower_address & 0x7C).wrapping_add(4 * part as u8) & 0x7F;
+                if (first + part).is_multiple_of(16) {
+                    load.left -= 4 * part - lead;
+                    load.lower_address =
+                        (load.lower_address & 0x7C).wrapping_add(4 * part as u8) & 0x7F;
+                }
                 done = false;
             }
             _ => {}
