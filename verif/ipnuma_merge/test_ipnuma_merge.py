@@ -410,23 +410,23 @@ async def a_completion_counts_once(dut) -> None:
     await bench.tables()
     clock = Clockwork(dut)
     dut.load_retry_us_i.value = 30
-    await bench.send(Request(2, 0x80, 16, 15, 15, tag=0x61))
+    await bench.send(Request(2, 0xA0, 16, 15, 15, tag=0x61))
     await clock.wait(2)
     tag, number, _ = load_of(bench.items[0])
-    await bench.complete(tag, number, 64, 8, 0x103, base=0)
-    await bench.complete(tag, number, 64, 8, 0x103, base=0)  # repeated
-    await bench.complete(tag, number ^ 1, 32, 8, 0x103, lower=0x20)  # another load's
-    await bench.complete(tag, number, 32, 8, 0, lower=0x20)  # outside the session
-    await bench.complete(tag, number, 32, 8, 0x105, lower=0x20)  # of another one
-    await bench.complete(tag ^ 0x20, number, 32, 8, 0x103, lower=0x20)
+    await bench.complete(tag, number, 64, 8, 0x103, base=0, lower=0x20)
+    await bench.complete(tag, number, 64, 8, 0x103, base=0, lower=0x20)  # repeated
+    await bench.complete(tag, number ^ 1, 32, 8, 0x103, lower=0x40)  # another load's
+    await bench.complete(tag, number, 32, 8, 0, lower=0x40)  # outside the session
+    await bench.complete(tag, number, 32, 8, 0x105, lower=0x40)  # of another one
+    await bench.complete(tag ^ 0x20, number, 32, 8, 0x103, lower=0x40)
     await bench.complete(tag, number, 32, 8, 0x103, lower=0)  # from elsewhere
-    await bench.complete(tag, number, 32, 9, 0x103, lower=0x20)  # more than it asked for
-    await bench.complete(tag, number, 32, 0, 0x103, lower=0x20)  # no data, and no failure
-    await bench.complete(tag, number, 32, 8, 0x103, status=CA, lower=0x20)  # both
+    await bench.complete(tag, number, 32, 9, 0x103, lower=0x40)  # more than it asked for
+    await bench.complete(tag, number, 32, 0, 0x103, lower=0x40)  # no data, and no failure
+    await bench.complete(tag, number, 32, 8, 0x103, status=CA, lower=0x40)  # both
     assert len(bench.completions) == 1
-    await bench.complete(tag, number, 32, 8, 0x103, base=8, lower=0x20)
+    await bench.complete(tag, number, 32, 8, 0x103, base=8, lower=0x40)
     assert len(bench.completions) == 2
-    await bench.complete(tag, number, 32, 8, 0x103, base=8, lower=0x20)  # the load is done
+    await bench.complete(tag, number, 32, 8, 0x103, base=8, lower=0x40)  # the load is done
     await bench.idle()
     assert bench.counters == {"load": 1, "completed": 1, "repeated": 1, "unexpected": 9}
     data = b"".join(c[12:] for c in bench.completions)
