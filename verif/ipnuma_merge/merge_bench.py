@@ -271,16 +271,22 @@ class Bench:
 
     async def settings(self) -> None:
         """A register write takes effect."""
+        while True:
+            await ReadOnly()
+            waiting = int(self.dut.busy_rx_o.value)
+            await RisingEdge(self.dut.clk_pcie_i)
+            if not waiting:
+                break
         self.dut.settings_write_i.value = 1
         await RisingEdge(self.dut.clk_pcie_i)
         self.dut.settings_write_i.value = 0
 
     async def mark(self, pc_id: int, cookie: int) -> None:
-        """A flush mark, as the register writes it."""
+        """A flush mark, as the register writes it: behind the TLPs before it."""
         dut = self.dut
         while True:
             await ReadOnly()
-            ready = int(dut.mark_ready_o.value)
+            ready = int(dut.mark_ready_o.value) and not int(dut.busy_rx_o.value)
             await RisingEdge(dut.clk_pcie_i)
             if ready:
                 break

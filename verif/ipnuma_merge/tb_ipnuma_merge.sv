@@ -88,6 +88,8 @@ module tb_ipnuma_merge
   /// store_unmapped, load, store}
   output logic [              9:0] cnt_o,
   output logic                     slot_free_o,
+  /// TLPs wait in front of the requester.
+  output logic                     busy_rx_o,
   output logic                     busy_pcie_o,
   output logic                     busy_net_o
 );
@@ -371,5 +373,6 @@ module tb_ipnuma_merge
   );
 
   assign slot_free_o = store_ready;
+  assign busy_rx_o   = busy_rx;
   assign busy_pcie_o = busy_rx || busy_req || busy_tags || busy_dma;
 endmodule
