@@ -50,8 +50,8 @@ fn strings_do_on_a_mapping_what_they_do_on_memory() {
         for byte in &mut model {
             *byte = rng.random_range(0..=kinds) / kinds;
         }
-        for at in 0..BYTES {
-            ordinary[0][at] = rng.random_range(0..=kinds) / kinds;
+        for byte in &mut ordinary[0] {
+            *byte = rng.random_range(0..=kinds) / kinds;
         }
         ordinary[1] = ordinary[0].clone();
         there.set(0, &model);
