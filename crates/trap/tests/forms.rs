@@ -313,7 +313,7 @@ impl Bench {
         }
         let mut start = State::random(rng);
         if let Some(small) = form.small {
-            start.registers[small] = start.registers[small] % 8192;
+            start.registers[small] %= 8192;
             start.registers[small] = start.registers[small].wrapping_sub(4096);
         }
         let room = BYTES - 2 * 1024;
