@@ -138,6 +138,11 @@ class Bench:
             prefix, leaf = (0, 0), self.leaf()
         else:
             prefix, leaf = self.prefix(family), self.leaf()
+        self.put(family, prefix, leaf)
+
+    def put(self, family: Family, prefix: Prefix, leaf: int) -> None:
+        """Queue the writes of one change, if there is room."""
+        table = family.table
         try:
             writes = table.change(prefix, leaf)
         except Full:
@@ -263,6 +268,14 @@ async def tables_at_rest(dut) -> None:
         assert family.checked > 1000
         assert family.hits > family.checked // 2
     dut._log.info("lookups %d + %d, lengths %s", bench.v4.checked, bench.v6.checked, bench.lengths)
+    # The default routes: one, another, none.
+    for leaf in (1 << 12 | 1, 2 << 12 | 0xFFE, 0):
+        for family in (bench.v4, bench.v6):
+            bench.put(family, (0, 0), leaf)
+        await bench.settle()
+        for _ in range(300):
+            await bench.step()
+    await bench.settle()
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
