@@ -186,7 +186,7 @@ def test_values(server):
 
 
 def test_the_kernel_serves_where_it_is_faster(server):
-    """Between machines without a NIC in hardware nobody has to know that software loses: unasked, the kernel serves."""
+    """Between machines without a NIC in hardware the kernel serves, unless somebody asks."""
     here, there = server
     here.asks = False
     here.run("memcaslap", "-s", f"{there.address}:{PORT}", "-t", "1s", "-T", "1", "-c", "4")

@@ -84,36 +84,27 @@ module ipnuma_nic
 
   logic [47:0] gateway_mac, mac_net;
   logic [31:0] ip_pcie, ip_net, netmask, read_timeout_us;
-  logic [ 7:0] epoch_net;
+  logic [7:0] epoch_net;
 
   // What governs sessions, in the clock where it is used.
-  logic        auth;
-  logic [15:0] resend_ticks;
+  logic       auth;
+  logic [15:0] resend_ticks, resend_limit;
   logic [ 7:0] ack_ticks;
-  logic [15:0] resend_limit;
   logic [27:0] window;
   logic [31:0] pace;
-  logic session_write, session_read, session_read_done;
-  logic [SessionW-1:0] session_index;
+  logic session_write, session_read, session_read_done, key_write, status_read, status_done;
+  logic [SessionW-1:0] session_index, key_index, status_index;
   session_entry_t session_wentry, session_rentry;
-  logic                      key_write;
-  logic       [SessionW-1:0] key_index;
-  key_entry_t                key_wentry;
-  logic status_read, status_done;
-  logic [SessionW-1:0] status_index;
-  logic [        31:0] status_expected;
+  key_entry_t        key_wentry;
+  logic       [31:0] status_expected;
   session_status_t status, status_sender;
 
-  logic merge, settings_write;
-  logic [15:0] load_retry_us;
-  logic flush_valid, flush_ready;
-  logic [15:0] flush_pc_id, flush_cookie;
+  logic merge, settings_write, flush_valid, flush_ready, event_restart;
+  logic [15:0] load_retry_us, flush_pc_id, flush_cookie, msi_moderation_us;
   logic [63:0] event_base, msi_address;
   logic [4:0] event_log2;
-  logic       event_restart;
   logic [31:0] event_tail, msi_data;
-  logic [15:0] msi_moderation_us;
-  logic [ 1:0] msi_control;
+  logic [1:0] msi_control;
 
   logic page_write, page_read, page_read_done;
   logic [PageW-1:0] page_index;
@@ -368,7 +359,7 @@ module ipnuma_nic
   // Sessions, sender.
   logic mark, mark_valid, mark_ready;
   logic [15:0] mark_session, mark_cookie;
-  logic [ 7:0] tx_session, tx_sending;
+  logic [7:0] tx_session, tx_sending;
   logic [15:0] tx_port;
   logic [Sessions-1:0] session_valid, session_sealed, session_open, session_lost;
   logic       session_reset;

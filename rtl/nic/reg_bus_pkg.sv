@@ -13,8 +13,9 @@ package reg_bus_pkg;
   } reg_req_t;
 
   typedef struct packed {
-    logic done;  // one cycle; the access has taken effect
-    logic        ok;     // with done: 0 if refused (nothing changed, rdata is 0), or not answered (rdata is all ones)
+    logic        done;   // one cycle; the access has taken effect
+    // With done: 0 if refused (nothing changed, rdata is 0), or not answered (rdata is all ones).
+    logic        ok;
     logic [31:0] rdata;  // with done, of a read
   } reg_rsp_t;
 

@@ -184,7 +184,8 @@ module pcie_rx_split
     else due_q <= due_q + ReadsW'(due) - ReadsW'(read_pop);
   end
 
-  assign busy_o = busy_parse || posted_valid_o || cpl_valid_o || reads != '0 || write_q || writes_q != done_q;
+  assign busy_o = busy_parse || posted_valid_o || cpl_valid_o || reads != '0 || write_q ||
+      writes_q != done_q;
 
 `ifndef SYNTHESIS
   initial

@@ -334,7 +334,8 @@ module tlp_rx
           tag: cpl_second_q ? cpl.odd[23:16] : cpl_tag_q
       };
 
-  assign busy_o = busy_split || !first_q || !cpl_first_q || write_valid_q || write_busy_q || reg_valid_q;
+  assign busy_o = busy_split || !first_q || !cpl_first_q || write_valid_q || write_busy_q ||
+      reg_valid_q;
 
 `ifndef SYNTHESIS
   assert property (@(posedge clk_i) disable iff (rst_i)
