@@ -306,10 +306,9 @@ impl WindowAccess for Access {
 
     fn store(&self, offset: usize, bytes: &[u8]) {
         // Callers stay inside, and ask for faults. The kernel cannot read what only trapped loads reach.
-        let _ = match trap::traps(bytes) {
-            true => self.file.store(offset as u64, &bytes.to_vec()),
-            false => self.file.store(offset as u64, bytes),
-        };
+        let brought = trap::traps(bytes).then(|| bytes.to_vec());
+        let bytes = brought.as_deref().unwrap_or(bytes);
+        let _ = self.file.store(offset as u64, bytes);
     }
 
     fn store_line(&self, offset: usize, line: &[u8; LINE]) {
