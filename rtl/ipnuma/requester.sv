@@ -195,24 +195,31 @@ module requester
   // What starts: a load to be sent again, or else a page TLP.
   tlp_pkg::page_op_t op;
   logic look, first;
-  logic        again;
-  logic [ 7:0] again_tag_q;
-  logic [15:0] again_number_q;
+  logic                     again_q;
+  tlp_pkg::page_op_t        again_op_q;
+  logic              [ 7:0] again_tag_q;
+  logic              [15:0] again_number_q;
 
   // A flush mark.
   logic mark_q, mark_take;
   logic [15:0] mark_pc_id_q, mark_cookie_q;
 
-  // It goes before page TLPs, which may come in an endless row.
-  assign again         = retry_valid_i && retry_ready_o;
-  assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i;
-  always_comb begin
-    op = again ? retry_op_i : page_op_i;
+  // It goes before page TLPs, which may come in an endless row; and from a register: what is to be sent again is
+  // found by an arbiter.
+  assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i && !again_q;
+  always_ff @(posedge clk_pcie_i) begin
+    again_q        <= !rst_pcie_i && retry_valid_i && retry_ready_o;
+    again_op_q     <= retry_op_i;
     // Byte enables that are a run matter to stores: load tags need not keep it.
-    if (again) op.run = '0;
+    again_op_q.run <= '0;
+    if (retry_valid_i && retry_ready_o) begin
+      again_tag_q    <= retry_tag_i;
+      again_number_q <= retry_number_i;
+    end
   end
-  assign look  = page_look_i || again;
-  assign first = page_first_i || again;
+  assign op    = again_q ? again_op_q : page_op_i;
+  assign look  = page_look_i || again_q;
+  assign first = page_first_i || again_q;
 
   // Look-ups.
   page_map #(
@@ -264,8 +271,8 @@ module requester
   always_ff @(posedge clk_pcie_i) begin
     if (first) begin
       look_q[0] <= '{
-          is_load: again || (page_op_i.is_load && page_end_i),
-          again: again,
+          is_load: again_q || (page_op_i.is_load && page_end_i),
+          again: again_q,
           slot: slot,
           permitted: 1'b0,
           session: '0
@@ -318,22 +325,18 @@ module requester
   // Loads end at the second word, where page_op_i is valid.
   assign page_op_is_load = page_first_i && page_op_i.is_load;
   assign take = (page_end_i && !page_op_is_load) || take_load || take_again || mark_take;
-  assign page_store_ready_o = slot_free && !load_q && !mark_q && !retry_valid_i;
+  assign page_store_ready_o = slot_free && !load_q && !mark_q && !retry_valid_i && !again_q;
   assign page_load_ready_o = page_store_ready_o && !error_valid_q;
 
   // A register write holds page TLPs back, and the mark does from there on.
   assign mark_ready_o = !mark_q;
-  assign mark_take = mark_q && slot_free && !load_q;
+  assign mark_take = mark_q && slot_free && !load_q && !again_q;
   always_ff @(posedge clk_pcie_i) begin
     if (rst_pcie_i) mark_q <= 1'b0;
     else mark_q <= mark_i || (mark_q && !mark_take);
     if (mark_i) begin
       mark_pc_id_q  <= mark_pc_id_i;
       mark_cookie_q <= mark_cookie_i;
-    end
-    if (again) begin
-      again_tag_q    <= retry_tag_i;
-      again_number_q <= retry_number_i;
     end
   end
 
@@ -342,7 +345,7 @@ module requester
       load_q        <= 1'b0;
       error_valid_q <= 1'b0;
     end else begin
-      if (again || (page_end_i && page_op_is_load)) load_q <= 1'b1;
+      if (again_q || (page_end_i && page_op_is_load)) load_q <= 1'b1;
       else if (load_done) load_q <= 1'b0;
 
       if (rx_error_valid_i || load_denied || load_no_tag) error_valid_q <= 1'b1;
@@ -445,23 +448,24 @@ module requester
   assign cnt_load_no_tag_o = load_no_tag;
   assign cnt_load_retry_o = take_again;
 
-  assign busy_pcie_o = |look_valid_q || |end_q || load_q || error_valid_q || mark_q || slots_busy;
+  assign busy_pcie_o = |look_valid_q || |end_q || again_q || load_q || error_valid_q || mark_q ||
+      slots_busy;
 
 `ifndef SYNTHESIS
   initial begin
     assert (PageMapLatency >= 1 && PageMapLatency <= 4 && PcIdLatency >= 1 && PcIdLatency <= 4)
     else $fatal(1, "requester: look-ups take 1 to 4 cycles");
   end
-  logic again_q;  // what waits is a load that is sent again: it makes no refusal
-  always_ff @(posedge clk_pcie_i) if (!load_q) again_q <= again;
+  logic resends_q;  // what waits is a load that is sent again: it makes no refusal
+  always_ff @(posedge clk_pcie_i) if (!load_q) resends_q <= again_q;
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
-      rx_error_valid_i |-> !error_valid_q && (!load_q || again_q))
+      rx_error_valid_i |-> !error_valid_q && (!load_q || resends_q))
   else $error("requester: a refusal came while another was under way");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       mark_i |-> mark_ready_o && !page_first_i && !page_active_i)
   else $error("requester: a mark came within a page TLP, or while another waits");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
-      again |-> !(page_first_i || page_end_i))
+      again_q |-> !(page_first_i || page_end_i))
   else $error("requester: a load is sent again within a page TLP");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       mark_q |-> !(page_first_i || page_end_i))

@@ -77,7 +77,7 @@ module tag_pool #(
 
   logic [GenerationW-1:0]                  apart;
   logic [IndexW-1:0] take_q, take_d, idx, expire_q, expire_d, scan_q, aged_q;
-  logic take_ok_q, expired_q, match, scanning_q, old, over, end_shut;
+  logic any_free, any_due, take_ok_q, expired_q, match, scanning_q, old, over, end_shut;
   logic aged_used_q, aged_shut_q;
   logic [31:0] scan_now_q, age, age_q;
 
@@ -89,11 +89,15 @@ module tag_pool #(
 
   // ---- Taken ------------------------------------------------------------------------------------
   // Chosen for the next cycle. Behind a take there is a cycle without an offer, in which it is seen to be out.
-  always_comb begin
-    free   = ~(used_q | shut_q);
-    take_d = '0;
-    for (int i = int'(Tags) - 1; i >= 0; i--) if (free[i]) take_d = IndexW'(i);
-  end
+  assign free = ~(used_q | shut_q);
+  ring_pick #(
+    .N(Tags)
+  ) u_free (
+    .set_i  (free),
+    .after_i('1),
+    .any_o  (any_free),
+    .index_o(take_d)
+  );
   assign take_ok_o  = take_ok_q;
   assign take_tag_o = {generation_q[take_q], take_q};
 
@@ -115,10 +119,14 @@ module tag_pool #(
 
   // ---- Too old ----------------------------------------------------------------------------------
   // Chosen a cycle ahead; it may be freed in between.
-  always_comb begin
-    expire_d = '0;
-    for (int i = int'(Tags) - 1; i >= 0; i--) if (due_q[i]) expire_d = IndexW'(i);
-  end
+  ring_pick #(
+    .N(Tags)
+  ) u_due (
+    .set_i  (due_q),
+    .after_i('1),
+    .any_o  (any_due),
+    .index_o(expire_d)
+  );
   assign expired_o      = expired_q && due_q[expire_q];
   assign expired_data_o = data_q[expire_q];
 
@@ -147,8 +155,8 @@ module tag_pool #(
       scan_q      <= '0;
       scan_now_q  <= '0;
     end else begin
-      take_ok_q   <= |free && !take_i;
-      expired_q   <= |due_q && !scanning_q;
+      take_ok_q   <= any_free && !take_i;
+      expired_q   <= any_due && !scanning_q;
       aged_used_q <= scanning_q && used_q[scan_q];
       aged_shut_q <= scanning_q && shut_q[scan_q];
       if (scanning_q) begin

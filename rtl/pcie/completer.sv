@@ -80,13 +80,12 @@ module completer
     req_o.wdata = second_q ? op_q.wdata[63:32] : op_q.wdata[31:0];
   end
 
-  assign answered                 = state_q == StAccess && (be_refused || rsp_i.done);
+  assign answered = state_q == StAccess && (be_refused || rsp_i.done);
 
-  assign op_ready_o               = state_q == StIdle && (op_i.write || answer_room);
-  assign cnt_register_refused_o   = answered && (be_refused || !rsp_i.ok);
+  assign op_ready_o = state_q == StIdle && (op_i.write || answer_room);
   assign cnt_tlp_register_write_o = op_ready_o && op_valid_i && op_i.write;
-  assign cnt_tlp_register_read_o  = op_ready_o && op_valid_i && !op_i.write;
-  assign busy_o                   = op_valid_i || state_q != StIdle || answer_valid;
+  assign cnt_tlp_register_read_o = op_ready_o && op_valid_i && !op_i.write;
+  assign busy_o = op_valid_i || state_q != StIdle || answer_valid || cnt_register_refused_o;
 
   always_comb begin
     state_d = state_q;
@@ -121,10 +120,12 @@ module completer
       );
     end
     if (rst_i) begin
-      state_q  <= StIdle;
-      second_q <= 1'b0;
+      state_q                <= StIdle;
+      second_q               <= 1'b0;
+      cnt_register_refused_o <= 1'b0;
     end else begin
-      state_q <= state_d;
+      state_q                <= state_d;
+      cnt_register_refused_o <= answered && (be_refused || !rsp_i.ok);
       if (answered) second_q <= !last_access;
     end
   end

@@ -3,6 +3,7 @@
 -f rtl/pcie/pcie.f
 -f rtl/eth/eth.f
 rtl/ipnuma/rx_pkg.sv
+rtl/ipnuma/ring_pick.sv
 rtl/ipnuma/tag_pool.sv
 rtl/ipnuma/msi.sv
 rtl/ring/ring_pkg.sv

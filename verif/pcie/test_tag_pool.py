@@ -199,6 +199,6 @@ def test_tag_pool() -> None:
     build_and_run(
         "tag_pool",
         __name__,
-        sources=["rtl/ipnuma/tag_pool.sv"],
+        sources=["rtl/ipnuma/ring_pick.sv", "rtl/ipnuma/tag_pool.sv"],
         parameters={"Tags": TAGS, "GenerationW": 2, "QuarantineLog2": QUARANTINE_LOG2},
     )
