@@ -6,7 +6,7 @@
 // parts (server_dma) is one read to the network: the byte count of a part's completion is raised by what the parts
 // behind it will bring.
 //
-// A tag whose read timed out, or was out at a reset, is in quarantine, see tag_pool.
+// With QuarantineLog2 a tag whose read timed out, or was out at a reset, is in quarantine, see tag_pool.
 //
 // Latency   : from cpl_valid_i's edge to frame_valid_o 1 cycle of clk_pcie_i more than in tx_slots.
 // Clock     : clk_pcie_i; the frames are read with clk_net_i.
@@ -23,9 +23,9 @@ module dma_completion
   parameter int unsigned DmaTags = 8,
   /// Frames that wait for the transmitter.
   parameter int unsigned Slots = 4,
-  /// Time-outs of quarantine, as a power of two: with the default time-out 25.6 ms, of the 50 ms that a host may
-  /// take at most.
-  parameter int unsigned QuarantineLog2 = 8
+  /// Time-outs of quarantine, as a power of two; 8 is 25.6 ms with the default time-out, of the 50 ms that a host may
+  /// take at most. None by default: while all tags are in quarantine a load holds up the stores behind it.
+  parameter int unsigned QuarantineLog2 = 0
 ) (
   input logic        clk_pcie_i,
   input logic        rst_pcie_i,

@@ -20,8 +20,8 @@ use crate::verdict::{Completion, Peer};
 const LOAD_GENERATION_BITS: u32 = 3;
 /// Bits of generation in a DMA tag.
 const DMA_GENERATION_BITS: u32 = 2;
-/// Time-outs for which the tag of a DMA read that timed out is not used again.
-const DMA_QUARANTINE: u32 = 256;
+/// Time-outs for which the tag of a DMA read that timed out is not used again: none, as `dma_completion` has it by default.
+const DMA_QUARANTINE: u32 = 0;
 
 /// What is fixed when a NIC is built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

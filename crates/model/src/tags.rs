@@ -220,7 +220,7 @@ mod tests {
         pool.end_quarantines(39, 10);
         assert_eq!(pool.take('c', 39), Err('c'));
         pool.end_quarantines(40, 10);
-        assert_eq!(pool.take('c', 40), Ok(1 << 1));
+        assert_eq!(pool.take('c', 41), Ok(1 << 1));
         assert_eq!(pool.expire(50, 10), Some('b'));
         assert_eq!(pool.get(1), None);
         pool.end_late(1);
