@@ -452,56 +452,57 @@ async def a_completion_counts_once(dut) -> None:
     await bench.complete(tag, number, 4, 2, 0x103, lower=2)
     await bench.idle()
     assert bench.counters["completed"] == 3
-    await bench.send(Request(2, 0x80, 4, 12, 15, tag=0x66))
+    await bench.send(Request(2, 0xB8, 4, 12, 15, tag=0x66))
     await clock.wait(2)
     tag, number, _ = load_of(bench.items[-1])
-    await bench.complete(tag, number, 14, 2, 0x103, lower=2)
+    await bench.complete(tag, number, 14, 1, 0x103, lower=0x3A)  # it stops where nobody cuts
+    await bench.complete(tag, number, 14, 2, 0x103, lower=0x3A)
     await bench.complete(tag, number, 16, 4, 0x103)
     assert bench.counters["repeated"] == 4
-    await bench.complete(tag, number, 8, 2, 0x103, lower=8)
+    await bench.complete(tag, number, 8, 2, 0x103, lower=0x40)
     await bench.idle()
     assert bench.counters["completed"] == 4
     # What is sent again asks for what has not come; the answer may be split elsewhere.
     for last_be, rest in ((15, 15), (3, 3), (4, 7)):
         done = bench.counters["completed"]
         bench.completions.clear()
-        await bench.send(Request(2, 0x80, 6, 8, last_be, tag=0x67))
+        await bench.send(Request(2, 0xB8, 19, 8, last_be, tag=0x67))
         await clock.wait(2)
         tag, number, address = load_of(bench.items[-1])
-        whole = 24 - 3 - (4 - last_be.bit_length())
-        await bench.complete(tag, number, whole, 2, 0x103, lower=3, base=1)
+        whole = 76 - 3 - (4 - last_be.bit_length())
+        await bench.complete(tag, number, whole, 2, 0x103, lower=0x3B, base=1)
         await clock.wait(30)
         assert load_of(bench.items[-1]) == (tag, number, address + 8)
         assert bench.items[-1][1] >> 56 & 0xFF == last_be << 4 | 15
-        await bench.complete(tag, number, whole - 5, 3, 0x103, lower=8, base=3)
+        await bench.complete(tag, number, whole - 5, 16, 0x103, lower=0x40, base=3)
         await clock.wait(31)
-        assert load_of(bench.items[-1]) == (tag, number, address + 20)
+        assert load_of(bench.items[-1]) == (tag, number, address + 72)
         assert bench.items[-1][1] >> 24 & 0xFF == 1
         assert bench.items[-1][1] >> 56 & 0xFF == rest
         assert bench.counters["completed"] == done
-        await bench.complete(tag, number, whole - 17, 1, 0x103, lower=20, base=6)
+        await bench.complete(tag, number, whole - 69, 1, 0x103, lower=0, base=19)
         await bench.idle()
         assert bench.counters["completed"] == done + 1
         data = b"".join(c[12:] for c in bench.completions)
-        assert data == struct.pack("<6I", *range(1, 7))
+        assert data == struct.pack("<19I", *range(1, 20))
     # A failure ends the load whatever was left of it.
-    await bench.send(Request(2, 0x80, 16, 15, 15, tag=0x62))
+    await bench.send(Request(2, 0xA0, 16, 15, 15, tag=0x62))
     await clock.wait(2)
     tag, number, _ = load_of(bench.items[-1])
-    await bench.complete(tag, number, 64, 8, 0x103)
+    await bench.complete(tag, number, 64, 8, 0x103, lower=0x20)
     await bench.complete(tag, number, 64, 0, 0x103, status=CA)
     await bench.idle()
     assert bench.counters["completed"] == 8
     # A sessionless load takes what fits it, in a session or not: nobody looks at the number.
-    await bench.send(Request(0, 0x80, 16, 15, 15, tag=0x63))
+    await bench.send(Request(0, 0xA0, 16, 15, 15, tag=0x63))
     await clock.wait(2)
     tag, number, _ = load_of(bench.items[-1])
     assert number == 0
-    await bench.complete(tag, 0x4711, 64, 8, 0, ip=0x0A000001)
+    await bench.complete(tag, 0x4711, 64, 8, 0, ip=0x0A000001, lower=0x20)
     before = bench.counters["unexpected"]
-    await bench.complete(tag, 0, 64, 8, 0, ip=0x0A000001)  # repeated
+    await bench.complete(tag, 0, 64, 8, 0, ip=0x0A000001, lower=0x20)  # repeated
     assert bench.counters["unexpected"] == before + 1
-    await bench.complete(tag, 0, 32, 8, 0x103, ip=0x0A000001, lower=0x20)
+    await bench.complete(tag, 0, 32, 8, 0x103, ip=0x0A000001, lower=0x40)
     await bench.idle()
     assert bench.counters["completed"] == 9
 

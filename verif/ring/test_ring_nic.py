@@ -693,9 +693,9 @@ async def latency_is_what_the_header_says(dut) -> None:
 
 
 # As in the header of ring_nic.sv: cycles of clk_pcie_i, or of both clocks, least and most.
-TAIL_TO_DESCRIPTOR = 4
-DESCRIPTOR_TO_PACKET = 4
-PACKET_TO_START = ((2, 3), (2, 4))
+TAIL_TO_DESCRIPTOR = 6
+DESCRIPTOR_TO_PACKET = 5
+PACKET_TO_START = ((3, 3), (3, 4))
 FRAME_TO_WRITE = ((1, 3), (1, 4))
 
 

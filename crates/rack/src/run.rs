@@ -376,9 +376,9 @@ fn add_switches(
 
 /// Cycles of the RTL switches from the start of a frame in to its start out, at both rates: those of docs/fibnic.md less
 /// the one at the pins. The small build has VLAN stages, which take one at 10G.
-const SWITCH_CYCLES: u64 = 13;
+const SWITCH_CYCLES: u64 = 14;
 const VLAN_CYCLES: u64 = 1;
-const SWITCH_CYCLES_1G: u64 = 50;
+const SWITCH_CYCLES_1G: u64 = 51;
 
 /// Adds a switch, in RTL or ideal.
 fn add_switch<const N: usize>(

@@ -85,8 +85,8 @@ fn nics_back_to_back() {
     )
     .expect("it runs");
     println!("{found:?}");
-    // docs/architecture.md: 100 ns in the worst phase.
-    assert!(found.latency.max <= Picoseconds(100_000));
+    // docs/architecture.md: 113.6 ns in the worst phase.
+    assert!(found.latency.max <= Picoseconds(113_600));
     assert!(
         found.latency.min > Picoseconds(58_000),
         "less than the frame takes on the wire"

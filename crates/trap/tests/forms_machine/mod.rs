@@ -5,7 +5,7 @@
 use std::arch::global_asm;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -357,9 +357,31 @@ impl Code {
 /// Address of the last signal.
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Has signals end an instruction.
+/// Has signals end an instruction that [`Code::run`] runs. To be called before the first mapping is made.
+///
+/// Handlers are the process's, and its tests are threads of it: they are installed once, by whoever comes first, and the others wait
+/// for that. Installed again they would take the place of the one that mappings have put before them, and until the next mapping
+/// puts it back, accesses of the other threads would end here.
 pub fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(install);
+}
+
+fn install() {
     extern "C" fn ended(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+        // SAFETY: the kernel's context.
+        let at = unsafe { &mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
+        // SAFETY: a number. While another thread runs an instruction it is that one's, which is not where this thread is.
+        let target = unsafe { (&raw const forms_state.target).read_volatile() };
+        if !(target..target + ROOM as u64).contains(&(*at as u64)) {
+            // No instruction that is run here: it faults again, and ends the process where it is.
+            // SAFETY: an action of numbers, all of which may be 0.
+            unsafe {
+                let fresh: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, &raw const fresh, std::ptr::null_mut());
+            }
+            return;
+        }
         let to: unsafe extern "C" fn() = match signal {
             libc::SIGILL => forms_ill,
             libc::SIGFPE => forms_fpe,
@@ -368,8 +390,7 @@ pub fn listen() {
         };
         // SAFETY: the kernel's.
         ADDRESS.store(unsafe { (*info).si_addr() } as usize, Ordering::Relaxed);
-        // SAFETY: the kernel's context.
-        unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] = to as *const () as i64 };
+        *at = to as *const () as i64;
     }
     for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: an action of numbers, and a handler for three arguments.
