@@ -475,9 +475,9 @@ impl Host {
             TlpHeader::MemRead(request) => {
                 let mut data = vec![0; 4 * usize::from(request.length)];
                 self.memory.read(request.address, &mut data);
-                // Two completions, split in the middle, if that can be.
-                let half = usize::from(request.length) / 2 * 4;
-                for part in [0..half, half..data.len()] {
+                // Two completions, split at the first multiple of 64 bytes, as a root complex may, if there is one.
+                let cut = (64 - request.address as usize % 64).min(data.len());
+                for part in [0..cut, cut..data.len()] {
                     if part.is_empty() {
                         continue;
                     }
