@@ -31,7 +31,7 @@ fn fits(load: &Load, completion: &Completion) -> bool {
     completion.byte_count == load.remaining
         && completion.lower_address == load.next_address()
         && carried(completion) <= load.remaining + 3
-        && (carried(completion) >= load.remaining || stop % ROOT_BOUNDARY == 0)
+        && (carried(completion) >= load.remaining || stop.is_multiple_of(ROOT_BOUNDARY))
 }
 
 /// Bytes at whose multiples a completion may be cut; a root complex may choose them.
