@@ -5,7 +5,7 @@
 // descriptor and then the packet; received frames are written to buffers, and an interrupt tells.
 //
 // Latency   : TAIL's last beat in to the descriptor's read 6 cycles of clk_pcie_i; the descriptor's
-//             last beat to the packet's read 4; the packet's last beat to the frame's start 2, and 3
+//             last beat to the packet's read 5; the packet's last beat to the frame's start 3, and 3
 //             to 4 of clk_net_i; a frame's last byte to the first DMA write 1 of clk_net_i, and 3 to 4
 //             of clk_pcie_i.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
