@@ -207,6 +207,11 @@ def bench_state(
     return state
 
 
+def text_of(source: str) -> str:
+    """Return a source of the copy."""
+    return (TREE / source).read_text()
+
+
 class Equivalents:
     """The mutants that somebody has looked at and found to change nothing."""
 
@@ -221,7 +226,7 @@ class Equivalents:
         place = PLACE.match(mutant)
         if place is None:
             raise ValueError(f"no place in {mutant}")
-        text = (TREE / place["source"]).read_text().splitlines()[int(place["line"]) - 1]
+        text = text_of(place["source"]).splitlines()[int(place["line"]) - 1]
         return f"{place['source']}: {mutant[place.end() :]}", " ".join(text.split())
 
     def judge(self, outcome: Outcome) -> Outcome:
@@ -234,12 +239,13 @@ class Equivalents:
     def check(self, mutants: Iterable[str], prefix: str) -> None:
         """Refuse entries that name no mutant of today's sources."""
         there = {self.key(mutant) for mutant in mutants}
-        for mutant, line in self.reasons.keys() - there:
-            if mutant.startswith(prefix):
-                raise SystemExit(
-                    f"mutate: {EQUIVALENT}: {mutant!r} in the line {line!r} is no mutant of"
-                    " today's sources; take the entry out, or write it as it is printed now"
-                )
+        stale = sorted(e for e in self.reasons.keys() - there if e[0].startswith(prefix))
+        if stale:
+            names = "\n".join(f"  {mutant!r} in the line {line!r}" for mutant, line in stale)
+            raise SystemExit(
+                f"mutate: {EQUIVALENT}: no mutants of today's sources; take these entries out, or"
+                f" write them as they are printed now:\n{names}"
+            )
 
 
 def environment(seed: int) -> dict[str, str]:
