@@ -220,6 +220,26 @@ PHASES = [
         "fibd beside the kernel, BIRD and FRR, in namespaces",
         f"{CARGO} -p fibd --no-fail-fast -- --include-ignored",
         ("build",),
+        env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-benches",
+        1800,
+        "module benches with a long form: resets of the switch's ports, GMII, UZURA with loss",
+        f"{PYTEST} -n 1 --dist loadfile verif/fibnic/test_gmii_elastic.py"
+        " verif/fibnic/test_fibnic_resets.py verif/uzura/test_uzura_loss.py",
+        env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-crates",
+        1800,
+        "ten million trapped accesses, a million segments beside smoltcp, a thousand dying daemons",
+        f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test between"
+        " -- --include-ignored",
+        ("build", "models"),
+        env=LONG,
         long=True,
     ),
     Phase(
