@@ -195,6 +195,7 @@ module requester
   // What starts: a load to be sent again, or else a page TLP.
   tlp_pkg::page_op_t op;
   logic look, first;
+  logic                     again_wanted_q;  // one is offered: no page TLP begins
   logic                     again_q;
   tlp_pkg::page_op_t        again_op_q;
   logic              [ 7:0] again_tag_q;
@@ -205,9 +206,11 @@ module requester
   logic [15:0] mark_pc_id_q, mark_cookie_q;
 
   // It goes before page TLPs, which may come in an endless row; and from a register: what is to be sent again is
-  // found by an arbiter.
-  assign retry_ready_o = slot_free && !load_q && !mark_q && !page_active_i && !again_q;
+  // found by an arbiter, too late in the cycle for page TLPs to ask for it.
+  assign retry_ready_o = again_wanted_q && slot_free && !load_q && !mark_q && !page_active_i &&
+      !again_q;
   always_ff @(posedge clk_pcie_i) begin
+    again_wanted_q <= !rst_pcie_i && retry_valid_i;
     again_q        <= !rst_pcie_i && retry_valid_i && retry_ready_o;
     again_op_q     <= retry_op_i;
     // Byte enables that are a run matter to stores: load tags need not keep it.
@@ -325,7 +328,7 @@ module requester
   // Loads end at the second word, where page_op_i is valid.
   assign page_op_is_load = page_first_i && page_op_i.is_load;
   assign take = (page_end_i && !page_op_is_load) || take_load || take_again || mark_take;
-  assign page_store_ready_o = slot_free && !load_q && !mark_q && !retry_valid_i && !again_q;
+  assign page_store_ready_o = slot_free && !load_q && !mark_q && !again_wanted_q && !again_q;
   assign page_load_ready_o = page_store_ready_o && !error_valid_q;
 
   // A register write holds page TLPs back, and the mark does from there on.

@@ -37,11 +37,14 @@ module rx_slots
   /// Data of the one that was taken.
   input  logic   [ 4:0] pay_idx_i,
   output logic   [63:0] pay_word_o,
-  input  logic          pop_i
+  input  logic          pop_i,
+  /// See slot_ring.
+  input  logic          mark_i,
+  output logic          marked_o
 );
   localparam int unsigned SlotW = $clog2(Slots);
 
-  logic [SlotW-1:0] w_slot, first, next, ahead, taken_slot_q;
+  logic [SlotW-1:0] w_slot, first, next, ahead_q, taken_slot_q;
   logic first_valid, next_valid, taken_q;
   rx_op_t op_q[Slots];
 
@@ -64,17 +67,24 @@ module rx_slots
     .r_join_i      (1'b0),
     .r_pop_i       (pop_i),
     .r_group_i     (1'b0),
+    .r_mark_i      (mark_i),
+    .r_marked_o    (marked_o),
     .r_busy_o      ()
   );
 
   assign valid_o = taken_q ? next_valid : first_valid;
-  assign ahead   = taken_q ? next : first;
-  assign op_o    = op_q[ahead];
+  assign op_o    = op_q[ahead_q];
 
+  // What the reader makes of an operation it does in the cycle that takes it, so its slot is a register.
   always_ff @(posedge clk_pcie_i) begin
-    if (take_i) taken_slot_q <= ahead;
-    if (rst_pcie_i) taken_q <= 1'b0;
-    else taken_q <= take_i || (taken_q && !pop_i);
+    if (take_i) taken_slot_q <= ahead_q;
+    if (rst_pcie_i) begin
+      taken_q <= 1'b0;
+      ahead_q <= '0;
+    end else begin
+      taken_q <= take_i || (taken_q && !pop_i);
+      ahead_q <= ahead_q + SlotW'(take_i);
+    end
   end
 
   slot_payload #(
@@ -105,6 +115,9 @@ module rx_slots
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
       take_i |-> valid_o && (!taken_q || pop_i))
   else $error("rx_slots: an operation was taken before the one in front was popped");
+  assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i)
+      ahead_q == (taken_q ? next : first))
+  else $error("rx_slots: the operation that is offered is not the next one");
   assert property (@(posedge clk_pcie_i) disable iff (rst_pcie_i) pop_i |-> taken_q)
   else $error("rx_slots: an operation was popped that was not taken");
 `endif

@@ -97,27 +97,36 @@ module server_dma
     logic [3:0]       last_be;
   } part_t;
 
+  // Beats behind beat 0 of a TLP with so many DWs of data.
+  function automatic logic [BeatW-1:0] beats_behind(logic four_dw, logic [DwsW-1:0] data);
+    return BeatW'((DwsW'(2) + DwsW'(four_dw) + data) >> 1);
+  endfunction
+
   // `rest` DWs from DW `at` of the operation on; `lower` is bits 6:2 of their address.
   function automatic part_t part_of(logic read, logic [3:0] first_be, logic [3:0] last_be,
                                     logic four_dw, logic [DwsW-1:0] at, logic [DwsW-1:0] rest,
                                     logic [4:0] lower, logic tight);
     part_t            part;
-    logic  [DwsW-1:0] data;
-    part.rest      = rest;
-    part.is_final  = !tight || rest <= DwsW'(SMALLEST_LIMIT_DW);
-    part.dws       = part.is_final ? rest : DwsW'(COMPLETER_BOUNDARY_DW) - DwsW'(lower);
-    data           = read ? '0 : part.dws;
-    part.is_odd    = at[0];
-    part.is_whole  = four_dw != at[0];
+    logic  [DwsW-1:0] cut;
+    logic             is_one;
+    cut = DwsW'(COMPLETER_BOUNDARY_DW) - DwsW'(lower);
+    part.rest = rest;
+    part.is_final = !tight || rest <= DwsW'(SMALLEST_LIMIT_DW);
+    // Both are reckoned while it is found which of them counts.
+    part.dws = part.is_final ? rest : cut;
+    part.beats = part.is_final ? beats_behind(four_dw, read ? '0 : rest) :
+        beats_behind(four_dw, read ? '0 : cut);
+    part.half_last = four_dw == (!read && (part.is_final ? rest[0] : cut[0]));
+    is_one = part.is_final ? rest == DwsW'(1) : cut == DwsW'(1);
+    part.is_odd = at[0];
+    part.is_whole = four_dw != at[0];
     // Behind 3 DWs beat 1 has half of the first pair, behind 4 DWs beat 2 has all of it.
-    part.pair      = at[5:1] - (four_dw && !at[0] ? 5'd2 : 5'd1);
-    part.beats     = BeatW'((DwsW'(2) + DwsW'(four_dw) + data) >> 1);
-    part.half_last = four_dw == data[0];
-    part.first_be  = first_be;
-    part.last_be   = last_be;
+    part.pair = at[5:1] - (four_dw && !at[0] ? 5'd2 : 5'd1);
+    part.first_be = first_be;
+    part.last_be = last_be;
     if (!part.is_final) part.last_be = 4'hF;
-    if (at != '0) part.first_be = part.dws == DwsW'(1) ? last_be : 4'hF;
-    if (part.dws == DwsW'(1)) part.last_be = '0;
+    if (at != '0) part.first_be = is_one ? last_be : 4'hF;
+    if (is_one) part.last_be = '0;
     return part;
   endfunction
 

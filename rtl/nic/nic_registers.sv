@@ -96,6 +96,8 @@ module nic_registers
   localparam int unsigned CounterWindowW = 12;
   localparam int unsigned PcIdWindowW = 20;
   localparam int unsigned PageWindowW = 22;
+  // The single registers lie below this.
+  localparam int unsigned RegisterW = 8;
 
   typedef enum logic [1:0] {
     ToLocal,
@@ -104,9 +106,11 @@ module nic_registers
     ToNet
   } target_e;
 
-  target_e target;
+  target_e                 target;
+  logic                    is_register;
+  logic    [RegisterW-1:0] register;  // which one
   reg_req_t page_req, pc_id_req;
-  reg_rsp_t page_rsp, pc_id_rsp;
+  reg_rsp_t page_rsp, pc_id_rsp, local_rsp;
 
   logic [47:0] mac_q, gateway_mac_q;
   logic [31:0] ip_q, netmask_q, gateway_ip_q, read_timeout_us_q;
@@ -127,22 +131,32 @@ module nic_registers
   // The enclosing aligned block of an address decides; each window is a power of two in size and
   // aligned.
   always_comb begin
-    unique casez (req_i.addr)
-      {PAGE_MAP_BASE[22], 22'b?} : target = ToPage;
-      {REGION_BASE[22:21], 21'b?} : target = ToNet;
-      {PC_ID_BASE[22:20], 20'b?} : target = ToPcId;
-      {NET_COUNTER_BASE[22:12], 12'b?} : target = ToNet;
-      {SESSION_BASE[22:16], 16'b?} : target = ToNet;
-      {KEY_BASE[22:16], 16'b?} : target = ToNet;
-      {SESSION_STATUS_BASE[22:16], 16'b?} : target = ToNet;
-      REG_CONTROL, REG_RESEND_TICKS, REG_ACK_TICKS, REG_RESEND_LIMIT, REG_WINDOW, REG_PACE:
-      target = ToNet;
-      REG_LAST_ERROR, REG_LAST_ERROR_ADDR_LO, REG_LAST_ERROR_ADDR_HI, REG_LAST_ERROR_IP:
-      target = ToNet;
-      REG_MAC_LO, REG_MAC_HI, REG_IP, REG_EPOCH: target = req_i.write ? ToNet : ToLocal;
-      default: target = ToLocal;
+    unique casez (req_i.addr[22:CounterWindowW])
+      {PAGE_MAP_BASE[22], 10'b?} : target = ToPage;
+      {REGION_BASE[22:21], 9'b?} : target = ToNet;
+      {PC_ID_BASE[22:20], 8'b?} : target = ToPcId;
+      NET_COUNTER_BASE[22:12]: target = ToNet;
+      {SESSION_BASE[22:16], 4'b?} : target = ToNet;
+      {KEY_BASE[22:16], 4'b?} : target = ToNet;
+      {SESSION_STATUS_BASE[22:16], 4'b?} : target = ToNet;
+      default: target = is_register && to_net(register, req_i.write) ? ToNet : ToLocal;
     endcase
   end
+
+  // Apart from the windows, so that neither waits for the other to be decoded.
+  function automatic logic to_net(logic [RegisterW-1:0] which, logic write);
+    unique case (23'(which))
+      REG_CONTROL, REG_RESEND_TICKS, REG_ACK_TICKS, REG_RESEND_LIMIT, REG_WINDOW, REG_PACE:
+      return 1'b1;
+      REG_LAST_ERROR, REG_LAST_ERROR_ADDR_LO, REG_LAST_ERROR_ADDR_HI, REG_LAST_ERROR_IP:
+      return 1'b1;
+      REG_MAC_LO, REG_MAC_HI, REG_IP, REG_EPOCH: return write;
+      default: return 1'b0;
+    endcase
+  endfunction
+
+  assign is_register = req_i.addr[22:RegisterW] == '0;
+  assign register = req_i.addr[RegisterW-1:0];
 
   // ---- Local registers and counters
   // --------------------------------------------------------------
@@ -153,7 +167,8 @@ module nic_registers
       (!flush_valid_o || flush_ready_i) && !count_read;
 
   // A flush takes its place behind the stores before it, when there is one.
-  assign flush_valid_o = req_i.valid && req_i.write && req_i.addr == REG_FLUSH && !local_done_q;
+  assign flush_valid_o = req_i.valid && req_i.write && is_register &&
+      23'(register) == REG_FLUSH && !local_done_q;
   assign flush_pc_id_o = req_i.wdata[15:0];
   assign flush_cookie_o = req_i.wdata[31:16];
 
@@ -175,11 +190,11 @@ module nic_registers
   always_comb begin
     local_ok    = 1'b1;
     local_rdata = '0;
-    if (is_counter) begin
-      // Beyond the last one, or a write.
+    if (!is_register) begin
+      // A counter beyond the last one, a write to one, or nothing.
       local_ok = 1'b0;
     end else begin
-      unique case (req_i.addr)
+      unique case (23'(register))
         REG_ID: begin
           local_rdata = ID_VALUE;
           local_ok    = !req_i.write;
@@ -228,7 +243,7 @@ module nic_registers
     local_done_q <= (local_start || count_valid) && !rst_i;
   end
 
-  assign net_write_done = target == ToNet && net_rsp_i.done && net_rsp_i.ok && req_i.write;
+  assign net_write_done = is_register && net_rsp_i.done && net_rsp_i.ok && req_i.write;
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
@@ -250,9 +265,10 @@ module nic_registers
       msi_moderation_us_q <= '0;
       msi_control_q       <= '0;
     end else begin
-      event_restart_q <= local_start && req_i.write && req_i.addr == REG_EVENT_LOG2;
+      event_restart_q <= local_start && req_i.write && is_register &&
+          23'(register) == REG_EVENT_LOG2;
       if (net_write_done) begin
-        unique case (req_i.addr)
+        unique case (23'(register))
           REG_MAC_LO:  mac_q[31:0] <= req_i.wdata;
           REG_MAC_HI:  mac_q[47:32] <= req_i.wdata[15:0];
           REG_IP:      ip_q <= req_i.wdata;
@@ -261,8 +277,8 @@ module nic_registers
           default:     ;
         endcase
       end
-      if (local_start && req_i.write) begin
-        unique case (req_i.addr)
+      if (local_start && req_i.write && is_register) begin
+        unique case (23'(register))
           REG_NETMASK:           netmask_q <= req_i.wdata;
           REG_GATEWAY_IP:        gateway_ip_q <= req_i.wdata;
           REG_GATEWAY_MAC_LO:    gateway_mac_q[31:0] <= req_i.wdata;
@@ -353,12 +369,28 @@ module nic_registers
     .cfg_read_done_i(pc_id_read_done_i)
   );
 
-  always_comb begin
-    unique case (target)
-      ToPage:  rsp_o = page_rsp;
-      ToPcId:  rsp_o = pc_id_rsp;
-      ToNet:   rsp_o = net_rsp_i;
-      default: rsp_o = '{done: local_done_q, ok: local_ok_q, rdata: local_rdata_q};
-    endcase
-  end
+  // Only who was asked answers: whom, needs no look at the address again.
+  assign local_rsp = '{done: local_done_q, ok: local_ok_q, rdata: local_rdata_q};
+  assign rsp_o = when_done(
+      page_rsp
+  ) | when_done(
+      pc_id_rsp
+  ) | when_done(
+      net_rsp_i
+  ) | when_done(
+      local_rsp
+  );
+
+  function automatic reg_rsp_t when_done(reg_rsp_t rsp);
+    return rsp.done ? rsp : '0;
+  endfunction
+
+`ifndef SYNTHESIS
+  assert property (@(posedge clk_i) disable iff (rst_i) $onehot0(
+      {page_rsp.done, pc_id_rsp.done, net_rsp_i.done, local_rsp.done}
+  ))
+  else $error("nic_registers: two answers to one request");
+  assert property (@(posedge clk_i) disable iff (rst_i) net_rsp_i.done |-> target == ToNet)
+  else $error("nic_registers: an answer that nobody asked for");
+`endif
 endmodule

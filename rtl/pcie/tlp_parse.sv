@@ -63,6 +63,7 @@ module tlp_parse
   logic is_mrd, is_mwr, is_cpl, to_pages, to_regs, length_ok;
   logic [10:0] total;
   logic load_q, store_q, write_q, unsupported_q, supported;
+  logic [6:0] last_dw_q;  // of the last 64 of 4 KB: where a TLP to the pages may begin at most
   logic four_dw, has_data;
 
   // Beat 1.
@@ -125,6 +126,7 @@ module tlp_parse
       load_q        <= is_mrd && to_pages;
       write_q       <= is_mwr && to_regs;
       unsupported_q <= !supported;
+      last_dw_q     <= 7'(MaxLength) - start.length[6:0];
       // Where there are data, none is as early as beat 1.
       digest_low_q  <= 1'b0;
       digest_high_q <= 1'b0;
@@ -146,7 +148,8 @@ module tlp_parse
   assign has_data    = start_q.fmt_type[6];
   assign third       = four_dw ? s_axis.tdata[63:32] : s_axis.tdata[31:0];
   assign address     = 28'(big_endian(third) >> 2);
-  assign crosses     = (store_q || load_q) && 11'(address[11:2]) + 11'(start_q.length) > 11'd1024;
+  // Those of more than 64 DWs are unsupported anyway; shorter ones cross only from the last 64 of 4 KB on.
+  assign crosses     = (store_q || load_q) && (&address[11:8]) && {1'b0, address[7:2]} > last_dw_q;
   assign beyond_c    = (store_q || load_q) && 32'(address[29:12]) >= Pages;
   assign unsupported = unsupported_q || (beat1_q ? crosses : crosses_q);
   assign beyond      = beat1_q ? beyond_c : beyond_q;

@@ -33,10 +33,11 @@ module tlp_tx #(
   logic locked_q;
   localparam int unsigned PassedW = $clog2(Patience + 1);
   logic [PassedW-1:0] passed_q;  // TLPs since the fourth began to wait
+  logic               due_q;  // so many that it is the fourth's turn
 
   always_comb begin
     if (locked_q) choice = owner_q;
-    else if (s_fourth.tvalid && passed_q == PassedW'(Patience)) choice = FromFourth;
+    else if (s_fourth.tvalid && due_q) choice = FromFourth;
     else if (s_first.tvalid) choice = FromFirst;
     else if (s_second.tvalid) choice = FromSecond;
     else if (s_third.tvalid) choice = FromThird;
@@ -72,11 +73,13 @@ module tlp_tx #(
     endcase
   end
 
-  assign m_axis.tuser    = '0;
+  assign m_axis.tuser = '0;
 
-  assign s_first.tready  = choice == FromFirst && m_axis.tready;
+  // It need not offer anything to be the one that may: that is found later in the cycle.
+  assign s_first.tready = m_axis.tready &&
+      (locked_q ? owner_q == FromFirst : !(s_fourth.tvalid && due_q));
   assign s_second.tready = choice == FromSecond && m_axis.tready;
-  assign s_third.tready  = choice == FromThird && m_axis.tready;
+  assign s_third.tready = choice == FromThird && m_axis.tready;
   assign s_fourth.tready = choice == FromFourth && m_axis.tready;
 
   always_ff @(posedge clk_i) begin
@@ -86,9 +89,15 @@ module tlp_tx #(
 
     if (rst_i) begin
       passed_q <= '0;
+      due_q    <= 1'b0;
     end else if (m_axis.tvalid && m_axis.tready && m_axis.tlast) begin
-      if (choice == FromFourth) passed_q <= '0;
-      else if (s_fourth.tvalid && passed_q != PassedW'(Patience)) passed_q <= passed_q + 1'b1;
+      if (choice == FromFourth) begin
+        passed_q <= '0;
+        due_q    <= 1'b0;
+      end else if (s_fourth.tvalid && !due_q) begin
+        passed_q <= passed_q + 1'b1;
+        due_q    <= passed_q == PassedW'(Patience - 1);
+      end
     end
   end
 
