@@ -160,6 +160,8 @@ module request_slots
     .r_join_i      (join_next),
     .r_pop_i       (pop_i),
     .r_group_i     (locked_q),
+    .r_mark_i      (1'b0),
+    .r_marked_o    (),
     .r_busy_o      (ring_busy)
   );
 

@@ -157,6 +157,10 @@ module server
   output logic                     cpl_error_valid_o,
   input  logic                     cpl_error_ready_i,
 
+  /// Pulse: what has been accepted by now is marked; marked_o from the next cycle on, until its TLPs have left.
+  input  logic mark_i,
+  output logic marked_o,
+
          axis_if.src m_tlp,
   /// Pulse: a store to a region that asks for an interrupt has left on m_tlp.
   output logic       arrival_o,
@@ -462,7 +466,9 @@ module server
     .take_i    (op_take),
     .pay_idx_i (pay_idx),
     .pay_word_o(pay_word),
-    .pop_i     (op_pop)
+    .pop_i     (op_pop),
+    .mark_i,
+    .marked_o
   );
 
   // ---- PCIe side ------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ module slot_pointer #(
     .r_join_i      (1'b0),
     .r_pop_i,
     .r_group_i     (1'b0),
+    .r_mark_i      (1'b0),
+    .r_marked_o    (),
     .r_busy_o      ()
   );
 endmodule

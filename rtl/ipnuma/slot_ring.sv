@@ -12,7 +12,7 @@
 //             edge, the others of its group a cycle of r_clk_i later each.
 // Clock     : w_clk_i fills, r_clk_i empties; both resets must overlap.
 // Handshake : w_take_i only with w_free_o, r_pop_i only with r_valid_o, r_join_i only with
-//             r_next_valid_o and not with r_pop_i.
+//             r_next_valid_o and not with r_pop_i. Marks are for readers without groups.
 // Drops     : never.
 // Source    : common practice, Gray-coded pointers.
 module slot_ring #(
@@ -46,6 +46,9 @@ module slot_ring #(
   /// The first slot is empty now; with r_group_i the whole group is. What is left becomes no group.
   input  logic             r_pop_i,
   input  logic             r_group_i,
+  /// Pulse: the slots that are full now are marked; r_marked_o from the next cycle on, until they are empty.
+  input  logic             r_mark_i,
+  output logic             r_marked_o,
   /// Slots are still to be given back.
   output logic             r_busy_o
 );
@@ -64,6 +67,8 @@ module slot_ring #(
   logic [SlotW:0] freed_q, freed_d, freed_gray_q, freed_sync;
   logic [SlotW:0] used;
   logic           token;
+  logic [SlotW:0] mark_gray_q;  // behind the last slot that is marked
+  logic           marked_q;
 
   if (TokenDelay == 0) begin : gen_at_once
     assign token = w_take_i;
@@ -101,6 +106,7 @@ module slot_ring #(
   assign r_last_o       = last_q[SlotW-1:0];
   assign r_next_o       = next[SlotW-1:0];
   assign r_busy_o       = freed_q != read_q;
+  assign r_marked_o     = marked_q && read_gray_q != mark_gray_q;
 
   always_comb begin
     read_d = read_q;
@@ -125,6 +131,12 @@ module slot_ring #(
       if (r_pop_i) last_q <= read_d;
       else if (r_join_i) last_q <= next;
     end
+  end
+
+  always_ff @(posedge r_clk_i) begin
+    if (r_mark_i) mark_gray_q <= token_sync;
+    if (r_rst_i) marked_q <= 1'b0;
+    else marked_q <= r_mark_i || r_marked_o;
   end
 
   sync_ff #(
@@ -153,5 +165,9 @@ module slot_ring #(
   else $error("slot_ring: an empty slot was popped");
   assert property (@(posedge r_clk_i) disable iff (r_rst_i) r_join_i |-> r_next_valid_o && !r_pop_i)
   else $error("slot_ring: an empty slot was joined to a group");
+  // The end of the mark would be passed over.
+  assert property (@(posedge r_clk_i) disable iff (r_rst_i)
+      r_marked_o || r_mark_i |-> !r_join_i && !(r_pop_i && r_group_i))
+  else $error("slot_ring: a group while slots are marked");
 `endif
 endmodule

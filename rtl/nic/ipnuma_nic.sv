@@ -100,10 +100,11 @@ module ipnuma_nic
   session_status_t status, status_sender;
 
   logic merge, settings_write, flush_valid, flush_ready, event_restart;
-  logic [15:0] load_retry_us, flush_pc_id, flush_cookie, msi_moderation_us;
-  logic [63:0] event_base, msi_address;
+  logic register_answer, stores_before;  // registers are read behind the stores before: a fence
+  logic [15:0] load_retry_us, flush_pc_id, flush_cookie, msi_moderation_us, error_sequence;
+  logic [63:0] event_base, msi_address, error_address;
   logic [4:0] event_log2;
-  logic [31:0] event_tail, msi_data;
+  logic [31:0] event_tail, msi_data, error_ip;
   logic [1:0] msi_control;
 
   logic page_write, page_read, page_read_done;
@@ -118,9 +119,6 @@ module ipnuma_nic
 
   logic error_valid;
   logic [7:0] error_code, error_op;
-  logic [15:0] error_sequence;
-  logic [63:0] error_address;
-  logic [31:0] error_ip;
 
   nic_registers #(
     .Pages   (Pages),
@@ -310,6 +308,8 @@ module ipnuma_nic
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
+    .answer_o                (register_answer),
+    .hold_i                  (stores_before && pcie_cfg_i.bus_master),
     .cnt_tlp_register_write_o(pcie_event[CNT_TLP_REGISTER_WRITE]),
     .cnt_tlp_register_read_o (pcie_event[CNT_TLP_REGISTER_READ]),
     .cnt_register_refused_o  (pcie_event[CNT_REGISTER_REFUSED]),
@@ -799,6 +799,8 @@ module ipnuma_nic
     .cpl_error_o                     (cpl_error[1]),
     .cpl_error_valid_o               (cpl_error_valid[1]),
     .cpl_error_ready_i               (cpl_error_ready[1]),
+    .mark_i                          (register_answer),
+    .marked_o                        (stores_before),
     .m_tlp                           (dma_tlp),
     .cpl_pay_even_we_i               (cpl_pay_even_we),
     .cpl_pay_odd_we_i                (cpl_pay_odd_we),

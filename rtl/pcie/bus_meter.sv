@@ -320,6 +320,8 @@ module bus_meter
     .req_o                   (req),
     .rsp_i                   (rsp_q),
     .m_axis                  (register_axis),
+    .answer_o                (),
+    .hold_i                  (1'b0),
     .cnt_tlp_register_write_o(),
     .cnt_tlp_register_read_o (),
     .cnt_register_refused_o  (),

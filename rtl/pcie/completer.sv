@@ -6,6 +6,8 @@
 // nothing.
 //
 // What was read waits for its way to the root complex apart: no write waits for a read whose CplD can't leave.
+// hold_i lets what must come before a CplD go first. More answers may be kept meanwhile, and make those in front of
+// them wait for what they wait for.
 //
 // Latency   : operation to bus 1 cycle; last answer to the CplD's first beat 2 cycles.
 // Clock     : clk_i.
@@ -34,6 +36,9 @@ module completer
   output reg_req_t          req_o,
   input  reg_rsp_t          rsp_i,
          axis_if.src        m_axis,
+  /// Pulse: a read has its answer. From the next cycle on a CplD that is not offered yet waits while hold_i is high.
+  output logic              answer_o,
+  input  logic              hold_i,
   /// Pulses: a write, a read was taken.
   output logic              cnt_tlp_register_write_o,
   output logic              cnt_tlp_register_read_o,
@@ -66,6 +71,7 @@ module completer
   answer_t              answer;
   logic    [CountW-1:0] answers;
   logic answer_valid, answer_room, leaves;
+  logic       offered_q;  // the CplD has been offered, and stays so
   logic [1:0] beat_q;  // of its CplD: of one DW two beats, of two DWs three
 
   assign be_refused  = op_q.write && (second_q ? op_q.last_be : op_q.first_be) != 4'hF;
@@ -146,14 +152,20 @@ module completer
   );
   always_ff @(posedge clk_i) read_ok_o <= !rst_i && answers <= CountW'(Answers - 4);
 
-  assign leaves = m_axis.tready && m_axis.tlast;
+  assign answer_o = state_q == StKeep;
+  assign leaves   = m_axis.tvalid && m_axis.tready && m_axis.tlast;
   always_ff @(posedge clk_i) begin
-    if (rst_i) beat_q <= '0;
-    else if (answer_valid && m_axis.tready) beat_q <= m_axis.tlast ? '0 : beat_q + 1'b1;
+    if (rst_i) begin
+      beat_q    <= '0;
+      offered_q <= 1'b0;
+    end else begin
+      offered_q <= m_axis.tvalid && !leaves;
+      if (m_axis.tvalid && m_axis.tready) beat_q <= m_axis.tlast ? '0 : beat_q + 1'b1;
+    end
   end
 
   always_comb begin
-    m_axis.tvalid = answer_valid;
+    m_axis.tvalid = answer_valid && (offered_q || !hold_i);
     m_axis.tuser  = '0;
     m_axis.tkeep  = '1;
     m_axis.tlast  = 1'b0;

@@ -244,6 +244,8 @@ module ring_nic
     .req_o                   (req),
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
+    .answer_o                (),
+    .hold_i                  (1'b0),
     .cnt_tlp_register_write_o(pcie_event[CNT_TLP_REGISTER_WRITE]),
     .cnt_tlp_register_read_o (pcie_event[CNT_TLP_REGISTER_READ]),
     .cnt_register_refused_o  (pcie_event[CNT_REGISTER_REFUSED]),

@@ -269,6 +269,8 @@ module tb_ipnuma_rx
   ) u_server (
     .s_frames                        (frames),
     .region_cfg_hold_o               (),
+    .mark_i                          (1'b0),
+    .marked_o                        (),
     .err_code_o                      (err_o[127:120]),
     .err_op_o                        (err_o[119:112]),
     .err_sequence_o                  (err_o[111:96]),

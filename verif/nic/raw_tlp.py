@@ -145,6 +145,8 @@ class RawTlpDevice(Device):
         self.source = source
         self.sink = sink
         self.sent: list[bytes] = []  # TLPs from the device
+        self.withhold = False  # completions for the device wait
+        self._withheld: list[Tlp] = []
         self.function = self.make_function()
         for index, size in bars.items():
             self.function.configure_bar(index, size, ext=index != 0, prefetch=index != 0)
@@ -154,7 +156,10 @@ class RawTlpDevice(Device):
         """Give memory requests and completions to the DUT, the rest to the model."""
         if tlp.is_completion():
             tlp.release_fc()
-            await self.source.send(tlp.pack(), BAR_NONE)
+            if self.withhold:
+                self._withheld.append(tlp)
+            else:
+                await self.source.send(tlp.pack(), BAR_NONE)
             return
         if tlp.fmt_type in MEMORY_REQUESTS:
             hit = self.function.match_bar(tlp.address)
@@ -162,6 +167,12 @@ class RawTlpDevice(Device):
             await self.source.send(tlp.pack(), hit[0] if hit else BAR_NONE)
             return
         await super().upstream_recv(tlp)
+
+    async def release(self) -> None:
+        """Give the device the completions that were withheld, and withhold no more."""
+        self.withhold = False
+        while self._withheld:
+            await self.source.send(self._withheld.pop(0).pack(), BAR_NONE)
 
     async def _upstream(self) -> None:
         while True:

@@ -159,8 +159,9 @@ An entry is written from DW 0 up. Earlier DWs are staged, one entry per table at
 entry changes at once and never half. Reading gives the committed entry. A page map or PC ID change holds for the next
 TLP, a region change for every frame that has not been accepted yet: it waits for the end of the one that is being judged.
 
-So when a register has been read after a region was taken away, no store to the region is written any more; but for stores
-that wait behind a load for which no DMA tag is free.
+A register's read is a fence: its completion follows every store and load of the network that was accepted before the read.
+So when a register has been read after a region was taken away, no store to the region is written any more. Without
+bus-master enable nothing is written, and reads wait for nothing; what was accepted is written once it is set again.
 
 ",
     );
