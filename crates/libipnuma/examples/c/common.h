@@ -4,6 +4,7 @@
 #define COMMON_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,8 @@ static inline ipn_token take_token(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file != NULL) return read_token(file, path);
     if (errno != ENOENT) no_file(path);
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const struct timespec pause = {0, 1000000};
+    nanosleep(&pause, NULL);
   }
   fprintf(stderr, "error: %s: no token came in ten seconds; start the other side, too\n", path);
   exit(1);
@@ -83,6 +85,18 @@ static inline ipn_token take_token(const char *path) {
 static inline void settle(const ipn_window *window) {
   int status = ipn_flush(window, IPN_DELIVERED, 10000000000);
   if (status != -EKEYREVOKED && status != -EHOSTUNREACH) must(status, "ipn_flush");
+}
+
+/*
+ * Between two polls of the word at `offset` that found `seen` there. Where both sides and daemons share a processor, one has to make
+ * way. In a guest of the rack no time passes while a program spins: with `waits` it waits in ipn_wait(), and a store wakes it;
+ * elsewhere only a signal would.
+ */
+static inline void make_way(const ipn_region *region, size_t offset, uint64_t seen, int waits) {
+  static uint64_t polls;
+  if (++polls % 256 != 0) return;
+  if (waits) ipn_wait(region, offset, seen, -1, NULL);
+  else sched_yield();
 }
 
 static inline uint64_t now_ns(void) {
