@@ -31,6 +31,18 @@ VERDICTS = 18
 RX_COUNTERS = ("rx_error", "rx_giant", "rx_runt", "rx_bad_fcs", "rx_good")
 
 
+def begun(sent: Any, period: int) -> float:
+    """Return when the first byte was on the pins.
+
+    The source adds half of the time since the edge before to a start in the middle of a word: if
+    its clock has stood that is no cycle but the stop. Then its time of the byte behind the preamble
+    is right, whose word comes an edge later; if the clock stood between the two the other one is.
+    """
+    if not getattr(sent, "start_lane", 0):
+        return sent.sim_time_start  # at an edge
+    return min(sent.sim_time_start, sent.sim_time_sfd - period)
+
+
 @dataclass
 class Port:
     """One port's clock, what it sent, and when it was disturbed."""
@@ -70,14 +82,20 @@ class Disturber:
             frame = self.bench.v4(port, f"10.{out}.0.1", size)
         return frame, self.bench.router.decide(port, frame)[2]
 
+    def queue(self, port: int, frame: bytes, expected: bytes) -> None:
+        """Let a port's source send a frame, and note when it did."""
+
+        def ended(sent: Any) -> None:
+            sent.sim_time_start = begun(sent, self.period)
+            self.ports[port].sent.append((sent, expected))
+
+        self.bench.sources[port].send_nowait(self.frame.from_payload(frame, tx_complete=ended))
+
     async def send(self, port: int) -> None:
         """Send until cancelled, often at line rate."""
-        mine, source = self.ports[port], self.bench.sources[port]
+        source = self.bench.sources[port]
         while True:
-            frame, expected = self.make(port)
-            sent = self.frame.from_payload(frame)
-            sent.tx_complete = lambda it, expected=expected: mine.sent.append((it, expected))
-            source.send_nowait(sent)
+            self.queue(port, *self.make(port))
             while source.count() > 1:
                 await RisingEdge(self.bench.dut.clk_i)
             if self.rand.random() < 0.2:

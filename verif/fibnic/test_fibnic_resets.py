@@ -9,15 +9,19 @@ import cocotb
 import pytest
 import test_fibnic
 import test_fibnic_1g
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.simtime import get_sim_time
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, XgmiiFrame
 from fibnic_bench import PERIOD_PS, PORTS, Bench, rng
 from harness import build_and_run
-from reset_bench import LONG, one_sided_resets
+from reset_bench import LONG, Disturber, Port, one_sided_resets
 
 LIMIT_MS = 200 if LONG else 5  # of simulated time, against hanging
 LOCAL_FAULT, REMOTE_FAULT = 1, 2
 SPEED = os.environ.get("SPEED", "10g")
+START_CTRL = {0x01: 0, 0x1F: PERIOD_PS // 2}  # of a frame's first word; the start's time in it
+STOP_CYCLES = 100
+ROUNDING_PS = 8  # of the source's times
 
 
 async def setup(dut) -> tuple[Bench, list, tuple]:
@@ -90,6 +94,46 @@ async def link_faults(dut) -> None:
         assert sink.empty()
         await passes(i, p)
         await passes(p, o)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def stopped_starts(dut) -> None:
+    """The bench knows when a frame began, if the clock stood before or in its first words, too."""
+    bench, clocks, kit = await setup(dut)
+    run = Disturber(bench, *kit)
+    run.ports = [Port(clock, v6=False, storing=False) for clock in clocks]
+    p = bench.rand.randrange(PORTS)
+    sent, clock = run.ports[p].sent, dut[f"clk_rx_{p}_i"]
+    starts: list[float] = []
+
+    async def watch() -> None:
+        before = 0.0
+        while True:
+            await RisingEdge(clock)
+            # What is on the pins came with the edge before.
+            ctrl = int(dut[f"xgmii_rxc_{p}_i"].value)
+            if ctrl in START_CTRL:
+                starts.append(before + START_CTRL[ctrl])
+            before = get_sim_time("ps")
+
+    cocotb.start_soon(watch())
+    for edges in range(4):
+        # Behind a frame that ends with a whole word the next one begins in the middle of one.
+        for _ in range(2):
+            run.queue(p, bench.v4(p, f"10.{p}.0.1", 80), b"")
+        first = len(sent)
+        while len(sent) == first:
+            await FallingEdge(clock)
+        for _ in range(edges):
+            await FallingEdge(clock)
+        clocks[p].stop()
+        await Timer(STOP_CYCLES * PERIOD_PS, "ps")
+        clocks[p].start()
+        await bench.drain()
+        assert sent[-1][0].start_lane
+    assert len(starts) == len(sent)
+    for wanted, (frame, _) in zip(starts, sent, strict=True):
+        assert abs(frame.sim_time_start - wanted) <= ROUNDING_PS
 
 
 @pytest.mark.parametrize("speed", ["10g", "1g"])
