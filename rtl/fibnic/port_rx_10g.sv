@@ -8,7 +8,8 @@
 // Latency   : preamble on the pins in cycle 0: rx_o.hdr_valid in cycle 6 (IPv4) or 8 (IPv6) without
 //             AsyncRx, in cycle 9 or 11 with it and equal clocks, all one cycle later with Vlan. The
 //             first beat is there by then; the end of a frame of 63 bytes 4 cycles later than its
-//             header without AsyncRx, else 3.
+//             header without AsyncRx, else 3; that of a longer one with its last beat,
+//             or later.
 // Clock     : clk_rx_i (pins), clk_i (the rest).
 // Handshake : see from_rx_t. At most Beats beats may wait.
 // Reset     : rst_rx_i and rst_i need not overlap, see port_reset. A reset of the receive side ends a
@@ -89,8 +90,8 @@ module port_rx_10g
   rx_stat_t stat, mac_stat;
   beat_t hold_q, put;
   logic hold_valid_q, tail_q, put_valid, bad, mac_busy, beats_busy, crossing;
-  end_t              ending;
-  logic              end_put;
+  end_t ending, tail_end_q;
+  logic end_now, end_put;
   logic [       3:0] bytes;
   logic [CountW-1:0] count_q;  // full beats of the frame so far
   logic [LengthW-1:0] length, length_q;  // frame with MAC header and FCS, as IP says
@@ -214,12 +215,15 @@ module port_rx_10g
   );
 
   // How the frame ends.
-  assign bytes        = keep_bytes(frame.tkeep);
-  assign received     = LengthW'({count_q, 3'd0}) + LengthW'(bytes);
-  assign end_put      = frame.tvalid && frame.tlast;
-  assign bad          = frame.tuser[0] || received < length;
-  assign ending.brief = brief;
-  assign ending.bad   = bad;
+  assign bytes    = keep_bytes(frame.tkeep);
+  assign received = LengthW'({count_q, 3'd0}) + LengthW'(bytes);
+  assign bad      = frame.tuser[0] || received < length;
+
+  // Not before the last beat: they cross apart, and if the clock stood between the two a stored frame
+  // would leave without it. Only a runt's hurries: nothing of it leaves.
+  assign end_now  = frame.tvalid && frame.tlast && (brief || bytes <= 4'(FcsBytes));
+  assign end_put  = end_now || (tail_q && !tail_end_q.brief);
+  assign ending   = end_now ? '{brief: brief, bad: bad} : tail_end_q;
 
   // Not IP: nothing is too short.
   always_comb begin
@@ -248,7 +252,8 @@ module port_rx_10g
   end
 
   always_ff @(posedge clk_rx_i) begin
-    length_q <= length;
+    length_q   <= length;
+    tail_end_q <= '{brief: brief, bad: bad};
     if (frame.tvalid) begin
       hold_q.data <= frame.tdata;
       hold_q.keep <= frame.tlast ? bytes_keep(bytes - 4'(FcsBytes)) : '1;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import cocotb
@@ -12,7 +13,7 @@ import test_fibnic_1g
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, XgmiiFrame
-from fibnic_bench import PERIOD_PS, PORTS, Bench, rng
+from fibnic_bench import CHECK_ALWAYS, FIELD_CHECK, PERIOD_PS, PORTS, Bench, rng
 from harness import build_and_run
 from reset_bench import LONG, Disturber, Port, one_sided_resets
 
@@ -134,6 +135,29 @@ async def stopped_starts(dut) -> None:
     assert len(starts) == len(sent)
     for wanted, (frame, _) in zip(starts, sent, strict=True):
         assert abs(frame.sim_time_start - wanted) <= ROUNDING_PS
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def stored_stops(dut) -> None:
+    """A frame that is stored leaves whole, wherever in it or behind it the clock has stood."""
+    bench, clocks, _ = await setup(dut)
+    p, out = bench.rand.sample(range(PORTS), 2)
+    await bench.set_field(p, FIELD_CHECK, CHECK_ALWAYS)
+    edge = RisingEdge(dut[f"clk_rx_{p}_i"])
+    # The last beat follows the end, which is cut off, or the end is FCS alone.
+    for size, edges in itertools.product((80, 84), range(6, 20)):
+        frame = bench.v4(p, f"10.{out}.0.1", size)
+        await bench.sources[p].send(XgmiiFrame.from_payload(frame))
+        for _ in range(edges):
+            await edge
+        clocks[p].stop()
+        await Timer(STOP_CYCLES * PERIOD_PS, "ps")
+        clocks[p].start()
+        await bench.drain()
+        got = bench.sinks[out].recv_nowait()
+        assert got.check_fcs() and not any(got.ctrl or []), f"{size} bytes, {edges} edges"
+        assert bytes(got.get_payload()) == bench.router.decide(p, frame)[2]
+        assert bench.sinks[out].empty()
 
 
 @pytest.mark.parametrize("speed", ["10g", "1g"])
