@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,19 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Why this machine cannot run the tests, if it cannot.
 pub fn missing(programs: &[&str]) -> Option<String> {
+    // Tests run side by side, and would find each other's namespace.
+    static NAMESPACES: OnceLock<Option<String>> = OnceLock::new();
+    if let Some(why) = NAMESPACES.get_or_init(no_namespaces) {
+        return Some(why.clone());
+    }
+    let absent = programs
+        .iter()
+        .find(|program| !PathBuf::from(program).exists());
+    absent.map(|program| format!("there is no {program}"))
+}
+
+/// Why there are no network namespaces here, if there are none.
+fn no_namespaces() -> Option<String> {
     let name = format!("fibd-try-{}", std::process::id());
     for what in ["add", "del"] {
         let tried = Command::new("ip").args(["netns", what, &name]).output();
@@ -73,10 +87,7 @@ pub fn missing(programs: &[&str]) -> Option<String> {
             Ok(_) => {}
         }
     }
-    let absent = programs
-        .iter()
-        .find(|program| !PathBuf::from(program).exists());
-    absent.map(|program| format!("there is no {program}"))
+    None
 }
 
 /// A router's namespace with ports `sw0` and up, each with a cable to a namespace of its neighbours.
