@@ -30,6 +30,9 @@ pub struct Report {
     pub lookups: u64,
     /// Addresses for which the kernel itself was asked.
     pub asked: u64,
+    /// Addresses for which it was not asked, since it does not forward IPv6: then it looks for routes as a host does, and
+    /// passes over those whose next hop does not answer.
+    pub unasked: u64,
     /// Words of the memories of the switch that were compared with the image; 0 if they can't be read.
     pub words: u64,
     /// Prefixes that go by the host port since there is no room.
@@ -100,6 +103,10 @@ pub fn beliefs(fresh: &State, state: &State, report: &mut Report) {
     for net in nets {
         let (kernel, own) = (fresh.desired(net), state.desired(net));
         if kernel != own {
+            // A dump says too little; the kernel is asked instead.
+            if state.is_interleaved(net) {
+                continue;
+            }
             if kernel.is_some_and(|target| state.wants_among_others(net, target)) {
                 report.shrunk += 1;
                 continue;
@@ -206,12 +213,22 @@ pub fn kernel(
 ) -> io::Result<()> {
     let mut random = Random::new(plan.seed ^ 0x5EED);
     let nets: Vec<Net> = state.candidates().collect();
-    for _ in 0..plan.ask {
-        let address = match nets.len() as u64 {
-            0 => IpAddr::V4((random.bits() as u32).into()),
-            count => nets[random.below(count) as usize].inside(random.wide()),
+    let interleaved: Vec<Net> = nets
+        .iter()
+        .copied()
+        .filter(|net| state.is_interleaved(*net))
+        .collect();
+    for at in 0..interleaved.len() + plan.ask as usize {
+        let address = match (interleaved.get(at), nets.len() as u64) {
+            (Some(net), _) => net.inside(random.wide()),
+            (None, 0) => IpAddr::V4((random.bits() as u32).into()),
+            (None, count) => nets[random.below(count) as usize].inside(random.wide()),
         };
         if Net::host(address).is_never_looked_up() || is_martian(address) {
+            continue;
+        }
+        if address.is_ipv6() && !state.forwards(true) {
+            report.unasked += 1;
             continue;
         }
         report.asked += 1;

@@ -152,6 +152,16 @@ fn print_status(status: &Status) {
         };
         println!("port {number:<2} {:<16} {how}", port.name);
     }
+    for (forwards, family, setting) in [
+        (status.forwards4, "IPv4", "net.ipv4.ip_forward"),
+        (status.forwards6, "IPv6", "net.ipv6.conf.all.forwarding"),
+    ] {
+        if !forwards {
+            println!(
+                "the kernel does not forward {family}, the switch does; set {setting} to 1 if this is a router"
+            );
+        }
+    }
     println!(
         "{} prefixes with a route; in the tables {} of IPv4, {} of IPv6",
         status.prefixes, status.routes4, status.routes6
@@ -187,6 +197,12 @@ fn print_audit(report: &Report) {
         "{} prefixes of the kernel, {} addresses looked up, {} asked of the kernel, {} words of the switch; {} prefixes spilled, {} words shed",
         report.prefixes, report.lookups, report.asked, report.words, report.spilled, report.shed
     );
+    if report.unasked != 0 {
+        println!(
+            "not asked for {} more, since the kernel does not forward IPv6: it looks for routes as a host does",
+            report.unasked
+        );
+    }
     if report.shrunk != 0 {
         println!(
             "{} prefixes have lost next hops in the kernel that the daemon wants by FPM",

@@ -68,6 +68,10 @@ pub struct PortStatus {
 pub struct Status {
     /// Ports.
     pub ports: Vec<PortStatus>,
+    /// The kernel forwards packets of IPv4.
+    pub forwards4: bool,
+    /// The kernel forwards packets of IPv6.
+    pub forwards6: bool,
     /// Prefixes with a route.
     pub prefixes: u64,
     /// Routes in the tables.

@@ -39,6 +39,8 @@ const ATTEMPTS: u32 = 5;
 const CHUNK: usize = 4096;
 /// Reads of the listening socket before others have their turn.
 const TURNS: u32 = 64;
+/// Turns after which an audit no longer waits for the kernel to say nothing new.
+const MOST_TURNS: u32 = 10_000;
 /// Bytes of events that wait while a dump goes on; more are an overrun.
 const MOST_WAITING: usize = 512 << 20;
 /// After what the kernel may do without a message, its routes are looked at again, so much later at least.
@@ -109,6 +111,17 @@ pub struct Daemon {
     took: Duration,
 }
 
+/// How much of what the kernel said was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// All.
+    All,
+    /// More waits.
+    Some,
+    /// Some was lost.
+    Lost,
+}
+
 /// Reads the listening socket into a list, to be taken in later.
 fn queue(listener: &mut Netlink, waiting: &mut Vec<u8>) -> io::Result<bool> {
     for _ in 0..TURNS {
@@ -172,7 +185,7 @@ impl Daemon {
             took: Duration::ZERO,
         };
         let began = Instant::now();
-        daemon.resync()?;
+        daemon.resync(false)?;
         daemon.first = began.elapsed();
         Ok(daemon)
     }
@@ -228,9 +241,8 @@ impl Daemon {
     }
 
     fn turn(&mut self) -> Result<(), Failure> {
-        if self.events()? {
-            self.state.counters.overruns += 1;
-            self.resync()?;
+        if self.events()? == Heard::Lost {
+            self.overrun()?;
         }
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
@@ -239,14 +251,14 @@ impl Daemon {
         if let Some(fpm) = &mut self.fpm {
             fpm.answer(&mut self.state, &self.tables);
         }
-        if self.state.take_doubt() {
+        if self.state.take_doubt() || self.state.is_unsure() {
             // Often enough to be right soon, seldom enough that a port that flaps does not keep this busy.
             let after = VERIFY.max(self.took * 10);
             self.verify.get_or_insert(Instant::now() + after);
         }
         if self.verify.is_some_and(|due| due <= Instant::now()) {
             self.verify = None;
-            self.resync()?;
+            self.resync(false)?;
         }
         for (stream, request) in self.control.requests() {
             let answer = match request {
@@ -258,25 +270,45 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes in what the kernel says; whether some of it was lost.
-    fn events(&mut self) -> Result<bool, Failure> {
+    fn overrun(&mut self) -> Result<(), Failure> {
+        self.state.counters.overruns += 1;
+        self.resync(true)
+    }
+
+    /// Takes in what the kernel says, for as long as others can wait.
+    fn events(&mut self) -> Result<Heard, Failure> {
         for _ in 0..TURNS {
             match self.listener.read().map_err(Failure::Netlink)? {
                 Read::Bytes(count) => {
                     for bytes in Messages(self.listener.bytes(count)) {
                         if take(&mut self.state, bytes.and_then(message::parse)) {
-                            return Ok(true);
+                            return Ok(Heard::Lost);
                         }
                     }
                 }
-                Read::Nothing => break,
-                Read::Overrun => return Ok(true),
+                Read::Nothing => return Ok(Heard::All),
+                Read::Overrun => return Ok(Heard::Lost),
             }
             if self.state.waiting() > CHUNK {
                 self.settle()?;
             }
         }
-        Ok(false)
+        Ok(Heard::Some)
+    }
+
+    /// Takes in all that the kernel has said up to now, and dumps it anew if that leaves something open.
+    fn catch_up(&mut self) -> Result<(), Failure> {
+        for _ in 0..MOST_TURNS {
+            match self.events()? {
+                Heard::All => break,
+                Heard::Some => {}
+                Heard::Lost => self.overrun()?,
+            }
+        }
+        if self.state.is_unsure() {
+            self.resync(false)?;
+        }
+        Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
@@ -305,30 +337,39 @@ impl Daemon {
         Ok(())
     }
 
-    /// Dumps the kernel anew.
-    fn resync(&mut self) -> Result<(), Failure> {
+    /// Dumps the kernel anew, perhaps since messages were lost.
+    fn resync(&mut self, mut lost: bool) -> Result<(), Failure> {
         let began = Instant::now();
         for _ in 0..ATTEMPTS {
-            // What waits is older than the dump that begins now.
-            let mut old = Vec::new();
-            while queue(&mut self.listener, &mut old).map_err(Failure::Netlink)? || !old.is_empty()
-            {
-                old.clear();
+            // What waits is older than the dump that begins now, but says in which order routes came.
+            loop {
+                let mut old = Vec::new();
+                lost |= queue(&mut self.listener, &mut old).map_err(Failure::Netlink)?;
+                if old.is_empty() {
+                    break;
+                }
+                for bytes in Messages(&old) {
+                    lost |= take(&mut self.state, bytes.and_then(message::parse));
+                }
             }
-            self.state.begin_resync();
+            self.state.begin_resync(lost);
             let mut waiting = Vec::new();
-            let (whole, lost) = self.dump(&mut waiting)?;
+            let (whole, again) = self.dump(&mut waiting)?;
             if whole {
                 self.state.end_resync();
             } else {
                 self.state.abandon_resync();
-                self.verify.get_or_insert(Instant::now() + VERIFY);
             }
             self.settle()?;
             for bytes in Messages(&waiting) {
-                take(&mut self.state, bytes.and_then(message::parse));
+                self.state.counters.messages += 1;
+                match bytes.and_then(message::parse) {
+                    Ok(event) => self.state.take_late(event),
+                    Err(error) => self.state.refused(error),
+                }
             }
             self.settle()?;
+            lost = again;
             if !lost {
                 break;
             }
@@ -343,6 +384,9 @@ impl Daemon {
         let (mut whole, mut lost) = (true, false);
         for (kind, family) in DUMPS {
             for attempt in 1..=ATTEMPTS {
+                if attempt > 1 && kind == kind::GET_ROUTE {
+                    self.state.dump_again(family == AF_INET6);
+                }
                 let (state, tables) = (&mut self.state, &mut self.tables);
                 let mut refused = None;
                 let done = self.asker.dump(
@@ -381,7 +425,7 @@ impl Daemon {
                 seed: *seed,
             })?),
             Request::Resync => {
-                self.resync()?;
+                self.resync(false)?;
                 Reply::Done
             }
         })
@@ -393,9 +437,12 @@ impl Daemon {
             fpm: false,
             ..self.options.state.clone()
         });
-        fresh.begin_resync();
+        fresh.begin_resync(false);
         for (kind, family) in DUMPS {
-            for _ in 0..ATTEMPTS {
+            for attempt in 1..=ATTEMPTS {
+                if attempt > 1 && kind == kind::GET_ROUTE {
+                    fresh.dump_again(family == AF_INET6);
+                }
                 let mut take = |event| {
                     if let Ok(event) = event {
                         fresh.take(event, Source::Kernel);
@@ -417,16 +464,10 @@ impl Daemon {
             if attempt != 0 {
                 std::thread::sleep(PAUSE);
             }
-            if self.events()? {
-                self.state.counters.overruns += 1;
-                self.resync()?;
-            }
+            self.catch_up()?;
             report = Report::default();
             let fresh = self.fresh()?;
-            while self.events()? {
-                self.state.counters.overruns += 1;
-                self.resync()?;
-            }
+            self.catch_up()?;
             self.settle()?;
             audit::beliefs(&fresh, &self.state, &mut report);
             audit::image(&self.state, &self.tables, plan, &mut report);
@@ -464,6 +505,8 @@ impl Daemon {
         let memories = fib.usage().into_iter();
         Status {
             ports: ports.collect(),
+            forwards4: self.state.forwards(false),
+            forwards6: self.state.forwards(true),
             prefixes: self.state.net_count() as u64,
             routes4: fib.routes4().into(),
             routes6: fib.routes6().into(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::message::{Hop, RouteKind, RouteMessage};
 use crate::net::Net;
 use crate::paths::Via;
-use crate::state::{Changes, Choice, Route, Slot, Source, State, Target};
+use crate::state::{Changes, Choice, MAY_HIDE, Route, Slot, Source, State, Target, WHOLE};
 
 impl State {
     /// Finds the routes of paths that changed: one look at all routes, however many paths.
@@ -123,12 +123,35 @@ impl State {
             return self.choose(net, route.path);
         }
         let usable = routes.iter().filter_map(|route| {
+            if !self.is_alive(route) {
+                return None;
+            }
             let choice = self.choose(net, route.path)?;
             Some((route, choice))
         });
         // Of equals the first.
         let best = usable.min_by_key(|(route, _)| (route.rank, route.metric));
         best.map(|(_, choice)| choice)
+    }
+
+    /// Whether one of the next hops at this place of the kernel's order can be used: if not, those at another place may
+    /// be, and what is between is before them.
+    fn is_alive(&self, route: &Route) -> bool {
+        let Some(path) = self.paths.get(route.path) else {
+            return false;
+        };
+        let mut here = path.via.hops().iter().zip(0..);
+        let dead = self.paths.dead(route.path);
+        matches!(route.run, WHOLE | MAY_HIDE)
+            || here.any(|(hop, at)| route.has(at) && self.is_usable(hop, path.six, dead))
+    }
+
+    /// Whether a dump would not have all routes of a prefix, or not in their order: some are between the next hops of one
+    /// that is told of as a whole.
+    pub fn is_interleaved(&self, net: Net) -> bool {
+        let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
+        let part = |route: &Route| !matches!(route.run, WHOLE | MAY_HIDE);
+        routes.iter().any(part)
     }
 
     fn choose(&self, net: Net, number: u32) -> Option<Choice> {
@@ -141,6 +164,10 @@ impl State {
             _ => return Some(Choice::Target(Target::Host)),
         }
         match &path.via {
+            // The kernel sends by it, to nobody.
+            Via::Hops(hops) if path.between && !hops.iter().all(|hop| self.is_up(hop.device)) => {
+                Some(Choice::Target(Target::Host))
+            }
             Via::Hops(hops) => match hops.as_slice() {
                 [hop] => self.is_usable(hop, path.six, dead).then(|| self.over(hop)),
                 hops => {

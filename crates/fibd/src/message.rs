@@ -209,6 +209,13 @@ pub enum Message {
         /// They are.
         ignores: bool,
     },
+    /// Whether the kernel forwards packets of a family.
+    Forwards {
+        /// IPv6.
+        six: bool,
+        /// It does.
+        forwards: bool,
+    },
     /// End of a dump.
     Done,
     /// The kernel refuses a request, or acknowledges it (0).
@@ -237,6 +244,8 @@ pub struct Event {
     pub flags: u16,
     /// Header's sequence number.
     pub sequence: u32,
+    /// Netlink port of who asked for what happened; 0 for the kernel itself.
+    pub port: u32,
     /// What it says.
     pub message: Message,
 }
@@ -318,10 +327,11 @@ impl<'a> Iterator for Messages<'a> {
 
 /// Reads one whole message.
 pub fn parse(bytes: &[u8]) -> Result<Event, Malformed> {
-    let (Some(kind), Some(flags), Some(sequence), Some(body)) = (
+    let (Some(kind), Some(flags), Some(sequence), Some(port), Some(body)) = (
         u16_at(bytes, 4),
         u16_at(bytes, 6),
         u32_at(bytes, 8),
+        u32_at(bytes, 12),
         bytes.get(HEADER..),
     ) else {
         return Err(Malformed::Length);
@@ -345,6 +355,7 @@ pub fn parse(bytes: &[u8]) -> Result<Event, Malformed> {
     Ok(Event {
         flags,
         sequence,
+        port,
         message,
     })
 }
@@ -486,15 +497,23 @@ fn object(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
 /// `struct netconfmsg`: family.
 fn netconf(body: &[u8]) -> Result<Message, Malformed> {
     const NETCONFA_IFINDEX: u16 = 1;
+    const NETCONFA_FORWARDING: u16 = 2;
     const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
     let family = *body.first().ok_or(Malformed::Length)?;
-    let (mut device, mut ignores) = (None, None);
+    /// `NETCONFA_IFINDEX_ALL`: what stands for all devices.
+    const ALL: u32 = u32::MAX;
+    let (mut device, mut ignores, mut forwards) = (None, None, None);
     for attribute in Attributes(body.get(4..).unwrap_or_default()) {
         match attribute? {
             (NETCONFA_IFINDEX, value) => device = Some(number(value)?),
+            (NETCONFA_FORWARDING, value) => forwards = Some(number(value)? != 0),
             (NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN, value) => ignores = Some(number(value)? != 0),
             _ => {}
         }
+    }
+    if let (AF_INET | AF_INET6, Some(ALL), Some(forwards)) = (family, device, forwards) {
+        let six = family == AF_INET6;
+        return Ok(Message::Forwards { six, forwards });
     }
     match (family, device, ignores) {
         // Indices below 0 stand for "all" and "default".

@@ -16,6 +16,16 @@ pub enum Via {
     Object(ObjectKey),
 }
 
+impl Via {
+    /// Next hops of its own.
+    pub fn hops(&self) -> &[Hop] {
+        match self {
+            Self::Hops(hops) => hops,
+            Self::Object(_) => &[],
+        }
+    }
+}
+
 /// All of a route but its destination and its rank.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
@@ -27,6 +37,9 @@ pub struct Path {
     pub via: Via,
     /// Preferred source address.
     pub source: Option<IpAddr>,
+    /// Its routes are between next hops of another of IPv6, where the kernel forgets them when their device goes down: they
+    /// stay, and what they get is lost.
+    pub between: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which routes a prefix has: the kernel's rules of what a message adds, replaces and takes out.
 
-use crate::message::{Hop, RouteKind, RouteMessage, flags};
+use std::net::IpAddr;
+
+use crate::message::{Event, Hop, Message, RouteKind, RouteMessage, flags};
+use crate::net::Net;
 use crate::paths::{Path, Via};
-use crate::state::{Object, Route, Slot, Source, State, is_frr};
+use crate::state::{MAY_HIDE, Object, RUNS, Route, Slot, Source, State, WHOLE, is_frr};
 
 /// The kernel's table of the router's own addresses.
 const LOCAL: u32 = 255;
+
+/// A place in the kernel's list of the routes of one metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A next hop of the joined route.
+    Hop(Hop),
+    /// A route that is not joined.
+    Other(Path),
+}
+
+/// The kernel's list of a prefix's routes of one metric of IPv6. There each next hop of what is told of as one route
+/// is a route of its own, and others may be between them: the order decides which is taken once the first is gone or dead.
+#[derive(Debug, Default)]
+struct List {
+    places: Vec<Place>,
+    /// A dump may have passed over some.
+    may_hide: bool,
+    /// Preferred source address of the joined route.
+    source: Option<IpAddr>,
+}
+
+impl List {
+    fn hops(&self) -> Vec<Hop> {
+        let hops = self.places.iter().filter_map(|place| match place {
+            Place::Hop(hop) => Some(*hop),
+            Place::Other(_) => None,
+        });
+        hops.collect()
+    }
+}
 
 impl State {
     /// The rank of a table that is followed.
@@ -47,6 +80,7 @@ impl State {
             kind,
             via,
             source: route.source,
+            between: false,
         };
         // The order of joined next hops is another in a dump.
         if let (true, Via::Hops(hops)) = (Self::joins(&path), &mut path.via) {
@@ -107,16 +141,22 @@ impl State {
         };
         let path = self.path(&message, source);
         self.judge(&path);
-        let joins = Self::joins(&path);
+        self.dirty.push(message.net);
+        let dumped = self.seen.is_some() && source == Source::Kernel;
+        if path.six && source == Source::Kernel && !dumped {
+            self.insert_six(&message, &path, rank, flags);
+            return;
+        }
+        let hides = dumped && Self::joins(&path) && message.hops.len() > 1;
         let new = Route {
             path: self.paths.hold(path),
             metric: message.metric,
             rank,
             generation: self.generation[source as usize],
+            run: if hides { MAY_HIDE } else { WHOLE },
             source,
         };
         self.bury_dumped(&message, new.path);
-        self.dirty.push(message.net);
         let slot = self.routes.remove(&message.net);
         let mut routes = match slot {
             None => {
@@ -130,25 +170,19 @@ impl State {
             |old: &Route| (old.rank, old.metric, old.source) == (new.rank, new.metric, new.source);
         let mut out = Vec::new();
         let mut place = routes.len();
-        let dumped = self.seen.is_some() && source == Source::Kernel;
         if dumped {
-            // The order of a dump is the kernel's own; what is not confirmed is swept in the end.
-            if let Some(at) = routes
-                .iter()
-                .position(|old| same(old) && old.path == new.path)
-            {
-                out.push(routes.remove(at));
-                place = routes.len();
+            self.confirm(&mut routes, new);
+            if let Some(slot) = Slot::from(routes) {
+                self.routes.insert(message.net, slot);
             }
+            return;
         } else if let Some(at) = routes
             .iter()
             .position(|old| same(old) && old.path == new.path)
-            .filter(|_| !message.net.is_ipv6() || flags & flags::REPLACE == 0)
         {
             // The kernel has none twice: this was dumped already, and its message comes late.
             out.push(routes.remove(at));
-            let stays = flags & flags::REPLACE != 0 || message.net.is_ipv6();
-            place = match (stays, flags & flags::APPEND != 0) {
+            place = match (flags & flags::REPLACE != 0, flags & flags::APPEND != 0) {
                 (true, _) => at,
                 (_, true) => routes.len(),
                 _ => routes.iter().position(same).unwrap_or(routes.len()),
@@ -158,23 +192,13 @@ impl State {
             out.extend(routes.iter().copied().filter(same));
             routes.retain(|old| !same(old));
             place = routes.len();
-        } else if joins || flags & flags::REPLACE != 0 {
-            // IPv6 replaces like by like, if it finds it.
-            let alike = |old: &Route| match self.paths.get(old.path) {
-                Some(path) => !path.six || Self::joins(path) == joins,
-                None => false,
-            };
-            let first = |fits: &dyn Fn(&Route) -> bool| {
-                let fits = |old: &Route| same(old) && !self.paths.is_doomed(old.path) && fits(old);
-                routes.iter().position(fits)
-            };
-            let any = flags & flags::REPLACE != 0;
-            let at = first(&alike).or_else(|| first(&|_| any));
-            if let Some(at) = at {
+        } else if flags & flags::REPLACE != 0 {
+            let first = |old: &Route| same(old) && !self.paths.is_doomed(old.path);
+            if let Some(at) = routes.iter().position(first) {
                 out.push(routes.remove(at));
                 place = at;
             }
-        } else if flags & flags::APPEND == 0 && !message.net.is_ipv6() {
+        } else if flags & flags::APPEND == 0 {
             place = routes.iter().position(same).unwrap_or(place);
         }
         routes.insert(place, new);
@@ -183,6 +207,221 @@ impl State {
         }
         if let Some(slot) = Slot::from(routes) {
             self.routes.insert(message.net, slot);
+        }
+    }
+
+    /// Whether a message only says that the object of a route changed. The kernel says so of each route that it has by the
+    /// object, in the words in which it says that the route replaced another, and names the request that changed the
+    /// object.
+    pub(crate) fn is_note(&self, route: &RouteMessage, request: (u32, u32)) -> bool {
+        self.seen.is_none()
+            && route.object.is_some()
+            && request.0 != 0
+            && request == self.object_request
+    }
+
+    /// The object of a route changed: its own message has said how.
+    pub(crate) fn note(&mut self, message: &RouteMessage) {
+        let Some(rank) = self.follows(message, Source::Kernel) else {
+            return;
+        };
+        let path = self.path(message, Source::Kernel);
+        let routes = self.routes.get(&message.net).map_or(&[][..], Slot::routes);
+        let is_it = |route: &Route| {
+            let old = self.paths.get(route.path);
+            Self::is_of(route, (rank, message.metric)) && old.is_some_and(|old| old.via == path.via)
+        };
+        // One that is not known may be one that a dump passed over.
+        self.unsure |= !routes.iter().any(is_it);
+    }
+
+    /// A dump has a route. The order of a dump is the kernel's own; what is not confirmed is swept in the end.
+    fn confirm(&mut self, routes: &mut Vec<Route>, new: Route) {
+        let same = |old: &Route| {
+            (old.rank, old.metric, old.source) == (new.rank, new.metric, new.source)
+                && old.generation != new.generation
+        };
+        let is_it = |old: &Route| same(old) && old.path == new.path;
+        let Some(first) = routes.iter().position(is_it) else {
+            routes.push(new);
+            return;
+        };
+        let last = routes.iter().rposition(is_it).filter(|_| !self.lost);
+        let is_joined = self.paths.get(new.path).is_some_and(Self::joins);
+        if let (Some(last), true) = (last, is_joined && routes[first].run != MAY_HIDE) {
+            // Between the next hops of a joined route a dump passes over all others; they stay as they were told.
+            let mut at = first;
+            for _ in first..=last {
+                if same(&routes[at]) {
+                    let generation = new.generation;
+                    let old = routes.remove(at);
+                    routes.push(Route { generation, ..old });
+                } else {
+                    at += 1;
+                }
+            }
+            self.paths.release(new.path);
+            return;
+        }
+        let old = routes.remove(first);
+        routes.push(new);
+        self.paths.release(old.path);
+    }
+
+    /// The kernel added or replaced a route of IPv6.
+    fn insert_six(&mut self, message: &RouteMessage, path: &Path, rank: u8, flags: u16) {
+        let key = (rank, message.metric);
+        let mut list = self.open(message.net, key);
+        let joins = Self::joins(path);
+        let new: Vec<Place> = if joins {
+            // In the order of the message: the first is where what was replaced was.
+            message.hops.iter().copied().map(Place::Hop).collect()
+        } else {
+            vec![Place::Other(path.clone())]
+        };
+        let is_hop = |place: &Place| matches!(place, Place::Hop(_));
+        if joins {
+            list.source = path.source;
+        }
+        if flags & flags::EXCLUSIVE != 0 {
+            // It is the only one now.
+            list.places.clear();
+            list.may_hide = false;
+        }
+        if flags & flags::REPLACE != 0 {
+            // What is hidden may be what was replaced.
+            self.unsure |= list.may_hide;
+            // Like is replaced by like, if there is any, else the first; next hops that are joined go together.
+            let alike = list.places.iter().position(|place| is_hop(place) == joins);
+            let at = alike.or((!list.places.is_empty()).then_some(0));
+            let place = at.unwrap_or(list.places.len());
+            let old = at.map(|at| list.places.remove(at));
+            let mut new = new.into_iter();
+            let first = new.next();
+            if old.as_ref().is_some_and(is_hop) {
+                list.places.retain(|place| !is_hop(place));
+            }
+            // Nothing that is joined was before the first of its kind, so that the place is still the same.
+            list.places.splice(place..place, first);
+            list.places.extend(new);
+        } else if joins {
+            // All of them are told; the others are there already.
+            let key = |hop: &Hop| (hop.device, hop.gateway);
+            let told = |hop: &Hop| message.hops.iter().find(|new| key(new) == key(hop));
+            list.places.retain_mut(|place| match place {
+                Place::Hop(hop) => told(hop).map(|new| *hop = *new).is_some(),
+                Place::Other(_) => true,
+            });
+            let there = list.hops();
+            let more = message
+                .hops
+                .iter()
+                .filter(|hop| !there.iter().any(|old| key(old) == key(hop)));
+            list.places.extend(more.copied().map(Place::Hop));
+        } else if !new.iter().all(|new| list.places.contains(new)) {
+            // Only by replacing does the kernel have one twice: else it was dumped already, and its message comes late.
+            list.places.extend(new);
+        }
+        self.close(message.net, key, list);
+    }
+
+    /// The kernel's list of a prefix's routes of one metric of IPv6, each next hop of the joined route by itself.
+    fn open(&self, net: Net, key: (u8, u32)) -> List {
+        let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
+        let mut list = List::default();
+        for route in routes.iter().filter(|route| Self::is_of(route, key)) {
+            match self.paths.get(route.path) {
+                None => {}
+                Some(path) if Self::joins(path) => {
+                    list.may_hide |= route.run == MAY_HIDE;
+                    list.source = path.source;
+                    let hops = path.via.hops().iter().zip(0..);
+                    let hops = hops.filter(|(_, at)| route.has(*at));
+                    list.places.extend(hops.map(|(hop, _)| Place::Hop(*hop)));
+                }
+                Some(path) => list.places.push(Place::Other(Path {
+                    between: false,
+                    ..path.clone()
+                })),
+            }
+        }
+        list
+    }
+
+    fn is_of(route: &Route, key: (u8, u32)) -> bool {
+        (route.rank, route.metric, route.source) == (key.0, key.1, Source::Kernel)
+    }
+
+    /// Makes routes of a list again.
+    fn close(&mut self, net: Net, key: (u8, u32), list: List) {
+        let mut routes = self
+            .routes
+            .remove(&net)
+            .map_or(Vec::new(), |slot| slot.routes().to_vec());
+        let mut out = Vec::new();
+        routes.retain(|route| {
+            // Those of doomed paths are found, and counted, later.
+            let is_of = Self::is_of(route, key) && !self.paths.is_doomed(route.path);
+            out.extend(is_of.then_some(route.path));
+            !is_of
+        });
+        let mut hops = list.hops();
+        hops.sort_unstable();
+        let is_hop = |place: &Place| matches!(place, Place::Hop(_));
+        let mut runs: Vec<&[Place]> = list
+            .places
+            .chunk_by(|one, other| is_hop(one) && is_hop(other))
+            .collect();
+        let joined = runs.iter().filter(|run| is_hop(&run[0])).count();
+        let too_many = joined > 1 && hops.len() > RUNS;
+        if too_many {
+            let first = runs.iter().position(|run| is_hop(&run[0]));
+            let mut at = 0..;
+            runs.retain(|run| at.next() == first || !is_hop(&run[0]));
+        }
+        let path = Path {
+            six: true,
+            kind: RouteKind::Unicast,
+            via: Via::Hops(hops.clone()),
+            source: list.source,
+            between: false,
+        };
+        let mut seen = 0;
+        for places in runs {
+            seen += usize::from(is_hop(&places[0]));
+            let (path, run) = match &places[0] {
+                Place::Other(path) => {
+                    let between = seen > 0 && seen < joined;
+                    let path = path.clone();
+                    (self.paths.hold(Path { between, ..path }), WHOLE)
+                }
+                Place::Hop(_) if hops.len() > 1 && (too_many || list.may_hide) => {
+                    (self.paths.hold(path.clone()), MAY_HIDE)
+                }
+                Place::Hop(_) if joined == 1 => (self.paths.hold(path.clone()), WHOLE),
+                Place::Hop(_) => {
+                    let here = hops
+                        .iter()
+                        .zip(0..)
+                        .filter(|(hop, _)| places.contains(&Place::Hop(**hop)));
+                    let run = here.fold(0, |run, (_, at)| run | 1 << at);
+                    (self.paths.hold(path.clone()), run)
+                }
+            };
+            routes.push(Route {
+                path,
+                metric: key.1,
+                rank: key.0,
+                generation: self.generation[Source::Kernel as usize],
+                run,
+                source: Source::Kernel,
+            });
+        }
+        for path in out {
+            self.paths.release(path);
+        }
+        if let Some(slot) = Slot::from(routes) {
+            self.routes.insert(net, slot);
         }
     }
 
@@ -207,16 +446,19 @@ impl State {
             .iter()
             .copied()
             .find(|&at| self.paths.get(routes[at].path) == Some(&path));
-        let joined = same
-            .iter()
-            .copied()
-            .find(|&at| self.paths.get(routes[at].path).is_some_and(Self::joins));
-        match (exact, joined) {
-            (Some(at), _) => {
-                self.paths.release(routes.remove(at).path);
+        if path.six && source == Source::Kernel && !same.is_empty() {
+            if self.leave(message.net, (rank, message.metric), &path) {
+                self.dirty.push(message.net);
+            } else {
+                self.counters.unmatched += 1;
+                let doomed = |route: &Route| self.paths.is_doomed(route.path);
+                self.doubt |= !routes.iter().any(doomed);
             }
-            (None, Some(at)) if Self::joins(&path) && source == Source::Kernel => {
-                self.leave(&mut routes, at, &path);
+            return;
+        }
+        match exact {
+            Some(at) => {
+                self.paths.release(routes.remove(at).path);
             }
             // A daemon names only the prefix.
             _ if same.len() == 1 && source == Source::Fpm => {
@@ -237,20 +479,59 @@ impl State {
         };
     }
 
-    /// Takes next hops out of a route of IPv6, and the route if none are left.
-    fn leave(&mut self, routes: &mut Vec<Route>, at: usize, gone: &Path) {
-        let Some(mut path) = self.paths.get(routes[at].path).cloned() else {
-            return;
-        };
-        if let (Via::Hops(hops), Via::Hops(gone)) = (&mut path.via, &gone.via) {
-            let place = |hop: &Hop| (hop.device, hop.gateway);
-            hops.retain(|hop| !gone.iter().any(|gone| place(gone) == place(hop)));
-        }
-        self.paths.release(routes[at].path);
-        if path.via == Via::Hops(Vec::new()) {
-            routes.remove(at);
+    /// Takes a route of IPv6 out, or next hops of the joined one; whether it was there.
+    fn leave(&mut self, net: Net, key: (u8, u32), gone: &Path) -> bool {
+        let mut list = self.open(net, key);
+        let before = list.places.len();
+        let place = |hop: &Hop| (hop.device, hop.gateway);
+        if Self::joins(gone) {
+            let goes = |hop: &Hop| gone.via.hops().iter().any(|gone| place(gone) == place(hop));
+            list.places
+                .retain(|here| !matches!(here, Place::Hop(hop) if goes(hop)));
+            // What was hidden may be the first now.
+            self.unsure |= list.may_hide && list.places.len() != before;
         } else {
-            routes[at].path = self.paths.hold(path);
+            let is_it = |here: &Place| matches!(here, Place::Other(path) if path == gone);
+            let at = list.places.iter().position(is_it);
+            at.map(|at| list.places.remove(at));
+        }
+        if list.places.len() == before {
+            return false;
+        }
+        self.close(net, key, list);
+        true
+    }
+
+    /// Takes in an event that came while the kernel was dumped. The dump may have what it says already, or not, and a
+    /// dump under changes is not whole, whether the kernel says so or not.
+    pub fn take_late(&mut self, event: Event) {
+        let route = match &event.message {
+            Message::Route(route) | Message::RouteGone(route) => Some(route),
+            _ => None,
+        };
+        let by_fpm = |protocol| self.config.fpm && is_frr(protocol);
+        self.unsure |=
+            route.is_some_and(|route| self.rank(route.table).is_some() && !by_fpm(route.protocol));
+        self.take(event, Source::Kernel);
+    }
+
+    /// Whether the kernel has to be dumped anew to know what it has.
+    pub const fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    /// A dump of a family's routes that was interrupted begins again: none is confirmed.
+    pub fn dump_again(&mut self, six: bool) {
+        let generation = self.generation[Source::Kernel as usize];
+        for (net, slot) in &mut self.routes {
+            for route in slot.routes_mut() {
+                if net.is_ipv6() == six
+                    && route.source == Source::Kernel
+                    && route.generation == generation
+                {
+                    route.generation = generation.wrapping_sub(1);
+                }
+            }
         }
     }
 }

@@ -91,7 +91,23 @@ pub(crate) struct Route {
     /// 0: of the local table.
     pub(crate) rank: u8,
     pub(crate) generation: u8,
+    /// Which of its path's next hops are at this place of the kernel's order, as bits, or one of the two below.
+    pub(crate) run: u8,
     pub(crate) source: Source,
+}
+
+/// How many next hops [`Route::run`] has bits for.
+pub(crate) const RUNS: usize = 7;
+/// All next hops are at one place.
+pub(crate) const WHOLE: u8 = 0xFF;
+/// A dump said so: it says nothing of routes between the next hops.
+pub(crate) const MAY_HIDE: u8 = 0;
+
+impl Route {
+    /// Whether a next hop of its path, by its number, is at this place.
+    pub(crate) const fn has(&self, hop: usize) -> bool {
+        matches!(self.run, WHOLE | MAY_HIDE) || hop < RUNS && self.run >> hop & 1 != 0
+    }
 }
 
 /// Nearly all prefixes have one route.
@@ -104,6 +120,13 @@ pub(crate) enum Slot {
 
 impl Slot {
     pub(crate) fn routes(&self) -> &[Route] {
+        match self {
+            Self::One(route) => route,
+            Self::Many(routes) => routes,
+        }
+    }
+
+    pub(crate) fn routes_mut(&mut self) -> &mut [Route] {
         match self {
             Self::One(route) => route,
             Self::Many(routes) => routes,
@@ -158,7 +181,15 @@ pub struct State {
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     pub(crate) seen: Option<Seen>,
+    /// Who asked the kernel for the last change of an object, and by which request.
+    pub(crate) object_request: (u32, u32),
+    /// The dump that goes on makes up for lost messages: the order that is known may be an old one.
+    pub(crate) lost: bool,
     pub(crate) doubt: bool,
+    /// Only a dump can say what there is.
+    pub(crate) unsure: bool,
+    /// The kernel forwards at all: IPv4, IPv6.
+    pub(crate) forwards: [bool; 2],
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
     pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
@@ -180,7 +211,11 @@ impl State {
             routes: HashMap::new(),
             generation: [0; 2],
             seen: None,
+            object_request: (0, 0),
+            lost: false,
             doubt: false,
+            unsure: false,
+            forwards: [true; 2],
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
@@ -196,6 +231,11 @@ impl State {
     /// Prefixes with a route.
     pub fn nets(&self) -> impl Iterator<Item = Net> {
         self.routes.keys().copied()
+    }
+
+    /// Whether the kernel forwards packets of a family.
+    pub fn forwards(&self, six: bool) -> bool {
+        self.forwards[usize::from(six)]
     }
 
     /// How many prefixes have a route.
@@ -227,10 +267,19 @@ impl State {
 
     /// Takes in what someone says.
     pub fn take(&mut self, event: Event, source: Source) {
+        let request = (event.port, event.sequence);
         match event.message {
+            Message::Route(route) if source == Source::Kernel && self.is_note(&route, request) => {
+                self.note(&route);
+            }
             Message::Route(route) => self.route(route, event.flags, source),
             Message::RouteGone(route) => self.route_gone(&route, source),
-            Message::Object { id, object } => self.object((source, id), object),
+            Message::Object { id, object } => {
+                if source == Source::Kernel {
+                    self.object_request = request;
+                }
+                self.object((source, id), object);
+            }
             Message::ObjectGone { id } => self.object_gone((source, id)),
             // A daemon knows no devices of its own.
             _ if source == Source::Fpm => {}
@@ -262,6 +311,7 @@ impl State {
                     self.touch_device(device);
                 }
             }
+            Message::Forwards { six, forwards } => self.forwards[usize::from(six)] = forwards,
             Message::Done | Message::Error(_) | Message::Overrun | Message::Other => {}
         }
     }
@@ -399,7 +449,7 @@ impl State {
         over.collect()
     }
 
-    fn is_up(&self, device: u32) -> bool {
+    pub(crate) fn is_up(&self, device: u32) -> bool {
         self.links.get(&device).is_some_and(|link| link.up)
     }
 
@@ -413,21 +463,27 @@ impl State {
     }
 
     /// Takes out the paths all of whose next hops are dead, after those at this device died. Unless forced, the router's
-    /// own IPv4 addresses stay its own.
+    /// own IPv4 addresses stay its own, and what is between next hops of another route stays.
     fn flush_paths(&mut self, device: u32, forced: bool, families: &[bool]) {
         let dead = self.paths.all().filter_map(|(number, path)| {
             let Via::Hops(hops) = &path.via else {
                 return None;
             };
-            let stays = path.kind == RouteKind::Local && !path.six && !forced;
+            let stays = path.between || path.kind == RouteKind::Local && !path.six;
             let dead = hops.iter().any(|hop| hop.device == device)
                 && hops.iter().all(|hop| {
                     !self.is_up(hop.device) || self.paths.dead(number).contains(&hop.device)
                 });
-            (dead && !stays && families.contains(&path.six)).then_some(number)
+            (dead && (forced || !stays) && families.contains(&path.six)).then_some(number)
         });
         let dead: Vec<_> = dead.collect();
         self.doom(&dead);
+        let at_device = |hop: &Hop| hop.device == device;
+        // If all that they were between is gone, they are, too.
+        self.unsure |= self
+            .paths
+            .all()
+            .any(|(_, path)| path.between && path.via.hops().iter().any(at_device));
     }
 
     fn doom(&mut self, paths: &[u32]) {
@@ -592,8 +648,10 @@ impl State {
 
     // --- Full dumps -----------------------------------------------------------------------------
 
-    /// A full dump of the kernel begins.
-    pub fn begin_resync(&mut self) {
+    /// A full dump of the kernel begins, perhaps since messages were lost.
+    pub fn begin_resync(&mut self, lost: bool) {
+        self.lost = lost;
+        self.unsure = false;
         self.begin_generation(Source::Kernel);
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;
@@ -635,6 +693,7 @@ impl State {
     /// A dump can't be had whole: what it did not have may still be there.
     pub fn abandon_resync(&mut self) {
         self.seen = None;
+        self.unsure = true;
     }
 
     /// A message that could not be read.

@@ -8,6 +8,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
 use common::{Changes, Net, missing, random, rounds};
 use rand::RngExt;
 
@@ -72,6 +75,167 @@ fn links_and_addresses_that_go_take_their_routes_along() {
         fibd.audit();
     }
     assert_ne!(fibd.counter("implied"), 0);
+}
+
+/// Of IPv6 and one metric: the kernel's order decides once the first next hop is dead or gone, and its dump passes over
+/// what is between the next hops that it tells of as one route.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_route_between_next_hops_is_taken_when_its_turn_comes() {
+    ready!();
+    let net = Net::new("between", 2);
+    let to = "2001:db8:ff::/48";
+    let dead_and_gone = |fibd: &common::Fibd| {
+        fibd.audit();
+        net.ip("link set sw0 down");
+        fibd.audit();
+        net.port_up(0);
+        fibd.audit();
+        net.ip(&format!("route del {to} via 2001:db8::7"));
+        fibd.audit();
+        net.ip(&format!("route del {to} dev sw1"));
+        fibd.audit();
+        net.ip(&format!("route del {to} via 2001:db8:1::8"));
+        fibd.audit();
+    };
+    let interleave = || {
+        net.ip(&format!("route add {to} via 2001:db8::7"));
+        net.ip(&format!("route append {to} dev sw1"));
+        net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    };
+    let fibd = net.fibd("");
+    interleave();
+    dead_and_gone(&fibd);
+    // Of the device that goes down: the kernel forgets to take it out, and loses what it gets.
+    net.ip(&format!("route add {to} via 2001:db8:1::8"));
+    net.ip(&format!("route append {to} dev sw1"));
+    net.ip(&format!("route append {to} via 2001:db8::7"));
+    fibd.audit();
+    net.ip("link set sw1 down");
+    fibd.audit();
+    net.port_up(1);
+    fibd.audit();
+    net.ip("link set sw1 down");
+    net.ip("link set sw0 down");
+    net.port_up(0);
+    net.port_up(1);
+    fibd.audit();
+    net.may_ip(&format!("-6 route flush {to}"));
+    fibd.audit();
+    // A dump must not take out what it passes over.
+    interleave();
+    fibd.resync();
+    dead_and_gone(&fibd);
+    // Found by a dump, and not known to be there until something is taken out.
+    drop(fibd);
+    interleave();
+    let fibd = net.fibd("");
+    fibd.audit();
+    net.ip(&format!("route del {to} via 2001:db8::7"));
+    fibd.audit();
+}
+
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_route_that_is_there_twice_stays_where_it_is() {
+    ready!();
+    let net = Net::new("twice", 2);
+    let fibd = net.fibd("");
+    let to = "2001:db8:ff::/48";
+    net.ip("nexthop add id 7 via 2001:db8::7 dev sw0");
+    net.ip(&format!("route append {to} dev sw1"));
+    net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    net.ip(&format!("route append {to} nhid 7"));
+    // The first of its kind is replaced, whatever is there besides.
+    net.ip(&format!("route replace {to} nhid 7"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    net.ip(&format!("route replace {to} dev sw1"));
+    fibd.audit();
+    net.ip(&format!("route replace {to} nhid 7"));
+    net.ip(&format!("route del {to} nhid 7"));
+    fibd.audit();
+}
+
+/// Of each route by an object that changes the kernel says that it replaced a route; but it replaced none.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_change_of_an_object_replaces_no_route() {
+    ready!();
+    let net = Net::new("object", 2);
+    let fibd = net.fibd("");
+    let (four, six) = ("192.0.2.0/24", "2001:db8:ff::/48");
+    net.ip("nexthop add id 1 via 10.0.0.7 dev sw0");
+    net.ip("nexthop add id 101 via 2001:db8::7 dev sw0");
+    net.ip("nexthop add id 107 group 101");
+    for (to, object) in [(four, 1), (six, 107)] {
+        net.ip(&format!("route append prohibit {to}"));
+        net.ip(&format!("route append {to} nhid {object}"));
+    }
+    fibd.audit();
+    net.ip("nexthop replace id 1 via 10.0.1.8 dev sw1");
+    net.ip("nexthop replace id 101 via 2001:db8:1::8 dev sw1");
+    fibd.audit();
+    // With the objects go their routes, and no others.
+    net.ip("nexthop del id 1");
+    net.ip("nexthop del id 101");
+    fibd.audit();
+    let found = net.ip(&format!("-6 route show {six}"));
+    assert!(found.contains("prohibit"), "{found}");
+}
+
+/// What does not forward passes over routes whose next hop does not answer.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_kernel_that_does_not_forward_is_not_asked_for_ipv6() {
+    ready!();
+    let net = Net::new("host", 2);
+    let fibd = net.fibd("--unmanaged");
+    net.ip("route add 2001:db8:ff::/48 via 2001:db8::99");
+    net.ip("neigh replace 2001:db8::99 dev sw0 nud failed");
+    let audit = || {
+        fibd.audit();
+        fibd.ask("audit --random 0 --ask 500").1["unasked"].as_u64()
+    };
+    net.forward(false);
+    assert!(audit() > Some(0));
+    assert_eq!(fibd.status()["forwards6"], false);
+    net.forward(true);
+    assert_eq!(audit(), Some(0));
+}
+
+/// More messages wait than are taken in at a time.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_audit_waits_until_all_that_the_kernel_said_is_taken_in() {
+    ready!();
+    let net = Net::new("waits", 1);
+    let fibd = net.fibd("");
+    let id = fibd.child.id();
+    common::run(&format!("kill -STOP {id}"));
+    let lines = (0..5000).map(|host| {
+        format!(
+            "route add 192.0.{}.{}/32 via 10.0.0.7\n",
+            host >> 8,
+            host & 255
+        )
+    });
+    net.batch(&lines.collect::<String>());
+    // Asked before it goes on, so that the audit is in its first turn.
+    let mut stream = UnixStream::connect(&fibd.control).unwrap();
+    stream
+        .write_all(b"{\"audit\":{\"random\":0,\"ask\":500,\"seed\":1}}\n")
+        .unwrap();
+    common::run(&format!("kill -CONT {id}"));
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answer["audit"]["differences"], 0, "{answer}");
+    assert!(
+        answer["audit"]["prefixes"].as_u64() > Some(5000),
+        "{answer}"
+    );
 }
 
 #[test]

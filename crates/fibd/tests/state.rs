@@ -19,10 +19,10 @@ fn seed() -> u64 {
 }
 
 fn tell(state: &mut State, flags: u16, message: Message) {
-    let sequence = 0;
     let event = Event {
         flags,
-        sequence,
+        sequence: 0,
+        port: 0,
         message,
     };
     state.take(event, Source::Kernel);
@@ -291,6 +291,36 @@ fn a_link_that_goes_takes_its_routes_along_and_nothing_else() {
     link(&mut state, 0, true);
     settle(&mut state, &mut tables).unwrap();
     assert_eq!((state.desired(nets[0]), state.counters.implied), (None, 1));
+}
+
+/// A dump has what the messages say that wait: taken in once more they would replace another route.
+#[test]
+fn what_is_told_while_the_kernel_is_dumped_makes_it_be_dumped_again() {
+    let net = Net::new(IpAddr::from([192, 0, 2, 0]), 24).unwrap();
+    let (old, new) = (route(net, gateway(0, 1)), route(net, gateway(1, 2)));
+    let dump = |state: &mut State| {
+        state.begin_resync(false);
+        link(state, 0, true);
+        link(state, 1, true);
+        // The replaced one was the first of two; it is gone.
+        tell(state, 0, Message::Route(old.clone()));
+        state.end_resync();
+    };
+    let event = |flags, message| Event {
+        flags,
+        sequence: 0,
+        port: 0,
+        message,
+    };
+    let mut state = state();
+    dump(&mut state);
+    assert!(!state.is_unsure());
+    let before = state.desired(net);
+    state.take_late(event(flags::REPLACE, Message::Route(new.clone())));
+    state.take_late(event(0, Message::RouteGone(new)));
+    assert!(state.is_unsure() && state.desired(net) != before);
+    dump(&mut state);
+    assert!(!state.is_unsure() && state.desired(net) == before);
 }
 
 #[test]

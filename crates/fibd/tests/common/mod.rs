@@ -120,6 +120,7 @@ impl Net {
         run(&format!("ip netns add {router}"));
         run(&format!("ip netns add {others}"));
         net.ip("link set lo up");
+        net.forward(true);
         for port in 0..ports {
             let peer = format!("peer name h{port} netns {others}");
             run(&format!(
@@ -137,6 +138,16 @@ impl Net {
             net.port_up(port);
         }
         net
+    }
+
+    /// Makes it a router, or a host.
+    pub fn forward(&self, does: bool) {
+        let does = u8::from(does);
+        for setting in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+            let setting = format!("{setting}={does}");
+            let command = self.within("sysctl").args(["-qw", &setting]).status();
+            assert!(command.unwrap().success(), "{setting}");
+        }
     }
 
     /// Up and with its addresses, whatever it has of them.
@@ -225,6 +236,11 @@ impl Fibd {
                 panic!("{what}: {error}: {text}")
             });
         (output.status.success(), whole["result"].take())
+    }
+
+    pub fn resync(&self) {
+        let fibd = env!("CARGO_BIN_EXE_fibd");
+        run(&format!("{fibd} resync --control {}", self.control));
     }
 
     pub fn status(&self) -> serde_json::Value {
