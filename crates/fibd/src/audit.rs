@@ -249,7 +249,9 @@ pub fn kernel(
                         .is_some_and(|(net, _)| state.wants_among_others(net, target))
                 };
                 route.kind == RouteKind::Unicast
-                    && (state.leads_to(route, address, port, to) || shrunk())
+                    && (state.leads_to(route, address, port, to)
+                        || shrunk()
+                        || state.shares_object(route, address))
             }
             _ => false,
         };

@@ -118,9 +118,13 @@ impl State {
     }
 
     fn best(&self, net: Net, slot: &Slot) -> Option<Choice> {
+        self.best_route(net, slot).map(|(_, choice)| choice)
+    }
+
+    fn best_route<'a>(&self, net: Net, slot: &'a Slot) -> Option<(&'a Route, Choice)> {
         let routes = slot.routes();
         if let [route] = routes {
-            return self.choose(net, route.path);
+            return Some((route, self.choose(net, route.path)?));
         }
         let usable = routes.iter().filter_map(|route| {
             if !self.is_alive(route) {
@@ -130,8 +134,7 @@ impl State {
             Some((route, choice))
         });
         // Of equals the first.
-        let best = usable.min_by_key(|(route, _)| (route.rank, route.metric));
-        best.map(|(_, choice)| choice)
+        usable.min_by_key(|(route, _)| (route.rank, route.metric))
     }
 
     /// Whether one of the next hops at this place of the kernel's order can be used: if not, those at another place may
@@ -233,6 +236,35 @@ impl State {
                     .iter()
                     .any(|(hop, _)| hop.as_ref().is_some_and(leads))
             })
+    }
+
+    /// Whether a route of IPv6 that the kernel named for `address` only shows which next hop it takes: routes by one object
+    /// share what it remembers of its next hops, and it names the route that was looked up first. The next hop is right if
+    /// it is one of the object's of the route to `address`.
+    pub fn shares_object(&self, named: &RouteMessage, address: IpAddr) -> bool {
+        if named.object.is_none() || !address.is_ipv6() {
+            return false;
+        }
+        let host = Net::host(address);
+        let mut nets = std::iter::once(host).chain(host.ancestors());
+        let Some(net) = nets.find(|net| self.desired(*net).is_some()) else {
+            return false;
+        };
+        let slot = self.routes.get(&net);
+        let best = slot.and_then(|slot| self.best_route(net, slot));
+        let Some(Via::Object(key)) = best
+            .and_then(|(route, _)| self.paths.get(route.path))
+            .map(|path| &path.via)
+        else {
+            return false;
+        };
+        let is_named = |member: &Hop| {
+            let same = |hop: &Hop| (hop.device, hop.gateway) == (member.device, member.gateway);
+            named.hops.iter().any(same)
+        };
+        self.members(*key)
+            .iter()
+            .any(|(hop, _)| hop.as_ref().is_some_and(is_named))
     }
 
     /// The routes of a prefix in their order, for a report.

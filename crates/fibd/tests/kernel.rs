@@ -185,6 +185,38 @@ fn a_change_of_an_object_replaces_no_route() {
     assert!(found.contains("prohibit"), "{found}");
 }
 
+/// Asked for a route of IPv6 by an object, the kernel names any route that has the same next hop.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_that_share_an_object_are_not_mistaken_for_each_other() {
+    ready!();
+    let net = Net::new("share", 2);
+    let fibd = net.fibd("");
+    net.ip("nexthop add id 101 via 2001:db8::7 dev sw0");
+    net.ip("nexthop add id 102 via 2001:db8:1::8 dev sw1");
+    net.ip("nexthop add id 107 group 101/102");
+    net.ip("route add 2001:db8:ff::/48 nhid 101");
+    for to in 0..16 {
+        net.ip(&format!("route add 2001:db8:ff0{to:x}::/48 nhid 107"));
+    }
+    // Each processor remembers the first that it looked up.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for processor in 0..processors {
+        let get = [
+            "-c",
+            &processor.to_string(),
+            "ip",
+            "route",
+            "get",
+            "fibmatch",
+            "2001:db8:ff::1",
+        ];
+        let command = net.within("taskset").args(get).output().unwrap();
+        assert!(command.status.success(), "{command:?}");
+    }
+    fibd.audit();
+}
+
 /// What does not forward passes over routes whose next hop does not answer.
 #[test]
 #[ignore = "needs root and network namespaces"]
