@@ -357,10 +357,37 @@ fn installed_c_examples_run_as_two_processes() {
 }
 
 #[test]
-fn c_examples_tell_wrong_tokens_with_their_file() {
+fn c_examples_tell_wrong_input_with_its_place() {
     let directory = tempfile::tempdir().expect("a directory");
     let prefix = install(directory.path());
     examples_in(directory.path(), &prefix);
     let daemon = daemon(directory.path());
-    wrong_tokens::are_refused(directory.path(), &prefix.join("lib"), &daemon);
+    let libraries = prefix.join("lib");
+    wrong_tokens::are_refused(directory.path(), &libraries, &daemon);
+    numbers_are_refused(directory.path(), &libraries);
+}
+
+/// No example takes for a count what is none.
+fn numbers_are_refused(examples: &Path, libraries: &Path) {
+    let programs = [
+        ("pingpong", "ping", "ROUNDS"),
+        ("kvpush", "reader", "WRITES"),
+        ("ring", "receive", "MESSAGES"),
+        ("figure43", "ping", "LOOPS"),
+        ("queue", "sender", "MESSAGES"),
+        ("matrix", "owner", "SIZE"),
+    ];
+    for (program, side, name) in programs {
+        for number in ["", "x", "-1", " 1", "1x", "99999999999999999999"] {
+            let out = Command::new(examples.join(program))
+                .args([side, "nowhere", number])
+                .env("LD_LIBRARY_PATH", libraries)
+                .output()
+                .expect("the example starts");
+            let said = String::from_utf8_lossy(&out.stderr);
+            let wanted = format!("error: {name} is \"{number}\"; write a whole number up to ");
+            assert!(said.starts_with(&wanted), "{program}: {said}");
+            assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1));
+        }
+    }
 }

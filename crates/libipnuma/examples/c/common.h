@@ -34,6 +34,19 @@ static inline void must_accept(int status, const char *path) {
   exit(2);
 }
 
+/* A whole number of the command line, `most` at most; ends the program with 2 if it is none. */
+static inline uint64_t number(const char *name, const char *text, uint64_t most) {
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  /* strtoull() takes blanks and signs, too. */
+  if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || value > most) {
+    fprintf(stderr, "error: %s is \"%s\"; write a whole number up to %llu\n", name, text, (unsigned long long)most);
+    exit(2);
+  }
+  return value;
+}
+
 /* A token is a capability: the file is for its owner only, and appears when it is whole. */
 static inline void give_token(const char *path, const ipn_token *token) {
   char partial[4200];

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   int pc1 = strcmp(argv[1], "ping") == 0;
-  uint64_t loops = strtoull(argv[3], NULL, 10);
+  uint64_t loops = number("LOOPS", argv[3], UINT64_MAX / 2);
   char own[4096], peer[4096];
   snprintf(own, sizeof own, "%s/%s", argv[2], pc1 ? "ping" : "pong");
   snprintf(peer, sizeof peer, "%s/%s", argv[2], pc1 ? "pong" : "ping");

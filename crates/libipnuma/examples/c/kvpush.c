@@ -89,8 +89,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: kvpush reader|writer FILE WRITES\n");
     return 2;
   }
+  uint64_t writes = number("WRITES", argv[3], UINT64_MAX >> 16);
   must(ipn_open(NULL, &device), "ipn_open");
-  uint64_t writes = strtoull(argv[3], NULL, 10);
   int status = strcmp(argv[1], "reader") == 0 ? reader(device, argv[2], writes) : writer(device, argv[2], writes);
   ipn_close(device);
   return status;

@@ -76,11 +76,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: matrix owner|helper DIRECTORY SIZE\n");
     return 2;
   }
-  const size_t size = strtoull(argv[3], nullptr, 10);
-  if (size == 0 || size > 1024) {
-    fprintf(stderr, "matrix: SIZE is %s; write a number from 1 to 1024\n", argv[3]);
-    return 2;
-  }
+  const size_t size = number("SIZE", argv[3], 1024);
   ipn_device *device;
   must(ipn_open(nullptr, &device), "ipn_open");
   const std::string path = std::string(argv[2]) + "/owner";

@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   int first = strcmp(argv[1], "ping") == 0;
-  uint32_t rounds = (uint32_t)strtoul(argv[3], NULL, 10);
+  uint32_t rounds = (uint32_t)number("ROUNDS", argv[3], UINT32_MAX);
   char own[4096], peer[4096];
   snprintf(own, sizeof own, "%s/%s", argv[2], first ? "ping" : "pong");
   snprintf(peer, sizeof peer, "%s/%s", argv[2], first ? "pong" : "ping");

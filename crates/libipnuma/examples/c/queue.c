@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   int sends = strcmp(argv[1], "sender") == 0;
-  uint64_t messages = strtoull(argv[3], NULL, 10);
+  uint64_t messages = number("MESSAGES", argv[3], UINT64_MAX);
   char own[4096], peer[4096];
   snprintf(own, sizeof own, "%s/%s", argv[2], sends ? "sender" : "receiver");
   snprintf(peer, sizeof peer, "%s/%s", argv[2], sends ? "receiver" : "sender");

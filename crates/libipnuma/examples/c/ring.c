@@ -72,8 +72,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: ring receive|send FILE MESSAGES\n");
     return 2;
   }
+  uint64_t messages = number("MESSAGES", argv[3], UINT64_MAX);
   must(ipn_open(NULL, &device), "ipn_open");
-  uint64_t messages = strtoull(argv[3], NULL, 10);
   int status = strcmp(argv[1], "receive") == 0 ? receive(device, argv[2], messages) : send(device, argv[2], messages);
   ipn_close(device);
   return status;
