@@ -268,24 +268,26 @@ impl Drop for Running {
     }
 }
 
+/// One side of an example, started.
+fn start(daemon: &daemon::Running, libraries: &Path, side: &[String], errors: Stdio) -> Running {
+    let mut command = Command::new(&side[0]);
+    command
+        .args(&side[1..])
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .stdin(Stdio::null());
+    command
+        .env("IPNUMA_DAEMON", daemon.socket())
+        .env("LD_LIBRARY_PATH", libraries);
+    command
+        .env("IPNUMA_CONFIG", "/dev/null")
+        .env_remove("IPNUMA_BACKEND");
+    Running(command.spawn().expect("the example starts"))
+}
+
 /// Runs the two sides of an example.
 fn pair(daemon: &daemon::Running, libraries: &Path, sides: [&[String]; 2]) -> [String; 2] {
-    let start = |side: &[String]| {
-        let mut command = Command::new(&side[0]);
-        command
-            .args(&side[1..])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .stdin(Stdio::null());
-        command
-            .env("IPNUMA_DAEMON", daemon.socket())
-            .env("LD_LIBRARY_PATH", libraries);
-        command
-            .env("IPNUMA_CONFIG", "/dev/null")
-            .env_remove("IPNUMA_BACKEND");
-        Running(command.spawn().expect("the example starts"))
-    };
-    let mut running = sides.map(start);
+    let mut running = sides.map(|side| start(daemon, libraries, side, Stdio::inherit()));
     running.each_mut().map(|side| {
         let mut out = String::new();
         let mut pipe = side.0.stdout.take().expect("piped");
@@ -365,6 +367,58 @@ fn c_examples_tell_wrong_input_with_its_place() {
     let libraries = prefix.join("lib");
     wrong_tokens::are_refused(directory.path(), &libraries, &daemon);
     numbers_are_refused(directory.path(), &libraries);
+}
+
+/// Ticks of processor time that a process has had in its own code.
+fn worked(process: &Running) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.0.id()));
+    let stat = stat.expect("it runs");
+    let fields = stat.rsplit_once(')').expect("a name").1;
+    fields
+        .split_ascii_whitespace()
+        .nth(11)
+        .and_then(|ticks| ticks.parse().ok())
+        .expect("a number")
+}
+
+#[test]
+fn c_examples_end_when_the_other_side_is_killed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
+    let daemon = daemon(directory.path());
+    for (program, sides) in [
+        ("queue", ["sender", "receiver"]),
+        ("queue", ["receiver", "sender"]),
+        ("figure43", ["ping", "pong"]),
+        ("figure43", ["pong", "ping"]),
+    ] {
+        let place = tempfile::tempdir().expect("a directory");
+        let run = |side: &str, errors| {
+            let name = directory.path().join(program).display().to_string();
+            let place = place.path().display().to_string();
+            let command = [name, side.into(), place, "9000000000000".into()];
+            start(&daemon, &prefix.join("lib"), &command, errors)
+        };
+        let mut survivor = run(sides[0], Stdio::piped());
+        let victim = run(sides[1], Stdio::inherit());
+        // It works only once it is connected.
+        while worked(&survivor) < 5 {
+            assert_eq!(survivor.0.try_wait().expect("a child"), None);
+            std::thread::yield_now();
+        }
+        drop(victim);
+        let mut said = String::new();
+        let mut pipe = survivor.0.stderr.take().expect("piped");
+        std::io::Read::read_to_string(&mut pipe, &mut said).expect("text");
+        let status = survivor.0.wait().expect("it ends");
+        assert_eq!(
+            (status.code(), said.lines().count()),
+            (Some(1), 1),
+            "{said}"
+        );
+        assert!(said.starts_with("error: the other side: "), "{said}");
+    }
 }
 
 /// No example takes for a count what is none.

@@ -103,11 +103,13 @@ static inline void settle(const ipn_window *window) {
 /*
  * Between two polls of the word at `offset` that found `seen` there. Where both sides and daemons share a processor, one has to make
  * way. In a guest of the rack no time passes while a program spins: with `waits` it waits in ipn_wait(), and a store wakes it;
- * elsewhere only a signal would.
+ * elsewhere only a signal would. Ends the program if the other side is gone: nothing will come then.
  */
-static inline void make_way(const ipn_region *region, size_t offset, uint64_t seen, int waits) {
-  static uint64_t polls;
-  if (++polls % 256 != 0) return;
+static inline void make_way(const ipn_region *region, const ipn_window *window, size_t offset, uint64_t seen, int waits) {
+  static uint64_t polls, epoch;
+  if (polls++ == 0) must(ipn_epoch(window, &epoch), "ipn_epoch");
+  if (polls % 256 != 0) return;
+  must(ipn_check(window, epoch), "the other side");
   if (waits) ipn_wait(region, offset, seen, -1, NULL);
   else sched_yield();
 }

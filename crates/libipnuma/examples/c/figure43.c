@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     }
     while (*RBUF == last) {
       clflush(RBUF);
-      make_way(region, 0, last, waits); /* not in the figure */
+      make_way(region, window, 0, last, waits); /* not in the figure */
     }
     last = *RBUF;
     A = last;

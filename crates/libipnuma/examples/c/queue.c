@@ -23,26 +23,29 @@ struct entry {
 static uint64_t word(uint64_t n, uint64_t at) { return n * 0x9E3779B97F4A7C15u + at; }
 static uint64_t length(uint64_t n) { return 1 + n % WORDS; }
 
-static void send(volatile struct entry *queue, const ipn_region *region, uint64_t messages, int waits) {
+static void send(volatile struct entry *queue, const ipn_region *region, const ipn_window *window, uint64_t messages, int waits) {
   const uint64_t *taken = ipn_mem_address(region);
   for (uint64_t n = 1; n <= messages; n++) {
     uint64_t free_from;
-    while (n - (free_from = __atomic_load_n(taken, __ATOMIC_ACQUIRE)) > ENTRIES) make_way(region, 0, free_from, waits);
+    while (n - (free_from = __atomic_load_n(taken, __ATOMIC_ACQUIRE)) > ENTRIES) make_way(region, window, 0, free_from, waits);
     volatile struct entry *entry = &queue[n % ENTRIES];
     for (uint64_t at = 0; at < length(n); at++) entry->words[at] = word(n, at);
     entry->length = length(n);
     __atomic_store_n(&entry->number, n, __ATOMIC_RELEASE);
   }
+  /* The receiver still stores here: this memory must not go before. */
+  uint64_t last = messages - messages % RETURN_EVERY, taken_now;
+  while ((taken_now = __atomic_load_n(taken, __ATOMIC_ACQUIRE)) < last) make_way(region, window, 0, taken_now, waits);
 }
 
 /* Returns whether each message came once, in order and whole. */
-static int receive(const ipn_region *region, volatile uint64_t *taken, uint64_t messages, int waits) {
+static int receive(const ipn_region *region, volatile uint64_t *taken, const ipn_window *window, uint64_t messages, int waits) {
   const struct entry *queue = ipn_mem_address(region);
   for (uint64_t n = 1; n <= messages; n++) {
     const struct entry *entry = &queue[n % ENTRIES];
     size_t offset = (size_t)(n % ENTRIES) * sizeof *entry;
     uint64_t number;
-    while ((number = __atomic_load_n(&entry->number, __ATOMIC_ACQUIRE)) < n) make_way(region, offset, number, waits);
+    while ((number = __atomic_load_n(&entry->number, __ATOMIC_ACQUIRE)) < n) make_way(region, window, offset, number, waits);
     int whole = number == n && entry->length == length(n);
     for (uint64_t at = 0; whole && at < length(n); at++) whole = entry->words[at] == word(n, at);
     if (!whole) {
@@ -81,8 +84,8 @@ int main(int argc, char **argv) {
   must(ipn_window_map(window, IPN_MAP_ORDERED, &page), "ipn_window_map");
 
   int good = 1;
-  if (sends) send(page, region, messages, waits);
-  else good = receive(region, page, messages, waits);
+  if (sends) send(page, region, window, messages, waits);
+  else good = receive(region, page, window, messages, waits);
   settle(window);
   if (good) printf("%llu messages %s\n", (unsigned long long)messages, sends ? "sent" : "received, all whole");
   ipn_disconnect(window);
