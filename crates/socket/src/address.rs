@@ -156,5 +156,9 @@ mod tests {
             destination("[::]:5".parse().unwrap()),
             "[::1]:5".parse().unwrap()
         );
+        for stays in ["10.0.0.7:5", "127.0.0.2:5", "[fd00::7]:5"] {
+            let stays = stays.parse().unwrap();
+            assert_eq!(destination(stays), stays);
+        }
     }
 }
