@@ -26,6 +26,8 @@ module ack_source
   /// The session's next expected number, combinational from session_o.
   output logic [  IndexW-1:0] session_o,
   input  logic [        31:0] expected_i,
+  /// What the peer is asked for, see rx_share.
+  input  logic [        11:0] interval_i,
   /// Its control frame begins (pulse).
   output logic                sent_o,
 
@@ -53,6 +55,7 @@ module ack_source
   logic   [      47:0] mac_q;
   logic   [      31:0] ip_q;
   logic [31:0] number_q, number;
+  logic [11:0] interval_q;
   logic nack_q, nack, gone;
   logic [IndexW-1:0] next;
   logic              any;
@@ -77,8 +80,9 @@ module ack_source
       ip_q  <= dst_ip_i;
     end
     if (sent_o) begin
-      number_q <= expected_i;
-      nack_q   <= nack_i[session_q];
+      number_q   <= expected_i;
+      nack_q     <= nack_i[session_q];
+      interval_q <= interval_i;
     end
   end
 
@@ -116,6 +120,7 @@ module ack_source
     frame_o.dst_mac = mac_q;
     frame_o.dst_ip  = ip_q;
     frame_o.address = {number, 8'd0};
+    frame_o.tag     = state_q == StSend ? interval_q : interval_i;
     frame_o.trail   = nack ? CONTROL_NACK : CONTROL_ACK;
   end
 

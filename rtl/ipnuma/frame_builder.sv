@@ -289,7 +289,7 @@ module frame_builder
     .next_i    (step && word_q == 6'd3 && frame.sequenced && !session_q.valid)
   );
   always_comb begin
-    sequence_number = '0;
+    sequence_number = frame.control ? 32'(frame.tag) : '0;
     if (frame.sequenced) begin
       if (!session_q.valid) sequence_number = {16'd0, counter};
       else if (select_q == Resend) sequence_number = rs_sequence_i;

@@ -54,7 +54,7 @@ package ipnuma_pkg;
     logic [47:0]  dst_mac;    // [47:40] is the first byte on the wire
     logic [31:0]  dst_ip;
     logic [15:0]  src_port;
-    logic [11:0]  tag;        // folded into the end code
+    logic [11:0]  tag;        // folded into the end code; ACK, NACK: the interval of ack_t
     logic [127:0] head;       // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
     logic [39:0]  address;    // compact
     logic [1:0]   trail;      // compact
@@ -113,6 +113,7 @@ package ipnuma_pkg;
     logic [31:0] sequence_number;  // only bits 15:0 count when it came within a data frame
     logic        short_number;     // it did
     logic        nack;             // a frame is missing: go back to it
+    logic [11:0] interval;         // cycles from frame to frame that it asks for, see rx_share
   } ack_t;
 
   // An error report from the peer of a session.

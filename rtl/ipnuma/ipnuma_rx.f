@@ -21,6 +21,7 @@ rtl/ipnuma/ack_ledger.sv
 rtl/ipnuma/ack_source.sv
 rtl/ipnuma/refusal_table.sv
 rtl/ipnuma/rx_sequence.sv
+rtl/ipnuma/rx_share.sv
 rtl/ipnuma/rx_slots.sv
 rtl/ipnuma/deny_queue.sv
 rtl/ipnuma/tag_pool.sv

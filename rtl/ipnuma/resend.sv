@@ -326,6 +326,7 @@ module resend
     loaded = known_q[who_q] ? stored : '0;
     // The register may have been written since.
     if (loaded.stretch > settings.stretch) loaded.stretch = settings.stretch;
+    if (settings.pace_max == '0) loaded.asked = '0;
   end
 
   // The number of the next new frame, una + count, once more: it is needed in the cycle after a
@@ -349,6 +350,7 @@ module resend
   logic [31:0] delta_q;  // frames that the acknowledgement takes, if it is one
   logic [31:0] elapsed_q, limit_q;
   logic [15:0] pace_age_q;
+  logic [11:0] interval_q;  // from frame to frame
   logic        late_q;
   logic        step;  // the slot `head` is given back
   logic is_dead, is_reset;
@@ -369,6 +371,7 @@ module resend
       elapsed_q  <= now_q - loaded.since;
       limit_q    <= {16'd0, settings.ticks} << doublings(loaded, settings.backoff);
       pace_age_q <= now_q[15:0] - loaded.paced_at;
+      interval_q <= loaded.pace > loaded.asked ? loaded.pace : loaded.asked;
     end else if (phase_q == RUN) begin
       state_q <= next;
       late_q  <= elapsed_q > limit_q;
@@ -386,7 +389,7 @@ module resend
   event_t   pushed;
   resent_t  offered;
 
-  assign paced = state_q.pace != '0;
+  assign paced = interval_q != '0;
   assign match = sent_op.is_load == (refused.op == TLP_MRD64) &&
       {16'd0, sent_op.address} == refused.address && refused.op inside {TLP_MRD64, TLP_MWR64};
 
@@ -431,6 +434,7 @@ module resend
         end
 
         OP_ACK: begin
+          if (!ack.short_number) {next.asked, next.heard} = {ack.interval, 1'b1};
           if (is_dead || is_reset || delta_q > {24'd0, state_q.count}) begin
             // Slots may have been given back before a reset came.
             finish  = 1'b1;
@@ -555,6 +559,8 @@ module resend
         next.pace     = faster(state_q.pace, settings.pace_down);
         next.acked    = '0;
         next.paced_at = now_q[15:0];
+        next.heard    = 1'b0;
+        if (!state_q.heard) next.asked = '0;
       end
     end
 
@@ -692,7 +698,7 @@ module resend
           slot: state_q.cursor,
           sequence_number: sum_q,
           voided: state_q.voided && state_q.sent == '0,
-          pace: state_q.pace
+          pace: interval_q
       };
 
   resend_offer #(
@@ -764,7 +770,7 @@ module resend
   logic arm_start, pacer_busy;
   logic [11:0] arm_pace;
   assign arm_start = phase_q == RUN && op_q == OP_START && !forget_q && paced;
-  assign arm_pace  = arm_offer ? resent.pace : state_q.pace;
+  assign arm_pace  = arm_offer ? resent.pace : interval_q;
 
   session_pacer #(
     .Sessions(Sessions)
@@ -861,7 +867,7 @@ module resend
       status_o.valid     <= valid_i[who_q];
       status_o.una       <= state_q.una;
       status_o.nxt       <= sum_q;
-      status_o.pace      <= {20'd0, state_q.pace};
+      status_o.pace      <= {20'd0, interval_q};
       status_o.retries   <= state_q.retries;
     end
     status_done_o <= !rst_i && phase_q == RUN && op_q == OP_STATUS;

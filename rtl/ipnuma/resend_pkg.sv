@@ -60,6 +60,8 @@ package resend_pkg;
     logic [11:0] pace;      // cycles from frame to frame, 0: as they come
     logic [7:0]  acked;     // acknowledged frames since the pace last changed
     logic [15:0] paced_at;  // tick at which the pace last changed
+    logic [11:0] asked;     // the same, asked for by the peer; the longer one holds
+    logic        heard;     // the peer has said so since a look at the time
     logic [31:0] since;     // tick at which the time-out began
     logic        timed;     // it began with the frame in `head`, which was sent once
     logic [3:0]  stretch;   // how often the time-out is doubled for the sake of the round trip

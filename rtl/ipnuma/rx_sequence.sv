@@ -55,7 +55,8 @@ module rx_sequence
   output logic [31:0] ack_value_o,
   input  logic        ack_taken_i,
 
-  /// Control frames, see ack_source.
+  /// Control frames, see ack_source; what they ask the peers for, see rx_share.
+  input  logic      [11:0] interval_i,
   output logic             ctl_valid_o,
   output tx_frame_t        ctl_frame_o,
   input  logic             ctl_lock_i,
@@ -182,6 +183,7 @@ module rx_sequence
     .reset_index_i(reset_index_i[IndexW-1:0]),
     .session_o    (ctl_session),
     .expected_i   (ctl_expected),
+    .interval_i,
     .sent_o       (sent),
     .dst_read_o,
     .dst_done_i,

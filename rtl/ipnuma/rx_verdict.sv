@@ -207,7 +207,8 @@ module rx_verdict
           session: op_i.session.index,
           sequence_number: op_i.ack_number,
           short_number: !op_i.is_ack,
-          nack: op_i.is_ack && op_i.nack
+          nack: op_i.is_ack && op_i.nack,
+          interval: op_i.sequence_number[11:0]
       };
       deny_q <= '{
           code: code,

@@ -23,6 +23,8 @@ module server
   parameter int unsigned DmaTags = 8,
   /// Sessions; a power of two, 256 at most.
   parameter int unsigned Sessions = 64,
+  /// Cycles of clk_net_i that 8 bytes take on the line.
+  parameter int unsigned BeatCycles = 1,
   localparam int unsigned RegionW = $clog2(Regions),
   localparam int unsigned SessionW = $clog2(Sessions)
 ) (
@@ -214,7 +216,8 @@ module server
   order_e        order;
   logic   [ 7:0] news_session;
   logic   [15:0] news_number;
-  logic held, taken, again, gap, refuse;
+  logic held, taken, again, gap, refuse, share_busy;
+  logic [11:0] interval;
   refusal_t refusal, refuse_as;
   logic dst_read, dst_done;
   logic [ 7:0] dst_session;
@@ -286,6 +289,21 @@ module server
     .busy_o           (table_busy)
   );
 
+  rx_share #(
+    .Sessions  (Sessions),
+    .BeatCycles(BeatCycles)
+  ) u_share (
+    .clk_i     (clk_net_i),
+    .rst_i     (rst_net_i),
+    .beat_i    (s_frames.tvalid),
+    .last_i    (s_frames.tlast),
+    .half_i    (!s_frames.tkeep[4]),
+    .frame_i   (taken || again || gap),
+    .session_i (news_session[SessionW-1:0]),
+    .interval_o(interval),
+    .busy_o    (share_busy)
+  );
+
   rx_sequence #(
     .Sessions(Sessions)
   ) u_sequence (
@@ -314,6 +332,7 @@ module server
     .ack_urgent_o,
     .ack_value_o,
     .ack_taken_i,
+    .interval_i     (interval),
     .ctl_valid_o,
     .ctl_frame_o,
     .ctl_lock_i,
@@ -439,7 +458,8 @@ module server
   );
 
   assign busy_net_o = parser_busy || region_busy || slots_busy || count ||
-      deny_valid || err_valid_o || deny_busy || cpl_busy_net || table_busy || sequence_busy;
+      deny_valid || err_valid_o || deny_busy || cpl_busy_net || table_busy || sequence_busy ||
+      share_busy;
 
   // ---- Across -----------------------------------------------------------------------------------
   logic op_valid, op_take, op_pop;

@@ -674,8 +674,7 @@ module ipnuma_nic
     .busy_o          (busy_unseal)
   );
 
-  // The receiver never waits.
-  assign opened.tready = 1'b1;
+  assign opened.tready = 1'b1;  // the receiver never waits
 
   arp_responder u_arp_responder (
     .clk_i  (clk_net_i),
@@ -690,11 +689,12 @@ module ipnuma_nic
   );
 
   server #(
-    .Regions (Regions),
-    .RxSlots (RxSlots),
-    .LoadTags(LoadTags),
-    .DmaTags (DmaTags),
-    .Sessions(Sessions)
+    .Regions   (Regions),
+    .RxSlots   (RxSlots),
+    .LoadTags  (LoadTags),
+    .DmaTags   (DmaTags),
+    .Sessions  (Sessions),
+    .BeatCycles(NetShortestPs < 7200 ? 1 : 8)
   ) u_server (
     .clk_pcie_i,
     .rst_pcie_i,

@@ -102,6 +102,7 @@ module order_proof
     .reset_i          (reset),
 `endif
     .reset_index_i    (reset_index),
+    .interval_i       ('0),
     .judge_session_i  (session_q),
     .judge_number_i   (number_i[15:0]),
     .order_o          (order),

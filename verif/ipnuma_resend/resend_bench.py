@@ -80,6 +80,8 @@ class Bench:
         self.ack_age = [0] * self.sessions
         self.ack_cycles = 80
         self.short_acks = 0.3
+        # What receivers ask for, see rx_share.
+        self.intervals = (0,)
         # Host and builder.
         self.queue: deque = deque()  # operations and marks, in order
         self.any_order = False
@@ -378,6 +380,7 @@ class Bench:
             peer.report = None
         if peer.want_ack or peer.want_nack:
             values = {"session": session, "sequence": peer.expected, "nack": int(peer.want_nack)}
+            values["interval"] = self.rand.choice(self.intervals)
             if not peer.want_nack and self.rand.random() < self.short_acks:
                 # Of an acknowledgement in a data frame only 16 bits count.
                 values["sequence"] = peer.expected & 0xFFFF | self.rand.getrandbits(16) << 16

@@ -27,7 +27,7 @@ FRAME = (
     ("data_dw", 7),
     ("zero_data", 1),
 )
-ACK = (("session", 8), ("sequence", 32), ("short", 1), ("nack", 1))
+ACK = (("session", 8), ("sequence", 32), ("short", 1), ("nack", 1), ("interval", 12))
 REFUSED = (("session", 8), ("code", 8), ("op", 8), ("sequence", 32), ("address", 64))
 EVENT = (("code", 8), ("op", 8), ("number", 16), ("who", 16), ("address", 64))
 STATUS = (

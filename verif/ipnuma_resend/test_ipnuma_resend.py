@@ -54,6 +54,7 @@ async def lossy_channel(dut) -> None:
     bench = begin(dut)
     bench.any_order = True
     await bench.start(resend_ticks=30, resend_limit=40, pace_max=64, pace_frames=8)
+    bench.intervals = (0, 0, 20, 50)
     count = min(8, bench.sessions)
     for session in range(count):
         await bench.open(session)
@@ -334,6 +335,64 @@ async def reports(dut) -> None:
         await acknowledge(bench, 2, una + 3)
         await bench.run(30)
         una += 3
+    assert int(dut.u_slots.used_q.value) == 0
+
+
+@cocotb.test()
+async def interval(dut) -> None:
+    """The receiver asks for an interval: frames keep it until it says otherwise, or nothing for long."""
+    bench = begin(dut)
+    bench.gaps = (0, 0)
+    ticks = 40
+    await bench.start(resend_ticks=0xFFFF, pace_max=200, pace_ticks=0xFFFF)
+    bench.black_out |= {0, 1}
+    for session in (0, 1):
+        await bench.open(session)
+    await bench.run(10)
+
+    async def spacing(session: int, count: int) -> list[int]:
+        bench.starts[session].clear()
+        for _ in range(count):
+            bench.operation(session, data_dw=2, is_load=False)
+        while bench.queue or bench.current:
+            await bench.cycle()
+        await bench.run(12)
+        starts = bench.starts[session]
+        assert len(starts) == count
+        return [b - a for a, b in zip(starts, starts[1:], strict=False)]
+
+    def keeps(found: list[int], asked: int) -> bool:
+        return all(asked - 2 <= cycles <= max(asked, 12) + 8 for cycles in found)
+
+    # Longer than the pace may be: that is for losses.
+    for asked in (100, 30, 300):
+        await acknowledge(bench, 0, 0, interval=asked)
+        assert (await bench.look(0))["pace"] == asked
+        assert keeps(await spacing(0, 4), asked)
+        # Others are not held, and an acknowledgement in a data frame says nothing of it.
+        assert max(await spacing(1, 3)) <= 12
+        await acknowledge(bench, 0, 0, short=1, interval=77)
+        assert (await bench.look(0))["pace"] == asked
+    # The longer one counts: of that which is asked for, and that which losses demand.
+    await acknowledge(bench, 0, 0, nack=1, interval=5)
+    assert (await bench.look(0))["pace"] == slower(0, 3, 200)
+    await acknowledge(bench, 0, 0, interval=60)
+    assert (await bench.look(0))["pace"] == 60
+    await acknowledge(bench, 0, 12, interval=0)
+    assert (await bench.look(0))["pace"] == slower(0, 3, 200)
+    # Silence: after a look at the time that still knows of it, one that does not.
+    await spacing(0, 1)
+    bench.set(pace_ticks=ticks)
+    await acknowledge(bench, 0, 12, interval=90)
+    await bench.run(2 * ticks * TICK + 4 * TICK)
+    assert (await bench.look(0))["pace"] < 90
+    # A sender that is never paced is not paced by others.
+    bench.set(pace_max=0)
+    await acknowledge(bench, 0, 12, interval=90)
+    assert (await bench.look(0))["pace"] < 90
+    await acknowledge(bench, 0, 13)
+    await acknowledge(bench, 1, 9)
+    await bench.run(30)
     assert int(dut.u_slots.used_q.value) == 0
 
 

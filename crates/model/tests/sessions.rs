@@ -490,7 +490,10 @@ fn regions_and_sessions_ask_for_what_they_need() {
     assert_eq!(
         receive(&|f| {
             f.src_port = 4321;
-            f.payload = control(wire::Control::Acknowledgement(0));
+            f.payload = control(wire::Control::Acknowledgement {
+                expected: 0,
+                interval: 0,
+            });
         }),
         NetCounter::RxBadSession
     );

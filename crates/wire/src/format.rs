@@ -222,7 +222,11 @@ pub const CONTROL_HEADER: Layout = Layout {
         zero("acknowledged", 1),
         flag("control", "a control frame, not a store"),
         names("code", 2, CONTROL_CODES, "what it says"),
-        dec("sequence", 16, "void: sequence number, bits 15:0"),
+        dec(
+            "sequence",
+            16,
+            "void: sequence number, bits 15:0; acknowledgements: the interval that is asked for, bits 11:0",
+        ),
         dec(
             "expected",
             32,

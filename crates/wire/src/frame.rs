@@ -35,6 +35,8 @@ const C_OFFSET: Span = COMPACT_HEADER.span("offset");
 const N_CODE: Span = CONTROL_HEADER.span("code");
 const N_SEQUENCE: Span = CONTROL_HEADER.span("sequence");
 const N_EXPECTED: Span = CONTROL_HEADER.span("expected");
+/// Bits of the sequence number's field that are an interval in acknowledgements.
+const INTERVAL_MASK: u16 = 0xFFF;
 
 const T_MAGIC: Span = TLP_FORMAT_HEADER.span("magic");
 const T_KIND: Span = TLP_FORMAT_HEADER.span("kind");
@@ -218,9 +220,20 @@ pub struct ErrorReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
     /// All sequence numbers before this one have arrived.
-    Acknowledgement(u32),
+    Acknowledgement {
+        /// The sequence number that comes next.
+        expected: u32,
+        /// Network cycles from the start of a frame to the next one's that the receiver asks for, 12 bits; 0: it does
+        /// not mind.
+        interval: u16,
+    },
     /// The same, and the frame with this number is missing.
-    Missing(u32),
+    Missing {
+        /// The sequence number of that frame.
+        expected: u32,
+        /// As in [`Self::Acknowledgement`].
+        interval: u16,
+    },
     /// Nothing, in the place of an operation that was refused: the low half of its sequence number. The upper half is
     /// folded into the end code, as in every sequenced frame.
     Void(u16),
@@ -342,11 +355,13 @@ impl Payload {
                 C_FORMAT.put(&mut out, u64::from(COMPACT_NIBBLE));
                 C_CONTROL.put(&mut out, 1);
                 let code = match *control {
-                    Control::Acknowledgement(expected) => {
+                    Control::Acknowledgement { expected, interval } => {
+                        N_SEQUENCE.put(&mut out, u64::from(interval & INTERVAL_MASK));
                         N_EXPECTED.put(&mut out, u64::from(expected));
                         CONTROL_ACK
                     }
-                    Control::Missing(expected) => {
+                    Control::Missing { expected, interval } => {
+                        N_SEQUENCE.put(&mut out, u64::from(interval & INTERVAL_MASK));
                         N_EXPECTED.put(&mut out, u64::from(expected));
                         CONTROL_NACK
                     }

@@ -134,8 +134,10 @@ fn error() -> impl Strategy<Value = Payload> {
 
 fn control() -> impl Strategy<Value = Payload> {
     prop_oneof![
-        any::<u32>().prop_map(Control::Acknowledgement),
-        any::<u32>().prop_map(Control::Missing),
+        (any::<u32>(), 0..0x1000_u16)
+            .prop_map(|(expected, interval)| Control::Acknowledgement { expected, interval }),
+        (any::<u32>(), 0..0x1000_u16)
+            .prop_map(|(expected, interval)| Control::Missing { expected, interval }),
         any::<u16>().prop_map(Control::Void),
     ]
     .prop_map(Payload::Control)
@@ -319,10 +321,23 @@ fn control_frames_are_where_the_document_has_them() {
         let covered = [&[0xC1, 0x02], &bytes[..8]].concat();
         assert_eq!(wire::crc16(&covered) ^ high, end);
     };
-    let acknowledgement = bytes(Control::Acknowledgement(0x0102_0304), 0);
-    assert_eq!(acknowledgement[..8], [0xC4, 0, 0, 1, 2, 3, 4, 0]);
+    let expected = 0x0102_0304;
+    let acknowledgement = bytes(
+        Control::Acknowledgement {
+            expected,
+            interval: 0xFABC,
+        },
+        0,
+    );
+    assert_eq!(acknowledgement[..8], [0xC4, 0x0A, 0xBC, 1, 2, 3, 4, 0]);
     check(&acknowledgement, 0);
-    let missing = bytes(Control::Missing(0x0102_0304), 0);
+    let missing = bytes(
+        Control::Missing {
+            expected,
+            interval: 0,
+        },
+        0,
+    );
     assert_eq!(missing[..8], [0xC5, 0, 0, 1, 2, 3, 4, 0]);
     let void = bytes(Control::Void(0x0304), 0x0102);
     assert_eq!(void[..8], [0xC6, 3, 4, 0, 0, 0, 0, 0]);

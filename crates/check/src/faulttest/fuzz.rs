@@ -284,8 +284,14 @@ fn control(frame: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
         }
     };
     let control = match rng.random_range(0..3) {
-        0 => Control::Acknowledgement(number),
-        1 => Control::Missing(number),
+        0 => Control::Acknowledgement {
+            expected: number,
+            interval: rng.random(),
+        },
+        1 => Control::Missing {
+            expected: number,
+            interval: rng.random(),
+        },
         _ => Control::Void(number as u16),
     };
     let code = EndCode {

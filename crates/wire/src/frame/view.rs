@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 use super::{
     C_ACKNOWLEDGED, C_CONTROL, C_FORMAT, C_KEY, C_OFFSET, C_SEQUENCE, C_TRAIL, Compact, Control,
     E_ADDRESS, E_CODE, E_FMT_TYPE, E_LENGTH, E_SEQUENCE, E_SEQUENCE_HIGH, ETHERTYPE_IPV4, EndCode,
-    ErrorReport, Mac, N_CODE, N_EXPECTED, N_SEQUENCE, PROTOCOL_UDP, Payload, T_ACKNOWLEDGED,
-    T_ACKNOWLEDGEMENT, T_EPOCH, T_KIND, T_MAGIC, T_SEQUENCE, T_SEQUENCED, T_ZERO, TLP_BARE_BYTES,
-    Tlp, W_KEY, W_OFFSET, W_ZERO, ip_checksum,
+    ErrorReport, INTERVAL_MASK, Mac, N_CODE, N_EXPECTED, N_SEQUENCE, PROTOCOL_UDP, Payload,
+    T_ACKNOWLEDGED, T_ACKNOWLEDGEMENT, T_EPOCH, T_KIND, T_MAGIC, T_SEQUENCE, T_SEQUENCED, T_ZERO,
+    TLP_BARE_BYTES, Tlp, W_KEY, W_OFFSET, W_ZERO, ip_checksum,
 };
 use crate::counters::NetCounter;
 use crate::format::{
@@ -450,10 +450,12 @@ pub struct ControlView<'a> {
 impl<'a> ControlView<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let expected = N_EXPECTED.get(bytes) as u32;
+        let sequence = N_SEQUENCE.get(bytes) as u16;
+        let interval = sequence & INTERVAL_MASK;
         let control = match N_CODE.get(bytes) as u8 {
-            CONTROL_ACK => Control::Acknowledgement(expected),
-            CONTROL_NACK => Control::Missing(expected),
-            CONTROL_VOID => Control::Void(N_SEQUENCE.get(bytes) as u16),
+            CONTROL_ACK => Control::Acknowledgement { expected, interval },
+            CONTROL_NACK => Control::Missing { expected, interval },
+            CONTROL_VOID => Control::Void(sequence),
             _ => return Err(WireError::BadMagic),
         };
         if C_ACKNOWLEDGED.get(bytes) != 0 {
