@@ -16,8 +16,9 @@
 //             the last beat. Writes: valid/ready. cnt_idx_i is {access list, port[3:0], index[6:0]},
 //             cnt_o follows two edges later. busy_o: something may still come out without new
 //             input; mixes the clocks, for simulators that skip idle time.
-// Drops     : whole frames, counted by port and reason. IPv4 behind IPv6 at line rate loses none if
-//             the lookup of IPv6 takes at most 11 cycles more (ReadLatency 1: 6); with more, frames
+// Drops     : whole frames, counted by port and reason; without room in the FIFO to their output
+//             see forward_fifo. IPv4 behind IPv6 at line rate loses none if the lookup of IPv6
+//             takes less than 10 * Waiting cycles more (ReadLatency 1: 6, 2: 12); with more, frames
 //             that waited for it may leave as a burst that finds no room.
 // Source    : dissertation chapter 5, figures 5.5 to 5.8.
 module fibnic_10g #(
@@ -40,6 +41,11 @@ module fibnic_10g #(
   parameter int unsigned AclRules = 64,
   /// 0: ports never store and check, and hold less.
   parameter int unsigned StoreAndCheck = 1,
+  /// Frames that may wait for an output, of each input, beside one that is being sent; 1 is the
+  /// dissertation's.
+  parameter int unsigned Waiting = 4,
+  /// Memory for them, in frames of the longest size.
+  parameter int unsigned FifoFrames = 2,
   /// Ports can take off and put on VLAN tags: one cycle more.
   parameter bit Vlan = 1'b0,
   // Sizes of the tables, as fib_lookup has them.
@@ -165,6 +171,8 @@ module fibnic_10g #(
     .Lookups      (Lookups),
     .AclRules     (AclRules),
     .StoreAndCheck(StoreAndCheck),
+    .Waiting      (Waiting),
+    .FifoFrames   (FifoFrames),
     .BeatCycles   (1),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),

@@ -17,7 +17,8 @@
 //             the last beat. Writes: valid/ready. cnt_idx_i is {access list, port[3:0], index[6:0]},
 //             cnt_o follows two edges later. busy_o: something may still come out without new
 //             input; mixes the clocks, for simulators that skip idle time.
-// Drops     : whole frames, counted by port and reason.
+// Drops     : whole frames, counted by port and reason; without room in the FIFO to their output
+//             see forward_fifo.
 // Source    : dissertation chapter 5, figures 5.4 to 5.9.
 module fibnic_1g #(
   /// Network ports, 2 to 16.
@@ -40,6 +41,11 @@ module fibnic_1g #(
   parameter int unsigned AclRules = 64,
   /// 0: ports never store and check, and hold less.
   parameter int unsigned StoreAndCheck = 1,
+  /// Frames that may wait for an output, of each input, beside one that is being sent; 1 is the
+  /// dissertation's.
+  parameter int unsigned Waiting = 4,
+  /// Memory for them, in frames of the longest size.
+  parameter int unsigned FifoFrames = 2,
   /// 1: ports can take off and put on VLAN tags.
   parameter bit Vlan = 1'b0,
   /// 1: the dissertation's lookup, IPv4 from an SRAM, IPv6 from the TCAM.
@@ -165,6 +171,8 @@ module fibnic_1g #(
     .AclRules     (AclRules),
     .AclLatency   (1),
     .StoreAndCheck(StoreAndCheck),
+    .Waiting      (Waiting),
+    .FifoFrames   (FifoFrames),
     .BeatCycles   (8),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),

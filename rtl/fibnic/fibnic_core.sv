@@ -34,6 +34,10 @@ module fibnic_core
   parameter int unsigned AclLatency = 2,
   /// 0: ports never store and check, and beats_held() is small.
   parameter int unsigned StoreAndCheck = 1,
+  /// Frames that may wait for an output, of each input, beside one that is being sent.
+  parameter int unsigned Waiting = 4,
+  /// Memory for them, in frames of the longest size.
+  parameter int unsigned FifoFrames = 2,
   /// Cycles a beat on the line.
   parameter int unsigned BeatCycles = 1,
   // As fib_lookup has them.
@@ -95,7 +99,7 @@ module fibnic_core
           ReadLatency, SumRegister, ByteDelay, Sram22)
   ) + OutRegister + (Lookups == N ? 0 : N - 1);
   // A header and its key come 4 cycles after the request at most, the access list takes 2.
-  localparam int unsigned Waiting = Longest + 8;
+  localparam int unsigned LookupCycles = Longest + 8;
   // An answer waits for those of frames in front.
   localparam int unsigned DrainExtra = 16;
   localparam int unsigned LingerW = 4;
@@ -280,7 +284,7 @@ module fibnic_core
       .N       (N),
       .NextHops(NextHops),
       .AclRules(AclRules),
-      .Waiting (Waiting),
+      .Waiting (LookupCycles),
       .Plans   (frames_held(MaxFrame, StoreAndCheck))
     ) u_plan (
       .clk_i,
@@ -356,7 +360,9 @@ module fibnic_core
 
     for (genvar o = 0; o < int'(N); o++) begin : gen_out
       forward_fifo #(
-        .MaxFrame(MaxFrame)
+        .MaxFrame(MaxFrame),
+        .Waiting (Waiting),
+        .Frames  (FifoFrames)
       ) u_fifo (
         .clk_i,
         .rst_i,
@@ -400,8 +406,10 @@ module fibnic_core
   end
 
   host_port #(
-    .N       (N),
-    .MaxFrame(MaxFrame)
+    .N         (N),
+    .MaxFrame  (MaxFrame),
+    .Waiting   (Waiting),
+    .FifoFrames(FifoFrames)
   ) u_host (
     .clk_i,
     .rst_i,

@@ -172,7 +172,7 @@ package fibnic_pkg;
   /// Counters of a port, one pulse each.
   typedef struct packed {
     logic                spoiled;  // left, or went to the host, although it ended bad
-    logic                full;     // dropped whole: a frame already waits for the output
+    logic                full;     // dropped whole: no room in the FIFO to the output
     logic [Verdicts-1:0] verdict;  // by verdict_e; exactly one for each frame
   } port_stat_t;
 endpackage

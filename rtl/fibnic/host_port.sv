@@ -16,7 +16,11 @@ module host_port
   /// Network ports.
   parameter int unsigned N = 4,
   /// Longest frame with FCS, bytes.
-  parameter int unsigned MaxFrame = 9216
+  parameter int unsigned MaxFrame = 9216,
+  /// Frames that may wait in a FIFO, beside one that is being sent.
+  parameter int unsigned Waiting = 4,
+  /// Memory of a FIFO, in frames of the longest size.
+  parameter int unsigned FifoFrames = 2
 ) (
   input  logic             clk_i,
   input  logic             rst_i,
@@ -78,6 +82,8 @@ module host_port
     forward_fifo #(
       .data_t    (host_beat_t),
       .MaxFrame  (MaxFrame),
+      .Waiting   (Waiting),
+      .Frames    (FifoFrames),
       .CutThrough(1'b0)
     ) u_to_host (
       .clk_i,
@@ -96,6 +102,8 @@ module host_port
 
     forward_fifo #(
       .MaxFrame  (MaxFrame),
+      .Waiting   (Waiting),
+      .Frames    (FifoFrames),
       .CutThrough(1'b0)
     ) u_from_host (
       .clk_i,

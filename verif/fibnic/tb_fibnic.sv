@@ -8,6 +8,7 @@ module tb_fibnic #(
   parameter int unsigned MaxFrame = 9216,
   parameter int unsigned ReadLatency = 1,
   parameter int unsigned Lookups = 4,
+  parameter int unsigned Waiting = 4,
   parameter bit AsyncRx = 1'b1,
   parameter bit Vlan = 1'b0
 ) (
@@ -74,6 +75,7 @@ module tb_fibnic #(
     .ReadLatency  (ReadLatency),
     .AsyncRx      (AsyncRx),
     .Lookups      (Lookups),
+    .Waiting      (Waiting),
     .Vlan         (Vlan),
     .V4Leaves     (1024),
     .V6Leaves     (1024),

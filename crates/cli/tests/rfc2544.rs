@@ -55,14 +55,14 @@ fn rfc2544_at_both_rates() {
         for row in report["congestion"].as_array().expect("rows") {
             assert_eq!(row["accounted"], true, "{row}");
             // The output is busy all the time, so that it sends as many frames as one input; behind the last of
-            // them at most one frame of each input waits, which is what a FIFO of the switch holds.
+            // them four frames of each input wait at most, `Waiting` of the switch.
             let inputs = row["inputs"].as_array().expect("inputs");
             let total =
                 |what: &str| -> f64 { inputs.iter().map(|input| number(input, what)).sum() };
             let line = total("/sent") / 3.0;
             let more = total("/received") - line;
             assert!(
-                (-1.0..=3.0).contains(&more),
+                (-1.0..=12.0).contains(&more),
                 "{more} frames more than {line}: {row}"
             );
             let lost = 100.0 * (1.0 - total("/received") / total("/sent"));
