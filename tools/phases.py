@@ -246,7 +246,7 @@ PHASES = [
     Phase(
         "long-resets",
         3600,
-        "a million stores while one side of a NIC is reset at any moment (faulttest --resets --full)",
+        "a million stores while one side of a NIC is reset (faulttest --resets --full)",
         f"{TARGET}/release/faulttest --resets --full",
         ("build", "models"),
         long=True,
