@@ -145,8 +145,9 @@ PHASES = [
     pure(
         "faults",
         400,
-        "pairs of NICs over channels with every fault, then a million fuzzed frames of each format",
-        f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --fuzz",
+        "pairs of NICs over channels with every fault, resets of one side, fuzzed frames",
+        f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --resets"
+        f" && {TARGET}/release/faulttest --fuzz",
         "faulttest",
     ),
     Phase(
@@ -240,6 +241,14 @@ PHASES = [
         " -- --include-ignored",
         ("build", "models"),
         env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-resets",
+        3600,
+        "a million stores while one side of a NIC is reset (faulttest --resets --full)",
+        f"{TARGET}/release/faulttest --resets --full",
+        ("build", "models"),
         long=True,
     ),
     Phase(

@@ -111,3 +111,34 @@ fn sessions_in_the_clear_outlive_all_epochs() {
     assert!(report.anew > 2 * 64, "{} epochs", report.anew);
     assert!(report.channel.replayed > 500, "{:?}", report.channel);
 }
+
+/// A pair of models of which one after the other is reset.
+fn resets(sessions: usize, faults: Faults, seed: u64) -> Result<Report, String> {
+    let mut plan = Plan::new("resets", MODELS, NetSpeed::TenGig, 20_000);
+    plan.sessions = sessions;
+    plan.one_sided = 200;
+    plan.others[0] = 0;
+    plan.faults = faults;
+    Sim::new(plan, seed)?.run()
+}
+
+/// Where stores may be lost, the observer of identities alone finds those that come twice.
+#[test]
+fn the_observer_of_resets_finds_what_comes_twice() {
+    let twice = Faults {
+        duplicate: 500,
+        ..Faults::default()
+    };
+    for seed in 0..3 {
+        for sessions in [0, 3] {
+            let report = resets(sessions, Faults::default(), seed);
+            let report = report.unwrap_or_else(|error| panic!("{error}"));
+            assert!(report.resets.models > 5, "{:?}", report.resets);
+            assert!(report.resets.looked_at.0 > 20_000, "{:?}", report.resets);
+        }
+        let report = resets(3, twice, seed).unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.duplicates > 0);
+        let error = resets(0, twice, seed).expect_err("nothing mends it");
+        assert!(error.contains("was written twice"), "{error}");
+    }
+}

@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use check::faulttest::end::Kind;
-use check::faulttest::matrix::{Scale, fuzz_plans, plans};
+use check::faulttest::matrix::{ResetScale, Scale, fuzz_plans, plans, reset_plans};
 use check::faulttest::plan::Plan;
-use check::faulttest::sim::{Report, Sim};
+use check::faulttest::sim::{Report, Resets, Sim};
 use check::program::{self, Score};
 use clap::Parser;
 
@@ -39,6 +39,10 @@ struct Options {
     /// Fuzz a NIC instead: with this many frames of each format, with and without keys.
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, default_missing_value = "1000000")]
     fuzz: Option<u64>,
+    /// Reset one side of a NIC at any moment instead, take its link and bus-master enable away, and draw what its host
+    /// sets; with --full a million stores.
+    #[arg(long, conflicts_with = "fuzz")]
+    resets: bool,
     /// Print the names of the cells.
     #[arg(long)]
     list: bool,
@@ -128,6 +132,8 @@ fn main() -> ExitCode {
     };
     let mut plans = match options.fuzz {
         Some(frames) => fuzz_plans(frames),
+        None if options.resets && options.full => reset_plans(ResetScale::FULL),
+        None if options.resets => reset_plans(ResetScale::SHORT),
         None => plans(scale),
     };
     if let Some(part) = &options.cell {
@@ -177,6 +183,34 @@ fn main() -> ExitCode {
     summary(&outcomes, seed)
 }
 
+fn print_resets(outcomes: &[Outcome]) {
+    let mut sum = Resets::default();
+    for report in outcomes
+        .iter()
+        .filter_map(|outcome| outcome.result.as_ref().ok())
+    {
+        sum += report.resets;
+    }
+    if sum.function_level + sum.network + sum.both > 0 {
+        println!(
+            "resets: {} function-level, {} of the network side, {} of both, {} of models; {} frames and {} TLPs cut; \
+             bus-master enable taken away {} times, the link {}; identities: {} DWs in memory, {} stores on the wire; \
+             {} registers read after a reset",
+            sum.function_level,
+            sum.network,
+            sum.both,
+            sum.models,
+            sum.frames_cut,
+            sum.tlps_cut,
+            sum.masters,
+            sum.links,
+            sum.looked_at.0,
+            sum.looked_at.1,
+            sum.probes,
+        );
+    }
+}
+
 fn summary(outcomes: &[Outcome], seed: u64) -> ExitCode {
     let (mut on_rtl, mut all) = (0, 0);
     for outcome in outcomes {
@@ -188,6 +222,7 @@ fn summary(outcomes: &[Outcome], seed: u64) -> ExitCode {
         }
     }
     println!("faulttest: {all} stores, {on_rtl} of them with RTL, seed {seed}");
+    print_resets(outcomes);
     let mut score = Score::default();
     for outcome in outcomes {
         score.count(outcome.result.is_ok());
@@ -197,6 +232,7 @@ fn summary(outcomes: &[Outcome], seed: u64) -> ExitCode {
         let plan = &outcome.plan;
         let size = match plan.fuzz {
             Some((_, frames)) => format!("--fuzz {frames}"),
+            None if plan.one_sided > 0 => format!("--resets --stores {}", plan.stores),
             None => format!("--stores {}", plan.stores),
         };
         let options = format!("--cell {} --seed {seed} {size}", plan.name);

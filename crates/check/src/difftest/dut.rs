@@ -11,6 +11,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::difftest::phy::{Decoder, Encoder, LineFrame};
+use crate::difftest::pins::{Change, Pin, ResetWatch};
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Event {
     Tlp(Vec<u8>),
     /// A frame on the wire, without FCS.
     Frame(Vec<u8>),
+    /// A frame that a reset has cut: what is on the wire of it, behind the preamble.
+    Cut(Vec<u8>),
 }
 
 /// How the root complex behaves for a while: chances in percent.
@@ -55,6 +58,8 @@ pub trait Dut {
 const QUIET_CYCLES: u32 = 36;
 /// The same while tags are out: longer than a pass over the tags and a register access.
 const CALM_CYCLES: u32 = 160;
+/// What the stream from the root complex calls the BAR of a completion.
+const BAR_NONE: u8 = 7;
 const PCIE_PERIOD_PS: u64 = 4000;
 /// How many times slower the PCIe clock of a NIC goes that is asked to save time.
 const SLOW: u64 = 8;
@@ -79,6 +84,11 @@ pub struct RtlDut {
     slow_when_idle: bool,
     /// Edges of the PCIe clock without anything to do.
     pcie_rest: u32,
+    /// What happens to the pins later.
+    changes: Vec<Change>,
+    watch: ResetWatch,
+    /// TLPs to the root complex that a reset of the PCIe side has cut.
+    tlps_cut: u64,
 }
 
 impl RtlDut {
@@ -117,6 +127,9 @@ impl RtlDut {
             calm: 0,
             slow_when_idle: false,
             pcie_rest: 0,
+            changes: Vec::new(),
+            watch: ResetWatch::default(),
+            tlps_cut: 0,
             rng,
         })
     }
@@ -134,6 +147,8 @@ impl RtlDut {
         self.encoder = Encoder::new(speed);
         self.decoder = Decoder::new(speed);
         (self.quiet, self.calm, self.pcie_rest) = (0, 0, 0);
+        self.changes.clear();
+        self.watch = ResetWatch::default();
         self.nic.inputs.s_tlp = None;
         self.nic.inputs.net = speed.idle();
         self.nic.reset().map_err(|error| error.to_string())
@@ -194,6 +209,9 @@ impl RtlDut {
         self.time_ps = self.next_pcie_ps.min(self.next_net_ps);
         let pcie = self.time_ps == self.next_pcie_ps;
         let net = self.time_ps == self.next_net_ps;
+        if !self.changes.is_empty() {
+            self.change_pins(pcie, net);
+        }
         if net && let Some(word) = line {
             self.nic.inputs.net = word;
         }
@@ -208,30 +226,55 @@ impl RtlDut {
         let mut sent = None;
         if net {
             self.next_net_ps += self.net_period_ps;
+            self.decoder.set_may_cut(self.watch.resetting());
             if let Some(frame) = self.decoder.word(out.net)? {
                 events.push(Event::Frame(frame));
             }
+            events.extend(self.decoder.take_cut().map(Event::Cut));
             sent = Some(out.net);
             if line.is_none() {
                 self.nic.inputs.net = self.encoder.word();
             }
         }
         if pcie {
-            let rests = self.beats.is_empty() && !offered && out.m_tlp.is_none() && !out.busy_pcie;
+            // A pulse of a pin is as short as a cycle.
+            let rests = self.beats.is_empty()
+                && self.changes.is_empty()
+                && !offered
+                && out.m_tlp.is_none()
+                && !out.busy_pcie;
             self.pcie_rest = if rests { self.pcie_rest + 1 } else { 0 };
             self.next_pcie_ps += if self.slow_when_idle && self.pcie_rest > SLOW_AFTER {
                 SLOW * PCIE_PERIOD_PS
             } else {
                 PCIE_PERIOD_PS
             };
-            if ready && let Some(beat) = out.m_tlp {
+            let in_reset = self.nic.inputs.rst_pcie;
+            self.watch.edge(
+                in_reset,
+                self.nic.inputs.bus.bus_master,
+                out.m_tlp.as_ref(),
+                out.s_tlp_ready,
+                !self.tlp.is_empty(),
+            )?;
+            // A PCI Express block in reset takes nothing.
+            if ready
+                && !in_reset
+                && let Some(beat) = out.m_tlp
+            {
                 self.take_beat(beat, events)?;
             }
             let taken = offered && out.s_tlp_ready;
+            if taken && let Some(beat) = self.nic.inputs.s_tlp {
+                self.watch.take(self.time_ps, &beat);
+            }
             if taken || !offered {
                 let valid = self.pace.valid;
-                let go_on = !self.beats.is_empty() && self.chance(valid);
+                let go_on = !self.beats.is_empty() && !in_reset && self.chance(valid);
                 self.nic.inputs.s_tlp = if go_on { self.beats.pop_front() } else { None };
+                if go_on {
+                    self.watch.offer();
+                }
             }
             let ready = self.pace.ready;
             self.nic.inputs.m_tlp_ready = self.chance(ready);
@@ -244,6 +287,7 @@ impl RtlDut {
         let moving = out.busy_net
             || out.m_tlp.is_some()
             || self.nic.inputs.s_tlp.is_some()
+            || !self.changes.is_empty()
             || self.backlog() != (0, 0);
         let next = |count: u32| if slow_edge { count + 1 } else { count };
         self.calm = if moving { 0 } else { next(self.calm) };
@@ -253,6 +297,75 @@ impl RtlDut {
             next(self.quiet)
         };
         Ok(sent)
+    }
+
+    /// Carries out what is due at this edge.
+    fn change_pins(&mut self, pcie: bool, net: bool) {
+        let now_ps = self.time_ps;
+        let mut due = Vec::new();
+        self.changes.retain(|change| {
+            let is_due = change.at_ps <= now_ps && change.fits(pcie, net);
+            if is_due {
+                due.push(*change);
+            }
+            !is_due
+        });
+        for Change { pin, level, .. } in due {
+            let inputs = &mut self.nic.inputs;
+            match pin {
+                Pin::LinkUp => inputs.link_up = level,
+                Pin::BusMaster => inputs.bus.bus_master = level,
+                Pin::RstNet => inputs.rst_net = level,
+                Pin::RstPcie => inputs.rst_pcie = level,
+            }
+            match (pin, level) {
+                (Pin::RstPcie, true) => self.lose_tlps(),
+                (Pin::RstNet, true) => self.watch.assert(false),
+                _ => {}
+            }
+        }
+    }
+
+    /// The PCIe side is reset, and with it what the PCI Express block has begun to hand over in either direction.
+    /// Requests that wait are for a function that is in reset, and discarded; completions come when they can. It comes
+    /// up without bus-master enable.
+    fn lose_tlps(&mut self) {
+        if !self.tlp.is_empty() {
+            self.tlps_cut += 1;
+            self.tlp.clear();
+        }
+        let offered = self.nic.inputs.s_tlp.take();
+        let mut inside = self.watch.is_inside();
+        let mut kept = VecDeque::new();
+        for beat in offered.into_iter().chain(self.beats.drain(..)) {
+            if inside {
+                inside = !beat.last;
+            } else if beat.user == BAR_NONE {
+                kept.push_back(beat);
+            }
+        }
+        self.beats = kept;
+        self.watch.assert(true);
+        self.nic.inputs.bus.bus_master = false;
+    }
+
+    /// Changes pins later, each with an edge of its own clock.
+    pub fn schedule(&mut self, changes: impl IntoIterator<Item = Change>) {
+        (self.quiet, self.calm) = (0, 0);
+        self.changes.extend(changes);
+        // In order of time, so that a pin that changes twice before an edge ends as it should.
+        self.changes.sort_by_key(|change| change.at_ps);
+        self.wake_pcie();
+    }
+
+    /// What the pins have said about resets.
+    pub fn watch(&mut self) -> &mut ResetWatch {
+        &mut self.watch
+    }
+
+    /// TLPs to the root complex that a reset of the PCIe side has cut.
+    pub fn tlps_cut(&self) -> u64 {
+        self.tlps_cut
     }
 
     fn take_beat(&mut self, beat: TlpBeat, events: &mut Vec<Event>) -> Result<(), String> {
@@ -272,6 +385,10 @@ impl RtlDut {
 
 impl Dut for RtlDut {
     fn push_tlp(&mut self, tlp: &[u8], bar: u8) {
+        if self.nic.inputs.rst_pcie && bar != BAR_NONE {
+            // A function in reset takes no requests.
+            return;
+        }
         (self.quiet, self.calm) = (0, 0);
         self.wake_pcie();
         let beats = tlp.len().div_ceil(8);
@@ -311,7 +428,8 @@ impl Dut for RtlDut {
     }
 
     fn is_quiet(&self, tags_out: bool) -> bool {
-        self.quiet >= QUIET_CYCLES || tags_out && self.calm >= CALM_CYCLES
+        self.changes.is_empty()
+            && (self.quiet >= QUIET_CYCLES || tags_out && self.calm >= CALM_CYCLES)
     }
 
     fn time_ps(&self) -> u64 {

@@ -7,4 +7,5 @@ pub mod dut;
 pub mod expect;
 pub mod frames;
 pub mod phy;
+pub mod pins;
 pub mod world;

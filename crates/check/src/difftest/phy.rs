@@ -193,6 +193,8 @@ pub struct Decoder {
     in_frame: bool,
     bytes: Vec<u8>,
     gap: usize,
+    may_cut: bool,
+    cut: Option<Vec<u8>>,
 }
 
 impl Decoder {
@@ -203,7 +205,26 @@ impl Decoder {
             in_frame: false,
             bytes: Vec::new(),
             gap: usize::MAX / 2,
+            may_cut: false,
+            cut: None,
         }
+    }
+
+    /// Whether a frame may end without its end: its sender is being reset.
+    pub fn set_may_cut(&mut self, may_cut: bool) {
+        self.may_cut = may_cut;
+    }
+
+    /// The bytes behind the preamble of a frame that was cut, once.
+    pub fn take_cut(&mut self) -> Option<Vec<u8>> {
+        self.cut.take()
+    }
+
+    /// A frame ends where it must not.
+    fn cut_here(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.cut = Some(bytes.get(PREAMBLE_BYTES..).unwrap_or(&[]).to_vec());
+        (self.in_frame, self.gap) = (false, 1);
     }
 
     /// Takes a word; returns a whole frame without FCS when one ends in it.
@@ -242,6 +263,7 @@ impl Decoder {
                     let good = [START, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, SFD];
                     frame = Some(self.finish(&good)?);
                 }
+                (true, true, IDLE) if self.may_cut => self.cut_here(),
                 _ => {
                     return Err(format!(
                         "character {byte:#04x} in lane {lane} of {data:#018x}/{control:#04x}, \
@@ -272,6 +294,18 @@ impl Decoder {
         }
         (self.in_frame, self.gap) = (false, 1);
         let good = [0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, SFD];
+        if self.may_cut {
+            // Nothing but the FCS tells a frame that was cut from a whole one.
+            let bytes = self.bytes.clone();
+            return match self.finish(&good) {
+                Ok(frame) => Ok(Some(frame)),
+                Err(_) => {
+                    self.bytes = bytes;
+                    self.cut_here();
+                    Ok(None)
+                }
+            };
+        }
         self.finish(&good).map(Some)
     }
 

@@ -79,6 +79,7 @@ struct InFlight {
     due_ps: u64,
     order: u64,
     frame: Vec<u8>,
+    cut: bool,
 }
 
 /// Frames of the past.
@@ -143,6 +144,10 @@ impl Channel {
             return;
         };
         let stays = |frame: &[u8]| {
+            if frame.len() < PAYLOAD_OFFSET {
+                // What a reset has left of one.
+                return true;
+            }
             let port = session_port(frame);
             port.is_none_or(|port| (port.index, port.epoch) != (session, epoch))
         };
@@ -163,14 +168,14 @@ impl Channel {
         self.in_flight.peek().map_or(u64::MAX, |next| next.0.due_ps)
     }
 
-    /// Takes the next frame that has arrived before `until_ps`.
-    pub fn take(&mut self, until_ps: u64) -> Option<(u64, Vec<u8>)> {
+    /// Takes the next frame that has arrived before `until_ps`, and whether it was cut.
+    pub fn take(&mut self, until_ps: u64) -> Option<(u64, Vec<u8>, bool)> {
         if self.next_due_ps() >= until_ps {
             return None;
         }
         let Reverse(next) = self.in_flight.pop()?;
         self.stats.delivered += 1;
-        Some((next.due_ps, next.frame))
+        Some((next.due_ps, next.frame, next.cut))
     }
 
     fn hit(&mut self, chance: Ppm) -> bool {
@@ -183,6 +188,7 @@ impl Channel {
             due_ps,
             order: self.order,
             frame,
+            cut: false,
         }));
     }
 
@@ -224,6 +230,22 @@ impl Channel {
             corrupt(&mut frame, &mut self.rng);
         }
         self.push(due, frame);
+    }
+
+    /// Takes what its sender's reset has left of a frame; an outage takes it, and nothing else happens to it.
+    pub fn send_cut(&mut self, at_ps: u64, bytes: Vec<u8>) {
+        let due_ps = (at_ps + self.cable_ps + self.faults.delay_ps).max(self.last_due_ps + 1);
+        self.last_due_ps = due_ps;
+        if at_ps < self.down_until_ps {
+            return;
+        }
+        self.order += 1;
+        self.in_flight.push(Reverse(InFlight {
+            due_ps,
+            order: self.order,
+            frame: bytes,
+            cut: true,
+        }));
     }
 
     fn replay(&mut self, at_ps: u64, due_ps: u64, frame: &[u8]) {
@@ -373,11 +395,11 @@ mod tests {
         let mut out = Vec::new();
         for number in 0..frames {
             channel.send(number * 100_000, frame(number as u8));
-            while let Some((_, frame)) = channel.take(number * 100_000) {
+            while let Some((_, frame, _)) = channel.take(number * 100_000) {
                 out.push(frame[0]);
             }
         }
-        while let Some((_, frame)) = channel.take(u64::MAX) {
+        while let Some((_, frame, _)) = channel.take(u64::MAX) {
             out.push(frame[0]);
         }
         (channel.stats(), out)
@@ -423,7 +445,7 @@ mod tests {
         channel.outage(50_000, true);
         channel.send(49_999, frame(1));
         channel.send(50_000, frame(2));
-        let left = channel.take(u64::MAX).map(|(at, frame)| (at, frame[0]));
+        let left = channel.take(u64::MAX).map(|(at, frame, _)| (at, frame[0]));
         assert_eq!(left, Some((51_000, 2)));
         assert!(channel.is_empty());
     }
@@ -448,7 +470,7 @@ mod tests {
                 channel.forget(1, 5);
             }
             let mut came = HashMap::new();
-            while let Some((_, frame)) = channel.take(u64::MAX) {
+            while let Some((_, frame, _)) = channel.take(u64::MAX) {
                 *came.entry([frame[34], frame[35]]).or_insert(0_u32) += 1;
             }
             came

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
 use crate::difftest::phy::{Fault, LineFrame};
-use ipnuma_rtl::NetSpeed;
+use crate::difftest::pins::Change;
+use ipnuma_rtl::{BusSettings, NetSpeed};
 use model::{Config, FrameSource, LineFault, Sink, TlpSource};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,6 +28,10 @@ pub struct Outputs {
     pub tlps: Vec<(u64, Vec<u8>)>,
     /// Frames without FCS, at the time when their last byte left.
     pub frames: Vec<(u64, Vec<u8>)>,
+    /// Frames that a reset has cut, likewise: what the wire has of them behind the preamble.
+    pub cuts: Vec<(u64, Vec<u8>)>,
+    /// The NIC is through with a reset: when it took the first TLP after it.
+    pub reborn: Option<u64>,
 }
 
 /// A NIC in time.
@@ -39,6 +44,8 @@ pub trait End: Send {
     fn line_backlog(&self) -> usize;
     /// A frame (without FCS) that begins to arrive then; in order of time.
     fn push_frame(&mut self, at_ps: u64, frame: Vec<u8>);
+    /// The same for one that was cut: these bytes, and no end.
+    fn push_cut(&mut self, at_ps: u64, bytes: Vec<u8>);
     /// Goes on until a point in time.
     fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String>;
     /// Nothing is queued, and nothing will happen without new inputs.
@@ -49,6 +56,17 @@ pub trait End: Send {
     fn set_link(&mut self, up: bool);
     /// Takes the NIC through a reset: all that it knew is gone.
     fn restart(&mut self) -> Result<(), String>;
+    /// Lets pins change later, if it has pins.
+    fn schedule(&mut self, changes: &[Change]);
+    /// Sets what the host has set in configuration space.
+    fn set_bus(&mut self, bus: BusSettings);
+    /// Writes of registers and stores that the NIC has taken since its last reset, and how many more there may be; if
+    /// somebody counts.
+    fn taken(&mut self) -> Option<[(u32, u32); 2]>;
+    /// Whether a register may have been written since a reset was asserted.
+    fn was_written(&mut self, offset: u32) -> bool;
+    /// TLPs to the root complex that a function-level reset has cut.
+    fn tlps_cut(&self) -> u64;
     /// How fast the root complex takes TLPs.
     fn set_pace(&mut self, pace: Pace);
     /// Writes waves from now on, if it can.
@@ -59,7 +77,7 @@ pub trait End: Send {
 pub struct RtlEnd {
     dut: RtlDut,
     speed: NetSpeed,
-    arrivals: VecDeque<(u64, Vec<u8>)>,
+    arrivals: VecDeque<(u64, Vec<u8>, Fault)>,
     events: Vec<Event>,
     now_us: u32,
     rng: ChaCha8Rng,
@@ -92,14 +110,23 @@ impl End for RtlEnd {
     }
 
     fn line_backlog(&self) -> usize {
-        let waiting = self.arrivals.iter().map(|(_, frame)| frame.len());
+        let waiting = self.arrivals.iter().map(|(_, frame, _)| frame.len());
         waiting.sum::<usize>() + self.dut.backlog().1
     }
 
     fn push_frame(&mut self, at_ps: u64, mut frame: Vec<u8>) {
         let fcs = wire::fcs(&frame);
         frame.extend_from_slice(&fcs);
-        self.arrivals.push_back((at_ps, frame));
+        self.arrivals.push_back((at_ps, frame, Fault::None));
+    }
+
+    fn push_cut(&mut self, at_ps: u64, bytes: Vec<u8>) {
+        // At 1G nothing but its FCS says so.
+        let fault = match self.speed {
+            NetSpeed::TenGig => Fault::CutAt(bytes.len()),
+            NetSpeed::OneGig => Fault::None,
+        };
+        self.arrivals.push_back((at_ps, bytes, fault));
     }
 
     fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String> {
@@ -109,13 +136,15 @@ impl End for RtlEnd {
             self.dut.set_now(now_us);
         }
         while self.dut.next_edge_ps() < until_ps {
-            if let Some((at, _)) = self.arrivals.front() {
+            if let Some((at, ..)) = self.arrivals.front() {
                 if *at <= self.dut.next_edge_ps() {
-                    let (_, bytes) = self.arrivals.pop_front().unwrap_or_default();
+                    let Some((_, bytes, fault)) = self.arrivals.pop_front() else {
+                        break;
+                    };
                     let lane_4 = self.speed == NetSpeed::TenGig && self.rng.random();
                     self.dut.push_frame(&LineFrame {
                         bytes,
-                        fault: Fault::None,
+                        fault,
                         gap: 12,
                         lane_4,
                         preamble: 7,
@@ -132,8 +161,10 @@ impl End for RtlEnd {
                 match event {
                     Event::Tlp(bytes) => out.tlps.push((at, bytes)),
                     Event::Frame(bytes) => out.frames.push((at, bytes)),
+                    Event::Cut(bytes) => out.cuts.push((at, bytes)),
                 }
             }
+            out.reborn = self.dut.watch().take_reborn().or(out.reborn);
         }
         Ok(())
     }
@@ -157,6 +188,26 @@ impl End for RtlEnd {
     fn restart(&mut self) -> Result<(), String> {
         self.arrivals.clear();
         self.dut.restart()
+    }
+
+    fn schedule(&mut self, changes: &[Change]) {
+        self.dut.schedule(changes.iter().copied());
+    }
+
+    fn set_bus(&mut self, bus: BusSettings) {
+        self.dut.nic().inputs.bus = bus;
+    }
+
+    fn taken(&mut self) -> Option<[(u32, u32); 2]> {
+        Some(self.dut.watch().taken())
+    }
+
+    fn was_written(&mut self, offset: u32) -> bool {
+        self.dut.watch().was_written(offset)
+    }
+
+    fn tlps_cut(&self) -> u64 {
+        self.dut.tlps_cut()
     }
 
     fn set_pace(&mut self, pace: Pace) {
@@ -286,6 +337,10 @@ impl End for ModelEnd {
         self.arrivals.push_back((at_ps, frame));
     }
 
+    fn push_cut(&mut self, _at_ps: u64, _bytes: Vec<u8>) {
+        // The model has no MAC that would refuse it.
+    }
+
     fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String> {
         loop {
             let arrival = self.arrivals.front().map_or(u64::MAX, |next| next.0);
@@ -351,6 +406,22 @@ impl End for ModelEnd {
         self.backlog = 0;
         self.arrivals.clear();
         Ok(())
+    }
+
+    fn schedule(&mut self, _changes: &[Change]) {}
+
+    fn set_bus(&mut self, _bus: BusSettings) {}
+
+    fn taken(&mut self) -> Option<[(u32, u32); 2]> {
+        None
+    }
+
+    fn was_written(&mut self, _offset: u32) -> bool {
+        true
+    }
+
+    fn tlps_cut(&self) -> u64 {
+        0
     }
 
     fn set_pace(&mut self, _pace: Pace) {}

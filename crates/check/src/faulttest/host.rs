@@ -55,6 +55,8 @@ pub struct Load {
     pub refused: bool,
     /// What has come.
     pub got: Vec<u8>,
+    /// A reset came after it: it may end without data at any time.
+    pub doomed: bool,
 }
 
 /// A read of a register that waits.
@@ -115,6 +117,8 @@ pub struct Host {
     pub answers: VecDeque<Answer>,
     /// A register read.
     pub register_read: RegisterRead,
+    /// Its tag.
+    pub register_tag: u8,
     /// Regions as they were last written: key and entry.
     pub regions: Vec<(u16, RegionEntry)>,
     /// Where this machine's choices come from.
@@ -164,6 +168,7 @@ impl Host {
             ended: Vec::new(),
             answers: VecDeque::new(),
             register_read: RegisterRead::None,
+            register_tag: 0,
             regions: Vec::new(),
             rng,
             link_events: (0, 0),

@@ -351,6 +351,96 @@ pub fn plans(scale: Scale) -> Vec<Plan> {
     plans
 }
 
+/// How many stores a run with resets has, on RTL at 10G and on RTL at 1G.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetScale {
+    /// At 10G.
+    pub ten_gig: u64,
+    /// At 1G.
+    pub one_gig: u64,
+}
+
+impl ResetScale {
+    /// For the test command.
+    pub const SHORT: Self = Self {
+        ten_gig: 3_000,
+        one_gig: 800,
+    };
+    /// More than a million stores in all.
+    pub const FULL: Self = Self {
+        ten_gig: 140_000,
+        one_gig: 40_000,
+    };
+}
+
+/// A kind of run: its name, what its ends are, and what it makes of a plain one.
+type Cell = (&'static str, [Kind; 2], fn(&mut Plan));
+
+/// The runs with resets of one side.
+pub fn reset_plans(scale: ResetScale) -> Vec<Plan> {
+    const RTL: [Kind; 2] = [Kind::Rtl; 2];
+    const MIXED: [Kind; 2] = [Kind::Rtl, Kind::Model];
+    let plain = |_: &mut Plan| {};
+    let alone = |plan: &mut Plan| {
+        // Without sessions nothing is mended, so nothing else may be lost.
+        plan.sessions = 0;
+        plan.others = [20, 0, 0];
+    };
+    let joined = |plan: &mut Plan| {
+        plan.merge = true;
+        plan.small = true;
+        plan.others = [3, 1, 1];
+    };
+    let sealed = |plan: &mut Plan| plan.sealed = 60;
+    let faulty = |plan: &mut Plan| {
+        plan.sealed = 30;
+        let (loss, replay, reorder, duplicate) = (2_000, 3_000, 2_000, 2_000);
+        faults(
+            plan,
+            Faults {
+                loss,
+                replay,
+                reorder,
+                duplicate,
+                ..NONE
+            },
+        );
+    };
+    let flaps = |plan: &mut Plan| {
+        plan.outage_ps = Some((2 * US, 150 * US));
+        plan.flaps = true;
+    };
+    let cells: [Cell; 7] = [
+        ("plain", RTL, plain),
+        ("alone", RTL, alone),
+        ("joined", RTL, joined),
+        ("sealed", RTL, sealed),
+        ("faulty", RTL, faulty),
+        ("flaps", RTL, flaps),
+        ("model", MIXED, plain),
+    ];
+    let mut plans = Vec::new();
+    for (name, ends, apply) in cells {
+        for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
+            let rate = speed_name(speed).to_lowercase();
+            let name = format!("resets-{name}-{rate}");
+            let stores = match speed {
+                NetSpeed::TenGig => scale.ten_gig,
+                NetSpeed::OneGig => scale.one_gig,
+            };
+            let mut plan = Plan::new(name, ends, speed, stores);
+            plan.sessions = 3;
+            plan.timers = Timers::SHORT;
+            plan.one_sided = 400;
+            plan.masters = 800;
+            plan.draw_bus = true;
+            apply(&mut plan);
+            plans.push(plan);
+        }
+    }
+    plans
+}
+
 /// The runs of the fuzzer, with this number of frames each.
 pub fn fuzz_plans(frames: u64) -> Vec<Plan> {
     let mut plans = Vec::new();

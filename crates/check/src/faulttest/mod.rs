@@ -12,6 +12,7 @@ pub mod channel;
 pub mod end;
 pub mod fuzz;
 pub mod host;
+pub mod ledger;
 pub mod matrix;
 pub mod plan;
 pub mod sim;

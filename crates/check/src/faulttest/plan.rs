@@ -91,6 +91,12 @@ pub struct Plan {
     pub flaps: bool,
     /// What begins anew.
     pub restarts: Restarts,
+    /// One side of a NIC is reset, or both with skew, about once in so many stores; 0: never.
+    pub one_sided: u64,
+    /// Bus-master enable goes and comes, about once in so many stores; 0: never.
+    pub masters: u64,
+    /// Maximum payload, read request and completion boundary are drawn for each end.
+    pub draw_bus: bool,
     /// Loads, flushes and operations that will be refused; in thousandths.
     pub others: [u32; 3],
     /// When sessions send again.
@@ -122,6 +128,9 @@ impl Plan {
             outage_ps: None,
             flaps: false,
             restarts: Restarts::None,
+            one_sided: 0,
+            masters: 0,
+            draw_bus: false,
             others: [30, 3, 10],
             timers: Timers::RESET,
             small: false,
@@ -137,6 +146,8 @@ impl Plan {
         self.outage_ps
             .is_some_and(|_| self.timers != Timers::PATIENT)
             || self.restarts != Restarts::None
+            || self.one_sided > 0
+            || self.masters > 0
             || self.faults.loss >= 100_000
     }
 }

@@ -3,15 +3,18 @@
 
 mod issue;
 mod play;
+mod resets;
 mod root;
 mod setup;
 mod time;
+
+pub use resets::Resets;
 
 use std::path::Path;
 
 use crate::difftest::dut::Pace;
 use crate::difftest::world::{CompletionFields, TlpFields};
-use ipnuma_rtl::NetSpeed;
+use ipnuma_rtl::{BusSettings, NetSpeed};
 use model::Config;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -33,7 +36,9 @@ use crate::faulttest::host::{
     Answer, BOUND, BOUNDED, FOREIGN, HIGH, Host, Load, NO_KEY, NOTIFY, PLAIN, READ_ONLY, REVOCABLE,
     RING_LOG2, RegisterRead, SESSION_PAGES, WRITE_ONLY,
 };
+use crate::faulttest::ledger::{IDENTIFIED, Ledger};
 use crate::faulttest::plan::{Format, Plan, Restarts};
+use crate::faulttest::sim::resets::Care;
 use crate::faulttest::stream::{Entry, Fate, PAGE, Stream, Tally, What, Write};
 
 /// Time from one look at everything to the next.
@@ -83,6 +88,11 @@ enum Action {
     BeginAnew { pair: usize },
     WriteSession { end: usize, pair: usize, last: bool },
     ResetNic { end: usize },
+    Disturb { end: usize },
+    Probe { end: usize, turn: u32 },
+    Sound { end: usize, turn: u32 },
+    MasterOff { end: usize },
+    MasterOn { end: usize },
     Toggle { end: usize, pair: usize },
 }
 
@@ -148,6 +158,8 @@ pub struct Report {
     pub fuzzed: u64,
     /// Quiet moments at which memories were compared.
     pub quiet: u64,
+    /// What was reset or taken away, and what was seen of it.
+    pub resets: Resets,
     /// Simulated picoseconds.
     pub time_ps: u64,
 }
@@ -185,6 +197,13 @@ pub struct Sim {
     inject: u64,
     /// Forged frames may do what genuine ones may: only permissions are checked.
     loose: bool,
+    ledger: Ledger,
+    /// What the drivers do about resets.
+    care: [Care; 2],
+    /// What the hosts have set.
+    bus: [BusSettings; 2],
+    /// They have taken bus-master enable away.
+    masters_off: [bool; 2],
 }
 
 fn fork(rng: &mut ChaCha8Rng) -> ChaCha8Rng {
@@ -265,9 +284,19 @@ impl Sim {
             fuzzer,
             inject: 0,
             loose: false,
+            ledger: Ledger::new(match plan.speed {
+                NetSpeed::TenGig => 800,
+                NetSpeed::OneGig => 8_000,
+            }),
+            care: [Care::default(), Care::default()],
+            bus: [BusSettings::default(); 2],
+            masters_off: [false; 2],
             plan,
         };
         for end in 0..2 {
+            if sim.plan.draw_bus && sim.plan.ends[end] == Kind::Rtl {
+                sim.set_bus(end);
+            }
             sim.ends[end].set_link(true);
             sim.set_up(end, true);
         }

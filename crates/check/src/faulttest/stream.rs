@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use wire::{FMT_MRD64, FMT_MWR64};
 
+use crate::faulttest::ledger;
+
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
@@ -105,6 +107,9 @@ impl Entry {
 
 /// Fills `data` with the data of an operation.
 pub fn fill(seed: u64, data: &mut [u8]) {
+    if seed & ledger::IDENTIFIED != 0 {
+        return ledger::fill(seed, data);
+    }
     let mut state = seed;
     for chunk in data.chunks_mut(8) {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -153,24 +158,31 @@ impl Write<'_> {
 
     /// Whether the store is in this write, `from` bytes behind its start.
     fn contains(&self, entry: &Entry, from: usize) -> bool {
+        self.part_of(entry, 0, from) == Some(entry.bytes())
+    }
+
+    /// How many bytes of a store of which `done` have been written are in this write, `from` bytes behind its start:
+    /// the rest, or as many as there are.
+    fn part_of(&self, entry: &Entry, done: usize, from: usize) -> Option<usize> {
         if entry.what != What::Store
             || usize::from(entry.page) != self.page
-            || usize::from(entry.offset) != self.offset + from
-            || from + entry.bytes() > self.data.len()
+            || usize::from(entry.offset) + done != self.offset + from
         {
-            return false;
+            return None;
         }
+        let bytes = (entry.bytes() - done).min(self.data.len() - from);
         let mut data = [0; 256];
         let data = &mut data[..entry.bytes()];
         fill(entry.seed, data);
-        let got = &self.data[from..from + entry.bytes()];
-        (0..usize::from(entry.dws)).all(|dw| {
-            let enables = entry.enables(dw);
+        let (data, got) = (&data[done..done + bytes], &self.data[from..from + bytes]);
+        let same = (0..bytes / 4).all(|dw| {
+            let enables = entry.enables(dw + done / 4);
             enables == self.enables(dw + from / 4)
                 && (0..4).all(|byte| {
                     enables >> byte & 1 == 0 || data[4 * dw + byte] == got[4 * dw + byte]
                 })
-        })
+        });
+        same.then_some(bytes)
     }
 }
 
@@ -221,6 +233,11 @@ pub struct Stream {
     /// The last operations that ended, and how.
     history: VecDeque<(Entry, &'static str)>,
     merge: bool,
+    /// Bytes at whose multiples a write is cut, if they are fewer than a store may have.
+    piece: Option<usize>,
+    /// Bytes of the store in front that were written.
+    done: usize,
+    lossy: bool,
     tally: Tally,
 }
 
@@ -231,6 +248,21 @@ impl Stream {
             merge,
             ..Self::default()
         }
+    }
+
+    /// Lets stores come in pieces that end at multiples of so many bytes.
+    pub fn set_piece(&mut self, piece: usize) {
+        self.piece = Some(piece);
+    }
+
+    /// Whether operations that are issued from now on may vanish, and nobody is told.
+    pub fn set_lossy(&mut self, lossy: bool) {
+        self.lossy = lossy;
+    }
+
+    /// Whether it is so now.
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     /// What was counted.
@@ -244,7 +276,8 @@ impl Stream {
     }
 
     /// Writes an operation down.
-    pub fn issue(&mut self, entry: Entry) {
+    pub fn issue(&mut self, mut entry: Entry) {
+        entry.excused |= self.lossy;
         match entry.what {
             What::Store => self.tally.stores += 1,
             What::Flush(cookie) => self.flushes.push_back(cookie),
@@ -269,22 +302,38 @@ impl Stream {
                     show_write(write)
                 ));
             };
-            let matches = !entry.reported && write.contains(&entry, from);
-            if matches && !matches!(entry.fate, Fate::Refuse(_)) {
-                let whole = from == 0 && entry.bytes() == write.data.len();
-                if !whole && !self.merge {
+            let part = match entry.fate {
+                Fate::Refuse(_) => None,
+                _ if entry.reported => None,
+                _ => self.next_part(write, &entry, from),
+            };
+            if let Some(bytes) = part {
+                if bytes < write.data.len() && !self.merge {
                     return Err(format!(
                         "two stores came as one: {}",
                         self.show(write, &entry)
                     ));
                 }
-                self.pending.pop_front();
-                self.tally.delivered += 1;
-                apply(&entry, shadow);
-                self.remember(entry, "arrived");
-                from += entry.bytes();
+                let range = self.done..self.done + bytes;
+                apply(&entry, range, shadow);
+                from += bytes;
+                self.done += bytes;
+                if self.done == entry.bytes() {
+                    self.done = 0;
+                    self.pending.pop_front();
+                    self.tally.delivered += 1;
+                    self.remember(entry, "arrived");
+                }
                 continue;
             }
+            if self.done > 0 && !entry.excused {
+                return Err(format!(
+                    "{} bytes of a store were written and then something else: {}",
+                    self.done,
+                    self.show(write, &entry)
+                ));
+            }
+            self.done = 0;
             if from > 0 && !entry.excused {
                 return Err(format!(
                     "a DMA write goes on behind {from} bytes with other than the next store: {}",
@@ -310,6 +359,17 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// How many bytes of the store in front a write has, if it is that store's rest or, where writes are cut, as much
+    /// of it as fits in front of the cut.
+    fn next_part(&self, write: &Write<'_>, entry: &Entry, from: usize) -> Option<usize> {
+        let bytes = write.part_of(entry, self.done, from)?;
+        let ends = self.done + bytes == entry.bytes();
+        let is_cut = self
+            .piece
+            .is_some_and(|piece| (write.offset + from + bytes).is_multiple_of(piece));
+        (ends || is_cut).then_some(bytes)
     }
 
     fn kind_of_disorder(&self, write: &Write<'_>) -> &'static str {
@@ -486,6 +546,7 @@ impl Stream {
     pub fn abandon(&mut self) {
         self.tally.excused += self.open() as u64;
         self.pending.clear();
+        self.done = 0;
         self.unreported.clear();
         self.flushes.clear();
         self.refused_loads.clear();
@@ -532,6 +593,7 @@ impl Stream {
             return Err(format!("flush {cookie:#x} was never answered"));
         }
         self.refused_loads.clear();
+        self.done = 0;
         Ok(())
     }
 
@@ -560,7 +622,7 @@ impl Stream {
     }
 }
 
-fn apply(entry: &Entry, shadow: &mut [u8]) {
+fn apply(entry: &Entry, part: std::ops::Range<usize>, shadow: &mut [u8]) {
     let mut data = [0; 256];
     let data = &mut data[..entry.bytes()];
     fill(entry.seed, data);
@@ -569,7 +631,7 @@ fn apply(entry: &Entry, shadow: &mut [u8]) {
     for dw in 0..usize::from(entry.dws) {
         let enables = entry.enables(dw);
         for byte in 0..4 {
-            if enables >> byte & 1 == 1 {
+            if enables >> byte & 1 == 1 && part.contains(&(4 * dw + byte)) {
                 memory[4 * dw + byte] = data[4 * dw + byte];
             }
         }

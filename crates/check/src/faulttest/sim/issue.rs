@@ -29,13 +29,14 @@ impl Sim {
         }
     }
 
-    /// Issues operations as the style of this end asks for; `false` if it could not.
-    pub(super) fn issue(&mut self, end: usize) {
+    /// Issues operations as the style of this end asks for.
+    pub(super) fn issue(&mut self, end: usize) -> Result<(), String> {
         match self.styles[end] {
+            _ if self.is_silent(end) => {}
             Style::Silent => {}
             Style::Flood => {
                 while self.quota > 0 && self.ends[end].backlog() < self.backlog(end) {
-                    if !self.issue_one(end) {
+                    if !self.issue_one(end)? {
                         break;
                     }
                 }
@@ -45,15 +46,16 @@ impl Sim {
                     && self.ends[end].backlog() < self.backlog(end)
                     && percent(&mut self.rng, chance)
                 {
-                    self.issue_one(end);
+                    self.issue_one(end)?;
                 }
             }
         }
+        Ok(())
     }
 
-    pub(super) fn issue_one(&mut self, end: usize) -> bool {
+    pub(super) fn issue_one(&mut self, end: usize) -> Result<bool, String> {
         let Some(pair) = self.choose_pair(end) else {
-            return false;
+            return Ok(false);
         };
         let [loads, flushes, refusals] = self.plan.others;
         if thousandths(&mut self.rng, loads) {
@@ -63,9 +65,9 @@ impl Sim {
             self.issue_flush(end, pair);
         }
         let refuse = self.reliable() && thousandths(&mut self.rng, refusals);
-        self.issue_store(end, pair, refuse);
+        self.issue_store(end, pair, refuse)?;
         self.quota -= 1;
-        true
+        Ok(true)
     }
 
     pub(super) fn issue_flush(&mut self, end: usize, pair: usize) {
@@ -123,7 +125,12 @@ impl Sim {
         self.tlp = tlp;
     }
 
-    pub(super) fn issue_store(&mut self, end: usize, index: usize, refuse: bool) {
+    pub(super) fn issue_store(
+        &mut self,
+        end: usize,
+        index: usize,
+        refuse: bool,
+    ) -> Result<(), String> {
         let small = self.plan.small;
         let rng = &mut self.rng;
         let pair = &mut self.pairs[index];
@@ -201,15 +208,22 @@ impl Sim {
             (false, _) => crate::difftest::world::random_enables(rng, dws as u16, offset as u64),
         };
         let route = pair.routes[end][page];
+        let halves = (enables & 0xF, enables >> 4);
+        let seed = if self.plan.one_sided > 0 {
+            let place = (page as u8, offset as u16);
+            self.ledger.issue(end, index, place, dws as u8, halves)?
+        } else {
+            self.rng.random::<u64>() & !IDENTIFIED
+        };
         let entry = Entry {
             what: What::Store,
             fate,
             page: page as u8,
             dws: dws as u8,
-            first_be: enables & 0xF,
-            last_be: enables >> 4,
+            first_be: halves.0,
+            last_be: halves.1,
             offset: offset as u16,
-            seed: rng.random(),
+            seed,
             wire: wire::wire_address(route.key, route.offset + offset as u32),
             reported: false,
             excused: false,
@@ -217,6 +231,7 @@ impl Sim {
         };
         self.streams[end][index].issue(entry);
         self.page_access(end, &entry, index, false, 0);
+        Ok(())
     }
 
     pub(super) fn issue_load(&mut self, end: usize, index: usize) {
@@ -280,6 +295,9 @@ impl Sim {
             values: Vec::new(),
             refused,
             got: Vec::new(),
+            // Of a reset that its host does not know of yet, or nobody is told of.
+            doomed: self.care[end].driver != super::resets::Driver::Up
+                || self.streams[end][index].is_lossy(),
         });
         self.streams[end][index].issue(entry);
         self.page_access(end, &entry, index, true, tag as u8);

@@ -5,6 +5,7 @@ use super::*;
 
 impl Sim {
     pub(super) fn register(&mut self, end: usize, offset: u32, value: u32) {
+        self.remember_write(end, offset);
         let fields = TlpFields {
             fmt_type: FMT_MWR32,
             length: 1,
@@ -46,7 +47,7 @@ impl Sim {
             (reg::REG_IP, host.ip),
             (reg::REG_NETMASK, 0xFFFF_FF00),
             (reg::REG_EPOCH, 7),
-            (reg::REG_READ_TIMEOUT_US, READ_TIMEOUT_US),
+            (reg::REG_READ_TIMEOUT_US, self.read_timeout_us()),
         ];
         if self.reliable() {
             writes.extend([

@@ -8,6 +8,7 @@ impl Sim {
     pub(super) fn window(&mut self) -> Result<(), String> {
         let until = self.now_ps + self.window_ps;
         self.act()?;
+        self.drive()?;
         self.inject();
         for end in 0..2 {
             while self.ends[end].backlog() < ANSWER_BACKLOG
@@ -20,7 +21,14 @@ impl Sim {
                     self.ends[end].push_tlp(&answer.tlp, 7);
                 }
             }
-            while let Some((at, frame)) = self.channels[1 - end].take(until) {
+            while let Some((at, frame, cut)) = self.channels[1 - end].take(until) {
+                if cut {
+                    self.ends[end].push_cut(at, frame);
+                    continue;
+                }
+                if self.plan.one_sided > 0 {
+                    self.ledger.frame_arrives(end, at, &frame);
+                }
                 self.arrived[end] += 1;
                 if end == 0 {
                     self.show_fuzzer(&frame);
@@ -31,8 +39,18 @@ impl Sim {
         for end in 0..2 {
             let mut out = std::mem::take(&mut self.out);
             let run = self.ends[end].run(until, &mut out);
+            if let Some(at) = out.reborn.take().filter(|_| self.plan.one_sided > 0) {
+                self.reborn(end, at);
+            }
             for (at, frame) in out.frames.drain(..) {
+                if self.plan.one_sided > 0 {
+                    self.ledger.frame_left(end, at, &frame)?;
+                }
                 self.channels[end].send(at, frame);
+            }
+            for (at, bytes) in out.cuts.drain(..) {
+                self.report.resets.frames_cut += 1;
+                self.channels[end].send_cut(at, bytes);
             }
             for (at, tlp) in out.tlps.drain(..) {
                 self.tlp_from_nic(end, at, &tlp)?;
@@ -132,6 +150,14 @@ impl Sim {
                     }
                 }
                 Action::ResetNic { end } => self.reset_nic(end)?,
+                Action::Disturb { end } => self.disturb(end)?,
+                Action::Probe { end, turn } => self.probe(end, turn),
+                Action::Sound { end, turn } => self.sound(end, turn),
+                Action::MasterOff { end } => self.take_master(end),
+                Action::MasterOn { end } => {
+                    self.masters_off[end] = false;
+                    self.sound_later(end);
+                }
                 Action::Toggle { end, pair } => {
                     self.pairs[pair].granted[end] ^= true;
                     self.write_region(end, pair, REVOCABLE);
@@ -216,7 +242,11 @@ impl Sim {
         host.msi_owed = false;
         host.register_read = RegisterRead::None;
         self.ends[end].set_link(true);
+        self.ledger.set_up(end);
         self.set_up(end, false);
+        if !self.reliable() {
+            return Ok(());
+        }
         for index in 0..self.pairs.len() {
             self.begin_anew(index, Some(end));
         }
