@@ -861,6 +861,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn functions_have_places_of_their_own() {
+        let place = |device, bar| Place::of(device, bar, 0x10).expect("a BAR of the NIC");
+        assert_eq!((place(0, 0).hit, place(0, 0).address), (0, BAR0 + 0x10));
+        let second = place(1, 0);
+        assert_eq!(
+            (second.hit, second.address),
+            (0o10, BAR0 + BAR0_BYTES + 0x10)
+        );
+        assert_eq!((place(1, 2).hit, place(1, 2).address), (0o12, BAR2 + 0x10));
+        assert!(Place::of(2, 0, 0).is_err());
+        assert!(Place::of(0, 1, 0).is_err());
+        assert_eq!((requester(0x0100), requester(0x0101)), (Ok(0), Ok(1)));
+        assert!(requester(0x0102).is_err());
+    }
+
+    #[test]
     fn accesses_by_lines() {
         assert_eq!(lines(0x1000, 64).first(), Some(&(0..64)));
         assert_eq!(lines(0x103C, 8), [0..4, 4..8]);

@@ -272,6 +272,36 @@ mod tests {
     use crate::cpu::CpuSpec;
 
     #[test]
+    fn a_shared_nic_has_both_drivers_and_no_network_beside_the_racks() {
+        let text = r#"
+            platform = "keio-2016"
+            [[host]]
+            name = "a"
+            kind = "uml"
+            nic = { kind = "shared", rate = "RATE" }
+            command = "true"
+            [program]
+            kind = "uml"
+        "#;
+        let parse = |rate| Topology::parse(&text.replace("RATE", rate), Path::new("test.toml"));
+        let topology = parse("10g").expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let program = init(&topology, &platform, 0, &cpu);
+        for line in [
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
+            "insmod /run/ipnuma/ipnuma.ko store_ns=223 ||",
+            "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
+        ] {
+            assert!(program.contains(line), "{line} is not in:\n{program}");
+        }
+        assert!(!program.contains("IPNUMA_MANAGEMENT"), "{program}");
+        assert!(hosts(&topology).contains("10.0.0.1 a\n"));
+        let error = parse("1g").expect_err("there is none");
+        assert!(error.to_string().contains("two functions"), "{error}");
+    }
+
+    #[test]
     fn the_first_program_has_the_addresses_of_the_topology() {
         let text = r#"
             platform = "keio-2016"
