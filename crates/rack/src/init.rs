@@ -280,6 +280,13 @@ mod tests {
             kind = "uml"
             nic = { kind = "shared", rate = "RATE" }
             command = "true"
+            [[host]]
+            name = "b"
+            kind = "uml"
+            nic = { kind = "virtio", rate = "RATE" }
+            [[cable]]
+            between = ["a", "b"]
+            metres = 1
             [program]
             kind = "uml"
         "#;
