@@ -50,6 +50,7 @@ BASE = 0x4000_0000  # of the region that the peer may write and read
 PAGE = 4096
 PATIENCE = 15  # of frame_arbiter
 STEP_PS = 1600  # between the phases of the clocks in which latencies are compared
+LIMIT_US = 2000  # of simulated time for a test: whoever waits for what is lost would wait for ever
 
 
 def mac(number: int) -> str:
@@ -102,7 +103,7 @@ async def ready(dut, pause: float = 0.0, gap: float = 0.0) -> tuple[Shell, Drive
     return s, d
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def each_function_has_its_registers(dut) -> None:
     """The BAR 0 of each is its own; what hits no function is refused by the first."""
     s = await Shell(dut).start()
@@ -242,19 +243,19 @@ async def both(dut, pause: float, gap: float) -> None:
     assert "tlp_completion_unexpected" not in changed
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def both_at_once(dut) -> None:
     """Frames, stores and loads, each both ways, on a bus that is always ready."""
     await both(dut, 0.0, 0.0)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def both_at_once_on_a_bus_that_stalls(dut) -> None:
     """The same with pauses in both directions of the bus."""
     await both(dut, 0.4, 0.3)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def completions_go_to_who_asked(dut) -> None:
     """A completion for nobody, whatever its tag, ends no read, and is counted by function 0."""
     s, d = await ready(dut)
@@ -300,7 +301,7 @@ async def completions_go_to_who_asked(dut) -> None:
     assert "tlp_malformed" not in changed
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def a_read_of_one_is_not_ended_by_the_tag_of_the_other(dut) -> None:
     """The function without a read counts a completion; the other, which has that tag, waits on."""
     s, d = await ready(dut)
@@ -329,7 +330,7 @@ async def a_read_of_one_is_not_ended_by_the_tag_of_the_other(dut) -> None:
         assert "tlp_completion_unexpected" not in changed[asker]
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def a_frame_has_one_owner(dut) -> None:
     """A field that makes a frame IP-NUMA's, changed, makes it the host's; bad ones are nobody's."""
     s, d = await ready(dut)
@@ -388,7 +389,7 @@ async def a_frame_has_one_owner(dut) -> None:
     assert {name: changed[name] for name in others} == others
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def arp_has_one_answer(dut) -> None:
     """With one MAC address the host answers; else IP-NUMA does, and the host hears it too."""
     s, d = await ready(dut)
@@ -408,7 +409,7 @@ async def arp_has_one_answer(dut) -> None:
         await s.quiet()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=LIMIT_US, timeout_unit="us")
 async def neither_starves_the_other_on_the_wire(dut) -> None:
     """Beside stores without a gap the host's frames go, and wait for so many stores at most."""
     s, d = await ready(dut)
