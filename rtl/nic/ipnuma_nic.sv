@@ -2,10 +2,8 @@
 // The IP-NUMA NIC without its MAC: TLP streams on one side, Ethernet streams on the other.
 //
 // Latency   : figures in docs/architecture.md, "Latency budget".
-// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other; any faster than PcieLongestPs, any
-//             slower than NetShortestPs.
-// Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the
-//             transmitters ask for it.
+// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other; any faster than PcieLongestPs, slower than NetShortestPs.
+// Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as transmitters ask.
 // Drops     : every TLP and frame that is dropped is counted (wire_pkg has the counters).
 // Source    : dissertation chapter 3; docs/architecture.md.
 module ipnuma_nic
@@ -54,6 +52,10 @@ module ipnuma_nic
   input  logic                [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
   input  logic                       link_up_i,
+  /// Own addresses, and whether to answer ARP requests for them; of clk_net_i.
+  output logic                [47:0] mac_o,
+  output logic                [31:0] ip_o,
+  input  logic                       arp_answer_i,
   /// From the root complex; tuser is the BAR hit.
          axis_if.snk                 s_tlp,
   /// To the root complex.
@@ -82,8 +84,8 @@ module ipnuma_nic
   logic [PCIE_COUNTERS-1:0] pcie_event;
   logic [ NET_COUNTERS-1:0] net_event;
 
-  logic [47:0] gateway_mac, mac_net;
-  logic [31:0] ip_pcie, ip_net, netmask, read_timeout_us;
+  logic [             47:0] gateway_mac;
+  logic [31:0] ip_pcie, netmask, read_timeout_us;
   logic [7:0] epoch_net;
 
   // What governs sessions, in the clock where it is used.
@@ -204,8 +206,8 @@ module ipnuma_nic
     .error_sequence_i   (error_sequence),
     .error_address_i    (error_address),
     .error_ip_i         (error_ip),
-    .mac_o              (mac_net),
-    .ip_o               (ip_net),
+    .mac_o              (mac_o),
+    .ip_o               (ip_o),
     .epoch_o            (epoch_net),
     .auth_o             (auth),
     .resend_ticks_o     (resend_ticks),
@@ -349,8 +351,7 @@ module ipnuma_nic
   logic [15:0] alloc_number, retry_number;
   page_op_t retry_op;
 
-  // Sources of frames: 0 stores and loads, 1 completions, 2 refusals, 3 acknowledgements, 4 what is
-  // sent again.
+  // Sources of frames: 0 stores and loads, 1 completions, 2 refusals, 3 acknowledgements, 4 what is sent again.
   logic [4:0] frame_valid, frame_permitted, frame_lock, frame_pop;
   tx_frame_t [4:0]       frame;
   logic      [4:0]       frame_pay_idx;
@@ -480,8 +481,8 @@ module ipnuma_nic
   ) u_frame_builder (
     .clk_i              (clk_net_i),
     .rst_i              (rst_net_i),
-    .mac_i              (mac_net),
-    .ip_i               (ip_net),
+    .mac_i              (mac_o),
+    .ip_i               (ip_o),
     .epoch_i            (epoch_net),
     .src_valid_i        (frame_valid),
     .src_permitted_i    (frame_permitted),
@@ -634,7 +635,6 @@ module ipnuma_nic
 
   // ---- Frames to operations ----------------------------------------------------------------------
   logic busy_unseal, busy_server_pcie, busy_server_net;
-
   // The same stream for two watchers, and what is left of it when seals are open.
   axis_if #(
     .DataW(64),
@@ -660,8 +660,8 @@ module ipnuma_nic
     .clk_i           (clk_net_i),
     .rst_i           (rst_net_i),
     .enable_i        (auth),
-    .mac_i           (mac_net),
-    .ip_i            (ip_net),
+    .mac_i           (mac_o),
+    .ip_i            (ip_o),
     .session_valid_i (session_valid),
     .session_sealed_i(session_sealed),
     .s_axis          (received),
@@ -679,8 +679,8 @@ module ipnuma_nic
   arp_responder u_arp_responder (
     .clk_i  (clk_net_i),
     .rst_i  (rst_net_i),
-    .ip_i   (ip_net),
-    .mac_i  (mac_net),
+    .ip_i   (arp_answer_i ? ip_o : '0),
+    .mac_i  (mac_o),
     .s_axis (received),
     .m_axis (arp),
     .reply_o(),
@@ -701,8 +701,8 @@ module ipnuma_nic
     .clk_net_i,
     .rst_net_i,
     .s_frames                        (opened),
-    .mac_i                           (mac_net),
-    .ip_i                            (ip_net),
+    .mac_i                           (mac_o),
+    .ip_i                            (ip_o),
     .region_cfg_hold_o               (region_hold),
     .region_cfg_write_i              (region_write),
     .region_cfg_index_i              (region_index),

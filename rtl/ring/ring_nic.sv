@@ -38,6 +38,8 @@ module ring_nic
   input  logic              [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
   input  logic                     link_up_i,
+  /// The own MAC address, in clk_net_i.
+  output logic              [47:0] mac_o,
   /// From the root complex; tuser is the BAR hit.
          axis_if.snk               s_tlp,
   /// To the root complex.
@@ -138,6 +140,7 @@ module ring_nic
     .promiscuous_o(promiscuous),
     .busy_o       (busy_net_registers)
   );
+  assign mac_o = mac;
 
   sync_ff u_link (
     .clk_i(clk_pcie_i),

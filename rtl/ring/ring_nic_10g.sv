@@ -117,6 +117,7 @@ module ring_nic_10g #(
     .completer_id_i,
     .now_us_i,
     .link_up_i,
+    .mac_o        (),
     .s_tlp,
     .m_tlp,
     .s_eth        (rx),

@@ -119,6 +119,7 @@ module ring_nic_1g #(
     .completer_id_i,
     .now_us_i,
     .link_up_i,
+    .mac_o        (),
     .s_tlp,
     .m_tlp,
     .s_eth        (rx),

@@ -15,7 +15,8 @@ use crate::time::Picoseconds;
 pub struct Tlp {
     /// Header and data, byte 0 first.
     pub bytes: Vec<u8>,
-    /// BAR hit; meaningful towards the NIC (0 registers, 2 pages, 7 none).
+    /// BAR hit; meaningful towards the NIC (0 registers, 2 pages, 7 none). Of a NIC with several functions the one that is
+    /// hit is in bits 5:3.
     pub bar: u8,
     /// The traced packet that this TLP belongs to.
     pub packet: Option<PacketId>,

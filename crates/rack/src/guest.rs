@@ -2,7 +2,8 @@
 //! A host whose CPU is a guest: a whole Linux kernel with its programs, run by the calendar.
 //!
 //! The guest computes in no time, until it waits or a driver charges time. [`GuestNode`] joins its devices to the rack: a
-//! network device to a cable, a PCI device to the root complex of the host and the NIC behind it.
+//! network device to a cable, a PCI device to the root complex of the host and the NIC behind it. A NIC of several functions is
+//! as many PCI devices, in the order of their numbers.
 //!
 //! BAR 4 of the PCI device is no hardware. It models a core that polls: code of a guest that takes no time cannot poll.
 //! A driver that wants to wait arms a block of memory there and sleeps, and is woken when a polling core would have seen
@@ -30,8 +31,16 @@ pub use uml::{GuestEvent, Next, Timed};
 const MOST_FREE: u64 = 100_000_000;
 /// Times that a guest may want to run again at one and the same time before it counts as hung.
 const MOST_RUNS: u32 = 100_000;
-/// The device of a guest that is its NIC.
+/// The device of a guest that is its NIC without RTL.
 const DEVICE: usize = 0;
+/// Functions of a NIC at most: function `n` is device `n` of its guest.
+const FUNCTIONS: usize = 2;
+/// Where the function is in what the NIC is told of a BAR hit.
+const FUNCTION_SHIFT: u8 = 3;
+/// Bits of a requester ID that are the function.
+const FUNCTION_MASK: u16 = 7;
+/// Bytes of address space for BAR 0 of each function.
+const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
 /// The network card of the network beside the rack's.
 const MANAGEMENT_DEVICE: usize = 1;
 /// From guest to guest over that network, kernels included; nobody measures it.
@@ -147,6 +156,8 @@ pub struct GuestReport {
 struct Armed {
     /// As it was written.
     value: u64,
+    /// By the driver of this device.
+    device: usize,
     since: Picoseconds,
 }
 
@@ -182,7 +193,7 @@ struct Part {
 enum Due {
     Answer { tag: u64, bytes: Vec<u8> },
     Frame(Vec<u8>),
-    Poll,
+    Poll { device: usize },
 }
 
 /// The component.
@@ -198,8 +209,9 @@ pub struct GuestNode {
     armed: Vec<Armed>,
     loads: Vec<Load>,
     due: Vec<(Picoseconds, Due)>,
-    bus_master: bool,
-    was_bus_master: bool,
+    /// Which functions may use memory, and which ever could.
+    bus_master: [bool; FUNCTIONS],
+    was_bus_master: [bool; FUNCTIONS],
     /// What the rack charges for a frame, sent and received.
     charge: (u64, u64),
     /// When the core has done with the frames so far.
@@ -253,8 +265,8 @@ impl GuestNode {
             armed: Vec::new(),
             loads: Vec::new(),
             due: Vec::new(),
-            bus_master: false,
-            was_bus_master: false,
+            bus_master: [false; FUNCTIONS],
+            was_bus_master: [false; FUNCTIONS],
             charge: setup.charge.unwrap_or_default(),
             core_free: Picoseconds::ZERO,
             free: 0,
@@ -455,14 +467,14 @@ impl GuestNode {
         // The guest looked at its memory before it armed the line, and no DMA write came in between: whatever comes from
         // now on is seen, also what comes within the nanosecond to which the guest's time was rounded up.
         if let GuestEvent::MmioWrite {
+            device,
             bar: 4,
             offset,
             bytes,
-            ..
         } = &event.event
         {
             let time = Picoseconds::from_ns(event.ns);
-            return self.poll_register(time, *offset, bytes);
+            return self.poll_register(time, *device, *offset, bytes);
         }
         let time = Picoseconds::from_ns(event.ns).max(now);
         if time == now && self.events.is_empty() {
@@ -497,9 +509,9 @@ impl GuestNode {
             match self.due.remove(index).1 {
                 Due::Frame(frame) => self.frame(now, DEVICE, &frame)?,
                 Due::Answer { tag, bytes } => self.port.complete_read(at, tag, &bytes)?,
-                Due::Poll => {
+                Due::Poll { device } => {
                     self.report.polls += 1;
-                    self.port.interrupt(at, DEVICE, POLL_VECTOR)?;
+                    self.port.interrupt(at, device, POLL_VECTOR)?;
                 }
             }
         }
@@ -535,18 +547,30 @@ impl GuestNode {
                 Ok(())
             }
             GuestEvent::MmioWrite {
-                bar, offset, bytes, ..
-            } => self.store(now, bar, offset, &bytes, out, record),
+                device,
+                bar,
+                offset,
+                bytes,
+            } => self.store(now, Place::of(device, bar, offset)?, &bytes, out, record),
             GuestEvent::MmioRead {
+                device,
                 bar,
                 offset,
                 length,
                 tag,
-                ..
-            } => self.load(now, (bar, offset), length as usize, tag, out, record),
-            GuestEvent::BusMaster { on, .. } => {
-                self.bus_master = on;
-                self.was_bus_master |= on;
+            } => {
+                let length = length as usize;
+                if bar == 4 {
+                    self.load_nothing(now, length, tag, out);
+                    return Ok(());
+                }
+                let place = Place::of(device, bar, offset)?;
+                self.load(now, place, length, tag, out, record)
+            }
+            GuestEvent::BusMaster { device, on } => {
+                let function = function(device)?;
+                self.bus_master[function] = on;
+                self.was_bus_master[function] |= on;
                 Ok(())
             }
             GuestEvent::Exited { status } => {
@@ -556,39 +580,38 @@ impl GuestNode {
         }
     }
 
-    /// Where a BAR is in the address space of the host's root complex.
-    fn base(bar: u8) -> Result<u64, String> {
-        match bar {
-            0 => Ok(BAR0),
-            2 => Ok(BAR2),
-            _ => Err(format!("an access to BAR {bar}, which the NIC has not")),
-        }
-    }
-
     /// A store, as a write-combining buffer lets it out: a TLP for each line.
     fn store(
         &mut self,
         now: Picoseconds,
-        bar: u8,
-        offset: u64,
+        place: Place,
         bytes: &[u8],
         out: &mut Outbox,
         record: &mut Recorder,
     ) -> Result<(), String> {
-        let base = Self::base(bar)? + offset;
-        for range in lines(base, bytes.len()) {
+        for range in lines(place.address, bytes.len()) {
             self.report.stores += 1;
-            let address = base + range.start as u64;
+            let address = place.address + range.start as u64;
             let data = &bytes[range];
-            self.root.store(now, now, bar, address, data, out, record)?;
+            self.root
+                .store(now, now, place.hit, address, data, out, record)?;
         }
         Ok(())
+    }
+
+    /// Nothing is to be read in BAR 4; it takes as long as any other load.
+    fn load_nothing(&mut self, now: Picoseconds, length: usize, tag: u64, out: &mut Outbox) {
+        self.report.loads += 1;
+        let timing = &self.root.timing;
+        let time = now + timing.down + timing.up + timing.load.unwrap_or_default();
+        let bytes = vec![0; length];
+        self.later(time, Due::Answer { tag, bytes }, out);
     }
 
     fn load(
         &mut self,
         now: Picoseconds,
-        (bar, offset): (u8, u64),
+        place: Place,
         length: usize,
         tag: u64,
         out: &mut Outbox,
@@ -596,20 +619,12 @@ impl GuestNode {
     ) -> Result<(), String> {
         self.report.loads += 1;
         let bytes = vec![0; length];
-        if bar == 4 {
-            // Nothing to read there; it takes as long as any other load.
-            let timing = &self.root.timing;
-            let time = now + timing.down + timing.up + timing.load.unwrap_or_default();
-            return {
-                self.later(time, Due::Answer { tag, bytes }, out);
-                Ok(())
-            };
-        }
-        let base = Self::base(bar)? + offset;
         let mut parts = Vec::new();
-        for at in lines(base, length) {
-            let address = base + at.start as u64;
-            let tlp_tag = self.root.load(now, bar, address, at.len(), out, record)?;
+        for at in lines(place.address, length) {
+            let address = place.address + at.start as u64;
+            let tlp_tag = self
+                .root
+                .load(now, place.hit, address, at.len(), out, record)?;
             parts.push(Part {
                 tlp_tag,
                 lead: (address % 4) as usize,
@@ -630,26 +645,34 @@ impl GuestNode {
     fn poll_register(
         &mut self,
         time: Picoseconds,
+        device: usize,
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), String> {
         match (offset, <[u8; 8]>::try_from(bytes)) {
             (POLL_ARM, Ok(value)) => {
                 let value = u64::from_le_bytes(value);
-                self.armed.retain(|armed| armed.value != value);
+                self.armed
+                    .retain(|armed| (armed.device, armed.value) != (device, value));
                 if self.armed.len() >= MOST_ARMED {
                     return Err(format!("more than {MOST_ARMED} blocks are polled at once"));
                 }
-                self.armed.push(Armed { value, since: time });
+                let since = time;
+                self.armed.push(Armed {
+                    value,
+                    device,
+                    since,
+                });
                 Ok(())
             }
             (POLL_DISARM, Ok(value)) => {
                 let value = u64::from_le_bytes(value);
-                self.armed.retain(|armed| armed.value != value);
+                self.armed
+                    .retain(|armed| (armed.device, armed.value) != (device, value));
                 Ok(())
             }
             (POLL_DISARM_ALL, _) => {
-                self.armed.clear();
+                self.armed.retain(|armed| armed.device != device);
                 Ok(())
             }
             _ => Err(format!(
@@ -669,16 +692,17 @@ impl GuestNode {
     ) -> Result<(), String> {
         match self.root.take(now, tlp, out, record)? {
             FromNic::Write(request, data) => {
+                let function = requester(request.requester_id)?;
                 if let Ok(value) = <[u8; 4]>::try_from(data)
                     && let Some(vector) =
                         self.port
-                            .msi_vector(DEVICE, request.address, u32::from_le_bytes(value))
+                            .msi_vector(function, request.address, u32::from_le_bytes(value))
                 {
                     let at = self.delivery(now);
                     self.report.interrupts += 1;
-                    return self.port.interrupt(at, DEVICE, vector);
+                    return self.port.interrupt(at, function, vector);
                 }
-                if !self.may_master("writes to", request.address)? {
+                if !self.may_master(function, "writes to", request.address)? {
                     return Ok(());
                 }
                 // Memory is shared with a guest that may be ahead of the rack; what it has not looked at is not late.
@@ -696,12 +720,12 @@ impl GuestNode {
     }
 
     /// Whether the NIC may use memory: a driver must have said so once; afterwards it may take that back.
-    fn may_master(&self, what: &str, address: u64) -> Result<bool, String> {
-        if self.was_bus_master {
-            return Ok(self.bus_master);
+    fn may_master(&self, function: usize, what: &str, address: u64) -> Result<bool, String> {
+        if self.was_bus_master[function] {
+            return Ok(self.bus_master[function]);
         }
         Err(format!(
-            "the NIC {what} {address:#x}, but no driver has made it a bus master (pci_set_master)"
+            "function {function} of the NIC {what} {address:#x}, but no driver has made it a bus master (pci_set_master)"
         ))
     }
 
@@ -717,9 +741,12 @@ impl GuestNode {
                 period.next_edge(armed.since, now)
             };
             // One interrupt tells of all that a look sees.
-            let told = |(time, due): &(Picoseconds, Due)| *time == look && matches!(due, Due::Poll);
+            let device = armed.device;
+            let told = |(time, due): &(Picoseconds, Due)| {
+                *time == look && matches!(due, Due::Poll { device: told } if *told == device)
+            };
             if !self.due.iter().any(told) {
-                self.later(look, Due::Poll, out);
+                self.later(look, Due::Poll { device }, out);
             }
         }
     }
@@ -776,6 +803,46 @@ impl GuestNode {
     }
 }
 
+/// The function that is a PCI device of the guest.
+fn function(device: usize) -> Result<usize, String> {
+    if device < FUNCTIONS {
+        return Ok(device);
+    }
+    Err(format!(
+        "PCI device {device} of the guest, where a NIC has {FUNCTIONS} functions at most"
+    ))
+}
+
+/// The function whose requester ID this is.
+fn requester(id: u16) -> Result<usize, String> {
+    function(usize::from(id & FUNCTION_MASK))
+}
+
+/// A place in a BAR of the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// What the NIC is told: function and BAR.
+    hit: u8,
+    /// In the address space of the host's root complex.
+    address: u64,
+}
+
+impl Place {
+    fn of(device: usize, bar: u8, offset: u64) -> Result<Self, String> {
+        let function = function(device)? as u8;
+        let base = match bar {
+            0 => BAR0 + u64::from(function) * BAR0_BYTES,
+            // Only one function has pages.
+            2 => BAR2,
+            _ => return Err(format!("an access to BAR {bar}, which the NIC has not")),
+        };
+        Ok(Self {
+            hit: function << FUNCTION_SHIFT | bar,
+            address: base + offset,
+        })
+    }
+}
+
 /// The parts of an access that lie in one line each, as ranges of its bytes.
 fn lines(address: u64, length: usize) -> Vec<std::ops::Range<usize>> {
     let mut parts = Vec::new();
@@ -792,6 +859,22 @@ fn lines(address: u64, length: usize) -> Vec<std::ops::Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_have_places_of_their_own() {
+        let place = |device, bar| Place::of(device, bar, 0x10).expect("a BAR of the NIC");
+        assert_eq!((place(0, 0).hit, place(0, 0).address), (0, BAR0 + 0x10));
+        let second = place(1, 0);
+        assert_eq!(
+            (second.hit, second.address),
+            (0o10, BAR0 + BAR0_BYTES + 0x10)
+        );
+        assert_eq!((place(1, 2).hit, place(1, 2).address), (0o12, BAR2 + 0x10));
+        assert!(Place::of(2, 0, 0).is_err());
+        assert!(Place::of(0, 1, 0).is_err());
+        assert_eq!((requester(0x0100), requester(0x0101)), (Ok(0), Ok(1)));
+        assert!(requester(0x0102).is_err());
+    }
 
     #[test]
     fn accesses_by_lines() {

@@ -117,18 +117,13 @@ impl Linux {
     }
 }
 
-fn device(topology: &Topology, host: usize) -> uml::DeviceSpec {
-    let kind = topology.host[host].nic.kind;
-    let (device, class, posted_before_interrupt) = match kind {
-        NicKind::Virtio => {
-            return uml::DeviceSpec::Network {
-                mac: tables::mac_bytes(tables::host_mac(host)),
-            };
-        }
-        NicKind::Ipnuma => (IPNUMA_DEVICE, CLASS_OTHER, 64),
-        // Its driver reads a register for each packet.
-        NicKind::Ring => (RING_DEVICE, CLASS_ETHERNET, 1),
-    };
+/// What a guest finds of a NIC in RTL: device number, class, and writes that may be posted before an interrupt.
+type Function = (u16, u32, u16);
+const IPNUMA: Function = (IPNUMA_DEVICE, CLASS_OTHER, 64);
+/// Its driver reads a register for each packet.
+const RING: Function = (RING_DEVICE, CLASS_ETHERNET, 1);
+
+fn function((device, class, posted_before_interrupt): Function) -> uml::DeviceSpec {
     uml::DeviceSpec::Pci(uml::PciSpec {
         vendor: PCI_VENDOR,
         device,
@@ -141,15 +136,18 @@ fn device(topology: &Topology, host: usize) -> uml::DeviceSpec {
     })
 }
 
-/// The NIC, and beside an IP-NUMA NIC an ordinary card.
+/// The NIC, each of its functions a device of its own, and beside an IP-NUMA NIC an ordinary card.
 fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
-    let mut devices = vec![device(topology, host)];
-    if topology.host[host].nic.kind == NicKind::Ipnuma {
-        devices.push(uml::DeviceSpec::Network {
-            mac: tables::mac_bytes(tables::management_mac(host)),
-        });
+    let card = |mac| uml::DeviceSpec::Network {
+        mac: tables::mac_bytes(mac),
+    };
+    match topology.host[host].nic.kind {
+        NicKind::Virtio => vec![card(tables::host_mac(host))],
+        NicKind::Ipnuma => vec![function(IPNUMA), card(tables::management_mac(host))],
+        NicKind::Ring => vec![function(RING)],
+        // In the order of their numbers.
+        NicKind::Shared => vec![function(RING), function(IPNUMA)],
     }
-    devices
 }
 
 impl Starter for Linux {

@@ -49,12 +49,16 @@ fn checkout(command: &str) -> String {
     }
 }
 
-/// The module of a NIC's driver.
-pub const fn module(kind: NicKind) -> Option<&'static str> {
+const IPNUMA_MODULE: &str = "ipnuma.ko";
+const RING_MODULE: &str = "ring_nic.ko";
+
+/// The modules of a NIC's drivers.
+pub const fn modules(kind: NicKind) -> &'static [&'static str] {
     match kind {
-        NicKind::Ipnuma => Some("ipnuma.ko"),
-        NicKind::Ring => Some("ring_nic.ko"),
-        NicKind::Virtio => None,
+        NicKind::Ipnuma => &[IPNUMA_MODULE],
+        NicKind::Ring => &[RING_MODULE],
+        NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
+        NicKind::Virtio => &[],
     }
 }
 
@@ -72,11 +76,17 @@ fn neighbours(topology: &Topology, host: usize) -> Vec<(Ipv4Addr, u64)> {
 }
 
 /// Parameters of a driver.
-fn parameters(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) -> String {
+fn parameters(
+    topology: &Topology,
+    platform: &Platform,
+    host: usize,
+    cpu: &Cpu,
+    module: &str,
+) -> String {
     let nic = &topology.host[host].nic;
     let mut text = format!("store_ns={}", cpu.store_ns);
-    match nic.kind {
-        NicKind::Ring => {
+    match module {
+        RING_MODULE => {
             let mac = mac_text(tables::host_mac(host));
             let (send, receive) = (cpu.kernel_send_ns, cpu.kernel_receive_ns);
             let (application, poll) = (cpu.application_ns, cpu.poll_ns);
@@ -91,11 +101,11 @@ fn parameters(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) 
                 " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll} read_ns={read}"
             );
         }
-        NicKind::Ipnuma if nic.rate == Rate::One => {
+        IPNUMA_MODULE if nic.rate == Rate::One => {
             // As the rack's own programs have it: reset values suit 10G.
             text += " ack_ticks=16 pace=0x01006fff";
         }
-        NicKind::Ipnuma | NicKind::Virtio => {}
+        _ => {}
     }
     text
 }
@@ -160,8 +170,8 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
     if let Some(gateway) = topology.gateway(host) {
         let _ = writeln!(text, "export IPNUMA_GATEWAY={}", gateway.address);
     }
-    if let Some(module) = module(spec.nic.kind) {
-        let parameters = parameters(topology, platform, host, cpu);
+    for module in modules(spec.nic.kind) {
+        let parameters = parameters(topology, platform, host, cpu, module);
         let _ = writeln!(
             text,
             "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
@@ -199,7 +209,7 @@ fn hosts(topology: &Topology) -> String {
     for (number, host) in topology.host.iter().enumerate() {
         let ip = match host.nic.kind {
             NicKind::Ipnuma => tables::management_ip(number),
-            NicKind::Ring | NicKind::Virtio => topology.host_ip(number),
+            NicKind::Ring | NicKind::Shared | NicKind::Virtio => topology.host_ip(number),
         };
         let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }
@@ -215,7 +225,7 @@ pub fn prepare(
     host: usize,
     cpu: &Cpu,
     directory: &Path,
-    modules: Option<&Path>,
+    drivers: Option<&Path>,
 ) -> Result<(), Error> {
     let failed = |path: &Path, reason: std::io::Error| Error::Output {
         path: path.display().to_string(),
@@ -241,7 +251,10 @@ pub fn prepare(
             std::fs::remove_file(&path).map_err(|error| failed(&path, error))?;
         }
     }
-    if let (Some(module), Some(from)) = (module(topology.host[host].nic.kind), modules) {
+    let Some(from) = drivers else {
+        return Ok(());
+    };
+    for module in modules(topology.host[host].nic.kind) {
         let source = from.join(module);
         std::fs::copy(&source, directory.join(module)).map_err(|error| {
             Error::Config(format!(
@@ -257,6 +270,43 @@ pub fn prepare(
 mod tests {
     use super::*;
     use crate::cpu::CpuSpec;
+
+    #[test]
+    fn a_shared_nic_has_both_drivers_and_no_network_beside_the_racks() {
+        let text = r#"
+            platform = "keio-2016"
+            [[host]]
+            name = "a"
+            kind = "uml"
+            nic = { kind = "shared", rate = "RATE" }
+            command = "true"
+            [[host]]
+            name = "b"
+            kind = "uml"
+            nic = { kind = "virtio", rate = "RATE" }
+            [[cable]]
+            between = ["a", "b"]
+            metres = 1
+            [program]
+            kind = "uml"
+        "#;
+        let parse = |rate| Topology::parse(&text.replace("RATE", rate), Path::new("test.toml"));
+        let topology = parse("10g").expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let program = init(&topology, &platform, 0, &cpu);
+        for line in [
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
+            "insmod /run/ipnuma/ipnuma.ko store_ns=223 ||",
+            "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
+        ] {
+            assert!(program.contains(line), "{line} is not in:\n{program}");
+        }
+        assert!(!program.contains("IPNUMA_MANAGEMENT"), "{program}");
+        assert!(hosts(&topology).contains("10.0.0.1 a\n"));
+        let error = parse("1g").expect_err("there is none");
+        assert!(error.to_string().contains("two functions"), "{error}");
+    }
 
     #[test]
     fn the_first_program_has_the_addresses_of_the_topology() {

@@ -64,6 +64,10 @@ where
         Ok(Box::new(ipnuma_rtl::Nic::ring(speed)?))
     }
 
+    fn shared_nic(&self) -> Result<Box<dyn NicModel>, Error> {
+        Ok(Box::new(ipnuma_rtl::Nic::shared()?))
+    }
+
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
         Ok(Box::new(ipnuma_rtl::Switch::new(speed, tables::SIZE)?))
     }
@@ -337,6 +341,7 @@ pub(crate) fn furnish_guests(
             NicKind::Virtio => GuestNic::Wire(speed, phases.1),
             NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
             NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
+            NicKind::Shared => GuestNic::Pci(hardware.shared_nic()?, phases),
         };
         rack.add_guest(GuestSetup {
             name: host.name.as_ref().clone(),

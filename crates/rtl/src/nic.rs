@@ -49,7 +49,8 @@ pub struct TlpBeat {
     pub keep: u8,
     /// `tlast`.
     pub last: bool,
-    /// `tuser`: the BAR hit of a TLP from the root complex (0, 2, or 7 for none); 0 towards it.
+    /// `tuser`: the BAR hit of a TLP from the root complex (0, 2, or 7 for none), and in bits 5:3 the function of a NIC
+    /// that has several; 0 towards it.
     pub user: u8,
 }
 
@@ -195,6 +196,13 @@ impl Nic {
             NetSpeed::OneGig => "ring_nic_1g",
         };
         Ok(Self::with(speed, Pins::of(model, speed)?))
+    }
+
+    /// Creates the NIC of two functions at 10G (`rtl/shell`), held in reset: the conventional NIC is function 0, the
+    /// IP-NUMA NIC function 1.
+    pub fn shared() -> Result<Self, Error> {
+        let speed = NetSpeed::TenGig;
+        Ok(Self::with(speed, Pins::of("nic_shell_10g", speed)?))
     }
 
     /// Creates the bus meter in the place of a NIC.

@@ -85,6 +85,7 @@ const NARROW: &[&str] = &["--inline-mult", "1", "--unroll-count", "16", "-GN=2"]
 
 const NIC: &[&str] = &["rtl/nic/nic.f"];
 const RING: &[&str] = &["rtl/ring/ring.f"];
+const SHELL: &[&str] = &["rtl/shell/shell.f"];
 const FIBNIC: &[&str] = &["rtl/fibnic/fibnic.f"];
 const FIBNIC_1G: &[&str] = &["rtl/fibnic/fibnic_1g.f"];
 const TESTER: &[&str] = &["rtl/tester/rfc2544.f"];
@@ -123,6 +124,8 @@ pub const MODELS: &[Model] = &[
     // The conventional NIC, with the pins of the two above.
     model("ring_nic_1g", "ring_nic_1g", RING),
     model("ring_nic_10g", "ring_nic_10g", RING),
+    // Both behind one cable.
+    model("nic_shell_10g", "nic_shell_10g", SHELL),
     Model {
         flags: NARROW,
         ..switch("fibnic_1g_narrow", "fibnic_1g", FIBNIC_1G, SMALL_TABLES)

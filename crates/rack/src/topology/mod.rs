@@ -78,6 +78,8 @@ pub enum NicKind {
     Ipnuma,
     /// The conventional NIC in RTL, with rings of descriptors.
     Ring,
+    /// Both in RTL with one cable and one address, as two functions of one device; 10G.
+    Shared,
     /// No RTL: the frames of a guest go to the cable as they are.
     Virtio,
 }

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two engines behind one PCI Express link and one Ethernet port, without the MAC: function 0 is the host's network
+// interface (ring_nic), function 1 its window to remote memory (ipnuma_nic).
+//
+// One device with two functions, not one function with both register maps: each driver finds its own device, binds to it
+// unmodified, and has its own interrupts, requester ID and DMA rights. Each engine has tags of its own, since completions are
+// told apart by the function.
+//
+// The port is one station. Software gives both engines the same MAC address, and IP-NUMA the interface's IP address;
+// frames to IP-NUMA's UDP port there never reach the interface (frame_steer). ARP has one answer: while the MAC addresses
+// are equal the host's kernel gives it, and IP-NUMA's responder is silent. With another address, or as long as
+// no driver has told the interface one, IP-NUMA answers for itself.
+//
+// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex.
+//             IP-NUMA may wait for one TLP, and for one frame, of the other that has begun.
+// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
+// Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the transmitters ask for it.
+// Drops     : every TLP and frame that is dropped is counted by an engine.
+// Source    : own; docs/shell.md.
+module nic_shell
+  import shell_pkg::*;
+#(
+  /// Of ipnuma_nic, see there.
+  parameter int unsigned Pages = 262144,
+  parameter int unsigned PcIds = 256,
+  parameter int unsigned Regions = 256,
+  parameter int unsigned TxSlots = 16,
+  parameter int unsigned RxSlots = 32,
+  parameter int unsigned LoadTags = 32,
+  parameter int unsigned DmaTags = 8,
+  parameter int unsigned PageMapLatency = 2,
+  parameter int unsigned PcIdLatency = 1,
+  parameter int unsigned Sessions = 64,
+  parameter int unsigned SendSlots = 128,
+  parameter bit Auth = 1'b1,
+  parameter int unsigned PcieLongestPs = 4025,
+  parameter int unsigned NetShortestPs = 6395,
+  /// Of ring_nic: Slots, MaxBytes, RxWords and ReadTags there.
+  parameter int unsigned RingSlots = 16,
+  parameter int unsigned RingMaxBytes = 1514,
+  parameter int unsigned RingRxWords = 2048,
+  parameter int unsigned RingReadTags = 16
+) (
+  input  logic                       clk_pcie_i,
+  input  logic                       rst_pcie_i,
+  input  logic                       clk_net_i,
+  input  logic                       rst_net_i,
+  /// Bus and device number; the function number is not looked at.
+  input  logic                [15:0] completer_id_i,
+  /// What the host has set for function 1; sampled by clk_pcie_i. Function 0 has a register for that.
+  input  pcie_pkg::pcie_cfg_t        pcie_cfg_i,
+  /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
+  input  logic                [31:0] now_us_i,
+  /// The PHY has a link; asynchronous.
+  input  logic                       link_up_i,
+  /// From the root complex; tuser is hit_t.
+         axis_if.snk                 s_tlp,
+  /// To the root complex.
+         axis_if.src                 m_tlp,
+  /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
+         axis_if.snk                 s_eth,
+  input  eth_pkg::rx_stat_t          rx_stat_i,
+  /// To the transmitter, without FCS.
+  output logic                       start_o,
+  input  logic                       ready_start_i,
+         axis_if.src                 m_eth,
+  input  eth_pkg::tx_stat_t          tx_stat_i,
+  output logic                       busy_pcie_o,
+  output logic                       busy_net_o
+);
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  )
+      ring_down (), ipnuma_down ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  )
+      ring_up (), ipnuma_up (), ring_rx (), ipnuma_rx (), ring_tx (), ipnuma_tx ();
+
+  logic [47:0] ring_mac, ipnuma_mac;
+  logic              [31:0] ipnuma_ip;
+  logic                     arp_answer_q;
+  eth_pkg::rx_stat_t        ring_rx_stat;
+  eth_pkg::tx_stat_t ring_tx_stat, ipnuma_tx_stat;
+  logic ring_start, ring_ready_start, ipnuma_start, ipnuma_ready_start;
+  logic busy_router, busy_frames;
+  logic busy_ring_pcie, busy_ring_net, busy_ipnuma_pcie, busy_ipnuma_net;
+
+  // ---- PCI Express -------------------------------------------------------------------------------
+  tlp_router u_router (
+    .clk_i      (clk_pcie_i),
+    .rst_i      (rst_pcie_i),
+    .device_id_i(completer_id_i),
+    .s_axis     (s_tlp),
+    .m_first    (ring_down),
+    .m_second   (ipnuma_down),
+    .busy_o     (busy_router)
+  );
+
+  tlp_arbiter u_tlps (
+    .clk_i   (clk_pcie_i),
+    .rst_i   (rst_pcie_i),
+    .s_first (ipnuma_up),
+    .s_second(ring_up),
+    .m_axis  (m_tlp)
+  );
+
+  // ---- Ethernet ----------------------------------------------------------------------------------
+  assign ipnuma_rx.tdata  = s_eth.tdata;
+  assign ipnuma_rx.tkeep  = s_eth.tkeep;
+  assign ipnuma_rx.tvalid = s_eth.tvalid;
+  assign ipnuma_rx.tlast  = s_eth.tlast;
+  assign ipnuma_rx.tuser  = s_eth.tuser;
+  assign s_eth.tready     = 1'b1;
+
+  frame_steer #(
+    .UdpPort(wire_pkg::UDP_PORT)
+  ) u_steer (
+    .clk_i (clk_net_i),
+    .rst_i (rst_net_i),
+    .mac_i (ipnuma_mac),
+    .ip_i  (ipnuma_ip),
+    .s_axis(ipnuma_rx),
+    .rx_stat_i,
+    .m_axis(ring_rx),
+    .stat_o(ring_rx_stat)
+  );
+
+  frame_arbiter u_frames (
+    .clk_i               (clk_net_i),
+    .rst_i               (rst_net_i),
+    .first_start_i       (ipnuma_start),
+    .first_ready_start_o (ipnuma_ready_start),
+    .s_first             (ipnuma_tx),
+    .first_stat_o        (ipnuma_tx_stat),
+    .second_start_i      (ring_start),
+    .second_ready_start_o(ring_ready_start),
+    .s_second            (ring_tx),
+    .second_stat_o       (ring_tx_stat),
+    .start_o,
+    .ready_start_i,
+    .m_axis              (m_eth),
+    .tx_stat_i,
+    .busy_o              (busy_frames)
+  );
+
+  always_ff @(posedge clk_net_i) arp_answer_q <= ipnuma_mac != ring_mac;
+
+  // ---- Engines -----------------------------------------------------------------------------------
+  ring_nic #(
+    .Slots   (RingSlots),
+    .MaxBytes(RingMaxBytes),
+    .RxWords (RingRxWords),
+    .ReadTags(RingReadTags)
+  ) u_ring (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .completer_id_i({completer_id_i[15:3], FN_RING}),
+    .now_us_i,
+    .link_up_i,
+    .mac_o         (ring_mac),
+    .s_tlp         (ring_down),
+    .m_tlp         (ring_up),
+    .s_eth         (ring_rx),
+    .rx_stat_i     (ring_rx_stat),
+    .start_o       (ring_start),
+    .ready_start_i (ring_ready_start),
+    .m_eth         (ring_tx),
+    .tx_stat_i     (ring_tx_stat),
+    .busy_pcie_o   (busy_ring_pcie),
+    .busy_net_o    (busy_ring_net)
+  );
+
+  ipnuma_nic #(
+    .Pages         (Pages),
+    .PcIds         (PcIds),
+    .Regions       (Regions),
+    .TxSlots       (TxSlots),
+    .RxSlots       (RxSlots),
+    .LoadTags      (LoadTags),
+    .DmaTags       (DmaTags),
+    .PageMapLatency(PageMapLatency),
+    .PcIdLatency   (PcIdLatency),
+    .Sessions      (Sessions),
+    .SendSlots     (SendSlots),
+    .Auth          (Auth),
+    .PcieLongestPs (PcieLongestPs),
+    .NetShortestPs (NetShortestPs)
+  ) u_ipnuma (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .completer_id_i({completer_id_i[15:3], FN_IPNUMA}),
+    .pcie_cfg_i,
+    .now_us_i,
+    .link_up_i,
+    .mac_o         (ipnuma_mac),
+    .ip_o          (ipnuma_ip),
+    .arp_answer_i  (arp_answer_q),
+    .s_tlp         (ipnuma_down),
+    .m_tlp         (ipnuma_up),
+    .s_eth         (ipnuma_rx),
+    .rx_stat_i,
+    .start_o       (ipnuma_start),
+    .ready_start_i (ipnuma_ready_start),
+    .m_eth         (ipnuma_tx),
+    .tx_stat_i     (ipnuma_tx_stat),
+    .busy_pcie_o   (busy_ipnuma_pcie),
+    .busy_net_o    (busy_ipnuma_net)
+  );
+
+  assign busy_pcie_o = busy_router || busy_ring_pcie || busy_ipnuma_pcie;
+  assign busy_net_o  = busy_frames || busy_ring_net || busy_ipnuma_net;
+
+  logic unused;
+  assign unused = ^completer_id_i[2:0];
+endmodule

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything for the NIC of two functions: nic_shell_10g.
+-f rtl/nic/nic.f
+-f rtl/ring/ring.f
+rtl/shell/shell_pkg.sv
+rtl/shell/tlp_router.sv
+rtl/shell/tlp_arbiter.sv
+rtl/shell/frame_steer.sv
+rtl/shell/frame_arbiter.sv
+rtl/shell/nic_shell.sv
+rtl/shell/nic_shell_10g.sv
