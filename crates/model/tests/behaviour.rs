@@ -340,6 +340,47 @@ fn a_load_goes_out_and_its_completion_comes_back() {
 }
 
 #[test]
+fn a_load_that_failed_ends_with_its_failure_alone() {
+    use CompletionStatus as S;
+    for (status, told) in [
+        (S::UnsupportedRequest, S::UnsupportedRequest),
+        (S::CompleterAbort, S::CompleterAbort),
+        (S::ConfigurationRetry, S::CompleterAbort),
+    ] {
+        let mut nic = nic();
+        only_frame(&to_nic(&mut nic, &load(0x24, 1)), FrameSource::Requester);
+        let mut answer = |status, data: &[u8]| {
+            let completion = TlpHeader::Completion(Completion {
+                length: (data.len() / 4) as u16,
+                status,
+                byte_count: 4,
+                lower_address: 0x24,
+                ..COMPLETION
+            });
+            let mut effects = Vec::new();
+            let frame = with_fcs(tlp_frame(completion, data.to_vec(), 0));
+            let counter = nic.frame_from_wire(&frame, LineFault::None, &mut effects);
+            assert_eq!(counter, NetCounter::RxCompletion);
+            effects
+        };
+        // A success brings data, and a failure none: what is neither leaves the load to its answer.
+        assert_eq!(answer(S::Successful, &[]), []);
+        assert_eq!(answer(status, &[1, 2, 3, 4]), []);
+        let effects = answer(status, &[]);
+        let (TlpHeader::Completion(completion), data) = only_tlp(&effects, TlpSource::Server)
+        else {
+            panic!("a completion stays one")
+        };
+        assert_eq!((completion.requester_id, completion.tag), (CPU, 0x42));
+        assert_eq!((completion.status, data), (told, Vec::new()));
+        assert_eq!(answer(status, &[]), [], "the load has ended");
+        let counters = nic.counters();
+        assert_eq!(counters.pcie(PcieCounter::LoadCompleted), 1);
+        assert_eq!(counters.pcie(PcieCounter::LoadCompletionUnexpected), 3);
+    }
+}
+
+#[test]
 fn loads_end_with_ca_when_tags_or_time_run_out() {
     let mut nic = nic();
     for _ in 0..32 {

@@ -625,6 +625,30 @@ fn runts_are_dropped_whole_if_their_end_is_known() {
     assert!(switch().forward(1, &[], false).is_none());
 }
 
+/// A runt may end anywhere in its tag, or in front of it.
+#[test]
+fn runts_on_a_port_with_a_vlan_are_runts() {
+    let mut body = good4().body();
+    body.splice(12..12, [0x81, 0, 0, 100]);
+    let frame = with_fcs(body);
+    for media in [Media::Xgmii, Media::Gmii] {
+        for bytes in 1..64 {
+            let mut switch = switch_of(media);
+            let vlan_in = Some(100);
+            let port = *switch.port(1);
+            switch.set_port(1, Port { vlan_in, ..port });
+            let outcome = switch.forward(1, &frame[..bytes], false).unwrap();
+            assert_eq!(outcome.received, Received::Runt);
+            // At 1G it is on its way when its header is complete.
+            let expected = match media {
+                Media::Gmii if bytes >= 34 + 4 => Verdict::Forward,
+                _ => Verdict::DropRunt,
+            };
+            assert_eq!(outcome.verdict, expected, "{media:?} {bytes}");
+        }
+    }
+}
+
 #[test]
 fn giants_are_cut_and_leave_spoiled() {
     let mut ip = good4();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rustix::io::Errno;
 use shm::channel::{Channel, End, flags};
+use socket::epoll::SignalMask;
 use socket::object::Object;
 use socket::ready::{Events, Pollable};
 use socket::stream::{Stream, option};
@@ -213,18 +214,87 @@ fn lingering_not_at_all_resets() {
 fn a_twin_that_ends_without_a_word_was_killed() {
     let (a, b) = pair(64);
     a.send(b"never read", 0).unwrap();
-    table::remove(b.fd());
-    let Side { twin, .. } = b;
-    drop(twin);
+    kill(b);
     assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
 
     let (a, b) = pair(64);
     b.send(b"said", 0).unwrap();
-    table::remove(b.fd());
-    let Side { twin, .. } = b;
-    drop(twin);
+    kill(b);
     assert_eq!(a.receive(10, 0).unwrap(), b"said");
     assert_eq!(a.receive(10, 0).unwrap(), b"");
+}
+
+/// As a process does that is killed.
+fn kill(side: Side) {
+    table::remove(side.fd());
+    drop(side.twin);
+}
+
+#[test]
+fn an_end_that_was_said_is_no_reset_whatever_was_not_read() {
+    let (a, b) = pair(64);
+    a.send(b"never read", 0).unwrap();
+    b.stream().shutdown(b.fd(), false, true).unwrap();
+    kill(b);
+    // As whoever waits does, who has heard it of the kernel.
+    a.stream().woken(a.fd(), Events::IN | Events::RDHUP);
+    assert_eq!(a.stream().ready(), Events::IN | Events::OUT | Events::RDHUP);
+    assert_eq!(a.stream().take_error(), None);
+    assert_eq!(a.receive(10, 0).unwrap(), b"");
+    assert_eq!(a.send(b"lost", 0), Ok(4));
+    assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
+}
+
+#[test]
+fn a_writer_notices_the_death_of_a_peer_that_reads_nothing() {
+    let (a, b) = pair(64);
+    kill(b);
+    // It never sleeps: before the ring is full, only its own look at the twin can tell it.
+    let told = (0..32).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(2));
+        a.send(b"x", NOW).err()
+    });
+    assert_eq!(told, Some(Errno::CONNRESET));
+}
+
+#[test]
+fn the_twin_that_an_end_has_shut_itself_says_nothing_of_the_peer() {
+    let (a, b) = pair(64);
+    // Somebody of this side sleeps, whom only the twin can wake.
+    a.stream().arm(Events::IN);
+    a.stream().shutdown(a.fd(), false, true).unwrap();
+    let mut twin = [rustix::event::PollFd::new(
+        &a.twin,
+        rustix::event::PollFlags::RDHUP,
+    )];
+    assert_eq!(rustix::event::poll(&mut twin, None), Ok(1));
+    a.stream().woken(a.fd(), Events::IN | Events::RDHUP);
+    assert!(!a.stream().ready().has(Events::IN | Events::RDHUP));
+    b.send(b"still", 0).unwrap();
+    assert_eq!(a.receive(10, NOW).unwrap(), b"still");
+    assert_eq!(a.receive(10, NOW), Err(Errno::AGAIN));
+}
+
+#[test]
+fn a_poll_that_does_not_wait_notices_the_death_of_a_peer() {
+    let (a, b) = pair(64);
+    let poll = || {
+        let mut entry = libc::pollfd {
+            fd: a.fd(),
+            events: libc::POLLIN | libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: there is one entry.
+        let found = unsafe {
+            socket::poll::poll(&raw mut entry, 1, Some(Duration::ZERO), SignalMask::NONE)
+        };
+        (found, entry.revents)
+    };
+    assert_eq!(poll(), (Some(Ok(0)), 0));
+    kill(b);
+    let ended = libc::POLLIN | libc::POLLRDHUP;
+    assert_eq!(poll(), (Some(Ok(1)), ended));
+    assert_eq!(a.receive(10, NOW).unwrap(), b"");
 }
 
 #[test]

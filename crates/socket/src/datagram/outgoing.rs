@@ -199,7 +199,7 @@ impl Datagram {
                     drop(guard);
                     if sent.is_err() {
                         end.own().counters.dropped.fetch_add(1, Ordering::Relaxed);
-                        if is_orphan(end, asked) {
+                        if is_orphan(end, asked, clock::ticks()) {
                             outgoing.routes.remove(&to);
                             return None;
                         }
@@ -292,8 +292,8 @@ impl Outgoing {
 }
 
 /// Whether the receiver of a full ring is dead. Without a daemon nobody else would say so.
-fn is_orphan(end: &End, asked: &mut u64) -> bool {
-    let now = clock::ticks();
+/// The kernel is asked once a millisecond at most, and `asked` says when it was; `now` is in the same ticks.
+fn is_orphan(end: &End, asked: &mut u64, now: u64) -> bool {
     if now.wrapping_sub(*asked) < 1_000 * clock::per_microsecond() {
         return false;
     }
@@ -315,4 +315,39 @@ pub(super) fn is_ordinary(to: SocketAddr) -> bool {
         IpAddr::V6(ip) => ip.is_multicast(),
     };
     !special && to.port() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shm::channel::Channel;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_for_a_receiver_once_a_millisecond() {
+        let channel = Arc::new(Channel::create(64).unwrap().0);
+        let end = End::new(channel.clone(), 0);
+        let receiver = End::new(channel, 1);
+        let is = |process: u32| receiver.own().pid.store(process, Ordering::Relaxed);
+        // Far longer than a millisecond at any rate of the counter.
+        let long = 1 << 50;
+
+        // Linux gives nobody so high a number.
+        is(i32::MAX as u32);
+        let mut asked = long;
+        assert!(!is_orphan(&end, &mut asked, long + 1));
+        assert_eq!(asked, long, "the kernel was asked too early");
+        assert!(is_orphan(&end, &mut asked, 2 * long));
+        assert_eq!(asked, 2 * long);
+        assert!(!is_orphan(&end, &mut asked, 2 * long + 1));
+
+        is(std::process::id());
+        assert!(!is_orphan(&end, &mut asked, 3 * long));
+        assert_eq!(asked, 3 * long);
+        // It has not come to the channel yet.
+        is(0);
+        assert!(!is_orphan(&end, &mut asked, 4 * long));
+    }
 }

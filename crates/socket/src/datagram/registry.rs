@@ -131,3 +131,29 @@ pub(crate) fn after_fork() {
     ENTRIES.release();
     HEARING.release();
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+    use crate::datagram::Datagram;
+    use crate::table;
+
+    #[test]
+    fn an_address_is_taken_while_a_socket_has_it() {
+        let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [address, free] = [&one, &other].map(|socket| socket.local_addr().unwrap());
+        let object = Object::Datagram(Datagram::new(libc::AF_INET, false));
+        let description = table::install(one.as_raw_fd(), object).0.unwrap();
+        let id = description.id();
+        assert!(!is_taken(address));
+        enter(address, description);
+        assert!(is_taken(address));
+        assert!(!is_taken(free));
+        leave(id);
+        assert!(!is_taken(address));
+        drop(table::remove(one.as_raw_fd()));
+    }
+}

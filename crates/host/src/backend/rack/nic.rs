@@ -61,6 +61,38 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// What a read of the device has brought.
+    fn decode(bytes: &[u8; sys::EVENT_BYTES]) -> Self {
+        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
+        let session = u16::from_ne_bytes([bytes[4], bytes[5]]) as u8;
+        let key = u16::from_ne_bytes([bytes[6], bytes[7]]);
+        let number = u64::from(word(8)) | u64::from(word(12)) << 32;
+        match word(0) {
+            code @ event::BAD_KEY..=event::BAD_BOUNDS => Event::Refused { session, key, code },
+            event::LOST => Event::PeerLost { session },
+            event::FLUSHED => Event::Flushed {
+                number,
+                delivered: true,
+            },
+            event::FLUSH_FAILED => Event::Flushed {
+                number,
+                delivered: false,
+            },
+            event::LINK_DOWN => Event::Link { up: false },
+            event::LINK_UP => Event::Link { up: true },
+            // What we do not know is as good as missing.
+            _ => Event::Missing,
+        }
+    }
+}
+
+/// To store and load by it, without waiting for events, and not for programs that this one becomes or starts.
+fn open_device(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
 fn failed(what: &'static str) -> impl Fn(Errno) -> Error {
     move |source| match source {
         Errno::HOSTUNREACH => Error::PeerLost,
@@ -119,12 +151,11 @@ impl Nic {
     /// # Errors
     /// If it is not there, or its driver is of another version.
     pub fn open(path: &Path) -> Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let config = |problem: String| Error::Config {
             place: path.display().to_string(),
             problem,
         };
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| {
+        let fd = open_device(path).map_err(|errno| {
             config(format!(
                 "{errno}; it is there in guests of the rack that have an IP-NUMA NIC, once ipnuma.ko is loaded"
             ))
@@ -266,30 +297,10 @@ impl Nic {
         loop {
             let mut bytes = [0; sys::EVENT_BYTES];
             match rustix::io::read(&self.fd, &mut bytes) {
-                Ok(sys::EVENT_BYTES) => {}
-                Err(Errno::INTR) => continue,
+                Ok(sys::EVENT_BYTES) => return Some(Event::decode(&bytes)),
+                Err(Errno::INTR) => {}
                 _ => return None,
             }
-            let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
-            let session = u16::from_ne_bytes([bytes[4], bytes[5]]) as u8;
-            let key = u16::from_ne_bytes([bytes[6], bytes[7]]);
-            let number = u64::from(word(8)) | u64::from(word(12)) << 32;
-            return Some(match word(0) {
-                code @ event::BAD_KEY..=event::BAD_BOUNDS => Event::Refused { session, key, code },
-                event::LOST => Event::PeerLost { session },
-                event::FLUSHED => Event::Flushed {
-                    number,
-                    delivered: true,
-                },
-                event::FLUSH_FAILED => Event::Flushed {
-                    number,
-                    delivered: false,
-                },
-                event::LINK_DOWN => Event::Link { up: false },
-                event::LINK_UP => Event::Link { up: true },
-                // What we do not know is as good as missing.
-                _ => Event::Missing,
-            });
         }
     }
 }
@@ -541,6 +552,55 @@ impl WindowFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `struct ipnuma_event` has it.
+    fn event(code: u32, session: u16, key: u16, number: u64) -> Event {
+        let mut bytes = [0; sys::EVENT_BYTES];
+        bytes[..4].copy_from_slice(&code.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&session.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&key.to_ne_bytes());
+        bytes[8..].copy_from_slice(&number.to_ne_bytes());
+        Event::decode(&bytes)
+    }
+
+    #[test]
+    fn events_are_those_of_the_driver() {
+        let (session, key, number) = (3, 0x1234, 0x0123_4567_89AB_CDEF);
+        for code in 1..=4 {
+            let refused = Event::Refused { session, key, code };
+            assert_eq!(event(code, 3, key, number), refused);
+        }
+        let flushed = |delivered| Event::Flushed { number, delivered };
+        for (code, expected) in [
+            (16, Event::PeerLost { session }),
+            (17, flushed(true)),
+            (18, flushed(false)),
+            (19, Event::Link { up: false }),
+            (20, Event::Link { up: true }),
+            (21, Event::Missing),
+            // Of a later driver, perhaps.
+            (0, Event::Missing),
+            (5, Event::Missing),
+            (22, Event::Missing),
+        ] {
+            assert_eq!(event(code, 3, key, number), expected, "code {code}");
+        }
+    }
+
+    #[test]
+    fn the_device_is_opened_for_both_directions_without_waiting_and_for_no_other_program() {
+        use rustix::io::FdFlags;
+        use std::os::fd::AsRawFd;
+
+        let page = shm::memory::create("device", PAGE).expect("there is memory");
+        let path = format!("/proc/self/fd/{}", page.as_raw_fd());
+        let fd = open_device(Path::new(&path)).expect("it is there");
+        let flags = rustix::fs::fcntl_getfl(&fd).expect("it is open");
+        assert_eq!(flags & OFlags::ACCMODE, OFlags::RDWR);
+        assert!(flags.contains(OFlags::NONBLOCK));
+        let own = rustix::io::fcntl_getfd(&fd).expect("it is open");
+        assert!(own.contains(FdFlags::CLOEXEC));
+    }
 
     #[test]
     fn what_the_driver_writes_into_its_page_is_what_a_window_says() {
