@@ -340,7 +340,7 @@ async def reports(dut) -> None:
 
 @cocotb.test()
 async def interval(dut) -> None:
-    """The receiver asks for an interval: frames keep it until it says otherwise, or nothing for long."""
+    """The receiver asks for an interval: frames keep it until it asks for another, or is silent."""
     bench = begin(dut)
     bench.gaps = (0, 0)
     ticks = 40

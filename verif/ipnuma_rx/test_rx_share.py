@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rx_share against a reckoning of its own: who shares the line, how long a mean frame is, and whether it is full."""
+"""rx_share against a reckoning of its own: who shares the line, the mean frame, and a full line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Bench:
             self.expected = Fraction(0)
 
     async def frame(self, session: int | None, size: int, gap: int = 0) -> None:
-        """Send a frame of so many bytes without FCS, with so many cycles more than it needs on the line."""
+        """Send a frame of so many bytes without FCS, and wait some cycles more than it needs."""
         beats = -(-size // 8)
         started = self.now
         for beat in range(beats):
@@ -125,7 +125,7 @@ async def fill(bench: Bench, sessions: list[int], sizes: list[int], frames: int,
 
 @cocotb.test()
 async def shares(dut) -> None:
-    """A full line is shared by those who send; a slow one, a lone sender and silence ask for nothing."""
+    """A full line is shared; a slow one, a lone sender and silence ask for nothing."""
     bench = Bench(dut)
     await bench.start()
     many = list(range(bench.sessions))
