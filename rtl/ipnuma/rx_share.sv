@@ -2,7 +2,7 @@
 // What each session may send of this line while several fill it: the interval from frame to frame that makes
 // their frames fit, one after the other. It travels with acknowledgements, and their senders keep to it.
 //
-// A period is 256 frames of sessions without a pause. It counts if they filled more than half of it; then
+// A period is 128 frames of sessions without a pause. It counts if they filled more than half of it; then
 // every session that was heard in it or in the one before has an equal share. A switch without buffers drops
 // what comes too fast, and whom it drops depends on where he is connected; only the receiver sees them all.
 //
@@ -32,7 +32,7 @@ module rx_share #(
   output logic [      11:0] interval_o,
   output logic              busy_o
 );
-  localparam int unsigned PeriodLog = 8;  // frames of a period
+  localparam int unsigned PeriodLog = 7;  // frames of a period
   // Preamble, FCS and the least gap, 24 bytes, in halves of a beat.
   localparam int unsigned OverheadHalves = 6;
   // Halves of beats: of a frame, of a period, and of a period times the sessions.
@@ -86,7 +86,7 @@ module rx_share #(
   end
 
   // ---- Its shares --------------------------------------------------------------------------------
-  // One session a cycle adds the length of a mean frame, 256 times; shorter than the next period.
+  // One session a cycle adds the length of a mean frame, 128 times; shorter than the next period.
   logic [Sessions-1:0] before_q, todo_q;
   logic [SumW-1:0] length_q;
   logic [AreaW-1:0] area_q, cycles;

@@ -12,7 +12,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
 from harness import build_and_run
 
-PERIOD = 256
+PERIOD = 128
 LONGEST = 0xFFF
 # Preamble, FCS, least gap.
 OVERHEAD = 24
