@@ -131,7 +131,7 @@ local CONTROL = layout("ipnuma.control", {
   { "acknowledged", 0, 1, 3, 1, "zero", nil, "sent as 0" },
   { "control", 0, 1, 2, 1, "flag", nil, "a control frame, not a store" },
   { "code", 0, 1, 0, 2, "hex", CONTROL_CODES, "what it says" },
-  { "sequence", 1, 2, 0, 16, "dec", nil, "void: sequence number, bits 15:0" },
+  { "sequence", 1, 2, 0, 16, "dec", nil, "void: sequence number, bits 15:0; acknowledgements: the interval that is asked for, bits 11:0" },
   { "expected", 3, 4, 0, 32, "dec", nil, "acknowledgements: sequence number that is expected next" },
   { "zero", 7, 1, 0, 8, "zero", nil, "sent as 0" },
 })

@@ -438,7 +438,7 @@ class Bench:
         for _ in range(cycles):
             await self.cycle()
 
-    async def drain(self, limit: int = 100_000) -> None:
+    async def drain(self, limit: int = 1_000_000) -> None:
         """Until nothing is under way any more."""
         end = self.now + limit
         while self.queue or self.current or self.wire or self.replies or self.busy():

@@ -89,7 +89,7 @@ PCIE_COUNTERS = {
     18: "dma_read_timeout",
     21: "load_completion_repeated",
 }
-ACK_FIELDS = (("session", 8), ("number", 32), ("short", 1), ("nack", 1))
+ACK_FIELDS = (("session", 8), ("number", 32), ("short", 1), ("nack", 1), ("interval", 12))
 REFUSED_FIELDS = (("session", 8), ("code", 8), ("op", 8), ("number", 32), ("address", 64))
 
 
@@ -252,6 +252,9 @@ class Bench:
                 fields = unpack(int(dut.ack_o.value), ACK_FIELDS)
                 if fields["short"]:
                     fields["number"] &= 0xFFFF
+                if fields["short"]:
+                    # One within a data frame asks for nothing; nobody looks.
+                    fields["interval"] = 0
                 self.acks.append(tuple(fields[name] for name, _ in ACK_FIELDS))
             if dut.refused_valid_o.value:
                 fields = unpack(int(dut.refused_o.value), REFUSED_FIELDS)

@@ -151,7 +151,7 @@ def random_payload(bench: Bench, port: int) -> bytes:
         code = rand.choice([ACK, NACK, VOID, VOID, 3] if lie < 0.1 else [ACK, NACK, VOID, VOID])
         number = sequence if code == VOID else rand.randrange(1 << 32)
         rest = rand.randbytes(rand.choice([1, 2, 4, 8])) if lie > 0.95 else b""
-        payload = control_frame(code, number, cover, rest)
+        payload = control_frame(code, number, cover, rest, rand.getrandbits(16))
         if lie < 0.03:
             payload = bytes([payload[0] | 8]) + payload[1:]
         elif lie < 0.06:

@@ -213,12 +213,13 @@ def compact(
 ACK, NACK, VOID = 0, 1, 2
 
 
-def control_frame(code: int, number: int, port: int, rest: bytes = b"") -> bytes:
+def control_frame(code: int, number: int, port: int, rest: bytes = b"", interval: int = 0) -> bytes:
     """UDP payload of a control frame; the number of a void is its own, else the expected one."""
     if code == VOID:
         body = struct.pack(">BHIB", 0xC4 | code, number & 0xFFFF, 0, 0) + rest
         return end_compact(body, 0, port, number >> 16)
-    return end_compact(struct.pack(">BHIB", 0xC4 | code, 0, number, 0) + rest, 0, port)
+    body = struct.pack(">BHIB", 0xC4 | code, interval, number, 0) + rest
+    return end_compact(body, 0, port)
 
 
 def tlp_payload(
@@ -326,7 +327,7 @@ class Result:
     completion: tuple | None = None  # (tag, status, byte_count, lower, length, data, ip)
     answers: list[dict] = field(default_factory=list)
     report: tuple | None = None
-    ack: tuple | None = None  # (session, number, short, nack)
+    ack: tuple | None = None  # (session, number, short, nack, interval)
     refused: tuple | None = None  # (session, code, op, number, address)
     news: tuple | None = None  # (taken, again or gap; session)
     notify: bool = False
@@ -559,7 +560,7 @@ class _Judge:
             session.refusal = None
             result.news = ("taken", self.p.index)
             if self.p.acknowledgement is not None:
-                result.ack = (self.p.index, self.p.acknowledgement, True, False)
+                result.ack = (self.p.index, self.p.acknowledgement, True, False, 0)
         return result
 
     def refused(self, counter: str, error: int) -> Result:
@@ -588,7 +589,8 @@ class _Judge:
             raise _Dropped("rx_bad_end_code")
         if p.code != VOID:
             expected = int.from_bytes(p.data_bytes[3:7], "big")
-            return Result("rx_ack", ack=(p.index, expected, False, p.code == NACK))
+            interval = int.from_bytes(p.data_bytes[1:3], "big") & 0xFFF
+            return Result("rx_ack", ack=(p.index, expected, False, p.code == NACK, interval))
         return self.misplaced() if self.distance else self.taken(Result("rx_void"))
 
     def answer(self) -> Result:

@@ -539,7 +539,11 @@ async def regions_ask_for_sessions(dut) -> None:
         payload = tlp_payload(head, b"", 0, 0x10, 0, 0, 0, peers.port(index))
         peers.send(peers.frame(index, payload))
         code = bench.rand.choice([ACK, NACK])
-        peers.send(peers.frame(index, control_frame(code, number, peers.port(index))))
+        peers.send(
+            peers.frame(
+                index, control_frame(code, number, peers.port(index), interval=number & 0xFFFF)
+            )
+        )
         await settle(bench)
     await peers.finish()
     assert len(bench.refused) == 20

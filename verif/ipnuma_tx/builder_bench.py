@@ -234,6 +234,9 @@ class Bench:
             port = sent.port
             session = Session(port, sent.sequence if frame.sequenced else None, sent.ack)
             if frame.control:
+                if not frame.sequenced:
+                    # The interval that an acknowledgement asks for.
+                    session = Session(port, frame.tag, sent.ack)
                 payload = session_compact(session, True, frame.trail, frame.address, b"", 0)
                 assert len(payload) == 10
             elif frame.compact:

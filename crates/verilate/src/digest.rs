@@ -131,11 +131,13 @@ mod tests {
             "ipnuma_nic_1g",
             "ipnuma_nic_10g_small",
             "ipnuma_nic_1g_small",
+            "nic_shell_10g",
         ];
         let of_10g = [
             "ipnuma_nic_10g",
             "ipnuma_nic_10g_small",
             "ring_nic_10g",
+            "nic_shell_10g",
             "rig_10g",
         ]
         .into_iter()

@@ -353,14 +353,21 @@ fn error(random: &mut Random) -> (Sample, Payload, u16) {
 fn control(random: &mut Random) -> (Sample, Payload, u16) {
     let mut sample = Sample::new("control");
     let number = random.bits(32) as u32;
+    let interval = random.bits(12) as u16;
     let control = match random.below(3) {
-        0 => Control::Acknowledgement(number),
-        1 => Control::Missing(number),
+        0 => Control::Acknowledgement {
+            expected: number,
+            interval,
+        },
+        1 => Control::Missing {
+            expected: number,
+            interval,
+        },
         _ => Control::Void(number as u16),
     };
     let (code, sequence, expected) = match control {
-        Control::Acknowledgement(expected) => (wire::CONTROL_ACK, 0, expected),
-        Control::Missing(expected) => (wire::CONTROL_NACK, 0, expected),
+        Control::Acknowledgement { expected, interval } => (wire::CONTROL_ACK, interval, expected),
+        Control::Missing { expected, interval } => (wire::CONTROL_NACK, interval, expected),
         Control::Void(sequence) => (wire::CONTROL_VOID, sequence, 0),
     };
     sample.add("ipnuma.control.format", 0xC_u8);
