@@ -335,12 +335,21 @@ impl Program {
             .to_string()
     }
 
-    /// kill -STOP.
+    /// kill -STOP; returns when it stands still: on another core it runs on for a moment, long enough for an answer.
     #[allow(dead_code)]
     pub fn stop(&self) {
         let pid = libc::pid_t::try_from(self.pid()).expect("processes have small numbers");
-        // SAFETY: a system call without memory; the process is a child that nobody has waited for.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+        let mut status = 0;
+        // SAFETY: the process is a child that nobody has waited for, and a stop is all that is asked of it; the status is
+        // a place of its own.
+        unsafe {
+            assert_eq!(libc::kill(pid, libc::SIGSTOP), 0);
+            assert_eq!(libc::waitpid(pid, &raw mut status, libc::WUNTRACED), pid);
+        }
+        assert!(
+            libc::WIFSTOPPED(status),
+            "the program ended instead: {status}"
+        );
     }
 
     /// kill -9.
