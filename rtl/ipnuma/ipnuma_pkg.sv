@@ -164,6 +164,11 @@ package ipnuma_pkg;
     logic [6:0]  lower_address;
   } answer_t;
 
+  // Cycles that 8 bytes take on a line: 1 at 6.4 ns, XGMII; 8 at 8 ns, GMII.
+  function automatic int unsigned beat_cycles(int unsigned period_ps);
+    return period_ps < 7_000 ? 1 : 8;
+  endfunction
+
   // Number of the first enabled byte of a DW; 0 if none is.
   function automatic logic [1:0] first_byte(logic [3:0] first_be);
     if (first_be[0]) return 2'd0;

@@ -694,7 +694,7 @@ module ipnuma_nic
     .LoadTags  (LoadTags),
     .DmaTags   (DmaTags),
     .Sessions  (Sessions),
-    .BeatCycles(NetShortestPs < 7200 ? 1 : 8)
+    .BeatCycles(beat_cycles(NetShortestPs))
   ) u_server (
     .clk_pcie_i,
     .rst_pcie_i,

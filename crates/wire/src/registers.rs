@@ -149,7 +149,7 @@ registers! {
     REG_MSI_CONTROL "MSI_CONTROL" = 0x80, ReadWrite, Reset::Value(0), 0x0000_0003,
         "bit 0 interrupt when a region with the notify right was written, bit 1 when an event was written";
     REG_PACE "PACE" = 0x84, ReadWrite, Reset::Value(0x0100_61FF), 0xFFFF_FFFF,
-        "bits 11:0 longest interval between frames of a session in network cycles (0: never paced), 15:12 it shrinks by interval >> this, 31:16 ticks without acknowledged frames after which it shrinks too";
+        "bits 11:0 longest interval between frames of a session in network cycles (0: never paced; a receiver may ask for more), 15:12 it shrinks by interval >> this, 31:16 ticks without acknowledged frames after which it shrinks too";
 }
 
 macro_rules! windows {
