@@ -2,17 +2,18 @@
 // Resets both sides of a design with two clocks whenever one of them is reset. Crossings between them want resets that
 // overlap: a pointer that begins anew on one side only replays what was read before.
 //
-// A reset of b waits until a is at rest: a has nothing half given or half taken then. a is reset first, and never sees b's
-// pointers change. b sees a's change for up to two of its edges before its own reset: too short to make anything whole.
+// A reset of b waits until a is at rest: a has nothing half given or half taken then. Neither side ever acts upon what the
+// other's reset did to its pointers: a is reset first, and what leaves it with that reset leaves an edge after the word that
+// resets b, through as many flip-flops, of which the word's last one is b's reset.
 //
 // Latency   : a_rst_o 1 edge after a_rst_i; a_stop_o SyncStages + 1 edges after b has taken b_rst_i, and a_rst_o 1 edge after
-//             a_rest_i. b_rst_o SyncStages + 1 of b's edges after a_rst_o. Both last for as long as a_rst_i and b_rst_i.
+//             a_rest_i. b_rst_o SyncStages of b's edges after a_rst_o. Both last for as long as a_rst_i and b_rst_i.
 // Clock     : a_clk_i and b_clk_i, unrelated. With one of them stopped a reset does not end.
 // Handshake : a_stop_o: a begins nothing new; a_rest_i: it is at rest. A reset of a itself does not wait for that.
 // Drops     : never; resets that come during one are part of it, or followed by another.
 // Source    : ours; four-phase handshake.
 module reset_pair #(
-  /// Flip-flops in series.
+  /// Flip-flops in series; a crossing between the two sides has as many or more.
   parameter int unsigned SyncStages = 2
 ) (
   input  logic a_clk_i,
@@ -42,7 +43,7 @@ module reset_pair #(
   logic [HoldW-1:0] held_q;
 
   // ---- Side b ------------------------------------------------------------------------------------
-  logic want_q, asked, answer_q, b_rst_q, b_reset_q;
+  logic want_q, asked, answer_q, b_reset_q;
 
   // A board comes up as if a reset had been asked for.
   initial begin
@@ -54,7 +55,6 @@ module reset_pair #(
     held_q    = '0;
     want_q    = 1'b0;
     answer_q  = 1'b0;
-    b_rst_q   = 1'b1;
     b_reset_q = 1'b0;
   end
 
@@ -75,7 +75,8 @@ module reset_pair #(
   );
 
   sync_ff #(
-    .Stages(SyncStages)
+    .Stages  (SyncStages),
+    .UpAsOnes(1'b1)
   ) u_sync_ask (
     .clk_i(b_clk_i),
     .d_i  (ask_q),
@@ -108,12 +109,11 @@ module reset_pair #(
 
   always_ff @(posedge b_clk_i) begin
     want_q    <= b_rst_i || (want_q && !b_reset_q);
-    b_reset_q <= asked && b_rst_q;
+    b_reset_q <= asked;
     answer_q  <= asked && b_reset_q;
-    b_rst_q   <= asked || (b_rst_q && !b_reset_q);
   end
 
   assign a_rst_o  = a_rst_q;
   assign a_stop_o = stop_q;
-  assign b_rst_o  = b_rst_q;
+  assign b_rst_o  = asked;
 endmodule

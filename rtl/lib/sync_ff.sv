@@ -8,7 +8,9 @@ module sync_ff #(
   /// Bits; more than one only for Gray codes or independent flags.
   parameter int unsigned Width = 1,
   /// Flip-flops in series.
-  parameter int unsigned Stages = 2
+  parameter int unsigned Stages = 2,
+  /// All ones when the device comes up; else it comes up as the technology does.
+  parameter bit UpAsOnes = 1'b0
 ) (
   input  logic             clk_i,
   input  logic [Width-1:0] d_i,
@@ -19,6 +21,10 @@ module sync_ff #(
   always_ff @(posedge clk_i) stage_q <= {stage_q[Stages-2:0], d_i};
 
   assign q_o = stage_q[Stages-1];
+
+  if (UpAsOnes) begin : gen_up_as_ones
+    initial stage_q = '1;
+  end
 
 `ifndef SYNTHESIS
   initial
