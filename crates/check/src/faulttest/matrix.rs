@@ -207,6 +207,7 @@ const TROUBLES: &[Trouble] = &[
         apply: |plan| {
             let some = 3_000;
             plan.restarts = Restarts::Sessions;
+            plan.timers = Timers::SHORT;
             faults(
                 plan,
                 Faults {
