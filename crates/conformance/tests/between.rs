@@ -133,6 +133,21 @@ fn programs_of_two_machines_talk() {
     assert!(totals.streams > 3, "{totals:?}");
 }
 
+/// What the library allows an end for the last bytes of its peer is over after half a minute; nobody has ended here.
+#[test]
+#[ignore = "needs time; run by ./test machines"]
+fn a_connection_outlives_a_minute_of_silence() {
+    let rack = Rack::new();
+    let mut client = rack.client();
+    let fd = rack.connect(&mut client);
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_secs(35));
+        assert_eq!(client.ask(&format!("exchange {fd} 20")), "exchanged");
+    }
+    assert_eq!(client.ask(&format!("close {fd}")), "closed");
+    rack.assert_forgotten();
+}
+
 #[test]
 #[ignore = "a busy machine can hold the daemons up; run by ./test machines"]
 fn a_killed_client_ends_its_connections_on_the_other_machine() {

@@ -27,13 +27,18 @@ const CREDIT: usize = 0;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
 
+/// Whether there are rings of so many lines.
+const fn permitted(lines: u32) -> bool {
+    valid_lines(lines) && lines <= MAX_LINES
+}
+
 /// Makes a ring of `lines` lines (a power of two from 8 to 1048576): the end that receives, and the token with which
 /// one sender connects.
 ///
 /// # Errors
 /// If there is no such ring, or the device has no memory.
 pub fn create(device: &Device, lines: u32) -> Result<(RingReceiver, Token)> {
-    if !valid_lines(lines) || lines > MAX_LINES {
+    if !permitted(lines) {
         return Err(shm::Error::Lines { lines }.into());
     }
     let bytes = CONTROL + lines as usize * LINE;
@@ -60,7 +65,7 @@ pub fn connect(device: &Device, token: &Token) -> Result<RingSender> {
         .checked_sub(CONTROL as u64)
         .map_or(0, |bytes| bytes / LINE as u64);
     let lines = u32::try_from(lines).unwrap_or(0);
-    if !valid_lines(lines) || lines > MAX_LINES || !token.first.is_multiple_of(LINE as u64) {
+    if !permitted(lines) || !token.first.is_multiple_of(LINE as u64) {
         return Err(Error::NoRing {
             first: token.first,
             bytes: token.bytes,
@@ -338,6 +343,21 @@ impl RingReceiver {
         if let Some(window) = &self.credit.0 {
             // It has the right to store, as was checked when it was found.
             let _ = window.signal();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_have_the_lines_that_their_documentation_says() {
+        for lines in [8, 16, 4096, MAX_LINES] {
+            assert!(permitted(lines), "{lines}");
+        }
+        for lines in [0, 4, 12, MAX_LINES - 1, MAX_LINES + 1, 2 * MAX_LINES] {
+            assert!(!permitted(lines), "{lines}");
         }
     }
 }

@@ -300,3 +300,27 @@ impl Datagram {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shm::channel::{Channel, End};
+
+    use super::*;
+
+    #[test]
+    fn a_child_shares_the_rings_of_its_parent_and_asks_anew() {
+        let channel = Arc::new(Channel::create(64).unwrap().0);
+        let socket = Datagram::new(libc::AF_INET, false);
+        let from = "127.0.0.1:1".parse().unwrap();
+        let end = End::new(channel, 1);
+        socket.incoming.lock().attach(1, from, end, None);
+        socket.epoch.store(7, Ordering::Relaxed);
+        assert!(!socket.shared());
+        socket.after_fork();
+        // Who sleeps looks up often, for another process may have disarmed the ring.
+        assert!(socket.shared());
+        assert_eq!(socket.epoch.load(Ordering::Relaxed), 0);
+    }
+}

@@ -57,11 +57,21 @@ pub fn leaves_out(address: SocketAddr) -> bool {
     true
 }
 
-/// An accelerated connection to the address has ended, after so many messages and bytes.
-pub fn ended(address: SocketAddr, messages: u64, bytes: u64) {
+/// What went one way over a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Carried {
+    /// Messages, as the rings count them.
+    pub messages: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
+
+/// An accelerated connection to the address has ended, after this went out and came back.
+pub fn ended(address: SocketAddr, out: Carried, back: Carried) {
     if !process::learns() {
         return;
     }
+    let (messages, bytes) = (out.messages + back.messages, out.bytes + back.bytes);
     let mut records = RECORDS.lock();
     let at = records.iter().position(|record| record.address == address);
     let at = at.unwrap_or_else(|| {
@@ -102,6 +112,23 @@ pub(crate) fn after_fork() {
 mod tests {
     use super::*;
 
+    const NOTHING: Carried = Carried {
+        messages: 0,
+        bytes: 0,
+    };
+    const BRIEF: Carried = Carried {
+        messages: 2,
+        bytes: 300,
+    };
+
+    /// Whether after so many of them all are still tried.
+    fn all_are_tried(address: SocketAddr, out: Carried, back: Carried) -> bool {
+        (0..1_000).all(|_| {
+            ended(address, out, back);
+            !leaves_out(address)
+        })
+    }
+
     #[test]
     fn what_is_short_is_left_out_and_tried_again() {
         let address: SocketAddr = "192.0.2.1:80".parse().unwrap();
@@ -109,16 +136,40 @@ mod tests {
         for _ in 0..10_000 {
             if !leaves_out(address) {
                 tried += 1;
-                ended(address, 4, 600);
+                ended(address, BRIEF, BRIEF);
             }
         }
         // The first ones, and one after each spell.
         assert_eq!(tried, PATIENCE + 5);
         while leaves_out(address) {}
-        ended(address, MESSAGES, 0);
-        assert!((0..1_000).all(|_| {
-            ended(address, 1, BYTES);
-            !leaves_out(address)
-        }));
+        let messages = Carried {
+            messages: MESSAGES,
+            bytes: 0,
+        };
+        ended(address, messages, NOTHING);
+        let bytes = Carried {
+            messages: 1,
+            bytes: BYTES,
+        };
+        assert!(all_are_tried(address, bytes, NOTHING));
+    }
+
+    #[test]
+    fn one_way_is_enough_and_both_ways_count() {
+        let address: SocketAddr = "192.0.2.2:80".parse().unwrap();
+        let (messages, bytes) = (MESSAGES / 2, BYTES / 2);
+        for carried in [
+            Carried { messages, bytes: 0 },
+            Carried { messages: 0, bytes },
+        ] {
+            let whole = Carried {
+                messages: 2 * carried.messages,
+                bytes: 2 * carried.bytes,
+            };
+            assert!(all_are_tried(address, whole, NOTHING));
+            assert!(all_are_tried(address, NOTHING, whole));
+            assert!(all_are_tried(address, carried, carried));
+        }
+        assert!(!all_are_tried(address, BRIEF, NOTHING));
     }
 }

@@ -41,6 +41,8 @@ cases! { "datagram";
     duplicate Accelerated "several threads receive through dups of one socket, as memcached does: each datagram goes to one"
     fork_receives Any "a forked child receives on the inherited socket"
     fork_sends Accelerated "a forked child sends from the inherited socket; the source is the same"
+    fork_leaves Accelerated "a child that ends, or closes its copy of a receiver, takes nothing from its parent"
+    fork_both_send Accelerated "parent and child send from one socket at once: each datagram arrives whole, once, and in its sender's order"
     shutdown_read Accelerated "shutdown of reading wakes a blocked recv with nothing, if connected"
     overflow Accelerated "more datagrams than fit are lost, the first ones are there, and it goes on"
     poll_edge Accelerated "epoll edge-triggered with a drain loop loses no datagram"
@@ -649,6 +651,72 @@ fn fork_sends() -> Outcome {
     child.join()?;
     sendto(left, b"parent", 0, &right_at)?;
     same!(recvfrom(right, 10, 0), Ok((b"parent".to_vec(), left_at)));
+    look(&left_at, &right_at);
+    Ok(())
+}
+
+fn fork_leaves() -> Outcome {
+    let (left, left_at, right, right_at) = two()?;
+    let arrives = |text: &[u8]| -> Outcome {
+        sendto(left, text, 0, &right_at)?;
+        same!(recvfrom(right, 10, 0), Ok((text.to_vec(), left_at)));
+        Ok(())
+    };
+    for _ in 0..3 {
+        arrives(b"before")?;
+        look(&left_at, &right_at);
+        fork(|| Ok(()))?.join()?;
+        arrives(b"ended")?;
+        fork(|| Ok(close(right)?))?.join()?;
+        arrives(b"closed")?;
+        fork(|| Ok(close(left)?))?.join()?;
+        arrives(b"sender")?;
+    }
+    look(&left_at, &right_at);
+    Ok(())
+}
+
+fn fork_both_send() -> Outcome {
+    const ROUNDS: u16 = 100;
+    const EACH: u16 = 20;
+    let (left, left_at, right, right_at) = two()?;
+    let (go_out, go) = pipe()?;
+    let datagram = |who: u8, number: u16| {
+        let [low, high] = number.to_le_bytes();
+        [low, high]
+            .into_iter()
+            .chain([who; 198])
+            .collect::<Vec<u8>>()
+    };
+    sendto(left, b"before", 0, &right_at)?;
+    gets!(recv(right, 10, 0), b"before");
+    look(&left_at, &right_at);
+    let child = fork(|| {
+        for round in 0..ROUNDS {
+            gets!(read(go_out, 1), b"g");
+            for number in 0..EACH {
+                sendto(left, &datagram(b'c', round * EACH + number), 0, &right_at)?;
+            }
+        }
+        Ok(())
+    })?;
+    let (mut ours, mut childs) = (0, 0);
+    for round in 0..ROUNDS {
+        write(go, b"g")?;
+        for number in 0..EACH {
+            sendto(left, &datagram(b'p', round * EACH + number), 0, &right_at)?;
+        }
+        for _ in 0..2 * EACH {
+            let (bytes, from) = recvfrom(right, 300, 0)?;
+            same!(from, left_at);
+            let who = bytes[bytes.len() - 1];
+            let next = if who == b'p' { &mut ours } else { &mut childs };
+            same!(bytes, datagram(who, *next));
+            *next += 1;
+        }
+    }
+    same!((ours, childs), (ROUNDS * EACH, ROUNDS * EACH));
+    child.join()?;
     look(&left_at, &right_at);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! Shutdown and close.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use shm::channel::{armed, flags};
@@ -89,11 +89,16 @@ impl Stream {
             && self.attached()
             && let Some(address) = crate::address::remote(fd)
         {
+            let carried = |messages: &AtomicU64, bytes: &AtomicU64| crate::short::Carried {
+                messages: messages.load(Ordering::Relaxed),
+                bytes: bytes.load(Ordering::Relaxed),
+            };
             let (out, back) = (&self.own().sender, &self.own().receiver);
-            let messages =
-                out.messages.load(Ordering::Relaxed) + back.messages.load(Ordering::Relaxed);
-            let bytes = out.bytes.load(Ordering::Relaxed) + back.bytes.load(Ordering::Relaxed);
-            crate::short::ended(address, messages, bytes);
+            let (out, back) = (
+                carried(&out.messages, &out.bytes),
+                carried(&back.messages, &back.bytes),
+            );
+            crate::short::ended(address, out, back);
         }
     }
 

@@ -551,6 +551,8 @@ impl WindowFile {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// As `struct ipnuma_event` has it.
@@ -561,6 +563,23 @@ mod tests {
         bytes[6..8].copy_from_slice(&key.to_ne_bytes());
         bytes[8..].copy_from_slice(&number.to_ne_bytes());
         Event::decode(&bytes)
+    }
+
+    #[test]
+    fn the_driver_is_told_the_time_that_is_left() {
+        assert_eq!(timeout(Deadline::after(None)), -1, "for ever");
+        assert_eq!(timeout(Deadline::after(Some(Duration::ZERO))), 0);
+        let hour = Duration::from_secs(3600);
+        let left = timeout(Deadline::after(Some(hour)));
+        assert!(0 < left && left <= 3_600_000_000_000, "{left} ns");
+    }
+
+    #[test]
+    fn a_region_has_the_number_and_the_size_that_the_driver_gave() {
+        let fd = shm::memory::create("region", PAGE).expect("there is memory");
+        let (id, bytes) = (0x1234_5678_9ABC, PAGE);
+        let region = RegionFile { fd, id, bytes };
+        assert_eq!((region.id(), region.bytes()), (id, bytes));
     }
 
     #[test]
