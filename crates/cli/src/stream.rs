@@ -59,10 +59,13 @@ pub struct Arguments {
     /// Few stores
     #[arg(long, conflicts_with = "stores")]
     short: bool,
+    /// A tree of 2 to 4 switches with 8 to 16 hosts, drawn by this number, all of which store to one (10G only)
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["senders", "switch"])]
+    tree: Option<u64>,
     /// Take hosts, NICs, switches, cables and program from a topology file
     #[arg(long, value_name = "FILE", conflicts_with_all =
         ["senders", "size", "stores", "offer", "rate", "switch", "cable_m", "platform", "format", "seed", "no_merge",
-         "register", "short"])]
+         "register", "short", "tree"])]
     topology: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -133,7 +136,12 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
             arguments.rate.name()
         )));
     }
-    let switched = arguments.switch || arguments.senders > 1;
+    if arguments.tree.is_some() && arguments.rate == RateArgument::One {
+        return Err(Error::Config(
+            "--tree: its switches have more ports than there are at 1g; leave --rate away, or write --rate 10g".to_owned(),
+        ));
+    }
+    let switched = arguments.switch || arguments.tree.is_some() || arguments.senders > 1;
     let metres = if switched { METRES_IN_RACK } else { 1.0 };
     let fan = Fan {
         platform: arguments.platform.clone(),
@@ -149,7 +157,10 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
         nic: arguments.network.nic(!arguments.no_merge),
         faults: arguments.network.faults()?,
     };
-    let mut topology = Topology::fan(fan);
+    let mut topology = match arguments.tree {
+        Some(seed) => Topology::tree(fan, seed),
+        None => Topology::fan(fan),
+    };
     topology.register = registers(&arguments.register)?;
     topology.checked()
 }

@@ -162,6 +162,88 @@ fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
     }
 }
 
+impl Fan {
+    pub(super) fn host(&self, name: String, ip: Option<Ipv4Addr>) -> HostSpec {
+        HostSpec {
+            name: unplaced(name),
+            kind: HostKind::Native,
+            link: None,
+            command: None,
+            memory_mb: guest_memory(),
+            neighbours: Neighbours::Static,
+            cpu: CpuSpec::default(),
+            nic: NicSpec {
+                kind: NicKind::Ipnuma,
+                rate: self.rate,
+                format: self.format,
+                ip,
+                reliable: self.nic.reliable,
+                auth: self.nic.auth,
+                merge: self.nic.merge,
+            },
+        }
+    }
+
+    /// A switch with as many ports as it must have.
+    pub(super) fn switch(
+        &self,
+        name: String,
+        port: Vec<PortSpec>,
+        route: Vec<RouteSpec>,
+    ) -> SwitchSpec {
+        SwitchSpec {
+            name: unplaced(name),
+            rate: self.rate,
+            ports: unplaced(if port.len() <= PORTS {
+                PORTS
+            } else {
+                WIDE_PORTS
+            }),
+            ideal: false,
+            latency_ns: None,
+            store_and_forward: true,
+            neighbours: Neighbours::Static,
+            port,
+            route,
+        }
+    }
+
+    pub(super) fn cable(&self, one: String, two: String) -> CableSpec {
+        CableSpec {
+            between: unplaced([one, two]),
+            metres: unplaced(self.metres),
+            faults: self.faults,
+        }
+    }
+
+    /// All hosts but the last one store to that.
+    pub(super) fn topology(
+        self,
+        host: Vec<HostSpec>,
+        switch: Vec<SwitchSpec>,
+        cable: Vec<CableSpec>,
+    ) -> Topology {
+        let mut from: Vec<_> = host.iter().map(|host| host.name.as_ref().clone()).collect();
+        let to = from.pop().expect("the sink is there");
+        Topology {
+            host,
+            switch,
+            cable,
+            program: unplaced(ProgramSpec::Stream {
+                from,
+                to,
+                bytes: self.bytes,
+                stores: self.stores,
+                rate_gbps: self.rate_gbps,
+            }),
+            platform: self.platform,
+            seed: self.seed,
+            cpu: CpuSpec::default(),
+            register: BTreeMap::new(),
+        }
+    }
+}
+
 impl Topology {
     /// A topology of two hosts `pc1` and `pc2` that play ping-pong over a cable.
     pub fn pair(pair: Pair) -> Self {
@@ -238,73 +320,27 @@ impl Topology {
         let mut names: Vec<_> = (1..=fan.senders).map(|n| format!("pc{n}")).collect();
         names.push("sink".to_owned());
         let port_of = |host: usize| (host + 1) % (fan.senders + 1);
-        let host = |(index, name): (usize, &String)| HostSpec {
-            name: unplaced(name.clone()),
-            kind: HostKind::Native,
-            link: None,
-            command: None,
-            memory_mb: guest_memory(),
-            neighbours: Neighbours::Static,
-            cpu: CpuSpec::default(),
-            nic: NicSpec {
-                kind: NicKind::Ipnuma,
-                rate: fan.rate,
-                format: fan.format,
-                ip: switched.then(|| link_address(port_of(index), false)),
-                reliable: fan.nic.reliable,
-                auth: fan.nic.auth,
-                merge: fan.nic.merge,
-            },
+        let host = |(index, name): (usize, &String)| {
+            let ip = switched.then(|| link_address(port_of(index), false));
+            fan.host(name.clone(), ip)
         };
         let port = |number: usize| PortSpec {
             number: unplaced(number),
             address: unplaced(Interface::new(link_address(number, true), PREFIX_LEN)),
         };
-        let switch = SwitchSpec {
-            name: unplaced("sw1".to_owned()),
-            rate: fan.rate,
-            ports: unplaced(if fan.senders < PORTS {
-                PORTS
-            } else {
-                WIDE_PORTS
-            }),
-            ideal: false,
-            latency_ns: None,
-            store_and_forward: true,
-            neighbours: Neighbours::Static,
-            port: (0..=fan.senders).map(port).collect(),
-            route: Vec::new(),
-        };
-        let cable = |one: String, two: String| CableSpec {
-            between: unplaced([one, two]),
-            metres: unplaced(fan.metres),
-            faults: fan.faults,
-        };
+        let ports = (0..=fan.senders).map(port).collect();
+        let switch = fan.switch("sw1".to_owned(), ports, Vec::new());
         let cables = if switched {
             let named = names.iter().enumerate();
             named
-                .map(|(index, name)| cable(name.clone(), format!("sw1:{}", port_of(index))))
+                .map(|(index, name)| fan.cable(name.clone(), format!("sw1:{}", port_of(index))))
                 .collect()
         } else {
-            vec![cable(names[0].clone(), names[1].clone())]
+            vec![fan.cable(names[0].clone(), names[1].clone())]
         };
-        let (to, from) = names.split_last().expect("the sink is there");
-        Self {
-            host: names.iter().enumerate().map(host).collect(),
-            switch: if switched { vec![switch] } else { Vec::new() },
-            cable: cables,
-            program: unplaced(ProgramSpec::Stream {
-                from: from.to_vec(),
-                to: to.clone(),
-                bytes: fan.bytes,
-                stores: fan.stores,
-                rate_gbps: fan.rate_gbps,
-            }),
-            platform: fan.platform,
-            seed: fan.seed,
-            cpu: CpuSpec::default(),
-            register: BTreeMap::new(),
-        }
+        let hosts = names.iter().enumerate().map(host).collect();
+        let switches = if switched { vec![switch] } else { Vec::new() };
+        fan.topology(hosts, switches, cables)
     }
 
     /// The same without faults, without sessions, and with ideal switches: what the figures of a run are held against.

@@ -22,6 +22,7 @@ use crate::pcie::LinkKind;
 mod build;
 mod check;
 mod route;
+mod tree;
 
 pub use build::{Fan, GuestRow, NicOptions, Pair};
 pub use check::{check_pingpong, check_stream};
