@@ -238,8 +238,9 @@ PHASES = [
     Phase(
         "long-crates",
         1800,
-        "ten million trapped accesses, a million segments beside smoltcp, a thousand dying daemons",
-        f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test between"
+        "ten million trapped accesses, a million segments beside smoltcp, a thousand dying daemons,"
+        " incast over eight trees of switches",
+        f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test between --test stream"
         " -- --include-ignored",
         ("build", "models"),
         env=LONG,

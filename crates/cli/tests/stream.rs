@@ -121,3 +121,25 @@ fn the_cost_of_seals_is_told() {
     println!("a seal costs {cost} ns");
     assert!(cost > 0.0 && cost < 400.0, "{cost}");
 }
+
+/// Hosts anywhere in a tree of switches; with IPNUMA_LONG=1 eight trees, and long enough for all to settle.
+#[test]
+fn hosts_of_random_trees_get_their_shares() {
+    let (trees, stores) = match std::env::var_os("IPNUMA_LONG") {
+        Some(_) => (1..=8, "2000"),
+        None => (1..=1, "300"),
+    };
+    for tree in trees {
+        let tree = tree.to_string();
+        let arguments = ["stream", "--tree", &tree, "--stores", stores, "--no-merge"];
+        let run = ipnuma(&[&arguments[..], &["--ideal"]].concat());
+        let (jain, share) = (
+            number(&run, "/stream/goodput/jain"),
+            number(&run, "/share_of_ideal"),
+        );
+        println!("tree {tree}: Jain's index {jain:.4}, {share:.4} of an ideal switch's goodput");
+        assert!(jain >= 0.9 && share >= 0.85, "tree {tree}: {jain}, {share}");
+        assert_eq!(number(&run, "/stream/missing"), 0.0);
+        assert_eq!(number(&run, "/stream/wrong"), 0.0);
+    }
+}

@@ -133,6 +133,12 @@ const CASES: &[Case] = &[
         "--senders",
         "whole number",
     ),
+    (
+        &["stream", "--tree", "1", "--rate", "1g"],
+        None,
+        "--tree",
+        "write --rate 10g",
+    ),
     (&["stream", "--size", "66"], None, "--size", "multiple of 4"),
     (
         &["stream", "--stores", "0"],
