@@ -3,11 +3,10 @@
 // from the first missing one again (go back N) on a negative acknowledgement or a time-out, gives a
 // peer up that does not answer, and tells the host.
 //
-// One engine serves all sessions, an operation at a time: pick it and read the session's state,
-// load (differences), run, sometimes check. What is urgent goes first: new frames, then
-// acknowledgements, error reports, sessions to clear, marks, status, frames to send again, and time.
-// Long operations (a cumulative acknowledgement frees a slot a cycle) make way for a new frame and
-// go on from the state they left.
+// One engine serves all sessions, an operation at a time: pick it and read the session's state, load (differences), run,
+// sometimes check. What is urgent goes first: new frames, then acknowledgements, error reports, sessions to clear,
+// marks, status, frames to send again, and time. Long operations (a cumulative acknowledgement frees a slot a cycle)
+// make way for a new frame and go on from the state they left.
 //
 // A refused frame keeps its place and number and goes out again as a void, which the receiver takes
 // instead; the host gets an event with the address. Since a receiver reports the frame that it
@@ -17,18 +16,16 @@
 // measured with each frame that finds nothing in flight, if it is sent only once; until then the
 // round trip is taken for long, and a time-out may mean that it has become longer.
 //
-// Latency   : open_o at the latest 6 cycles after start_i as the frame leaves it; an acknowledgement
-//             of n frames in 5 + n cycles, a frame to be sent again offered 10 to 18 cycles after the
-//             negative acknowledgement that asks for it. A time-out comes up to 2 ticks and some 4
-//             cycles per session in flight behind its time.
+// Latency   : open_o at the latest 6 cycles after start_i as the frame leaves it; an acknowledgement of n frames in 5
+//             + n cycles, a frame to be sent again offered 10 to 18 cycles after the negative acknowledgement that asks
+//             for it. A time-out comes up to 2 ticks and some 4 cycles per session in flight behind its time.
 // Clock     : clk_i (network).
-// Handshake : start_i is a pulse while word 0 is on the stream, at most every 8 cycles, only for
-//             open sessions (of the cycle before); copy_frame_we_i follows once, and copy_we_i per
-//             word, up to the frame's last beat. rs_valid_o and rs_frame_o hold once rs_lock_i is
-//             high, which may be combinational. mark_valid_i and event_valid_o with ready; status_o
-//             is there from status_done_o on.
-// Drops     : acknowledgements and reports that find 16 others waiting; the next ones make up
-//             for them. Frames of sessions that are reset or lost: the host knows.
+// Handshake : start_i is a pulse while word 0 is on the stream, at most every 8 cycles, only for open sessions (of the
+//             cycle before); copy_frame_we_i follows once, and copy_we_i per word, up to the frame's last beat.
+//             rs_valid_o and rs_frame_o hold once rs_lock_i is high, which may be combinational. mark_valid_i and
+//             event_valid_o with ready; status_o is there from status_done_o on. give_up_i ends with a reset.
+// Drops     : acknowledgements and reports that find 16 others waiting; the next ones make up for them. Frames of
+//             sessions that are reset or lost: the host knows. With give_up_i marks that find no room.
 // Source    : dissertation section 3.3.4; docs/wire-format.md.
 module resend
   import ipnuma_pkg::*;
@@ -64,6 +61,8 @@ module resend
   input logic [         7:0] reset_index_i,
   // verilator lint_on UNUSEDSIGNAL
 
+  /// No session sends a new frame any more, and lost_o says so.
+  input  logic                     give_up_i,
   /// A new frame may start; new frames will never be delivered.
   output logic      [Sessions-1:0] open_o,
   output logic      [Sessions-1:0] lost_o,
@@ -152,7 +151,7 @@ module resend
 
   // ---- What waits for the engine ----
   // A start.
-  logic start_q, forget_q;
+  logic start_q, forget_q, given_up_q;
   index_t start_session_q;
   logic [SlotW-1:0] alloc_slot, start_slot_q, chain_next;
   logic any_slot, no_slot, copying_q;
@@ -197,7 +196,7 @@ module resend
   logic mark_q, mark_failed_q, marks_room, status_q;
   logic [15:0] mark_session_q, mark_cookie_q;
   index_t status_session_q;
-  assign mark_ready_o = !mark_q && marks_room;
+  assign mark_ready_o = !mark_q && (marks_room || given_up_q);
 
   // The session whose turn it is, of each set; one cycle old, so the engine looks again.
   index_t clear_pick_q, want_pick_q, scan_pick_q;
@@ -631,6 +630,7 @@ module resend
       // Closed at once; what the engine found just now does not know of it.
       if (start_q && op_q != OP_START) open_q[start_session_q] <= 1'b0;
       if (start_i) open_q[start_index] <= 1'b0;
+      if (give_up_i) open_q <= '0;
       if (reset_i) begin
         open_q[reset_index]  <= 1'b0;
         reset_q[reset_index] <= 1'b1;
@@ -639,8 +639,9 @@ module resend
     end
   end
 
-  assign open_o    = any_slot ? open_q & ~blocked : '0;
-  assign lost_o    = (lost_q & ~reset_q) | ~valid_i;
+  assign open_o = any_slot ? open_q & ~blocked : '0;
+  always_ff @(posedge clk_i) given_up_q <= !rst_i && give_up_i;
+  assign lost_o    = (lost_q & ~reset_q) | ~valid_i | {Sessions{given_up_q}};
 
   assign nxt_write = store && (init || op_q == OP_START);
   assign nxt_value = init ? '0 : sum_q + 1'b1;
@@ -805,7 +806,7 @@ module resend
       mark_q   <= 1'b0;
       status_q <= 1'b0;
     end else begin
-      if (mark_valid_i && mark_ready_o) mark_q <= 1'b1;
+      if (mark_valid_i && mark_ready_o) mark_q <= marks_room;
       else if (mark_insert) mark_q <= 1'b0;
       if (status_read_i) status_q <= 1'b1;
       else if (phase_q == RUN && op_q == OP_STATUS) status_q <= 1'b0;

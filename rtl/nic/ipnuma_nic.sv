@@ -50,6 +50,8 @@ module ipnuma_nic
   input  pcie_pkg::pcie_cfg_t        pcie_cfg_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
   input  logic                [31:0] now_us_i,
+  /// Of clk_net_i: sessions send no new stores and loads any more; a reset follows.
+  input  logic                       give_up_i,
   /// The PHY has a link; asynchronous.
   input  logic                       link_up_i,
   /// Own addresses, and whether to answer ARP requests for them; of clk_net_i.
@@ -83,7 +85,6 @@ module ipnuma_nic
 
   logic [PCIE_COUNTERS-1:0] pcie_event;
   logic [ NET_COUNTERS-1:0] net_event;
-
   logic [             47:0] gateway_mac;
   logic [31:0] ip_pcie, netmask, read_timeout_us;
   logic [7:0] epoch_net;
@@ -343,7 +344,6 @@ module ipnuma_nic
   logic alloc, alloc_ok;
   load_t          alloc_load;
   logic     [7:0] alloc_tag;
-
   session_t       alloc_session;
   page_op_t       alloc_op;
   logic retry_valid, retry_ready;
@@ -548,6 +548,7 @@ module ipnuma_nic
     .valid_i         (session_valid),
     .reset_i         (session_reset),
     .reset_index_i   (session_reset_index),
+    .give_up_i,
     .open_o          (session_open),
     .lost_o          (session_lost),
     .start_i         (new_frame),
@@ -877,7 +878,6 @@ module ipnuma_nic
     .cnt_msi_o          (pcie_event[CNT_MSI]),
     .busy_pcie_o        (busy_notice_pcie)
   );
-
   assign net_event[CNT_EVENT_LOST] = report_lost || notice_lost;
 
   // ---- The MAC's counters ------------------------------------------------------------------------

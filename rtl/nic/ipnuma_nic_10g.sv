@@ -95,7 +95,7 @@ module ipnuma_nic_10g #(
     .DataW(64),
     .UserW(1)
   ) host_up ();
-  logic rst_pcie, rst_net, busy_nic_pcie;
+  logic rst_pcie, rst_net, give_up, busy_nic_pcie;
   pcie_pkg::pcie_cfg_t pcie_cfg;
 
   assign pcie_cfg = '{
@@ -113,6 +113,7 @@ module ipnuma_nic_10g #(
     .rst_pcie_o (rst_pcie),
     .rst_net_o  (rst_net),
     .busy_pcie_i(busy_nic_pcie),
+    .give_up_o  (give_up),
     .s_down     (host_down),
     .m_down     (s_tlp),
     .s_up       (m_tlp),
@@ -159,6 +160,7 @@ module ipnuma_nic_10g #(
     .completer_id_i,
     .pcie_cfg_i   (pcie_cfg),
     .now_us_i,
+    .give_up_i    (give_up),
     .link_up_i,
     .mac_o        (),
     .ip_o         (),

@@ -81,6 +81,7 @@ module ring_nic_10g #(
     .rst_pcie_o (rst_pcie),
     .rst_net_o  (rst_net),
     .busy_pcie_i(busy_nic_pcie),
+    .give_up_o  (),
     .s_down     (host_down),
     .m_down     (s_tlp),
     .s_up       (m_tlp),

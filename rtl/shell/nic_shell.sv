@@ -45,6 +45,8 @@ module nic_shell
   input  logic                       rst_pcie_i,
   input  logic                       clk_net_i,
   input  logic                       rst_net_i,
+  /// Of ipnuma_nic, see there.
+  input  logic                       give_up_i,
   /// Bus and device number; the function number is not looked at.
   input  logic                [15:0] completer_id_i,
   /// What the host has set for function 1; sampled by clk_pcie_i. Function 0 has a register for that.
@@ -198,6 +200,7 @@ module nic_shell
     .completer_id_i({completer_id_i[15:3], FN_IPNUMA}),
     .pcie_cfg_i,
     .now_us_i,
+    .give_up_i,
     .link_up_i,
     .mac_o         (ipnuma_mac),
     .ip_o          (ipnuma_ip),

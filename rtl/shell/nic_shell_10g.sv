@@ -105,7 +105,7 @@ module nic_shell_10g #(
     .DataW(64),
     .UserW(1)
   ) host_up ();
-  logic rst_pcie, rst_net, busy_nic_pcie;
+  logic rst_pcie, rst_net, give_up, busy_nic_pcie;
   pcie_pkg::pcie_cfg_t pcie_cfg;
 
   assign pcie_cfg = '{
@@ -123,6 +123,7 @@ module nic_shell_10g #(
     .rst_pcie_o (rst_pcie),
     .rst_net_o  (rst_net),
     .busy_pcie_i(busy_nic_pcie),
+    .give_up_o  (give_up),
     .s_down     (host_down),
     .m_down     (s_tlp),
     .s_up       (m_tlp),
@@ -173,6 +174,7 @@ module nic_shell_10g #(
     .completer_id_i,
     .pcie_cfg_i   (pcie_cfg),
     .now_us_i,
+    .give_up_i    (give_up),
     .link_up_i,
     .s_tlp,
     .m_tlp,

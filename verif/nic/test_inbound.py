@@ -3,7 +3,8 @@
 
 A session whose peer never answers holds its stores back once its window is full, and with them all
 stores behind. As many as the posted credits allow wait in the NIC; completions and register reads
-that come after them are served all the same, within a bound.
+that come after them are served all the same, within a bound. A load behind them is answered at the
+latest when the network side is reset.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import pytest
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from harness import build_and_run
 from nic_bench import NIC, PAGE, PC_IDS, PEER, REG_EPOCH, REG_ID, Bench
-from nic_ref import CPLD, MRD, frame, tlp_request
+from nic_ref import CPL, CPLD, MRD, frame, tlp_request
 
 SESSIONS, REG_RESEND_TICKS, REG_RESEND_LIMIT, REG_WINDOW = 0x010000, 0x48, 0x50, 0x54
+REG_FLUSH = 0x5C
 WINDOW, SLOTS = 4, 16
 # Of pcie_rx_split, as ipnuma_nic has them: posted headers, posted data in units of 16 bytes.
 POSTED_HEADERS, POSTED_DATA, NON_POSTED = 32, 128, 16
@@ -36,6 +38,12 @@ def read(address: int, tag: int) -> bytes:
     """Make a read of one DW."""
     head = bytes([0x20, 0, 0, 1, 0, 0, tag, 0x0F])
     return head + struct.pack(">Q", address)
+
+
+def register_write(address: int, value: int) -> bytes:
+    """Make a write of a register."""
+    head = bytes([0x60, 0, 0, 1, 0, 0, 0, 0x0F])
+    return head + struct.pack(">Q", address) + struct.pack("<I", value)
 
 
 async def open_session(b: Bench, pc_id: int) -> None:
@@ -119,8 +127,7 @@ async def the_order_of_registers_and_pages(dut) -> None:
     b.device.source.put(read(epoch, 1), 0)
     tlp, _ = await next_tlp(b, CPLD, 200)
     assert tlp[10] == 1 and tlp[12] == 0
-    write = bytes([0x60, 0, 0, 1, 0, 0, 0, 0x0F]) + struct.pack(">Q", epoch) + bytes([9, 0, 0, 0])
-    b.device.source.put(write, 0)
+    b.device.source.put(register_write(epoch, 9), 0)
     b.device.source.put(read(epoch, 2), 0)
     await ClockCycles(dut.clk_pcie_i, 400)
     assert not [t for t in b.device.sent if t[0] == CPLD and t[10] == 2]
@@ -131,6 +138,42 @@ async def the_order_of_registers_and_pages(dut) -> None:
         if answers:
             break
     assert [t[12] for t in answers] == [9]
+    b.sink.clear()
+
+
+@cocotb.test()
+async def a_reset_of_the_network_side_answers_what_stands_behind_stores(dut) -> None:
+    """What cannot leave is dropped in time for the loads behind it to be answered."""
+    b = await Bench(dut).start()
+    await open_session(b, 3)
+    bar0, bar2 = b.bar0.get_absolute_address(0), b.bar2.get_absolute_address(0)
+    await stall(b, 1, 8)
+    # More marks than can wait for acknowledgements, and a read that waits for them.
+    for cookie in range(12):
+        b.device.source.put(register_write(bar0 + REG_FLUSH, cookie << 16 | 3), 0)
+    loads = [1, 2, 3]
+    for tag in loads:
+        b.device.source.put(store(bar2, 0, 1), 2)
+        b.device.source.put(read(bar2 + 8 * tag, tag), 2)
+    b.device.source.put(register_write(bar0 + REG_EPOCH, 9), 0)
+    b.device.source.put(read(bar0 + REG_EPOCH, 9), 0)
+    await ClockCycles(dut.clk_pcie_i, 400)
+    assert not [t for t in b.device.sent if t[0] == CPL]
+    await RisingEdge(dut.clk_net_i)
+    dut.rst_net_i.value = 1
+    await ClockCycles(dut.clk_net_i, 2)
+    dut.rst_net_i.value = 0
+    # The reset: as many edges as it waits at most, and some for itself.
+    await ClockCycles(dut.clk_pcie_i, 65_536 + 200)
+    # Completer abort: nobody has answered them.
+    refused = [t for t in b.device.sent if t[0] == CPL]
+    assert [(t[10], t[6] >> 5) for t in refused] == [(tag, 4) for tag in loads]
+    # The register was written, and then reset.
+    values = [t[12] for t in b.device.sent if t[0] == CPLD and t[10] == 9]
+    assert values == [9]
+    b.device.source.put(read(bar0 + REG_EPOCH, 10), 0)
+    tlp, _ = await next_tlp(b, CPLD, 200)
+    assert tlp[10] == 10 and tlp[12] == 0
     b.sink.clear()
 
 

@@ -194,8 +194,8 @@ fn print_resets(outcomes: &[Outcome]) {
     if sum.function_level + sum.network + sum.both > 0 {
         println!(
             "resets: {} function-level, {} of the network side, {} of both, {} of models; {} frames and {} TLPs cut; \
-             bus-master enable taken away {} times, the link {}; identities: {} DWs in memory, {} stores on the wire; \
-             {} registers read after a reset",
+             bus-master enable taken away {} times, the link {}; {} events lost and told so; identities: {} DWs in memory, \
+             {} stores on the wire; {} registers read after a reset",
             sum.function_level,
             sum.network,
             sum.both,
@@ -204,6 +204,7 @@ fn print_resets(outcomes: &[Outcome]) {
             sum.tlps_cut,
             sum.masters,
             sum.links,
+            sum.events_lost,
             sum.looked_at.0,
             sum.looked_at.1,
             sum.probes,

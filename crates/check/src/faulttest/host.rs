@@ -57,6 +57,8 @@ pub struct Load {
     pub got: Vec<u8>,
     /// A reset came after it: it may end without data at any time.
     pub doomed: bool,
+    /// It may have come to a NIC with sessions and empty tables: it may be refused.
+    pub bare: bool,
 }
 
 /// A read of a register that waits.
@@ -125,6 +127,8 @@ pub struct Host {
     pub rng: ChaCha8Rng,
     /// Events of the link that have come: down, up.
     pub link_events: (u32, u32),
+    /// Some may have been lost.
+    pub missed: bool,
     /// Interrupts that have come.
     pub interrupts: u64,
     /// Loads that ended with data, without, and refused ones.
@@ -172,6 +176,7 @@ impl Host {
             regions: Vec::new(),
             rng,
             link_events: (0, 0),
+            missed: false,
             interrupts: 0,
             loads_done: (0, 0, 0),
         }

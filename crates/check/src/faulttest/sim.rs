@@ -204,6 +204,10 @@ pub struct Sim {
     bus: [BusSettings; 2],
     /// They have taken bus-master enable away.
     masters_off: [bool; 2],
+    /// Until then they may be told that events were lost for want of it.
+    starved_ps: [u64; 2],
+    /// The run has failed: what its NICs still do is for its report alone.
+    failed: bool,
 }
 
 fn fork(rng: &mut ChaCha8Rng) -> ChaCha8Rng {
@@ -291,6 +295,8 @@ impl Sim {
             care: [Care::default(), Care::default()],
             bus: [BusSettings::default(); 2],
             masters_off: [false; 2],
+            starved_ps: [0; 2],
+            failed: false,
             plan,
         };
         for end in 0..2 {

@@ -223,6 +223,8 @@ pub struct Stream {
     refused_loads: Vec<u64>,
     /// Flushes without an answer.
     flushes: VecDeque<u16>,
+    /// So many of them, from the front, may have had one that was lost.
+    unheard: usize,
     /// Number of the last report.
     last_number: Option<u16>,
     /// The session was told to begin anew, which may take until stores in front of it have gone:
@@ -486,6 +488,12 @@ impl Stream {
     /// The NIC said that a flush succeeded. What is before it must have arrived, or be among the
     /// `under_way` operations that the receiver's slots hold.
     pub fn flushed(&mut self, cookie: u16, under_way: usize) -> Result<(), String> {
+        let at = self.flushes.iter().position(|flush| *flush == cookie);
+        if let Some(at) = at.filter(|at| *at <= self.unheard) {
+            self.tally.excused += at as u64;
+            self.flushes.drain(..at);
+            self.unheard -= at;
+        }
         if self.flushes.front() != Some(&cookie) {
             return Err(format!(
                 "flush {cookie:#x} succeeded, but the next one is {:x?}",
@@ -493,6 +501,7 @@ impl Stream {
             ));
         }
         self.flushes.pop_front();
+        self.unheard = self.unheard.saturating_sub(1);
         self.tally.flushed += 1;
         let at = self
             .pending
@@ -521,6 +530,7 @@ impl Stream {
             return Err(format!("flush {cookie:#x} failed, but nobody asked for it"));
         };
         self.flushes.remove(at);
+        self.unheard -= usize::from(at < self.unheard);
         self.tally.flush_failed += 1;
         Ok(())
     }
@@ -536,10 +546,22 @@ impl Stream {
         self.renewed = true;
     }
 
+    /// Until then reports may be of operations that nobody meant to be refused.
+    pub fn doubt(&mut self, until_ps: u64) {
+        self.doubtful_until_ps = until_ps;
+    }
+
+    /// Events were lost, and the host was told: it does not know which.
+    pub fn lose_events(&mut self, now_ps: u64) {
+        self.excuse(now_ps, false);
+        self.unheard = self.flushes.len();
+    }
+
     /// Flushes need no answer any more: the NIC itself began anew.
     pub fn forget_flushes(&mut self) {
         self.tally.excused += self.flushes.len() as u64;
         self.flushes.clear();
+        self.unheard = 0;
     }
 
     /// Forgets everything that is open.
@@ -549,6 +571,7 @@ impl Stream {
         self.done = 0;
         self.unreported.clear();
         self.flushes.clear();
+        self.unheard = 0;
         self.refused_loads.clear();
         self.last_number = None;
         self.last_reported = None;
@@ -589,9 +612,10 @@ impl Stream {
         for entry in self.unreported.drain(..).collect::<Vec<_>>() {
             self.cover(&entry)?;
         }
-        if let Some(cookie) = self.flushes.front() {
+        if let Some(cookie) = self.flushes.get(self.unheard) {
             return Err(format!("flush {cookie:#x} was never answered"));
         }
+        self.forget_flushes();
         self.refused_loads.clear();
         self.done = 0;
         Ok(())
@@ -841,6 +865,27 @@ mod tests {
         bed.write(&[0]).expect("in order");
         assert!(bed.stream.flushed(6, 0).is_err());
         bed.stream.flushed(5, 0).expect("all arrived");
+        bed.stream.settle().expect("all ended");
+    }
+
+    #[test]
+    fn flushes_whose_events_were_lost_need_no_answer() {
+        let flush = |cookie| Entry {
+            what: What::Flush(cookie),
+            ..store(9, D)
+        };
+        let mut bed = Bed::new(false, &[]);
+        (5..8).for_each(|cookie| bed.stream.issue(flush(cookie)));
+        assert!(bed.stream.flushed(6, 0).is_err(), "the first is missing");
+        bed.stream.lose_events(0);
+        bed.stream.flushed(6, 0).expect("the first was lost");
+        assert!(bed.stream.flushed(5, 0).is_err(), "too late");
+        bed.stream.issue(flush(8));
+        bed.stream.issue(flush(9));
+        assert!(bed.stream.flushed(9, 0).is_err(), "8 came after the loss");
+        bed.stream.flushed(8, 0).expect("the third was lost");
+        assert!(bed.stream.settle().is_err(), "9 was not");
+        bed.stream.flushed(9, 0).expect("in order");
         bed.stream.settle().expect("all ended");
     }
 }

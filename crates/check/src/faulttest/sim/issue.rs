@@ -298,6 +298,7 @@ impl Sim {
             // Of a reset that its host does not know of yet, or nobody is told of.
             doomed: self.care[end].driver != super::resets::Driver::Up
                 || self.streams[end][index].is_lossy(),
+            bare: self.care[1 - end].bare,
         });
         self.streams[end][index].issue(entry);
         self.page_access(end, &entry, index, true, tag as u8);

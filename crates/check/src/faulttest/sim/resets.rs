@@ -16,7 +16,11 @@
 //!
 //! The driver does what software has to: it sends nothing to a NIC that it knows to be in reset, reads a register until
 //! it is answered, waits until the root complex owes no completion from before (PCI Express Base 2.0, 6.6.2), writes the
-//! tables, sets bus-master enable, and gives each session a new epoch at both ends.
+//! tables, sets bus-master enable, and gives each session a new epoch at both ends. Where events were lost, for which only
+//! a NIC without bus-master enable has a reason, it gives all sessions a new epoch.
+//!
+//! Of a reset of the network side it learns late. What it wrote meanwhile waits, and holds when the NIC is through: there
+//! may be sessions then, and no regions, so that stores and loads of the other end are refused until the tables are there.
 
 use super::*;
 
@@ -30,6 +34,8 @@ const SILENT_PS: u64 = 200_000;
 const SHUT_PS: u64 = 100_000;
 /// From a sound NIC until what was lost on the way to it is known to be lost.
 const SETTLED_PS: u64 = 5 * US;
+/// From bus-master enable until events are told that were lost without it.
+const STARVED_PS: u64 = 10 * US;
 /// Registers that were written last and are looked at after a reset.
 const REMEMBERED: usize = 4;
 
@@ -55,6 +61,8 @@ pub(super) struct Care {
     knows: bool,
     /// The PCIe side was among what was reset.
     function_level: bool,
+    /// The NIC may have sessions without regions: its network side was reset, and it is not set up again.
+    pub(super) bare: bool,
     /// All its resets are over by then.
     until_ps: u64,
     /// Registers that were written last.
@@ -80,6 +88,8 @@ pub struct Resets {
     pub masters: u64,
     /// How often the link was taken away.
     pub links: u64,
+    /// Events that were lost meanwhile, and the host was told so.
+    pub events_lost: u64,
     /// DWs of DMA writes and stores in frames whose identity was looked at.
     pub looked_at: (u64, u64),
     /// Registers that were read after a reset.
@@ -96,6 +106,7 @@ impl std::ops::AddAssign for Resets {
         self.tlps_cut += other.tlps_cut;
         self.masters += other.masters;
         self.links += other.links;
+        self.events_lost += other.events_lost;
         self.looked_at.0 += other.looked_at.0;
         self.looked_at.1 += other.looked_at.1;
         self.probes += other.probes;
@@ -133,7 +144,12 @@ fn after_reset(offset: u32) -> Option<(u32, u32)> {
 impl Sim {
     /// Draws what the host has set, and lets stores to it come in as many pieces.
     pub(super) fn set_bus(&mut self, end: usize) {
-        let bus = draw_bus(&mut self.rng);
+        let mut bus = draw_bus(&mut self.rng);
+        if !self.reliable() {
+            // With 128 bytes a read takes its time in the slots' reader (`server_dma`), they fill up, and frames are lost
+            // for which nobody but a session makes up.
+            bus.max_read = bus.max_read.max(1);
+        }
         self.bus[end] = bus;
         self.ends[end].set_bus(bus);
         if bus.max_payload == 0 {
@@ -180,12 +196,14 @@ impl Sim {
         let mut at = self.now_ps + rng.random_range(0..self.window_ps);
         let mut changes = Vec::new();
         let mut function_level = None;
+        let mut bare = false;
         let mut asserted = at;
         let mut until = at;
         let pulses = *[1, 1, 1, 1, 1, 2, 2, 3].choose(rng).unwrap_or(&1);
         for _ in 0..pulses {
             let kind = rng.random_range(0..5);
             let (pcie, net) = (kind != 2 && kind != 3, kind >= 2);
+            bare |= !pcie;
             let counts = &mut self.report.resets;
             match (pcie, net) {
                 (true, false) => counts.function_level += 1,
@@ -240,6 +258,7 @@ impl Sim {
             asserted
         };
         care.knows |= care.function_level;
+        care.bare |= bare;
         care.driver = Driver::Down;
         let (turn, function_level) = (care.turn, care.function_level);
         let host = &mut self.hosts[end];
@@ -249,6 +268,13 @@ impl Sim {
         }
         if function_level {
             host.msi_owed = false;
+        }
+        if bare {
+            let loads = self.hosts[1 - end].loads.iter_mut().flatten();
+            loads.for_each(|load| load.bare = true);
+            // Until the sessions begin anew.
+            let streams = self.streams[1 - end].iter_mut();
+            streams.for_each(|stream| stream.doubt(u64::MAX));
         }
         self.lossy(true);
         // Actions happen at the beginning of the window that they fall in.
@@ -311,10 +337,27 @@ impl Sim {
         });
         self.ends[end].schedule(&changes);
         self.masters_off[end] = true;
+        self.starved_ps[end] = until + STARVED_PS;
         self.report.resets.masters += 1;
         self.lossy(true);
         self.actions
             .push((until + self.window_ps, Action::MasterOn { end }));
+    }
+
+    /// The NIC could not tell its host all events: the driver does not know of refusals, flushes and peers.
+    pub(super) fn events_lost(&mut self, end: usize, event: &EventEntry) -> Result<(), String> {
+        if self.now_ps > self.starved_ps[end] {
+            return Err(format!("events were lost for no reason: {event:x?}"));
+        }
+        self.report.resets.events_lost += event.address;
+        self.hosts[end].missed = true;
+        for pair in 0..self.pairs.len() {
+            self.streams[end][pair].lose_events(self.now_ps);
+            self.pairs[pair].up[end] = false;
+            let wait = self.rng.random_range(0..20 * US);
+            self.later(wait, Action::BeginAnew { pair });
+        }
+        Ok(())
     }
 
     /// The driver begins to ask its NIC whether it is through.
@@ -379,6 +422,7 @@ impl Sim {
         self.hosts[end].msi_owed = false;
         let care = &mut self.care[end];
         (care.driver, care.knows, care.function_level) = (Driver::Up, false, false);
+        care.bare = false;
         care.written.clear();
         self.ledger.set_up(end);
         let master = Change {
@@ -387,6 +431,7 @@ impl Sim {
             level: true,
         };
         self.masters_off[end] = false;
+        self.starved_ps[end] = master.at_ps + STARVED_PS;
         self.ends[end].schedule(&[master]);
         self.set_up(end, false);
         if self.reliable() {

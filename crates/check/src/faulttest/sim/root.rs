@@ -151,7 +151,7 @@ impl Sim {
             }
             EVENT_LINK_DOWN => self.hosts[end].link_events.0 += 1,
             EVENT_LINK_UP => self.hosts[end].link_events.1 += 1,
-            EVENT_OVERFLOW => return Err(format!("events were lost: {event:x?}")),
+            EVENT_OVERFLOW => self.events_lost(end, event)?,
             1..=4 => {
                 let pair = stream(&mut self.streams)?;
                 let stream = &mut self.streams[end][pair];
@@ -325,7 +325,7 @@ impl Sim {
                     return Err(format!("a refused load gave data: {load:x?}"));
                 }
                 host.loads_done.2 += 1;
-            } else if load.doomed && load.got.iter().all(|byte| *byte == 0) {
+            } else if (load.doomed || load.bare) && load.got.iter().all(|byte| *byte == 0) {
                 // It came to tables that were empty.
                 host.loads_done.2 += 1;
             } else {

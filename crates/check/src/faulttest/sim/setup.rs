@@ -151,6 +151,10 @@ impl Sim {
     }
 
     pub(super) fn write_session(&mut self, end: usize, index: usize) {
+        if self.is_silent(end) {
+            // Its tables come first, and then a new epoch.
+            return;
+        }
         let other = &self.hosts[1 - end];
         let pair = &self.pairs[index];
         let port = SessionPort {

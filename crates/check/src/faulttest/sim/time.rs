@@ -53,7 +53,10 @@ impl Sim {
                 self.channels[end].send_cut(at, bytes);
             }
             for (at, tlp) in out.tlps.drain(..) {
-                self.tlp_from_nic(end, at, &tlp)?;
+                let taken = self.tlp_from_nic(end, at, &tlp);
+                if !self.failed {
+                    taken?;
+                }
             }
             self.out = out;
             run?;
@@ -160,7 +163,9 @@ impl Sim {
                 }
                 Action::Toggle { end, pair } => {
                     self.pairs[pair].granted[end] ^= true;
-                    self.write_region(end, pair, REVOCABLE);
+                    if !self.is_silent(end) {
+                        self.write_region(end, pair, REVOCABLE);
+                    }
                 }
             }
         }
