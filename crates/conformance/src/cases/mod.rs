@@ -3,6 +3,7 @@
 
 mod connecting;
 mod datagram;
+mod datagram_shared;
 mod descriptors;
 mod ending;
 mod epoll;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Case> {
         epoll_sets::CASES,
         fallback::CASES,
         datagram::CASES,
+        datagram_shared::CASES,
         signals::CASES,
         mixed::CASES,
         soak::CASES,
