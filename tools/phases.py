@@ -147,9 +147,11 @@ PHASES = [
     ),
     pure(
         "faults",
-        400,
-        "pairs of NICs over channels with every fault, then a million fuzzed frames of each format",
-        f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --fuzz 500000",
+        450,
+        "pairs of NICs over channels with every fault, resets of one side, then a million fuzzed"
+        " frames of each format",
+        f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --resets"
+        f" && {TARGET}/release/faulttest --fuzz 500000",
         "faulttest",
     ),
     Phase(

@@ -5,7 +5,7 @@
 use check::faulttest::channel::Faults;
 use check::faulttest::end::Kind;
 use check::faulttest::matrix::{Scale, plans};
-use check::faulttest::plan::Plan;
+use check::faulttest::plan::{Plan, Timers};
 use check::faulttest::sim::{Report, Sim};
 use ipnuma_rtl::NetSpeed;
 
@@ -104,6 +104,7 @@ fn sessions_in_the_clear_outlive_all_epochs() {
     let mut plan = plan.expect("a cell of the matrix");
     assert_eq!((plan.sealed, plan.sessions), (0, 1));
     plan.stores = 60_000;
+    plan.timers = Timers::RESET;
     plan.faults.replay = 20_000;
     // With this seed an old frame came in its place.
     let report = Sim::new(plan, 8).and_then(|mut sim| sim.run());

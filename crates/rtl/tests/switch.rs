@@ -119,6 +119,10 @@ fn forwards(speed: NetSpeed) -> Result<(), Error> {
         5,
         HOP_MAC << 6 | (OUT as u64) << 1 | 1,
     )?;
+    // A port's settings take some cycles to its receive clock.
+    for _ in 0..32 {
+        cycle(&mut switch)?;
+    }
 
     let mut left = frame();
     left[..6].copy_from_slice(&HOP_MAC.to_be_bytes()[2..]);

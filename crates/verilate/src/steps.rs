@@ -24,6 +24,7 @@ const CROSSINGS: &[(&str, &str)] = &[
     ("u_sync_want", "want_q"),
     ("u_sync_answer", "answer_q"),
     ("u_sync_ask", "ask_q"),
+    ("u_sync_give_up", "give_up_q"),
     ("u_link", "link_up_i"),
 ];
 

@@ -65,7 +65,7 @@ const AHEAD: u32 = 100;
 
 /// Before a sender gets too far ahead of its receivers.
 pub(super) fn hold_back(sent: u32, taken: &AtomicU32) -> Outcome {
-    if sent % 50 != 0 {
+    if !sent.is_multiple_of(50) {
         return Ok(());
     }
     eventually("a receiver has taken what was sent", || {
