@@ -102,7 +102,7 @@ fn the_bulk_sender_sends_mixed_jumbo_frames_to_the_engine() {
             let setup = Setup {
                 mtu: 9000,
                 window: 128 * 1024,
-                bytes: 500_000,
+                bytes: 2_000_000,
                 ..setup(policy, faults, seed + number as u64)
             };
             let (client, node) = client_to_engine(&setup, &lengths);
