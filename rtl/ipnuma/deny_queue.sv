@@ -69,7 +69,7 @@ module deny_queue
     frame_o.kind     = zeros ? KIND_TLP : KIND_ERROR;
     frame_o.dst_mac  = deny.peer.mac;
     frame_o.dst_ip   = deny.peer.ip;
-    frame_o.src_port = UDP_PORT;
+    frame_o.src_port = deny.session.valid ? {2'd0, deny.epoch, 8'd0} : UDP_PORT;
     frame_o.head     = error_body;
     if (zeros) begin
       frame_o.head = {

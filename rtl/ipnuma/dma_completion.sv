@@ -82,6 +82,7 @@ module dma_completion
   typedef struct packed {
     reply_to_t   peer;
     session_t    session;
+    logic [5:0]  epoch;
     logic [7:0]  net_tag;
     logic [15:0] load_number;
     logic [11:0] byte_count;
@@ -103,6 +104,7 @@ module dma_completion
   assign taken = '{
           peer: alloc_op_i.peer,
           session: alloc_op_i.session,
+          epoch: alloc_op_i.epoch,
           net_tag: alloc_op_i.net_tag,
           load_number: alloc_op_i.load_number,
           byte_count: alloc_byte_count_i,
@@ -182,7 +184,7 @@ module dma_completion
     frame.session = about.session;
     frame.dst_mac = about.peer.mac;
     frame.dst_ip = about.peer.ip;
-    frame.src_port = UDP_PORT;
+    frame.src_port = about.session.valid ? {2'd0, about.epoch, 8'd0} : UDP_PORT;
     frame.data_dw = head.has_data ? head.length[6:0] : '0;
     frame.head = {
       32'd0,

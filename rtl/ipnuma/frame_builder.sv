@@ -10,9 +10,11 @@
 //
 // Sources: 0 requester, 1 completions, 2 refusals, 3 control frames of sessions, 4 frames sent
 // again. A frame of a session takes the session's port and epoch as they are in the table at the
-// edge of its start: a session that is written meanwhile does not mix with it. Frames of source 0
-// are copied to the send buffer as they pass. Acknowledgements travel with sequenced frames that
-// are sent for the first time: those alone are sure to be looked at when they arrive.
+// edge of its start: a session that is written meanwhile does not mix with it. An answer has the
+// epoch that the session had when its request came: the peer refuses what answers a load of an
+// earlier epoch, whose tag a reset may have given out again. Frames of source 0 are copied to the
+// send buffer as they pass. Acknowledgements travel with sequenced frames that are sent for the
+// first time: those alone are sure to be looked at when they arrive.
 //
 // Latency   : start_o is combinational from src_valid_i, src_permitted_i and open_i; word 0 in the
 //             cycle after start_o with ready_start_i, one word more in each cycle with tready. The
@@ -116,6 +118,8 @@ module frame_builder
   localparam int unsigned SessionW = $clog2(Sessions);
   localparam int unsigned SourceW = $clog2(Sources);
   localparam logic [SourceW-1:0] Requester = SourceW'(0);
+  localparam logic [SourceW-1:0] Completions = SourceW'(1);
+  localparam logic [SourceW-1:0] Refusals = SourceW'(2);
   localparam logic [SourceW-1:0] Resend = SourceW'(4);
 
   // Words of a frame: compact stores start their data in PW1, the others in PW3.
@@ -210,6 +214,8 @@ module frame_builder
       lone_q    <= src_frame_i[0].data_dw == 7'd1;
       port_q    <= session_port_i;
       sealed_q  <= start_sealed_o;
+    end else if (word_q == '0 && select_q inside {Completions, Refusals}) begin
+      port_q[13:8] <= frame.src_port[13:8];
     end
   end
 

@@ -53,7 +53,7 @@ package ipnuma_pkg;
     logic [15:0]  pc_id;      // whose sequence counter, when sequenced
     logic [47:0]  dst_mac;    // [47:40] is the first byte on the wire
     logic [31:0]  dst_ip;
-    logic [15:0]  src_port;
+    logic [15:0]  src_port;   // without a session; [13:8] of an answer in one: the epoch of its load
     logic [11:0]  tag;        // folded into the end code; ACK, NACK: the interval of ack_t
     logic [127:0] head;       // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
     logic [39:0]  address;    // compact
@@ -90,6 +90,7 @@ package ipnuma_pkg;
     session_t    session;
     logic        notify;         // store: its region asks for an interrupt
     logic [15:0] load_number;    // load, completion of a session: the requester's, beside the tag
+    logic [5:0]  epoch;          // load of a session: the one that its answer has
   } rx_op_t;
 
   // A refused operation, to be reported to its sender.
@@ -105,6 +106,7 @@ package ipnuma_pkg;
     reply_to_t   peer;
     session_t    session;
     logic [15:0] load_number;
+    logic [5:0]  epoch;            // of the answers
   } deny_t;
 
   // An acknowledgement from the peer of a session: the sequence number that it expects next.

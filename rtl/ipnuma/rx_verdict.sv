@@ -28,6 +28,8 @@ module rx_verdict
   /// The frame's session, if it has one: it exists and is with who sent the frame; it is a sealed one.
   input logic                  session_ok_i,
   input logic                  session_sealed_i,
+  /// The session sends with it now.
+  input logic [5:0]            session_epoch_i,
   /// The frame came sealed.
   input logic                  unsealed_i,
   /// The frame's number in its session, and the upper half of it.
@@ -172,7 +174,8 @@ module rx_verdict
           peer: op_i.peer,
           session: op_i.session,
           notify: op_i.is_store && region_i.notify,
-          load_number: op_i.load_number
+          load_number: op_i.load_number,
+          epoch: session_epoch_i
       };
 
   assign forgotten = reset_i && reset_index_i == op_i.session.index;
@@ -221,7 +224,8 @@ module rx_verdict
           net_tag: op_i.tag,
           peer: op_i.peer,
           session: op_i.session,
-          load_number: op_i.load_number
+          load_number: op_i.load_number,
+          epoch: session_epoch_i
       };
     end
   end

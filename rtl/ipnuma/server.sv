@@ -208,6 +208,7 @@ module server
   logic parser_busy, region_busy, slots_busy, deny_busy, cpl_busy_net, table_busy, sequence_busy;
 
   logic session_look, session_ok, session_sealed;
+  logic [ 5:0] session_epoch;
   logic [15:0] session_port;
   logic [31:0] session_ip;
   logic        judge;
@@ -275,6 +276,7 @@ module server
     .look_ip_i        (session_ip),
     .ok_o             (session_ok),
     .sealed_o         (session_sealed),
+    .epoch_o          (session_epoch),
     .dst_read_i       (dst_read),
     .dst_session_i    (dst_session),
     .dst_done_o       (dst_done),
@@ -388,6 +390,7 @@ module server
     .slot_i          (slot_q),
     .session_ok_i    (session_ok),
     .session_sealed_i(session_sealed),
+    .session_epoch_i (session_epoch),
     .unsealed_i      (unsealed),
     .order_i         (order),
     .fold_i          (fold),

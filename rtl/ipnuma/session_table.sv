@@ -5,7 +5,7 @@
 // A write of an entry begins the session anew: reset_o tells everybody in the cycle of the write, and a frame
 // that is under way in that session does not belong to it any more.
 //
-// Latency : 2 cycles from look_i to ok_o and sealed_o, which then stay, but for such a write; tx_port_o is
+// Latency : 2 cycles from look_i to ok_o, sealed_o and epoch_o, which then stay, but for such a write; tx_port_o is
 //           combinational; 1 cycle or more from dst_read_i and cfg_read_i to their done.
 // Clock   : clk_i (network).
 // Source  : docs/wire-format.md, line 9b of the verdict table. Valid bits are registers, so that reset
@@ -34,6 +34,8 @@ module session_table
   /// The session exists, has this epoch, and is with this address.
   output logic        ok_o,
   output logic        sealed_o,
+  /// Epoch with which the session sends.
+  output logic [ 5:0] epoch_o,
 
   /// Where a session's peer is; dst_read_i holds until dst_done_o.
   input  logic        dst_read_i,
@@ -61,7 +63,7 @@ module session_table
   logic [7:0] index_q, look_index;
   logic [IndexW-1:0] read_index;
   logic exists_q, looking_q, ok_q, ok_sealed_q, rewritten;
-  logic [ 5:0] epoch_q;
+  logic [ 5:0] epoch_q, ok_epoch_q;
   logic [31:0] ip_q;
   logic cfg_wait_q, cfg_read, cfg_done_q, cfg_valid_q, dst_read, dst_done_q;
 
@@ -95,7 +97,10 @@ module session_table
       ip_q     <= look_ip_i;
       exists_q <= 32'(look_index) < Sessions && valid_q[look_index[IndexW-1:0]] && !rewritten;
     end
-    if (looking_q) ok_sealed_q <= entry.sealed;
+    if (looking_q) begin
+      ok_sealed_q <= entry.sealed;
+      ok_epoch_q  <= entry.port[EpochAt+:6];
+    end
     if (cfg_read) cfg_valid_q <= valid_q[cfg_index_i];
   end
 
@@ -112,6 +117,7 @@ module session_table
 
   assign ok_o     = ok_q;
   assign sealed_o = ok_sealed_q;
+  assign epoch_o  = ok_epoch_q;
 
   // ---- Registers, transmitter --------------------------------------------------------------------
   always_ff @(posedge clk_i) begin

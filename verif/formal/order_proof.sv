@@ -78,6 +78,7 @@ module order_proof
     .look_ip_i        (ip_i),
     .ok_o             (session_ok),
     .sealed_o         (session_sealed),
+    .epoch_o          (session_epoch),
     .dst_read_i       (dst_read),
     .dst_session_i    (dst_session),
     .dst_done_o       (dst_done),
@@ -139,6 +140,7 @@ module order_proof
   rx_verdict u_verdict (
     .session_ok_i    (session_ok),
     .session_sealed_i(session_sealed),
+    .session_epoch_i (session_epoch),
 `ifdef MUTANT_ORDER
     .order_i         (order == Ahead ? InOrder : order),
 `else

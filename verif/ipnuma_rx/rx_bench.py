@@ -562,7 +562,7 @@ class Expectation:
         for i, (answer, expected) in enumerate(zip(bench.deny, self.answers, strict=True)):
             part = {name: answer[name] for name in expected}
             assert part == expected, f"answer {i}: got {part}, expected {expected}"
-            rest = {"compact": 0, "control": 0, "sequenced": 0, "tag": 0, "src_port": UDP_PORT}
+            rest = {"compact": 0, "control": 0, "sequenced": 0, "tag": 0}
             assert {name: answer[name] for name in rest} == rest
 
 
@@ -638,7 +638,7 @@ def check_tlps(bench: Bench, expected: Expectation) -> None:
             reads.setdefault(i, [*want.load[4:], address, length, first_be, last_be])
     # Completions come in the order of the reads here, possibly several for one.
     replies = iter(bench.replies)
-    for tag, peer, session, number, address, length, first_be, last_be in reads.values():
+    for tag, peer, session, number, port, address, length, first_be, last_be in reads.values():
         left, skip = read_bytes(length, first_be, last_be)
         at = address
         while at < address + 4 * length:
@@ -648,7 +648,7 @@ def check_tlps(bench: Bench, expected: Expectation) -> None:
             assert fields["head"] == head, f"reply {fields['head'].hex()}, expected {head.hex()}"
             assert (fields["dst_mac"], fields["dst_ip"]) == peer
             assert (fields["kind"], fields["compact"], fields["sequenced"]) == (0, 0, 0)
-            assert (fields["zero_data"], fields["src_port"], fields["tag"]) == (0, UDP_PORT, 0)
+            assert (fields["zero_data"], fields["src_port"], fields["tag"]) == (0, port, 0)
             assert data == memory_pattern(at, len(data))
             left -= len(data) - skip
             skip = 0

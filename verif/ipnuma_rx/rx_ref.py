@@ -323,7 +323,7 @@ class Result:
 
     counter: str
     tlp: bytes | None = None  # memory write
-    load: tuple | None = None  # (address, length, first_be, last_be, tag, peer)
+    load: tuple | None = None  # (address, length, first_be, last_be, tag, peer, session, number, port of the answer)
     completion: tuple | None = None  # (tag, status, byte_count, lower, length, data, ip)
     answers: list[dict] = field(default_factory=list)
     report: tuple | None = None
@@ -563,6 +563,10 @@ class _Judge:
                 result.ack = (self.p.index, self.p.acknowledgement, True, False, 0)
         return result
 
+    def answer_port(self) -> int:
+        """Return the source port that an answer has; in a session only its epoch, bits 13 to 8."""
+        return self.session.port & 0x3F00 if self.p.in_session else UDP_PORT
+
     def refused(self, counter: str, error: int) -> Result:
         """Answer with an error packet, and a load with zeros before."""
         p, session = self.p, self.session
@@ -580,6 +584,7 @@ class _Judge:
         for answer in answers:
             answer.update(dst_mac=p.peer[0], dst_ip=p.peer[1])
             answer.update(session=p.in_session << 8 | (p.index if p.in_session else 0))
+            answer.update(src_port=self.answer_port())
         return Result(counter, answers=answers)
 
     def control(self) -> Result:
@@ -646,6 +651,7 @@ class _Judge:
         if p.op == MRD:
             load = (address, p.length, p.first_be, p.last_be, p.tag, p.peer)
             load += (p.in_session << 8 | p.index if p.in_session else 0, p.load_number)
+            load += (self.answer_port(),)
             return self.taken(Result("rx_load", load=load))
         tlp = memory_write(me, address, p.first_be, p.last_be, p.data)
         return self.taken(Result("rx_store", tlp=tlp, notify=region.notify))

@@ -15,6 +15,7 @@ from rx_bench import (
     Bench,
     Expectation,
     check_tlps,
+    root_completions,
     settle,
 )
 from rx_frames import (
@@ -397,6 +398,39 @@ async def acknowledgements_ride(dut) -> None:
         assert max([value, *told]) == session.expected
         bench.controls.clear()
     await peers.finish()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def an_answer_has_the_epoch_of_its_load(dut) -> None:
+    """A session is written while a load is read: who begins anew must not get the answer."""
+    bench = Bench(dut)
+    await bench.start()
+    peers = Peers(bench)
+    await peers.open(2)
+    for turn in range(6):
+        index = turn % 2
+        old = bench.me.sessions[index]
+        bench.replies.clear()
+        bench.tlps.clear()
+        head = request_head(MRD, 1, turn, 0, 15, KEY, 0x40, turn)
+        payload = tlp_payload(head, b"", 0xABC, 1, 0, old.expected, 0, peers.port(index))
+        peers.send(peers.frame(index, payload))
+        while not bench.tlps:
+            await RisingEdge(dut.clk_net_i)
+        if turn % 3:
+            await bench.write_session(index, peers.entry(old.epoch + 1 & 63))
+        if turn % 3 == 2:
+            # Nothing says that the next one came.
+            bench.to_root.append(
+                struct.pack(">BBHHHHBB", 0x0A, 0, 0, 0, 4 << 13 | 4, 0, bench.tlps[0][0][6], 0x40)
+            )
+        else:
+            bench.to_root.extend(root_completions(bench, bench.tlps[0][0]))
+        while not bench.replies:
+            await RisingEdge(dut.clk_net_i)
+        fields, _ = bench.replies[0]
+        assert fields["session"] == 1 << 8 | index
+        assert fields["src_port"] == old.port & 0x3F00
 
 
 @cocotb.test(timeout_time=3, timeout_unit="ms")

@@ -232,6 +232,9 @@ class Bench:
         port = frame.port
         if frame.session is not None:
             port = sent.port
+            if sent.source in (COMPLETIONS, REFUSALS):
+                # The epoch that the session had when the request came.
+                port = port & ~0x3F00 | frame.port & 0x3F00
             session = Session(port, sent.sequence if frame.sequenced else None, sent.ack)
             if frame.control:
                 if not frame.sequenced:

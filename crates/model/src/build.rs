@@ -32,6 +32,17 @@ pub struct Route {
     pub acknowledgement: Option<u16>,
 }
 
+impl Route {
+    /// The same in a session, with another epoch.
+    pub(crate) fn with_epoch(self, epoch: u8) -> Self {
+        Self {
+            source_port: self.source_port & !0x3F00 | u16::from(epoch & 0x3F) << 8,
+            epoch,
+            ..self
+        }
+    }
+}
+
 /// End code of the `compact` format without tag; the source port of a session is under it.
 pub fn end_code_16(port: u16, payload: &[u8]) -> u16 {
     match SessionPort::from_port(port) {

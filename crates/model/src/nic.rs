@@ -135,6 +135,8 @@ pub struct DmaRead {
     pub lower_address: u8,
     /// The session that the load came in.
     pub session: Option<u8>,
+    /// With which that session sent then. The answer has it too, whatever the session has become meanwhile.
+    pub epoch: u8,
     /// What tells it apart from others with its tag, in a session.
     pub number: u16,
 }

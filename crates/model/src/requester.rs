@@ -348,9 +348,13 @@ impl Nic {
         data: &[u8],
         out: &mut impl Sink,
     ) {
-        let Some(route) = self.answer_route(read.peer, read.session) else {
+        let Some(mut route) = self.answer_route(read.peer, read.session) else {
             return;
         };
+        if read.session.is_some() {
+            // Its requester may be another by now, with the same tags.
+            route = route.with_epoch(read.epoch);
+        }
         build::tlp_completion(&mut self.buffer, &route, completion, data);
         self.counters.count_net(wire::NetCounter::TxCompletion);
         self.send_frame(FrameSource::Completions, read.session, out);

@@ -61,6 +61,8 @@ pub(crate) enum Waiting {
 pub(crate) struct Arrival {
     peer: Peer,
     session: Option<u8>,
+    /// With which the session sent when it came.
+    epoch: u8,
     request: Request,
     /// Local address.
     address: u64,
@@ -242,9 +244,11 @@ impl Nic {
             }
             Verdict::Request(peer, request, address, notify, data) => {
                 let data = &frame[data];
+                let route = session.and_then(|session| self.session_route(session, peer));
                 let arrival = Arrival {
                     peer,
                     session,
+                    epoch: route.map_or(0, |route| route.epoch),
                     request,
                     address,
                     notify,
@@ -283,6 +287,7 @@ impl Nic {
         let Arrival {
             peer,
             session,
+            epoch,
             request,
             address,
             notify,
@@ -294,6 +299,7 @@ impl Nic {
             let read = DmaRead {
                 peer: *peer,
                 session: *session,
+                epoch: *epoch,
                 number: request.number,
                 net_tag: request.tag,
                 byte_count: wire::read_byte_count(

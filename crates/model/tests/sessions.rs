@@ -329,6 +329,53 @@ fn a_refusal_stays_one_when_the_region_is_granted_meanwhile() {
     pair.nothing_is_missing();
 }
 
+/// Frames that a host sent, which go nowhere.
+fn take_frames(host: &mut Host) -> Vec<Vec<u8>> {
+    host.out.frames.drain(..).map(|(_, frame)| frame).collect()
+}
+
+#[test]
+fn the_answer_to_a_load_from_before_a_reset_answers_none_after_it() {
+    let mut pair = Pair::new(PLAIN, Faults::default(), seed());
+    let peer = at_other(PLAIN, 1);
+    for (offset, byte) in [(0, 0x0D), (8, 0x4E)] {
+        pair.hosts[1].memory.write(base_of(peer) + offset, &[byte; 4]);
+    }
+    // A load, and the read that the other end makes of it.
+    let load = |pair: &mut Pair, tag: u8, offset: u64| {
+        let mut request = whole_request(0x1000 + offset, 1);
+        request.tag = tag;
+        let tlp = TlpHeader::MemRead(request).emit(&[]).expect("a sound TLP");
+        let host = &mut pair.hosts[0];
+        host.nic.tlp_from_root(&tlp, BAR_PAGES, &mut host.out);
+        let frames = take_frames(host);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(pair.hosts[1].receive(&frames[0]), NetCounter::RxLoad);
+        let reads = &mut pair.hosts[1].out.tlps;
+        reads.pop_front().expect("a read")
+    };
+    let (source, before) = load(&mut pair, 7, 0);
+    take_frames(&mut pair.hosts[1]);
+    pair.hosts[0].nic = fresh_nic(0);
+    pair.configure(0, PLAIN);
+    begin_anew(&mut pair, PLAIN, 1, EPOCH + 1);
+    let (_, after) = load(&mut pair, 9, 8);
+    take_frames(&mut pair.hosts[1]);
+
+    pair.hosts[1].root_complex(source, &before);
+    let stale = take_frames(&mut pair.hosts[1]);
+    assert_eq!(
+        pair.hosts[0].receive(stale.last().expect("an answer")),
+        NetCounter::RxBadSession
+    );
+    pair.settle();
+    assert_eq!(pair.hosts[0].loaded, []);
+    pair.hosts[1].root_complex(source, &after);
+    pair.settle();
+    pair.quiesce(1000);
+    assert_eq!(pair.hosts[0].loaded, [(9, vec![0x4E; 4])]);
+}
+
 #[test]
 fn loads_come_back_through_a_bad_channel() {
     let setup = Setup {

@@ -207,20 +207,21 @@ pub fn at_other(setup: Setup, session: u8) -> u8 {
     setup.sessions + 1 - session
 }
 
+/// A NIC after reset.
+pub fn fresh_nic(me: usize) -> Nic {
+    Nic::new(Config {
+        pages: 256,
+        pc_ids: 16,
+        sessions: 16,
+        completer_id: me as u16,
+        ..Config::default()
+    })
+}
+
 impl Pair {
     pub fn new(setup: Setup, faults: Faults, seed: u64) -> Self {
-        let host = |me: usize| {
-            let config = Config {
-                pages: 256,
-                pc_ids: 16,
-                sessions: 16,
-                ..Config::default()
-            };
-            Host {
-                nic: Nic::new(Config {
-                    completer_id: me as u16,
-                    ..config
-                }),
+        let host = |me: usize| Host {
+                nic: fresh_nic(me),
                 out: Out::default(),
                 memory: Memory::new(),
                 expected: HashMap::new(),
