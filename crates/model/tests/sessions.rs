@@ -339,7 +339,9 @@ fn the_answer_to_a_load_from_before_a_reset_answers_none_after_it() {
     let mut pair = Pair::new(PLAIN, Faults::default(), seed());
     let peer = at_other(PLAIN, 1);
     for (offset, byte) in [(0, 0x0D), (8, 0x4E)] {
-        pair.hosts[1].memory.write(base_of(peer) + offset, &[byte; 4]);
+        pair.hosts[1]
+            .memory
+            .write(base_of(peer) + offset, &[byte; 4]);
     }
     // A load, and the read that the other end makes of it.
     let load = |pair: &mut Pair, tag: u8, offset: u64| {

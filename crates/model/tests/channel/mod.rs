@@ -221,15 +221,14 @@ pub fn fresh_nic(me: usize) -> Nic {
 impl Pair {
     pub fn new(setup: Setup, faults: Faults, seed: u64) -> Self {
         let host = |me: usize| Host {
-                nic: fresh_nic(me),
-                out: Out::default(),
-                memory: Memory::new(),
-                expected: HashMap::new(),
-                events: Vec::new(),
-                interrupts: 0,
-                loaded: Vec::new(),
-                written: 0,
-            }
+            nic: fresh_nic(me),
+            out: Out::default(),
+            memory: Memory::new(),
+            expected: HashMap::new(),
+            events: Vec::new(),
+            interrupts: 0,
+            loaded: Vec::new(),
+            written: 0,
         };
         let mut pair = Self {
             hosts: [host(0), host(1)],
