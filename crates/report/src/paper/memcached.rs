@@ -2,7 +2,6 @@
 //! Rows of chapter 6: memcached in whole Linux hosts on the virtual rack.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use rack::Error;
 use rack::topology::Rate;
@@ -91,8 +90,11 @@ const fn rack(path: Path, rate: Rate) -> Setup {
     }
 }
 
+mod ahead;
 #[cfg(test)]
 mod recorded;
+
+use ahead::{Ahead, Done, Job};
 
 /// Runs, each made once.
 pub struct Runs {
@@ -101,8 +103,10 @@ pub struct Runs {
     shares: bool,
     /// With the sentence of a run that failed.
     known: BTreeMap<Setup, Result<Measured, String>>,
-    /// GETs that were taken apart.
-    apart: BTreeMap<Setup, Option<Waterfall>>,
+    /// GETs that were taken apart, likewise.
+    apart: BTreeMap<Setup, Result<Option<Waterfall>, String>>,
+    /// What is being run before it is asked for.
+    ahead: Option<Ahead>,
 }
 
 impl Measurement {
@@ -148,6 +152,24 @@ impl Setup {
     }
 }
 
+/// What an arrangement takes, or the sentence of a run that failed.
+fn measured(setup: Setup, count: u64) -> Result<Measured, String> {
+    let mut batch = Batch {
+        count,
+        ..Batch::all()
+    };
+    // Only table 6.3 has more than GET.
+    if setup.path == Path::Ipnuma || setup.switch.is_some() {
+        batch.commands.retain(|(command, _)| *command == get());
+    }
+    measure(setup, &batch).map_err(|error| error.to_string())
+}
+
+/// The same of one GET that is taken apart.
+fn taken_apart(setup: Setup) -> Result<Option<Waterfall>, String> {
+    take_apart(setup).map_err(|error| error.to_string())
+}
+
 impl Runs {
     pub const fn new(count: u64, shares: bool) -> Self {
         Self {
@@ -155,16 +177,64 @@ impl Runs {
             shares,
             known: BTreeMap::new(),
             apart: BTreeMap::new(),
+            ahead: None,
+        }
+    }
+
+    /// Begins to run what these rows will ask for, in their order, and with `page` what it takes apart.
+    pub fn begin<'a>(&mut self, rows: impl Iterator<Item = &'a Measurement>, page: bool) {
+        if ready().is_err() {
+            return;
+        }
+        let mut jobs = Vec::new();
+        for setup in rows.flat_map(Measurement::setups) {
+            let apart = self.shares && TAKEN_APART.contains(&setup);
+            jobs.push(Job::Measure(setup));
+            jobs.extend(apart.then_some(Job::TakeApart(setup)));
+        }
+        if page {
+            jobs.extend(TAKEN_APART.map(Job::TakeApart));
+        }
+        let mut wanted = Vec::new();
+        for job in jobs {
+            if !wanted.contains(&job) {
+                wanted.push(job);
+            }
+        }
+        let count = self.count;
+        self.ahead = Ahead::begin(wanted, move |job| match job {
+            Job::Measure(setup) => Done::Measured(setup, measured(setup, count)),
+            Job::TakeApart(setup) => Done::Apart(setup, taken_apart(setup)),
+        });
+    }
+
+    /// Takes what was run ahead, until what is wanted is there or nothing is left.
+    fn take_until(&mut self, there: impl Fn(&Self) -> bool) {
+        while !there(self)
+            && let Some(done) = self.ahead.as_ref().and_then(Ahead::next)
+        {
+            match done {
+                Done::Measured(setup, result) => {
+                    self.known.insert(setup, result);
+                }
+                Done::Apart(setup, waterfall) => {
+                    self.apart.insert(setup, waterfall);
+                }
+            }
         }
     }
 
     /// One GET taken apart.
     pub fn waterfall(&mut self, setup: Setup) -> Result<Option<&Waterfall>, Error> {
-        Ok(match self.apart.entry(setup) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(take_apart(setup)?),
+        self.take_until(|runs| runs.apart.contains_key(&setup));
+        let known = self
+            .apart
+            .entry(setup)
+            .or_insert_with(|| taken_apart(setup));
+        match known {
+            Ok(waterfall) => Ok(waterfall.as_ref()),
+            Err(sentence) => Err(Error::Config(sentence.clone())),
         }
-        .as_ref())
     }
 
     /// Hundredths of a GET's time that RTL simulated, of those that the page takes apart.
@@ -178,20 +248,10 @@ impl Runs {
     }
 
     fn run(&mut self, setup: Setup) -> Result<&Measured, String> {
-        let known = match self.known.entry(setup) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let mut batch = Batch {
-                    count: self.count,
-                    ..Batch::all()
-                };
-                // Only table 6.3 has more than GET.
-                if setup.path == Path::Ipnuma || setup.switch.is_some() {
-                    batch.commands.retain(|(command, _)| *command == get());
-                }
-                entry.insert(measure(setup, &batch).map_err(|error| error.to_string()))
-            }
-        };
+        self.take_until(|runs| runs.known.contains_key(&setup));
+        let count = self.count;
+        let known = self.known.entry(setup);
+        let known = known.or_insert_with(|| measured(setup, count));
         known.as_ref().map_err(Clone::clone)
     }
 

@@ -298,6 +298,7 @@ pub fn run(request: &Request, watch: &mut dyn Watch) -> Result<Paper, Failure> {
         request.count,
         request.shares,
     );
+    runner.begin(&files, request.html.is_some());
     let steps = files.len() + usize::from(request.html.is_some());
     let mut sections = Vec::new();
     for (number, (id, file)) in files.iter().enumerate() {

@@ -135,6 +135,16 @@ impl Runner {
         &self.platform
     }
 
+    /// Begins what can be run beside the rows in front of it: chapter 6, and with `page` what the page takes apart.
+    pub fn begin(&mut self, files: &[(&str, ExperimentFile)], page: bool) {
+        let rows = files.iter().flat_map(|(_, file)| &file.row);
+        let rows = rows.filter_map(|row| match &row.run {
+            Run::Memcached(measurement) => Some(measurement),
+            _ => None,
+        });
+        self.memcached.begin(rows, page);
+    }
+
     /// Requests taken apart, those that this build and this machine can run.
     pub fn waterfalls(&mut self) -> Result<Vec<Waterfall>, Error> {
         let mut waterfalls = Vec::new();

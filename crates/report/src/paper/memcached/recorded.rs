@@ -116,6 +116,7 @@ fn sections(times: &Times) -> Vec<Section> {
             });
     }
     let memcached = Runs {
+        ahead: None,
         known,
         ..Runs::new(1, false)
     };
