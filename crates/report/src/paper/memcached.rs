@@ -74,6 +74,9 @@ const STEP_US: usize = 5;
 /// Bytes of a value where the dissertation takes times apart.
 const SHORT: usize = LENGTHS[0];
 
+/// Arrangements that are run at once; each has some hundred MB of guests.
+const MOST_AT_ONCE: usize = 4;
+
 /// GETs that the page takes apart.
 pub const TAKEN_APART: [Setup; 3] = [
     rack(Path::Ipnuma, Rate::One),
@@ -202,10 +205,15 @@ impl Runs {
             }
         }
         let count = self.count;
-        self.ahead = Ahead::begin(wanted, move |job| match job {
-            Job::Measure(setup) => Done::Measured(setup, measured(setup, count)),
-            Job::TakeApart(setup) => Done::Apart(setup, taken_apart(setup)),
-        });
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.ahead = Some(Ahead::begin(
+            wanted,
+            cores.min(MOST_AT_ONCE),
+            move |job| match job {
+                Job::Measure(setup) => Done::Measured(setup, measured(setup, count)),
+                Job::TakeApart(setup) => Done::Apart(setup, taken_apart(setup)),
+            },
+        ));
     }
 
     /// Takes what was run ahead, until what is wanted is there or nothing is left.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chapter 6 on a thread of its own, while other tables are run: a guest uses one core.
+//! Chapter 6 on threads of its own, while other tables are run: two guests in a rack use one core.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::memcached::{Measured, Setup};
@@ -24,33 +24,39 @@ pub enum Done {
     Apart(Setup, Result<Option<Waterfall>, String>),
 }
 
-/// Jobs that a thread runs one after the other. Dropped, it ends after the one that runs.
+/// Jobs that threads take one after the other. Dropped, it ends after those that run.
 pub struct Ahead {
     done: Receiver<Done>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    left: Arc<Mutex<VecDeque<Job>>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Ahead {
-    /// Begins; `None` if there is no thread to be had, and whoever wants a result runs it.
-    pub fn begin(jobs: Vec<Job>, run: impl Fn(Job) -> Done + Send + 'static) -> Option<Self> {
+    /// Begins on so many threads. Whoever wants a result of which none is left runs it.
+    pub fn begin(
+        jobs: Vec<Job>,
+        threads: usize,
+        run: impl Fn(Job) -> Done + Clone + Send + 'static,
+    ) -> Self {
         let (sender, done) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let work = move || {
-            for job in jobs {
-                if stopped.load(Ordering::Relaxed) || sender.send(run(job)).is_err() {
-                    return;
+        let left = Arc::new(Mutex::new(VecDeque::from(jobs)));
+        let threads = (0..threads).filter_map(|_| {
+            let (left, sender, run) = (left.clone(), sender.clone(), run.clone());
+            let work = move || {
+                while let Some(job) = next(&left) {
+                    if sender.send(run(job)).is_err() {
+                        return;
+                    }
                 }
-            }
-        };
-        let builder = std::thread::Builder::new().name("chapter 6".to_owned());
-        let thread = builder.spawn(work).ok()?;
-        Some(Self {
+            };
+            let builder = std::thread::Builder::new().name("chapter 6".to_owned());
+            builder.spawn(work).ok()
+        });
+        Self {
+            threads: threads.collect(),
+            left,
             done,
-            stop,
-            thread: Some(thread),
-        })
+        }
     }
 
     /// Waits for the next job's end; `None` behind the last one.
@@ -59,10 +65,17 @@ impl Ahead {
     }
 }
 
+fn next(left: &Mutex<VecDeque<Job>>) -> Option<Job> {
+    // Nobody can panic while it is held.
+    left.lock().ok()?.pop_front()
+}
+
 impl Drop for Ahead {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        if let Ok(mut left) = self.left.lock() {
+            left.clear();
+        }
+        for thread in self.threads.drain(..) {
             // A thread that panicked has said so, and its result was missed where it was wanted.
             let _ = thread.join();
         }
@@ -85,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_end_in_order_and_a_dropped_thread_begins_no_more() {
+    fn jobs_end_in_order_and_dropped_threads_begin_no_more() {
         let jobs = vec![
             Job::TakeApart(setup(Rate::One)),
             Job::Measure(setup(Rate::Ten)),
@@ -94,25 +107,25 @@ mod tests {
             Job::Measure(setup) => Done::Measured(setup, Err("nothing".to_owned())),
             Job::TakeApart(setup) => Done::Apart(setup, Ok(None)),
         };
-        let ahead = Ahead::begin(jobs, run).expect("a thread");
+        let ahead = Ahead::begin(jobs, 1, run);
         assert!(matches!(ahead.next(), Some(Done::Apart(at, Ok(None))) if at.rate == Rate::One));
         assert!(matches!(ahead.next(), Some(Done::Measured(at, Err(_))) if at.rate == Rate::Ten));
         assert!(ahead.next().is_none());
 
         let (begun, told) = channel();
         let (go, wait) = channel::<()>();
-        let wait = std::sync::Mutex::new(wait);
-        let jobs = vec![Job::Measure(setup(Rate::One)); 3];
-        let ahead = Ahead::begin(jobs, move |job| {
+        let wait = Arc::new(Mutex::new(wait));
+        let jobs = vec![Job::Measure(setup(Rate::One)); 4];
+        let ahead = Ahead::begin(jobs, 2, move |job| {
             begun.send(()).expect("it is heard");
-            let _ = wait.lock().expect("alone").recv();
+            let _ = wait.lock().expect("nobody panicked").recv();
             run(job)
-        })
-        .expect("a thread");
+        });
         told.recv().expect("the first one");
-        let stop = ahead.stop.clone();
+        told.recv().expect("the second one");
+        let left = ahead.left.clone();
         let dropper = std::thread::spawn(move || drop(ahead));
-        while !stop.load(Ordering::Relaxed) {
+        while !left.lock().expect("nobody panicked").is_empty() {
             std::thread::yield_now();
         }
         drop(go);
