@@ -2,11 +2,13 @@
 //! `ipnuma doctor`: whether a program's sockets can go over IP-NUMA, and what stops them.
 
 mod executable;
+mod launcher;
 mod policy;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::host::Config;
 use ipc::client::Client;
@@ -17,6 +19,9 @@ use serde::Serialize;
 use crate::host::{Error, Where};
 use crate::{output, run};
 use executable::{Fault, Found};
+
+/// A daemon that is well answers at once.
+const DAEMON_ANSWERS: Duration = Duration::from_secs(5);
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -147,6 +152,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let (library, architecture) = library();
     let executable = program(&arguments.program, architecture, &mut checks);
     checks.push(library);
+    checks.extend(system());
     let config = configuration(&mut checks);
     let place = match arguments.place.is_given() {
         true => arguments.place.path(),
@@ -210,6 +216,18 @@ fn program(
         .iter()
         .map(|step| step.display().to_string())
         .collect();
+    if let Some(error) = &found.unread {
+        checks.push(Check::wrong(
+            "program",
+            Verdict::Warning,
+            format!(
+                "{} may be started but not read ({error}), so what it is was not looked at",
+                steps.join(", then ")
+            ),
+            "ask its owner for the right to read it, or ask as that user",
+        ));
+        return file_name(found.runs());
+    }
     match executable::loads(last, architecture) {
         Ok(loader) => {
             let apart = match found.script {
@@ -235,7 +253,7 @@ fn program(
             "put `ipnuma run --` behind it, before the program itself",
         ));
     }
-    file_name(last)
+    file_name(found.runs())
 }
 
 /// The socket library, and the processor it is for.
@@ -271,6 +289,20 @@ fn library() -> (Check, object::Architecture) {
             architecture,
         ),
     }
+}
+
+/// What the library wants of the system, if it is not there.
+fn system() -> Option<Check> {
+    let missing = rustix::fs::stat("/proc/self/ns/net").is_err();
+    missing.then(|| {
+        Check::wrong(
+            "system",
+            Verdict::Stops,
+            "there is no /proc, from which the library knows in which network the program is"
+                .to_owned(),
+            "mount it: mount -t proc proc /proc",
+        )
+    })
 }
 
 /// What the library will be told to do.
@@ -310,7 +342,7 @@ fn configuration(checks: &mut Vec<Check>) -> Config {
 
 /// Whether the daemon serves this user.
 fn daemon(place: &Path) -> Check {
-    match Client::connect(place, "ipnuma") {
+    match Client::connect_within(place, "ipnuma", DAEMON_ANSWERS) {
         Ok(_) => Check::ok(
             "daemon",
             format!("{}, protocol {}", place.display(), protocol::VERSION),

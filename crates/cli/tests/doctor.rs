@@ -228,6 +228,87 @@ fn a_script_is_followed_to_its_interpreter() {
 }
 
 #[test]
+fn what_starts_others_is_seen_through() {
+    let place = Place::with_daemon();
+    let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
+    // Exec with a search path gives a text to the shell.
+    let text = place.write("text", "echo hello\n", 0o755);
+    let checks = place.checks(&text, NOTHING);
+    checks.good();
+    assert!(
+        checks.checks[0]["says"]
+            .to_string()
+            .contains("text, then /bin/sh")
+    );
+    // By a link's name, and with options that are joined and shortened.
+    let other = place.path("other");
+    std::os::unix::fs::symlink("/usr/bin/env", &other).expect("a link");
+    for name in ["/usr/bin/env", other.to_str().expect("UTF-8")] {
+        for options in [
+            &["-vi"][..],
+            &["--ignore-env", "-v"],
+            &["-vuLD_PRELOAD"],
+            &["-S-i X='a b'"],
+        ] {
+            let line = [&["--", name][..], options, &["sh", "-c", "true"]].concat();
+            let said = place.say(&line);
+            assert_eq!(said.status, Some(1), "{line:?}: {}", said.out);
+            assert!(said.out.contains("takes LD_PRELOAD away"), "{}", said.out);
+        }
+    }
+    // The loader by its own name; the policy knows the program by that.
+    let loader = std::fs::read_dir("/lib64").expect("it is there").flatten();
+    let Some(loader) = loader
+        .map(|entry| entry.path())
+        .find(|path| path.to_string_lossy().contains("ld-linux"))
+    else {
+        skip::skip!("there is no loader in /lib64");
+        return;
+    };
+    let own = loader.canonicalize().expect("it is there");
+    let own = own
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("UTF-8");
+    let policy = place.write("policy", format!("kernel program {own}\n"), 0o644);
+    let loader = loader.to_str().expect("UTF-8");
+    let line = [loader, "--inhibit-cache", shell.to_str().expect("UTF-8")];
+    let said = place.say(&line);
+    assert_eq!(said.status, Some(0), "{}", said.out);
+    let under = [
+        &["--policy", policy.to_str().expect("UTF-8"), "--"][..],
+        &line,
+    ]
+    .concat();
+    assert_eq!(place.say(&under).status, Some(1));
+    assert_eq!(place.say(&["--", loader, "--help"]).status, Some(1));
+}
+
+#[test]
+fn what_may_be_started_but_not_read_is_let_through() {
+    let place = Place::with_daemon();
+    let program = place.path("closed");
+    std::fs::copy("/bin/sh", &program).expect("it can be copied");
+    mark(&program, 0o711);
+    mark(place.directory.path(), 0o755);
+    let checks = place.checks(&program, |command| {
+        use std::os::unix::process::CommandExt;
+        command.uid(65_534).gid(65_534);
+    });
+    let first = &checks.checks[0];
+    if first["verdict"] == "ok" {
+        skip::skip!("only root can become somebody who may not read");
+        return;
+    }
+    assert_eq!(first["verdict"], "warning", "{first}");
+    assert!(
+        first["says"]
+            .to_string()
+            .contains("may be started but not read")
+    );
+}
+
+#[test]
 fn what_is_no_program_is_named() {
     let place = Place::with_daemon();
     place.checks(Path::new("/no/program"), NOTHING).stopped(
@@ -238,10 +319,12 @@ fn what_is_no_program_is_named() {
     place
         .checks(Path::new("no-such-program-anywhere"), NOTHING)
         .stopped("program", "there is no program", "install it");
-    let text = place.write("text", "hello\n", 0o755);
-    place
-        .checks(&text, NOTHING)
-        .stopped("program", "neither an ELF", "started in the end");
+    for data in [&b"\0\x01hello"[..], b"", b"\xff\xfe\n"] {
+        let data = place.write("data", data, 0o755);
+        place
+            .checks(&data, NOTHING)
+            .stopped("program", "neither an ELF", "started in the end");
+    }
     let plain = place.write("plain", "#!/bin/sh\n", 0o644);
     place
         .checks(&plain, NOTHING)
@@ -397,6 +480,61 @@ fn the_policy_is_asked_for_the_executable() {
                 .any(|check| check["says"].to_string().contains("seccomp"))
         );
     }
+}
+
+#[test]
+fn lines_that_cannot_be_meant_so_are_named() {
+    let place = Place::new();
+    let file = place.path("policy");
+    let file = file.to_str().expect("UTF-8");
+    let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
+    let shell = shell
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("UTF-8");
+    place.write(
+        "policy",
+        "kernel port 1-99\nkernel program sh port 100\nipnuma port 80\n",
+        0o644,
+    );
+    let said = place.say(&["--policy", file]);
+    assert_eq!(said.status, Some(0), "{}", said.errors);
+    let warnings: Vec<_> = said
+        .out
+        .lines()
+        .filter(|line| line.starts_with("warning: "))
+        .collect();
+    let mut expected = vec![
+        "warning: line 3: line 1 `kernel port 1-99` takes all that it fits; put it before line 1, or remove it".to_owned(),
+    ];
+    if shell != "sh" {
+        expected.insert(0, format!("warning: line 2: sh is a link here, and programs go by their true names; write program {shell}"));
+    }
+    assert_eq!(warnings, expected);
+    let said = place.say(&["--json", "--policy", file]);
+    let result = envelope::result(&["doctor"], said.out.as_bytes());
+    assert_eq!(
+        result["warnings"].as_array().map(Vec::len),
+        Some(expected.len())
+    );
+}
+
+#[test]
+fn a_daemon_that_never_answers_is_not_waited_for() {
+    let place = Place::new();
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        None,
+    )
+    .expect("a socket");
+    let address = rustix::net::SocketAddrUnix::new(place.path("daemon.sock")).expect("short");
+    rustix::net::bind(&socket, &address).expect("it is free");
+    rustix::net::listen(&socket, 8).expect("it listens");
+    mark(&place.path("daemon.sock"), 0o600);
+    place
+        .checks(Path::new("/bin/sh"), NOTHING)
+        .stopped("daemon", "", "");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! ```text
 //! file    = { [ rule ] [ "#" comment ] newline }
 //! rule    = ( "ipnuma" | "kernel" ) { word }            the first rule that fits decides; none: accelerated
-//! word    = "program" NAME                              the executable's file name; NAME* for all that begin so
+//! word    = "program" NAME                              the executable's file name; NAME* for all that begin so;
+//!                                                       "A NAME" in quotes for one with blanks or stars
 //!         | "listen" | "connect"                        the program's part; both if missing
 //!         | ADDRESS [ "/" BITS ]                        IPv4 or IPv6: own one of a listener, other one of a client
 //!         | "port" FIRST [ "-" LAST ]                   of the server
@@ -13,7 +14,9 @@
 //! Words may come in any order, each at most once. The file is `$IPNUMA_POLICY`, or `/etc/ipnuma/sockets.policy` if that
 //! exists; else the [built-in list](BUILT_IN) holds.
 
+mod cover;
 mod network;
+mod words;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -21,10 +24,10 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 pub use network::Network;
 use rustix::fs::OFlags;
+use words::Word;
 
 use crate::config::Ports;
 use crate::error::{Error, Result};
@@ -226,14 +229,6 @@ impl Policy {
         }
         part
     }
-
-    /// Whether nothing in one part of a program can be accelerated.
-    #[must_use]
-    pub fn leaves_all(&self, role: Role) -> bool {
-        let part = self.part(role);
-        part.iter().all(|line| line.rule.action == Action::Kernel)
-            && part.last().is_some_and(|line| line.rule.is_for_all())
-    }
 }
 
 impl Program {
@@ -303,16 +298,15 @@ fn rule(line: &str) -> Result<Option<Rule>, String> {
             "a carriage return stands within the line; end each line with a line feed".to_owned(),
         );
     }
-    let mut words = line
-        .split_whitespace()
-        .take_while(|word| !word.starts_with('#'));
+    let words = words::of(line)?;
+    let mut words = words.iter();
     let Some(first) = words.next() else {
         return Ok(None);
     };
-    let action = match first {
-        "ipnuma" => Action::Ipnuma,
-        "kernel" => Action::Kernel,
-        _ => return Err(format!("{} begins no rule; {WORDS}", quoted(first))),
+    let action = match first.plain() {
+        Some("ipnuma") => Action::Ipnuma,
+        Some("kernel") => Action::Kernel,
+        _ => return Err(format!("{} begins no rule; {WORDS}", quoted(&first.text))),
     };
     let mut rule = Rule {
         action,
@@ -325,21 +319,28 @@ fn rule(line: &str) -> Result<Option<Rule>, String> {
         let mut value = |example: &str| {
             words
                 .next()
-                .ok_or_else(|| format!("behind `{word}` there is nothing; write {example}"))
+                .ok_or_else(|| format!("behind `{}` there is nothing; write {example}", word.text))
         };
-        match word {
-            "program" => once(
-                &mut rule.program,
-                value("program NAME")?.parse()?,
-                "program",
-            )?,
-            "port" => once(&mut rule.ports, ports(value("port 80")?)?, "port")?,
-            "listen" => once(&mut rule.role, Role::Listen, "part")?,
-            "connect" => once(&mut rule.role, Role::Connect, "part")?,
-            _ if word.starts_with(|first: char| first.is_ascii_digit()) || word.contains(':') => {
+        match word.plain() {
+            Some("program") => {
+                let program = Program::of(value("program NAME")?)?;
+                once(&mut rule.program, program, "program")?;
+            }
+            Some("port") => {
+                let ports = ports(&value("port 80")?.text)?;
+                once(&mut rule.ports, ports, "port")?;
+            }
+            Some("listen") => once(&mut rule.role, Role::Listen, "part")?,
+            Some("connect") => once(&mut rule.role, Role::Connect, "part")?,
+            Some(word)
+                if word.starts_with(|first: char| first.is_ascii_digit()) || word.contains(':') =>
+            {
                 once(&mut rule.network, word.parse()?, "network")?;
             }
-            _ => return Err(format!("{} is no word of a rule; {WORDS}", quoted(word))),
+            _ => {
+                let word = quoted(&word.text);
+                return Err(format!("{word} is no word of a rule; {WORDS}"));
+            }
         }
     }
     Ok(Some(rule))
@@ -391,10 +392,9 @@ fn ports(text: &str) -> Result<Ports, String> {
     }
 }
 
-impl FromStr for Program {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+impl Program {
+    fn of(word: &Word) -> Result<Self, String> {
+        let text = &word.text;
         if let Some((_, name)) = text.rsplit_once('/') {
             return Err(format!(
                 "{} has a directory, but programs go by their file's name; write program {}",
@@ -402,26 +402,32 @@ impl FromStr for Program {
                 if name.is_empty() { "NAME" } else { name }
             ));
         }
-        let (name, open) = match text.strip_suffix('*') {
-            Some(name) => (name, true),
-            None => (text, false),
-        };
-        if name.contains('*') {
+        if word.stars_within {
             return Err(format!(
-                "{} has a star before its end; write it last, as in python3*",
+                "{} has a star before its end; write it last, as in python3*, or in quotes if it is of the name",
                 quoted(text)
             ));
         }
         Ok(Self {
-            name: name.to_owned(),
-            open,
+            name: text.clone(),
+            open: word.star_behind,
         })
+    }
+
+    /// Its name in the file system, if it is one only.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        Some(&*self.name).filter(|_| !self.open)
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.name, if self.open { "*" } else { "" })
+        let star = if self.open { "*" } else { "" };
+        match words::needs_quotes(&self.name) {
+            true => write!(f, "\"{}\"{star}", self.name),
+            false => write!(f, "{}{star}", self.name),
+        }
     }
 }
 

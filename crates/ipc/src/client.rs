@@ -123,7 +123,15 @@ impl Client {
     /// # Errors
     /// [`Error::NoDaemon`] if there is none, [`Error::Untrusted`] if it is another user's, others if it refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self> {
-        Self::connect_above(path, program, 0)
+        Self::connect_with(path, program, 0, PATIENCE)
+    }
+
+    /// As [`Client::connect`], for who does not wait so long for an answer: the connection's answers have that time, too.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self> {
+        Self::connect_with(path, program, 0, patience)
     }
 
     /// As [`Client::connect`]; the connection's descriptors get numbers from `floor` on, so that they are not in the
@@ -132,6 +140,10 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_above(path: &Path, program: &str, floor: i32) -> Result<Self> {
+        Self::connect_with(path, program, floor, PATIENCE)
+    }
+
+    fn connect_with(path: &Path, program: &str, floor: i32, patience: Duration) -> Result<Self> {
         let absent = |source| Error::NoDaemon {
             path: path.to_path_buf(),
             source,
@@ -144,16 +156,17 @@ impl Client {
         )
         .map_err(absent)?;
         let socket = move_up(socket, floor);
-        rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(absent)?)
-            .map_err(absent)?;
-        trust(path, &socket)?;
+        // Also for a daemon that accepts nobody.
         for side in [
             rustix::net::sockopt::Timeout::Recv,
             rustix::net::sockopt::Timeout::Send,
         ] {
-            rustix::net::sockopt::set_socket_timeout(&socket, side, Some(PATIENCE))
+            rustix::net::sockopt::set_socket_timeout(&socket, side, Some(patience))
                 .map_err(absent)?;
         }
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(absent)?)
+            .map_err(absent)?;
+        trust(path, &socket)?;
         let mut buffer = vec![0; MAX_PACKET];
         let hello = Request::Hello {
             version: protocol::VERSION,

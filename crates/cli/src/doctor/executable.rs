@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is started when a program is: through scripts and `env` to the executable, and what that one is.
+//! What is started when a program is: through scripts, `env` and the loader to the executable, and what that one is.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::launcher::{self, Launcher};
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
 use object::{Architecture, File, Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 
 /// Interpreters that are scripts themselves, and `env` before others.
 const DEPTH: usize = 6;
-/// The variable by which the library comes.
-const VARIABLE: &[u8] = b"LD_PRELOAD";
-/// A part of the library's name, by which the variable is known to name it.
-const LIBRARY: &[u8] = b"libipnuma_socket";
+/// What exec with a search path gives a file to that begins as no executable does.
+const SHELL: &str = "/bin/sh";
 /// The loader takes both bits for other rights.
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2000;
@@ -42,12 +41,21 @@ pub struct Found {
     pub script: bool,
     /// Whether something on the way takes the library's variable away.
     pub cleared_by: Option<String>,
+    /// The program that the kernel runs, where that is the loader: it opens the last of `steps` itself.
+    pub loader: Option<PathBuf>,
+    /// Why the executable may be started but not looked at.
+    pub unread: Option<std::io::Error>,
 }
 
 impl Found {
     /// The executable.
     pub fn last(&self) -> &Path {
         self.steps.last().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// What the kernel takes for the program, and the policy with it.
+    pub fn runs(&self) -> &Path {
+        self.loader.as_deref().unwrap_or_else(|| self.last())
     }
 }
 
@@ -60,7 +68,7 @@ fn visible(letter: char) -> String {
 }
 
 /// A program's file, as exec with a search path finds it.
-fn find(name: &OsStr) -> Result<PathBuf, Fault> {
+pub fn find(name: &OsStr) -> Result<PathBuf, Fault> {
     let shown: String = name.to_string_lossy().chars().map(visible).collect();
     let path = if name.as_bytes().contains(&b'/') {
         Some(PathBuf::from(name)).filter(|path| path.exists())
@@ -96,6 +104,8 @@ pub fn follow(program: &[OsString]) -> Result<Found, Fault> {
         steps: Vec::new(),
         script: false,
         cleared_by: None,
+        loader: None,
+        unread: None,
     };
     let mut words = program.to_vec();
     for _ in 0..DEPTH {
@@ -105,6 +115,11 @@ pub fn follow(program: &[OsString]) -> Result<Found, Fault> {
         let path = find(name)?;
         let head = match head(&path) {
             Ok(head) => head,
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                found.unread = Some(error);
+                found.steps.push(path);
+                return Ok(found);
+            }
             Err(error) => {
                 return fault(
                     format!("{} cannot be read ({error})", path.display()),
@@ -117,15 +132,28 @@ pub fn follow(program: &[OsString]) -> Result<Found, Fault> {
             let mut next = interpreter(&head);
             next.push(path.clone().into());
             Some(next)
-        } else if path.file_name() == Some(OsStr::new("env")) {
-            let (next, clears) = behind_env(arguments);
-            if clears {
-                let shown = words.iter().map(|word| word.to_string_lossy());
-                found.cleared_by = Some(shown.collect::<Vec<_>>().join(" "));
-            }
-            (!next.is_empty()).then_some(next)
+        } else if is_text(&head) {
+            found.script = true;
+            Some(vec![SHELL.into(), path.clone().into()])
         } else {
-            None
+            match Launcher::of(&path) {
+                Some(Launcher::Env) => {
+                    let behind = launcher::env(arguments);
+                    if behind.clears {
+                        let shown = words.iter().map(|word| word.to_string_lossy());
+                        found.cleared_by = Some(shown.collect::<Vec<_>>().join(" "));
+                    }
+                    Some(behind.words).filter(|next| !next.is_empty())
+                }
+                Some(Launcher::Loader) => {
+                    let next = launcher::loader(arguments);
+                    if !next.is_empty() {
+                        found.loader = Some(path.clone());
+                    }
+                    Some(next).filter(|next| !next.is_empty())
+                }
+                None => None,
+            }
         };
         found.steps.push(path);
         match next {
@@ -144,6 +172,12 @@ pub fn follow(program: &[OsString]) -> Result<Found, Fault> {
         ),
         "give the program that interprets it in the end",
     )
+}
+
+/// Whether a file begins as a text that a shell could read: its first line has no byte that no text has.
+fn is_text(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    !head.is_empty() && !line.contains(&0) && std::str::from_utf8(line).is_ok()
 }
 
 /// The first bytes of a file.
@@ -180,49 +214,6 @@ fn trim(line: &[u8], is_blank: impl Fn(&u8) -> bool) -> &[u8] {
     match (first, last) {
         (Some(first), Some(last)) => &line[first..=last],
         _ => &[],
-    }
-}
-
-/// What `env` starts, and whether without the library's variable.
-fn behind_env(arguments: &[OsString]) -> (Vec<OsString>, bool) {
-    let mut left: std::collections::VecDeque<OsString> = arguments.iter().cloned().collect();
-    let mut clears = false;
-    while let Some(word) = left.pop_front() {
-        match word.as_bytes() {
-            b"-" | b"-i" | b"--ignore-environment" => clears = true,
-            b"-u" | b"--unset" => {
-                clears |= left
-                    .pop_front()
-                    .is_some_and(|name| name.as_bytes() == VARIABLE)
-            }
-            b"-C" | b"--chdir" => drop(left.pop_front()),
-            b"-S" | b"--split-string" => split(&left.pop_front().unwrap_or_default(), &mut left),
-            word if word.starts_with(b"--split-string=") => {
-                split(OsStr::from_bytes(&word[15..]), &mut left);
-            }
-            // All in one word, as in a script's first line.
-            word if word.starts_with(b"-S") => split(OsStr::from_bytes(&word[2..]), &mut left),
-            word if word.starts_with(b"--unset=") => clears |= &word[8..] == VARIABLE,
-            word if word.starts_with(b"-u") => clears |= &word[2..] == VARIABLE,
-            word if word.starts_with(b"-") => {}
-            assigned if assigned.contains(&b'=') => {
-                if let Some(value) = assigned.strip_prefix(b"LD_PRELOAD=") {
-                    clears = !value.windows(LIBRARY.len()).any(|part| part == LIBRARY);
-                }
-            }
-            _ => {
-                left.push_front(word);
-                break;
-            }
-        }
-    }
-    (left.into(), clears)
-}
-
-fn split(words: &OsStr, left: &mut std::collections::VecDeque<OsString>) {
-    let words = words.as_bytes().split(u8::is_ascii_whitespace);
-    for word in words.filter(|word| !word.is_empty()).rev() {
-        left.push_front(OsStr::from_bytes(word).to_owned());
     }
 }
 
@@ -376,36 +367,6 @@ pub fn library(path: &Path) -> Result<(Architecture, u16), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Vec<OsString> {
-        text.split(' ')
-            .filter(|word| !word.is_empty())
-            .map(OsString::from)
-            .collect()
-    }
-
-    #[test]
-    fn env_is_seen_through() {
-        for (arguments, next, clears) in [
-            ("python3 -u x", "python3 -u x", false),
-            ("-i A=1 python3", "python3", true),
-            ("- python3", "python3", true),
-            ("-u LD_PRELOAD x", "x", true),
-            ("-u PATH x", "x", false),
-            ("-uLD_PRELOAD --unset=B x", "x", true),
-            ("-C /tmp LD_PRELOAD= x", "x", true),
-            ("-i LD_PRELOAD=/lib/libipnuma_socket.so x", "x", false),
-            ("A=1", "", false),
-        ] {
-            assert_eq!(
-                behind_env(&words(arguments)),
-                (words(next), clears),
-                "{arguments}"
-            );
-        }
-        let one = [OsString::from("-S -i python3 -u"), "script".into()];
-        assert_eq!(behind_env(&one), (words("python3 -u script"), true));
-    }
 
     #[test]
     fn a_script_names_its_interpreter_and_one_argument() {

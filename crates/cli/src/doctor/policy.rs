@@ -26,12 +26,21 @@ struct Row {
     last_port: Option<u16>,
 }
 
+/// A line that cannot be meant so.
+#[derive(Serialize)]
+struct Doubt {
+    line: usize,
+    says: String,
+    remedy: String,
+}
+
 /// A file, for JSON.
 #[derive(Serialize)]
 pub struct Report {
     policy: String,
     rules: Vec<Row>,
     otherwise: String,
+    warnings: Vec<Doubt>,
 }
 
 fn row(line: &Line) -> Row {
@@ -53,14 +62,43 @@ pub fn report(policy: &Policy) -> Report {
         policy: policy.place.clone(),
         rules: policy.lines.iter().map(row).collect(),
         otherwise: Action::Ipnuma.to_string(),
+        warnings: doubts(policy),
     }
+}
+
+/// Lines that can decide nothing, and names that are links here: programs go by their true names.
+fn doubts(policy: &Policy) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = policy
+        .shadowed()
+        .map(|(line, by)| Doubt {
+            line: line.number,
+            says: format!("line {} `{}` takes all that it fits", by.number, by.rule),
+            remedy: format!("put it before line {}, or remove it", by.number),
+        })
+        .collect();
+    doubts.extend(policy.lines.iter().filter_map(|line| {
+        let name = line.rule.program.as_ref()?.name()?;
+        let path = super::executable::find(name.as_ref()).ok()?;
+        let own = path.canonicalize().ok()?;
+        let own = own.file_name()?.to_str().filter(|own| *own != name)?;
+        Some(Doubt {
+            line: line.number,
+            says: format!("{name} is a link here, and programs go by their true names"),
+            remedy: format!("write program {own}"),
+        })
+    }));
+    doubts.sort_by_key(|doubt| doubt.line);
+    doubts
 }
 
 /// The same for people: each rule in the order of the grammar.
 pub fn table(policy: &Policy) -> String {
     let lines = policy.lines.iter();
     let lines = lines.map(|line| format!("line {}: {}\n", line.number, line.rule));
-    lines.collect::<String>() + "otherwise: ipnuma\n"
+    let doubts = doubts(policy).into_iter();
+    let doubts = doubts
+        .map(|Doubt { line, says, remedy }| format!("warning: line {line}: {says}; {remedy}\n"));
+    lines.collect::<String>() + "otherwise: ipnuma\n" + &doubts.collect::<String>()
 }
 
 /// What the policy says of a program, by its executable's file name.

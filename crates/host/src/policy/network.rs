@@ -23,6 +23,24 @@ impl Network {
     pub fn has(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
+
+    /// Whether another one is a part of it.
+    pub(super) fn has_all(&self, other: &Self) -> bool {
+        self.0.contains(&other.0)
+    }
+
+    /// Its lowest address.
+    pub(super) fn first(&self) -> IpAddr {
+        self.0.network()
+    }
+
+    /// The address behind its highest one.
+    pub(super) fn behind(&self) -> Option<IpAddr> {
+        match self.0.broadcast() {
+            IpAddr::V4(last) => Some(IpAddr::V4(u32::from(last).checked_add(1)?.into())),
+            IpAddr::V6(last) => Some(IpAddr::V6(u128::from(last).checked_add(1)?.into())),
+        }
+    }
 }
 
 impl FromStr for Network {

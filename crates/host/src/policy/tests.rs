@@ -164,6 +164,10 @@ fn mistakes_are_named_with_line_and_remedy() {
             "write program sshd",
         ),
         ("kernel program *ssh", 1, "star", "python3*"),
+        ("kernel program a**", 1, "star", "quotes"),
+        ("kernel program \"my server", 1, "no end", "write \""),
+        ("\"kernel\" listen", 1, "begins no rule", "write ipnuma"),
+        ("kernel \"listen\"", 1, "no word", "listen or connect"),
         ("# old\rkernel\r", 1, "carriage return", "line feed"),
     ] {
         let said = wrong(text);
@@ -219,6 +223,89 @@ fn what_the_built_in_list_leaves_to_the_kernel_is_known_for_it() {
     }
 }
 
+#[test]
+fn names_in_quotes_are_taken_as_they_are() {
+    for (text, name, fits) in [
+        ("kernel program \"my server\"", "my server", true),
+        ("kernel program my\" \"server", "my server", true),
+        ("kernel program \"my \"*", "my other", true),
+        ("kernel program \"a*b\"", "a*b", true),
+        ("kernel program \"a*\"", "ab", false),
+        ("kernel program \"#x\" # y", "#x", true),
+        ("kernel program a#b", "a#b", true),
+    ] {
+        let found = decides(text, name, Role::Listen, "10.0.0.1:1");
+        assert_eq!(found, fits.then_some(1), "{text}");
+    }
+}
+
+#[test]
+fn lines_together_can_leave_all_to_the_kernel() {
+    for (text, listen, connect) in [
+        (
+            "kernel 0.0.0.0/1\nkernel 128.0.0.0/1\nkernel ::/0",
+            true,
+            true,
+        ),
+        ("kernel 0.0.0.0/1\nkernel 128.0.0.0/1", false, false),
+        ("kernel 0.0.0.0/0\nkernel ::/1\nkernel 8000::/1", true, true),
+        (
+            "kernel 0.0.0.0/0\nkernel ::/1\nkernel 8000::/2",
+            false,
+            false,
+        ),
+        ("kernel port 1-999\nkernel port 1000-65535", true, true),
+        ("kernel port 1-999\nkernel port 1001-65535", false, false),
+        ("kernel listen\nkernel connect", true, true),
+        ("kernel listen", true, false),
+        ("ipnuma 10.0.0.1 port 80\nkernel", false, false),
+        (
+            "kernel 10.0.0.0/8\nipnuma 10.0.0.1 port 80\nkernel",
+            true,
+            true,
+        ),
+        (
+            "kernel 10.0.0.0/8 port 1-99\nkernel 10.0.0.0/8 port 100-65535 connect\nipnuma listen 10.9.0.0/16\nkernel",
+            false,
+            true,
+        ),
+        ("ipnuma\nkernel", false, false),
+        ("", false, false),
+    ] {
+        let policy = parse(text);
+        let all = Role::ALL.map(|role| policy.leaves_all(role));
+        assert_eq!(all, [listen, connect], "{text}");
+    }
+}
+
+#[test]
+fn lines_that_decide_nothing_are_found() {
+    for (text, shadows) in [
+        ("kernel\nipnuma port 80", vec![(2, 1)]),
+        ("ipnuma port 80\nkernel", vec![]),
+        (
+            "kernel program py*\nipnuma program python3 listen\nipnuma program p*",
+            vec![(2, 1)],
+        ),
+        ("kernel program py\nipnuma program py*", vec![]),
+        (
+            "kernel 10.0.0.0/8 port 1-99\n\nipnuma 10.1.0.0/16 port 5",
+            vec![(3, 1)],
+        ),
+        ("kernel 10.0.0.0/8 port 1-99\nipnuma 10.1.0.0/16", vec![]),
+        ("kernel ::/0\nipnuma 10.1.0.0/16", vec![]),
+        ("kernel connect\nipnuma", vec![]),
+        ("kernel\nkernel", vec![(2, 1)]),
+    ] {
+        let policy = parse(text);
+        let found: Vec<_> = policy
+            .shadowed()
+            .map(|(line, by)| (line.number, by.number))
+            .collect();
+        assert_eq!(found, shadows, "{text}");
+    }
+}
+
 fn rules() -> impl Strategy<Value = Rule> {
     let network = (any::<std::net::IpAddr>(), 0..=128u8).prop_filter_map(
         "IPv4 is not written as IPv6",
@@ -233,8 +320,14 @@ fn rules() -> impl Strategy<Value = Rule> {
     });
     let role = prop_oneof![Just(Role::Listen), Just(Role::Connect)];
     let action = prop_oneof![Just(Action::Ipnuma), Just(Action::Kernel)];
-    let program = "[a-z0-9._+:-][a-zA-Z0-9#._+:-]{0,20}[*]?"
-        .prop_map(|name| name.parse::<Program>().unwrap());
+    let program =
+        "[a-z0-9._+:-][a-zA-Z0-9#._+:-]{0,20}[*]?".prop_map(|name| match name.strip_suffix('*') {
+            Some(name) => (name.to_owned(), true),
+            None => (name, false),
+        });
+    let odd = ("[a-z *#\u{a0}]{0,9}", any::<bool>());
+    let program =
+        prop_oneof![3 => program, 1 => odd].prop_map(|(name, open)| Program { name, open });
     (
         action,
         proptest::option::of(program),
@@ -260,6 +353,26 @@ proptest! {
     }
 
     #[test]
+    fn what_is_shadowed_decides_nothing(
+        written in proptest::collection::vec(rules(), 0..9),
+        address in any::<SocketAddr>(),
+    ) {
+        let text: String = written.iter().map(|rule| format!("{rule}\n")).collect();
+        let policy = parse(&text);
+        let shadowed: Vec<usize> = policy.shadowed().map(|(line, _)| line.number).collect();
+        let names = policy.lines.iter().filter_map(|line| line.rule.program.as_ref());
+        let names: Vec<String> = names.map(|program| program.name.clone()).collect();
+        for name in names.iter().map(|name| &**name).chain(["", "x"]) {
+            let policy = policy.clone().of_program(name);
+            for role in Role::ALL {
+                let line = policy.find(role, address);
+                prop_assert!(line.is_none_or(|line| !shadowed.contains(&line.number)));
+                prop_assert!(!policy.leaves_all(role) || policy.leaves(role, address) || address.port() == 0);
+            }
+        }
+    }
+
+    #[test]
     fn nothing_makes_it_panic(
         text in "((ipnuma|kernel|program|listen|connect|port|[0-9a-f:./*#-]{1,20}|\\PC{0,9})[ \t\r\n]{0,2}){0,30}",
         address in any::<SocketAddr>(),
@@ -268,7 +381,7 @@ proptest! {
             Ok(policy) => {
                 for role in Role::ALL {
                     let left = policy.leaves(role, address);
-                    prop_assert!(left || !policy.leaves_all(role));
+                    prop_assert!(left || !policy.leaves_all(role) || address.port() == 0);
                 }
             }
             Err(error) => prop_assert!(!error.to_string().contains('\n'), "{error}"),
