@@ -98,6 +98,14 @@ class Frame:
         return {MWR: "store", MRD: "load", CPL: "completion", CPLD: "completion"}[self.head[0]]
 
 
+def source_port(source: int, frame: Frame, port: int) -> int:
+    """Return the port of a frame in a session that has this one in the table."""
+    if source in (COMPLETIONS, REFUSALS):
+        # An answer has the epoch that the session had when the request came.
+        return port & ~0x3F00 | frame.port & 0x3F00
+    return port
+
+
 @dataclass
 class Sent:
     """A frame that was sent: where from, what was asked for, what the stream had."""
@@ -231,10 +239,7 @@ class Bench:
         data = bytes(len(frame.data)) if frame.zero_data else frame.data
         port = frame.port
         if frame.session is not None:
-            port = sent.port
-            if sent.source in (COMPLETIONS, REFUSALS):
-                # The epoch that the session had when the request came.
-                port = port & ~0x3F00 | frame.port & 0x3F00
+            port = source_port(sent.source, frame, sent.port)
             session = Session(port, sent.sequence if frame.sequenced else None, sent.ack)
             if frame.control:
                 if not frame.sequenced:

@@ -26,6 +26,7 @@ from builder_bench import (
     kinds,
     mixture,
     random_frame,
+    source_port,
 )
 from harness import build_and_run
 from tx_ref import (
@@ -337,7 +338,8 @@ async def session_written_around_a_start(dut) -> None:
             sent = bench.sent[-1]
             assert sent.time == begun + 2
             assert sent.sealed == (when <= 0)
-            assert sent.data[34:36] == (new if when <= 0 else old).to_bytes(2, "big")
+            port = source_port(source, frame, new if when <= 0 else old)
+            assert sent.data[34:36] == port.to_bytes(2, "big")
 
 
 @cocotb.test()

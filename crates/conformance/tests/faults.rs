@@ -174,11 +174,16 @@ fn ten_thousand_connections_leave_nothing_behind() {
     assert_forgotten(&daemon);
     let pids = [client.pid(), server.pid(), daemon.pid()];
     let before = pids.map(Holdings::of);
-    // On a busy machine some may be left to the kernel: it goes on until ten thousand were accelerated.
-    eventually("ten thousand connections were accelerated", || {
+    // On a busy machine most may be left to the kernel: it goes on until ten thousand were accelerated.
+    let mut rounds = 0;
+    while daemon.sockets().0.streams < 10_000 {
         assert_eq!(client.ask(&format!("cycles {port} 2000")), "cycled");
-        daemon.sockets().0.streams >= 10_000
-    });
+        rounds += 1;
+        assert!(
+            rounds < 100,
+            "of {rounds} times 2000 connections hardly one was accelerated"
+        );
+    }
     assert_forgotten(&daemon);
     // Threads of the server may take a moment to end.
     for ((name, pid), before) in ["client", "server", "daemon"]

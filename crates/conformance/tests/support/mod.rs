@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything may take that must happen at some time; far more than it takes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The socket library: `$IPNUMA_SOCKET_LIBRARY`, or where cargo puts it.
 pub fn library() -> PathBuf {
