@@ -74,6 +74,8 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Round trips before measuring at most: as many as are measured.
+const MOST_WARMUP: u64 = 100_000_000;
 /// Packets, frames and TLPs at most in a file.
 const KEEP: usize = 200_000;
 /// Section 4.2.3 and table 4.5.
@@ -156,6 +158,12 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     }
     rack::topology::check_pingpong(arguments.bytes, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
+    if arguments.warmup > MOST_WARMUP {
+        return Err(Error::Config(format!(
+            "--warmup: {} are too many; write 0 to {MOST_WARMUP}",
+            arguments.warmup
+        )));
+    }
     let metres = arguments.cable_m.unwrap_or(match arguments.switches {
         0 => 1.0,
         1 => METRES_IN_RACK,

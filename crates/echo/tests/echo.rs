@@ -106,6 +106,20 @@ fn what_is_wrong_is_said() {
         ),
         (
             Job {
+                count: u64::MAX,
+                ..asked.clone()
+            },
+            "--count",
+        ),
+        (
+            Job {
+                warmup: u64::MAX,
+                ..asked.clone()
+            },
+            "--warmup",
+        ),
+        (
+            Job {
                 timeout: Duration::ZERO,
                 ..asked.clone()
             },

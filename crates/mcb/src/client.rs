@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::{self, Datagrams, Exchange, Taken, Verdict};
 use crate::report::{Report, Summary};
-use crate::{Command, Error, Job, Transport};
+use crate::{Command, Error, Job, MOST_COUNT, Transport};
 
 /// Threads at most: each has a socket and a stack.
 const MOST_THREADS: usize = 256;
@@ -46,8 +46,15 @@ fn check(job: &Job) -> Result<(), Error> {
             "--count: {} commands are too few for {} threads; write at least one for each",
             job.count, job.threads
         )
-    } else if job.keys == 0 {
-        "--keys: write at least 1".to_owned()
+    } else if job.count > MOST_COUNT {
+        let (count, what) = (job.count, "commands are too many");
+        format!("--count: {count} {what}; write at most {MOST_COUNT}")
+    } else if job.warmup > MOST_COUNT {
+        let (count, what) = (job.warmup, "commands are too many");
+        format!("--warmup: {count} {what}; write 0 to {MOST_COUNT}")
+    } else if !(1..=MOST_COUNT).contains(&job.keys) {
+        let (count, what) = (job.keys, "keys are too few or too many");
+        format!("--keys: {count} {what}; write 1 to {MOST_COUNT}")
     } else if job.timeout.is_zero() || job.timeout > MOST_PATIENCE {
         format!("--timeout-ms: write 1 to {}", MOST_PATIENCE.as_millis())
     } else if job.retries > 0 && job.transport == Transport::Tcp {
@@ -418,6 +425,18 @@ mod tests {
                 ..job()
             },
             Job { keys: 0, ..job() },
+            Job {
+                keys: u64::MAX,
+                ..job()
+            },
+            Job {
+                count: u64::MAX,
+                ..job()
+            },
+            Job {
+                warmup: u64::MAX,
+                ..job()
+            },
             Job {
                 timeout: Duration::ZERO,
                 ..job()
