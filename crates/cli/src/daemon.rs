@@ -186,6 +186,8 @@ pub fn start(command: &mut Command) -> Result<(String, Child), Error> {
         errors.read_to_string(&mut why).map_err(failed)?;
     }
     child.wait().map_err(failed)?;
+    let lines: Vec<_> = why.lines().map(str::trim).collect();
+    let why = lines.join(" ");
     let why = why.trim().trim_start_matches("error: ");
     Err(Error::Machine(format!("the daemon did not start: {why}")))
 }
