@@ -8,6 +8,7 @@ mod completions;
 mod daemon;
 mod doctor;
 mod echo;
+mod given;
 mod guests;
 mod host;
 mod key;

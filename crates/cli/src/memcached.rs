@@ -12,7 +12,7 @@ use report::memcached::{
     stages, take_apart,
 };
 
-use crate::{Failure, RateArgument, output};
+use crate::{Failure, RateArgument, given, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -105,6 +105,12 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
             arguments.count
         )));
     }
+    given::directory("--keep", arguments.keep.as_ref())?;
+    given::distinct("--command", &arguments.command)?;
+    given::distinct("--length", &arguments.length)?;
+    given::distinct("--place", &arguments.place)?;
+    given::distinct("--transport", &arguments.transport)?;
+    given::distinct("--switch", &arguments.switch)?;
     // IP-NUMA carries streams only, which take longer values than datagrams.
     let carrier = match arguments.transport.contains(&Path::Socket) {
         true => arguments.protocol,

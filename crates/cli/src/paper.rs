@@ -8,7 +8,7 @@ use rack::Error;
 use report::paper::{Request, Section, Watch, brief, run as run_paper, show};
 
 use crate::progress::Progress;
-use crate::{Failure, output};
+use crate::{Failure, given, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -69,6 +69,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             arguments.count
         ))));
     }
+    given::files(&[("--html", arguments.html.as_ref())])?;
+    given::distinct("--only", &arguments.only)?;
     let request = Request {
         only: arguments.only.clone(),
         experiments: arguments.experiments.clone(),

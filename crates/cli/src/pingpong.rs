@@ -15,9 +15,8 @@ use rack::topology::{Format, MOST_SWITCHES, Pair, ProgramSpec, Rate};
 use rack::{Error, NetSpeed, Picoseconds, Topology};
 use serde::Serialize;
 
-use crate::network;
-use crate::output;
 use crate::{FormatArgument, RateArgument};
+use crate::{given, network, output};
 use report::sessions::{self, Sessions};
 use report::text::Summary;
 
@@ -197,6 +196,11 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let topology = topology(arguments)?;
+    given::files(&[
+        ("--trace", arguments.trace.as_ref()),
+        ("--pcap", arguments.pcap.as_ref()),
+        ("--waves", arguments.waves.as_ref()),
+    ])?;
     let files = arguments.trace.is_some() || arguments.pcap.is_some();
     let options = Options {
         skip_idle: !arguments.no_skip,

@@ -337,7 +337,10 @@ mod tests {
         let error = Key::load(&directory.path().join("other")).expect_err("it is no key");
         assert!(error.contains("is no key"), "{error}");
         let error = Key::load(directory.path()).expect_err("it is a directory");
-        assert!(error.contains("it is a directory; say with --key"), "{error}");
+        assert!(
+            error.contains("it is a directory; say with --key"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -150,6 +150,11 @@ fn message(number: u64, bytes: usize) -> Vec<u8> {
 fn check(job: &Job) -> Result<(), Error> {
     let sentence = if !(1..=MOST_BYTES).contains(&job.bytes) {
         format!("--bytes: {} is not from 1 to {MOST_BYTES}", job.bytes)
+    } else if job.server.port() == 0 {
+        format!(
+            "SERVER: nobody serves port 0; write {}:PORT, as in 192.0.2.1:7000",
+            job.server.ip()
+        )
     } else if !(1..=MOST_COUNT).contains(&job.count) {
         let (count, what) = (job.count, "round trips are too few or too many");
         format!("--count: {count} {what}; write 1 to {MOST_COUNT}")

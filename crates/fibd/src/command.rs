@@ -130,7 +130,52 @@ fn print(text: &str) -> Result<(), Error> {
 /// Ports of a switch, at most.
 const MOST_PORTS: usize = 16;
 
+/// Bytes of the buffer for the kernel's messages: room for one of them, and what the kernel counts them with.
+const BUFFERS: std::ops::RangeInclusive<usize> = 4_096..=1 << 30;
+/// Characters of a device's name, at most.
+const LONGEST_NAME: usize = 15;
+
+/// That a name of at most so many characters can be a device's of Linux.
+///
+/// # Errors
+/// The remedy.
+pub fn device(name: &str, most: usize) -> Result<(), String> {
+    let allowed = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
+    let good = name.bytes().all(allowed) && !matches!(name, "." | "..");
+    if good && (1..=most).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!(
+        "write 1 to {most} letters, digits and signs without blanks, `/`, `:` and `%`"
+    ))
+}
+
+fn check(arguments: &Run) -> Result<(), String> {
+    for (at, name) in arguments.ports.iter().enumerate() {
+        device(name, LONGEST_NAME).map_err(|remedy| {
+            let name = name.escape_debug();
+            format!("--port: `{name}` is no name of a device; {remedy}")
+        })?;
+        if arguments.ports[..at].contains(name) {
+            return Err(format!("--port: `{name}` is there twice; leave one out"));
+        }
+    }
+    if arguments.table == 0 {
+        return Err("--table: the kernel has no table 0; write 1 to 4294967295".to_owned());
+    }
+    if !BUFFERS.contains(&arguments.buffer) {
+        return Err(format!(
+            "--buffer: {} bytes are too few or too many; write {} to {}",
+            arguments.buffer,
+            BUFFERS.start(),
+            BUFFERS.end()
+        ));
+    }
+    Ok(())
+}
+
 fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
+    check(arguments).map_err(Error::Usage)?;
     if arguments.ports.len() > MOST_PORTS {
         let text = format!("--port: a switch has {MOST_PORTS} ports; give at most as many");
         return Err(Error::Usage(text));
@@ -307,6 +352,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         Command::Resync(place) => {
             ask(place, &Request::Resync)?;
             Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_have_names_that_linux_takes() {
+        for name in ["sw", "sw0.1", "a-b_c"] {
+            assert!(device(name, 13).is_ok(), "{name}");
+        }
+        for name in ["", "a b", "a/b", "a%d", "a:1", "..", "fourteen_long_"] {
+            assert!(device(name, 13).is_err(), "{name}");
         }
     }
 }

@@ -39,7 +39,11 @@ struct Part {
 
 fn check(job: &Job) -> Result<(), Error> {
     protocol::check(&job.prefix, job.length, job.transport).map_err(Error::Usage)?;
-    let sentence = if !(1..=MOST_THREADS).contains(&job.threads) {
+    let sentence = if job.address.is_empty() {
+        "--address: it is empty; write the name or address of the server".to_owned()
+    } else if job.port == 0 {
+        "--port: nobody serves port 0; write 1 to 65535".to_owned()
+    } else if !(1..=MOST_THREADS).contains(&job.threads) {
         format!("--threads: {} is not from 1 to {MOST_THREADS}", job.threads)
     } else if job.count < job.threads as u64 {
         format!(
@@ -425,6 +429,11 @@ mod tests {
                 ..job()
             },
             Job { keys: 0, ..job() },
+            Job { port: 0, ..job() },
+            Job {
+                address: String::new(),
+                ..job()
+            },
             Job {
                 keys: u64::MAX,
                 ..job()
