@@ -5,8 +5,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import NoReturn
+
+# What argparse says, and what this project says instead.
+WORDS = (
+    (r"unrecognized arguments: (.*)", r"{0}: there is no such option"),
+    (
+        r"argument (\S+): invalid int value: (.*)",
+        r"{0}: {1} is no whole number; write one such as 2",
+    ),
+    (r"argument (\S+): expected one argument", r"{0}: a value is missing; write one behind it"),
+    (r"argument (\S+): (.*)", r"{0}: {1}"),
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,6 +27,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and what helps."""
         line = " ".join(message.split())
+        for theirs, ours in WORDS:
+            if found := re.fullmatch(theirs, line):
+                line = ours.format(*found.groups())
+                break
         remedy = "" if ";" in line else f"; {self.prog} --help lists what there is"
         print(f"{self.prog}: {line}{remedy}", file=sys.stderr)
         sys.exit(2)

@@ -594,7 +594,10 @@ def main() -> int:
     if seed == "random":
         seed = str(secrets.randbelow(2**32))
     if not seed.isdecimal():
-        print(f"./test: $IPNUMA_SEED: {seed!r} is not a number; write one, or `random`", file=sys.stderr)
+        print(
+            f"./test: $IPNUMA_SEED: {seed!r} is not a number; write one, or `random`",
+            file=sys.stderr,
+        )
         return 2
     print(f"== {len(phases)} phases, {args.jobs} at a time, IPNUMA_SEED={seed}", flush=True)
     return Run(phases, args.jobs, seed, args.keep_going).all()
