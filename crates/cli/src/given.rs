@@ -41,6 +41,13 @@ pub fn file(option: &str, path: &Path) -> Result<(), Error> {
     written.map_err(|error| wrong(option, path, &format!("can't be written: {error}"), remedy))
 }
 
+/// A file by which way it may be named, the directories on its way without links.
+fn true_name(path: &Path) -> PathBuf {
+    let parent = around(path);
+    let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+    parent.join(path.file_name().unwrap_or_default())
+}
+
 /// The files of several options, which must be different ones.
 pub fn files(given: &[(&str, Option<&PathBuf>)]) -> Result<(), Error> {
     let given: Vec<_> = given
@@ -49,7 +56,10 @@ pub fn files(given: &[(&str, Option<&PathBuf>)]) -> Result<(), Error> {
         .collect();
     for (at, (option, path)) in given.iter().enumerate() {
         file(option, path)?;
-        if let Some((other, _)) = given[..at].iter().find(|(_, other)| other == path) {
+        // What goes to a device is kept by nobody.
+        let kept = path.is_file() || !path.exists();
+        let same = |other: &Path| kept && true_name(other) == true_name(path);
+        if let Some((other, _)) = given[..at].iter().find(|(_, other)| same(other)) {
             let why = format!("is the file of {other}, too");
             return Err(wrong(option, path, &why, "write another for one of them"));
         }
@@ -107,5 +117,11 @@ mod tests {
         assert!(directory("--x", Some(&path.join("a"))).is_err());
         assert_eq!(std::fs::read(&path).expect("it is there"), b"old");
         assert!(file("--x", Path::new("relative")).is_ok());
+        let twice = |one: &str, other: &str| {
+            let (one, other) = (PathBuf::from(one), PathBuf::from(other));
+            files(&[("--x", Some(&one)), ("--y", None), ("--z", Some(&other))])
+        };
+        assert!(twice("a", "b").is_ok() && twice("/dev/null", "/dev/null").is_ok());
+        assert!(twice("a", "a").is_err() && twice("a", "./a").is_err());
     }
 }

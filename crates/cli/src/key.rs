@@ -96,10 +96,11 @@ fn networks(machine: &str) -> Result<Vec<(String, String)>, Error> {
     }
     let shown = input::quoted(machine);
     let found = (machine, 0).to_socket_addrs().map_err(|error| {
+        let why = error.to_string();
+        let why = why.rsplit(": ").next().unwrap_or_default();
         Error::Usage(format!(
-            "{shown} is no address, and no machine of this name is found ({}); write an address, a network or a name \
-             that is known here",
-            input::why(&error)
+            "{shown} is no address, and no machine of this name is found ({why}); write an address, a network or a name \
+             that is known here"
         ))
     })?;
     let mut found: Vec<Ipv4Addr> = found

@@ -389,20 +389,6 @@ const CASES: &[Case] = &[
         "--socket",
         "write one behind it",
     ),
-    (
-        &[
-            "daemon",
-            "--no-sandbox",
-            "--management",
-            "192.0.2.1:1",
-            "--insecure",
-            "--socket",
-            "/tmp/ipnuma-wrong/s",
-        ],
-        None,
-        "--management",
-        "an address of this machine",
-    ),
     (&["sockets", "--watch=0"], None, "--watch", "write 1 to"),
     (
         &["stream", "--register", "PACE=1", "--register", "PACE=2"],
@@ -839,6 +825,29 @@ fn help_that_cannot_be_written_is_an_error() {
             errors.contains("cannot write the standard output"),
             "{errors}"
         );
+    }
+}
+
+#[test]
+fn places_of_a_daemon_that_cannot_be_had_are_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("ipnuma/daemon.sock");
+    for (more, place, remedy) in [
+        (
+            &["--management", "192.0.2.1:1"][..],
+            "--management",
+            "an address of this machine",
+        ),
+        (
+            &["--management", "127.0.0.1:0", "--nic", "xdp:nosuch0"],
+            "--nic: nosuch0",
+            "; see",
+        ),
+    ] {
+        let socket = socket.to_string_lossy();
+        let mut arguments = vec!["daemon", "--insecure", "--socket", &socket];
+        arguments.extend(more);
+        assert_eq!(complaint(&arguments, place, remedy), None);
     }
 }
 

@@ -82,7 +82,14 @@ impl Job {
     fn server(&self) -> Result<SocketAddr, Error> {
         let mut found = (self.address.as_str(), self.port)
             .to_socket_addrs()
-            .map_err(|error| self.unreachable(error))?;
+            .map_err(|error| {
+                let why = error.to_string();
+                let why = why.rsplit(": ").next().unwrap_or_default();
+                Error::Usage(format!(
+                    "--address: no machine `{}` is found ({why}); write the name or address of one that is known here",
+                    self.address
+                ))
+            })?;
         found
             .next()
             .ok_or_else(|| self.unreachable("the name has no address"))
@@ -429,6 +436,10 @@ mod tests {
                 ..job()
             },
             Job { keys: 0, ..job() },
+            Job {
+                address: "256.1.1.1".to_owned(),
+                ..job()
+            },
             Job { port: 0, ..job() },
             Job {
                 address: String::new(),

@@ -123,10 +123,13 @@ impl Engine {
     ) -> Result<(Handle, JoinHandle<()>), Error> {
         let refused = |error: softnic::Error| {
             let why = error.to_string();
-            Error::Resource(match why.contains("; ") {
-                true => why,
-                false => format!("{why}; say with --nic which device there is, or leave it away"),
-            })
+            match options.nic {
+                super::Transport::Udp => Error::Resource(why),
+                _ => Error::Config {
+                    place: "--nic".to_owned(),
+                    problem: why,
+                },
+            }
         };
         let nic = options.open(management).map_err(refused)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
