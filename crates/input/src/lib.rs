@@ -93,13 +93,26 @@ pub fn why(error: &std::io::Error) -> String {
     }
 }
 
+/// The key of a line `KEY = VALUE`.
+fn key_of(line: &str) -> Option<&str> {
+    let key = line.split_once('=')?.0.trim();
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (!key.is_empty() && key.bytes().all(allowed)).then_some(key)
+}
+
 /// What the parser of a text says, with the line, in one line of this project's words. It ends with a remedy.
 #[must_use]
 pub fn at_line(text: &str, place: Option<Range<usize>>, message: &str) -> String {
     let start = place.map_or(0, |place| place.start.min(text.len()));
     let before = &text.as_bytes()[..start];
     let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-    let words = own_words(&one_line(message.trim()));
+    let mut words = own_words(&one_line(message.trim()));
+    if let Some(key) = text.lines().nth(line - 1).and_then(key_of) {
+        // A parser of values does not know whose they are.
+        if !words.contains(key) {
+            words = format!("{key}: {words}");
+        }
+    }
     match words.contains("; ") {
         true => format!("line {line}: {words}"),
         false => format!("line {line}: {words}; correct it"),
@@ -134,6 +147,12 @@ mod tests {
     fn lines_are_counted_from_1() {
         let said = at_line("a\nb\n", Some(2..3), "missing field `x`");
         assert_eq!(said, "line 2: the key `x` is missing; add it");
+        let said = at_line(
+            "a = 1\nb = -1",
+            Some(10..12),
+            "invalid value: integer `-1`, expected u64",
+        );
+        assert_eq!(said, "line 2: b: integer `-1` is out of place; write u64");
         assert_eq!(at_line("", Some(9..10), "x"), "line 1: x; correct it");
     }
 }
