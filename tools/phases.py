@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from options import Parser, listed
+
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".build" / "test"
 STAMPS = ROOT / ".build" / "stamps" / "phases"
@@ -536,7 +538,7 @@ def arguments() -> argparse.Namespace:
         f"  {phase.name:<{width}}  {phase.what}{' (--long)' if phase.long else ''}"
         for phase in PHASES
     )
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="./test",
         description="Runs all phases, or those that are named and what they need.",
         epilog=f"phases:\n{table}\n\nThe seed of random tests is drawn from the commit."
@@ -550,13 +552,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--from", dest="start", metavar="PHASE", help="leave out those before")
     parser.add_argument("--keep-going", action="store_true", help="a failure ends only itself")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seed", help="of random tests: a number, or `random`")
     args = parser.parse_args()
     for name in [*args.phase, *([args.start] if args.start else [])]:
         if name not in NAMES:
-            parser.error(f"there is no phase {name}; choose from {', '.join(NAMES)}")
+            parser.error(f"there is no phase {name!r}; choose from {', '.join(NAMES)}")
     if args.jobs < 1:
-        parser.error("--jobs: wants a number of at least 1")
+        parser.error(f"--jobs: {args.jobs} is too few; write at least 1")
+    if args.seed not in {None, "random"} and not args.seed.isdecimal():
+        parser.error(f"--seed: {args.seed!r} is not a number; write one, or `random`")
     return args
 
 
@@ -575,7 +580,8 @@ def main() -> int:
     """Run the phases asked for."""
     args = arguments()
     if args.list:
-        print("\n".join(NAMES))
+        return listed("./test", "\n".join(NAMES))
+    if args.check:
         return 0
     phases = [phase for phase in PHASES if args.long or not phase.long]
     if args.start:
@@ -587,8 +593,11 @@ def main() -> int:
     seed = args.seed or os.environ.get("IPNUMA_SEED") or commit_seed()
     if seed == "random":
         seed = str(secrets.randbelow(2**32))
-    if not seed.isdigit():
-        print(f"./test: --seed: {seed} is not a number; write one, or `random`", file=sys.stderr)
+    if not seed.isdecimal():
+        print(
+            f"./test: $IPNUMA_SEED: {seed!r} is not a number; write one, or `random`",
+            file=sys.stderr,
+        )
         return 2
     print(f"== {len(phases)} phases, {args.jobs} at a time, IPNUMA_SEED={seed}", flush=True)
     return Run(phases, args.jobs, seed, args.keep_going).all()

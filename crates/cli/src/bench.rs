@@ -66,6 +66,12 @@ struct Speeds {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     rack::topology::check_pingpong(4, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
+    if arguments.gets > MOST_GETS {
+        return Err(Error::Config(format!(
+            "--gets: {} are too many; write 0 to {MOST_GETS}",
+            arguments.gets
+        )));
+    }
     let pingpongs = pingpongs(arguments.loops)?;
     if !arguments.json {
         output::print(&show_pingpongs(&pingpongs))?;
@@ -149,6 +155,8 @@ fn pingpongs(loops: u64) -> Result<Vec<Speed>, Error> {
     Ok(speeds)
 }
 
+/// GETs of a measurement at most, as many as `ipnuma memcached` takes.
+const MOST_GETS: u64 = 1_000_000;
 /// GETs of the run that is taken off the other.
 const FEW: u64 = 20;
 /// Bytes of a value.

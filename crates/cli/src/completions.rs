@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use rack::Error;
 
-use crate::output;
+use crate::{given, output};
 
 /// Options of `completions`.
 #[derive(Debug, clap::Args)]
@@ -41,6 +41,7 @@ pub fn completions(arguments: &Completions) -> Result<ExitCode, Error> {
 
 /// Writes the pages.
 pub fn man(arguments: &Man) -> Result<ExitCode, Error> {
+    given::directory("DIRECTORY", Some(&arguments.directory))?;
     let failed = |error: std::io::Error| Error::Output {
         path: arguments.directory.display().to_string(),
         reason: error.to_string(),

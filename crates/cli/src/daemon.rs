@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(long, requires = "sockets")]
     software_sockets: bool,
     /// Believes whoever reaches the management address, and speaks in clear: only for networks that are all yours
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["key", "known_peers"])]
     insecure: bool,
     /// Keeps privileges, and may open any file and make any call
     #[arg(long)]
@@ -76,7 +76,7 @@ pub struct Arguments {
     #[arg(long)]
     background: bool,
     /// Ends once this process has ended and no other is connected
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     follow: Option<u32>,
     /// The socket's directory goes with the daemon
     #[arg(long, hide = true)]
@@ -144,6 +144,15 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
             .known_peers
             .clone_from(&arguments.known_peers);
     }
+    // The daemon's files are found from wherever it is, also where it may open no other.
+    let places = [&mut options.remote.key, &mut options.remote.known_peers];
+    let places = places.into_iter().flatten().chain([&mut options.socket]);
+    for place in places.filter(|place| !place.as_os_str().is_empty()) {
+        *place = std::path::absolute(&place).map_err(|error| {
+            let problem = format!("{}: there is no directory here: {error}", place.display());
+            Error::Machine(format!("{problem}; write the whole path"))
+        })?;
+    }
     options.ring_lines = arguments.ring_lines.unwrap_or(options.ring_lines);
     options.datagram_lines = arguments.datagram_lines.unwrap_or(options.datagram_lines);
     options.trace |= arguments.trace;
@@ -186,6 +195,8 @@ pub fn start(command: &mut Command) -> Result<(String, Child), Error> {
         errors.read_to_string(&mut why).map_err(failed)?;
     }
     child.wait().map_err(failed)?;
+    let lines: Vec<_> = why.lines().map(str::trim).collect();
+    let why = lines.join(" ");
     let why = why.trim().trim_start_matches("error: ");
     Err(Error::Machine(format!("the daemon did not start: {why}")))
 }

@@ -13,7 +13,7 @@ use rack::run::{Options, rtl};
 use rack::{Error, Topology};
 use serde::Serialize;
 
-use crate::output;
+use crate::{given, output};
 use report::sessions;
 
 #[derive(Debug, clap::Args)]
@@ -184,6 +184,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if let Some(seed) = arguments.seed {
         topology.seed = seed;
     }
+    given::files(&[("--pcap", arguments.pcap.as_ref())])?;
+    given::directory("--directory", arguments.directory.as_ref())?;
     let options = Options {
         skip_idle: !arguments.no_skip,
         keep: if arguments.pcap.is_some() {

@@ -51,9 +51,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         None => {
             let path = arguments.key.clone();
             let path = path.unwrap_or_else(|| default_directory().join("key"));
-            let key = match Key::load(&path).map_err(Error::Machine)? {
+            let key = match Key::load(&path).map_err(Error::Usage)? {
                 Some(key) => key,
-                None => Key::make(&path).map_err(Error::Machine)?,
+                None => Key::make(&path).map_err(Error::Usage)?,
             };
             output::print(&format!("{}\n", key.fingerprint()))?;
         }
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             let path = path.unwrap_or_else(|| default_directory().join("known_peers"));
             for (network, remark) in networks(machine)? {
                 let new = Known::trust(&path, &network, *fingerprint, &remark);
-                if !new.map_err(Error::Machine)? {
+                if !new.map_err(Error::Usage)? {
                     output::print(&format!("{network} was trusted with this key before\n"))?;
                 }
             }
@@ -75,14 +75,32 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The network that a right address in it with bits is of, if it is not that.
+fn without_host_bits(text: &str) -> Option<String> {
+    let (address, bits) = text.split_once('/')?;
+    let (address, bits): (Ipv4Addr, u32) = (address.parse().ok()?, bits.parse().ok()?);
+    let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+    let network = Ipv4Addr::from(u32::from(address) & mask);
+    (network != address).then(|| format!("{network}/{bits}"))
+}
+
 /// The networks of a machine, and what people call it.
 fn networks(machine: &str) -> Result<Vec<(String, String)>, Error> {
     if machine.parse::<Network>().is_ok() {
+        if let Some(network) = without_host_bits(machine) {
+            return Err(Error::Usage(format!(
+                "`{machine}` is an address in a network; write {network} for all of the network"
+            )));
+        }
         return Ok(vec![(machine.to_owned(), String::new())]);
     }
+    let shown = input::quoted(machine);
     let found = (machine, 0).to_socket_addrs().map_err(|error| {
-        Error::Machine(format!(
-            "`{machine}` is no address, and no machine of this name is found: {error}"
+        let why = error.to_string();
+        let why = why.rsplit(": ").next().unwrap_or_default();
+        Error::Usage(format!(
+            "{shown} is no address, and no machine of this name is found ({why}); write an address, a network or a name \
+             that is known here"
         ))
     })?;
     let mut found: Vec<Ipv4Addr> = found
@@ -94,8 +112,8 @@ fn networks(machine: &str) -> Result<Vec<(String, String)>, Error> {
     found.sort_unstable();
     found.dedup();
     if found.is_empty() {
-        return Err(Error::Machine(format!(
-            "the machine `{machine}` has no IPv4 address, by which daemons know each other"
+        return Err(Error::Usage(format!(
+            "the machine {shown} has no IPv4 address, by which daemons know each other; write the address of a daemon"
         )));
     }
     let named = |address: Ipv4Addr| (address.to_string(), machine.to_owned());

@@ -68,13 +68,12 @@ fn config(arguments: &Arguments) -> Result<control::Config, Error> {
             Switch::PORTS
         )));
     }
-    if arguments.tap.is_empty() || arguments.tap.len() + "h0".len() > LONGEST_NAME {
-        return Err(Error::Config(format!(
-            "--tap: `{}` is no beginning of a device's name; write 1 to {} characters",
-            arguments.tap,
-            LONGEST_NAME - "h0".len()
-        )));
-    }
+    fibd::command::device(&arguments.tap, LONGEST_NAME - "h0".len()).map_err(|remedy| {
+        Error::Config(format!(
+            "--tap: {} is no beginning of a device's name; {remedy}",
+            input::quoted(&arguments.tap)
+        ))
+    })?;
     let mut config = control::Config {
         fib: tables::sizes(),
         ..control::Config::default()

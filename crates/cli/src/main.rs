@@ -8,6 +8,7 @@ mod completions;
 mod daemon;
 mod doctor;
 mod echo;
+mod given;
 mod guests;
 mod host;
 mod key;
@@ -259,9 +260,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            match output::flushed(error.print()) {
+                Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE)),
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         _ => {
-            eprintln!("error: {}", wrong::sentence(error));
+            let words: Vec<_> = std::env::args_os().skip(1).collect();
+            eprintln!("error: {}", wrong::sentence(error, &words));
             ExitCode::from(USAGE)
         }
     }
@@ -303,10 +313,15 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             if error.is_usage() {
-                eprintln!("error: {}", wrong::own_words(&error.to_string()));
+                let sentence = input::one_line(error.to_string().trim());
+                eprintln!("error: {}", wrong::own_words(&sentence));
                 return ExitCode::from(USAGE);
             }
-            eprintln!("error: {error}");
+            match error {
+                // They have the output of tools and of guests.
+                Failure::Rack(_) | Failure::Report(_) => eprintln!("error: {error}"),
+                _ => eprintln!("error: {}", input::one_line(error.to_string().trim())),
+            }
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::mcb::{Command, Transport};
+use ::mcb::{Command, Transport, check_values};
 use rack::Error;
 use rack::cpu::CpuSpec;
 use report::memcached::{
@@ -12,7 +12,7 @@ use report::memcached::{
     stages, take_apart,
 };
 
-use crate::{Failure, RateArgument, output};
+use crate::{Failure, RateArgument, given, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -76,6 +76,11 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Commands of a kind and length at most: a guest takes seconds for some thousands.
+const MOST_COUNT: u64 = 1_000_000;
+/// How keys begin, which the lengths of values do not depend on.
+const PREFIX: &str = "b0";
+
 /// A CPU cost of `--cost`.
 fn cost(text: &str) -> Result<(String, u64), String> {
     let parts = text
@@ -94,8 +99,25 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
         );
         return Err(Error::Config(sentence));
     }
-    if arguments.count == 0 {
-        return Err(Error::Config("--count: write at least 1".to_owned()));
+    if !(1..=MOST_COUNT).contains(&arguments.count) {
+        return Err(Error::Config(format!(
+            "--count: {} commands are too few or too many; write 1 to {MOST_COUNT}",
+            arguments.count
+        )));
+    }
+    given::directory("--keep", arguments.keep.as_ref())?;
+    given::distinct("--command", &arguments.command)?;
+    given::distinct("--length", &arguments.length)?;
+    given::distinct("--place", &arguments.place)?;
+    given::distinct("--transport", &arguments.transport)?;
+    given::distinct("--switch", &arguments.switch)?;
+    // IP-NUMA carries streams only, which take longer values than datagrams.
+    let carrier = match arguments.transport.contains(&Path::Socket) {
+        true => arguments.protocol,
+        false => Transport::Tcp,
+    };
+    for length in &arguments.length {
+        check_values(PREFIX, *length, carrier).map_err(Error::Config)?;
     }
     let mut costs = CpuSpec::default();
     for (name, ns) in &arguments.cost {

@@ -8,7 +8,7 @@ use ::offload::{Hardware, Mix, Picoseconds, Policy, Scenario};
 use rack::Error;
 use report::offload::{Sweep, evaluate, sweep, write};
 
-use crate::{Failure, output};
+use crate::{Failure, given, output};
 
 const HELP: &str = "\
 Without --policy, --mix, --analyzers, --window, --corruption, --recovery and options of the hardware, the document's
@@ -115,6 +115,13 @@ fn base(arguments: &Arguments) -> Result<Scenario, Error> {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let base = base(arguments)?;
+    given::directory("--plot", arguments.plot.as_ref())?;
+    given::distinct("--policy", &arguments.policies)?;
+    given::distinct("--mix", &arguments.mixes)?;
+    given::distinct("--analyzers", &arguments.analyzers)?;
+    given::distinct("--window", &arguments.windows)?;
+    given::distinct("--corruption", &arguments.corruptions)?;
+    given::distinct("--recovery", &arguments.recoveries)?;
     let several = Sweep {
         mixes: arguments.mixes.clone(),
         policies: arguments.policies.clone(),

@@ -45,8 +45,12 @@ pub fn json_line<T: Serialize>(command: &str, result: &T) -> String {
 
 /// Prints; a reader that went away is no error.
 pub fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    flushed(std::io::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// What was written is on its way, or an error says why not; a reader that went away is no error.
+pub fn flushed(written: std::io::Result<()>) -> Result<(), Error> {
+    match written.and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output {
             path: "the standard output".to_owned(),
             reason: error.to_string(),

@@ -8,7 +8,7 @@ use rack::Error;
 use report::paper::{Request, Section, Watch, brief, run as run_paper, show};
 
 use crate::progress::Progress;
-use crate::{Failure, output};
+use crate::{Failure, given, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -39,6 +39,9 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Commands of a kind and length at most, as `ipnuma memcached` takes them.
+const MOST_COUNT: u64 = 1_000_000;
+
 /// Prints each table when it is done, and says what runs.
 struct Printer {
     tables: bool,
@@ -60,6 +63,14 @@ impl Watch for Printer {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if !(1..=MOST_COUNT).contains(&arguments.count) {
+        return Err(Failure::from(Error::Config(format!(
+            "--count: {} commands are too few or too many; write 1 to {MOST_COUNT}",
+            arguments.count
+        ))));
+    }
+    given::files(&[("--html", arguments.html.as_ref())])?;
+    given::distinct("--only", &arguments.only)?;
     let request = Request {
         only: arguments.only.clone(),
         experiments: arguments.experiments.clone(),

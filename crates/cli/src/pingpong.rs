@@ -15,9 +15,8 @@ use rack::topology::{Format, MOST_SWITCHES, Pair, ProgramSpec, Rate};
 use rack::{Error, NetSpeed, Picoseconds, Topology};
 use serde::Serialize;
 
-use crate::network;
-use crate::output;
 use crate::{FormatArgument, RateArgument};
+use crate::{given, network, output};
 use report::sessions::{self, Sessions};
 use report::text::Summary;
 
@@ -74,6 +73,8 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Round trips before measuring at most: as many as are measured.
+const MOST_WARMUP: u64 = 100_000_000;
 /// Packets, frames and TLPs at most in a file.
 const KEEP: usize = 200_000;
 /// Section 4.2.3 and table 4.5.
@@ -156,6 +157,12 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     }
     rack::topology::check_pingpong(arguments.bytes, arguments.loops)
         .map_err(|sentence| Error::Config(format!("--{sentence}")))?;
+    if arguments.warmup > MOST_WARMUP {
+        return Err(Error::Config(format!(
+            "--warmup: {} are too many; write 0 to {MOST_WARMUP}",
+            arguments.warmup
+        )));
+    }
     let metres = arguments.cable_m.unwrap_or(match arguments.switches {
         0 => 1.0,
         1 => METRES_IN_RACK,
@@ -189,6 +196,11 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let topology = topology(arguments)?;
+    given::files(&[
+        ("--trace", arguments.trace.as_ref()),
+        ("--pcap", arguments.pcap.as_ref()),
+        ("--waves", arguments.waves.as_ref()),
+    ])?;
     let files = arguments.trace.is_some() || arguments.pcap.is_some();
     let options = Options {
         skip_idle: !arguments.no_skip,

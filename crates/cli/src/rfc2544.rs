@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ipnuma rfc2544`: the tests of RFC 2544 on the switch in RTL, with an instrument in RTL.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::rfc2544::{FRAME_SIZES, Family};
@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use rack::Error;
 use report::rfc2544::{Plan, Routes, Test, write};
 
-use crate::{Failure, RateArgument, output};
+use crate::{Failure, RateArgument, given, output};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -103,8 +103,33 @@ fn plan(arguments: &Arguments) -> Plan {
     }
 }
 
+/// Longest file of routes: more than all of the Internet take.
+const LONGEST_ROUTES: u64 = 256 << 20;
+
+/// That a file of routes has an end, and that nobody waits for it. What is not there is told by its reader.
+fn readable(routes: Option<&str>) -> Result<(), Error> {
+    let path = match routes {
+        Some(text) if text.parse::<u64>().is_err() => Path::new(text),
+        _ => return Ok(()),
+    };
+    if !path.exists() {
+        return Ok(());
+    }
+    match input::bytes(path, LONGEST_ROUTES) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::Config(format!(
+            "--routes: cannot read {}: {error}; give a file with one prefix a line, or a number",
+            path.display()
+        ))),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = plan(arguments);
+    given::directory("--plot", arguments.plot.as_ref())?;
+    given::distinct("--sizes", &arguments.sizes)?;
+    given::distinct("--test", &arguments.tests)?;
+    readable(arguments.routes.as_deref())?;
     let routes = Routes::read(arguments.routes.as_deref(), plan.seed)?;
     if let Some(directory) = &arguments.plot {
         std::fs::create_dir_all(directory).map_err(|error| Error::Output {

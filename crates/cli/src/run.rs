@@ -73,15 +73,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
         if let Err(error) = arguments.place.connect() {
             let program = program.to_string_lossy();
+            let warning =
+                format!("{error}; {program} runs over the kernel's sockets until there is one");
             // The program runs all the same.
-            let _ = writeln!(
-                std::io::stderr(),
-                "warning: {error}; {program} runs over the kernel's sockets until there is one"
-            );
+            let _ = writeln!(std::io::stderr(), "warning: {}", input::one_line(&warning));
         }
     }
     let error = command.exec();
-    let name = program.to_string_lossy();
+    let name = input::one_line(&program.to_string_lossy());
     let _ = writeln!(std::io::stderr(), "error: cannot run `{name}`: {error}");
     Ok(ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,

@@ -25,7 +25,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Prints again and again, every so many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
     watch: Option<u32>,
     /// Prints why sockets were left to the kernel, and how many
     #[arg(long, conflicts_with_all = ["watch", "revoke"])]
@@ -83,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             false => table(totals, &sockets),
         })?;
         match arguments.watch {
-            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds.max(1).into())),
+            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds.into())),
             None => return Ok(ExitCode::SUCCESS),
         }
     }

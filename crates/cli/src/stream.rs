@@ -98,16 +98,19 @@ fn registers(settings: &[String]) -> Result<BTreeMap<String, u32>, Error> {
         };
         Some((name.to_owned(), value))
     };
-    settings
-        .iter()
-        .map(|setting| {
-            parse(setting).ok_or_else(|| {
-                Error::Config(format!(
-                    "--register: `{setting}` is no setting; write NAME=VALUE, as in PACE=0x100"
-                ))
-            })
-        })
-        .collect()
+    let mut registers = BTreeMap::new();
+    for setting in settings {
+        let (name, value) = parse(setting).ok_or_else(|| {
+            Error::Config(format!(
+                "--register: `{setting}` is no setting; write NAME=VALUE, as in PACE=0x100"
+            ))
+        })?;
+        if registers.insert(name.clone(), value).is_some() {
+            let sentence = format!("--register: `{name}` is set twice; leave one out");
+            return Err(Error::Config(sentence));
+        }
+    }
+    Ok(registers)
 }
 
 fn topology(arguments: &Arguments) -> Result<Topology, Error> {

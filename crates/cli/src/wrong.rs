@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wrong with a command line, in one line: the place, what is wrong, and the remedy.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+pub use input::own_words;
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     Some(match error.get(kind)? {
@@ -19,8 +22,60 @@ fn place(argument: &str) -> &str {
     argument.split_whitespace().next().unwrap_or(argument)
 }
 
-/// The sentence, in one line.
-pub fn sentence(error: &clap::Error) -> String {
+/// The sentence, in one line. `words` are those of the command line.
+pub fn sentence(error: &clap::Error, words: &[OsString]) -> String {
+    input::one_line(&match error.kind() {
+        ErrorKind::UnknownArgument => unknown(error, words),
+        ErrorKind::InvalidUtf8 => no_text(words),
+        _ => of_kind(error),
+    })
+}
+
+/// What is no option: a negative number behind one that takes none, a word too many, or a slip of the pen.
+fn unknown(error: &clap::Error, words: &[OsString]) -> String {
+    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let help = "--help lists what there is";
+    // Of `-12` the parser names `-1`, the first of the options that it takes it for.
+    let negative = words.windows(2).find_map(|pair| {
+        let (option, value) = (pair[0].to_str()?, pair[1].to_str()?);
+        let number = value.starts_with('-') && value.parse::<f64>().is_ok();
+        let named = !argument.is_empty() && value.starts_with(&argument);
+        (number && named && option.starts_with('-')).then_some((option, value))
+    });
+    if let Some((option, value)) = negative {
+        return format!(
+            "{option}: {value} is negative; write a number from 0 on, --help says which"
+        );
+    }
+    if !argument.starts_with('-') {
+        return format!("`{argument}` is a word too many; leave it out, or see --help");
+    }
+    let near = text(error, ContextKind::SuggestedArg);
+    let near = near.map_or(help.to_owned(), |near| {
+        format!("write {near}, or see --help")
+    });
+    format!("{}: there is no such option; {near}", place(&argument))
+}
+
+/// The first word that is no text, and whose it is.
+fn no_text(words: &[OsString]) -> String {
+    let remedy = "write it in UTF-8";
+    let Some(at) = words.iter().position(|word| word.to_str().is_none()) else {
+        return format!("an argument is no text in UTF-8; {remedy}");
+    };
+    let shown = words[at].to_string_lossy();
+    let option = |word: &str| word.starts_with('-').then(|| word.to_owned());
+    let before = words[..at].last().and_then(|word| option(word.to_str()?));
+    match (shown.split_once('='), before) {
+        (Some((name, value)), _) if name.starts_with("--") => {
+            format!("{name}: `{value}` is no text in UTF-8; {remedy}")
+        }
+        (_, Some(name)) => format!("{name}: `{shown}` is no text in UTF-8; {remedy}"),
+        _ => format!("`{shown}` is no text in UTF-8; {remedy}"),
+    }
+}
+
+fn of_kind(error: &clap::Error) -> String {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let place = place(&argument);
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
@@ -44,20 +99,16 @@ pub fn sentence(error: &clap::Error) -> String {
                 value_of(&value, why.as_deref().unwrap_or(""))
             )
         }
-        ErrorKind::UnknownArgument => {
-            let near = text(error, ContextKind::SuggestedArg);
-            let near = near.map_or(help.to_owned(), |near| {
-                format!("write {near}, or see --help")
-            });
-            format!("{place}: there is no such option; {near}")
-        }
         ErrorKind::InvalidSubcommand => {
             let name = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let near = text(error, ContextKind::SuggestedSubcommand);
             let near = near.map_or("ipnuma --help lists them".to_owned(), |near| {
                 format!("write {near}, or see ipnuma --help")
             });
-            format!("{name}: there is no such command; {near}")
+            match name.as_str() {
+                "" => format!("the command is an empty word; {near}"),
+                name => format!("{name}: there is no such command; {near}"),
+            }
         }
         ErrorKind::ArgumentConflict => {
             let other = text(error, ContextKind::PriorArg).unwrap_or_default();
@@ -97,13 +148,13 @@ fn value_of(value: &str, why: &str) -> String {
     }
     match why {
         "" => format!("`{value}` is no value of it; --help says what is"),
+        _ if why.contains("float") => format!("`{value}` is no number; write one such as 0.5"),
         _ if why.contains("invalid digit") || why.contains("from empty string") => {
             format!("`{value}` is no whole number; write one such as 10")
         }
         _ if why.contains("number too") => {
             format!("`{value}` is too large or too small a number; write a smaller one")
         }
-        _ if why.contains("float") => format!("`{value}` is no number; write one such as 0.5"),
         _ if why.contains("socket address") => {
             format!("`{value}` is no address with a port; write one such as 192.0.2.1:3422")
         }
@@ -115,87 +166,9 @@ fn value_of(value: &str, why: &str) -> String {
     }
 }
 
-/// What the parser of a file says, in this project's words and with a remedy; other sentences stay as they are.
-///
-/// All files (topologies, platforms, experiments, configurations) are read by one library, whose sentences reach the user
-/// behind the file's name and line.
-pub fn own_words(sentence: &str) -> String {
-    let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
-    let quoted = |rest: &str| rest.split('`').nth(1).unwrap_or_default().to_owned();
-    let all = |rest: &str| {
-        let names = rest.split('`').skip(1).step_by(2);
-        names.collect::<Vec<_>>().join(", ")
-    };
-    for (words, what, remedy) in [
-        ("unknown field ", "there is no key", "the keys are"),
-        ("unknown variant ", "no such value:", "write one of"),
-    ] {
-        if let Some((place, rest)) = sentence.split_once(words)
-            && let Some((name, known)) = rest.split_once(", expected ")
-        {
-            let name = quoted(name);
-            return format!("{place}{what} `{name}`; {remedy} {}", all(known));
-        }
-    }
-    for words in ["missing field ", "missing configuration field "] {
-        if let Some((place, rest)) = sentence.split_once(words) {
-            return format!("{place}the key `{}` is missing; add it", quoted(rest));
-        }
-    }
-    for words in ["invalid type: ", "invalid value: ", "invalid length "] {
-        if let Some((place, rest)) = sentence.split_once(words)
-            && let Some((found, wanted)) = rest.split_once(", expected ")
-        {
-            return format!("{place}{found} is out of place; write {wanted}");
-        }
-    }
-    // What the syntax forbids.
-    if let Some((found, wanted)) = sentence.rsplit_once(", expected ") {
-        return format!("{found}; write {wanted}");
-    }
-    for words in ["duplicate key", "duplicate field"] {
-        if let Some((place, _)) = sentence.split_once(words) {
-            return format!("{place}a key is there twice; remove one");
-        }
-    }
-    sentence
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_parsers_sentences_get_a_remedy() {
-        for (theirs, ours) in [
-            (
-                "t.toml, line 3: unknown field `cabel`, expected one of `between`, `metres`",
-                "t.toml, line 3: there is no key `cabel`; the keys are between, metres",
-            ),
-            (
-                "t.toml, line 3: unknown variant `5g`, expected `10g` or `1g`",
-                "t.toml, line 3: no such value: `5g`; write one of 10g, 1g",
-            ),
-            (
-                "t.toml, line 1: missing field `platform`",
-                "t.toml, line 1: the key `platform` is missing; add it",
-            ),
-            (
-                "t.toml, line 2: invalid type: string \"x\", expected u64",
-                "t.toml, line 2: string \"x\" is out of place; write u64",
-            ),
-            (
-                "t.toml, line 1: string values must be quoted, expected literal string",
-                "t.toml, line 1: string values must be quoted; write literal string",
-            ),
-            (
-                "--loops: 0 is not from 1 to 100000000",
-                "--loops: 0 is not from 1 to 100000000",
-            ),
-        ] {
-            assert_eq!(own_words(theirs), ours);
-        }
-    }
 
     #[test]
     fn numbers_out_of_range_name_the_range() {
@@ -207,9 +180,14 @@ mod tests {
             value_of("x", "invalid digit found in string"),
             "`x` is no whole number; write one such as 10"
         );
-        assert_eq!(
-            value_of("x", "invalid float literal"),
-            "`x` is no number; write one such as 0.5"
-        );
+        for why in [
+            "invalid float literal",
+            "cannot parse float from empty string",
+        ] {
+            assert_eq!(
+                value_of("x", why),
+                "`x` is no number; write one such as 0.5"
+            );
+        }
     }
 }

@@ -85,11 +85,10 @@ fn a_daemon_for_other_machines_needs_a_key_or_says_that_it_is_insecure() {
         });
         command.args(["--follow", &ended.expect("it starts").to_string()]);
         let known = directory.path().join("known_peers");
-        command
-            .arg("--key")
-            .arg(&key)
-            .arg("--known-peers")
-            .arg(known);
+        if more.is_empty() {
+            command.arg("--key").arg(&key);
+            command.arg("--known-peers").arg(known);
+        }
         output(command.args(more))
     };
     let (status, _, errors) = daemon(1, &[]);

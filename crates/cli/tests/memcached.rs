@@ -126,7 +126,7 @@ fn wrong_options_and_no_kernel() {
         ),
         (
             &["memcached", "--count", "0"],
-            "error: --count: write at least 1\n",
+            "error: --count: 0 commands are too few or too many; write 1 to 1000000\n",
         ),
     ] {
         let output = ipnuma(arguments);

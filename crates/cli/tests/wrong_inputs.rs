@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
         "compact, tlp",
     ),
     (&["pingpong", "--seed", "x"], None, "--seed", "whole number"),
-    (&["pingpong", "--seed", "-1"], None, "-1", "--help"),
+    (&["pingpong", "--seed", "-1"], None, "--seed", "--help"),
     (
         &["pingpong", "--loops", "0"],
         None,
@@ -146,7 +146,7 @@ const CASES: &[Case] = &[
         "--stores",
         "1 to 10000000",
     ),
-    (&["stream", "--offer", "-1"], None, "-1", "--help"),
+    (&["stream", "--offer", "-1"], None, "--offer", "--help"),
     (
         &["stream", "--register", "PACE"],
         None,
@@ -158,6 +158,297 @@ const CASES: &[Case] = &[
         None,
         "--stores",
         "leave one out",
+    ),
+    (
+        &["pingpong", "--warmup", "18446744073709551615"],
+        None,
+        "--warmup",
+        "write 0 to 100000000",
+    ),
+    (
+        &["echo", "127.0.0.1:1", "-n", "18446744073709551615"],
+        None,
+        "--count",
+        "write 1 to 100000000",
+    ),
+    (
+        &["echo", "127.0.0.1:1", "--warmup", "18446744073709551615"],
+        None,
+        "--warmup",
+        "write 0 to 100000000",
+    ),
+    (&["echo", "127.0.0.1:0"], None, "SERVER", "127.0.0.1:PORT"),
+    (
+        &["mcb", "-n", "18446744073709551615"],
+        None,
+        "--count",
+        "write at most 100000000",
+    ),
+    (
+        &[
+            "mcb",
+            "--warmup",
+            "18446744073709551615",
+            "-c",
+            "add",
+            "-T",
+            "tcp",
+            "--total",
+        ],
+        None,
+        "--warmup",
+        "write 0 to 100000000",
+    ),
+    (
+        &["mcb", "--keys", "18446744073709551615"],
+        None,
+        "--keys",
+        "write 1 to 100000000",
+    ),
+    (&["mcb", "-p", "0"], None, "--port", "write 1 to 65535"),
+    (&["mcb", "-a", ""], None, "--address", "write the name"),
+    (
+        &["memcached", "--count", "18446744073709551615"],
+        None,
+        "--count",
+        "write 1 to 1000000",
+    ),
+    (
+        &["memcached", "--length", "99999999"],
+        None,
+        "--length",
+        "from 1 to 64000",
+    ),
+    (
+        &["memcached", "--length", "0"],
+        None,
+        "--length",
+        "from 1 to 64000",
+    ),
+    (
+        &["memcached", "--length", "16,16"],
+        None,
+        "--length",
+        "leave it out",
+    ),
+    (
+        &["bench", "--gets", "18446744073709551615"],
+        None,
+        "--gets",
+        "write 0 to 1000000",
+    ),
+    (
+        &["paper", "--count", "0"],
+        None,
+        "--count",
+        "write 1 to 1000000",
+    ),
+    (
+        &["offload", "--window", "64,64"],
+        None,
+        "--window",
+        "leave it out",
+    ),
+    (
+        &["pingpong", "--waves=/"],
+        None,
+        "--waves",
+        "the path of a file",
+    ),
+    (
+        &["pingpong", "--trace=/nowhere/t.json"],
+        None,
+        "--trace",
+        "the path of a file",
+    ),
+    (
+        &["pingpong", "--pcap=/proc"],
+        None,
+        "--pcap",
+        "the path of a file",
+    ),
+    (
+        &["pingpong", "--pcap=x", "--trace=x"],
+        None,
+        "--pcap",
+        "write another",
+    ),
+    (
+        &["rfc2544", "--short", "--plot", "/dev/null/x"],
+        None,
+        "--plot",
+        "the path of a directory",
+    ),
+    (
+        &["offload", "--short", "--plot", "/dev/null/x"],
+        None,
+        "--plot",
+        "the path of a directory",
+    ),
+    (
+        &["paper", "--html", "/nowhere/x.html"],
+        None,
+        "--html",
+        "the path of a file",
+    ),
+    (
+        &["memcached", "--keep", "/dev/null/x"],
+        None,
+        "--keep",
+        "the path of a directory",
+    ),
+    (
+        &["man", "/dev/null/x"],
+        None,
+        "DIRECTORY",
+        "the path of a directory",
+    ),
+    (
+        &["rfc2544", "--short", "--routes", "/dev/zero"],
+        None,
+        "--routes",
+        "give a file",
+    ),
+    (
+        &["pingpong", "--bytes", "4\n5"],
+        None,
+        "--bytes",
+        "write one such as 10",
+    ),
+    (&["echo", "a\nb:7"], None, "SERVER", "write one such as"),
+    (
+        &["stream", "--senders", "-1"],
+        None,
+        "--senders",
+        "from 0 on",
+    ),
+    (
+        &["stream", "--offer", "-12.5"],
+        None,
+        "--offer",
+        "from 0 on",
+    ),
+    (&["pingpong", "extra"], None, "`extra`", "leave it out"),
+    (&["pingpong", "--loss="], None, "--loss", "such as 0.5"),
+    (&["pingpong", "--delay="], None, "--delay", "such as 0.5"),
+    (&["stream", "--offer", ""], None, "--offer", "such as 0.5"),
+    (&[""], None, "the command", "ipnuma --help"),
+    (
+        &["fibd", "run", "--port", ""],
+        None,
+        "--port",
+        "write 1 to 15",
+    ),
+    (
+        &["fibd", "run", "--port", "a b"],
+        None,
+        "--port",
+        "write 1 to 15",
+    ),
+    (
+        &["fibd", "run", "--port", "sixteen_letters_"],
+        None,
+        "--port",
+        "write 1 to 15",
+    ),
+    (
+        &["fibd", "run", "--port", "a", "--port", "a"],
+        None,
+        "--port",
+        "leave one out",
+    ),
+    (
+        &["fibd", "run", "--port", "a", "--table", "0"],
+        None,
+        "--table",
+        "write 1 to",
+    ),
+    (
+        &["fibd", "run", "--port", "a", "--buffer", "0"],
+        None,
+        "--buffer",
+        "write 4096 to",
+    ),
+    (&["daemon", "--follow", "0"], None, "--follow", "write 1 to"),
+    (
+        &[
+            "daemon",
+            "--management",
+            "127.0.0.1:1",
+            "--insecure",
+            "--key",
+            "x",
+        ],
+        None,
+        "--insecure",
+        "leave one out",
+    ),
+    (
+        &["daemon", "--socket", ""],
+        None,
+        "--socket",
+        "write one behind it",
+    ),
+    (&["sockets", "--watch=0"], None, "--watch", "write 1 to"),
+    (
+        &["stream", "--register", "PACE=1", "--register", "PACE=2"],
+        None,
+        "--register",
+        "leave one out",
+    ),
+    (
+        &["switch", "--tap", "a b", "--port", "10.0.0.1/24"],
+        None,
+        "--tap",
+        "without blanks",
+    ),
+    (
+        &["switch", "--tap", "a%d", "--port", "10.0.0.1/24"],
+        None,
+        "--tap",
+        "without blanks",
+    ),
+    (&["key", "--key", "/"], None, "/", "say with --key"),
+    (
+        &["key", "--key", "/dev/null/key"],
+        None,
+        "/dev/null/key",
+        "say with --key",
+    ),
+    (
+        &[
+            "key",
+            "trust",
+            "10.0.0.1/24",
+            "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+        ],
+        None,
+        "10.0.0.1/24",
+        "10.0.0.0/24",
+    ),
+    (
+        &[
+            "key",
+            "trust",
+            "a\nb",
+            "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+        ],
+        None,
+        "`a\\nb`",
+        "write an address",
+    ),
+    (
+        &[
+            "key",
+            "trust",
+            "10.0.0.1",
+            "sha256:0000000000000000000000000000000000000000000000000000000000000000",
+            "--known-peers",
+            "/",
+        ],
+        None,
+        "/",
+        "say with --known-peers",
     ),
     (&["nonsense"], None, "nonsense", "ipnuma --help"),
     (
@@ -213,7 +504,7 @@ const CASES: &[Case] = &[
         &["memcached", "--count", "0"],
         None,
         "--count",
-        "at least 1",
+        "write 1 to 1000000",
     ),
     (&["memcached", "--cost", "x"], None, "--cost", "NAME=NS"),
     (
@@ -486,4 +777,122 @@ fn wrong_input_gets_one_line_with_place_and_remedy() {
         failures.extend(complaint(&arguments, place, remedy));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn what_is_no_text_is_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
+    for (words, place) in [
+        (
+            [bytes(b"pingpong"), bytes(b"--loops"), bytes(b"\xFF")],
+            "--loops: ",
+        ),
+        (
+            [bytes(b"pingpong"), bytes(b"--auth"), bytes(b"--loops=\xFF")],
+            "--loops: ",
+        ),
+        (
+            [bytes(b"key"), bytes(b"trust"), bytes(b"\xFF")],
+            "`\u{FFFD}`",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+            .args(words)
+            .output();
+        let output = output.expect("the command was built for this test");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        let said = errors.starts_with(&format!("error: {place}"))
+            && errors.contains("; write it in UTF-8");
+        assert!(said && errors.lines().count() == 1, "{errors}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for word in ["--help", "--version"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+            .arg(word)
+            .stdout(full.expect("it is there"))
+            .output()
+            .expect("the command was built for this test");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{word}: {errors}");
+        assert!(
+            errors.contains("cannot write the standard output"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn places_of_a_daemon_that_cannot_be_had_are_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("ipnuma/daemon.sock");
+    for (more, place, remedy) in [
+        (
+            &["--management", "192.0.2.1:1"][..],
+            "--management",
+            "an address of this machine",
+        ),
+        (
+            &["--management", "127.0.0.1:0", "--nic", "xdp:nosuch0"],
+            "--nic: nosuch0",
+            "; see",
+        ),
+    ] {
+        let socket = socket.to_string_lossy();
+        let mut arguments = vec!["daemon", "--insecure", "--socket", &socket];
+        arguments.extend(more);
+        assert_eq!(complaint(&arguments, place, remedy), None);
+    }
+}
+
+/// A pipe that nobody writes to.
+#[test]
+fn nobody_waits_for_a_pipe() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a pipe");
+    let path = path.to_string_lossy();
+    let fingerprint = format!("sha256:{}", "0".repeat(64));
+    for (arguments, remedy) in [
+        (&["daemon", "--config", &path][..], "give the path"),
+        (&["rfc2544", "--short", "--routes", &path], "give a file"),
+        (&["key", "--key", &path], "say with --key"),
+        (
+            &[
+                "key",
+                "trust",
+                "10.0.0.1",
+                &fingerprint,
+                "--known-peers",
+                &path,
+            ],
+            "say with --known-peers",
+        ),
+    ] {
+        let complaint = complaint(arguments, "no ordinary file", remedy);
+        assert_eq!(complaint, None);
+    }
+}
+
+#[test]
+fn a_word_in_several_lines_is_told_in_one() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+            .args(arguments)
+            .env("IPNUMA_DAEMON", "/nowhere/a\nb")
+            .output();
+        let output = output.expect("the command was built for this test");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let errors = run(&["sockets"]);
+    assert!(
+        errors.contains("a\\nb") && errors.lines().count() == 1,
+        "{errors}"
+    );
 }

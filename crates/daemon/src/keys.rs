@@ -23,6 +23,14 @@ use crate::remote::Network;
 
 /// Begins a fingerprint.
 const PREFIX: &str = "sha256:";
+/// More than a file with a key has.
+const LONGEST_KEY: u64 = 1 << 16;
+/// Longest file of known peers: some ten thousand lines.
+const LONGEST_PEERS: u64 = 4 << 20;
+/// The remedy where a key's file can't be used.
+const ELSEWHERE: &str = "say with --key where it is to be";
+/// The same for the file of known peers.
+const PEERS_ELSEWHERE: &str = "say with --known-peers where they are to be";
 /// Characters of a line of a PEM file.
 const LINE: usize = 64;
 
@@ -59,7 +67,8 @@ impl FromStr for Fingerprint {
             digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
         });
         let digits = digits.ok_or_else(|| {
-            format!("`{text}` is no fingerprint; it is `{PREFIX}` and 64 hexadecimal digits, as `ipnuma key` shows it")
+            let text = input::quoted(text);
+            format!("{text} is no fingerprint; it is `{PREFIX}` and 64 hexadecimal digits, as `ipnuma key` shows it")
         })?;
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
@@ -96,12 +105,12 @@ impl Key {
     /// What is wrong with it, in a sentence; `None` if there is none.
     pub fn load(path: &Path) -> Result<Option<Self>, String> {
         let shown = path.display();
-        let mut file = match fs::File::open(path) {
+        let failed = |error| format!("the key {shown} can't be read: {error}; {ELSEWHERE}");
+        let file = match input::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(format!("the key {shown} can't be read: {error}")),
+            Err(error) => return Err(failed(error)),
         };
-        let failed = |error| format!("the key {shown} can't be read: {error}");
         let there = file.metadata().map_err(failed)?;
         let own = rustix::process::geteuid().as_raw();
         if there.mode() & 0o077 != 0 || ![own, 0].contains(&there.uid()) {
@@ -111,7 +120,9 @@ impl Key {
             ));
         }
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(failed)?;
+        file.take(LONGEST_KEY)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
         let wrong = || format!("{shown} is no key; remove it, and make one with `ipnuma key`");
         let key = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| wrong())?;
         Self::new(key).ok_or_else(wrong).map(Some)
@@ -131,7 +142,8 @@ impl Key {
         let random = ring::rand::SystemRandom::new();
         let key = ring::signature::Ed25519KeyPair::generate_pkcs8(&random)
             .map_err(|_| "the system has no random bytes for a key".to_owned())?;
-        let failed = |error| format!("the key {} can't be written: {error}", path.display());
+        let shown = path.display();
+        let failed = |error| format!("the key {shown} can't be written: {error}; {ELSEWHERE}");
         if let Some(directory) = path.parent() {
             DirBuilder::new()
                 .recursive(true)
@@ -215,10 +227,11 @@ impl Known {
     /// # Errors
     /// What is wrong with it, in a sentence that names the line.
     pub fn read(path: &Path) -> Result<Vec<(Network, Fingerprint)>, String> {
-        let text = match fs::read_to_string(path) {
+        let shown = path.display();
+        let text = match input::text_of(path, LONGEST_PEERS) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
+            Err(error) => return Err(format!("{shown} can't be read: {error}; {PEERS_ELSEWHERE}")),
         };
         let mut known = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -276,7 +289,8 @@ impl Known {
         if Self::read(path)?.contains(&(wanted, key)) {
             return Ok(false);
         }
-        let failed = |error| format!("{} can't be written: {error}", path.display());
+        let shown = path.display();
+        let failed = |error| format!("{shown} can't be written: {error}; {PEERS_ELSEWHERE}");
         if let Some(directory) = path.parent() {
             DirBuilder::new()
                 .recursive(true)
@@ -322,6 +336,11 @@ mod tests {
         fs::set_permissions(directory.path().join("other"), closed).expect("it is ours");
         let error = Key::load(&directory.path().join("other")).expect_err("it is no key");
         assert!(error.contains("is no key"), "{error}");
+        let error = Key::load(directory.path()).expect_err("it is a directory");
+        assert!(
+            error.contains("it is a directory; say with --key"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -342,6 +361,10 @@ mod tests {
         assert!(!known.allows(at, one) && known.allows(at, other));
         fs::write(&path, "10.0.0.2 sha256:12\n").expect("it can be written");
         assert!(!known.allows(at, other));
+        fs::write(&path, vec![0; 3 << 20]).expect("it can be written");
+        let error = Known::read(&path).expect_err("no fingerprint");
+        assert!(error.len() < 400 && error.contains("..."), "{error}");
+        fs::write(&path, "10.0.0.2 sha256:12\n").expect("it can be written");
         let error = Known::read(&path).expect_err("no fingerprint");
         assert!(
             error.contains("line 1: `sha256:12` is no fingerprint"),

@@ -57,9 +57,9 @@ impl Options {
     /// # Errors
     /// If it can't be read or is wrong.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::Config {
+        let text = input::text(path).map_err(|why| Error::Config {
             place: path.display().to_string(),
-            problem: format!("it cannot be read: {error}; give the path of a configuration"),
+            problem: format!("{why}; give the path of a configuration"),
         })?;
         Self::parse(&text).map_err(|problem| Error::Config {
             place: path.display().to_string(),
@@ -72,11 +72,8 @@ impl Options {
     /// # Errors
     /// What is wrong, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let options: Self = toml::from_str(text).map_err(|error| {
-            let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
-            let line = 1 + before.matches('\n').count();
-            format!("line {line}: {}", error.message().trim().replace('\n', " "))
-        })?;
+        let options: Self = toml::from_str(text)
+            .map_err(|error| input::at_line(text, error.span(), error.message()))?;
         options.check()?;
         Ok(options)
     }
@@ -86,6 +83,9 @@ impl Options {
     /// # Errors
     /// What is wrong, in words.
     pub fn check(&self) -> Result<(), String> {
+        if self.socket.as_os_str().is_empty() {
+            return Err("socket: it is empty; write a path, or leave it away".to_owned());
+        }
         for (key, lines) in [
             ("ring_lines", self.ring_lines),
             ("datagram_lines", self.datagram_lines),
@@ -157,8 +157,12 @@ mod tests {
         for (text, words) in [
             ("ring_lines = 65", "ring_lines: 65 is no power of two"),
             ("datagram_lines = 4", "datagram_lines: 4 is no power of two"),
-            ("sokcet = 'x'", "unknown field `sokcet`"),
-            ("[limits]\nforks = 1", "line 2: unknown field `forks`"),
+            ("socket = ''", "socket: it is empty"),
+            (
+                "sokcet = 'x'",
+                "there is no key `sokcet`; the keys are socket",
+            ),
+            ("[limits]\nforks = 1", "line 2: there is no key `forks`"),
         ] {
             let problem = Options::parse(text).expect_err(text);
             assert!(problem.contains(words), "{text}: {problem}");

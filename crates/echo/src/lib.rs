@@ -28,6 +28,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a message at most: one datagram on an Ethernet without fragments.
 pub const MOST_BYTES: usize = 1_472;
+/// Round trips at most, timed or before: the time of each is kept.
+pub const MOST_COUNT: u64 = 100_000_000;
 /// Longest time-out.
 const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -148,8 +150,17 @@ fn message(number: u64, bytes: usize) -> Vec<u8> {
 fn check(job: &Job) -> Result<(), Error> {
     let sentence = if !(1..=MOST_BYTES).contains(&job.bytes) {
         format!("--bytes: {} is not from 1 to {MOST_BYTES}", job.bytes)
-    } else if job.count == 0 {
-        "--count: write at least 1".to_owned()
+    } else if job.server.port() == 0 {
+        format!(
+            "SERVER: nobody serves port 0; write {}:PORT, as in 192.0.2.1:7000",
+            job.server.ip()
+        )
+    } else if !(1..=MOST_COUNT).contains(&job.count) {
+        let (count, what) = (job.count, "round trips are too few or too many");
+        format!("--count: {count} {what}; write 1 to {MOST_COUNT}")
+    } else if job.warmup > MOST_COUNT {
+        let (count, what) = (job.warmup, "round trips are too many");
+        format!("--warmup: {count} {what}; write 0 to {MOST_COUNT}")
     } else if job.timeout.is_zero() || job.timeout > MOST_PATIENCE {
         format!("--timeout-ms: write 1 to {}", MOST_PATIENCE.as_millis())
     } else {

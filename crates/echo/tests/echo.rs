@@ -106,6 +106,27 @@ fn what_is_wrong_is_said() {
         ),
         (
             Job {
+                server: "127.0.0.1:0".parse().expect("an address"),
+                ..asked.clone()
+            },
+            "SERVER",
+        ),
+        (
+            Job {
+                count: u64::MAX,
+                ..asked.clone()
+            },
+            "--count",
+        ),
+        (
+            Job {
+                warmup: u64::MAX,
+                ..asked.clone()
+            },
+            "--warmup",
+        ),
+        (
+            Job {
                 timeout: Duration::ZERO,
                 ..asked.clone()
             },

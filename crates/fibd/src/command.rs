@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line, for the program of this crate and for `ipnuma fibd`.
 
-use std::io;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -99,6 +100,9 @@ pub enum Error {
     /// Of the way to it.
     #[error("{0}")]
     Control(#[from] io::Error),
+    /// Of the output.
+    #[error("cannot write the standard output: {0}; make room where it goes, or send it elsewhere")]
+    Output(io::Error),
     /// What it answered.
     #[error("fibd refuses: {0}")]
     Refused(String),
@@ -114,10 +118,64 @@ impl Error {
     }
 }
 
+/// Prints; a reader that went away is no error.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Ports of a switch, at most.
 const MOST_PORTS: usize = 16;
 
+/// Bytes of the buffer for the kernel's messages: room for one of them, and what the kernel counts them with.
+const BUFFERS: std::ops::RangeInclusive<usize> = 4_096..=1 << 30;
+/// Characters of a device's name, at most.
+const LONGEST_NAME: usize = 15;
+
+/// That a name of at most so many characters can be a device's of Linux.
+///
+/// # Errors
+/// The remedy.
+pub fn device(name: &str, most: usize) -> Result<(), String> {
+    let allowed = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
+    let good = name.bytes().all(allowed) && !matches!(name, "." | "..");
+    if good && (1..=most).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!(
+        "write 1 to {most} letters, digits and signs without blanks, `/`, `:` and `%`"
+    ))
+}
+
+fn check(arguments: &Run) -> Result<(), String> {
+    for (at, name) in arguments.ports.iter().enumerate() {
+        device(name, LONGEST_NAME).map_err(|remedy| {
+            let name = name.escape_debug();
+            format!("--port: `{name}` is no name of a device; {remedy}")
+        })?;
+        if arguments.ports[..at].contains(name) {
+            return Err(format!("--port: `{name}` is there twice; leave one out"));
+        }
+    }
+    if arguments.table == 0 {
+        return Err("--table: the kernel has no table 0; write 1 to 4294967295".to_owned());
+    }
+    if !BUFFERS.contains(&arguments.buffer) {
+        return Err(format!(
+            "--buffer: {} bytes are too few or too many; write {} to {}",
+            arguments.buffer,
+            BUFFERS.start(),
+            BUFFERS.end()
+        ));
+    }
+    Ok(())
+}
+
 fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
+    check(arguments).map_err(Error::Usage)?;
     if arguments.ports.len() > MOST_PORTS {
         let text = format!("--port: a switch has {MOST_PORTS} ports; give at most as many");
         return Err(Error::Usage(text));
@@ -137,12 +195,13 @@ fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
     };
     let mut daemon = Daemon::start(options, |image| Ok(Box::new(sink::Memory::like(image))))?;
     // Who started this may wait for the line.
-    println!("fibd follows the kernel");
+    print("fibd follows the kernel\n")?;
     daemon.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_status(status: &Status) {
+fn show_status(status: &Status) -> String {
+    let mut out = String::new();
     for (number, port) in status.ports.iter().enumerate() {
         let how = match (port.there, port.up, port.carrier) {
             (false, ..) => "not there",
@@ -150,31 +209,36 @@ fn print_status(status: &Status) {
             (_, _, false) => "no carrier",
             _ => "up",
         };
-        println!("port {number:<2} {:<16} {how}", port.name);
+        let _ = writeln!(out, "port {number:<2} {:<16} {how}", port.name);
     }
     for (forwards, family, setting) in [
         (status.forwards4, "IPv4", "net.ipv4.ip_forward"),
         (status.forwards6, "IPv6", "net.ipv6.conf.all.forwarding"),
     ] {
         if !forwards {
-            println!(
+            let _ = writeln!(
+                out,
                 "the kernel does not forward {family}, the switch does; set {setting} to 1 if this is a router"
             );
         }
     }
-    println!(
+    let _ = writeln!(
+        out,
         "{} prefixes with a route; in the tables {} of IPv4, {} of IPv6",
         status.prefixes, status.routes4, status.routes6
     );
-    println!(
+    let _ = writeln!(
+        out,
         "{} prefixes and {} shed words of the tables go by the host port since the tables are full",
         status.spilled, status.shed
     );
-    println!(
+    let _ = writeln!(
+        out,
         "{} neighbours, {} next hops, {} next-hop objects, {} paths",
         status.neighbours, status.next_hops, status.objects, status.paths
     );
-    println!(
+    let _ = writeln!(
+        out,
         "first dump took {} ms; {} MB of memory; FPM {}",
         status.first_ms,
         status.memory / 1_000_000,
@@ -185,37 +249,45 @@ fn print_status(status: &Status) {
         }
     );
     for (name, used, capacity) in &status.memories {
-        println!("memory {name:<16} {used:>9} of {capacity:>9} words");
+        let _ = writeln!(out, "memory {name:<16} {used:>9} of {capacity:>9} words");
     }
     for (name, value) in &status.counters {
-        println!("{name:<24} {value:>12}");
+        let _ = writeln!(out, "{name:<24} {value:>12}");
     }
+    out
 }
 
-fn print_audit(report: &Report) {
-    println!(
+fn show_audit(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
         "{} prefixes of the kernel, {} addresses looked up, {} asked of the kernel, {} words of the switch; {} prefixes spilled, {} words shed",
         report.prefixes, report.lookups, report.asked, report.words, report.spilled, report.shed
     );
     if report.unasked != 0 {
-        println!(
+        let _ = writeln!(
+            out,
             "not asked for {} more, since the kernel does not forward IPv6: it looks for routes as a host does",
             report.unasked
         );
     }
     if report.shrunk != 0 {
-        println!(
+        let _ = writeln!(
+            out,
             "{} prefixes have lost next hops in the kernel that the daemon wants by FPM",
             report.shrunk
         );
     }
     for line in &report.told {
-        println!("  {line}");
+        let _ = writeln!(out, "  {line}");
     }
     match report.differences {
-        0 => println!("no difference"),
-        count => println!("{count} differences"),
+        0 => out += "no difference\n",
+        count => {
+            let _ = writeln!(out, "{count} differences");
+        }
     }
+    out
 }
 
 fn ask(place: &Place, request: &Request) -> Result<Reply, Error> {
@@ -233,11 +305,8 @@ fn print_json(result: &impl serde::Serialize) -> Result<(), Error> {
         "version": env!("CARGO_PKG_VERSION"),
         "result": result,
     });
-    println!(
-        "{}",
-        serde_json::to_string_pretty(&whole).map_err(io::Error::from)?
-    );
-    Ok(())
+    let text = serde_json::to_string_pretty(&whole).map_err(io::Error::from)?;
+    print(&(text + "\n"))
 }
 
 /// Does what the command line says.
@@ -251,7 +320,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             if let Reply::Status(status) = ask(&show.place, &Request::Status)? {
                 match show.json {
                     true => print_json(&status)?,
-                    false => print_status(&status),
+                    false => print(&show_status(&status))?,
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -272,7 +341,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             };
             match show.json {
                 true => print_json(&report)?,
-                false => print_audit(&report),
+                false => print(&show_audit(&report))?,
             }
             Ok(if report.differences == 0 {
                 ExitCode::SUCCESS
@@ -283,6 +352,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         Command::Resync(place) => {
             ask(place, &Request::Resync)?;
             Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_have_names_that_linux_takes() {
+        for name in ["sw", "sw0.1", "a-b_c"] {
+            assert!(device(name, 13).is_ok(), "{name}");
+        }
+        for name in ["", "a b", "a/b", "a%d", "a:1", "..", "fourteen_long_"] {
+            assert!(device(name, 13).is_err(), "{name}");
         }
     }
 }

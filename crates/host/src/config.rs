@@ -173,9 +173,9 @@ impl Config {
     /// If it cannot be read or understood.
     pub fn read(path: &Path) -> Result<Self> {
         let place = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| Error::Config {
+        let text = input::text(path).map_err(|why| Error::Config {
             place: place.clone(),
-            problem: error.to_string(),
+            problem: format!("{why}; name another file with $IPNUMA_CONFIG, or leave it away"),
         })?;
         Self::parse(&text, &place)
     }
@@ -189,8 +189,8 @@ impl Config {
             place: place.to_owned(),
             problem,
         };
-        let file: File =
-            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let file: File = toml::from_str(text)
+            .map_err(|error| wrong(input::at_line(text, error.span(), error.message())))?;
         let default = Self::default();
         let ports = file.socket.ports.unwrap_or_default();
         Ok(Self {

@@ -82,6 +82,22 @@ fn the_environment_wins() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_has_a_remedy() {
+    for (path, words) in [
+        ("/nowhere/config.toml", "No such file"),
+        ("/dev/zero", "longer than"),
+        ("/", "it is a directory"),
+    ] {
+        let error = Config::read(path.as_ref()).expect_err("no configuration");
+        let error = error.to_string();
+        assert!(
+            error.starts_with(path) && error.contains(words) && error.contains("; name another"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn mistakes_are_named() {
     for (text, word) in [
         ("spin = 3", "spin"),
@@ -90,12 +106,18 @@ fn mistakes_are_named() {
         ("[socket]\nports = ['9-1']", "9-1"),
         ("spin_us = -1", "spin_us"),
         ("[", "test.toml"),
+        ("\n[", "line 2: "),
+        (
+            "spin_us = 3\nspinus = 3",
+            "line 2: there is no key `spinus`; the keys are backend",
+        ),
     ] {
         let error = parse(text).expect_err("wrong").to_string();
         assert!(
             error.contains(word) && error.contains("test.toml"),
             "{text:?}: {error}"
         );
+        assert_eq!(error.lines().count(), 1, "{text:?}: {error}");
     }
     for (name, value) in [
         ("IPNUMA_SPIN_US", "soon"),

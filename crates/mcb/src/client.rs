@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::{self, Datagrams, Exchange, Taken, Verdict};
 use crate::report::{Report, Summary};
-use crate::{Command, Error, Job, Transport};
+use crate::{Command, Error, Job, MOST_COUNT, Transport};
 
 /// Threads at most: each has a socket and a stack.
 const MOST_THREADS: usize = 256;
@@ -39,15 +39,26 @@ struct Part {
 
 fn check(job: &Job) -> Result<(), Error> {
     protocol::check(&job.prefix, job.length, job.transport).map_err(Error::Usage)?;
-    let sentence = if !(1..=MOST_THREADS).contains(&job.threads) {
+    let sentence = if job.address.is_empty() {
+        "--address: it is empty; write the name or address of the server".to_owned()
+    } else if job.port == 0 {
+        "--port: nobody serves port 0; write 1 to 65535".to_owned()
+    } else if !(1..=MOST_THREADS).contains(&job.threads) {
         format!("--threads: {} is not from 1 to {MOST_THREADS}", job.threads)
     } else if job.count < job.threads as u64 {
         format!(
             "--count: {} commands are too few for {} threads; write at least one for each",
             job.count, job.threads
         )
-    } else if job.keys == 0 {
-        "--keys: write at least 1".to_owned()
+    } else if job.count > MOST_COUNT {
+        let (count, what) = (job.count, "commands are too many");
+        format!("--count: {count} {what}; write at most {MOST_COUNT}")
+    } else if job.warmup > MOST_COUNT {
+        let (count, what) = (job.warmup, "commands are too many");
+        format!("--warmup: {count} {what}; write 0 to {MOST_COUNT}")
+    } else if !(1..=MOST_COUNT).contains(&job.keys) {
+        let (count, what) = (job.keys, "keys are too few or too many");
+        format!("--keys: {count} {what}; write 1 to {MOST_COUNT}")
     } else if job.timeout.is_zero() || job.timeout > MOST_PATIENCE {
         format!("--timeout-ms: write 1 to {}", MOST_PATIENCE.as_millis())
     } else if job.retries > 0 && job.transport == Transport::Tcp {
@@ -71,7 +82,14 @@ impl Job {
     fn server(&self) -> Result<SocketAddr, Error> {
         let mut found = (self.address.as_str(), self.port)
             .to_socket_addrs()
-            .map_err(|error| self.unreachable(error))?;
+            .map_err(|error| {
+                let why = error.to_string();
+                let why = why.rsplit(": ").next().unwrap_or_default();
+                Error::Usage(format!(
+                    "--address: no machine `{}` is found ({why}); write the name or address of one that is known here",
+                    self.address
+                ))
+            })?;
         found
             .next()
             .ok_or_else(|| self.unreachable("the name has no address"))
@@ -418,6 +436,27 @@ mod tests {
                 ..job()
             },
             Job { keys: 0, ..job() },
+            Job {
+                address: "256.1.1.1".to_owned(),
+                ..job()
+            },
+            Job { port: 0, ..job() },
+            Job {
+                address: String::new(),
+                ..job()
+            },
+            Job {
+                keys: u64::MAX,
+                ..job()
+            },
+            Job {
+                count: u64::MAX,
+                ..job()
+            },
+            Job {
+                warmup: u64::MAX,
+                ..job()
+            },
             Job {
                 timeout: Duration::ZERO,
                 ..job()

@@ -24,7 +24,7 @@ mod protocol;
 mod report;
 
 pub use client::run;
-pub use protocol::{MOST_BY_TCP, MOST_BY_UDP, value};
+pub use protocol::{MOST_BY_TCP, MOST_BY_UDP, check as check_values, value};
 pub use report::{Each, Report, Summary};
 
 use std::time::Duration;
@@ -77,6 +77,9 @@ impl Transport {
         }
     }
 }
+
+/// Commands at most, timed or before, and keys: the time of each command is kept.
+pub const MOST_COUNT: u64 = 100_000_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -121,7 +121,16 @@ impl Engine {
         management: Ipv4Addr,
         inputs: mpsc::Sender<Input>,
     ) -> Result<(Handle, JoinHandle<()>), Error> {
-        let refused = |error: softnic::Error| Error::Resource(error.to_string());
+        let refused = |error: softnic::Error| {
+            let why = error.to_string();
+            match options.nic {
+                super::Transport::Udp => Error::Resource(why),
+                _ => Error::Config {
+                    place: "--nic".to_owned(),
+                    problem: why,
+                },
+            }
+        };
         let nic = options.open(management).map_err(refused)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)

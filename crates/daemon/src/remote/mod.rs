@@ -73,8 +73,12 @@ pub fn start(
     management: SocketAddrV4,
     inbox: Inbox,
 ) -> Result<Box<dyn Outside>, Error> {
-    let listener =
-        TcpListener::bind(management).map_err(io_error("listen at its --management address"))?;
+    let listener = TcpListener::bind(management).map_err(|error| Error::Config {
+        place: "--management".to_owned(),
+        problem: format!(
+            "the daemon can't listen at {management}: {error}; give an address of this machine and a port that is free"
+        ),
+    })?;
     listener
         .set_nonblocking(true)
         .map_err(io_error("listen at its --management address"))?;

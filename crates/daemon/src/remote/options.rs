@@ -140,8 +140,10 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no network: write ADDRESS/BITS, as 10.0.0.0/24, or ADDRESS");
+        let wrong = || {
+            let text = input::quoted(text);
+            format!("{text} is no network; write ADDRESS/BITS, as 10.0.0.0/24, or ADDRESS")
+        };
         let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
         let address: Ipv4Addr = address.parse().map_err(|_| wrong())?;
         let bits: u32 = bits.parse().map_err(|_| wrong())?;
