@@ -101,7 +101,30 @@ const CASES: &[Case] = &[
         "--switches",
         "write 0 to 16",
     ),
-    (&["pingpong", "--loss", "2"], None, "--loss", "write 0 to 1"),
+    (
+        &["pingpong", "--loss", "1"],
+        None,
+        "--loss",
+        "write 0 to 0.99",
+    ),
+    (
+        &["pingpong", "--corrupt", "1"],
+        None,
+        "--corrupt",
+        "write 0 to 0.99",
+    ),
+    (
+        &["pingpong", "--delay", "1e9"],
+        None,
+        "--delay",
+        "write 0 to 1000000",
+    ),
+    (
+        &["pingpong", "--warmup", "9223372036854775807"],
+        None,
+        "warmup",
+        "write fewer",
+    ),
     (
         &["pingpong", "--loss", "much"],
         None,
@@ -596,7 +619,7 @@ const CASES: &[Case] = &[
         &["stream", "--loss", "2", "--topology", "FILE"],
         Some(("", "")),
         "--loss",
-        "write 0 to 1",
+        "write 0 to 0.99",
     ),
     (
         &["rack", "FILE"],
@@ -630,7 +653,7 @@ const FILES: &[(&[&str], &str, &str, &str, &str)] = &[
         "p.toml",
         "",
         "nowhere.toml",
-        "No such file",
+        "give the path of a file that is there",
     ),
     (
         &["paper", "--experiments", "DIR"],
@@ -694,6 +717,27 @@ const FILES: &[(&[&str], &str, &str, &str, &str)] = &[
         "",
         "nowhere.toml",
         "No such file",
+    ),
+    (
+        &["platform", "/dev/zero.toml"],
+        "p.toml",
+        "",
+        "/dev/zero.toml",
+        "give the path of a file that is there",
+    ),
+    (
+        &["rack", "/dev/zero"],
+        "t.toml",
+        "",
+        "/dev/zero",
+        "shorten it",
+    ),
+    (
+        &["stream", "--topology", "DIR"],
+        "t.toml",
+        "",
+        "the topology",
+        "give the path of one",
     ),
     (
         &["rack", "FILE"],

@@ -94,10 +94,16 @@ impl From<Interface> for String {
 }
 
 impl TryFrom<String> for Subnet {
-    type Error = fib::Error;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, fib::Error> {
-        text.parse().map(Self)
+    fn try_from(text: String) -> Result<Self, String> {
+        let prefix: Prefix4 = text
+            .parse()
+            .map_err(|error: fib::Error| error.to_string())?;
+        if prefix.to_string() != text {
+            return Err(format!("`{text}` is no prefix; write it as {prefix}"));
+        }
+        Ok(Self(prefix))
     }
 }
 
@@ -107,7 +113,7 @@ impl TryFrom<String> for Interface {
     fn try_from(text: String) -> Result<Self, String> {
         let parts = text
             .split_once('/')
-            .and_then(|(address, len)| Some((address.parse().ok()?, len.parse().ok()?)));
+            .and_then(|(address, len)| Some((address.parse().ok()?, length(len)?)));
         let Some((address, len)) = parts else {
             return Err(format!(
                 "`{text}` is no address with a prefix length; write it as in 192.0.2.1/24"
@@ -127,6 +133,11 @@ impl TryFrom<String> for Interface {
         }
         Ok(interface)
     }
+}
+
+/// A prefix length as it is written: `+24` and `024` are none.
+fn length(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|len: &u8| len.to_string() == text)
 }
 
 /// Whether an address can be one of a machine on a network.
@@ -163,6 +174,8 @@ mod tests {
             "224.0.0.1/24",
             "127.0.0.1/8",
             "0.0.0.1/24",
+            "10.0.0.2/+24",
+            "10.0.0.2/024",
             "",
         ] {
             interface(bad).expect_err(bad);
@@ -176,5 +189,10 @@ mod tests {
         assert!(wide.overlaps(subnet("10.0.3.0/24")));
         assert!(subnet("10.0.3.0/24").overlaps(wide));
         assert!(!wide.overlaps(subnet("10.1.0.0/24")));
+        let signed = Subnet::try_from("10.0.0.0/+16".to_owned()).expect_err("a sign");
+        assert_eq!(
+            signed,
+            "`10.0.0.0/+16` is no prefix; write it as 10.0.0.0/16"
+        );
     }
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::time::Picoseconds;
+use crate::words::own_words;
 
 /// Errors of the virtual rack.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +65,12 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 
 /// A TOML error as one sentence with file and line.
 pub fn located(path: &Path, text: &str, error: &toml::de::Error) -> Error {
-    let line = error.span().map_or(1, |span| line_of(text, span.start));
-    let message = error.message().trim().replace('\n', " ");
-    Error::Config(format!("{}, line {line}: {message}", path.display()))
+    let offset = error.span().map_or(0, |span| span.start);
+    located_at(path, text, offset, &own_words(error.message()))
+}
+
+/// A sentence with file and line.
+pub(crate) fn located_at(path: &Path, text: &str, offset: usize, sentence: &str) -> Error {
+    let line = line_of(text, offset);
+    Error::Config(format!("{}, line {line}: {sentence}", path.display()))
 }

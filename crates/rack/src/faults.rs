@@ -38,6 +38,10 @@ pub struct Faults {
 pub const HOLD: Picoseconds = Picoseconds::from_us(4);
 /// A cable that lags behind by more takes no further copies, so that its lag has a bound.
 const MOST_LAG: Picoseconds = Picoseconds::from_us(20);
+/// Largest probability that a frame is lost or changed, as of `ipnuma memcached`.
+const MOST_BROKEN: f64 = 0.99;
+/// Longest delay: a millisecond, many times what a session waits for an answer.
+const MOST_DELAY_NS: f64 = 1e6;
 /// First byte of the UDP payload.
 const PAYLOAD: usize = wire::PAYLOAD_OFFSET;
 /// The character of XGMII with which a frame begins.
@@ -51,20 +55,23 @@ impl Faults {
 
     /// Checks the numbers; the error is a sentence that begins with the name.
     pub fn check(&self) -> Result<(), String> {
-        for (name, value) in [
-            ("loss", self.loss),
-            ("corrupt", self.corrupt),
-            ("duplicate", self.duplicate),
-            ("reorder", self.reorder),
+        // A cable on which no frame arrives whole has nothing to show: what is sent on it never ends, or is given up.
+        for (name, value, most) in [
+            ("loss", self.loss, MOST_BROKEN),
+            ("corrupt", self.corrupt, MOST_BROKEN),
+            ("duplicate", self.duplicate, 1.0),
+            ("reorder", self.reorder, 1.0),
         ] {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(format!("{name}: {value} is no probability; write 0 to 1"));
+            if !(0.0..=most).contains(&value) {
+                return Err(format!(
+                    "{name}: {value} is out of range; write 0 to {most}"
+                ));
             }
         }
-        if !(0.0..=1e9).contains(&self.delay_ns) {
+        if !(0.0..=MOST_DELAY_NS).contains(&self.delay_ns) {
             let delay = self.delay_ns;
             return Err(format!(
-                "delay: {delay} is no delay; write 0 to 1000000000 ns"
+                "delay: {delay} ns is out of range; write 0 to {MOST_DELAY_NS}"
             ));
         }
         Ok(())

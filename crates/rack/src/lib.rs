@@ -52,9 +52,11 @@ pub mod setup;
 pub mod stream;
 pub mod switch;
 pub mod tables;
+mod text;
 pub mod time;
 pub mod topology;
 pub mod wire_nic;
+pub mod words;
 
 pub use error::{Error, located};
 pub use ipnuma_rtl::NetSpeed;

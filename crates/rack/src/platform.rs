@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, located};
 use crate::pcie::LinkKind;
+use crate::text;
 use crate::time::Picoseconds;
 
 /// Header, data and no framing of a 4-byte memory write: the TLP for which one-way latencies are stated.
@@ -207,8 +208,7 @@ impl Platform {
                 known.join(" or ")
             )));
         }
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| Error::Config(format!("cannot read the platform {name}: {error}")))?;
+        let text = text::read("platform", Path::new(name))?;
         Self::parse(&text, Path::new(name))
     }
 

@@ -423,7 +423,7 @@ fn add_switch<const N: usize>(
 
 /// Latency of a switch of another make. The one in the topology is from pins to pins with the physical layers, which the
 /// cables have here.
-fn other_latency(
+pub(crate) fn other_latency(
     spec: &SwitchSpec,
     latency: &SwitchLatency,
     platform: &Platform,
@@ -438,7 +438,7 @@ fn other_latency(
         let cycles = inside.and_then(|inside| (inside / period).checked_sub(1));
         cycles.ok_or_else(|| {
             Error::Config(format!(
-                "switch `{name}`, latency_ns: {ns} ns are less than its physical layers take, {phy}"
+                "switch.latency_ns: {ns} ns of `{name}` are less than its physical layers take, {phy}, and a cycle; write more"
             ))
         })
     };
@@ -453,7 +453,7 @@ fn other_latency(
     match all[..] {
         [(_, cycles)] => Ok(Latency::Cut(cycles)),
         _ => Err(Error::Config(format!(
-            "switch `{name}`, latency_ns: a switch that does not store frames cannot know their length; give one latency"
+            "switch.latency_ns: `{name}` does not store frames and cannot know their length; give one latency"
         ))),
     }
 }

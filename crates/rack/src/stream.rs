@@ -316,7 +316,7 @@ pub fn jain(shares: &[f64]) -> f64 {
 /// The part of a run in which all senders send, in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Goodput {
-    /// Data that arrived, gigabits a second, all senders together.
+    /// Data that arrived, gigabits a second, all senders together; 0 if all arrived at one moment, which has no duration.
     pub total_gbps: f64,
     /// Each sender.
     pub each_gbps: Vec<f64>,
@@ -324,17 +324,27 @@ pub struct Goodput {
     pub jain: f64,
 }
 
+impl Goodput {
+    /// Of no time.
+    fn none(senders: usize) -> Self {
+        Self {
+            total_gbps: 0.0,
+            each_gbps: vec![0.0; senders],
+            jain: 1.0,
+        }
+    }
+}
+
 impl Stream {
     /// Goodput while all senders sent.
     pub fn goodput(&self) -> Goodput {
         let (Some(begin), Some(end)) = self.span else {
-            return Goodput {
-                total_gbps: 0.0,
-                each_gbps: vec![0.0; self.senders.len()],
-                jain: 1.0,
-            };
+            return Goodput::none(self.senders.len());
         };
-        let span = (end - begin).as_ns().max(1e-3);
+        if end <= begin {
+            return Goodput::none(self.senders.len());
+        }
+        let span = (end - begin).as_ns();
         let each: Vec<f64> = self
             .senders
             .iter()
@@ -382,6 +392,15 @@ mod tests {
         assert_eq!(stream.span.1, Some(Picoseconds(20)));
         let goodput = stream.goodput();
         assert!((goodput.total_gbps - 4.0 * 512.0 / 0.01).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_moment_has_no_goodput() {
+        let mut stream = stream(true);
+        stream.arrive(Picoseconds(10), region(0), &written(&[0, 1, 2, 3]));
+        assert_eq!(stream.span, (Some(Picoseconds(10)), Some(Picoseconds(10))));
+        assert_eq!(stream.goodput().total_gbps, 0.0);
+        assert_eq!(stream.goodput().each_gbps, [0.0]);
     }
 
     #[test]

@@ -341,11 +341,7 @@ fn topologies_of_guests_that_are_wrong() {
             "[program]\n        until = [\"c\"]",
             "there is no host `c`",
         ),
-        (
-            "name = \"a\"",
-            "name = \"a b\"",
-            "no name for a Linux machine",
-        ),
+        ("name = \"a\"", "name = \"a b\"", "`a b` is no name"),
         (
             "command =",
             "memory_mb = 1\n        command =",
@@ -359,7 +355,7 @@ fn topologies_of_guests_that_are_wrong() {
         (
             "kind = \"virtio\"",
             "kind = \"slow\"",
-            "unknown variant `slow`",
+            "no such value: `slow`",
         ),
         (
             "[program]",

@@ -130,7 +130,7 @@ second = "b"
         (
             "rate = \"10g\"",
             "rate = \"11g\"",
-            "t.toml, line 4: unknown variant `11g`, expected `10g` or `1g`",
+            "t.toml, line 4: no such value: `11g`; write one of 10g, 1g",
         ),
         (
             "name = \"b\"",
@@ -150,12 +150,12 @@ second = "b"
         (
             "second = \"b\"",
             "second = \"b\"\nbytes = 5",
-            "t.toml, line 11: program.bytes: 5 is not a multiple of 4 from 4 to 64",
+            "t.toml, line 15: program.bytes: 5 is not a multiple of 4 from 4 to 64",
         ),
         (
             "metres = 1",
             "meters = 1",
-            "t.toml, line 10: unknown field `meters`, expected one of `between`, `metres`, `faults`",
+            "t.toml, line 10: there is no key `meters`; the keys are between, metres, faults",
         ),
         (
             "name = \"a\"",

@@ -72,9 +72,10 @@ fn a_stream_arrives_at_both_rates() {
 
 #[test]
 fn a_dead_cable_is_told() {
-    let mut lost = fan(Rate::Ten, 1, 50);
-    lost.faults.loss = 1.0;
-    let mut topology = Topology::fan(lost).checked().expect("it is sound");
+    let topology = Topology::fan(fan(Rate::Ten, 1, 50)).checked();
+    let mut topology = topology.expect("it is sound");
+    // More than a file or an option may say.
+    topology.cable[0].faults.loss = 1.0;
     // Three short time-outs.
     topology.register = [
         ("RESEND_LIMIT".to_owned(), 3),
@@ -155,7 +156,7 @@ fn topology_files_have_wide_switches_faults_and_sessions() {
             "faults = { loss = 2 }",
             program,
             "",
-            "cable.faults.loss: 2 is no probability",
+            "cable.faults.loss: 2 is out of range; write 0 to 0.99",
         ),
         (
             "ports = 9",

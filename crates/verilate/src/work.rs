@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::build::{self, Place, Unit, Verilated};
+use crate::build::{self, Compiler, Place, Unit, Verilated};
 use crate::catalogue::Model;
 
 /// Versions of a model that stay beside the newest: for those who go back and forth between two.
@@ -93,9 +93,13 @@ pub fn build(
 ) -> Result<(), Error> {
     let mut orders = Vec::new();
     for &model in models {
+        let place = Place::of(root, model)?;
+        if !place.library().is_file() {
+            build::possible(root, model, Compiler::get())?;
+        }
         orders.push(Order {
             model,
-            place: Place::of(root, model)?,
+            place,
             state: State::Waiting,
         });
     }

@@ -289,9 +289,15 @@ impl Topology {
             _ => format!("sw{}:0", link + 1),
         };
         let metres = pair.metres / (count + 1) as f64;
+        // The last one has what the others leave, so that all together are as long as they are to be, to the last bit.
+        let others: f64 = (0..count).map(|_| metres).sum();
         let cable = |link: usize| CableSpec {
             between: unplaced([left(link), right(link)]),
-            metres: unplaced(metres),
+            metres: unplaced(if link < count {
+                metres
+            } else {
+                pair.metres - others
+            }),
             faults: pair.faults,
         };
         Self {

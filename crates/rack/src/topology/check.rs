@@ -2,16 +2,23 @@
 //! Everything that the schema of a topology does not say.
 
 use super::{
-    CableSpec, End, HostKind, HostSpec, MOST_SWITCHES, NicKind, PortSpec, ProgramSpec, Rate,
-    SwitchSpec, Topology,
+    CableSpec, End, HostKind, HostSpec, MOST_SWITCHES, NicKind, PREFIX_LEN, PortSpec, ProgramSpec,
+    Rate, SwitchSpec, Topology,
 };
-use crate::address::is_unicast;
+use crate::address::{Subnet, is_unicast};
 use crate::model::{NARROW_PORTS, PORTS, WIDE_PORTS};
+use crate::platform::Platform;
+use crate::run::other_latency;
 
 /// Most guests of a rack: what their addresses have room for.
 const MOST_GUESTS: usize = 200;
 
-/// What is wrong, with the offset that tells the line.
+/// Most round trips of a ping-pong.
+const MOST_LOOPS: u64 = 100_000_000;
+/// Characters of the longest name: a guest's is that of its machine and of its directory.
+const MOST_NAME: usize = 63;
+
+/// What is wrong, with the offset that tells the line. A sentence begins with the key, by which a file's line is found.
 type Fault = (usize, String);
 
 impl Topology {
@@ -28,9 +35,16 @@ impl Topology {
             check_ports(switch)?;
             check_latency(switch)?;
         }
-        for host in &self.host {
+        for (index, host) in self.host.iter().enumerate() {
             let place = host.name.span().start;
-            check_host(host).map_err(|sentence| (place, format!("host.{sentence}")))?;
+            let address = self.host_ip(index);
+            let checked = match is_unicast(address) && !address.is_broadcast() {
+                true => check_host(host),
+                false => Err(format!(
+                    "nic.ip: {address} is no address of a host; write one such as 10.0.0.1"
+                )),
+            };
+            checked.map_err(|sentence| (place, format!("host.{sentence}")))?;
         }
         let mut plugged = Vec::new();
         for cable in &self.cable {
@@ -50,6 +64,19 @@ impl Topology {
         self.check_program()
     }
 
+    /// What a file says of the platform: that there is it, and that it has what the switches need.
+    pub(super) fn check_platform(&self) -> Result<(), Fault> {
+        let platform = Platform::load(&self.platform);
+        let platform = platform.map_err(|error| (0, format!("platform: {error}")))?;
+        for switch in &self.switch {
+            if let Some(latency) = &switch.latency_ns {
+                other_latency(switch, latency.as_ref(), &platform)
+                    .map_err(|error| (latency.span().start, error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_names(&self) -> Result<(), Fault> {
         let hosts = self.host.iter().map(|host| ("host", &host.name));
         let switches = self.switch.iter().map(|switch| ("switch", &switch.name));
@@ -62,17 +89,22 @@ impl Topology {
                     format!("{kind}.name: `{text}` is there twice; rename one"),
                 ));
             }
-            if text.is_empty() || text.contains([':', '/']) {
+            if !is_name(text) {
+                let shown: String = text.chars().take(MOST_NAME).collect();
+                let shown = shown.escape_debug();
                 return Err((
                     place,
-                    format!("{kind}.name: `{text}` is no name; write one without `:` and `/`"),
+                    format!(
+                        "{kind}.name: `{shown}` is no name; write 1 to {MOST_NAME} letters, digits and hyphens, none of these at the ends"
+                    ),
                 ));
             }
             seen.push(text);
         }
         if self.switch.len() > MOST_SWITCHES {
             let place = self.switch[MOST_SWITCHES].name.span().start;
-            let sentence = format!("switch: a rack has at most {MOST_SWITCHES} switches");
+            let sentence =
+                format!("switch: a rack has at most {MOST_SWITCHES} switches; leave some out");
             return Err((place, sentence));
         }
         Ok(())
@@ -157,15 +189,58 @@ impl Topology {
                 format!("`{one}` is {a} and `{two}` is {b}; make the rates equal")
             }));
         }
-        self.check_subnet(ends, [one, two]).map_err(fault)?;
+        match ends {
+            [End::Host(one), End::Host(two)] => self.check_pair([one, two])?,
+            _ => self.check_subnet(ends, [one, two]).map_err(fault)?,
+        }
         if let Err(sentence) = cable.faults.check() {
+            // The option is called `--delay`.
+            let sentence = sentence.replacen("delay:", "delay_ns:", 1);
             return Err((place, format!("cable.faults.{sentence}")));
         }
         let metres = *cable.metres.as_ref();
-        if !(0.0..=100_000.0).contains(&metres) {
+        if !(0.0..=100_000.0).contains(&metres) || metres.is_sign_negative() {
             return Err((
                 cable.metres.span().start,
                 format!("cable.metres: {metres} is no length; write 0 to 100000"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Two hosts with a cable straight between them, and so without a gateway, are in one subnet.
+    fn check_pair(&self, hosts: [usize; 2]) -> Result<(), Fault> {
+        let [one, two] = hosts.map(|host| self.host_ip(host));
+        let subnet = Subnet::around(one, PREFIX_LEN);
+        let [first, second] = hosts.map(|host| self.host[host].name.as_ref());
+        for (host, address) in hosts.into_iter().zip([one, two]) {
+            let place = self.host[host].name.span().start;
+            let name = self.host[host].name.as_ref();
+            let around = Subnet::around(address, PREFIX_LEN);
+            if !around.has_host(address) {
+                return Err((
+                    place,
+                    format!(
+                        "host.nic.ip: {address} is no address of a host in {around}; give `{name}` another"
+                    ),
+                ));
+            }
+        }
+        let place = self.host[hosts[1]].name.span().start;
+        if one == two {
+            return Err((
+                place,
+                format!(
+                    "host.nic.ip: `{first}` and `{second}` have the same address {one}; change one"
+                ),
+            ));
+        }
+        if !subnet.contains(two) {
+            return Err((
+                place,
+                format!(
+                    "host.nic.ip: {two} of `{second}` is not in {subnet} with `{first}` at the other end of the cable; set both in one subnet"
+                ),
             ));
         }
         Ok(())
@@ -266,7 +341,7 @@ impl Topology {
                 second,
                 bytes,
                 loops,
-                ..
+                warmup,
             } => {
                 let (one, two) = (
                     self.program_host("first", first)?,
@@ -278,7 +353,8 @@ impl Topology {
                     return Err((place, sentence));
                 }
                 self.check_way(one, two)?;
-                check_pingpong(*bytes, *loops).map_err(fault)
+                check_pingpong(*bytes, *loops).map_err(fault)?;
+                check_warmup(*warmup).map_err(fault)
             }
             ProgramSpec::Stream {
                 from,
@@ -303,7 +379,12 @@ impl Topology {
                 check_stream(*bytes, *stores, *rate_gbps).map_err(fault)
             }
             ProgramSpec::Uml { until, limit_s } => {
-                for name in until {
+                for (index, name) in until.iter().enumerate() {
+                    if until[..index].contains(name) {
+                        return Err(fault(format!(
+                            "until: `{name}` is there twice; name each host once"
+                        )));
+                    }
                     let host = self.program_host("until", name)?;
                     if self.host[host].command.is_none() {
                         return Err(fault(format!(
@@ -365,13 +446,21 @@ impl Topology {
                 return Err((
                     0,
                     format!(
-                        "register: there is no register `{name}` to write; docs/registers.md has their names"
+                        "register.{name}: there is no such register to write; docs/registers.md has their names"
                     ),
                 ));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a host or a switch may be called so.
+fn is_name(text: &str) -> bool {
+    (1..=MOST_NAME).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 /// What a host's kind and its NIC's permit; the sentence goes on after `host.`.
@@ -406,21 +495,18 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
             host.memory_mb
         ));
     }
-    let mut characters = name.chars();
-    if host.kind == HostKind::Uml
-        && !characters.all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
-    {
-        return Err(format!(
-            "name: `{name}` is no name for a Linux machine; write letters, digits and hyphens"
-        ));
-    }
     Ok(())
 }
 
 /// The latency of a switch that is not RTL.
 fn check_latency(switch: &SwitchSpec) -> Result<(), Fault> {
     let Some(latency) = &switch.latency_ns else {
-        return Ok(());
+        if switch.store_and_forward {
+            return Ok(());
+        }
+        let sentence = "switch.store_and_forward: it is for a switch with latency_ns, and this one does what its RTL \
+                        does; remove it";
+        return Err((switch.name.span().start, sentence.to_owned()));
     };
     let fault = |sentence: String| {
         let place = latency.span().start;
@@ -471,7 +557,9 @@ fn check_ports(switch: &SwitchSpec) -> Result<(), Fault> {
             if *before.number.as_ref() == number {
                 return Err((
                     port.number.span().start,
-                    format!("switch.port.number: port {number} of `{name}` is there twice"),
+                    format!(
+                        "switch.port.number: port {number} of `{name}` is there twice; remove one"
+                    ),
                 ));
             }
             let other = before.address.as_ref();
@@ -497,8 +585,18 @@ pub fn check_pingpong(bytes: usize, loops: u64) -> Result<(), String> {
             "bytes: {bytes} is not a multiple of 4 from 4 to 64"
         ));
     }
-    if !(1..=100_000_000).contains(&loops) {
-        return Err(format!("loops: {loops} is not from 1 to 100000000"));
+    if !(1..=MOST_LOOPS).contains(&loops) {
+        return Err(format!("loops: {loops} is not from 1 to {MOST_LOOPS}"));
+    }
+    Ok(())
+}
+
+/// Limit of the round trips before a ping-pong is measured.
+pub fn check_warmup(warmup: u64) -> Result<(), String> {
+    if warmup > MOST_LOOPS {
+        return Err(format!(
+            "warmup: {warmup} is not from 0 to {MOST_LOOPS}; write fewer"
+        ));
     }
     Ok(())
 }

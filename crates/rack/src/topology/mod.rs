@@ -13,19 +13,22 @@ use toml::Spanned;
 
 use crate::address::{Interface, Subnet};
 use crate::cpu::CpuSpec;
-use crate::error::{Error, line_of, located};
+use crate::error::{Error, located_at};
 use crate::faults::Faults;
 use crate::host::LINE_BYTES;
 use crate::model::{PORTS, WIDE_PORTS};
 use crate::pcie::LinkKind;
+use crate::text;
+use crate::words::own_words;
 
 mod build;
 mod check;
+mod place;
 mod route;
 mod tree;
 
 pub use build::{Fan, GuestRow, NicOptions, Pair};
-pub use check::{check_pingpong, check_stream};
+pub use check::{check_pingpong, check_stream, check_warmup};
 
 /// Line rate as users write it.
 #[derive(
@@ -142,6 +145,7 @@ pub struct HostSpec {
     #[schemars(with = "Option<String>", regex(pattern = r"^Gen[1-5]x(1|2|4|8|16)$"))]
     pub link: Option<LinkKind>,
     /// The NIC.
+    #[serde(deserialize_with = "place::table")]
     pub nic: NicSpec,
     /// Of a guest: the command for its shell. The guest ends with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +157,11 @@ pub struct HostSpec {
     #[serde(default)]
     pub neighbours: Neighbours,
     /// Of a guest: costs of its CPU that are not those of the rack.
-    #[serde(default, skip_serializing_if = "CpuSpec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "place::table",
+        skip_serializing_if = "CpuSpec::is_empty"
+    )]
     pub cpu: CpuSpec,
 }
 
@@ -195,6 +203,9 @@ impl SwitchLatency {
             }
         };
         points.sort_by_key(|(bytes, _)| *bytes);
+        if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(format!("{} bytes are there twice; remove one", pair[0].0));
+        }
         match points.iter().find(|(_, ns)| !(0.0..=1e9).contains(ns)) {
             Some((_, ns)) => Err(format!("{ns} is no latency; write 0 to 1000000000 ns")),
             None if points.is_empty() => Err("no latency is given; write one".to_owned()),
@@ -264,13 +275,18 @@ pub struct SwitchSpec {
 #[serde(deny_unknown_fields)]
 pub struct CableSpec {
     /// The two ends: the name of a host, or `SWITCH:PORT`.
+    #[serde(deserialize_with = "place::two_ends")]
     #[schemars(with = "[String; 2]")]
     pub between: Spanned<[String; 2]>,
     /// Length.
     #[schemars(with = "f64")]
     pub metres: Spanned<f64>,
     /// What goes wrong on it, in both directions.
-    #[serde(default, skip_serializing_if = "Faults::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "place::table",
+        skip_serializing_if = "Faults::is_none"
+    )]
     pub faults: Faults,
 }
 
@@ -370,7 +386,11 @@ pub struct Topology {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cable: Vec<CableSpec>,
     /// Costs of the guests' CPUs that are not the published ones.
-    #[serde(default, skip_serializing_if = "CpuSpec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "place::table",
+        skip_serializing_if = "CpuSpec::is_empty"
+    )]
     pub cpu: CpuSpec,
     /// Registers of every NIC that are not to have their reset values, by name, such as `WINDOW`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -391,13 +411,7 @@ const PREFIX_LEN: u8 = 24;
 impl Topology {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Error::Config(format!(
-                "cannot read the topology {}: {error}",
-                path.display()
-            ))
-        })?;
-        Self::parse(&text, path)
+        Self::parse(&text::read("topology", path)?, path)
     }
 
     /// The JSON schema of the file.
@@ -412,10 +426,14 @@ impl Topology {
 
     /// Checks a text; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let topology: Self = toml::from_str(text).map_err(|error| located(path, text, &error))?;
-        topology.check().map_err(|(offset, sentence)| {
-            let line = line_of(text, offset);
-            Error::Config(format!("{}, line {line}: {sentence}", path.display()))
+        let topology: Self = toml::from_str(text).map_err(|error| {
+            let offset = place::of_error(text, &error);
+            located_at(path, text, offset, &own_words(error.message()))
+        })?;
+        let checked = topology.check().and_then(|()| topology.check_platform());
+        checked.map_err(|(offset, sentence)| {
+            let offset = place::of_sentence(text, offset, &sentence);
+            located_at(path, text, offset, &sentence)
         })?;
         Ok(topology)
     }
@@ -452,10 +470,10 @@ impl Topology {
         }
         let (switch, port) = name.rsplit_once(':')?;
         let index = self.switch_index(switch)?;
-        let port = port.parse().ok()?;
-        self.switch[index]
-            .port(port)
-            .map(|_| End::Switch(index, port))
+        let spec = self.switch[index].port(port.parse().ok()?)?;
+        let number = *spec.number.as_ref();
+        // `00` and `+0` are no numbers of ports.
+        (number.to_string() == port).then_some(End::Switch(index, number))
     }
 
     /// Both ends of a cable; none if the topology was not checked.
