@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
         &["pingpong", "--warmup", "9223372036854775807"],
         None,
         "warmup",
-        "write fewer",
+        "write 0 to 100000000",
     ),
     (
         &["pingpong", "--loss", "much"],
