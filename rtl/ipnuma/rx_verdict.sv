@@ -29,7 +29,7 @@ module rx_verdict
   input logic                  session_ok_i,
   input logic                  session_sealed_i,
   /// The session sends with it now.
-  input logic [5:0]            session_epoch_i,
+  input logic           [ 5:0] session_epoch_i,
   /// The frame came sealed.
   input logic                  unsealed_i,
   /// The frame's number in its session, and the upper half of it.

@@ -63,7 +63,7 @@ module session_table
   logic [7:0] index_q, look_index;
   logic [IndexW-1:0] read_index;
   logic exists_q, looking_q, ok_q, ok_sealed_q, rewritten;
-  logic [ 5:0] epoch_q, ok_epoch_q;
+  logic [5:0] epoch_q, ok_epoch_q;
   logic [31:0] ip_q;
   logic cfg_wait_q, cfg_read, cfg_done_q, cfg_valid_q, dst_read, dst_done_q;
 

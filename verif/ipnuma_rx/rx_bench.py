@@ -17,7 +17,6 @@ from rx_ref import (
     ACK,
     NACK,
     SC,
-    UDP_PORT,
     Identity,
     Region,
     Result,

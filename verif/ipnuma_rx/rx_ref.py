@@ -323,7 +323,8 @@ class Result:
 
     counter: str
     tlp: bytes | None = None  # memory write
-    load: tuple | None = None  # (address, length, first_be, last_be, tag, peer, session, number, port of the answer)
+    # (address, length, first_be, last_be, tag, peer, session, number, port of the answer)
+    load: tuple | None = None
     completion: tuple | None = None  # (tag, status, byte_count, lower, length, data, ip)
     answers: list[dict] = field(default_factory=list)
     report: tuple | None = None
