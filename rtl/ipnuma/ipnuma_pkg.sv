@@ -45,21 +45,21 @@ package ipnuma_pkg;
 
   // Everything the frame builder needs to build one frame in the network clock domain.
   typedef struct packed {
-    logic compact;
-    logic control;  // control frame: code in trail, its number in address[39:8], no data
-    session_t session;
-    logic [3:0] kind;  // tlp format: KIND_TLP or KIND_ERROR
-    logic sequenced;
-    logic [15:0] pc_id;  // whose sequence counter, when sequenced
-    logic [47:0] dst_mac;  // [47:40] is the first byte on the wire
-    logic [31:0] dst_ip;
-    logic [15:0] src_port;  // without a session; [13:8] of an answer in one: the epoch of its load
-    logic [11:0] tag;  // folded into the end code; ACK, NACK: the interval of ack_t
-    logic [127:0] head;  // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
-    logic [39:0] address;  // compact
-    logic [1:0] trail;  // compact
-    logic [6:0] data_dw;  // 0..64
-    logic zero_data;  // the data are zeros (refused load); no payload is read
+    logic         compact;
+    logic         control;    // control frame: code in trail, its number in address[39:8], no data
+    session_t     session;
+    logic [3:0]   kind;       // tlp format: KIND_TLP or KIND_ERROR
+    logic         sequenced;
+    logic [15:0]  pc_id;      // whose sequence counter, when sequenced
+    logic [47:0]  dst_mac;    // [47:40] is the first byte on the wire
+    logic [31:0]  dst_ip;
+    logic [15:0]  src_port;   // of an answer in a session: its epoch in [13:8]
+    logic [11:0]  tag;        // folded into the end code; ACK, NACK: the interval of ack_t
+    logic [127:0] head;       // tlp: frame bytes 50..65 in wire order, first byte in [7:0]
+    logic [39:0]  address;    // compact
+    logic [1:0]   trail;      // compact
+    logic [6:0]   data_dw;    // 0..64
+    logic         zero_data;  // the data are zeros (refused load); no payload is read
   } tx_frame_t;
 
   // Where a reply goes: taken from the request's frame.
