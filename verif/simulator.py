@@ -7,8 +7,9 @@ program, what it was built from and the log are kept. What was used least recent
 together exceed a limit.
 
 The generated C++ is compiled as two files, what runs often and what runs once: most of a small
-model's build is reading the same headers again for each of its files, or compiling them in advance.
-Verilator's run-time library is compiled once for all (`runtime-HASH`).
+model's build is reading the same headers again for each of its files. Verilator's run-time library
+is compiled once for all, and so are its headers (`runtime-HASH`). clang++ takes a third less time
+for it than g++; IPNUMA_CXX names another compiler.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ VERILATOR_ARGS = (
 WAVES_ARGS = ("--trace-fst", "--trace-structs")
 SLOW_OPTIMIZATION = "-O0"
 RUNTIME_OPTIMIZATION = "-O2"
+# For which Verilator's headers are compiled in advance.
+OPTIMIZATIONS = ("-O0", "-O1")
 HEADERS = "headers.hpp"
 RUNTIME_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h")
 
@@ -138,7 +141,13 @@ def compiler() -> str:
     """Identify the C++ compiler: its version and what the environment hands to it."""
     names = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CXXFLAGS", "LDFLAGS")
     values = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
-    return "\n".join([stamps.version("c++"), *values])
+    return "\n".join([stamps.version(compiler_name()), *values])
+
+
+@functools.cache
+def compiler_name() -> str:
+    """Name the C++ compiler: the one that is asked for, clang++, or g++."""
+    return os.environ.get("IPNUMA_CXX") or ("clang++" if shutil.which("clang++") else "g++")
 
 
 @contextmanager
@@ -215,13 +224,14 @@ def _defines(classes: Mapping[str, Sequence[str]]) -> list[str]:
     return [
         *("-std=gnu++20", f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0"),
         *(f"-DVM_{name}={''.join(classes.get(f'VM_{name}', '0'))}" for name in switches),
-        *(["-fcoroutines"] if classes.get("VM_TIMING") == ["1"] else []),
     ]
 
 
 def _compiler_command() -> list[str]:
-    cache = os.environ.get("OBJCACHE", "")
-    return [*([cache] if cache else []), "c++"]
+    cache, name = os.environ.get("OBJCACHE", ""), compiler_name()
+    # Verilator writes expressions as deep as the design has them.
+    deep = ["-fbracket-depth=4096"] if "clang" in Path(name).name else []
+    return [*([cache] if cache else []), name, *deep]
 
 
 def _compile(recipe: Recipe, directory: Path, stream) -> None:
@@ -233,7 +243,8 @@ def _compile(recipe: Recipe, directory: Path, stream) -> None:
         "often": (recipe.optimization, ["VM_CLASSES_FAST", "VM_SUPPORT_FAST"], []),
         "once": (SLOW_OPTIMIZATION, ["VM_CLASSES_SLOW", "VM_SUPPORT_SLOW"], [COCOTB_MAIN]),
     }
-    libraries = ["-lz", "-llz4"] if classes.get("VM_TRACE_FST") == ["1"] else []
+    # What clang leaves to a library; FST compression.
+    libraries = ["-latomic", *(["-lz", "-llz4"] if classes.get("VM_TRACE_FST") == ["1"] else [])]
     libs_dir = cocotb_tools.config.libs_dir
     with _runtime(classes, flags, stream) as runtime:
         for half, (optimization, lists, more) in halves.items():
@@ -241,10 +252,10 @@ def _compile(recipe: Recipe, directory: Path, stream) -> None:
             text = "".join(f'#include "{name}"\n' for name in [*files, *more])
             (cpp / f"{half}.cpp").write_text(text)
             command = [*_compiler_command(), optimization, *flags, "-I."]
-            if optimization == SLOW_OPTIMIZATION:
-                command += ["-include", str(runtime / HEADERS)]
+            if optimization in OPTIMIZATIONS:
+                command += ["-include", str(runtime / optimization.lstrip("-") / HEADERS)]
             _run([*command, "-c", f"{half}.cpp", "-o", f"{half}.o"], cpp, stream)
-        link = ["c++", *(f"{half}.o" for half in halves), str(runtime / "lib.a")]
+        link = [compiler_name(), *(f"{half}.o" for half in halves), str(runtime / "lib.a")]
         link += ["-o", str(directory / recipe.top), f"-L{libs_dir}", "-lcocotbvpi_verilator"]
         _run([*link, "-pthread", *libraries], cpp, stream)
 
@@ -253,8 +264,8 @@ def _compile(recipe: Recipe, directory: Path, stream) -> None:
 def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream) -> Iterator[Path]:
     """Give the directory of Verilator's run-time library with these switches, made if need be.
 
-    Beside it are the headers that every model includes, precompiled for what runs once: to read
-    them takes longer than to compile the rest of that file.
+    Beside it are the headers that every model includes, precompiled for each optimization: to read
+    them takes longer than to compile the rest of a small model.
     """
     names = sorted([*classes.get("VM_GLOBAL_FAST", []), *classes.get("VM_GLOBAL_SLOW", [])])
     options = [o for o in flags if not o.startswith("-I")]
@@ -278,10 +289,15 @@ def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream)
         for source in names:
             (directory / f"{source}.o").unlink()
         headers = "".join(f'#include "{name}"\n' for name in RUNTIME_HEADERS)
-        (directory / HEADERS).write_text(headers)
-        command = ["c++", SLOW_OPTIMIZATION, *flags, "-x", "c++-header", HEADERS]
-        _run([*command, "-o", f"{HEADERS}.gch"], directory, stream)
-        size = sum(p.stat().st_size for p in directory.iterdir())
+        for optimization in OPTIMIZATIONS:
+            folder = directory / optimization.lstrip("-")
+            folder.mkdir()
+            (folder / HEADERS).write_text(headers)
+            command = [*_compiler_command(), optimization, *flags, "-x", "c++-header", HEADERS]
+            if "clang" in compiler_name():  # headers that are installed again are the same ones
+                command += ["-Xclang", "-fno-pch-timestamp"]
+            _run([*command, "-o", f"{HEADERS}.gch"], folder, stream)
+        size = sum(p.stat().st_size for p in directory.rglob("*"))
         (directory / COMPLETE).write_text(json.dumps({"bytes": size, "digest": digest}))
 
     with made(name, compile_all):

@@ -20,7 +20,7 @@
 mod words;
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::{Error, ErrorKind, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -36,6 +36,15 @@ pub const LONGEST: u64 = 1 << 20;
 /// # Errors
 /// What the system says.
 pub fn open(path: &Path) -> std::io::Result<File> {
+    let (file, pipe) = opened(path)?;
+    match pipe {
+        true => Err(Error::other("it is no ordinary file")),
+        false => Ok(file),
+    }
+}
+
+/// A file that nobody waits for, and whether it is a pipe.
+fn opened(path: &Path) -> std::io::Result<(File, bool)> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = OpenOptions::new()
         .read(true)
@@ -43,12 +52,12 @@ pub fn open(path: &Path) -> std::io::Result<File> {
         .open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
-        return Err(std::io::Error::other("it is a directory"));
+        return Err(Error::new(ErrorKind::IsADirectory, "it is a directory"));
     }
-    if !kind.is_file() && !kind.is_char_device() {
-        return Err(std::io::Error::other("it is no ordinary file"));
+    match kind.is_file() || kind.is_char_device() || kind.is_fifo() {
+        true => Ok((file, kind.is_fifo())),
+        false => Err(Error::other("it is no ordinary file")),
     }
-    Ok(file)
 }
 
 /// The bytes of a file of at most so many.
@@ -56,12 +65,37 @@ pub fn open(path: &Path) -> std::io::Result<File> {
 /// # Errors
 /// What the system says, or that it is longer.
 pub fn bytes(path: &Path, longest: u64) -> std::io::Result<Vec<u8>> {
+    limited(open(path)?, longest)
+}
+
+/// The bytes of a file, or of a pipe such as a shell makes of `<(...)`, of at most so many. Whoever writes to the pipe is
+/// waited for.
+///
+/// # Errors
+/// What the system says, that it is longer, or that nobody writes to the pipe.
+pub fn bytes_or_pipe(path: &Path, longest: u64) -> std::io::Result<Vec<u8>> {
+    let (file, pipe) = opened(path)?;
+    if pipe {
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    }
+    let bytes = limited(file, longest)?;
+    match pipe && bytes.is_empty() {
+        true => Err(Error::new(
+            ErrorKind::UnexpectedEof,
+            "nobody writes to the pipe",
+        )),
+        false => Ok(bytes),
+    }
+}
+
+fn limited(file: File, longest: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(longest + 1).read_to_end(&mut bytes)?;
+    file.take(longest + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 {
         length if length > longest => {
             let text = format!("it is longer than {longest} bytes");
-            Err(std::io::Error::other(text))
+            Err(Error::new(ErrorKind::FileTooLarge, text))
         }
         _ => Ok(bytes),
     }
@@ -73,7 +107,7 @@ pub fn bytes(path: &Path, longest: u64) -> std::io::Result<Vec<u8>> {
 /// What the system says, that it is longer, or that it is no text.
 pub fn text_of(path: &Path, longest: u64) -> std::io::Result<String> {
     String::from_utf8(bytes(path, longest)?)
-        .map_err(|_| std::io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
 /// The text of a file that people write by hand.
@@ -86,7 +120,7 @@ pub fn text(path: &Path) -> Result<String, String> {
 
 /// The begin of a sentence about a file that could not be read.
 #[must_use]
-pub fn why(error: &std::io::Error) -> String {
+pub fn why(error: &Error) -> String {
     match error.raw_os_error() {
         Some(_) => format!("it cannot be read: {error}"),
         None => error.to_string(),
@@ -109,7 +143,7 @@ pub fn at_line(text: &str, place: Option<Range<usize>>, message: &str) -> String
     let mut words = own_words(&one_line(message.trim()));
     if let Some(key) = text.lines().nth(line - 1).and_then(key_of) {
         // A parser of values does not know whose they are.
-        if !words.contains(key) {
+        if !words.contains(&format!("`{key}`")) {
             words = format!("{key}: {words}");
         }
     }
@@ -144,6 +178,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_is_read_where_somebody_writes() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let nobody = directory.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &nobody, 0o600.into()).expect("a pipe");
+        let error = bytes_or_pipe(&nobody, LONGEST).expect_err("it is empty");
+        assert_eq!(error.to_string(), "nobody writes to the pipe");
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let late = std::thread::spawn(move || {
+            let child = Command::new("true").stdin(Stdio::null()).status();
+            child.expect("coreutils are there");
+            writer.write_all(b"some").expect("it is read");
+            std::thread::yield_now();
+            writer.write_all(b" words").expect("it is read");
+        });
+        let read = bytes_or_pipe(Path::new(&path), LONGEST).expect("somebody writes");
+        assert_eq!(read, b"some words");
+        late.join().expect("it wrote");
+    }
+
+    #[test]
     fn lines_are_counted_from_1() {
         let said = at_line("a\nb\n", Some(2..3), "missing field `x`");
         assert_eq!(said, "line 2: the key `x` is missing; add it");
@@ -152,7 +210,10 @@ mod tests {
             Some(10..12),
             "invalid value: integer `-1`, expected u64",
         );
-        assert_eq!(said, "line 2: b: integer `-1` is out of place; write u64");
+        assert_eq!(
+            said,
+            "line 2: b: the number -1 is out of place; write a whole number from 0 to 18446744073709551615"
+        );
         assert_eq!(at_line("", Some(9..10), "x"), "line 1: x; correct it");
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::time::Picoseconds;
-use crate::words::own_words;
+use input::own_words;
 
 /// Errors of the virtual rack.
 #[derive(Debug, thiserror::Error)]

@@ -56,8 +56,6 @@ mod text;
 pub mod time;
 pub mod topology;
 pub mod wire_nic;
-pub mod words;
-
 pub use error::{Error, located};
 pub use ipnuma_rtl::NetSpeed;
 pub use time::Picoseconds;

@@ -1,58 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Texts of files that users name, for which nobody waits: not of a pipe, nor without end.
+//! Texts of files that users name, or of pipes to which somebody writes.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::{Error, line_of};
 
-/// Bytes of the longest file.
-const LONGEST: u64 = 1 << 20;
-/// `O_NONBLOCK` of Linux: a pipe that took the file's place after the look at it must not be waited for either.
-const NONBLOCK: i32 = 0o4000;
-
 /// Reads a file; `what` says in the sentence what it is to be.
 pub fn read(what: &str, path: &Path) -> Result<String, Error> {
     let place = path.display();
-    let config = |sentence: String| Error::Config(sentence);
-    let cannot = |error: std::io::Error| {
-        config(match error.kind() {
+    let bytes = input::bytes_or_pipe(path, input::LONGEST).map_err(|error| {
+        let remedy = match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                format!("there is no {what} {place}; give the path of a file that is there")
+                return Error::Config(format!(
+                    "there is no {what} {place}; give the path of a file that is there"
+                ));
             }
-            ErrorKind::PermissionDenied => {
-                format!("the {what} {place} is closed to this user; permit to read it")
-            }
-            _ => format!("the {what} {place} cannot be read ({error}); give another file"),
-        })
-    };
-    let kind = fs::metadata(path).map_err(cannot)?.file_type();
-    // /dev/null is an empty text.
-    if !kind.is_file() && !kind.is_char_device() {
-        return Err(config(format!(
-            "the {what} {place} is no ordinary file; give the path of one"
-        )));
-    }
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(NONBLOCK)
-        .open(path)
-        .map_err(cannot)?;
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(cannot)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(config(format!(
-            "the {what} {place} is longer than {LONGEST} bytes; shorten it"
-        )));
-    }
+            ErrorKind::PermissionDenied => "permit this user to read it",
+            ErrorKind::FileTooLarge => "shorten it",
+            _ => "give the path of a file",
+        };
+        Error::Config(format!(
+            "the {what} {place}: {}; {remedy}",
+            input::why(&error)
+        ))
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..good]);
-        config(format!(
+        Error::Config(format!(
             "{place}, line {}: the text is not in UTF-8; write it in UTF-8",
             line_of(&text, good)
         ))
@@ -61,6 +37,7 @@ pub fn read(what: &str, path: &Path) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -70,7 +47,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         fs::write(at("good"), "a = 1\n").expect("it can be written");
-        fs::write(at("long"), vec![b' '; 1 + LONGEST as usize]).expect("it can be written");
+        fs::write(at("long"), vec![b' '; 1 + input::LONGEST as usize]).expect("it can be written");
         fs::write(at("bytes"), b"a = 1\nb = \xff\n").expect("it can be written");
         let made = std::process::Command::new("mkfifo")
             .arg(at("pipe"))
@@ -83,19 +60,22 @@ mod tests {
         assert_eq!(read("topology", Path::new("/dev/null")).expect("empty"), "");
         let began = Instant::now();
         for (path, sentence) in [
-            (at("long"), "is longer than 1048576 bytes; shorten it"),
+            (at("long"), "it is longer than 1048576 bytes; shorten it"),
             (
                 at("bytes"),
                 "bytes, line 2: the text is not in UTF-8; write it in UTF-8",
             ),
-            (at("pipe"), "is no ordinary file; give the path of one"),
+            (
+                at("pipe"),
+                "nobody writes to the pipe; give the path of a file",
+            ),
             (
                 folder.path().to_owned(),
-                "is no ordinary file; give the path of one",
+                "it is a directory; give the path of a file",
             ),
             (
                 "/dev/zero".into(),
-                "is longer than 1048576 bytes; shorten it",
+                "it is longer than 1048576 bytes; shorten it",
             ),
             (
                 at("nowhere"),

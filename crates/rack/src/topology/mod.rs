@@ -19,7 +19,7 @@ use crate::host::LINE_BYTES;
 use crate::model::{PORTS, WIDE_PORTS};
 use crate::pcie::LinkKind;
 use crate::text;
-use crate::words::own_words;
+use input::own_words;
 
 mod build;
 mod check;
