@@ -11,6 +11,7 @@ mod echo;
 mod given;
 mod guests;
 mod host;
+mod interrupted;
 mod key;
 mod latency;
 mod live;
@@ -277,11 +278,24 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
 }
 
+impl Command {
+    /// Whether it may run Linux machines.
+    const fn has_guests(&self) -> bool {
+        matches!(
+            self,
+            Self::Rack(_) | Self::Paper(_) | Self::Memcached(_) | Self::Echo(_)
+        )
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
+    if arguments.command.has_guests() {
+        interrupted::tidies_up();
+    }
     let result = match arguments.command {
         Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
         Command::Stream(arguments) => stream::run(&arguments).map_err(Failure::from),

@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long = "corruption", value_name = "RATE", value_delimiter = ',')]
     corruptions: Vec<f64>,
     /// The sender's least time-out, ms
-    #[arg(long = "recovery", value_name = "MS", value_delimiter = ',')]
+    #[arg(long = "recovery", value_name = "MS", value_delimiter = ',', value_parser = milliseconds)]
     recoveries: Vec<f64>,
     /// Rate of segments that do not arrive
     #[arg(long, value_name = "RATE", default_value_t = 0.0)]
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 20)]
     rtt: u64,
     /// Virtual time of a run, ms; a tenth at the beginning is not measured [default: 100; with --short 20]
-    #[arg(long)]
+    #[arg(long, value_parser = milliseconds)]
     duration: Option<f64>,
     /// Draws lengths, corruption and loss
     #[arg(long, default_value_t = 1)]
@@ -78,7 +78,15 @@ pub struct Arguments {
 const DURATION: f64 = 100.0;
 const DURATION_SHORT: f64 = 20.0;
 
-/// Microseconds of milliseconds that a user wrote; 0 and nonsense are refused where they are used.
+/// Milliseconds that a user writes.
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(ms) if (0.0..1e9).contains(&ms) => Ok(ms),
+        _ => Err("this is no time; write a number of milliseconds such as 20".to_owned()),
+    }
+}
+
+/// Microseconds of milliseconds; what is too little or too much is refused where it is used.
 fn us(ms: f64) -> u64 {
     (ms * 1e3).round().clamp(0.0, 1e12) as u64
 }

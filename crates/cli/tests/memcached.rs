@@ -305,3 +305,57 @@ fn the_benchmark_is_whole() {
         assert!((sum - 100.0).abs() < 0.25, "{row}");
     }
 }
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_signal_leaves_no_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let left = || {
+        std::fs::read_dir(folder.path())
+            .expect("it is there")
+            .count()
+    };
+    for signal in ["INT", "TERM"] {
+        let child = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+            .args(["rack", "experiments/topologies/uml-curl.toml"])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut run = Server(child.expect("the command was built for this test"));
+        let patience = Instant::now() + Duration::from_secs(120);
+        while left() == 0 {
+            assert!(Instant::now() < patience, "no guest was started");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let number = run.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &number]).status();
+        assert!(sent.expect("kill is there").success());
+        let status = run.0.wait().expect("it ends");
+        assert!(
+            !status.success(),
+            "it ended by itself before the signal came"
+        );
+        assert_eq!(left(), 0, "{signal} left a directory");
+    }
+}
+
+#[test]
+fn the_console_that_a_failed_run_names_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+        .args(["rack", "experiments/topologies/uml-curl.toml"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env("TMPDIR", folder.path())
+        .env("IPNUMA_UML_KERNEL", "/bin/true")
+        .output()
+        .expect("the command was built for this test");
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    let (_, rest) = said
+        .split_once("its console is in ")
+        .expect("no kernel's words");
+    let path = rest.split(": ").next().unwrap_or_default().trim();
+    assert!(std::path::Path::new(path).is_file(), "{said}");
+}

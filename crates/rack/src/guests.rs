@@ -15,6 +15,7 @@ use crate::platform::Platform;
 use crate::rack::{Profile, Rack};
 use crate::record::{BusAccesses, Recorder};
 use crate::run::{Options, SwitchReport, furnish_guests, lay_all_cables, switch_reports};
+use crate::scratch::Scratch;
 use crate::tables;
 use crate::time::Picoseconds;
 use crate::topology::{NicKind, ProgramSpec, Topology};
@@ -191,7 +192,16 @@ pub fn run_uml(
     let mut linux = Linux {
         directory: scratch.path.clone(),
     };
-    let mut outcome = run_with(topology, options, hardware, &mut linux)?;
+    let mut outcome = match run_with(topology, options, hardware, &mut linux) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // What the sentence sends its reader to stays: a console.
+            if error.to_string().contains(&*scratch.path.to_string_lossy()) {
+                scratch.keep();
+            }
+            return Err(error);
+        }
+    };
     for (host, guest) in outcome.guests.iter_mut().enumerate() {
         read_results(&linux.of(topology, host), guest)?;
     }
@@ -218,47 +228,6 @@ fn read_results(directory: &Path, guest: &mut GuestOutcome) -> Result<(), Error>
         )));
     }
     Ok(())
-}
-
-/// The directory of a run, removed at its end if it is not the user's.
-struct Scratch {
-    path: PathBuf,
-    remove: bool,
-}
-
-impl Scratch {
-    fn new(given: Option<&Path>) -> Result<Self, Error> {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = match given {
-            Some(path) => path.to_owned(),
-            None => {
-                let name = format!("ipnuma-rack-{}-{number}", std::process::id());
-                std::env::temp_dir().join(name)
-            }
-        };
-        std::fs::create_dir_all(&path).map_err(|error| Error::Output {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        })?;
-        let path = path.canonicalize().map_err(|error| Error::Output {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
-            path,
-            remove: given.is_none(),
-        })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if self.remove {
-            // Nothing depends on it, and there is nobody to tell.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 /// Runs the guests of a topology, started by `starter`.

@@ -47,6 +47,7 @@ pub mod rack;
 pub mod record;
 pub mod root;
 pub mod run;
+pub mod scratch;
 pub mod sending;
 pub mod setup;
 pub mod stream;

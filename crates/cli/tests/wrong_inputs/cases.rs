@@ -42,6 +42,18 @@ pub const CASES: &[Case] = &[
         "--duration",
         "0.1 to 60000",
     ),
+    (
+        &["offload", "--duration=nan"],
+        None,
+        "--duration",
+        "milliseconds",
+    ),
+    (
+        &["offload", "--recovery=-1"],
+        None,
+        "--recovery",
+        "milliseconds",
+    ),
     (&["offload", "--clock", "0"], None, "--clock", "1 to 10000"),
     (
         &["pingpong", "--format", "x"],
