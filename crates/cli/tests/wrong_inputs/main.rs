@@ -133,7 +133,7 @@ const FILES: &[(&[&str], &str, &str, &str, &str)] = &[
         "t.toml",
         "",
         "the topology",
-        "give the path of one",
+        "give the path of a file",
     ),
     (
         &["rack", "FILE"],
