@@ -9,7 +9,7 @@ tasks runs them all.
 A proof that held is not repeated while nothing that it reads has changed. A program says what it
 reads in a literal list `INPUTS` of sources, file lists and .sby files, whose sources count too; so
 do the modules that it imports, without being named. One without such a list is always run.
-`IPNUMA_FRESH=1` runs everything.
+`IPNUMA_FRESH=1` runs everything. With IPNUMA_LONG=1, which --long sets, programs do all they can.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ def declared(program: Path) -> list[str] | None:
 def digest(proof: Path, root: Path = ROOT) -> str | None:
     """Hash everything that can change what a proof says; None if that is not known."""
     found = stamps.Digest("proof", stamps.python_tools(root)).files(["tools/formal.py"], root)
+    found.text(os.environ.get("IPNUMA_LONG", ""))
     if proof.suffix == ".sby":
         names = stamps.design_files(sby_files(proof, root), [], root)
         return found.files([proof, *names], root).hexdigest()
@@ -167,8 +168,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the proofs of verif/formal.")
     parser.add_argument("name", nargs="*", help="single proofs; default: all")
     parser.add_argument("--jobs", type=int, default=2, help="proofs at a time; default: 2")
-    parser.add_argument("--long", action="store_true", help="those of verif/formal/long as well")
+    parser.add_argument(
+        "--long", action="store_true", help="with verif/formal/long and all mutants"
+    )
     args = parser.parse_args()
+    if args.long:
+        os.environ["IPNUMA_LONG"] = "1"
     files = [*PROOFS.glob("*.sby"), *PROOFS.glob("prove_*.py")]
     files += PROOFS.glob("long/*.sby") if args.long else []
     found = {p.stem: p for p in sorted(files)}

@@ -150,10 +150,10 @@ PHASES = [
     pure(
         "faults",
         450,
-        "pairs of NICs over channels with every fault, resets of one side, then a million fuzzed"
-        " frames of each format",
+        "pairs of NICs over channels with every fault, resets of one side, then half a million"
+        " fuzzed frames of each format",
         f"{TARGET}/release/faulttest && {TARGET}/release/faulttest --resets"
-        f" && {TARGET}/release/faulttest --fuzz 500000",
+        f" && {TARGET}/release/faulttest --fuzz 250000",
         "faulttest",
     ),
     Phase(
@@ -233,9 +233,11 @@ PHASES = [
     Phase(
         "long-benches",
         1800,
-        "module benches with a long form: resets of the switch's ports, GMII, UZURA with loss",
+        "module benches with a long form: receiver, resets of the switch's ports, GMII, UZURA with"
+        " loss",
         f"{PYTEST} -n 1 --dist loadfile verif/fibnic/test_gmii_elastic.py"
-        " verif/fibnic/test_fibnic_resets.py verif/uzura/test_uzura_loss.py",
+        " verif/fibnic/test_fibnic_resets.py verif/uzura/test_uzura_loss.py"
+        " verif/ipnuma_rx/test_ipnuma_rx.py verif/ipnuma_rx/test_ipnuma_rx_sessions.py",
         env=LONG,
         long=True,
     ),

@@ -15,15 +15,18 @@ BOUNDS = frozenset({"a_bounds", "i_bounds_ok"})
 RIGHTS = frozenset({"a_rights", "a_session", "a_sealed", "i_rights_ok"})
 MUTANTS = {
     # The last DW may lie one beyond the region.
-    "bounds": Mutant(CHECK, "30'(op_i.length) - 30'd1;", "30'(op_i.length) - 30'd2;", BOUNDS),
+    "bounds": Mutant(
+        CHECK, "30'(op_i.length) - 30'd1;", "30'(op_i.length) - 30'd2;", BOUNDS, long=True
+    ),
     # One DW may lie in the next page.
-    "page": Mutant(CHECK, "> 11'd1024;", "> 11'd1025;", BOUNDS),
+    "page": Mutant(CHECK, "> 11'd1024;", "> 11'd1025;", BOUNDS, long=True),
     # A key without an entry is one.
     "valid": Mutant(
         CHECK,
         "result_o.key_ok = exists_i;",
         "result_o.key_ok = 1'b1;",
         frozenset({"a_entry", "a_in_table", "i_key_ok", "i_no_key"}),
+        long=True,
     ),
     # Two sources are taken for one.
     "source": Mutant(
@@ -38,6 +41,7 @@ MUTANTS = {
         "(op_i.is_load ? entry_i.read : entry_i.write) &&",
         "(entry_i.read || entry_i.write) &&",
         RIGHTS,
+        long=True,
     ),
     # Open frames reach regions that want sealed ones.
     "sealed": Mutant(CHECK, " && (op_i.sealed || !entry_i.sealed);", ";", RIGHTS),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cocotb
 import pytest
 from harness import build_and_run
@@ -182,12 +184,15 @@ async def round_trips(dut) -> None:
     bench = begin(dut)
     ticks = 32
     await bench.start(pace_max=0, resend_ticks=ticks, resend_limit=200, backoff=0)
-    seen = set()
-    for most in (1, 2, 4, 4):
+    for most, wanted in ((1, {0, 1}), (2, {2}), (4, {0, 1, 2, 3, 4}), (4, set())):
         bench.set(stretch=most)
         await bench.open(3)
-        stretch, sequence = most, 0
-        for _ in range(24):
+        stretch, sequence, seen = most, 0, set()
+        # At least so many, and until each stretch came up: a draw may miss one for long.
+        for tries in itertools.count(1):
+            if tries > 24 and wanted <= seen:
+                break
+            assert tries < 500, (most, seen)
             trip = bench.rand.choice((6, 20, 48, 100, 200))
             late = bench.rand.random() < 0.3 or trip + 3 > ticks << stretch
             bench.sent.clear()
@@ -205,12 +210,11 @@ async def round_trips(dut) -> None:
             else:
                 assert not again
                 stretch = fitting(stretch, most, trip, ticks)
-            seen.add((most, stretch))
+            seen.add(stretch)
             # What was sent twice measures nothing: nobody knows which of the two it was.
             await acknowledge(bench, 3, sequence)
             await bench.run(12)
             assert (await bench.look(3))["idle"]
-    assert {(1, 0), (1, 1), (2, 2), (4, 0), (4, 1), (4, 2), (4, 3), (4, 4)} <= seen, seen
 
 
 @cocotb.test()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import struct
 import zlib
@@ -26,6 +27,8 @@ from rx_ref import (
 )
 
 PCIE_PS = 4000
+# More of what is random, in the long form.
+LONG = bool(os.environ.get("IPNUMA_LONG"))
 # Beside the file lists.
 RULES = [
     "rtl/pcie/tlp_parse.sv",

@@ -12,6 +12,7 @@ import pytest
 from cocotb.triggers import RisingEdge, Timer
 from harness import build_and_run
 from rx_bench import (
+    LONG,
     NET_COUNTERS,
     PCIE_PS,
     RULES,
@@ -54,8 +55,12 @@ async def every_verdict(dut) -> None:
     bench = Bench(dut)
     await bench.start()
     expected = Expectation()
-    total = 0
-    for _ in range(3 if bench.gmii else 6):
+    want = {n for n in NET_COUNTERS.values() if n.startswith("rx_")} - {"rx_overflow"}
+    total = rounds = 0
+    # Over GMII a frame takes some ten times as many cycles. A draw may leave a line out.
+    least = (3 if bench.gmii else 6) if LONG else (1 if bench.gmii else 3)
+    while rounds < least or (not want <= set(+expected.counts) and rounds < 12):
+        rounds += 1
         await random_regions(bench)
         await random_sessions(bench)
         bench.root_ready = bench.rand.choice([0.7, 1.0])
@@ -72,8 +77,7 @@ async def every_verdict(dut) -> None:
     await bench.idle()
     for index, session in bench.me.sessions.items():
         assert await bench.expected(index) == session.expected
-    lines = {name for name, count in expected.counts.items() if count}
-    assert lines == {n for n in NET_COUNTERS.values() if n.startswith("rx_")} - {"rx_overflow"}
+    assert set(+expected.counts) == want
     check_tlps(bench, expected)
     expected.check(bench)
     assert sum(bench.net.values()) == total == bench.mac_good
@@ -322,7 +326,11 @@ async def completions_reach_the_cpu(dut) -> None:
             to = Addresses(bench.me.mac, bench.me.ip, src_ip=ip)
             bench.send(build(tlp_payload(head, data, 0, 0, 0, 0), to), gap=rand.choice([2, 9]))
 
-    for _ in range(60):
+    rounds = 0
+    least = 60 if LONG or not bench.gmii else 20
+    while rounds < least or not (counts["load_timeout"] and counts["load_completed"]):
+        rounds += 1
+        assert rounds < 200, counts
         for _ in range(rand.randint(1, 6)):
             if len(out) == 32:
                 break
@@ -412,7 +420,6 @@ async def completions_reach_the_cpu(dut) -> None:
         assert tlp == want, f"completion {i}: got {tlp.hex()}, expected {want.hex()}"
     assert bench.cpu_errors == errors
     assert Counter({k: v for k, v in bench.pcie.items() if v}) == counts
-    assert counts["load_timeout"] and counts["load_completed"]
 
 
 @cocotb.test(timeout_time=3, timeout_unit="ms")

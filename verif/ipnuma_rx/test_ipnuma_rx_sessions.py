@@ -11,6 +11,7 @@ from cocotb.triggers import ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 from harness import build_and_run
 from rx_bench import (
+    LONG,
     RULES,
     Bench,
     Expectation,
@@ -442,7 +443,9 @@ async def sessions_begin_anew(dut) -> None:
     peers = Peers(bench)
     await peers.open(4)
     outcomes = set()
-    for shift in range(80 if not bench.gmii else 200):
+    # Over GMII a frame is longer: every third moment of it, which ones is drawn.
+    step = 1 if LONG or not bench.gmii else 3
+    for shift in range(bench.rand.randrange(step), 200 if bench.gmii else 80, step):
         bench.control_ready = bench.rand.choice([0.0, 0.02, 1.0])
         index = shift % 4
         old = bench.me.sessions[index]

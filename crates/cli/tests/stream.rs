@@ -72,7 +72,7 @@ fn one_frame_lost_in_a_thousand_costs_little() {
 #[test]
 fn eight_senders_share_a_port() {
     for more in [&["--no-merge"][..], &[]] {
-        let arguments = ["stream", "--senders", "8", "--stores", "800", "--ideal"];
+        let arguments = ["stream", "--senders", "8", "--stores", "400", "--ideal"];
         let run = ipnuma(&[&arguments, more].concat());
         let share = number(&run, "/share_of_ideal");
         let jain = number(&run, "/stream/goodput/jain");
