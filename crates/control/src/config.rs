@@ -153,8 +153,13 @@ pub struct Timers {
     pub reachable_ns: u64,
     /// The same for what was learned without having asked.
     pub stale_ns: u64,
-    /// Neighbours at most, gateways and fixed ones not counted.
+    /// Neighbours of all ports at most, gateways and fixed ones not counted. Each port may have an
+    /// equal share.
     pub neighbours: usize,
+    /// Time in which one more new neighbour may be asked for, for each port of arrival.
+    pub ask_ns: u64,
+    /// New neighbours that may be asked for at once.
+    pub ask_burst: u32,
     /// Time in which one more ICMP error may be sent, for each port of arrival.
     pub error_ns: u64,
     /// ICMP errors that may be sent at once.
@@ -168,7 +173,10 @@ impl Default for Timers {
             tries: 3,
             reachable_ns: 30_000_000_000,
             stale_ns: 5_000_000_000,
-            neighbours: 1024,
+            // Some next hops are left for gateways.
+            neighbours: 3840,
+            ask_ns: 1_000_000,
+            ask_burst: 256,
             error_ns: 10_000_000,
             error_burst: 10,
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many ICMP errors may leave (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f).
+//! How many ICMP errors may leave (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f), and how many
+//! new neighbours may be asked for (RFC 6583).
 
 /// A token bucket.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Neighbours of both families: resolved on demand, kept resolved by asking again (RFC 826, RFC
 //! 1122 section 2.3.2, RFC 4861 section 7.3).
+//!
+//! Who sends to addresses that nobody has must not keep others from being resolved (RFC 6583): each
+//! port has its own share of neighbours, in which the oldest without a MAC address gives way, and
+//! packets of one port of arrival start so many questions a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -69,9 +73,16 @@ struct Entry {
     held: Option<Packet>,
     tries: u8,
     deadline: Option<u64>,
+    /// Its number, in the order in which they came.
+    born: u64,
 }
 
 impl Entry {
+    /// It counts in its port's share.
+    fn dynamic(&self) -> bool {
+        !self.gateway && !self.fixed
+    }
+
     fn new(state: State) -> Self {
         Self {
             state,
@@ -83,14 +94,25 @@ impl Entry {
             held: None,
             tries: 0,
             deadline: None,
+            born: 0,
         }
     }
+}
+
+/// What is taken of a port's share, by neighbours that are neither gateways nor fixed.
+#[derive(Clone, Debug, Default)]
+struct Share {
+    taken: usize,
+    /// Those without a MAC address, the oldest first.
+    unresolved: BTreeSet<(u64, Key)>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Neighbours {
     entries: BTreeMap<Key, Entry>,
     deadlines: BTreeSet<(u64, Key)>,
+    shares: BTreeMap<u8, Share>,
+    born: u64,
 }
 
 impl Neighbours {
@@ -117,9 +139,33 @@ impl Neighbours {
         self.entries.get(&key)?.mac
     }
 
-    fn dynamic(&self) -> usize {
-        let dynamic = |entry: &&Entry| !entry.gateway && !entry.fixed;
-        self.entries.values().filter(dynamic).count()
+    /// Enters one that is not there yet.
+    fn insert(&mut self, key: Key) {
+        self.born += 1;
+        let born = self.born;
+        let entry = Entry::new(State::Idle);
+        self.entries.insert(key, Entry { born, ..entry });
+        self.count(key);
+    }
+
+    /// Counts it in its port's share.
+    fn count(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.dynamic()) {
+            let share = self.shares.entry(key.port).or_default();
+            share.taken += 1;
+            if entry.mac.is_none() {
+                share.unresolved.insert((entry.born, key));
+            }
+        }
+    }
+
+    /// Takes it out of its port's share: before it goes, or becomes another kind.
+    fn discount(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.dynamic()) {
+            let share = self.shares.entry(key.port).or_default();
+            share.taken -= 1;
+            share.unresolved.remove(&(entry.born, key));
+        }
     }
 
     fn wait_until(&mut self, key: Key, deadline: Option<u64>) {
@@ -135,9 +181,10 @@ impl Neighbours {
         }
     }
 
-    fn remove(&mut self, key: Key) {
+    fn remove(&mut self, key: Key) -> Option<Entry> {
         self.wait_until(key, None);
-        self.entries.remove(&key);
+        self.discount(key);
+        self.entries.remove(&key)
     }
 }
 
@@ -154,11 +201,13 @@ impl Control {
             .get(&key)
             .and_then(|entry| entry.hop)
         {
+            self.neighbours.discount(key);
             let entry = self.neighbours.entries.get_mut(&key);
             entry.into_iter().for_each(|entry| entry.gateway = true);
             return Ok(hop);
         }
         let hop = self.tables.add_neighbour(key, out)?;
+        self.neighbours.discount(key);
         let entry = self.neighbours.entries.entry(key);
         let entry = entry.or_insert_with(|| Entry::new(State::Idle));
         entry.hop = Some(hop);
@@ -172,6 +221,7 @@ impl Control {
 
     /// A neighbour that never has to be asked.
     pub(crate) fn fix(&mut self, key: Key, mac: Mac, out: &mut Vec<Action>) {
+        self.neighbours.discount(key);
         let entry = self.neighbours.entries.entry(key);
         let entry = entry.or_insert_with(|| Entry::new(State::Idle));
         entry.fixed = true;
@@ -185,12 +235,9 @@ impl Control {
             self.transmit(key.port, mac, packet, out);
             return;
         }
-        if !self.neighbours.entries.contains_key(&key) {
-            if self.neighbours.dynamic() >= self.config.timers.neighbours {
-                self.stats.neighbours_full += 1;
-                return;
-            }
-            self.neighbours.entries.insert(key, Entry::new(State::Idle));
+        let there = self.neighbours.entries.contains_key(&key);
+        if !there && (!self.may_ask(now) || !self.admit(key)) {
+            return;
         }
         let Some(entry) = self.neighbours.entries.get_mut(&key) else {
             return;
@@ -211,6 +258,35 @@ impl Control {
         }
     }
 
+    /// Whether the frame that is being dealt with may start a question. What time brings answers
+    /// packets that were counted when they came.
+    fn may_ask(&mut self, now: u64) -> bool {
+        let timers = &self.config.timers;
+        let limit = self
+            .arrival
+            .and_then(|port| self.asks.get_mut(usize::from(port)));
+        let may = limit.is_none_or(|limit| limit.take(now, timers.ask_ns, timers.ask_burst));
+        self.stats.asks_limited += u64::from(!may);
+        may
+    }
+
+    /// Enters a neighbour, if its port's share has room or one without a MAC address gives way.
+    fn admit(&mut self, key: Key) -> bool {
+        let most = self.config.timers.neighbours / self.config.ports.len();
+        let share = self.neighbours.shares.entry(key.port).or_default();
+        if share.taken >= most.max(1) {
+            let Some(&(_, oldest)) = share.unresolved.first() else {
+                self.stats.neighbours_full += 1;
+                return false;
+            };
+            let gone = self.neighbours.remove(oldest);
+            self.stats.neighbours_evicted += 1;
+            self.stats.undelivered += u64::from(gone.is_some_and(|entry| entry.held.is_some()));
+        }
+        self.neighbours.insert(key);
+        true
+    }
+
     /// Takes what a neighbour said of itself; `asked` if it answered us.
     pub(crate) fn learn(
         &mut self,
@@ -220,12 +296,8 @@ impl Control {
         asked: bool,
         out: &mut Vec<Action>,
     ) {
-        if !self.neighbours.entries.contains_key(&key) {
-            if self.neighbours.dynamic() >= self.config.timers.neighbours {
-                self.stats.neighbours_full += 1;
-                return;
-            }
-            self.neighbours.entries.insert(key, Entry::new(State::Idle));
+        if !self.neighbours.entries.contains_key(&key) && !self.admit(key) {
+            return;
         }
         let Some(entry) = self.neighbours.entries.get_mut(&key) else {
             return;
@@ -335,11 +407,16 @@ impl Control {
 
     /// Keeps the tables equal to what is known of a neighbour.
     fn set_mac(&mut self, key: Key, mac: Option<Mac>, out: &mut Vec<Action>) {
+        self.neighbours.discount(key);
         let Some(entry) = self.neighbours.entries.get_mut(&key) else {
             return;
         };
         let unchanged = entry.mac == mac;
         entry.mac = mac;
+        self.neighbours.count(key);
+        let Some(entry) = self.neighbours.entries.get_mut(&key) else {
+            return;
+        };
         let route = key.host_route();
         let Some(mac) = mac else {
             // What the tables gave up they took before: this can't be refused.

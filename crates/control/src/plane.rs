@@ -44,8 +44,12 @@ pub struct Stats {
     pub undelivered: u64,
     /// Neighbours that did not answer.
     pub unresolved: u64,
-    /// Neighbours not learned because there are too many.
+    /// Neighbours not taken because their port has too many that are resolved.
     pub neighbours_full: u64,
+    /// Neighbours without a MAC address that gave way to others of their port.
+    pub neighbours_evicted: u64,
+    /// Packets dropped because their port of arrival asks for too many new neighbours.
+    pub asks_limited: u64,
     /// Neighbours that the lookup's tables had no room for.
     pub tables_full: u64,
 }
@@ -68,6 +72,10 @@ pub struct Control {
     pub(crate) neighbours: Neighbours,
     pub(crate) stats: Stats,
     pub(crate) limits: Vec<Limit>,
+    /// Of new neighbours that are asked for, by port of arrival.
+    pub(crate) asks: Vec<Limit>,
+    /// Port of the frame that is being dealt with.
+    pub(crate) arrival: Option<u8>,
     /// Of the packets we make.
     pub(crate) identification: u16,
     /// Writes of the configuration, until [`Control::start`].
@@ -94,6 +102,8 @@ impl Control {
             neighbours: Neighbours::default(),
             stats: Stats::default(),
             limits: vec![Limit::new(config.timers.error_burst); config.ports.len()],
+            asks: vec![Limit::new(config.timers.ask_burst); config.ports.len()],
+            arrival: None,
             identification: 0,
             setup: Vec::new(),
             config,
@@ -183,7 +193,9 @@ impl Control {
     pub fn host_frame(&mut self, now: u64, frame: &HostFrame) -> Vec<Action> {
         let mut out = Vec::new();
         self.expire(now, &mut out);
+        self.arrival = Some(frame.port);
         self.take(now, frame, &mut out);
+        self.arrival = None;
         out
     }
 

@@ -9,7 +9,8 @@ use control::{Action, Config, Control, Error, HostFrame, PortConfig};
 #[test]
 fn a_scan_of_a_subnet_is_bounded() {
     let mut config = config();
-    config.timers.neighbours = 16;
+    config.timers.neighbours = 16; // 4 of each port
+    config.timers.ask_burst = 20;
     let mut rig = Rig::of(config);
     rig.introduce(1, 7);
     let mut requests = 0;
@@ -18,10 +19,79 @@ fn a_scan_of_a_subnet_is_bounded() {
             .packet(1, 7, &transit(&format!("10.0.2.{host}"), 8).bytes())
             .len();
     }
-    assert_eq!(requests, 14, "16 less the two of host 7");
+    assert_eq!(requests, 20);
+    let stats = *rig.control.stats();
+    assert_eq!((stats.asks_limited, stats.neighbours_evicted), (170, 16));
+    // Each that gave way had a packet.
+    assert_eq!(stats.undelivered, 16);
     rig.wait(60 * SECOND);
     assert_eq!(rig.control.next_tick(), None);
     assert_eq!(rig.packet(1, 7, &transit("10.0.2.10", 8).bytes()).len(), 1);
+}
+
+/// Ten thousand addresses that nobody has, as fast as a host of port 1 can send: hosts of other ports are resolved
+/// meanwhile, behind another port and behind the one that is scanned, and so is one that port 1 speaks to afterwards.
+#[test]
+fn a_scan_keeps_no_other_port_from_new_neighbours() {
+    for family in [4, 6] {
+        let mut config = config();
+        config.ports[2]
+            .addresses
+            .push("10.64.0.1/16".parse().unwrap());
+        let mut rig = Rig::of(config);
+        rig.introduce(1, 7);
+        rig.introduce(0, 5);
+        let resolved = |rig: &mut Rig, from: (u8, u8), to: (u8, u8)| {
+            let ((port, number), (there, host)) = (from, to);
+            let asked = rig.now;
+            let own = format!("10.0.{there}.{host}");
+            let src = format!("10.0.{port}.{number}");
+            let packet = ip4(&src, &own, UDP, udp(8)).bytes();
+            let request = rig.packet(port, number, &packet);
+            assert_eq!(
+                (request.len(), request[0].0),
+                (1, there),
+                "{own} is asked for"
+            );
+            rig.scan(family, 100);
+            let (us, mac) = (format!("10.0.{there}.1"), host_mac(there, host));
+            let answer = arp(2, mac, &own, port_mac(there), &us);
+            let sent = rig.give(there, &eth(port_mac(there), mac, ARP, &answer));
+            assert_eq!(sent.len(), 1, "the packet to {own} goes on");
+            assert_eq!(rig.mac(&own), Some(mac));
+            assert!(rig.now - asked < SECOND);
+        };
+        rig.scan(family, 5_000);
+        resolved(&mut rig, (0, 5), (3, 30));
+        resolved(&mut rig, (0, 5), (2, 40));
+        rig.scan(family, 5_000);
+        resolved(&mut rig, (0, 5), (3, 31));
+        let stats = rig.control.stats();
+        assert!(stats.asks_limited > 5_000, "{stats:?}");
+        assert_eq!(stats.neighbours_full, 0);
+        rig.wait(SECOND / 10);
+        resolved(&mut rig, (1, 7), (3, 32));
+    }
+}
+
+/// Who answers for all addresses of his own port takes its share and no more.
+#[test]
+fn who_claims_all_addresses_takes_the_share_of_his_port() {
+    let mut config = config();
+    config.timers.neighbours = 64;
+    let mut rig = Rig::of(config);
+    for host in 10..200 {
+        let mac = host_mac(1, host);
+        let request = arp(1, mac, &format!("10.0.1.{host}"), [0; 6], "10.0.1.1");
+        rig.give(1, &eth(BROADCAST, mac, ARP, &request));
+    }
+    assert_eq!(rig.control.neighbours().count(), 16);
+    assert_eq!(rig.control.stats().neighbours_full, 174);
+    assert_eq!(rig.control.stats().neighbours_evicted, 0);
+    rig.introduce(2, 9);
+    // They are asked, nobody answers: there is room again.
+    rig.wait(60 * SECOND);
+    rig.introduce(1, 9);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use daemon::keys::{Key, Known};
 use daemon::{Options, Running};
@@ -249,6 +250,39 @@ fn a_key_that_is_not_known_gets_nowhere() {
     // Known now: at once.
     there.trust(&other, &other.address.to_string());
     exchange(&other, &there, None);
+}
+
+#[test]
+fn a_key_that_is_trusted_no_longer_ends_its_connections() {
+    let (here, there) = pair();
+    let other = Machine::start();
+    other.trust(&there, "127.0.0.0/8");
+    there.trust(&other, &other.address.to_string());
+    let (server, client) = (there.device(), here.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region.export(0..BYTES, Rights::ReadWrite, None);
+    let token = token.expect("a token");
+    let window = client.connect(&token).expect("its key is trusted");
+    let third = other.device();
+    let kept = third.connect(&token).expect("its key is trusted");
+    let epochs = (window.epoch(), kept.epoch());
+    let [_, known] = files(there.directory.path());
+    let text = std::fs::read_to_string(&known).expect("it is there");
+    let (first, rest) = text.split_once('\n').expect("two lines");
+    assert!(first.starts_with("127.0.0.0/8"), "{first}");
+    std::fs::write(&known, rest).expect("it can be written");
+    let begun = Instant::now();
+    while window.check(epochs.0).is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "its stores still arrive");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.connect(&token).expect_err("nobody trusts it");
+    kept.put(0, SECRET).expect("it may be written");
+    kept.flush(Flush::Delivered, Some(PATIENCE))
+        .expect("it arrives");
+    kept.check(epochs.1).expect("another's key was removed");
+    std::fs::write(&known, text).expect("it can be written");
+    exchange(&here, &there, None);
 }
 
 #[test]

@@ -316,6 +316,8 @@ pub fn sent(actions: Vec<Action>) -> Sent {
 pub struct Rig {
     pub control: Control,
     pub now: u64,
+    /// Addresses that were scanned.
+    pub scanned: u32,
 }
 
 impl Rig {
@@ -326,7 +328,12 @@ impl Rig {
     pub fn of(config: Config) -> Self {
         let mut control = Control::new(config).unwrap();
         assert!(!control.start(0).is_empty());
-        Self { control, now: 0 }
+        let (now, scanned) = (0, 0);
+        Self {
+            control,
+            now,
+            scanned,
+        }
     }
 
     /// Gives a frame; returns what is sent.
@@ -374,6 +381,21 @@ impl Rig {
         let mut all = self.control.neighbours();
         all.find(|(_, own, _)| *own == address)
             .map(|(_, _, mac)| mac)
+    }
+
+    /// Host 7 behind port 1 sends to so many new addresses behind port 2 that nobody has, one in 10 us.
+    pub fn scan(&mut self, family: u8, packets: u32) {
+        for _ in 0..packets {
+            self.scanned += 1;
+            let [.., high, low] = self.scanned.to_be_bytes();
+            let packet = if family == 4 {
+                transit(&format!("10.64.{}.{low}", high + 1), 8).bytes()
+            } else {
+                transit6(&format!("2001:db8:2::5ca:{:x}", self.scanned), 8)
+            };
+            self.packet(1, 7, &packet);
+            self.wait(10_000);
+        }
     }
 
     /// Lets time pass, tick by tick.

@@ -48,6 +48,8 @@ const MOST_UNKNOWN_OF_HOST: usize = 8;
 const MOST_OWED: usize = 256;
 /// The longest that nothing may move.
 const LONGEST: Duration = Duration::from_secs(15);
+/// How often it looks whether the keys of connections are still trusted.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -203,6 +205,8 @@ struct Thread {
     /// Of those, so many were not told to the coordinator.
     refused: u64,
     told: Option<Instant>,
+    /// When it looked last whether keys are still trusted.
+    looked: Instant,
     /// Given up to accept and close a connection when descriptors run out.
     spare: Option<OwnedFd>,
 }
@@ -241,6 +245,7 @@ pub fn start(
         refusals: Refusals::default(),
         refused: 0,
         told: None,
+        looked: Instant::now(),
         spare: spare(),
     };
     let started = std::thread::Builder::new()
@@ -255,7 +260,8 @@ impl Thread {
         let mut events = Vec::with_capacity(64);
         loop {
             events.clear();
-            let timeout = self.deadline().map(|due| {
+            let due = [self.deadline(), self.next_look()];
+            let timeout = due.into_iter().flatten().min().map(|due| {
                 let left = due.saturating_duration_since(Instant::now());
                 Timespec {
                     tv_sec: left.as_secs().cast_signed(),
@@ -289,6 +295,36 @@ impl Thread {
             if timeout.is_some() {
                 self.lose_patience();
             }
+            if self.looked.elapsed() >= LOOK {
+                self.look_at_keys();
+            }
+        }
+    }
+
+    /// When it has to look whether keys are still trusted.
+    fn next_look(&self) -> Option<Instant> {
+        let up = |conn: &Conn| conn.stage == Stage::Up && conn.tls.is_some();
+        self.conns.values().any(up).then(|| self.looked + LOOK)
+    }
+
+    /// Ends connections whose keys are not trusted any longer: at the second look, as programs that change a file may take
+    /// it away for a moment.
+    fn look_at_keys(&mut self) {
+        self.looked = Instant::now();
+        let Some(tls) = &self.setting.tls else {
+            return;
+        };
+        let mut gone = Vec::new();
+        for (&id, conn) in &mut self.conns {
+            let shown = conn.tls.as_ref().filter(|_| conn.stage == Stage::Up);
+            let trusted = shown.is_none_or(|connection| tls.trusts(conn.peer, connection));
+            if !trusted && conn.doubted {
+                gone.push(id);
+            }
+            conn.doubted = !trusted;
+        }
+        for id in gone {
+            self.over(id, "its key is not trusted any longer");
         }
     }
 

@@ -132,18 +132,27 @@ impl Tls {
         Ok(limited(made.into()))
     }
 
+    /// Whether the key that a peer has shown is one of its address, at the moment.
+    pub fn trusts(&self, peer: Ipv4Addr, connection: &Connection) -> bool {
+        shown(connection).is_some_and(|key| self.known.allows(peer, key))
+    }
+
     /// Whether the key that a peer has shown is one of its address; what the two share then.
     pub fn secret(&self, peer: Ipv4Addr, connection: &Connection) -> Result<Secret, String> {
-        let shown = connection.peer_certificates().and_then(<[_]>::first);
-        let shown = shown.map(|public| Fingerprint::of(public));
-        if !shown.is_some_and(|key| self.known.allows(peer, key)) {
-            return Err(unknown(peer, shown));
+        if !self.trusts(peer, connection) {
+            return Err(unknown(peer, shown(connection)));
         }
         connection
             .export_keying_material([0; 32], LABEL, None)
             .map(Secret)
             .map_err(|error| error.to_string())
     }
+}
+
+/// The key that a peer has shown.
+fn shown(connection: &Connection) -> Option<Fingerprint> {
+    let shown = connection.peer_certificates().and_then(<[_]>::first);
+    shown.map(|public| Fingerprint::of(public))
 }
 
 /// A sentence about a key that is none of a peer's.

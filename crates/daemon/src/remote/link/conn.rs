@@ -54,6 +54,8 @@ pub struct Conn {
     pub deadline: Option<Instant>,
     /// Something has gone since the deadline was set.
     pub moved: bool,
+    /// Its key was not trusted when that was asked last.
+    pub doubted: bool,
     /// What has come and was not listened to.
     taken: Vec<u8>,
     /// Messages that have not gone, and bytes that have of the first.
@@ -87,6 +89,7 @@ impl Conn {
             interest: EventFlags::empty(),
             deadline: None,
             moved: false,
+            doubted: false,
             taken: Vec::new(),
             out: VecDeque::new(),
             gone: 0,
