@@ -76,6 +76,7 @@ UNTESTED = ("docs/", ".ci/")
 
 GUESTS = {"IPNUMA_UML_REQUIRED": "1"}
 LONG = {"IPNUMA_LONG": "1"}
+DRAW = {"IPNUMA_DRAW": "1"}
 
 # Brings in the compilers, wheels and programs; it is part of every run.
 TOOLS = Phase("tools", 120, "Debian packages, Python wheels (tools/setup)", "tools/setup")
@@ -109,8 +110,9 @@ PHASES = [
     Phase(
         "cocotb",
         1200,
-        "module benches (pytest verif)",
+        "module benches (pytest verif), of some only the builds that the seed draws",
         f"{PYTEST} verif -n 1 --dist loadfile",
+        env=DRAW,
     ),
     Phase("formal", 900, "proofs (tools/formal)", "tools/formal --jobs 1"),
     Phase(
@@ -137,14 +139,14 @@ PHASES = [
         "differential",
         200,
         "RTL of the NIC against the reference model, random traffic",
-        f"{TARGET}/release/difftest",
+        f"{TARGET}/release/difftest --ops 500000",
         "difftest",
     ),
     pure(
         "switches",
         200,
         "RTL of the switch against the reference model, random traffic, large tables",
-        f"{TARGET}/release/switchtest",
+        f"{TARGET}/release/switchtest --frames 500000 --changes 50000",
         "switchtest",
     ),
     pure(
@@ -234,10 +236,11 @@ PHASES = [
         "long-benches",
         1800,
         "module benches with a long form: receiver, resets of the switch's ports, GMII, UZURA with"
-        " loss",
+        " loss, all builds of the switch, its tester and the offload engine",
         f"{PYTEST} -n 1 --dist loadfile verif/fibnic/test_gmii_elastic.py"
         " verif/fibnic/test_fibnic_resets.py verif/uzura/test_uzura_loss.py"
-        " verif/ipnuma_rx/test_ipnuma_rx.py verif/ipnuma_rx/test_ipnuma_rx_sessions.py",
+        " verif/ipnuma_rx/test_ipnuma_rx.py verif/ipnuma_rx/test_ipnuma_rx_sessions.py"
+        " verif/fibnic/test_fibnic.py verif/toe/test_toe.py verif/tester/test_rfc2544.py",
         env=LONG,
         long=True,
     ),
@@ -250,6 +253,14 @@ PHASES = [
         " -- --include-ignored",
         ("build", "models"),
         env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-differential",
+        900,
+        "a million operations of the NIC and a million frames of the switch against their models",
+        f"{TARGET}/release/difftest && {TARGET}/release/switchtest",
+        ("build", "models"),
         long=True,
     ),
     Phase(

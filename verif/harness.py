@@ -12,6 +12,7 @@ Environment:
     IPNUMA_SEED   seed of every random choice; without it a new one is drawn and printed
     IPNUMA_FRESH  1 repeats runs of which nothing changed
     IPNUMA_WAVES  1 writes dump.fst beside the results (its own build, slower)
+    IPNUMA_DRAW   1, as ./test has it, runs of some benches only the builds that the seed draws
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.config import libs_dir
 from cocotb_tools.runner import get_runner
@@ -37,6 +39,7 @@ import simulator  # noqa: E402
 import stamps  # noqa: E402
 
 OUT = ROOT / ".build" / "bench"
+DRAW = "IPNUMA_DRAW"
 RECORD = "inputs.txt"
 STAMPS = stamps.Stamps("cocotb")
 
@@ -200,6 +203,26 @@ def _simulate(run: Run, top: str, build_dir: Path, run_dir: Path, waves: bool) -
     # Only the beginning and the end of a long log help.
     text = "\n".join(lines if len(lines) < 400 else [*lines[:40], "[...]", *lines[-340:]])
     return ran, f"{top}: {failed} of {ran} tests failed {failure}\n{text}"
+
+
+def drawn(name: str, variants: Iterable[object], most: int) -> list[object]:
+    """Return the variants of a test for pytest, of which a run of ./test makes so many.
+
+    Which ones its seed draws; the others are skipped there, and are in the long form. Without
+    IPNUMA_DRAW all are run.
+    """
+    found = list(variants)
+    if not os.environ.get(DRAW) or os.environ.get("IPNUMA_LONG"):
+        return found
+    seed = os.environ.get("IPNUMA_SEED", "1")
+    chosen = random.Random(f"{name} {seed}").sample(range(len(found)), most)
+    left = pytest.mark.skip(reason="this seed draws other builds; IPNUMA_LONG=1 runs all")
+    return [
+        one
+        if at in chosen
+        else pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=left)
+        for at, one in enumerate(found)
+    ]
 
 
 def build_and_run(

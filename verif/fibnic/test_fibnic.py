@@ -39,7 +39,7 @@ from fibnic_bench import (
     special_frame,
     with_fcs,
 )
-from harness import build_and_run
+from harness import build_and_run, drawn
 from router_ref import ip_length
 
 LIMIT_MS = 5  # of simulated time, against hanging; the longest takes 0.22
@@ -654,7 +654,7 @@ async def vlans(dut) -> None:
     assert found["forward"] == wanted["forward"] + 1
 
 
-@pytest.mark.parametrize(NAMES, LATENCIES)
+@pytest.mark.parametrize(NAMES, drawn("fibnic", LATENCIES, 2))
 def test_fibnic(AsyncRx: int, ReadLatency: int, Lookups: int, Vlan: int, Waiting: int) -> None:
     """Run all: with the crossing of the receive clocks, with one clock, and with one lookup."""
     build = (AsyncRx, ReadLatency, Lookups, Vlan, Waiting)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import cocotb
 import pytest
-from harness import build_and_run
+from harness import build_and_run, drawn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -280,7 +280,7 @@ async def few_signals(dut) -> None:
     await run(bench, every)
 
 
-@pytest.mark.parametrize("latency", [1, 4])
+@pytest.mark.parametrize("latency", drawn("uzura_loss", [1, 4], 1))
 def test_uzura_loss(latency: int) -> None:
     """The bad channel, with a fast and a slow memory for translations."""
     build_and_run(
