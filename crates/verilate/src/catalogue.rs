@@ -151,12 +151,10 @@ pub const MODELS: &[Model] = &[
     // As the first two with a page map that a test can overrun.
     Model {
         parameters: &[("Pages", "1024")],
-        waves: false,
         ..model("ipnuma_nic_10g_small", "ipnuma_nic_10g", NIC)
     },
     Model {
         parameters: &[("Pages", "1024")],
-        waves: false,
         ..model("ipnuma_nic_1g_small", "ipnuma_nic_1g", NIC)
     },
     // As deep as crates/fib's Config::default, which a test compares with it.
