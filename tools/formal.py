@@ -9,7 +9,8 @@ tasks runs them all.
 A proof that held is not repeated while nothing that it reads has changed. A program says what it
 reads in a literal list `INPUTS` of sources, file lists and .sby files, whose sources count too; so
 do the modules that it imports, without being named. One without such a list is always run.
-`IPNUMA_FRESH=1` runs everything. With IPNUMA_LONG=1, which --long sets, programs do all they can.
+What ./test leaves out of those that are recorded (stamps.Recorded) it says. `IPNUMA_FRESH=1` runs
+everything. With IPNUMA_LONG=1, which --long sets, programs do all they can.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROOFS = ROOT / "verif" / "formal"
 OUT = ROOT / ".build" / "formal"
 STAMPS = stamps.Stamps("formal")
+RECORDED = stamps.Recorded("formal")
 LIMIT_SECONDS = 900
 # These take longest, so they begin first.
 LONGEST = ("prove_region_mutant", "prove_resend", "prove_order_mutant", "region_proof")
@@ -171,6 +173,9 @@ def main() -> int:
     parser.add_argument(
         "--long", action="store_true", help="with verif/formal/long and all mutants"
     )
+    parser.add_argument(
+        "--record", action="store_true", help="write down what held, for runs that draw"
+    )
     args = parser.parse_args()
     if args.long:
         os.environ["IPNUMA_LONG"] = "1"
@@ -184,20 +189,31 @@ def main() -> int:
     proofs.sort(key=lambda p: LONGEST.index(p.stem) if p.stem in LONGEST else len(LONGEST))
     OUT.mkdir(parents=True, exist_ok=True)
     try:
+        keys = {proof.stem: digest(proof) for proof in proofs}
         kept = [proof for proof in proofs if unchanged(proof)]
     except (ProofError, filelist.FileListError) as error:
         print(f"formal: {error}")
         return 1
+    left = set() if args.name else RECORDED.left_out(keys)
     for proof in kept:
         print(f"formal: {proof.stem}: unchanged")
-    rest = [proof for proof in proofs if proof not in kept]
+    rest = [proof for proof in proofs if proof not in kept and proof.stem not in left]
+    skipped = len(proofs) - len(kept) - len(rest)
+    for proof in proofs:
+        if proof.stem in left and proof not in kept:
+            print(f"formal: {proof.stem}: recorded, and not drawn by this seed")
     failed = 0
     if rest:
         warm_up()
         with ThreadPoolExecutor(args.jobs) as pool:
             for proof, result in zip(rest, pool.map(prove, rest), strict=True):
-                failed += not report(proof, result)
-    print(f"{len(proofs) - failed} passed, {failed} failed")
+                good = report(proof, result)
+                failed += not good
+                if not good:
+                    keys[proof.stem] = None
+    if args.record and not args.long:
+        RECORDED.write({n: key for n, key in keys.items() if n not in left}, found)
+    print(f"{len(proofs) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not proofs else 0
 
 

@@ -42,6 +42,7 @@ import rtl_mutants
 import rtl_switch
 import rust_mutants
 import sharing
+import stamps
 from rtl_mutants import Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,12 +123,13 @@ def copy_tree() -> None:
             shutil.copy(source, target)
     (TREE / ".build").mkdir(exist_ok=True)
     # Benches that passed with the same sources and seed need not show again that they do.
-    shared = ("ccache", "models", "stamps", "uml")
-    for name in (".venv", *(f".build/{part}" for part in shared)):
+    shared = {".venv": ROOT / ".venv", ".build/models": stamps.cache() / "models"}
+    shared |= {name: ROOT / name for name in (".build/ccache", ".build/stamps", ".build/uml")}
+    for name, place in shared.items():
         link = TREE / name
         if not link.exists():
-            (ROOT / name).mkdir(parents=True, exist_ok=True)
-            link.symlink_to(ROOT / name)
+            place.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(place)
 
 
 class Kept:
@@ -184,9 +186,7 @@ def decides(bench: Bench, name: str) -> bool:
     return path.suffix != ".sby" and path.name not in ("README.md", "costs.toml")
 
 
-def bench_state(
-    files: Files, formal: bool, benches: Iterable[Bench]
-) -> Callable[[Outcome], str]:
+def bench_state(files: Files, formal: bool, benches: Iterable[Bench]) -> Callable[[Outcome], str]:
     """Return what hashes that which decides an outcome of the RTL.
 
     Who was found by a bench is found whatever the other benches are, and all sources that it does
@@ -252,7 +252,9 @@ def environment(seed: int) -> dict[str, str]:
     """Return the environment of the copy's tools."""
     own = {"IPNUMA_ROOT", "CCACHE_BASEDIR"}
     out = {k: v for k, v in os.environ.items() if k not in own and not k.startswith("PYTEST")}
-    return out | {"IPNUMA_SEED": str(seed), "PYTHONPATH": str(TREE / "tools")}
+    # What is built of a mutant is of no use to anybody else.
+    own_cache = {"IPNUMA_CACHE": str(TREE / ".build")}
+    return out | own_cache | {"IPNUMA_SEED": str(seed), "PYTHONPATH": str(TREE / "tools")}
 
 
 def processor_time() -> float:

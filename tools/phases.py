@@ -114,18 +114,27 @@ PHASES = [
         f"{PYTEST} verif -n 1 --dist loadfile",
         env=DRAW,
     ),
-    Phase("formal", 900, "proofs (tools/formal)", "tools/formal --jobs 1"),
+    Phase(
+        "formal",
+        900,
+        "proofs (tools/formal): what changed, and of what is recorded every fourth",
+        "tools/formal --jobs 1",
+        env=DRAW,
+    ),
     Phase(
         "synth",
         600,
-        "area of every module on ECP5 against rtl/locked.toml (tools/synth)",
+        "area of every module on ECP5 against rtl/locked.toml (tools/synth), drawn likewise",
         "tools/synth",
+        env=DRAW,
     ),
     Phase(
         "timing",
         300,
-        "paths between clocks, logic levels, MACs routed (tools/crossings, tools/timing)",
+        "paths between clocks, logic levels, MACs routed (tools/crossings, tools/timing), drawn"
+        " likewise",
         "tools/crossings && tools/timing --jobs 1",
+        env=DRAW,
     ),
     Phase("kernel", 400, "the guests' kernel and drivers (tools/uml-kernel)", "tools/uml-kernel"),
     Phase(
@@ -286,6 +295,7 @@ PHASES = [
         "tools/mutate --formal",
         long=True,
     ),
+    Phase("long-synth", 900, "the area of all tops (tools/synth)", "tools/synth", long=True),
     Phase(
         "long-timing",
         7200,

@@ -4,6 +4,9 @@
 A stamp says that a check passed with exactly these inputs. Its name is the hash of their contents,
 so that checkouts may share a directory of stamps, and stamps of several branches lie side by side.
 Only what passed leaves one. `IPNUMA_FRESH=1` makes every check run again.
+
+The slowest of them are also written down in the repository, by `--record` of their tools: see
+Recorded.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ import hashlib
 import json
 import os
 import platform
+import random
 import re
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -24,6 +29,21 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_STAMPS = 4096
 INCLUDE = re.compile(r'^\s*`include\s+"([^"]+)"', re.MULTILINE)
 DIRECTIVE = re.compile(r"`include\b")
+# Of so many checks that are recorded a run that draws repeats one.
+SHARE = 4
+
+
+def cache(root: Path = ROOT) -> Path:
+    """Return where what is built once by its content lies, for all checkouts of this user.
+
+    As crates/verilate and tools/uml-kernel have it.
+    """
+    if own := os.environ.get("IPNUMA_CACHE"):
+        return Path(own).absolute()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "ipnuma"
+    home = os.environ.get("HOME")
+    return Path(home) / ".cache" / "ipnuma" if home else root / ".build"
 
 
 def fresh() -> bool:
@@ -139,3 +159,41 @@ class Stamps:
                 continue
         for _, path in sorted(aged)[: max(0, len(aged) - MOST_STAMPS)]:
             path.unlink(missing_ok=True)
+
+
+class Recorded:
+    """Checks that passed before their commit: name and hash of inputs, `verif/recorded/KIND.toml`.
+
+    A fresh clone has no stamps, and these checks take minutes each. Where IPNUMA_DRAW=1, as ./test
+    sets it, one whose inputs are those recorded is left out, but for every fourth, which the seed
+    draws: so what is recorded wrongly is found. Everywhere else, and in the long form, all run.
+    """
+
+    def __init__(self, kind: str, root: Path = ROOT) -> None:
+        """Read what is recorded of a kind of check."""
+        self.kind = kind
+        self.path = root / "verif" / "recorded" / f"{kind}.toml"
+        self.known = tomllib.loads(self.path.read_text()) if self.path.is_file() else {}
+
+    def left_out(self, keys: Mapping[str, str | None]) -> set[str]:
+        """Choose what needs not run of these checks, each with the hash of its inputs."""
+        draws = os.environ.get("IPNUMA_DRAW") and not os.environ.get("IPNUMA_LONG")
+        if not draws or fresh():
+            return set()
+        same = sorted(name for name, key in keys.items() if key and self.known.get(name) == key)
+        seed = os.environ.get("IPNUMA_SEED", "1")
+        again = random.Random(f"{self.kind} {seed}").sample(same, -(-len(same) // SHARE))
+        return set(same) - set(again)
+
+    def write(self, keys: Mapping[str, str | None], all_names: Iterable[str]) -> None:
+        """Record checks that passed; of others only names that are still there stay."""
+        kept = {name: key for name, key in self.known.items() if name in set(all_names)}
+        kept |= {name: key for name, key in keys.items() if key}
+        lines = [
+            "# SPDX-License-Identifier: Apache-2.0",
+            f"# What passed before its commit, by tools/{self.kind} --record, and the hash of its",
+            "# inputs: Recorded in tools/stamps.py.",
+            *(f'"{name}" = "{key}"' for name, key in sorted(kept.items())),
+        ]
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text("\n".join(lines) + "\n")

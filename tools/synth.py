@@ -3,7 +3,8 @@
 
 The hierarchy is kept, so that the numbers belong to modules; a flattened build for a board comes
 out somewhat smaller. Logs are in .build/synth/. A top of which nothing changed is not synthesised
-again; --force and IPNUMA_FRESH=1 do it nevertheless.
+again; --force and IPNUMA_FRESH=1 do it nevertheless. ./test leaves out most of what is as recorded:
+stamps.Recorded.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ROOT = filelist.ROOT
 OUT = ROOT / ".build" / "synth"
 LOCKED = ROOT / "rtl" / "locked.toml"
 STAMPS = stamps.Stamps("synth")
+RECORDED = stamps.Recorded("synth")
 COLUMNS = ("lut", "ff", "bram", "dram", "dsp")
 # What a cell counts for. A carry cell holds two LUTs.
 CELLS = {
@@ -151,6 +153,11 @@ def compare(top: str, modules: dict[str, Area], locked: dict[str, Area]) -> list
     return complaints
 
 
+def sealed(job: dict, locked: dict[str, Area]) -> str:
+    """Hash the inputs of a synthesis with the sizes that are locked for it."""
+    return stamps.Digest(digest(job)).mapping(locked).hexdigest()
+
+
 def write_locked(all_modules: dict[str, dict[str, Area]]) -> None:
     """Write the locked numbers."""
     lines = [
@@ -174,6 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Synthesise and compare with the locked sizes.")
     parser.add_argument("top", nargs="*", help="tops of tools/tops.toml; default: all")
     parser.add_argument("--update", action="store_true", help="lock the sizes of this run")
+    parser.add_argument("--record", action="store_true", help="record that the locked sizes held")
     parser.add_argument("--force", action="store_true", help="synthesise unchanged tops as well")
     parser.add_argument("--jobs", type=int, default=2, help="tops at a time; default: 2")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -203,6 +211,11 @@ def main() -> int:
             "incdirs": merged.incdirs,
             "stat": str(OUT / f"{top}.stat.json"),
         }
+    keys = {top: sealed(job, locked.get(top, {})) for top, job in jobs.items()}
+    plain = not (args.top or args.update or args.force or args.record)
+    for top in sorted(RECORDED.left_out(keys)) if plain else ():
+        print(f"synth: {top}: recorded, and not drawn by this seed")
+        del jobs[top]
     with ThreadPoolExecutor(args.jobs) as pool:
         areas = pool.map(lambda job: synthesise(job["top"], job, args.force), jobs.values())
         done = dict(zip(jobs, areas, strict=True))
@@ -211,8 +224,12 @@ def main() -> int:
         if not args.update:
             complaints += compare(top, done[top], locked.get(top, {}))
     if args.update:
-        write_locked({**locked, **done})
+        locked |= done
+        write_locked(locked)
         print(f"synth: wrote {LOCKED.relative_to(ROOT)}")
+    if args.update or (args.record and not complaints):
+        sizes = tomllib.loads(LOCKED.read_text())
+        RECORDED.write({top: sealed(job, sizes[top]) for top, job in jobs.items()}, tops)
     for complaint in complaints:
         print(f"synth: {complaint}")
     if complaints and done and not args.update:

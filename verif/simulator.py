@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the simulator of a top: Verilator, the C++ compiler and cocotb's main program.
 
-A simulator lies in `.build/cocotb/NAME-HASH/`; the hash is of everything that can change it, so
-that builds of several branches and checkouts live side by side and none is ever replaced. Only the
-program, what it was built from and the log are kept. What was used least recently goes when all
-together exceed a limit.
+A simulator lies in `cocotb/NAME-HASH/` of the cache (stamps.cache); the hash is of everything that
+can change it, so that builds of all branches and checkouts live side by side and none is replaced.
+Only the program, what it was built from and the log are kept. What was used least recently goes
+when all together exceed a limit.
 
 The generated C++ is compiled as two files, what runs often and what runs once: most of a small
 model's build is reading the same headers again for each of its files. Verilator's run-time library
@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import stamps  # noqa: E402 (needs the path above)
 
-BUILD_ROOT = ROOT / ".build" / "cocotb"
+BUILD_ROOT = stamps.cache() / "cocotb"
 MOST_BYTES = 4 << 30
 COMPLETE = "complete.json"
 COCOTB_MAIN = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"

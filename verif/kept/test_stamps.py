@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import simulator
+import stamps
 from harness import ROOT
 
 STEPS = 14
@@ -47,9 +48,6 @@ def test_a_run_is_skipped_if_nothing_changed(tmp_path: Path) -> None:
     for name in ("stamps.py", "filelist.py", "env.sh", "requirements.lock"):
         shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    simulator.BUILD_ROOT.mkdir(parents=True, exist_ok=True)
-    (tmp_path / ".build").mkdir()
-    (tmp_path / ".build/cocotb").symlink_to(simulator.BUILD_ROOT)
     run = subprocess.run(
         [sys.executable, tmp_path / "verif/kept/steps.py"],
         cwd=tmp_path,
@@ -125,3 +123,50 @@ def test_the_oldest_simulators_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with simulator.made("d", lambda: None):
         pass
     assert simulator.remove_oldest(limit=10) == ["e"]
+
+
+def test_what_is_recorded_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changed always runs, of the rest a fourth; over some seeds everything."""
+    for name in ("IPNUMA_LONG", "IPNUMA_FRESH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("IPNUMA_DRAW", "1")
+    keys: dict[str, str | None] = {f"check{number}": str(number) for number in range(10)}
+    gone = stamps.Recorded("synth", tmp_path)
+    (tmp_path / "verif").mkdir()
+    gone.write(keys | {"removed": "1"}, [*keys, "removed"])
+    stamps.Recorded("synth", tmp_path).write({}, keys)
+    recorded = stamps.Recorded("synth", tmp_path)
+    assert recorded.known == keys
+    # Of what cannot be hashed nothing is known.
+    now = keys | {"check3": "other", "check4": None, "new": "1"}
+    drawn = set()
+    for seed in range(40):
+        monkeypatch.setenv("IPNUMA_SEED", str(seed))
+        left = recorded.left_out(now)
+        assert len(left) == 6  # of the eight that are the same, two are drawn
+        assert left.isdisjoint({"check3", "check4", "new"})
+        assert left == recorded.left_out(now)
+        drawn |= now.keys() - left
+    assert drawn == now.keys()
+    for name in ("IPNUMA_LONG", "IPNUMA_FRESH"):
+        monkeypatch.setenv(name, "1")
+        assert recorded.left_out(now) == set()
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("IPNUMA_DRAW")
+    assert recorded.left_out(now) == set()
+    assert stamps.Recorded("formal", tmp_path).left_out(now) == set()
+
+
+def test_the_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As crates/verilate and tools/uml-kernel read them."""
+    for name in ("IPNUMA_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/a")
+    assert stamps.cache() == Path("/home/a/.cache/ipnuma")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert stamps.cache() == Path("/x/ipnuma")
+    monkeypatch.setenv("IPNUMA_CACHE", "/own")
+    assert stamps.cache() == Path("/own")
+    for name in ("IPNUMA_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    assert stamps.cache() == ROOT / ".build"

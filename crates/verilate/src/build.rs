@@ -179,7 +179,7 @@ impl Place {
         let list = FileList::merge(root, model.files)?.contained(root, model.top)?;
         let tools = digest::tools(root, Compiler::get())?;
         let hash = digest::model(root, model, &list, &tools)?;
-        let all = root.join(".build/models");
+        let all = crate::cache(root).join("models");
         Ok(Self {
             model,
             folder: all.join(format!("{}-{hash}", model.name)),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Builds the Verilated models of the project's RTL, each once.
 //!
-//! A model of the [catalogue] becomes a shared library under `.build/models`, in a folder named by the hash of everything
-//! that goes into it: RTL, parameters, flags, the versions of Verilator and of the C++ compiler, this crate's own code. All
-//! profiles, crates and processes share it; who needs a model that is not there builds it and lets the others wait.
+//! A model of the [catalogue] becomes a shared library under `models` of the user's [cache], in a folder named by the hash
+//! of everything that goes into it: RTL, parameters, flags, the versions of Verilator and of the C++ compiler, this crate's
+//! own code. All checkouts, profiles, crates and processes share it; who needs a model that is not there builds it and lets
+//! the others wait.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), verilate::Error> {
@@ -36,6 +37,9 @@ pub use work::{Event, Report, build};
 /// Environment variable with a folder of libraries (`NAME.so`) to be taken as they are, for an installation without the
 /// RTL's sources.
 pub const LIBRARIES: &str = "IPNUMA_MODEL_DIR";
+
+/// Environment variable with the folder of what is built once: see [`cache`].
+pub const CACHE: &str = "IPNUMA_CACHE";
 
 /// Why there is no library of a model.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +110,22 @@ impl Error {
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().unwrap_or(root)
+}
+
+/// Where what is built once by its content lies, for all checkouts of this user: [`CACHE`], or `ipnuma` in the folder that
+/// the XDG base directories name, or `.build` of the repository where there is no home. `tools/stamps.py` has the same.
+pub fn cache(root: &Path) -> PathBuf {
+    let named = |variable| env::var_os(variable).filter(|value| !value.is_empty());
+    if let Some(own) = named(CACHE) {
+        return std::path::absolute(&own).unwrap_or_else(|_| own.into());
+    }
+    if let Some(base) = named("XDG_CACHE_HOME") {
+        return Path::new(&base).join("ipnuma");
+    }
+    named("HOME").map_or_else(
+        || root.join(".build"),
+        |home| Path::new(&home).join(".cache/ipnuma"),
+    )
 }
 
 /// Finds a model by its name.

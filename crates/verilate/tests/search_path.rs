@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A model has the same name, and so is found, whatever `PATH` is.
+//! A model has the same name, and so is found, whatever `PATH` is; and where `tools/stamps.py` has the cache, it is.
 
 use std::process::Command;
 
@@ -20,5 +20,39 @@ fn models_are_found_whatever_path_is() {
     assert_eq!(usual.lines().count(), 2);
     for path in [None, Some(""), Some("/bin"), Some("/nonexistent")] {
         assert_eq!(names(path), usual, "{path:?}");
+    }
+}
+
+#[test]
+fn the_cache_is_where_the_benches_have_it() {
+    let root = verilate::root();
+    let settings: [&[(&str, &str)]; 4] = [
+        &[("HOME", "/home/a")],
+        &[("HOME", "/home/a"), ("XDG_CACHE_HOME", "/x")],
+        &[("XDG_CACHE_HOME", "/x"), ("IPNUMA_CACHE", "/own")],
+        &[("IPNUMA_CACHE", ""), ("XDG_CACHE_HOME", "")],
+    ];
+    for variables in settings {
+        let said = |mut command: Command| {
+            for name in ["HOME", "XDG_CACHE_HOME", "IPNUMA_CACHE"] {
+                command.env_remove(name);
+            }
+            let output = command.envs(variables.iter().copied()).output();
+            let output = output.expect("tools/setup has run");
+            assert!(output.status.success(), "{variables:?}");
+            String::from_utf8(output.stdout).expect("a path")
+        };
+        let mut benches = Command::new(root.join(".venv/bin/python"));
+        benches
+            .current_dir(root.join("tools"))
+            .args(["-c", "import stamps; print(stamps.cache())"]);
+        let mut models = Command::new(env!("CARGO_BIN_EXE_verilate"));
+        models.args(["--paths", "fibnic_1g"]);
+        let folder = format!("{}/models/fibnic_1g-", said(benches).trim_end());
+        let path = said(models);
+        assert!(
+            path.contains(&format!(" {folder}")),
+            "{variables:?}: {path}, {folder}"
+        );
     }
 }
