@@ -186,8 +186,8 @@ PHASES = [
         "guests",
         400,
         "Linux hosts in the rack: every test that needs their kernel",
-        f"{CARGO} --workspace --test boot --test network --test pci --test guest --test guests"
-        " --test ipnuma_guests --test memcached -- --ignored && "
+        f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
+        " --test guests --test ipnuma_guests --test memcached -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel"),
         env=GUESTS,

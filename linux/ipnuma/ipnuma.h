@@ -9,7 +9,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
-#include <linux/semaphore.h>
+#include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 
@@ -41,14 +41,26 @@ struct client {
 	wait_queue_head_t queue;
 	DECLARE_KFIFO(events, struct ipnuma_event, CLIENT_EVENTS);
 	bool lost;
+	u32 marks;
 };
 
-/* A flush: somebody waits for it, or wants an event. */
+/* Who has pages and keys, which all share. */
+struct holder {
+	struct list_head list;
+	kuid_t uid;
+	u32 pages, keys;
+};
+
+/*
+ * A flush: somebody waits for it, or wants an event, or nobody does any more. The NIC has few places for them, and each is
+ * taken until it has answered.
+ */
 struct mark {
 	struct list_head list;
 	struct client *client; /* wants an event, and does not wait */
 	u64 number;
 	u16 cookie;
+	bool orphan;
 	bool done;
 	bool delivered;
 };
@@ -66,13 +78,15 @@ struct nic {
 	/* Registers and tables; all reads of BARs, which must not meet each other. Never taken by interrupts. */
 	struct mutex control;
 	unsigned long *pages_used;
-	struct region **owners; /* by key */
+	struct region **owners; /* by key, as whose they are counted */
+	struct holder **holders;
+	struct list_head holding;
 	u32 last_key;
 	u64 last_region;
 	struct ipnuma_identity identity;
 	struct peer peers[MOST_PEERS];
 
-	/* What interrupts tell of. */
+	/* What interrupts tell of. The list of windows changes under both locks. */
 	spinlock_t lock;
 	struct list_head windows;
 	struct list_head watched;
@@ -82,7 +96,7 @@ struct nic {
 	u16 last_cookie;
 	bool link_up;
 
-	struct semaphore flushes;
+	u32 marks_left;
 	__le32 *events;
 	dma_addr_t events_dma;
 	u32 events_taken;
@@ -91,6 +105,7 @@ struct nic {
 /* Memory that peers may be allowed to use. */
 struct region {
 	struct nic *nic;
+	struct mm_struct *mm; /* as whose memory it is counted */
 	void *memory;
 	dma_addr_t dma;
 	size_t bytes;
@@ -108,6 +123,8 @@ struct window {
 	struct nic *nic;
 	struct list_head list;
 	struct peer *peer;
+	struct holder *holder;
+	bool cut; /* the peer is another now: no page leads there any more */
 	u16 key;
 	u32 rights;
 	u32 page, count;
@@ -123,12 +140,15 @@ void nic_write(struct nic *nic, u32 offset, u32 value);
 void nic_write_entry(struct nic *nic, u32 base, u32 index, const u32 *dws, u32 count);
 void nic_poll_write(struct nic *nic, u32 offset, u64 value);
 u64 nic_clock(void);
-long nic_flush(struct nic *nic, struct peer *peer, s64 timeout_ns);
+struct holder *holder_charge(struct nic *nic, u32 pages, u32 keys);
+void holder_uncharge(struct holder *user, u32 pages, u32 keys);
+long nic_flush(struct nic *nic, struct window *window, s64 timeout_ns);
 void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
 
 long region_open(struct nic *nic, struct ipnuma_region __user *arg);
 void regions_fire(struct nic *nic);
 long window_open(struct nic *nic, struct ipnuma_window __user *arg);
+void windows_cut(struct nic *nic, struct peer *peer);
 struct peer *peer_find(struct nic *nic, u32 ip, u32 session);
 void peer_fault(struct nic *nic, struct peer *peer, u32 state);
 

@@ -7,6 +7,7 @@
  * also charges what a store costs a processor.
  */
 #include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/io.h>
@@ -108,6 +109,43 @@ void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 	}
 }
 
+/*
+ * Takes pages and keys for the user who calls. All share them, so that one may have half, unless it may have all. An
+ * error pointer if it may not have so many.
+ */
+struct holder *holder_charge(struct nic *nic, u32 pages, u32 keys)
+{
+	struct holder *holder;
+
+	lockdep_assert_held(&nic->control);
+	list_for_each_entry(holder, &nic->holding, list)
+		if (uid_eq(holder->uid, current_uid()))
+			goto found;
+	holder = kzalloc(sizeof(*holder), GFP_KERNEL);
+	if (!holder)
+		return ERR_PTR(-ENOMEM);
+	holder->uid = current_uid();
+	list_add_tail(&holder->list, &nic->holding);
+found:
+	holder->pages += pages;
+	holder->keys += keys;
+	if ((holder->pages > nic->page_count / 2 || holder->keys > nic->keys / 2) && !capable(CAP_SYS_RESOURCE)) {
+		holder_uncharge(holder, pages, keys);
+		return ERR_PTR(-EDQUOT);
+	}
+	return holder;
+}
+
+void holder_uncharge(struct holder *holder, u32 pages, u32 keys)
+{
+	holder->pages -= pages;
+	holder->keys -= keys;
+	if (holder->pages || holder->keys)
+		return;
+	list_del(&holder->list);
+	kfree(holder);
+}
+
 struct peer *peer_find(struct nic *nic, u32 ip, u32 session)
 {
 	struct peer *peer;
@@ -147,6 +185,26 @@ static void tell(struct client *client, const struct ipnuma_event *event)
 	wake_up_interruptible_poll(&client->queue, EPOLLIN | EPOLLRDNORM);
 }
 
+/* A place for a mark: the caller holds the lock, and has one. */
+static bool mark_place(struct nic *nic)
+{
+	lockdep_assert_held(&nic->lock);
+	if (!nic->marks_left)
+		return false;
+	nic->marks_left--;
+	return true;
+}
+
+/* The NIC has answered, and nobody asks for the answer any more. */
+static void mark_free(struct nic *nic, struct mark *mark)
+{
+	lockdep_assert_held(&nic->lock);
+	list_del(&mark->list);
+	kfree(mark);
+	nic->marks_left++;
+	wake_up_all(&nic->flushed);
+}
+
 static void mark_done(struct nic *nic, struct mark *mark, bool delivered)
 {
 	struct ipnuma_event event = {
@@ -154,15 +212,15 @@ static void mark_done(struct nic *nic, struct mark *mark, bool delivered)
 		.number = mark->number,
 	};
 
-	if (!mark->client) {
+	if (mark->client) {
+		tell(mark->client, &event);
+		mark->client->marks--;
+	} else if (!mark->orphan) {
 		mark->delivered = delivered;
 		WRITE_ONCE(mark->done, true);
 		return;
 	}
-	tell(mark->client, &event);
-	list_del(&mark->list);
-	kfree(mark);
-	up(&nic->flushes);
+	mark_free(nic, mark);
 }
 
 static void event(struct nic *nic, const u32 *dws)
@@ -201,7 +259,7 @@ static void event(struct nic *nic, const u32 *dws)
 			return;
 		told.key = dws[3];
 		list_for_each_entry(window, &nic->windows, list) {
-			if (window->peer->session != who || window->key != (u16)dws[3])
+			if (window->cut || window->peer->session != who || window->key != (u16)dws[3])
 				continue;
 			if (code == EVENT_ERR_BAD_KEY)
 				WRITE_ONCE(window->status->state, window->status->state | IPNUMA_STATE_REVOKED);
@@ -254,35 +312,63 @@ static irqreturn_t shared_interrupt(int irq, void *data)
 	return IRQ_WAKE_THREAD;
 }
 
-static bool marked(struct nic *nic, struct mark *mark)
+static bool begin_waiting(struct nic *nic, struct mark *mark)
 {
-	return READ_ONCE(mark->done);
+	bool begun;
+
+	spin_lock_irq(&nic->lock);
+	begun = mark_place(nic);
+	if (begun) {
+		mark->cookie = ++nic->last_cookie;
+		list_add_tail(&mark->list, &nic->marks);
+	}
+	spin_unlock_irq(&nic->lock);
+	return begun;
 }
 
-long nic_flush(struct nic *nic, struct peer *peer, s64 timeout_ns)
+/* Waits until a condition holds, for so many nanoseconds since `begin`; less than 0: for ever. */
+#define wait_for(nic, condition, begin, timeout_ns)                                                                   \
+	((timeout_ns) < 0 ? wait_event_interruptible((nic)->flushed, condition)                                       \
+			  : wait_event_interruptible_hrtimeout(                                                        \
+				    (nic)->flushed, condition,                                                         \
+				    ns_to_ktime(max_t(s64, (timeout_ns) - (s64)(nic_clock() - (begin)), 0))))
+
+long nic_flush(struct nic *nic, struct window *window, s64 timeout_ns)
 {
-	struct mark mark = {};
+	struct mark *mark = kzalloc(sizeof(*mark), GFP_KERNEL);
+	u64 begin = timeout_ns < 0 ? 0 : nic_clock();
+	bool done, delivered;
 	long error;
 
+	if (!mark)
+		return -ENOMEM;
 	/* The NIC has a few places for marks; who waits for one waits for others' peers, too. */
-	if (down_interruptible(&nic->flushes))
-		return -EINTR;
+	error = wait_for(nic, begin_waiting(nic, mark), begin, timeout_ns);
+	if (error) {
+		kfree(mark);
+		return error == -ETIME ? -ETIMEDOUT : -EINTR;
+	}
+	mutex_lock(&nic->control);
+	if (window->cut) {
+		mutex_unlock(&nic->control);
+		spin_lock_irq(&nic->lock);
+		mark_free(nic, mark);
+		spin_unlock_irq(&nic->lock);
+		return -EHOSTUNREACH;
+	}
+	nic_write(nic, REG_FLUSH, (u32)mark->cookie << 16 | window->peer->session);
+	mutex_unlock(&nic->control);
+	error = wait_for(nic, READ_ONCE(mark->done), begin, timeout_ns);
 	spin_lock_irq(&nic->lock);
-	mark.cookie = ++nic->last_cookie;
-	list_add_tail(&mark.list, &nic->marks);
-	spin_unlock_irq(&nic->lock);
-	nic_write(nic, REG_FLUSH, (u32)mark.cookie << 16 | peer->session);
-	if (timeout_ns < 0)
-		error = wait_event_interruptible(nic->flushed, marked(nic, &mark));
+	done = mark->done;
+	delivered = mark->delivered;
+	if (done)
+		mark_free(nic, mark);
 	else
-		error = wait_event_interruptible_hrtimeout(nic->flushed, marked(nic, &mark),
-							   ns_to_ktime(timeout_ns));
-	spin_lock_irq(&nic->lock);
-	list_del(&mark.list);
+		mark->orphan = true; /* its place is the NIC's until it answers */
 	spin_unlock_irq(&nic->lock);
-	up(&nic->flushes);
-	if (mark.done)
-		return mark.delivered ? 0 : -EHOSTUNREACH;
+	if (done)
+		return delivered ? 0 : -EHOSTUNREACH;
 	return error == -ETIME ? -ETIMEDOUT : -EINTR;
 }
 
@@ -303,13 +389,16 @@ static long begin_mark(struct client *client, struct ipnuma_mark __user *arg)
 	mark = kzalloc(sizeof(*mark), GFP_KERNEL);
 	if (!mark)
 		return -ENOMEM;
-	if (down_trylock(&nic->flushes)) {
-		kfree(mark);
-		return -EAGAIN;
-	}
 	mark->client = client;
 	mark->number = wanted.number;
 	spin_lock_irq(&nic->lock);
+	/* Half of the places are for others. */
+	if (client->marks >= FLUSH_MARKS / 2 || !mark_place(nic)) {
+		spin_unlock_irq(&nic->lock);
+		kfree(mark);
+		return -EAGAIN;
+	}
+	client->marks++;
 	cookie = mark->cookie = ++nic->last_cookie;
 	list_add_tail(&mark->list, &nic->marks);
 	spin_unlock_irq(&nic->lock);
@@ -338,16 +427,15 @@ static int nic_release(struct inode *inode, struct file *file)
 {
 	struct client *client = file->private_data;
 	struct nic *nic = client->nic;
-	struct mark *mark, *next;
+	struct mark *mark;
 
 	spin_lock_irq(&nic->lock);
 	list_del(&client->list);
-	list_for_each_entry_safe(mark, next, &nic->marks, list) {
+	list_for_each_entry(mark, &nic->marks, list) {
 		if (mark->client != client)
 			continue;
-		list_del(&mark->list);
-		kfree(mark);
-		up(&nic->flushes);
+		mark->client = NULL;
+		mark->orphan = true;
 	}
 	spin_unlock_irq(&nic->lock);
 	kfree(client);
@@ -456,7 +544,7 @@ static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 	struct ipnuma_peer wanted;
 	struct window *window;
 	struct peer *peer;
-	bool valid;
+	bool valid, same;
 
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
@@ -469,15 +557,16 @@ static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
 	valid = wanted.flags & IPNUMA_PEER_VALID;
 	peer = &nic->peers[wanted.session];
 	mutex_lock(&nic->control);
-	/* What is still under way to the former peer must not reach the new one. */
+	same = valid && peer->ip == wanted.ip && peer->peer_session == wanted.peer_session;
+	/* What is still under way to the former peer must not reach the new one, and no store that comes later. */
 	if (peer->valid) {
 		write_peer(nic, wanted.session, NULL);
+		if (!same)
+			windows_cut(nic, peer);
 		nic_read(nic, REG_ID);
 	}
 	spin_lock_irq(&nic->lock);
-	if (peer->valid && !(valid && peer->ip == wanted.ip))
-		peer_fault(nic, peer, IPNUMA_STATE_LOST);
-	else if (peer->valid)
+	if (peer->valid && same)
 		list_for_each_entry(window, &nic->windows, list)
 			if (window->peer == peer)
 				WRITE_ONCE(window->status->state, window->status->state & ~IPNUMA_STATE_LOST);
@@ -666,7 +755,8 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	INIT_LIST_HEAD(&nic->marks);
 	INIT_LIST_HEAD(&nic->clients);
 	init_waitqueue_head(&nic->flushed);
-	sema_init(&nic->flushes, FLUSH_MARKS);
+	INIT_LIST_HEAD(&nic->holding);
+	nic->marks_left = FLUSH_MARKS;
 	pci_set_drvdata(pdev, nic);
 
 	error = pcim_enable_device(pdev);
@@ -689,9 +779,10 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		return error;
 	nic->pages_used = devm_bitmap_zalloc(&pdev->dev, nic->page_count, GFP_KERNEL);
 	nic->owners = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->owners), GFP_KERNEL);
+	nic->holders = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->holders), GFP_KERNEL);
 	nic->events = dmam_alloc_coherent(&pdev->dev, EVENTS * EVENT_BYTES, &nic->events_dma, GFP_KERNEL);
 	nic->misc.name = devm_kasprintf(&pdev->dev, GFP_KERNEL, "ipnuma%d", 0);
-	if (!nic->pages_used || !nic->owners || !nic->events || !nic->misc.name)
+	if (!nic->pages_used || !nic->owners || !nic->holders || !nic->events || !nic->misc.name)
 		return -ENOMEM;
 
 	pci_set_master(pdev);
@@ -735,6 +826,7 @@ quiet:
 static void ipnuma_remove(struct pci_dev *pdev)
 {
 	struct nic *nic = pci_get_drvdata(pdev);
+	struct mark *mark, *next;
 
 	misc_deregister(&nic->misc);
 	mutex_lock(&nic->control);
@@ -747,6 +839,9 @@ static void ipnuma_remove(struct pci_dev *pdev)
 	if (nic->vectors > 1)
 		devm_free_irq(&pdev->dev, pci_irq_vector(pdev, 1), nic);
 	pci_free_irq_vectors(pdev);
+	/* Those that the NIC has not answered. */
+	list_for_each_entry_safe(mark, next, &nic->marks, list)
+		kfree(mark);
 }
 
 static const struct pci_device_id ipnuma_ids[] = {

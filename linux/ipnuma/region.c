@@ -65,6 +65,7 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 {
 	struct nic *nic = region->nic;
 	struct ipnuma_export export;
+	struct holder *holder;
 	u32 dws[8], step, key = 0;
 
 	if (copy_from_user(&export, arg, sizeof(export)))
@@ -90,8 +91,14 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 		mutex_unlock(&nic->control);
 		return -ENOSPC;
 	}
+	holder = holder_charge(nic, 0, 1);
+	if (IS_ERR(holder)) {
+		mutex_unlock(&nic->control);
+		return PTR_ERR(holder);
+	}
 	nic->last_key = key;
 	nic->owners[key] = region;
+	nic->holders[key] = holder;
 	dws[0] = lower_32_bits(region->dma);
 	dws[1] = upper_32_bits(region->dma);
 	dws[2] = export.first;
@@ -107,6 +114,15 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 	return put_user((u16)key, &arg->key);
 }
 
+/* Nobody may use the region by this key any more. */
+static void take_back(struct nic *nic, u32 key)
+{
+	write_region(nic, key, NULL);
+	nic->owners[key] = NULL;
+	holder_uncharge(nic->holders[key], 0, 1);
+	nic->holders[key] = NULL;
+}
+
 static long region_revoke(struct region *region, u32 __user *arg)
 {
 	struct nic *nic = region->nic;
@@ -116,12 +132,10 @@ static long region_revoke(struct region *region, u32 __user *arg)
 	if (get_user(key, arg))
 		return -EFAULT;
 	mutex_lock(&nic->control);
-	if (key < nic->keys && nic->owners[key] == region) {
-		write_region(nic, key, NULL);
-		nic->owners[key] = NULL;
-	} else {
+	if (key < nic->keys && nic->owners[key] == region)
+		take_back(nic, key);
+	else
 		error = -EACCES;
-	}
 	mutex_unlock(&nic->control);
 	return error;
 }
@@ -237,6 +251,29 @@ static int region_mmap(struct file *file, struct vm_area_struct *area)
 	return dma_mmap_coherent(&region->nic->pdev->dev, area, region->memory, region->dma, region->bytes);
 }
 
+/* It cannot be paged out: counted as memory that verbs pin, against RLIMIT_MEMLOCK. */
+static bool pin(struct region *region)
+{
+	unsigned long pages = region->bytes >> PAGE_SHIFT;
+
+	region->mm = current->mm;
+	if (atomic64_add_return(pages, &region->mm->pinned_vm) > rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT &&
+	    !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(pages, &region->mm->pinned_vm);
+		return false;
+	}
+	mmgrab(region->mm);
+	return true;
+}
+
+static void region_free(struct region *region)
+{
+	dma_free_coherent(&region->nic->pdev->dev, region->bytes, region->memory, region->dma);
+	atomic64_sub(region->bytes >> PAGE_SHIFT, &region->mm->pinned_vm);
+	mmdrop(region->mm);
+	kfree(region);
+}
+
 static int region_release(struct inode *inode, struct file *file)
 {
 	struct region *region = file->private_data;
@@ -246,12 +283,9 @@ static int region_release(struct inode *inode, struct file *file)
 
 	/* The NIC must stop to write before the memory goes. */
 	mutex_lock(&nic->control);
-	for (key = 0; key < nic->keys; key++) {
-		if (nic->owners[key] != region)
-			continue;
-		write_region(nic, key, NULL);
-		nic->owners[key] = NULL;
-	}
+	for (key = 0; key < nic->keys; key++)
+		if (nic->owners[key] == region)
+			take_back(nic, key);
 	mutex_unlock(&nic->control);
 	spin_lock_irq(&nic->lock);
 	watched = region->watched;
@@ -259,8 +293,7 @@ static int region_release(struct inode *inode, struct file *file)
 	spin_unlock_irq(&nic->lock);
 	if (watched)
 		nic_poll_write(nic, POLL_DISARM, watch_value(region));
-	dma_free_coherent(&nic->pdev->dev, region->bytes, region->memory, region->dma);
-	kfree(region);
+	region_free(region);
 	return 0;
 }
 
@@ -297,7 +330,9 @@ long region_open(struct nic *nic, struct ipnuma_region __user *arg)
 	init_waitqueue_head(&region->queue);
 	/* Zeroed, and aligned to its size rounded up to a power of two: watched as one block. */
 	region->memory = dma_alloc_coherent(&nic->pdev->dev, region->bytes, &region->dma, GFP_KERNEL);
-	if (!region->memory) {
+	if (!region->memory || !pin(region)) {
+		if (region->memory)
+			dma_free_coherent(&nic->pdev->dev, region->bytes, region->memory, region->dma);
 		kfree(region);
 		return -ENOMEM;
 	}
@@ -323,7 +358,6 @@ long region_open(struct nic *nic, struct ipnuma_region __user *arg)
 	fd_install(fd, file);
 	return 0;
 no_descriptor:
-	dma_free_coherent(&nic->pdev->dev, region->bytes, region->memory, region->dma);
-	kfree(region);
+	region_free(region);
 	return fd;
 }

@@ -85,7 +85,7 @@ static long window_ioctl(struct file *file, unsigned int command, unsigned long 
 		return -ENOTTY;
 	if (copy_from_user(&flush, (void __user *)arg, sizeof(flush)))
 		return -EFAULT;
-	return nic_flush(window->nic, window->peer, flush.timeout_ns);
+	return nic_flush(window->nic, window, flush.timeout_ns);
 }
 
 static int window_mmap(struct file *file, struct vm_area_struct *area)
@@ -114,6 +114,22 @@ static void write_pages(struct window *window, bool mapped, u64 first, u16 tag)
 	}
 }
 
+/* The session is about to be another peer's: what leads to it leads nowhere, and stays so. */
+void windows_cut(struct nic *nic, struct peer *peer)
+{
+	struct window *window;
+
+	lockdep_assert_held(&nic->control);
+	list_for_each_entry(window, &nic->windows, list) {
+		if (window->peer != peer || window->cut)
+			continue;
+		window->cut = true;
+		write_pages(window, false, 0, 0);
+		WRITE_ONCE(window->status->state, window->status->state | IPNUMA_STATE_LOST);
+		WRITE_ONCE(window->status->faults, window->status->faults + 1);
+	}
+}
+
 static void window_free(struct window *window)
 {
 	free_page((unsigned long)window->status);
@@ -125,13 +141,14 @@ static void window_close(struct window *window)
 {
 	struct nic *nic = window->nic;
 
+	mutex_lock(&nic->control);
 	spin_lock_irq(&nic->lock);
 	list_del(&window->list);
 	spin_unlock_irq(&nic->lock);
 	/* Stores before are in front of these writes on the bus. */
-	mutex_lock(&nic->control);
 	write_pages(window, false, 0, 0);
 	bitmap_clear(nic->pages_used, window->page, window->count);
+	holder_uncharge(window->holder, window->count, 0);
 	mutex_unlock(&nic->control);
 	window_free(window);
 }
@@ -183,11 +200,15 @@ static long map(struct window *window, const struct ipnuma_window *wanted)
 	window->count = last / PAGE_BYTES - wanted->first / PAGE_BYTES + 1;
 	window->peer = peer_find(nic, wanted->peer, wanted->session);
 	page = bitmap_find_next_zero_area(nic->pages_used, nic->page_count, 0, window->count, 0);
-	if (!window->peer) {
+	if (!window->peer)
 		error = -EHOSTUNREACH;
-	} else if (page >= nic->page_count) {
+	else if (page >= nic->page_count)
 		error = -ENOSPC;
-	} else {
+	if (!error) {
+		window->holder = holder_charge(nic, window->count, 0);
+		error = PTR_ERR_OR_ZERO(window->holder);
+	}
+	if (!error) {
 		bitmap_set(nic->pages_used, page, window->count);
 		window->page = page;
 		window->base = (u64)page * PAGE_BYTES + wanted->first % PAGE_BYTES;

@@ -303,19 +303,26 @@ static struct sk_buff *rx_buffer(struct nic *nic)
 	return __netdev_alloc_skb(nic->dev, BUFFER_BYTES, GFP_ATOMIC);
 }
 
-/* Takes the packet at `next` out and puts an empty buffer in; without memory the packet is dropped and its buffer used again. */
+/*
+ * Takes the packet at `next` out and puts an empty buffer in; without memory the packet is dropped and its buffer used
+ * again, and so is one whose length cannot be.
+ */
 static void rx_packet(struct nic *nic, u32 status)
 {
 	struct ring *ring = &nic->rx;
 	struct buffer *buffer = &ring->buffers[ring->next];
-	struct sk_buff *skb = buffer->skb, *fresh = rx_buffer(nic);
 	u32 bytes = status & DESCRIPTOR_RECEIVED;
+	bool sound = bytes >= ETH_HLEN && bytes <= buffer->bytes;
+	struct sk_buff *skb = buffer->skb, *fresh = sound ? rx_buffer(nic) : NULL;
 
 	dma_unmap_single(&nic->pci->dev, buffer->at, buffer->bytes, DMA_FROM_DEVICE);
 	buffer->skb = NULL;
 	ring->next = after(ring->next);
 	if (!fresh || rx_give(nic, fresh)) {
-		nic->dev->stats.rx_dropped++;
+		if (sound)
+			nic->dev->stats.rx_dropped++;
+		else
+			nic->dev->stats.rx_length_errors++;
 		if (fresh)
 			dev_kfree_skb_any(fresh);
 		if (rx_give(nic, skb))
@@ -409,7 +416,8 @@ static void write_mac(struct nic *nic)
 	nic_write(nic, REG_MAC_HI, address[0] << 8 | address[1]);
 }
 
-static void nic_halt(struct nic *nic)
+/* False: it does not come to rest. */
+static bool nic_halt(struct nic *nic)
 {
 	int tries;
 
@@ -417,10 +425,10 @@ static void nic_halt(struct nic *nic)
 	nic_write(nic, REG_CONTROL, 0);
 	for (tries = 0; tries < STOP_TRIES; tries++) {
 		if ((nic_read(nic, REG_STATUS) & STATUS_IDLE) == STATUS_IDLE)
-			return;
+			return true;
 		udelay(1);
 	}
-	netdev_err(nic->dev, "the NIC does not come to rest; its memory is freed all the same\n");
+	return false;
 }
 
 static int nic_open(struct net_device *dev)
@@ -460,6 +468,7 @@ static int nic_open(struct net_device *dev)
 	write_mac(nic);
 
 	napi_enable(&nic->napi);
+	pci_set_master(nic->pci);
 	nic_write(nic, REG_CONTROL, CONTROL_BOTH);
 	dma_wmb();
 	nic_write(nic, REG_RX_TAIL, nic->rx.done);
@@ -477,7 +486,12 @@ static int nic_stop(struct net_device *dev)
 	netif_tx_disable(dev);
 	netif_carrier_off(dev);
 	napi_disable(&nic->napi);
-	nic_halt(nic);
+	if (!nic_halt(nic)) {
+		/* It must not write into memory that is somebody else's. */
+		netdev_err(dev, "the NIC does not come to rest: it may not use the bus until the interface is up again\n");
+		pci_clear_master(nic->pci);
+		nic_read(nic, REG_STATUS); /* what it has written before has arrived */
+	}
 	free_irq(nic->irq, nic);
 	ring_free(nic, &nic->tx, DMA_TO_DEVICE);
 	ring_free(nic, &nic->rx, DMA_FROM_DEVICE);
@@ -558,8 +572,6 @@ static int nic_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	error = dma_set_mask_and_coherent(&pci->dev, DMA_BIT_MASK(64));
 	if (error)
 		return error;
-	pci_set_master(pci);
-
 	dev = devm_alloc_etherdev(&pci->dev, sizeof(*nic));
 	if (!dev)
 		return -ENOMEM;
@@ -576,7 +588,10 @@ static int nic_probe(struct pci_dev *pci, const struct pci_device_id *id)
 		dev_err(&pci->dev, "no descriptor-ring NIC of version %u answers (version %#x)\n", VERSION_MAJOR, version);
 		return -ENODEV;
 	}
-	nic_halt(nic);
+	if (!nic_halt(nic)) {
+		dev_err(&pci->dev, "the NIC does not come to rest after a reset\n");
+		return -EIO;
+	}
 
 	if (!mac) {
 		eth_hw_addr_random(dev);

@@ -123,7 +123,7 @@ impl Machine for Real {
         Some([0, 1].map(|half| {
             let control = channel.control(half);
             Counted {
-                flags: control.flags.load(Relaxed),
+                flags: channel.flags(half).load(Relaxed),
                 messages: control.sender.messages.load(Relaxed),
                 bytes: control.sender.bytes.load(Relaxed),
                 doorbells: control.counters.doorbells.load(Relaxed),

@@ -132,8 +132,8 @@ fn both_ends_of_a_connection_get_one_channel() {
     );
     let [(number, near), (same, far)] = open(&client, &server, from, to);
     assert_eq!(number, same);
-    near.control(0).flags.store(flags::FIN, Ordering::Release);
-    assert_eq!(far.control(0).flags.load(Ordering::Acquire), flags::FIN);
+    near.flags(0).store(flags::FIN, Ordering::Release);
+    assert_eq!(far.flags(0).load(Ordering::Acquire), flags::FIN);
     assert_eq!(far.control(1).armed.load(Ordering::Acquire), 3);
     near.control(0).sender.bytes.store(7, Ordering::Relaxed);
 
@@ -177,10 +177,7 @@ fn an_administrator_can_end_a_connection() {
     let [(number, near), _] = open(&client, &server, from, to);
     ask(&place.client(), Request::RevokeChannel { channel: number });
     for half in 0..2 {
-        assert_eq!(
-            near.control(half).flags.load(Ordering::Acquire),
-            flags::REVOKED
-        );
+        assert_eq!(near.flags(half).load(Ordering::Acquire), flags::REVOKED);
     }
     for process in [&client, &server] {
         let Notice::Revoked { channel, .. } = notice(process).0 else {
@@ -229,20 +226,15 @@ fn datagrams_are_announced_to_the_receiver() {
     let [memory] = descriptors(fds).expect("one descriptor");
     let far = Channel::map(&memory).expect("a channel");
     assert_eq!(near.lines(), shm::channel::DATAGRAM_LINES);
-    far.control(1)
-        .flags
-        .store(flags::ATTACHED, Ordering::Release);
-    assert_eq!(
-        near.control(1).flags.load(Ordering::Acquire),
-        flags::ATTACHED
-    );
+    far.flags(1).store(flags::ATTACHED, Ordering::Release);
+    assert_eq!(near.flags(1).load(Ordering::Acquire), flags::ATTACHED);
     assert_eq!(
         channel(ask(&sender, Request::Datagrams { from, to })).0,
         number
     );
     drop(receiver);
     let begin = Instant::now();
-    while near.control(0).flags.load(Ordering::Acquire) & flags::REVOKED == 0 {
+    while near.flags(0).load(Ordering::Acquire) & flags::REVOKED == 0 {
         assert!(
             begin.elapsed() < PATIENCE,
             "the sender never hears that the receiver is gone"

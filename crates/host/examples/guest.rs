@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use host::backend::rack::Nic;
-use host::backend::rack::nic::{Part, Wanted};
+use host::backend::rack::nic::{Part, Peer, Wanted};
 use host::clock::Deadline;
 use host::{Config, Device, Flush, Region, Rights, Token, Window};
 use outcome::{Outcome, Wrong, number};
@@ -60,7 +60,10 @@ fn run() -> Outcome {
         ping(&nic, &region, &window, rounds)?;
         block(&region, &window)?;
         refused(&nic, &token, &window)?;
-        withdrawn(&region, &window)
+        impatient(&window)?;
+        withdrawn(&region, &window)?;
+        another_peer(&nic, &token, &window)?;
+        nobody(&nic, &token)
     } else {
         pong(&region, &window, rounds)?;
         serve(&region, &window, &own)
@@ -129,15 +132,31 @@ fn block(region: &Region, window: &Window) -> Outcome {
     Ok(())
 }
 
-/// What the driver must not do.
-fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
-    let must_fail = |what: &str, result: host::Result<()>| match result {
+fn must_fail(what: &str, result: host::Result<()>) -> Outcome {
+    match result {
         Err(error) => {
             println!("{what}: {error}");
             Ok(())
         }
-        Ok(()) => Err(format!("{what} was allowed")),
-    };
+        Ok(()) => Err(format!("{what} was allowed").into()),
+    }
+}
+
+/// The part of the peer's region that a token names, by its address.
+fn wanted(token: &Token) -> Wanted {
+    Wanted {
+        peer: Some(*token.management.ip()),
+        session: None,
+        key: token.region as u16,
+        tag: u16::from_le_bytes([token.secret[0], token.secret[1]]) % 0xFFF + 1,
+        first: 0,
+        bytes: 4096,
+        rights: Rights::Write,
+    }
+}
+
+/// What the driver must not do.
+fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
     let region = nic.region(5000)?;
     let part = Part {
         first: 0,
@@ -174,15 +193,7 @@ fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
         region.wait(8192, 0, Deadline::NEVER),
     )?;
     must_fail("more than a second", nic.charge(1_000_000_001))?;
-    let wanted = Wanted {
-        peer: Some(*token.management.ip()),
-        session: None,
-        key: token.region as u16,
-        tag: u16::from_le_bytes([token.secret[0], token.secret[1]]) % 0xFFF + 1,
-        first: 0,
-        bytes: 4096,
-        rights: Rights::Write,
-    };
+    let wanted = wanted(token);
     let nobody = Wanted {
         peer: Some([192, 0, 2, 1].into()),
         ..wanted
@@ -203,6 +214,109 @@ fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
     nic.charge(1234)?;
     println!("a charge of 1234 ns took {} ns", nic.now()? - before);
     window.check(window.epoch())?;
+    Ok(())
+}
+
+/// Who does not wait for a flush takes no place from the next: the NIC has eight, and each is taken until it has answered.
+fn impatient(window: &Window) -> Outcome {
+    // Else the kernel's timers may take 50 us longer, in which the peer answers.
+    // SAFETY: no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    for _ in 0..40 {
+        // Else there is nothing to wait for.
+        window.put(BLOCK, &[byte(0)])?;
+        let flushed = window.flush(Flush::Delivered, Some(Duration::from_nanos(1)));
+        if flushed.is_ok() {
+            return Err("a flush took less than a nanosecond".into());
+        }
+    }
+    for _ in 0..20 {
+        window.flush(Flush::Delivered, Some(Duration::from_millis(10)))?;
+    }
+    println!("patience is rewarded");
+    Ok(())
+}
+
+/// The session becomes a stranger's, and then the peer's again: what was mapped for the peer leads to neither.
+fn another_peer(nic: &Nic, token: &Token, window: &Window) -> Outcome {
+    let ip = u32::from(*token.management.ip());
+    let known = (1..=u8::MAX)
+        .map_while(|session| nic.peer(session).ok())
+        .find(|peer| peer.ip == ip)
+        .ok_or("the peer has no session")?;
+    let epoch = window.epoch();
+    let file = nic.window(&wanted(token))?;
+    let stranger = Peer {
+        mac: 0x0200_0000_0066,
+        ip: ip + 100,
+        ..known
+    };
+    for peer in [stranger, known] {
+        nic.set_peer(&peer)?;
+        file.store(0, &[0x66; 64])?;
+        must_fail("a flush of what is cut", file.flush(Deadline::NEVER))?;
+    }
+    must_fail("a window of the former peer", window.check(epoch))?;
+    must_fail("its state", file.state())?;
+    // A new one leads to the peer.
+    let fresh = nic.window(&wanted(token))?;
+    fresh.state()?;
+    Ok(())
+}
+
+/// What a user without privileges may have.
+fn nobody(nic: &Nic, token: &Token) -> Outcome {
+    const UID: libc::uid_t = 65534;
+    // The program has three pages already.
+    let few = libc::rlimit {
+        rlim_cur: 64 << 10,
+        rlim_max: 64 << 10,
+    };
+    // SAFETY: the limit is lent to the call; there is one thread, and nothing of it needs to be root's.
+    if unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const few) + libc::setuid(UID) } != 0 {
+        return Err("it stays root".into());
+    }
+    must_fail(
+        "memory beyond RLIMIT_MEMLOCK",
+        nic.region(128 << 10).map(drop),
+    )?;
+    let region = nic.region(32 << 10)?;
+    must_fail("both together", nic.region(48 << 10).map(drop))?;
+    drop(region);
+    drop(nic.region(48 << 10)?);
+
+    let half = u64::from(nic.info()?.pages / 2);
+    let pages = |pages: u64| {
+        nic.window(&Wanted {
+            bytes: 4096 * pages,
+            ..wanted(token)
+        })
+    };
+    must_fail("more than half of the pages", pages(half + 1).map(drop))?;
+    let most = pages(half)?;
+    must_fail("a page more", pages(1).map(drop))?;
+    drop(most);
+    drop(pages(half)?);
+
+    let region = nic.region(4096)?;
+    let part = Part {
+        first: 0,
+        bytes: 4096,
+        rights: Rights::Write,
+        peer: None,
+        tag: 1,
+    };
+    let keys: u32 = nic.info()?.regions / 2;
+    let mut taken = Vec::new();
+    for _ in 0..keys {
+        taken.push(region.export(&part)?);
+    }
+    must_fail("more than half of the keys", region.export(&part).map(drop))?;
+    region.revoke(taken[0])?;
+    region.export(&part)?;
+    let peer = nic.peer(1)?;
+    must_fail("a peer", nic.set_peer(&peer))?;
+    println!("nobody has his share");
     Ok(())
 }
 

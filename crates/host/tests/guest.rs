@@ -58,6 +58,8 @@ struct World {
     due: BinaryHeap<Reverse<(u64, u64, usize, Due)>>,
     count: u64,
     stores: Vec<(u64, usize, usize)>,
+    /// Frames to neither of the two.
+    astray: Vec<Vec<u8>>,
 }
 
 fn request(offset: u64, len: usize, tag: u8) -> MemRequest {
@@ -96,6 +98,10 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Frame(_, bytes) => {
+                    // 02:00:00:00:00:01 and :02.
+                    if !matches!(bytes[..6], [2, 0, 0, 0, 0, 1 | 2]) {
+                        self.astray.push(bytes.clone());
+                    }
                     self.after(now + CABLE_NS, 1 - at, Due::Frame(bytes));
                 }
                 Effect::Tlp(_, tlp) => self.after(now + BUS_NS, at, Due::Tlp(tlp)),
@@ -401,6 +407,7 @@ fn two_guests_store_into_each_others_memory() {
         due: BinaryHeap::new(),
         count: 0,
         stores: Vec::new(),
+        astray: Vec::new(),
     };
     world.run();
     drop(one);
@@ -437,9 +444,17 @@ fn two_guests_store_into_each_others_memory() {
         "a word that nobody writes: waiting for a store: not within the time given",
         "a charge of 1234 ns took 1234 ns",
         "after the revocation: the server has revoked",
+        "patience is rewarded",
+        "a window of the former peer: ",
+        "nobody has his share",
     ] {
         assert!(out[0].contains(refusal), "{refusal:?} is not in {}", out[0]);
     }
+    assert_eq!(
+        world.astray,
+        Vec::<Vec<u8>>::new(),
+        "what was mapped for the peer went to a stranger"
+    );
     assert!(
         out[1].contains("nothing came after the revocation"),
         "{}",

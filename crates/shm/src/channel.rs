@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shared memory between the two ends of an accelerated socket connection.
 //!
-//! A channel is one memfd of two equal halves; each end owns one. A half is a control page and the lines of the ring
-//! through which its owner receives. Everything an end remembers lies in its half, so that the processes that share
-//! a socket after `fork` share its place in the stream, too.
+//! A channel is one memfd of two equal halves; each end owns one. A half is a control page, at whose end the [`Mail`] lies,
+//! and the lines of the ring through which its owner receives. Everything an end remembers lies in its control page, so
+//! that the processes that share a socket after `fork` share its place in the stream, too. All that its peer has to say
+//! is in the mail and in the lines:
+//!
+//! ```text
+//! half 0   | control of the client ... | mail: what the server says | lines: what the server sends |
+//! half 1   | control of the server ... | mail: what the client says | lines: what the client sends |
+//! ```
 //!
 //! Between two machines each has memory of its own for the channel, laid out alike. The ends do not know: what an end
-//! writes for its peer is [carried](Carrier) to the same place of the other memory.
+//! writes for its peer is [carried](Carrier) to the same place of the other memory, where the other machine may write
+//! [no more than that](inbox).
 //!
 //! In a stream channel the client owns half 0 and the server half 1. In a datagram channel the sender owns half 0 and
 //! the receiver half 1, and only the receiver's ring is used.
@@ -15,6 +22,7 @@ mod carrier;
 mod lock;
 pub mod seat;
 
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -30,8 +38,10 @@ use crate::ring::{
     LINE, Mapped, Receiver, ReceiverState, Sender, SenderState, recover_sender, valid_lines,
 };
 
-/// Bytes of a control page.
+/// Bytes of a control page, its mail included.
 pub const CONTROL: usize = 4096;
+/// Where the mail of a half lies in it: in front of the lines.
+const MAIL: usize = CONTROL - size_of::<Mail>();
 /// Lines of a stream channel's rings, unless configured otherwise.
 pub const STREAM_LINES: u32 = 2048;
 /// Lines of a datagram channel's rings, unless configured otherwise.
@@ -90,21 +100,29 @@ pub struct Counters {
     pub spare: [AtomicU64; 9],
 }
 
-/// The control page of a half.
+/// What the peer of a half's owner says besides the lines; written by it (or by who carries for it), and by the daemon.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Mail {
+    /// Lines consumed of the ring that the owner sends into.
+    pub credit: AtomicU64,
+    /// The peer's place in that ring, if the peer is on another machine. On one machine it is in the peer's control page.
+    pub position: AtomicU64,
+    _pad0: [u64; 6],
+    /// What the peer says about itself, [`flags`].
+    pub flags: AtomicU32,
+    _pad1: [u32; 15],
+}
+
+/// The control page of a half, without the mail: its owner's alone.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Control {
-    /// Lines consumed of the ring this end sends into; written by the peer.
-    pub credit: AtomicU64,
-    _pad0: [u64; 7],
     /// What the owner sleeps for, [`armed`]; written by the owner, read by the peer.
     pub armed: AtomicU32,
     /// Threads of all processes that sleep on this end: the socket library's.
     pub sleepers: AtomicU32,
     _pad1: [u32; 14],
-    /// What the owner says about itself, [`flags`]; written by the owner (and the daemon), read by the peer.
-    pub flags: AtomicU32,
-    _pad2: [u32; 15],
     /// Processes times descriptions that use this end.
     pub refs: AtomicU32,
     /// O_NONBLOCK and other options of the description: the socket library's.
@@ -131,14 +149,17 @@ pub struct Control {
 }
 
 const _: () = {
-    assert!(std::mem::offset_of!(Control, armed) == 64);
-    assert!(std::mem::offset_of!(Control, flags) == 128);
-    assert!(std::mem::offset_of!(Control, refs) == 192);
-    assert!(std::mem::offset_of!(Control, words) == 216);
-    assert!(std::mem::offset_of!(Control, sender) == 256);
-    assert!(std::mem::offset_of!(Control, receiver) == 384);
-    assert!(std::mem::offset_of!(Control, counters) == 512);
-    assert!(std::mem::size_of::<Control>() <= CONTROL);
+    assert!(std::mem::offset_of!(Control, armed) == 0);
+    assert!(std::mem::offset_of!(Control, refs) == 64);
+    assert!(std::mem::offset_of!(Control, words) == 88);
+    assert!(std::mem::offset_of!(Control, sender) == 128);
+    assert!(std::mem::offset_of!(Control, receiver) == 256);
+    assert!(std::mem::offset_of!(Control, counters) == 384);
+    assert!(size_of::<Control>() <= MAIL);
+    // The words are stored by a NIC: alone in their units of 8 and 4 bytes, each writer's lines for themselves.
+    assert!(std::mem::offset_of!(Mail, position) == 8);
+    assert!(std::mem::offset_of!(Mail, flags) == 64);
+    assert!(size_of::<Mail>() == 128);
 };
 
 /// Bytes of a channel whose rings have `lines` lines.
@@ -149,6 +170,26 @@ pub const fn bytes(lines: u32) -> usize {
 
 const fn half_bytes(lines: u32) -> usize {
     CONTROL + lines as usize * LINE
+}
+
+/// Where in a channel whose rings have `lines` lines the peer of half `half`'s owner writes: its mail and its lines.
+#[must_use]
+pub const fn inbox(half: usize, lines: u32) -> Range<usize> {
+    let begin = (half & 1) * half_bytes(lines);
+    begin + MAIL..begin + half_bytes(lines)
+}
+
+/// As [`inbox`], of a channel of so many bytes; none if no channel is of that size.
+#[must_use]
+pub fn inbox_of(half: usize, bytes: usize) -> Option<Range<usize>> {
+    lines_of(bytes).map(|lines| inbox(half, lines))
+}
+
+/// Lines of either ring of a channel of so many bytes.
+fn lines_of(whole: usize) -> Option<u32> {
+    let lines = (whole / 2).saturating_sub(CONTROL) / LINE;
+    let lines = u32::try_from(lines).ok()?;
+    (valid_lines(lines) && lines <= MAX_LINES && bytes(lines) == whole).then_some(lines)
 }
 
 /// A channel in this process's memory.
@@ -213,13 +254,8 @@ impl Channel {
     }
 
     fn over(memory: Mapping) -> Result<Self> {
-        let lines = (memory.len() / 2).saturating_sub(CONTROL) / LINE;
-        let lines = u32::try_from(lines).unwrap_or(0);
-        if !valid_lines(lines) || lines > MAX_LINES || bytes(lines) != memory.len() {
-            return Err(Error::ChannelSize {
-                bytes: memory.len(),
-            });
-        }
+        let bytes = memory.len();
+        let lines = lines_of(bytes).ok_or(Error::ChannelSize { bytes })?;
         Ok(Self {
             memory,
             lines,
@@ -258,6 +294,21 @@ impl Channel {
         // SAFETY: both halves lie in the mapping, begin at a page or line boundary, and `Control` is made of atomics
         // (and of padding that nobody reads).
         unsafe { &*self.half(half).cast::<Control>() }
+    }
+
+    /// The mail of half `half`: what its owner's peer says.
+    #[inline(always)]
+    #[must_use]
+    pub fn mail(&self, half: usize) -> &Mail {
+        // SAFETY: as for `control`; the mail lies at a line boundary in the half.
+        unsafe { &*self.half(half).add(MAIL).cast::<Mail>() }
+    }
+
+    /// What the owner of half `half` says about itself, [`flags`]: in the mail of the other half.
+    #[inline(always)]
+    #[must_use]
+    pub fn flags(&self, half: usize) -> &AtomicU32 {
+        &self.mail(half ^ 1).flags
     }
 
     #[inline(always)]
@@ -322,6 +373,36 @@ impl End {
         self.channel.control(self.half ^ 1)
     }
 
+    /// What this end says about itself, [`flags`].
+    #[inline(always)]
+    #[must_use]
+    pub fn flags(&self) -> &AtomicU32 {
+        self.channel.flags(self.half)
+    }
+
+    /// What the other end says about itself.
+    #[inline(always)]
+    #[must_use]
+    pub fn peer_flags(&self) -> &AtomicU32 {
+        self.channel.flags(self.half ^ 1)
+    }
+
+    /// Lines that the other end has consumed, as far as this machine knows.
+    #[inline(always)]
+    #[must_use]
+    pub fn peer_position(&self) -> u64 {
+        let position = match self.channel.carried.load(Ordering::Relaxed) {
+            true => &self.channel.mail(self.half).position,
+            false => &self.peer().receiver.next,
+        };
+        position.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn credit(&self) -> &AtomicU64 {
+        &self.channel.mail(self.half).credit
+    }
+
     /// Takes the lock for sending. From an owner that has died it takes it with all that one left undone, and makes that good;
     /// whom it was about to wake may still sleep.
     ///
@@ -361,7 +442,7 @@ impl End {
                 &self.own().sender,
                 self.channel.half(self.half ^ 1).add(CONTROL),
                 self.channel.lines,
-                &self.own().credit,
+                self.credit(),
                 &self.peer().receiver.next,
             );
         }
@@ -376,7 +457,7 @@ impl End {
             &self.peer,
             CONTROL,
             self.channel.lines,
-            &self.own().credit,
+            self.credit(),
         )
     }
 
@@ -392,7 +473,7 @@ impl End {
                 base,
                 self.channel.lines,
                 &self.peer,
-                0,
+                MAIL + std::mem::offset_of!(Mail, credit),
             )
         }
     }
@@ -430,7 +511,7 @@ impl End {
 /// As [`Channel::map`].
 pub fn attach(fd: BorrowedFd<'_>, half: usize) -> Result<End> {
     let end = End::new(Arc::new(Channel::map(fd)?), half);
-    end.own().flags.fetch_or(flags::ATTACHED, Ordering::Release);
+    end.flags().fetch_or(flags::ATTACHED, Ordering::Release);
     end.own().pid.store(
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,

@@ -51,7 +51,7 @@ fn both_ends_are_armed_at_first() {
     assert!(!end.peer_armed(armed::DATA) && end.peer_armed(armed::SPACE));
     peer.arm(armed::DATA);
     assert!(end.peer_armed(armed::DATA));
-    assert_eq!(end.peer().flags.load(Ordering::Relaxed), flags::ATTACHED);
+    assert_eq!(end.peer_flags().load(Ordering::Relaxed), flags::ATTACHED);
     assert_eq!(end.peer().pid.load(Ordering::Relaxed), std::process::id());
 }
 

@@ -26,7 +26,7 @@ pub fn attach(
     let (Reply::Channel { channel } | Reply::FarChannel { channel }, descriptors) = reply else {
         return None;
     };
-    let mapped = map(descriptors, half).filter(|(end, _)| seat::take(&end.own().flags));
+    let mapped = map(descriptors, half).filter(|(end, _)| seat::take(end.flags()));
     let Some((end, far)) = mapped else {
         // The peer waits no longer and uses the kernel, or will when this end does not come.
         if half == 0 {
@@ -54,9 +54,9 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
         return None;
     };
     let mapped = map(descriptors, usize::from(half))
-        .filter(|(end, _)| !seat::is_given_up(&end.peer().flags) && seat::take(&end.own().flags))
+        .filter(|(end, _)| !seat::is_given_up(end.peer_flags()) && seat::take(end.flags()))
         // What the kernel serves since is none of the library's here.
-        .filter(|(end, _)| end.own().flags.load(Ordering::Acquire) & flags::RETIRED == 0);
+        .filter(|(end, _)| end.flags().load(Ordering::Acquire) & flags::RETIRED == 0);
     let Some((end, far)) = mapped else {
         process::close(channel);
         return None;

@@ -156,10 +156,22 @@ impl Stream {
         self.end.peer()
     }
 
+    /// What this end says about itself.
+    #[inline(always)]
+    fn flags(&self) -> &AtomicU32 {
+        self.end.flags()
+    }
+
+    /// What the other end says about itself.
+    #[inline(always)]
+    fn peer_flags(&self) -> &AtomicU32 {
+        self.end.peer_flags()
+    }
+
     /// Whether the peer has come to the channel.
     #[inline(always)]
     fn attached(&self) -> bool {
-        self.peer().flags.load(Ordering::Acquire) & flags::ATTACHED != 0
+        self.peer_flags().load(Ordering::Acquire) & flags::ATTACHED != 0
     }
 
     /// Whether the peer has come, or is known to come.
@@ -332,7 +344,7 @@ impl Stream {
                     return;
                 }
                 Ok((1.., _)) if self.far.is_some() => {
-                    self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+                    self.flags().fetch_or(flags::REVOKED, Ordering::AcqRel);
                     crate::process::trace(|| {
                         let channel = self.channel;
                         format!("channel {channel}: reset, its peer uses the kernel after all")
@@ -408,18 +420,18 @@ impl Stream {
     /// Whether the peer is gone with bytes of ours that it never read.
     fn left_unread(&self) -> bool {
         let sent = self.own().sender.next.load(Ordering::Acquire);
-        self.peer().receiver.next.load(Ordering::Acquire) != sent
+        self.end.peer_position() != sent
     }
 
     /// Whether a daemon has broken it off.
     fn is_revoked(&self) -> bool {
-        let both = [self.peer(), self.own()].map(|end| end.flags.load(Ordering::Acquire));
+        let both = [self.peer_flags(), self.flags()].map(|word| word.load(Ordering::Acquire));
         (both[0] | both[1]) & flags::REVOKED != 0
     }
 
     /// Whether the connection was broken off rather than ended.
     fn is_reset(&self) -> bool {
-        let peer = self.peer().flags.load(Ordering::Acquire);
+        let peer = self.peer_flags().load(Ordering::Acquire);
         if self.is_revoked() || peer & flags::RESET != 0 || self.end.receiver().is_corrupt() {
             return true;
         }
@@ -434,7 +446,7 @@ impl Stream {
         if !broken && !self.is_reset() || self.note(state::TOLD) & state::TOLD != 0 {
             return None;
         }
-        let ended = self.peer().flags.load(Ordering::Acquire) & flags::FIN != 0;
+        let ended = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
         Some(if ended || broken {
             Errno::PIPE
         } else {
@@ -450,7 +462,7 @@ impl Stream {
     /// Bytes sent that the peer has not read (SIOCOUTQ); full lines are counted.
     pub fn unread_lines(&self) -> usize {
         let sent = self.own().sender.next.load(Ordering::Acquire);
-        sent.saturating_sub(self.peer().receiver.next.load(Ordering::Acquire)) as usize
+        sent.saturating_sub(self.end.peer_position()) as usize
     }
 
     /// Before an exec, by the process itself or by a child of vfork (`borrowed`), which is no user yet. The next program

@@ -149,7 +149,7 @@ fn a_signal_while_a_call_spins_ends_it() {
     let _server = listener.accept().unwrap();
     let channel = Arc::new(Channel::create(64).unwrap().0);
     for half in 0..2 {
-        let word = &channel.control(half).flags;
+        let word = channel.flags(half);
         word.fetch_or(flags::ATTACHED, Ordering::AcqRel);
     }
     let stream = Stream::new(End::new(channel, 0), 0, 0, true, None);

@@ -24,8 +24,7 @@ struct Side {
 impl Side {
     fn new(channel: &Arc<Channel>, half: usize, twin: TcpStream) -> Self {
         let end = End::new(channel.clone(), half);
-        end.own()
-            .flags
+        end.flags()
             .fetch_or(flags::ATTACHED, std::sync::atomic::Ordering::AcqRel);
         end.own()
             .armed
@@ -302,8 +301,7 @@ fn a_revoked_channel_is_a_reset_connection() {
     let (a, b) = pair(64);
     b.stream()
         .end()
-        .own()
-        .flags
+        .flags()
         .fetch_or(flags::REVOKED, std::sync::atomic::Ordering::AcqRel);
     assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
     assert_eq!(a.send(b"x", 0), Err(Errno::CONNRESET));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One end of a channel between machines: what it writes into its copy of the channel's memory goes into the NIC, to the
-//! same places of the other machine's copy.
+//! same places of the other machine's copy. The window is on as much of that as the end may write.
 //!
 //! Lines come first, then what the end says about itself: its end of the stream does not overtake its data.
 
@@ -26,6 +26,8 @@ pub struct Turn {
 pub struct Carried {
     end: Carrier,
     pub window: WindowId,
+    /// Where in the channel the window begins.
+    first: u64,
     /// Own number of the session that it goes through.
     pub session: u8,
     /// Key of the other machine's copy.
@@ -50,6 +52,7 @@ impl Carried {
     /// For an end.
     pub fn new(end: Carrier, window: WindowId, session: u8, key: u16) -> Self {
         Self {
+            first: end.target().start,
             end,
             window,
             session,
@@ -158,7 +161,7 @@ impl Carried {
             let at = message.body_at + self.partial as u64;
             self.copy.resize(left, 0);
             message.copy(at, &mut self.copy);
-            let taken = nic.store(self.window, at, &self.copy).ok()?;
+            let taken = nic.store(self.window, at - self.first, &self.copy).ok()?;
             self.partial += taken;
             if taken < left {
                 return Some((false, at));
@@ -173,7 +176,7 @@ impl Carried {
         let mut line = [0; LINE];
         let bytes = &mut line[..(end - at) as usize];
         message.copy(at, bytes);
-        if nic.store(self.window, at, bytes).ok()? < bytes.len() {
+        if nic.store(self.window, at - self.first, bytes).ok()? < bytes.len() {
             return Some((false, at));
         }
         self.sent += u64::from(message.lines);
@@ -184,7 +187,7 @@ impl Carried {
     /// Tells what the end says about itself, as far as it is new; whether anything was told.
     fn tell(&mut self, nic: &mut dyn Nic, words: &Words) -> bool {
         let mut store = |at, bytes: &[u8]| {
-            nic.store(self.window, at, bytes)
+            nic.store(self.window, at - self.first, bytes)
                 .is_ok_and(|taken| taken == bytes.len())
         };
         let mut busy = false;

@@ -12,7 +12,7 @@ use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 

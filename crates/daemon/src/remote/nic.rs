@@ -18,7 +18,7 @@ pub enum Sleeper {
     /// While the 32-bit word that this page (a memfd) begins with is not zero.
     Page(Arc<OwnedFd>),
     /// While an end of a channel sleeps, in whose memory that is said. Offset of the word, and the end: what arrives for
-    /// it arrives at [`Carrier::expected_at`] or in the [`Carrier::controls_at`].
+    /// it arrives at [`Carrier::expected_at`] or from [`Carrier::mail_at`] up to the lines.
     End(usize, Carrier),
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ipc::protocol::Reply;
 use ipc::token::{Rights, Token};
 use rustix::io::Errno;
-use shm::channel::flags;
+use shm::channel::{flags, inbox_of};
 use subtle::ConstantTimeEq;
 
 use super::address::{canonical, destination};
@@ -31,6 +31,8 @@ pub struct Far<H> {
     secret: [u8; 16],
     /// The end on this machine: 0 the client's, 1 the acceptor's.
     pub(super) half: usize,
+    /// Size of this machine's copy.
+    bytes: u64,
     peer: Ipv4Addr,
     /// The other machine's number of the channel, once it is known.
     theirs: Option<u64>,
@@ -179,11 +181,11 @@ impl<H: Clone> State<H> {
             ));
         };
         full?;
-        let far = far(machine, 0, peer, None)?;
         let memory = machine.far_channel()?;
+        let far = far(machine, &memory, 0, peer, None)?;
         self.process(id)?.intents.remove(&intent);
         self.far_intents.remove(&intent);
-        let token = self.far_token(machine, intent, &far, &memory);
+        let token = self.far_token(intent, &far);
         let server = Side {
             holders: [others].into(),
             program: format!("at {peer}"),
@@ -433,15 +435,15 @@ impl<H: Clone> State<H> {
                 return Ok(None);
             }
         }
-        let far = far(machine, 1, said.peer, Some(theirs))?;
         let memory = machine.far_channel()?;
+        let far = far(machine, &memory, 1, said.peer, Some(theirs))?;
         if let Some(old) = self.streams.remove(&(from, to))
             && self.channels.get(&old).is_some_and(|old| !old.taken)
         {
             self.forget(old);
         }
         let channel = self.fresh_id();
-        let token = self.far_token(machine, channel, &far, &memory);
+        let token = self.far_token(channel, &far);
         let client = Side {
             holders: [others].into(),
             program: format!("at {}", said.peer),
@@ -474,21 +476,19 @@ impl<H: Clone> State<H> {
         Ok(Some(token))
     }
 
-    /// A token for this machine's copy of a channel: for all of it, for the other machine alone.
-    fn far_token<M: Machine<Handle = H>>(
-        &self,
-        machine: &M,
-        channel: u64,
-        far: &Far<H>,
-        memory: &H,
-    ) -> Token {
+    /// A token for what the other machine, and nobody else, has to write in this one's copy of a channel.
+    fn far_token(&self, channel: u64, far: &Far<H>) -> Token {
         let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        // What is no channel's size is no channel: nobody gets a window on it.
+        let inbox = usize::try_from(far.bytes).ok();
+        let inbox = inbox.and_then(|bytes| inbox_of(far.half, bytes));
+        let inbox = inbox.unwrap_or(0..0);
         Token {
             rights: Rights::Write,
             management: self.settings.management.unwrap_or(nowhere),
             region: channel,
-            first: 0,
-            bytes: machine.channel_bytes(memory),
+            first: inbox.start as u64,
+            bytes: inbox.len() as u64,
             secret: far.secret,
         }
     }
@@ -503,11 +503,15 @@ impl<H: Clone> State<H> {
         let unknown = || refused(token, "there is no such channel any more");
         let channel = self.channels.get(&token.region).ok_or_else(unknown)?;
         let far = channel.far.as_ref().ok_or_else(unknown)?;
-        let right = bool::from(far.secret.ct_eq(&token.secret)) && far.peer == peer;
-        if !right || far.grant.is_some() || token.rights != Rights::Write {
+        let given = self.far_token(token.region, far);
+        let right = bool::from(given.secret.ct_eq(&token.secret)) && far.peer == peer;
+        let same =
+            (token.rights, token.first, token.bytes) == (given.rights, given.first, given.bytes);
+        if !right || !same || far.grant.is_some() {
             return Err(unknown());
         }
         let (memory, event, half) = (channel.memory.clone(), far.bell.clone(), far.half);
+        let region_bytes = far.bytes;
         let place = Place::Channel {
             channel: token.region,
         };
@@ -520,8 +524,8 @@ impl<H: Clone> State<H> {
             memory,
             event,
             sleeper: Sleeping::End(half),
-            region_bytes: token.bytes,
-            token: *token,
+            region_bytes,
+            token: given,
         })
     }
 
@@ -744,11 +748,13 @@ impl<H: Clone> State<H> {
 
 fn far<M: Machine>(
     machine: &mut M,
+    memory: &M::Handle,
     half: usize,
     peer: Ipv4Addr,
     theirs: Option<u64>,
 ) -> Result<Far<M::Handle>, Refusal> {
     Ok(Far {
+        bytes: machine.channel_bytes(memory),
         bell: machine.event()?,
         secret: machine.secret()?,
         half,

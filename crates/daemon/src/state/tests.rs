@@ -64,7 +64,7 @@ impl Machine for Fake {
     }
 
     fn channel_bytes(&self, _: &u64) -> u64 {
-        8192
+        shm::channel::bytes(shm::channel::STREAM_LINES) as u64
     }
 
     fn ring(&mut self, event: &u64) {

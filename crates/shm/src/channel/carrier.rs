@@ -2,15 +2,17 @@
 //! A channel between machines, as seen by who carries it: each machine has a copy of the channel's memory, and what an
 //! end writes into its copy has to be stored at the same offsets of the other machine's.
 //!
-//! An end writes the lines of the ring that it sends into, the credit that it returns, and its own flags and position.
-//! All else in a half is its owner's alone, so no place is ever written from both sides. Nothing is taken out of the
+//! An end writes the lines of the ring that it sends into, the credit that it returns, and its own flags and position: all
+//! of it lies in the other end's [inbox](super::inbox). All else in a half is its owner's alone, so no place is ever written
+//! from both sides. Nothing is taken out of the
 //! copy: its lines stay as they were written until the peer's credit lets the end write them anew.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::{CONTROL, Channel, Control, armed, flags, half_bytes};
+use super::{CONTROL, Channel, Control, Mail, armed, flags, half_bytes, inbox};
 use crate::ring::{LINE, copy_out, written};
 
 /// Flags that the other machine is told.
@@ -109,10 +111,14 @@ impl Carrier {
     /// What the end says now.
     #[must_use]
     pub fn words(&self) -> Words {
-        let flags = self.own().flags.load(Ordering::Acquire) & TOLD;
+        let flags = self.channel.flags(self.half).load(Ordering::Acquire) & TOLD;
         Words {
             flags,
-            credit: self.peer().credit.load(Ordering::Acquire),
+            credit: self
+                .channel
+                .mail(self.half ^ 1)
+                .credit
+                .load(Ordering::Acquire),
             consumed: self.own().receiver.next.load(Ordering::Acquire),
             written: self.own().sender.next.load(Ordering::Acquire),
         }
@@ -139,26 +145,33 @@ impl Carrier {
         })
     }
 
+    /// Where in the other machine's memory all goes that the end has to say.
+    #[must_use]
+    pub fn target(&self) -> Range<u64> {
+        let Range { start, end } = inbox(self.half ^ 1, self.channel.lines);
+        start as u64..end as u64
+    }
+
+    fn mail(&self, offset: usize) -> u64 {
+        self.target().start + offset as u64
+    }
+
     /// Where the credit that the end returns goes.
     #[must_use]
     pub fn credit_at(&self) -> u64 {
-        word(
-            self.half ^ 1,
-            self.channel.lines,
-            offset_of!(Control, credit),
-        )
+        self.mail(offset_of!(Mail, credit))
     }
 
     /// Where its flags go.
     #[must_use]
     pub fn flags_at(&self) -> u64 {
-        word(self.half, self.channel.lines, offset_of!(Control, flags))
+        self.mail(offset_of!(Mail, flags))
     }
 
     /// Where its position goes.
     #[must_use]
     pub fn consumed_at(&self) -> u64 {
-        word(self.half, self.channel.lines, offset_of!(Control, receiver))
+        self.mail(offset_of!(Mail, position))
     }
 
     /// Offset of the word that is not zero while the end sleeps.
@@ -167,8 +180,7 @@ impl Carrier {
         (half & 1) * half_bytes(lines) + offset_of!(Control, armed)
     }
 
-    /// Offset of the line at which the end looks for the next message: what arrives, arrives there or in the control
-    /// pages.
+    /// Offset of the line at which the end looks for the next message: what arrives, arrives there or in the mail.
     #[must_use]
     pub fn expected_at(&self) -> u64 {
         let next = self.own().receiver.next.load(Ordering::Relaxed);
@@ -176,10 +188,10 @@ impl Carrier {
         word(self.half, self.channel.lines, CONTROL + line * LINE)
     }
 
-    /// Offsets of the two control pages, the own one first.
+    /// Offset of the end's own mail.
     #[must_use]
-    pub fn controls_at(&self) -> [u64; 2] {
-        [self.half, self.half ^ 1].map(|half| word(half, self.channel.lines, 0))
+    pub fn mail_at(&self) -> u64 {
+        inbox(self.half, self.channel.lines).start as u64
     }
 
     /// Whether somebody sleeps at the end.
@@ -198,13 +210,6 @@ impl Carrier {
 /// Sets flags in both halves of a channel: what a daemon says to the end on its machine.
 pub fn mark_both(channel: &Channel, bits: u32) {
     for half in 0..2 {
-        let flags: &AtomicU32 = &channel.control(half).flags;
-        flags.fetch_or(bits, Ordering::Release);
+        channel.flags(half).fetch_or(bits, Ordering::Release);
     }
 }
-
-const _: () = {
-    // The words are stored as they are: alone in their units of 8 and 4 bytes.
-    assert!(offset_of!(Control, credit).is_multiple_of(size_of::<AtomicU64>()));
-    assert!(offset_of!(Control, flags).is_multiple_of(size_of::<AtomicU32>()));
-};

@@ -140,8 +140,7 @@ impl Incoming {
     fn tidy(&mut self) {
         let mut gone = 0;
         self.rings.retain(|ring| {
-            let dead =
-                ring.ended || ring.end.own().flags.load(Ordering::Relaxed) & flags::REVOKED != 0;
+            let dead = ring.ended || ring.end.flags().load(Ordering::Relaxed) & flags::REVOKED != 0;
             let keep = !dead || ring.readable();
             if !keep {
                 gone += ring.end.receiver().arrived();

@@ -45,7 +45,7 @@ impl Route {
     fn is_stale(&self) -> bool {
         match self {
             Route::Ring { end, .. } => {
-                (end.own().flags.load(Ordering::Acquire) | end.peer().flags.load(Ordering::Acquire))
+                (end.flags().load(Ordering::Acquire) | end.peer_flags().load(Ordering::Acquire))
                     & flags::REVOKED
                     != 0
             }

@@ -60,7 +60,7 @@ impl Stream {
         (self.end.half() == 0 || self.far.is_none())
             && self.state() & state::COMING == 0
             && (self.state() & state::STRANGE != 0
-                || seat::is_given_up(&self.peer().flags)
+                || seat::is_given_up(self.peer_flags())
                 || raw::ticks().wrapping_sub(self.born) > PATIENCE)
     }
 
@@ -95,7 +95,7 @@ impl Stream {
         let Ok(guard) = self.end.lock_sender() else {
             return Ok(false);
         };
-        let held = if seat::is_given_up(&self.peer().flags) {
+        let held = if seat::is_given_up(self.peer_flags()) {
             self.hold(fd)
         } else {
             if !self.waits_in_vain() {
@@ -162,7 +162,7 @@ impl Stream {
                 return taken;
             }
         }
-        if seat::give_up(&self.peer().flags) {
+        if seat::give_up(self.peer_flags()) {
             Taken::Back
         } else {
             Taken::Coming
@@ -209,7 +209,7 @@ impl Stream {
         self.release(fd, held);
         own.words[word::STATE].fetch_and(!state::FLUSHING, Ordering::AcqRel);
         sent?;
-        if own.flags.load(Ordering::Relaxed) & flags::FIN != 0 {
+        if self.flags().load(Ordering::Relaxed) & flags::FIN != 0 {
             let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
         }
         let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));

@@ -92,7 +92,7 @@ impl Stream {
         if far.ended.load(Ordering::Relaxed) == 0 {
             far.ended.store(raw::ticks().max(1), Ordering::Relaxed);
         }
-        if self.peer().flags.load(Ordering::Acquire) & flags::DESERTED != 0 {
+        if self.peer_flags().load(Ordering::Acquire) & flags::DESERTED != 0 {
             self.note(state::GONE);
         }
     }
@@ -108,7 +108,7 @@ impl Stream {
             && self.state() & state::GONE == 0
             && raw::ticks().wrapping_sub(ended) > PATIENCE;
         if late || far.daemon_is_gone() {
-            let before = self.own().flags.fetch_or(flags::REVOKED, Ordering::AcqRel);
+            let before = self.flags().fetch_or(flags::REVOKED, Ordering::AcqRel);
             if before & flags::REVOKED == 0 {
                 process::trace(|| {
                     let why = match late {
@@ -137,7 +137,7 @@ impl Stream {
     /// Nobody has the peer's end any more, and nobody ever came to it: whoever has the other twin uses the kernel. Its daemon
     /// says both in one word.
     pub(super) fn never_came(&self) -> bool {
-        let peer = self.peer().flags.load(Ordering::Acquire);
+        let peer = self.peer_flags().load(Ordering::Acquire);
         self.far.is_some() && peer & (flags::DESERTED | flags::ATTACHED) == flags::DESERTED
     }
 

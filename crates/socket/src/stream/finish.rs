@@ -19,7 +19,7 @@ impl Stream {
             return self.shutdown_past(fd, read, write);
         }
         if write {
-            self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
+            self.flags().fetch_or(flags::FIN, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
         if read {
@@ -43,7 +43,7 @@ impl Stream {
             self.note(state::READ_SHUT);
         }
         if write {
-            self.own().flags.fetch_or(flags::FIN, Ordering::AcqRel);
+            self.flags().fetch_or(flags::FIN, Ordering::AcqRel);
         }
         // What lay in the ring goes first, and then the end if it was said by then.
         self.pass_on(fd)?;
@@ -57,9 +57,9 @@ impl Stream {
 
     /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.
     fn is_over(&self) -> bool {
-        let ended = self.peer().flags.load(Ordering::Acquire) & ENDS != 0
+        let ended = self.peer_flags().load(Ordering::Acquire) & ENDS != 0
             || self.state() & state::GONE != 0;
-        let shut = self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0;
+        let shut = self.flags().load(Ordering::Relaxed) & flags::FIN != 0;
         ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }
 
@@ -107,7 +107,7 @@ impl Stream {
         if self.is_kernel() || self.is_failed() {
             if self.far.is_some() {
                 // Then the daemon need not find out by itself.
-                self.own().flags.fetch_or(flags::CLOSED, Ordering::AcqRel);
+                self.flags().fetch_or(flags::CLOSED, Ordering::AcqRel);
             }
             return;
         }
@@ -132,9 +132,7 @@ impl Stream {
             } else {
                 flags::FIN
             };
-            self.own()
-                .flags
-                .fetch_or(end | flags::CLOSED, Ordering::AcqRel);
+            self.flags().fetch_or(end | flags::CLOSED, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
         if self.own().words[word::RESERVED].load(Ordering::Acquire) != 0 {

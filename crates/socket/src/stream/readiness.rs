@@ -24,8 +24,8 @@ impl Pollable for Stream {
             }
             _ => return Events::NONE,
         }
-        let peer = self.peer().flags.load(Ordering::Acquire);
-        let own = self.own().flags.load(Ordering::Relaxed);
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        let own = self.flags().load(Ordering::Relaxed);
         let state = self.state();
         let mut events = Events::NONE;
         if self.end.receiver().readable() {
@@ -104,9 +104,9 @@ impl Pollable for Stream {
         }
         let own = self.own();
         // As in the kernel, shutting the own direction wakes those who wait for edges, too.
-        let shut = u64::from(own.flags.load(Ordering::Relaxed) & flags::FIN);
+        let shut = u64::from(self.flags().load(Ordering::Relaxed) & flags::FIN);
         // The peer's end is one edge, however many signs of it there are; only a reset can follow.
-        let (peer, state) = (self.peer().flags.load(Ordering::Acquire), self.state());
+        let (peer, state) = (self.peer_flags().load(Ordering::Acquire), self.state());
         let ends = shut
             + u64::from(peer & ENDS != 0 || state & state::GONE != 0)
             + u64::from(peer & flags::RESET != 0)

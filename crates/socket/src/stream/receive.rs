@@ -121,7 +121,7 @@ impl Stream {
         let Ok(guard) = self.end.lock_receiver() else {
             return Err(Errno::AGAIN);
         };
-        if !seat::may_read(self.own().flags.load(Ordering::Relaxed)) {
+        if !seat::may_read(self.flags().load(Ordering::Relaxed)) {
             // The peer sends on what lies here.
             return Ok(0);
         }
@@ -201,8 +201,8 @@ impl Stream {
     /// Whether nothing more will come than what is in the ring.
     #[inline]
     fn over(&self) -> bool {
-        let peer = self.peer().flags.load(Ordering::Acquire);
-        let own = self.own().flags.load(Ordering::Relaxed);
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        let own = self.flags().load(Ordering::Relaxed);
         peer & (flags::FIN | flags::CLOSED | flags::RESET) != 0
             || (peer | own) & flags::REVOKED != 0
             || self.state() & (state::GONE | state::READ_SHUT) != 0
@@ -212,7 +212,7 @@ impl Stream {
     /// What a reader is told then.
     #[cold]
     fn ended(&self) -> Result {
-        let fin = self.peer().flags.load(Ordering::Acquire) & flags::FIN != 0;
+        let fin = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
         if !fin && self.is_reset() && self.note(state::TOLD) & state::TOLD == 0 {
             return Err(Errno::CONNRESET);
         }

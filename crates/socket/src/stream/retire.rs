@@ -66,16 +66,15 @@ impl Stream {
     /// Whether the connection is not simply in its rings: an end has not come yet, or has retired.
     #[inline(always)]
     pub(super) fn is_unusual(&self) -> bool {
-        let peer = self.peer().flags.load(Ordering::Acquire);
-        let own = self.own().flags.load(Ordering::Relaxed);
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        let own = self.flags().load(Ordering::Relaxed);
         peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED || own & flags::RETIRED != 0
     }
 
     /// Whether either end has retired.
     #[inline]
     pub(super) fn is_retired(&self) -> bool {
-        let both =
-            self.peer().flags.load(Ordering::Acquire) | self.own().flags.load(Ordering::Acquire);
+        let both = self.peer_flags().load(Ordering::Acquire) | self.flags().load(Ordering::Acquire);
         both & flags::RETIRED != 0
     }
 
@@ -86,8 +85,7 @@ impl Stream {
 
     /// Whether this end still reads its ring, although the peer has retired.
     fn reads_on(&self) -> bool {
-        self.own().flags.load(Ordering::Acquire) & flags::RETIRED == 0
-            && self.end.receiver().readable()
+        self.flags().load(Ordering::Acquire) & flags::RETIRED == 0 && self.end.receiver().readable()
     }
 
     /// Leaves the rings. True: the connection is the kernel's, with all that is under way; false: it cannot be.
@@ -120,7 +118,7 @@ impl Stream {
         if self.has_option(option::CORK) {
             let _ = sockopt::set_tcp_cork(twin, true);
         }
-        if self.own().flags.load(Ordering::Relaxed) & flags::FIN != 0 {
+        if self.flags().load(Ordering::Relaxed) & flags::FIN != 0 {
             let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
         }
         over
@@ -139,7 +137,7 @@ impl Stream {
         ) else {
             return false;
         };
-        let peer = self.peer().flags.load(Ordering::Acquire);
+        let peer = self.peer_flags().load(Ordering::Acquire);
         // A peer that has died sends nothing on.
         self.look_now(fd);
         if self.state() & state::GONE != 0 {
@@ -147,8 +145,7 @@ impl Stream {
         }
         let step = |own| seat::retire(own, peer);
         let retired = self
-            .own()
-            .flags
+            .flags()
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
         if retired.is_err() {
             return false;
@@ -171,7 +168,7 @@ impl Stream {
         if self.is_kernel() {
             return Ok(());
         }
-        if self.own().flags.load(Ordering::Acquire) & flags::RETIRED != 0 {
+        if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
             self.go_over(fd, description);
             return Ok(());
         }
@@ -184,7 +181,7 @@ impl Stream {
 
     /// Sends what the retired peer has not read, once.
     pub(super) fn pass_on(&self, fd: RawFd) -> Result<(), Errno> {
-        if self.own().flags.load(Ordering::Acquire) & flags::RETIRED != 0 {
+        if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
             return Ok(());
         }
         let Ok(_guard) = self.end.lock_sender() else {
@@ -287,7 +284,7 @@ impl Stream {
 
     /// Whether the peer has closed, or is dead, and left nothing but what is in the ring, and its end.
     pub fn is_finished(&self) -> bool {
-        let peer = self.peer().flags.load(Ordering::Acquire);
+        let peer = self.peer_flags().load(Ordering::Acquire);
         (peer & flags::CLOSED != 0 || self.state() & state::GONE != 0) && !self.is_reset()
     }
 

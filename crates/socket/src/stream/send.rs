@@ -103,13 +103,13 @@ impl Stream {
         let Ok(guard) = self.end.lock_sender() else {
             return Err(Errno::AGAIN);
         };
-        let peer = self.peer().flags.load(Ordering::Acquire);
-        if !table::may_write(self.own().flags.load(Ordering::Relaxed), peer) {
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        if !table::may_write(self.flags().load(Ordering::Relaxed), peer) {
             // Another thread has just gone over to the kernel, or an end has retired: the caller looks again.
             return Ok(());
         }
         let ends = flags::CLOSED | flags::RESET | flags::REVOKED;
-        let own = self.own().flags.load(Ordering::Relaxed);
+        let own = self.flags().load(Ordering::Relaxed);
         if peer & ends != 0
             || own & (flags::FIN | flags::REVOKED) != 0
             || self.state() & state::GONE != 0
@@ -151,8 +151,8 @@ impl Stream {
     /// The peer takes no more. Ok(true): the write is taken and lost, as the kernel does with the first one.
     #[cold]
     fn refuse(&self) -> std::result::Result<bool, Errno> {
-        let peer = self.peer().flags.load(Ordering::Acquire);
-        let own = self.own().flags.load(Ordering::Relaxed);
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        let own = self.flags().load(Ordering::Relaxed);
         if (peer | own) & flags::REVOKED != 0 {
             self.note(state::TOLD);
             return Err(Errno::CONNRESET);

@@ -3,9 +3,10 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use shm::channel::{Channel, End};
+use shm::channel::{Channel, End, inbox};
 use softnic::{Error, Event, Identity, PeerAddress, Share, Shared};
 
 use super::*;
@@ -13,8 +14,8 @@ use crate::remote::nic::Memory;
 
 const LINES: u32 = 64;
 const LINE: u64 = 64;
-/// Where the ring begins that the peer receives from.
-const RING: u64 = (shm::channel::bytes(LINES) / 2 + shm::channel::CONTROL) as u64;
+/// Where in the window the ring begins that the peer receives from: behind its mail.
+const RING: u64 = 128;
 
 /// Remembers what is stored, and does nothing else.
 #[derive(Default)]
@@ -121,7 +122,10 @@ impl Pair {
     }
 
     fn arrive(&self, offset: u64, data: &[u8]) {
-        let written = rustix::io::pwrite(&self.memory, data, offset);
+        let inbox = inbox(1, LINES);
+        let end = offset as usize + data.len();
+        assert!(end <= inbox.len(), "{end} is beyond the window");
+        let written = rustix::io::pwrite(&self.memory, data, inbox.start as u64 + offset);
         assert_eq!(written, Ok(data.len()));
     }
 
@@ -199,4 +203,43 @@ fn what_finds_no_room_is_stored_later() {
     pair.nic.room = None;
     assert_eq!(pair.carry(), [(RING + 2 * LINE - 40, 40)]);
     assert_eq!(pair.receive(), [message(20), message(30)].concat());
+}
+
+/// What an end says of itself goes where the peer looks, and nowhere else: its own page stays as it was.
+#[test]
+fn all_that_an_end_says_lies_in_the_peer_s_inbox() {
+    let mut pair = Pair::new();
+    let whole = shm::channel::bytes(LINES);
+    let read = |pair: &Pair| {
+        let mut bytes = vec![0; whole];
+        let count = rustix::io::pread(&pair.memory, &mut bytes, 0).expect("it is memory");
+        assert_eq!(count, whole);
+        bytes
+    };
+    let before = read(&pair);
+    // The end has received nine messages of the peer's, has sent as many as there is room for, and has closed.
+    let back = End::new(Arc::clone(pair.end.channel()), 1);
+    for length in 0..9 {
+        let sent = back.sender().try_send(1, &[&message(40 + length)]);
+        sent.expect("there is room");
+    }
+    let mut bytes = vec![0; 4096];
+    assert_ne!(pair.end.receiver().read(1, &mut bytes).0, 0);
+    while pair.end.sender().try_send(1, &[&message(300)]).is_ok() {}
+    let ends = flags::ATTACHED | flags::FIN | flags::CLOSED;
+    pair.end.flags().fetch_or(ends, Ordering::AcqRel);
+    pair.carried.idle();
+    while !pair.carry().is_empty() {}
+
+    let after = read(&pair);
+    let inbox = inbox(1, LINES);
+    let changed = (0..whole).filter(|&at| before[at] != after[at]);
+    let outside: Vec<usize> = changed.filter(|at| !inbox.contains(at)).collect();
+    assert_eq!(outside, [], "of {inbox:?}");
+    let peer = End::new(Arc::clone(&pair.peer), 1);
+    pair.peer.set_carried();
+    assert_eq!(peer.peer_flags().load(Ordering::Acquire), ends);
+    assert_eq!(peer.peer_position(), 9);
+    assert_eq!(peer.flags().load(Ordering::Acquire), 0);
+    assert_eq!(pair.receive().len() % 300, 0);
 }

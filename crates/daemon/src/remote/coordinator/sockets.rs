@@ -135,8 +135,15 @@ impl Coordinator {
             self.tell(Event::Lost { window: channel });
             return;
         };
+        let carrier = Carrier::new(Arc::new(mapped), half.half);
+        // The other machine's memory is as large as this one's, or the two do not speak of the same.
+        let target = carrier.target();
+        if (token.first, token.bytes) != (target.start, target.end - target.start) {
+            self.tell(Event::Lost { window: channel });
+            return;
+        }
         let end = End {
-            carrier: Carrier::new(Arc::new(mapped), half.half),
+            carrier,
             deserted: false,
         };
         self.ends.insert(channel, end);

@@ -279,3 +279,54 @@ fn a_daemon_that_is_two_machines_believes_itself_only() {
     let reply = world.ask(server, Request::Resolve { from, to });
     assert!(matches!(reply, Reply::FarChannel { .. }), "{reply:?}");
 }
+
+#[test]
+fn another_machine_gets_at_nothing_of_a_channel_but_its_inbox() {
+    let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let token = world.hear(others, &HONEST).expect("it is honest");
+    let whole = shm::channel::bytes(shm::channel::STREAM_LINES);
+    let inbox = shm::channel::inbox(1, shm::channel::STREAM_LINES);
+    assert_eq!(token.first, inbox.start as u64);
+    assert_eq!(token.bytes, inbox.len() as u64);
+    let IpAddr::V4(peer) = at("10.0.0.2:0").ip() else {
+        panic!("it is of IPv4");
+    };
+    let wider = [
+        Token { first: 0, ..token },
+        Token {
+            first: 0,
+            bytes: whole as u64,
+            ..token
+        },
+        Token {
+            first: token.first - 4,
+            ..token
+        },
+        Token {
+            first: token.first - 4,
+            bytes: token.bytes + 4,
+            ..token
+        },
+        Token {
+            bytes: token.bytes + 4,
+            ..token
+        },
+        Token {
+            bytes: u64::MAX,
+            ..token
+        },
+        Token {
+            rights: Rights::ReadWrite,
+            ..token
+        },
+    ];
+    for shown in wider {
+        let machine = &mut world.machine;
+        let granted = world.state.grant(machine, others, peer, &shown);
+        assert!(granted.is_err(), "{shown:?}");
+    }
+    let machine = &mut world.machine;
+    let granted = world.state.grant(machine, others, peer, &token);
+    let granted = granted.expect("it is the token that was given");
+    assert_eq!((granted.token, granted.region_bytes), (token, whole as u64));
+}

@@ -269,7 +269,12 @@ impl Nic {
                 ..sys::Window::default()
             },
         );
-        let fd = fd.map_err(failed("mapping pages of the NIC"))?;
+        let fd = fd.map_err(|errno| match errno {
+            Errno::DQUOT => {
+                failed("having half of the NIC's pages without CAP_SYS_RESOURCE")(errno)
+            }
+            _ => failed("mapping pages of the NIC")(errno),
+        })?;
         let status = Mapping::device(&fd, PAGE, Access::Read)?;
         Ok(WindowFile { fd, status })
     }
@@ -441,6 +446,10 @@ pub fn export(region: impl AsFd, part: &Part) -> Result<u16> {
     sys::export(region, &mut export).map_err(|source| match source {
         Errno::INVAL => Error::System {
             what: "sharing memory (a NIC shares whole words of 4 bytes)",
+            source,
+        },
+        Errno::DQUOT => Error::System {
+            what: "having half of the NIC's keys without CAP_SYS_RESOURCE",
             source,
         },
         source => Error::System {
