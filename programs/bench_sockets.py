@@ -240,6 +240,17 @@ def iperf3(net: Network, settings: Settings) -> Figures:
     return {"received_Gbit": report["sum_received"]["bits_per_second"] / 1e9}
 
 
+def many_datagrams(way: str) -> Callable[[Network, Settings], Figures]:
+    """Eight senders, four receivers that sleep between their datagrams: on all cores."""
+
+    def run(net: Network, settings: Settings) -> Figures:
+        program = str(programs.compile_c("udp_many.c"))
+        said = net.run(program, way, "4", "8", "56", str(settings.seconds))
+        return {"datagrams_per_s": float(said)}
+
+    return run
+
+
 PAIRS = [
     Measurement(
         "sockperf-tcp",
@@ -269,6 +280,18 @@ PAIRS = [
         [Goal("requests_per_s", 0.9)],
     ),
     Measurement("iperf3", "iperf3, one TCP stream", iperf3),
+    Measurement(
+        "udp-echo",
+        "UDP, eight senders that wait for an answer, four receivers, 56 bytes",
+        many_datagrams("echo"),
+        [Goal("datagrams_per_s", 0.9)],
+    ),
+    Measurement(
+        "udp-flood",
+        "UDP, eight senders that do not wait, four receivers, 56 bytes",
+        many_datagrams("flood"),
+        [Goal("datagrams_per_s", 0.9)],
+    ),
 ]
 
 

@@ -71,8 +71,8 @@ def pure(name: str, budget: int, what: str, command: str, program: str, **more: 
     return Phase(name, budget, what, command, ("build", "models"), inputs, **more)
 
 
-# What draws no other seed when it changes, besides documents anywhere.
-UNTESTED = ("docs/", ".ci/")
+# What draws no other seed when it changes, besides documents anywhere: no test reads it.
+UNTESTED = ("docs/", ".ci/", "verif/recorded/mutants/")
 
 GUESTS = {"IPNUMA_UML_REQUIRED": "1"}
 LONG = {"IPNUMA_LONG": "1"}
@@ -214,6 +214,15 @@ PHASES = [
         f"{CARGO} --workspace --test guests -- --ignored && {PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel"),
         env=GUESTS | LONG,
+        long=True,
+    ),
+    Phase(
+        "long-programs",
+        3600,
+        "CPython's own tests, servers in front of others or replaced under load, each many times",
+        f"{PYTEST} programs/test_servers.py programs/test_cpython.py",
+        ("build", "models"),
+        env=LONG,
         long=True,
     ),
     Phase(

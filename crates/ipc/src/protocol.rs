@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -255,11 +255,13 @@ pub enum Fallback {
     Policy,
     /// To another machine there is only a NIC in software, and nobody has asked for it.
     SoftwareNic,
+    /// The program sends out-of-band data, for which rings have no place.
+    OutOfBand,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -273,6 +275,7 @@ impl Fallback {
         Self::Short,
         Self::Policy,
         Self::SoftwareNic,
+        Self::OutOfBand,
     ];
 
     /// Its name, in one word.
@@ -292,6 +295,7 @@ impl Fallback {
             Self::Short => "short",
             Self::Policy => "policy",
             Self::SoftwareNic => "software-nic",
+            Self::OutOfBand => "out-of-band",
         }
     }
 
@@ -314,6 +318,7 @@ impl Fallback {
             Self::SoftwareNic => {
                 "to that machine there is only a NIC in software, and the kernel is faster; a line `ipnuma` in the policy asks for it all the same"
             }
+            Self::OutOfBand => "the program sent out-of-band data",
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::os::fd::RawFd;
 
+use ipc::protocol::Fallback;
 use rustix::io::Errno;
 
 use crate::datagram;
@@ -95,7 +96,7 @@ pub unsafe fn receive_message(
 ) -> Option<Result> {
     match description.object() {
         Object::Stream(stream) => {
-            // No urgent data ever comes; the kernel says so, and has its queue of errors.
+            // Urgent data comes by the kernel, which has the queue of errors, too.
             if !connected(fd, stream) || flags & ODD != 0 {
                 return None;
             }
@@ -133,8 +134,11 @@ pub unsafe fn send_message(
             if !connected(fd, stream) {
                 return None;
             }
-            // There is no urgent data in a ring.
+            // There is no urgent data in a ring: the kernel sends it, and all that follows.
             if flags & libc::MSG_OOB != 0 {
+                if stream.retire(fd, description, Fallback::OutOfBand) {
+                    return None;
+                }
                 return Some(Err(Errno::OPNOTSUPP));
             }
             // SAFETY: the caller's promise.

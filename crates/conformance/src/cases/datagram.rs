@@ -35,6 +35,7 @@ cases! { "datagram";
     receive_timeout Accelerated "SO_RCVTIMEO ends a blocked recv with EAGAIN"
     blocking Accelerated "a blocked recvfrom wakes when a datagram comes"
     blocking_again_and_again Accelerated "request and answer a thousand times, with sleeps between"
+    in_order Accelerated "datagrams of one sender keep their order, whether the receiver sleeps or not"
     inquiry Accelerated "FIONREAD gives the length of the next datagram"
     autobind Accelerated "the first send binds the socket; the answer finds it"
     wildcard Accelerated "a receiver at 0.0.0.0 is reached at 127.0.0.1"
@@ -500,6 +501,36 @@ fn blocking_again_and_again() -> Outcome {
     }
     look(&getsockname(left)?, &getpeername(left)?);
     mirror.join()
+}
+
+fn in_order() -> Outcome {
+    const COUNT: u32 = 20_000;
+    let (left, left_at, right, right_at) = two()?;
+    let taken = Arc::new(AtomicU32::new(0));
+    let reader = thread({
+        let taken = taken.clone();
+        move || {
+            for number in 0..COUNT {
+                same!(recv(right, 10, 0), Ok(number.to_ne_bytes().to_vec()));
+                taken.store(number + 1, Ordering::Release);
+                // Once in a while several wait.
+                if number % 97 == 0 {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+            Ok(())
+        }
+    });
+    for number in 0..COUNT {
+        hold_back(number, &taken)?;
+        // Sometimes so long that the reader falls asleep, sometimes so that it is about to.
+        if number % 31 == 0 {
+            std::thread::sleep(Duration::from_micros(u64::from(number % 250)));
+        }
+        sendto(left, &number.to_ne_bytes(), 0, &right_at)?;
+    }
+    look(&left_at, &right_at);
+    reader.join()
 }
 
 fn inquiry() -> Outcome {
