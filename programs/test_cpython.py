@@ -27,8 +27,8 @@ ALL = [
 MORE = {"test_socketserver": ["-u", "network"]}
 # All tests of a module together; the slowest takes minutes on a busy machine.
 PATIENCE = 1200.0
-# What is known to be different, and why.
-EXPLAINED: dict[str, str] = {}
+# Their sockets are all of Unix, or pairs.
+NO_STREAMS = ("test_poll", "test_select", "test_selectors")
 
 
 def verdicts(net: programs.Network, module: str) -> dict[str, str]:
@@ -60,10 +60,10 @@ def test_same_verdicts(tmp_path, kernel, module):
     assert any(verdict == "passed" for verdict in expected.values()), expected
     with programs.network("ipnuma", directory) as net:
         found = verdicts(net, module)
-        assert net.totals().streams > 0 or module in ("test_poll", "test_select")
+        assert net.totals().streams > 0 or module in NO_STREAMS
     other = {
         name: (verdict, found.get(name, "not run"))
         for name, verdict in expected.items()
-        if found.get(name) != verdict and name not in EXPLAINED
+        if found.get(name) != verdict
     }
     assert not other, other

@@ -173,7 +173,7 @@ def test_gunicorn_forks_before_it_accepts(net, port):
     argv = ["gunicorn", "--workers", "4", "--bind", f"{HOST}:{port}"]
     argv += ["--chdir", str(net.directory), "--worker-tmp-dir", str(net.directory), "application"]
     count = 500 * MANY
-    with net.server(*argv, port=port):
+    with net.server(*argv, port=port), net.expect(streams=3 * count * len(ROUNDS)):
         for _ in ROUNDS:
             for length in (0, 100, 100_000):
                 url = f"http://{HOST}:{port}/{length}"
@@ -305,7 +305,7 @@ def test_nginx_is_replaced_under_load(
 ):
     """New workers or a new program take over the listeners: no request fails meanwhile."""
     count = 2000 * MANY
-    with in_background(net) as made:
+    with in_background(net) as made, net.expect(streams=count * len(ROUNDS)):
         for _ in ROUNDS:
             load = net.start(*ab(f"{made.url}small.html", count), env=ALL)
             changes = 0

@@ -36,8 +36,9 @@ IGNORED = {
     "socket": ("conformance", "between"),
     "daemon": ("conformance", "between"),
 }
-# Seconds that the tests of a stage may take, and their build.
-TEST_LIMIT, BUILD_LIMIT = 900, 1800
+# Seconds that the tests of a stage may take, and how many times what they take without a mutant;
+# what their build may.
+LEAST_LIMIT, SLOWER, BUILD_LIMIT = 60.0, 6.0, 1800.0
 # The crates of the workspace are built again for each mutant: in steps, and with less optimisation.
 # What they are checked for stays, as do the libraries that they use.
 PROFILE = tuple(
@@ -169,18 +170,20 @@ class Tests:
     def __init__(self, run: Run) -> None:
         """Take what runs a command there."""
         self.run = run
-        self.good: set[Stage] = set()
+        # Seconds that each takes without a mutant.
+        self.good: dict[Stage, float] = {}
 
     def prove(self, crate: str) -> None:
         """See each stage of a crate pass without a mutant, once."""
         for stage in stages(crate):
             if stage not in self.good:
                 for command in (*stage.builds(), stage.test()):
+                    started = time.monotonic()
                     status, said = self.run(command, 2 * 3600)
                     if status != 0:
                         failed = ", ".join(FAILED.findall(said)) or said[-3000:]
                         raise SystemExit(f"mutate: {crate}: fails without a mutant: {failed}")
-                self.good.add(stage)
+                self.good[stage] = time.monotonic() - started
 
     def find(self, mutant: Mutant) -> tuple[str, str]:
         """Return whether a mutant that is in place is found, and by what."""
@@ -188,7 +191,8 @@ class Tests:
             for command in stage.builds():
                 if self.run(command, BUILD_LIMIT)[0] != 0:
                     return "unviable", stage.name
-            status, said = self.run(stage.test(), TEST_LIMIT)
+            limit = max(LEAST_LIMIT, SLOWER * self.good[stage])
+            status, said = self.run(stage.test(), limit)
             if status is None:
                 return "killed", f"{stage.name} (time)"
             if status != 0:

@@ -196,6 +196,27 @@ async def xgmii_rx_every_length(dut) -> None:
 
 
 @cocotb.test()
+async def xgmii_rx_nothing_behind_the_preamble(dut) -> None:
+    """Frames of 0 to 8 bytes in both lanes, ended by terminate or an error: each is counted."""
+    await start(dut)
+    rand = rng()
+    frames, gaps = [], []
+    for length in range(9):
+        for lane in range(2):
+            for end in (TERM, ERROR, IDLE):
+                frames.append([*xgmii_frame(random_bytes(rand, length))[:-1], (end, 1)])
+                gaps.append(24 + 4 * lane)
+    line = xgmii_line(frames, gaps)
+    starts = Counter(p % 8 for p in range(0, len(line), 4) if line[p] == (START, 1))
+    assert min(starts[0], starts[4]) > len(frames) // 4
+    expected = xgmii_rx_model(line, max_frame(dut))
+    assert expected.stats["runt"] == len(frames) // 3
+    got, quiet = await play_rx(dut, "xrx", line, 8)
+    compare(got, expected)
+    assert quiet >= 2
+
+
+@cocotb.test()
 async def xgmii_rx_fuzz(dut) -> None:
     """Control characters anywhere, cut frames, bad preambles: never two frames in one."""
     await start(dut)

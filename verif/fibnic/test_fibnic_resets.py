@@ -22,6 +22,7 @@ LOCAL_FAULT, REMOTE_FAULT = 1, 2
 SPEED = os.environ.get("SPEED", "10g")
 START_CTRL = {0x01: 0, 0x1F: PERIOD_PS // 2}  # of a frame's first word; the start's time in it
 STOP_CYCLES = 100
+FAULT_COLUMNS = 128  # without a sequence, until the fault is over
 ROUNDING_PS = 8  # of the source's times
 
 
@@ -96,6 +97,51 @@ async def link_faults(dut) -> None:
         assert sink.empty()
         await passes(i, p)
         await passes(p, o)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def counted_faults_are_no_rest(dut) -> None:
+    """While a port counts fault sequences, or columns behind them, it says that it is busy."""
+    bench, _, _ = await setup(dut)
+    await bench.drain()
+    p = bench.rand.randrange(PORTS)
+    pins = dut[f"xgmii_rxd_{p}_i"], dut[f"xgmii_rxc_{p}_i"]
+    rest = [int(pin.value) for pin in pins]
+    for count in (1, 3, 4):
+        for _ in range(count):
+            pins[0].value, pins[1].value = rest[0] >> 32 << 32 | 0x0100009C, 0xF1
+            await RisingEdge(dut[f"clk_rx_{p}_i"])
+        pins[0].value, pins[1].value = rest
+        for _ in range(8):
+            await RisingEdge(dut.clk_i)
+        # Two columns a word; some of them have gone by.
+        for _ in range(FAULT_COLUMNS // 2 - 10):
+            await RisingEdge(dut.clk_i)
+            assert dut.busy_o.value, f"rests behind {count} sequences"
+            assert int(dut.local_fault_o.value) == (count > 3) << p
+        for _ in range(30):
+            await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value and not int(dut.local_fault_o.value)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def core_reset_behind_a_port_s(dut) -> None:
+    """The core's reset comes any number of cycles behind a port's: nothing is counted of either."""
+    bench, _, _ = await setup(dut)
+    p = bench.rand.randrange(PORTS)
+    for behind in range(24):
+        bench.sources[p].send_nowait(XgmiiFrame.from_payload(bench.v4(p, "10.0.0.1", 800)))
+        for _ in range(30):
+            await RisingEdge(dut.clk_i)
+        dut.rst_rx_i.value = 1 << p
+        for _ in range(behind):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value = 1
+        for _ in range(4):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value, dut.rst_rx_i.value = 0, 0
+        await bench.drain()
+        assert not await bench.counters(p), f"{behind} cycles behind"
 
 
 @cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")

@@ -216,6 +216,9 @@ async def active_open(dut) -> None:
     wrong = peer.make(flags="A", ack=peer.engine_isn + 5)
     assert (await answer(bench, wrong)).flags == "R"
     options = [("MSS", 700), ("WScale", 2), ("SAckOK", b"")]
+    # Neither SYN nor reset: no answer to the opening, whatever it acknowledges.
+    await silence(bench, peer.make(ack=peer.engine_isn + 1))
+    assert not any(e.opened for es in bench.host.events.values() for e in es)
     bench.send(peer.make(flags="SA", ack=peer.engine_isn + 1, options=options))
     await bench.until(lambda: any(e.opened for es in bench.host.events.values() for e in es))
     peer.conn = next(iter(bench.host.events))
@@ -227,6 +230,47 @@ async def active_open(dut) -> None:
     bench.host.commands.append(command(ABORT, peer.conn))
     await bench.until(lambda: "R" in last(bench).flags)
     assert bench.host.events[peer.conn][-1].state == "Closed"
+
+
+@cocotb.test()
+async def both_open_at_once(dut) -> None:
+    """The peer's SYN crosses the engine's: both are acknowledged, and only then it is open."""
+    rand = rng()
+    bench = Bench(dut, rand)
+    await bench.begin()
+    peer = Receiver(2, rand.getrandbits(32), rand.randbytes(1000), port=5556)
+    peer.listen(bench)
+    bench.host.commands.append(command(CONNECT, peer_port=peer.sport, local_port=5556))
+    await bench.until(lambda: peer.engine_isn >= 0)
+    reply = await answer(bench, peer.make(flags="S", ack=0, options=[("MSS", 900)]))
+    assert reply.flags == "SA" and reply.seq == peer.engine_isn
+    assert reply.ack == (peer.isn + 1) % 2**32
+    assert not any(e.opened for es in bench.host.events.values() for e in es)
+    bench.send(peer.make(flags="SA", ack=peer.engine_isn + 1))
+    bench.send(peer.make())
+    await bench.until(lambda: any(e.opened for es in bench.host.events.values() for e in es))
+    peer.conn = next(iter(bench.host.events))
+    bench.send(peer.make(0, 1000))
+    await bench.until(lambda: bench.told(peer) == 1000)
+    bench.host.commands.append(command(WRITE, peer.conn, amount=1900))
+    await bench.until(lambda: len(peer.data) == 1900)
+    assert peer.data == peer.expect(1900) and max(s for _, s in peer.arrivals) == 900
+
+
+@cocotb.test()
+async def edges_of_the_window(dut) -> None:
+    """An empty segment is of the window up to its last number (RFC 9293, table 6)."""
+    bench, peer = await opened(dut)
+    expected = (peer.isn + 1) % 2**32
+    peer.stream = bytes(WINDOW + 2)
+    for at in (0, 1, WINDOW - 1):
+        await silence(bench, peer.make(at, 0))
+    for at in (-1, WINDOW, WINDOW + 1):
+        assert (await answer(bench, peer.make(at, 0))).ack == expected
+        await silence(bench, peer.make(at, 0, flags="R"))
+    assert bench.host.counts["challenge"] == 0
+    assert (await answer(bench, peer.make(WINDOW - 1, 0, flags="R"))).ack == expected
+    assert bench.host.counts["challenge"] == 1
 
 
 @cocotb.test()

@@ -84,6 +84,8 @@ class Access:
         self.reads: list[tuple[int, int, int]] = []  # due, cookie, entry
         self.delay = (10, 10)
         self.most = 0
+        self.asked = 0  # entries of the host
+        self.counts = {"miss": 0, "denied": 0, "fault": 0}
         self.cycle = 0
         self.taken_at: dict[int, int] = {}
 
@@ -132,6 +134,9 @@ class Access:
             entry = (address - HOST_TABLE) // 8
             self.reads.append((self.cycle + random.randint(*self.delay), cookie, entry))
             self.most = max(self.most, len(self.reads))
+            self.asked += 1
+        for name in self.counts:
+            self.counts[name] += int(dut[f"cnt_{name}_o"].value)
         if int(dut.answer_valid_o.value):
             value = int(dut.answer_o.value)
             self.answers.append((value >> 65, value >> 64 & 1, value & (2**64 - 1)))
@@ -253,6 +258,8 @@ async def answers_are_those_of_the_model(dut) -> None:
             await bench.step()
     assert ok > QUESTIONS // 5 and denied > QUESTIONS // 5
     assert bench.most >= 3, f"{bench.most} misses at once"
+    assert bench.counts["miss"] == bench.asked
+    assert bench.counts["denied"] + bench.counts["fault"] == denied
     dut._log.info("%d granted, %d denied, %d misses at once", ok, denied, bench.most)
 
 
@@ -283,6 +290,33 @@ async def latency(dut) -> None:
     dut._log.info("cycles: miss %d (the host's 20 in it), hit %d", found[0], found[1])
     assert found[1] == found[3] == HIT + bench.latency
     assert found[0] == found[2] == HIT + bench.latency + MISS + 20
+
+
+@cocotb.test()
+async def reset_at_any_time(dut) -> None:
+    """A reset in any cycle of a miss: nothing of it is answered, read or counted afterwards."""
+    bench = await Access(dut).start()
+    bench.delay = (2, 2)
+    bench.table[3] = 0x5000 | 1
+    for wait in range(HIT + bench.latency + MISS + 6):
+        await bench.set(Entry(1, 1, 0, 15, 0, 9, 1, 0x10000, 4096, 3))
+        while not await bench.step({0: (Question(0x109, 1, 0x10010, 8, 0, 1), 0)}):
+            pass
+        dut.req_valid_i.value = 0
+        for _ in range(wait):
+            await bench.step()
+        dut.rst_i.value = 1
+        await bench.step()
+        await bench.step()
+        dut.rst_i.value = 0
+        bench.reads.clear()
+        bench.answers.clear()
+        before = dict(bench.counts), bench.asked
+        for _ in range(1 << MEM_W):
+            await bench.step()
+        while int(dut.flush_busy_o.value):
+            await bench.step()
+        assert (bench.counts, bench.asked) == before and not bench.answers, f"{wait} cycles"
 
 
 @pytest.mark.parametrize("mem_latency", [1, 3])

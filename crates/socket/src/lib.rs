@@ -12,10 +12,11 @@
 //! descriptor is none of ours: then the C library's own function shall run.
 //!
 //! What it does not do: accelerate datagrams between machines, address families other than IPv4 and IPv6 (between
-//! machines: IPv4), or processes in different network namespaces of one daemon; all these go by the kernel. It does not see what the C library does inside
-//! of itself or what a program does without it: `FILE` streams opened on a connection, `sendfile` from it, io_uring, and
-//! programs that are linked statically (a connection that such a program accepts goes back to the kernel). There is no
-//! urgent data on an accelerated connection, and SO_RCVLOWAT has no effect there.
+//! machines: IPv4), or processes in different network namespaces of one daemon; all these go by the kernel. It does not
+//! see what the C library does inside of itself or what a program does without it: `FILE` streams opened on a connection,
+//! `sendfile` from it, io_uring, and programs that are linked statically (a connection that such a program accepts goes
+//! back to the kernel). A connection on which a byte is sent out of band goes back to the kernel, too. SO_RCVLOWAT has no
+//! effect on an accelerated one.
 
 pub mod address;
 mod atomics;
