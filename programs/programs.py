@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -175,6 +176,8 @@ class Network:
     directory: Path
     daemon: Process | None = None
     spin_us: int | None = None
+    # Whose all its processes are, if not the caller's.
+    user: str | None = None
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -194,6 +197,14 @@ class Network:
                 env["IPNUMA_SPIN_US"] = str(self.spin_us)
         return env
 
+    def as_user(self, line: list[str]) -> list[str]:
+        """Say how a command is started as the network's user."""
+        if self.user is None:
+            return line
+        ids = pwd.getpwnam(self.user)
+        who = [f"--reuid={ids.pw_uid}", f"--regid={ids.pw_gid}", "--init-groups"]
+        return [tool("setpriv"), *who, "--", *line]
+
     def command(self, argv: Sequence[str], core: int | None = None) -> list[str]:
         """Say how a program is started on this network, on one core if one is given."""
         line = [tool(argv[0]) if "/" not in argv[0] else argv[0], *argv[1:]]
@@ -201,7 +212,7 @@ class Network:
             line = [str(executable()), "run", "--", *line]
         if core is not None:
             line = [tool("taskset"), "-c", str(core), *line]
-        return line
+        return self.as_user(line)
 
     def start(
         self,
@@ -247,7 +258,7 @@ class Network:
         if not self.accelerated:
             return Totals()
         answer = subprocess.run(
-            [str(executable()), "sockets", "--json"],
+            self.as_user([str(executable()), "sockets", "--json"]),
             env=self.environment(),
             capture_output=True,
             text=True,
@@ -286,11 +297,13 @@ class Network:
 
 
 @contextlib.contextmanager
-def network(name: str, directory: Path, spin_us: int | None = None) -> Iterator[Network]:
+def network(
+    name: str, directory: Path, spin_us: int | None = None, user: str | None = None
+) -> Iterator[Network]:
     """Provide a network; that of IP-NUMA has a daemon of its own."""
-    net = Network(name, directory, spin_us=spin_us)
+    net = Network(name, directory, spin_us=spin_us, user=user)
     if net.accelerated:
-        argv = [str(executable()), "daemon", "--socket", str(net.socket)]
+        argv = net.as_user([str(executable()), "daemon", "--socket", str(net.socket)])
         net.daemon = Process(argv, net.environment(), directory / "daemon.log", directory)
         daemon = net.daemon
         try:

@@ -220,7 +220,7 @@ PHASES = [
         "long-programs",
         3600,
         "CPython's own tests, servers in front of others or replaced under load, each many times",
-        f"{PYTEST} programs/test_servers.py programs/test_cpython.py",
+        f"{PYTEST} programs/test_{{servers,postgres,cpython}}.py",
         ("build", "models"),
         env=LONG,
         long=True,
