@@ -129,7 +129,10 @@ def test_much_both_ways(net, port, server):
 def test_cancel(net, port, server):
     """A client that is interrupted cancels by a second connection, which nobody answers."""
     argv = [tool("psql"), *where(port), "-XAtq", "-c", "select pg_sleep(1000)", USER]
-    active = "select count(*) from pg_stat_activity where query like 'select pg_sleep%'"
+    active = (
+        "select count(*) from pg_stat_activity"
+        " where state = 'active' and query like 'select pg_sleep%'"
+    )
     for _ in ROUNDS:
         client = net.start(*argv, env=ALL)
         programs.wait_until(lambda: ask(net, port, active) == "1", "the server is busy")
