@@ -313,6 +313,26 @@ fn what_is_taken_back_is_not_written_any_more() {
 }
 
 #[test]
+fn windows_that_are_closed_make_room_for_others() {
+    // More than a third of what a NIC can map.
+    const LARGE: usize = 384 << 20;
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(LARGE).expect("memory");
+    let token = region.export(0..LARGE, Rights::ReadWrite, None);
+    let token = token.expect("a token");
+    let end = LARGE - 64;
+    for round in 0..6 {
+        let window = client.connect(&token).expect("a window");
+        window.put(end, &[round; 64]).expect("inside");
+        window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+        let mut bytes = [0; 64];
+        region.read(end, &mut bytes).expect("inside");
+        assert_eq!(bytes, [round; 64]);
+    }
+}
+
+#[test]
 fn a_load_that_nobody_waited_for_is_no_other_loads_answer() {
     let seed = seed();
     let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));

@@ -38,7 +38,12 @@ impl Request {
     /// Something has arrived.
     #[inline]
     pub(crate) fn received(&self) {
-        if REQUEST_NS.load(Ordering::Relaxed) > 0 {
+        self.note(REQUEST_NS.load(Ordering::Relaxed));
+    }
+
+    #[inline]
+    fn note(&self, cost_ns: u32) {
+        if cost_ns > 0 {
             self.0.store(true, Ordering::Relaxed);
         }
     }
@@ -61,4 +66,18 @@ fn work(ns: u32) {
         matches!(charged, Some(Ok(()))),
         "IPNUMA_REQUEST_NS: the NIC of this guest does not take {ns} ns: {charged:?}"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_remembered_if_it_costs_anything() {
+        let request = Request::default();
+        request.note(0);
+        assert!(!request.0.load(Ordering::Relaxed));
+        request.note(1);
+        assert!(request.0.load(Ordering::Relaxed));
+    }
 }

@@ -735,6 +735,41 @@ fn an_administrator_can_take_back_a_region() {
     assert_eq!((list.len(), list[0].exports.len()), (1, 0));
 }
 
+#[test]
+fn regions_are_listed_in_answers_of_limited_size() {
+    const TOKENS: usize = 400;
+    let mut world = World::new();
+    let [owner, administrator] = [0; 2].map(|_| world.process());
+    let regions = [0; 4].map(|_| region(&mut world, owner).0);
+    for region in regions {
+        for _ in 1..TOKENS {
+            let export = Request::Export {
+                region,
+                first: 0,
+                bytes: 64,
+                rights: Rights::Write,
+                peer: None,
+            };
+            assert!(matches!(world.ask(owner, export), Reply::Token(_)));
+        }
+    }
+    let mut listed = Vec::new();
+    loop {
+        let after = listed.last().copied().unwrap_or(0);
+        let Reply::Regions(list) = world.ask(administrator, Request::Regions { after }) else {
+            panic!("no list");
+        };
+        let tokens: usize = list.iter().map(|region| region.exports.len()).sum();
+        assert!(tokens <= 1000, "{tokens} tokens in one answer");
+        if list.is_empty() {
+            break;
+        }
+        assert_eq!(tokens, TOKENS * list.len());
+        listed.extend(list.iter().map(|region| region.region));
+    }
+    assert_eq!(listed, regions);
+}
+
 /// Any request, with numbers and addresses from a small set, so that they often mean something.
 fn requests() -> impl Strategy<Value = Request> {
     let address = (0..3_u8, 1..4_u16).prop_map(|(ip, port)| match ip {

@@ -121,21 +121,30 @@ fn introduce(nic: &Nic, config: &RackConfig, address: Ipv4Addr) -> Result<()> {
         })?;
     }
     for peer in &config.peers {
-        let wanted = nic::Peer {
-            mac: peer.mac.to_bits(),
-            ip: peer.address.into(),
-            session: peer.session,
-            peer_session: peer.peer_session,
-            epoch: peer.epoch,
-            flags: nic::peer::VALID | nic::peer::COMPACT,
-        };
-        let known = nic.peer(peer.session)?;
-        let flags = known.flags & !nic::peer::LOST;
-        if (nic::Peer { flags, ..known }) != wanted {
+        let wanted = session_of(peer);
+        if !is_begun(nic.peer(peer.session)?, &wanted) {
             nic.set_peer(&wanted)?;
         }
     }
     Ok(())
+}
+
+/// The session with a peer, as the driver takes it.
+fn session_of(peer: &PeerConfig) -> nic::Peer {
+    nic::Peer {
+        mac: peer.mac.to_bits(),
+        ip: peer.address.into(),
+        session: peer.session,
+        peer_session: peer.peer_session,
+        epoch: peer.epoch,
+        flags: nic::peer::VALID | nic::peer::COMPACT,
+    }
+}
+
+/// Whether what the driver knows of a session is what is wanted; that it was lost since changes nothing.
+fn is_begun(known: nic::Peer, wanted: &nic::Peer) -> bool {
+    let flags = known.flags & !nic::peer::LOST;
+    nic::Peer { flags, ..known } == *wanted
 }
 
 impl Backend for Rack {
@@ -391,6 +400,17 @@ mod tests {
         let config = crate::Config::parse(&text, "the example").expect("it is right");
         assert_eq!(config.rack.peers.len(), 1);
         assert_eq!(config.rack.address, Some(Ipv4Addr::new(10, 0, 0, 1)));
+        let session = session_of(&config.rack.peers[0]);
+        let lost = nic::Peer {
+            flags: nic::peer::VALID | nic::peer::COMPACT | nic::peer::LOST,
+            ..session
+        };
+        assert!(is_begun(lost, &session));
+        let other = nic::Peer {
+            epoch: session.epoch.wrapping_add(1),
+            ..lost
+        };
+        assert!(!is_begun(other, &session) && !is_begun(nic::Peer::default(), &session));
     }
 
     #[test]

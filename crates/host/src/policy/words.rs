@@ -61,3 +61,24 @@ pub fn needs_quotes(name: &str) -> bool {
         || name.starts_with('#')
         || name.contains(|letter: char| letter.is_whitespace() || letter == '*')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_is_what_has_neither_quotes_nor_stars() {
+        for (line, plain) in [
+            ("name", Some("name")),
+            ("\"name\"", None),
+            ("na\"m\"e", None),
+            ("name*", None),
+            ("na*me", None),
+            ("*name", None),
+            ("n*m*", None),
+        ] {
+            let words = of(line).expect("the quotes end");
+            assert_eq!(words[0].plain(), plain, "{line}");
+        }
+    }
+}

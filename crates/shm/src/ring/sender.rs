@@ -104,13 +104,6 @@ impl<'a, T: Target> Sender<'a, T> {
         bytes <= self.max_message() && self.free_lines() >= self.plan(bytes).1
     }
 
-    /// Whether the receiver has taken (and returned) everything but less than a quarter of the ring.
-    #[inline]
-    #[must_use]
-    pub fn drained(&self) -> bool {
-        self.free_lines() > self.lines - self.lines / 4
-    }
-
     /// Sends one message that consists of `parts`, if there is room.
     ///
     /// # Errors
