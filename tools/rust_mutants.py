@@ -8,11 +8,12 @@ it; what is found early needs the rest neither built nor run.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import random
 import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ PROFILE = tuple(
     for setting in ("incremental=true", "opt-level=1", 'package."*".opt-level=3')
     for part in ("--config", f"profile.release.{setting}")
 )
+PLACE = re.compile(r":\d+:\d+:")
 FAILED = re.compile(r"^test (?P<test>\S+) \.\.\. FAILED", re.MULTILINE)
 
 Run = Callable[[list[str], float], tuple[int | None, str]]
@@ -140,8 +142,20 @@ def sites(program: Path, tree: Path, crates: tuple[str, ...]) -> list[Mutant]:
 
 
 def draw(found: list[Mutant], seed: int) -> list[Mutant]:
-    """Put them into the order of a seed."""
-    return random.Random(seed).sample(found, len(found))
+    """Put them into the order of a seed, in which most stay while the sources change.
+
+    A mutant's place comes from its name without numbers of lines, and from which of those with that
+    name it is.
+    """
+    same: Counter[str] = Counter()
+
+    def place(mutant: Mutant) -> bytes:
+        name = PLACE.sub(":", mutant.name, count=1)
+        same[name] += 1
+        return hashlib.sha256(f"{seed} {same[name]} {name}".encode()).digest()
+
+    in_files = sorted(found, key=lambda mutant: (mutant.source, mutant.start, mutant.replacement))
+    return sorted(in_files, key=place)
 
 
 def built_from(tree: Path) -> dict[str, set[str]]:
@@ -191,7 +205,7 @@ class Tests:
             for command in stage.builds():
                 if self.run(command, BUILD_LIMIT)[0] != 0:
                     return "unviable", stage.name
-            limit = max(LEAST_LIMIT, SLOWER * self.good[stage])
+            limit = max(LEAST_LIMIT, SLOWER * self.good.get(stage, 0.0))
             status, said = self.run(stage.test(), limit)
             if status is None:
                 return "killed", f"{stage.name} (time)"

@@ -42,6 +42,36 @@ def test_unit_tests_come_first_and_all_are_of_the_workspaces_profile(crate: str)
             assert f'name = "{package}"' in manifest.read_text()
 
 
+def test_the_draw_of_a_seed_changes_little_with_the_sources() -> None:
+    """Lines that move change nothing; what is new comes in between, what is gone leaves a place."""
+
+    def places(first: int, gone: int, more: int) -> list[rust_mutants.Mutant]:
+        return [
+            rust_mutants.Mutant(
+                f"crates/shm/src/a.rs:{line}:9: replace + with - in f{line // 10 - first}",
+                "shm",
+                "crates/shm/src/a.rs",
+                (line, 9),
+                (line, 10),
+                "-",
+            )
+            for line in range(10 * (first + gone), 10 * (first + 60 + more))
+        ]
+
+    def drawn(seed: int, *which: int) -> list[str]:
+        return [
+            rust_mutants.PLACE.sub(":", mutant.name)
+            for mutant in rust_mutants.draw(places(*which), seed)
+        ]
+
+    before = drawn(1, 0, 0, 0)
+    assert drawn(1, 7, 0, 0) == before != drawn(2, 0, 0, 0)
+    assert drawn(1, 0, 1, 0) == [name for name in before if not name.endswith(" f0")]
+    assert [name for name in drawn(1, 0, 0, 1) if not name.endswith(" f60")] == before
+    # Of one name there are ten, which do not come one behind the other.
+    assert any(a != b for a, b in zip(before[:10], before[1:10], strict=False))
+
+
 def found(**tests: tuple[int | None, str]) -> tuple[str, str]:
     """Look for a mutant of shm with tests that end as given; `builds` stands for their builds."""
 
