@@ -99,10 +99,12 @@ def slap(*more: str, udp: bool = False) -> Client:
 
     Its threads ask and ask until the other is ready. In a guest only reading the clock makes time
     pass meanwhile, and not the coarse clock, which its event library reads unless told otherwise.
+    It writes its settings to its home, unless it did so before.
     """
 
     def argv(host: str, port: int) -> list[str]:
-        return ["env", "EVENT_PRECISE_TIMER=1", programs.tool("memcaslap"), "-s", f"{host}:{port}",
+        environment = ["env", "HOME=/tmp", "EVENT_PRECISE_TIMER=1"]
+        return [*environment, programs.tool("memcaslap"), "-s", f"{host}:{port}",
                 "-T", "2", "-c", "8", "-x", "160", "-v", "0.1", *more]  # fmt: skip
 
     return Client(argv, loaded, streams=8, bytes=20_000, udp=udp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from programs import HOST
 LONG = "IPNUMA_LONG" in os.environ
 # Repetitions of what could hang.
 ROUNDS = range(20 if LONG else 1)
+pytestmark = pytest.mark.timeout(1800 if LONG else 120)
 MANY = 5 if LONG else 1
 # All connections are to be accelerated, although short ones gain nothing.
 ALL = {"IPNUMA_LEARN": "0"}
@@ -262,6 +264,15 @@ def test_uvloop(net):
             assert net.run("/usr/bin/python3", str(script)) == "uvloop\n"
 
 
+def terminated(made: Nginx) -> bool:
+    """Say whether nothing listens any more; tell all first processes, of which one may be new."""
+    for number in map(made.pid, ("nginx.pid", "nginx.pid.oldbin")):
+        if number:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGTERM)
+    return not programs.listening(made.port)
+
+
 @contextlib.contextmanager
 def in_background(net: programs.Network) -> Iterator[Nginx]:
     """Run an nginx as systems do: its first process ends when it serves."""
@@ -271,10 +282,7 @@ def in_background(net: programs.Network) -> Iterator[Nginx]:
         programs.wait_until(lambda: programs.listening(made.port), "nginx listens")
         yield made
     finally:
-        for name in ("nginx.pid", "nginx.pid.oldbin"):
-            if number := made.pid(name):
-                net.run("kill", "-TERM", number)
-        programs.wait_until(lambda: not programs.listening(made.port), "nginx ends")
+        programs.wait_until(lambda: terminated(made), "nginx ends")
     log = (made.directory / "error.log").read_text()
     bad = [line for line in log.splitlines() if re.search(r"\[(alert|crit|emerg|error)\]", line)]
     assert not bad, "\n".join(bad[:20])
