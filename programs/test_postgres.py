@@ -95,7 +95,7 @@ def ask(net: programs.Network, port: int, query: str) -> str:
 def test_pgbench(net, port, server):
     """Transactions of eight clients in every protocol, then one for each: they add up."""
     bench = [tool("pgbench"), *where(port)]
-    count, done = 100, 0
+    count, done = 60, 0
     kinds = [["-M", mode] for mode in ("simple", "extended", "prepared")] + [["-C"]]
     with net.expect(streams=CLIENTS):
         net.run(*bench, "-i", "-q", "-s", "2", USER, env=ALL)
