@@ -143,3 +143,24 @@ fn the_observer_of_resets_finds_what_comes_twice() {
         assert!(error.contains("was written twice"), "{error}");
     }
 }
+
+/// Late copies make a receiver ask again and again for what it misses, and each time a whole window may follow: never more
+/// than the line takes, or a pair of models has more and more under way.
+#[test]
+fn late_copies_do_not_multiply_frames() {
+    const STORES: u64 = 10_000;
+    let twice = |plan: &Plan| plan.ends == MODELS && plan.faults.duplicate > 0 && !plan.wraps;
+    let mut runs = 0;
+    for mut plan in plans(Scale::SHORT).into_iter().filter(twice) {
+        plan.stores = STORES;
+        for seed in 0..13 {
+            let report = Sim::new(plan.clone(), seed).and_then(|mut sim| sim.run());
+            let name = &plan.name;
+            let report = report.unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
+            let sent = report.channel.sent;
+            assert!(sent < 10 * STORES, "{name}, seed {seed}: {sent} frames");
+            runs += 1;
+        }
+    }
+    assert!(runs > 0, "no cell with late copies");
+}

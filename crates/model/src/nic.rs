@@ -48,6 +48,9 @@ pub struct Config {
     pub max_frame: usize,
     /// Own bus, device and function number.
     pub completer_id: u16,
+    /// What must be sent again leaves one frame at a time, by [`Nic::resend_next`], instead of at once: for a line that
+    /// takes time.
+    pub paced: bool,
 }
 
 impl Default for Config {
@@ -64,6 +67,7 @@ impl Default for Config {
             auth: true,
             max_frame: 1518,
             completer_id: 0,
+            paced: false,
         }
     }
 }
@@ -156,6 +160,8 @@ pub struct Nic {
     pub(crate) sequences: Vec<u16>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) sessions: Sessions,
+    /// Sessions that may have something to send again, if that is paced.
+    pub(crate) resending: VecDeque<u8>,
     /// Stores, loads and flushes that wait for their session, or behind one that does.
     pub(crate) outgoing: VecDeque<Outgoing>,
     /// Memory of data that waited there.
@@ -185,6 +191,7 @@ impl Nic {
             sequences: vec![0; config.pc_ids],
             waiting: VecDeque::new(),
             sessions: Sessions::new(config.sessions, config.send_slots),
+            resending: VecDeque::new(),
             outgoing: VecDeque::new(),
             spare: Vec::new(),
             marks: VecDeque::new(),

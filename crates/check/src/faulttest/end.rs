@@ -222,6 +222,8 @@ impl End for RtlEnd {
 
 /// Picoseconds that a byte takes on the PCI Express side.
 const PCIE_BYTE_PS: u64 = 500;
+/// Picoseconds that a byte takes on a line of 100 Gb/s.
+const FAST_BYTE_PS: u64 = 80;
 /// Bytes around a frame on the line: preamble, FCS and gap.
 const LINE_BYTES: u64 = 24;
 
@@ -267,13 +269,18 @@ pub struct ModelEnd {
 }
 
 impl ModelEnd {
-    /// A model after reset; with `endless` its line takes any number of frames at once.
-    pub fn new(speed: NetSpeed, endless: bool, config: Config) -> Self {
+    /// A model after reset; with `fast` its line never waits for what its root complex asks for.
+    pub fn new(speed: NetSpeed, fast: bool, config: Config) -> Self {
+        // A peer may ask for a window of frames with each of its own: without an end, on a line that takes no time.
+        let config = Config {
+            paced: true,
+            ..config
+        };
         Self {
             nic: model::Nic::new(config.clone()),
             config,
             byte_ps: match speed {
-                _ if endless => 1,
+                _ if fast => FAST_BYTE_PS,
                 NetSpeed::TenGig => 800,
                 NetSpeed::OneGig => 8_000,
             },
@@ -287,6 +294,15 @@ impl ModelEnd {
             line_free_ps: 0,
             now_us: 0,
             link: None,
+        }
+    }
+
+    /// When the line takes the next frame that must be sent again.
+    fn resend_ps(&self) -> u64 {
+        if self.nic.has_resends() {
+            self.line_free_ps
+        } else {
+            u64::MAX
         }
     }
 
@@ -349,7 +365,8 @@ impl End for ModelEnd {
             } else {
                 self.tlp_free_ps
             };
-            let next = arrival.min(request).max(self.now_ps);
+            let again = self.resend_ps();
+            let next = arrival.min(request).min(again).max(self.now_ps);
             if next >= until_ps {
                 break;
             }
@@ -364,6 +381,8 @@ impl End for ModelEnd {
                 if let Some((_, frame)) = self.arrivals.pop_front() {
                     self.nic.frame_from_wire(&frame, LineFault::None, &mut sink);
                 }
+            } else if again <= next {
+                self.nic.resend_next(&mut sink);
             } else if let Some((tlp, bar)) = self.tlps.pop_front() {
                 self.backlog -= tlp.len();
                 self.tlp_free_ps = next + tlp.len() as u64 * PCIE_BYTE_PS;
@@ -393,7 +412,7 @@ impl End for ModelEnd {
         let by_us = us.map_or(u64::MAX, |us| {
             (u64::from(self.now_us) + u64::from(us)) * 1_000_000
         });
-        by_ticks.min(by_us)
+        by_ticks.min(by_us).min(self.resend_ps())
     }
 
     fn set_link(&mut self, up: bool) {

@@ -245,8 +245,8 @@ impl Sim {
                         ..Config::default()
                     };
                     // With RTL at the other end its line has the RTL's rate.
-                    let endless = !plan.ends.contains(&Kind::Rtl);
-                    Box::new(ModelEnd::new(plan.speed, endless, config))
+                    let fast = !plan.ends.contains(&Kind::Rtl);
+                    Box::new(ModelEnd::new(plan.speed, fast, config))
                 }
             };
             ends.push(end);

@@ -200,27 +200,55 @@ impl Nic {
         Some(expected)
     }
 
-    /// Sends again what has to be.
+    /// Sends again what has to be: now, or one frame at a time as the line takes it.
     fn resend(&mut self, session: u8, out: &mut impl Sink) {
-        let most = self.most_in_flight();
-        while let Some(slot) = self.half(session).to_resend(most) {
-            let half = self.half(session);
-            let sequence = half.snd;
-            half.snd = sequence.wrapping_add(1);
-            let Some(sent) = self.sessions.buffer.get(slot) else {
-                return;
-            };
-            let Some(route) = self.session_route(session, sent.operation.to) else {
-                return;
-            };
-            sender::emit(&mut self.buffer, sent, &route, sequence);
-            self.counters.count_net(if sent.void {
-                NetCounter::TxVoid
-            } else {
-                NetCounter::TxResend
-            });
-            self.send_frame(FrameSource::Resend, Some(session), out);
+        if !self.config.paced {
+            while self.resend_one(session, out) {}
+        } else if !self.resending.contains(&session) {
+            self.resending.push_back(session);
         }
+    }
+
+    /// Sends one frame of a session again; `false` if there is none, or it may not be sent.
+    fn resend_one(&mut self, session: u8, out: &mut impl Sink) -> bool {
+        let most = self.most_in_flight();
+        let Some(slot) = self.half(session).to_resend(most) else {
+            return false;
+        };
+        let half = self.half(session);
+        let sequence = half.snd;
+        half.snd = sequence.wrapping_add(1);
+        let Some(sent) = self.sessions.buffer.get(slot) else {
+            return false;
+        };
+        let Some(route) = self.session_route(session, sent.operation.to) else {
+            return false;
+        };
+        sender::emit(&mut self.buffer, sent, &route, sequence);
+        self.counters.count_net(if sent.void {
+            NetCounter::TxVoid
+        } else {
+            NetCounter::TxResend
+        });
+        self.send_frame(FrameSource::Resend, Some(session), out);
+        true
+    }
+
+    /// Sends the next frame that must be sent again, of the sessions in turn, and then what waited for that; only if
+    /// [`Config::paced`](crate::Config::paced).
+    pub fn resend_next(&mut self, out: &mut impl Sink) {
+        while let Some(session) = self.resending.pop_front() {
+            if self.resend_one(session, out) {
+                self.resending.push_back(session);
+                break;
+            }
+        }
+        self.send_waiting(out);
+    }
+
+    /// [`Nic::resend_next`] may have something to send.
+    pub fn has_resends(&self) -> bool {
+        !self.resending.is_empty()
     }
 
     /// The peer has moved on: timer, flushes.
