@@ -80,6 +80,7 @@ pub trait Backend: Send + Sync + Debug {
 }
 
 /// Memory of a region.
+#[expect(clippy::len_without_is_empty, reason = "no region is empty")]
 pub trait RegionMemory: Send + Sync + Debug {
     /// Its number, which its tokens carry.
     fn id(&self) -> u64;
@@ -89,11 +90,6 @@ pub trait RegionMemory: Send + Sync + Debug {
 
     /// Its size.
     fn len(&self) -> usize;
-
-    /// Whether it has no bytes; none has.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 
     /// A token for a range, which is inside and not empty.
     ///

@@ -18,7 +18,7 @@ use super::{Epoll, SignalMask};
 use crate::object::Object;
 use crate::ready::{self, Events, Pollable};
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, RESCUED, Wait, wait_one};
+use crate::wait::{Deadline, RESCUED, Wait, poll_kernel, wait_one};
 
 const IN: u32 = Events::IN.0;
 const OUT: u32 = Events::OUT.0;
@@ -387,6 +387,26 @@ fn no_message_is_overslept_edge() {
 #[test]
 fn no_message_is_overslept_by_several_threads() {
     hear_all(0, 3);
+}
+
+#[test]
+fn who_goes_to_work_arms_the_doorbells_for_those_who_sleep() {
+    let _alone = alone();
+    let set = Poll::new();
+    let (found, later) = (Known::new(), Known::new());
+    set.control(EPOLL_CTL_ADD, found.fd(), IN, 1).unwrap();
+    set.control(EPOLL_CTL_ADD, later.fd(), IN, 2).unwrap();
+    found.fake.send();
+    let counts = &set.epoll.0;
+    // Another thread sleeps in the set, as the counts say.
+    counts.inside.fetch_add(1, Ordering::SeqCst);
+    counts.sleepers.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(set.now(), [(IN, 1)]);
+    later.fake.send();
+    let rung = poll_kernel(later.fd(), Events::IN, Duration::ZERO);
+    counts.sleepers.fetch_sub(1, Ordering::SeqCst);
+    counts.inside.fetch_sub(1, Ordering::SeqCst);
+    assert_eq!(rung, Ok(Events::IN), "nobody rang for those who sleep");
 }
 
 #[test]
