@@ -40,9 +40,9 @@ fn table(seed: u64, v4: u32, v6: u32, change: u32) -> Vec<(String, String)> {
         };
         (prefix.to_string(), gateway)
     };
-    // BIRD takes none for the loopback network.
-    let loopback = |prefix: &fib::Prefix4| prefix.addr() >> 24 == 127;
-    let four = table.v4.iter().filter(|prefix| !loopback(prefix));
+    // BIRD takes none for "this network" and the loopback network.
+    let refused = |prefix: &fib::Prefix4| matches!(prefix.addr() >> 24, 0 | 127);
+    let four = table.v4.iter().filter(|prefix| !refused(prefix));
     let four = four.zip(change..);
     let four = four.map(|(prefix, number)| neighbour(number, prefix, false));
     // What the ports have of their own is not the daemons' to say.
