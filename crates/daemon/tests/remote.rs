@@ -2,14 +2,17 @@
 //! Two daemons, each the one of a machine: windows of processes here on regions there, through a network that loses
 //! frames. Once over loopback addresses, and once in two network namespaces that a virtual cable joins.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use daemon::remote::{self, Transport};
 use daemon::{Options, Running};
 use host::{Config, Device, Error, Flush, Rights, Token, Window, ring};
+use ipc::client::Client;
+use ipc::protocol::{Reply, Request};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
@@ -280,6 +283,56 @@ fn only_who_has_the_token_may() {
     let mut bytes = [0; 5];
     window.load(5, &mut bytes, PATIENCE).expect("an answer");
     assert_eq!(&bytes, b"hello");
+}
+
+/// The first session asks for a port that another program has, whatever the epoch: the next one comes about.
+#[test]
+fn a_session_whose_port_is_in_use_is_tried_anew() {
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let taken = (0..1 << 6).map(|epoch| wire::SessionPort { epoch, index: 1 });
+    let taken: Vec<UdpSocket> = taken
+        .map(|port| UdpSocket::bind((one.address, port.to_port())).expect("a free port"))
+        .collect();
+    let region = one.device().alloc(BYTES).expect("memory");
+    let token = region
+        .export(0..BYTES, Rights::ReadWrite, None)
+        .expect("a token");
+    let window = two.device().connect(&token).expect("another session");
+    window.put(64, &[5; 8]).expect("inside");
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    assert_eq!(
+        region.word(64).load(Ordering::Acquire),
+        0x0505_0505_0505_0505
+    );
+    drop(taken);
+}
+
+/// A connection within a machine that has others around it is none to another machine.
+#[test]
+fn who_adopts_a_local_connection_gets_its_memory_alone() {
+    let machine = Machine::local(0);
+    let join = || Client::connect(machine.running.socket(), "test").expect("it is welcome");
+    let (client, server, heir) = (join(), join(), join());
+    let (from, to) = ("127.0.0.1:4000", "127.0.0.1:80");
+    let (from, to) = (from.parse().expect("one"), to.parse().expect("one"));
+    let listen = Request::Listen { address: to };
+    server.done(&listen).expect("nobody else listens");
+    let intend = Request::Intend { to, asked: true };
+    let Ok((Reply::Intent { intent }, _)) = client.request(&intend) else {
+        panic!("no intent");
+    };
+    let announce = Request::Announce { intent, from, to };
+    let (reply, memory) = client.request(&announce).expect("an answer");
+    assert!(matches!(reply, Reply::Channel { .. }), "{reply:?}");
+    let resolve = Request::Resolve { from, to };
+    server.request(&resolve).expect("an answer");
+    let adopt = Request::Adopt {
+        own: from,
+        peer: to,
+    };
+    let (reply, handles) = heir.request(&adopt).expect("an answer");
+    assert!(matches!(reply, Reply::Adopted { .. }), "{reply:?}");
+    assert_eq!((memory.len(), handles.len()), (1, 1));
 }
 
 #[test]

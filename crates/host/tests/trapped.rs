@@ -186,6 +186,16 @@ fn a_signal_within_a_call_stores_to_the_same_window() {
 }
 
 #[test]
+fn a_load_of_more_than_a_page_is_asked_for_in_parts() {
+    let (_there, _here, region, _token, window) = pair(9);
+    let bytes: Vec<u8> = (0..4132u32).map(|at| (at / 7) as u8).collect();
+    region.write(64, &bytes).expect("inside");
+    let mut loaded = vec![0; bytes.len()];
+    window.load(0, &mut loaded, PATIENCE).expect("an answer");
+    assert!(loaded == bytes, "other bytes than are there");
+}
+
+#[test]
 fn collected_stores_leave_with_a_fence_and_with_calls() {
     let (_there, _here, region, _token, window) = pair(3);
     let base = window.map_with(Stores::Collected).expect("addresses");

@@ -57,7 +57,7 @@ impl Region {
     /// Whether it has no bytes; none has.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.len() == 0
     }
 
     /// The word at `offset`, a multiple of 8: what was stored before it is visible, too.

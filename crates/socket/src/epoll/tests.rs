@@ -390,6 +390,18 @@ fn no_message_is_overslept_by_several_threads() {
 }
 
 #[test]
+fn a_member_that_is_taken_out_is_rung_for_no_more() {
+    let _alone = alone();
+    let set = Poll::new();
+    let socket = Known::new();
+    set.control(EPOLL_CTL_ADD, socket.fd(), IN, 1).unwrap();
+    assert!(set.wait(8, Some(Duration::from_millis(1))).is_empty());
+    assert_eq!(socket.fake.armed.load(Ordering::Relaxed), IN, "it sleeps");
+    set.control(EPOLL_CTL_DEL, socket.fd(), 0, 0).unwrap();
+    assert_eq!(socket.fake.armed.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn who_goes_to_work_arms_the_doorbells_for_those_who_sleep() {
     let _alone = alone();
     let set = Poll::new();

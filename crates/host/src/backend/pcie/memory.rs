@@ -32,7 +32,6 @@ pub struct Buffer {
     base: *mut u8,
     len: usize,
     mapped: usize,
-    huge: bool,
 }
 
 // SAFETY: a buffer is plain memory that is unmapped once, when the value is dropped; those who use its bytes together
@@ -55,7 +54,6 @@ impl Buffer {
                     base,
                     len,
                     mapped: huge_len,
-                    huge: true,
                 });
             }
             Err(error) if only_huge => error,
@@ -65,7 +63,6 @@ impl Buffer {
                         base,
                         len,
                         mapped: len,
-                        huge: false,
                     });
                 }
                 Err(error) => error,
@@ -107,12 +104,6 @@ impl Buffer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// Whether it is in huge pages.
-    #[must_use]
-    pub fn is_huge(&self) -> bool {
-        self.huge
     }
 }
 
