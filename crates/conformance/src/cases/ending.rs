@@ -23,6 +23,7 @@ cases! { "ending";
     close_wakes_peer Accelerated "close wakes the peer's blocked recv with 0"
     shutdown_listener Any "SHUT_RDWR on a listener wakes a blocked accept with EINVAL"
     broken_pipe Accelerated "writes after the peer has closed: the first works, a later one fails with EPIPE or ECONNRESET"
+    writes_of_nothing Accelerated "writes of no bytes after the peer has closed work, and do not count as the first"
     signal_pipe Accelerated "EPIPE comes with SIGPIPE, not with MSG_NOSIGNAL"
     signal_pipe_write Accelerated "write and writev raise SIGPIPE as well"
     linger_zero Accelerated "close with SO_LINGER 0 resets the connection: the peer gets ECONNRESET"
@@ -250,6 +251,19 @@ fn broken_pipe() -> Outcome {
     }
     fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
     Ok(())
+}
+
+fn writes_of_nothing() -> Outcome {
+    let (client, server) = pair()?;
+    close(server)?;
+    pause(10);
+    for _ in 0..3 {
+        same!(send(client, b"", MSG_NOSIGNAL), Ok(0));
+    }
+    same!(send(client, b"into the void", MSG_NOSIGNAL), Ok(13));
+    eventually("a write of nothing fails", || {
+        send(client, b"", MSG_NOSIGNAL).is_err()
+    })
 }
 
 fn break_pipe(fd: Fd) -> Outcome {

@@ -118,7 +118,7 @@ impl Stream {
                 // The call says what was taken; why no more is, the next one is told.
                 return Err(Errno::PIPE);
             }
-            if self.refuse()? {
+            if self.refuse(total == 0)? {
                 *done = total;
             }
             return Ok(());
@@ -148,9 +148,10 @@ impl Stream {
         Ok(())
     }
 
-    /// The peer takes no more. Ok(true): the write is taken and lost, as the kernel does with the first one.
+    /// The peer takes no more. Ok(true): the write is taken and lost, as the kernel does with the first one; those that are
+    /// `empty` do not count, since nothing leaves that the peer could answer with a reset.
     #[cold]
-    fn refuse(&self) -> std::result::Result<bool, Errno> {
+    fn refuse(&self, empty: bool) -> std::result::Result<bool, Errno> {
         let peer = self.peer_flags().load(Ordering::Acquire);
         let own = self.flags().load(Ordering::Relaxed);
         if (peer | own) & flags::REVOKED != 0 {
@@ -168,6 +169,9 @@ impl Stream {
             } else {
                 Errno::CONNRESET
             });
+        }
+        if empty && self.state() & state::BROKEN == 0 {
+            return Ok(true);
         }
         if self.note(state::BROKEN) & state::BROKEN != 0 {
             self.note(state::TOLD);
