@@ -3,8 +3,10 @@
 // again even when its region permits it by then: the sender may have been told, and sends a void in its place.
 //
 // A refusal for a bad key is not verified: without the region's tag the end code says nothing. It never takes
-// the place of another one; and since only the same operation on the same address is refused again, it does not
-// stop the true frame when the key was altered on the way.
+// the place of one that is; and since only the same operation on the same address is refused again, it does not
+// stop the true frame when the key was altered on the way. Where two of them name different operations
+// (`several`) any may be the true frame's, of which the sender was told: then every store is refused until the
+// void. A load that is served after all does no harm.
 //
 // Latency : 1 cycle from judge_i to held_o and refusal_o, which stay to the next.
 // Clock   : clk_i (network).

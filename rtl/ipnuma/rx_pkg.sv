@@ -66,6 +66,7 @@ package rx_pkg;
 
   // A store or load of a session that was refused.
   typedef struct packed {
+    logic        several;  // others were refused as this frame before, all for a bad key
     logic [7:0]  code;
     logic        is_load;
     logic [15:0] key;

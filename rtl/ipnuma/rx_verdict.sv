@@ -70,7 +70,8 @@ module rx_verdict
   output verdict_e             verdict_o
 );
   verdict_e verdict, verdict_q;
-  logic bad_session, refused_again, wrong_order, again, refused, taken, of_session, forgotten;
+  logic bad_session, wrong_order, again, refused, taken, of_session, forgotten;
+  logic same, refused_again, both_bad_keys, several_q, refuse_q;
   logic
       count_q, deny_valid_q, report_valid_q, taken_q, again_q, gap_q, ack_valid_q, refused_valid_q;
   logic          [7:0] code;
@@ -90,8 +91,11 @@ module rx_verdict
   end
 
   // Refused before.
-  assign refused_again = op_i.session.valid && held_i && refusal_i.is_load == op_i.is_load &&
-      refusal_i.key == op_i.key && refusal_i.offset == op_i.offset;
+  assign same = refusal_i.is_load == op_i.is_load && refusal_i.key == op_i.key &&
+      refusal_i.offset == op_i.offset;
+  assign refused_again = op_i.session.valid && held_i &&
+      (same || (refusal_i.several && op_i.is_store));
+  assign both_bad_keys = refusal_i.code == wire_pkg::ERR_BAD_KEY && code == wire_pkg::ERR_BAD_KEY;
 
   // Line 11b, for stores, loads and voids.
   assign wrong_order = op_i.session.valid && order_i != InOrder;
@@ -192,6 +196,7 @@ module rx_verdict
       gap_q           <= 1'b0;
       ack_valid_q     <= 1'b0;
       refused_valid_q <= 1'b0;
+      refuse_q        <= 1'b0;
     end else begin
       count_q         <= last_i;
       deny_valid_q    <= last_i && refused;
@@ -201,9 +206,11 @@ module rx_verdict
       gap_q           <= of_session && verdict == Gap;
       ack_valid_q     <= (taken && op_i.has_ack) || (of_session && verdict == Ack);
       refused_valid_q <= of_session && verdict == ErrorReport;
+      refuse_q        <= of_session && refused;
     end
     if (last_i) begin
       verdict_q <= verdict;
+      several_q <= held_i && both_bad_keys && (refusal_i.several || !same);
       report_q <= report_i;
       session_q <= op_i.session.index;
       ack_q <= '{
@@ -236,8 +243,9 @@ module rx_verdict
 
   assign deny_valid_o = deny_valid_q && (live || !deny_q.session.valid);
   assign deny_o = deny_q;
-  assign refuse_o = deny_valid_o && deny_q.session.valid;
+  assign refuse_o = refuse_q && live;
   assign refuse_as_o = '{
+          several: several_q,
           code: deny_q.code,
           is_load: deny_q.is_load,
           key: deny_q.address[47:32],

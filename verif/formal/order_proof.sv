@@ -2,7 +2,8 @@
 // A number of a session is applied at most once and in order: what is taken in a session is the frame that its
 // sender numbered with the count of those taken since the session began; it comes from the session's peer, with
 // its epoch, and its session was not begun anew since the frame's ports were seen. And no acknowledgement says
-// more than was taken.
+// more than was taken. And a store that was refused as the frame that is expected, whatever else was, is not
+// applied as that frame: its sender may have been told.
 //
 // Frames are free: ports, addresses, kinds, numbers, how far they get, in any order and as often as one likes;
 // so are the region's word, the table's writes, and who takes acknowledgements along. Each frame has a number of
@@ -51,6 +52,13 @@ module order_proof
 `else
   localparam bit Folded = 1'b1;
 `endif
+
+  // A store or load by where it goes.
+  typedef struct packed {
+    logic        is_load;
+    logic [15:0] key;
+    logic [31:0] offset;
+  } operation_t;
 
   // ---- The design, wired as in server.sv -------------------------------------------------------
   logic session_ok, session_sealed, reset, held, taken, again, gap, refuse;
@@ -262,6 +270,34 @@ module order_proof
     end
   end
 
+  // ---- What was refused ------------------------------------------------------------------------
+  // Any operation; whether its sender may have been told that it is refused as the frame that is expected.
+  operation_t one_q;
+  logic       told_q;
+  // The operation that the frame with the expected number has: what frames of that number say whose end code is
+  // right, for they are copies of one.
+  operation_t true_q;
+  logic known_q, certain;
+  assign certain = last_i && op_i.session.valid && follows && end_ok_i && number_q == count_q &&
+      (op_i.is_store || op_i.is_load);
+
+  always_comb begin
+    if (certain && known_q) m_true : assume (operation(op_i) == true_q);
+  end
+
+  always_ff @(posedge clk_i) begin
+    one_q <= one_q;
+    if (certain && !known_q) begin
+      known_q <= 1'b1;
+      true_q  <= operation(op_i);
+    end
+    if (refuse && news_session == {7'd0, s_q} && refused_as(refuse_as) == one_q) told_q <= 1'b1;
+    if (rst_i || applied || (cfg_write_i && cfg_index_i == s_q)) begin
+      known_q <= 1'b0;
+      told_q  <= 1'b0;
+    end
+  end
+
   // Register of the design; one frame may have been taken a cycle ago.
   logic [31:0] expected;
   logic        pending;
@@ -281,6 +317,7 @@ module order_proof
         a_matches : assert (matches_q);
         a_good : assert (end_ok_i && headers_i == Open);
         a_sealed : assert (entry_q.sealed == unsealed_i);
+        if (op_i.is_store) a_refused : assert (!told_q || operation(op_i) != one_q);
       end
       if (commit && commit_op.session.valid && follows && commit_op.kind != RX_COMPLETION) begin
         a_applied : assert (applied);
@@ -347,6 +384,54 @@ module order_proof
       end
     end
   end
+
+`ifndef MUTANT_OF_NUMBERS
+  // Ties of what was refused.
+  refusal_t held_as;
+  logic     refusing;
+  assign held_as  = u_sequence.u_refusals.u_ram.mem_q[s_q];
+  assign refusing = u_verdict.refuse_q && u_verdict.session_q == {7'd0, s_q};
+
+  always_comb begin
+    if (begun_q) begin
+      if (told_q) begin
+        i_told : assert (u_sequence.u_refusals.refused_q[s_q]);
+        i_told_as :
+        assert (held_as.several || refused_as(held_as) == one_q || (known_q && true_q != one_q));
+      end
+      if (u_sequence.u_refusals.refused_q[s_q] && !pending) begin
+        i_several : assert (!held_as.several || held_as.code == ERR_BAD_KEY);
+        i_certain :
+        assert (held_as.code == ERR_BAD_KEY || (known_q && refused_as(held_as) == true_q));
+      end
+      if ((judged_q && follows && current_q) || refusing) begin
+        i_held : assert (held == u_sequence.u_refusals.refused_q[s_q]);
+        i_held_as : assert (!held || refusal == held_as);
+      end
+      if (refusing) begin
+        i_refusing : assert (last_q && u_verdict.deny_valid_q && u_verdict.deny_q.session.valid);
+        i_refuse_several :
+        assert (refuse_as.several == (held && held_as.code == ERR_BAD_KEY &&
+            refuse_as.code == ERR_BAD_KEY &&
+            (held_as.several || refused_as(
+            held_as
+        ) != refused_as(
+            refuse_as
+        ))));
+        i_refuse_certain :
+        assert (refuse_as.code == ERR_BAD_KEY || (known_q && refused_as(refuse_as) == true_q));
+      end
+    end
+  end
+`endif
+
+  function automatic operation_t operation(rx_head_t head);
+    operation = '{is_load: head.is_load, key: head.key, offset: head.offset};
+  endfunction
+
+  function automatic operation_t refused_as(refusal_t refusal);
+    refused_as = '{is_load: refusal.is_load, key: refusal.key, offset: refusal.offset};
+  endfunction
 
   // The design keeps the valid bit apart: a reset clears it, not the RAM's.
   function automatic session_entry_t ram_entry(session_entry_t ram);

@@ -11,12 +11,15 @@ from mutate_proof import Mutant, main
 INPUTS = ["verif/formal/order_proof.sby"]
 
 PROOF = "verif/formal/order_proof.sv"
+VERDICT = "rtl/ipnuma/rx_verdict.sv"
 
 
 def with_macro(macro: str, *breaks: str) -> Mutant:
     """Choose one of the mistakes that the proof's wiring has behind macros."""
     line = "module order_proof\n"
-    return Mutant(PROOF, line, f"`define {macro}\n{line}", frozenset(breaks))
+    # Of one that would break the ties of what was refused as well, these are left out.
+    macros = f"`define MUTANT_OF_NUMBERS\n`define {macro}\n"
+    return Mutant(PROOF, line, f"{macros}{line}", frozenset(breaks))
 
 
 MUTANTS = {
@@ -28,6 +31,17 @@ MUTANTS = {
     "keep": with_macro("MUTANT_KEEP", "a_next", "i_expected", "i_next"),
     # No fold.
     "fold": with_macro("MUTANT_FOLD", "a_next"),
+    # Of several refusals for bad keys only the last counts.
+    "several": Mutant(
+        VERDICT, "(same || (refusal_i.several && op_i.is_store))", "same", frozenset({"a_refused"})
+    ),
+    # A refusal is remembered in a session that begins anew under its frame's last word.
+    "anew": Mutant(
+        VERDICT,
+        "of_session && refused;",
+        "last_i && op_i.session.valid && refused;",
+        frozenset({"i_refuse_certain", "i_refuse_several"}),
+    ),
 }
 
 if __name__ == "__main__":

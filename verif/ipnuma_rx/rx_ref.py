@@ -99,6 +99,7 @@ class Session:
     gap_told: bool = False
     gap_at: int = 0
     refusal: tuple | None = None  # of the expected frame: (code, op, key, offset)
+    several: bool = False  # others were refused before it, all for a bad key
 
     def word(self) -> int:
         """Return the 128 bits of the table."""
@@ -559,6 +560,7 @@ class _Judge:
             session.expected = (session.expected + 1) & 0xFFFFFFFF
             session.gap_told = False
             session.refusal = None
+            session.several = False
             result.news = ("taken", self.p.index)
             if self.p.acknowledgement is not None:
                 result.ack = (self.p.index, self.p.acknowledgement, True, False, 0)
@@ -574,7 +576,12 @@ class _Judge:
         answers = []
         address = p.key << 32 | p.offset
         if p.in_session and (error != 1 or session.refusal is None or session.refusal[0] == 1):
-            session.refusal = (error, p.op, p.key, p.offset)
+            now = (error, p.op, p.key, p.offset)
+            if session.refusal and session.refusal[0] == error == 1:
+                session.several |= session.refusal != now
+            else:
+                session.several = False
+            session.refusal = now
         if p.op == MRD:
             count, skip = read_bytes(p.length, p.first_be, p.last_be)
             low = p.offset + skip & 0x7F
@@ -632,7 +639,8 @@ class _Judge:
             raise _Dropped("rx_bad_end_code")
         if self.distance:
             return self.misplaced()
-        if session.refusal and session.refusal[1:] == (p.op, p.key, p.offset):
+        same = session.refusal and session.refusal[1:] == (p.op, p.key, p.offset)
+        if session.refusal and (same or (session.several and p.op != MRD)):
             code = session.refusal[0]
             lines = ("rx_bad_key", "rx_bad_source", "rx_bad_rights", "rx_bad_bounds")
             return self.refused(lines[code - 1], code)

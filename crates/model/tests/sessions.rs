@@ -12,7 +12,7 @@ use rand::RngExt;
 use channel::*;
 use wire::registers as reg;
 use wire::seal::Sealer;
-use wire::{EventEntry, NetCounter, PcieCounter, SessionPort, TlpHeader};
+use wire::{EventEntry, NetCounter, PcieCounter, RegionEntry, SessionPort, TlpHeader};
 
 #[test]
 fn a_good_channel_needs_no_resend() {
@@ -327,6 +327,39 @@ fn a_refusal_stays_one_when_the_region_is_granted_meanwhile() {
     pair.store(PLAIN, 0, 1, false);
     pair.quiesce(1000);
     pair.nothing_is_missing();
+}
+
+#[test]
+fn a_bad_key_stays_one_behind_another_that_was_altered_on_the_way() {
+    let mut pair = Pair::new(PLAIN, Faults::default(), seed());
+    let peer = at_other(PLAIN, 1);
+    let gone = RegionEntry::default().to_dws();
+    pair.hosts[1].write_entry(reg::REGION_BASE, key_number(peer), 32, &gone);
+    pair.capture = Some(Vec::new());
+    pair.store(PLAIN, 0, 1, true);
+    let frame = pair.capture.take().unwrap_or_default().remove(0);
+    // The first byte of the address, which holds the upper bits of the key.
+    let mut altered = frame.clone();
+    altered[wire::PAYLOAD_OFFSET + 3] ^= 0x80;
+    pair.run(WAY);
+    assert_eq!(pair.hosts[1].receive(&altered), NetCounter::RxBadKey);
+    pair.hosts[1].region(1, peer, false, true);
+    // A second copy comes before the sender knows.
+    assert_eq!(pair.hosts[1].receive(&frame), NetCounter::RxBadKey);
+    pair.settle();
+    pair.quiesce(1000);
+    assert_eq!(pair.hosts[1].written, 0);
+    assert_eq!(told(&pair.hosts[0]), [(wire::ERR_BAD_KEY, 1, 0)]);
+    // An altered key alone stands in nobody's way.
+    pair.capture = Some(Vec::new());
+    pair.store(PLAIN, 0, 1, false);
+    let mut altered = pair.capture.take().unwrap_or_default().remove(0);
+    altered[wire::PAYLOAD_OFFSET + 3] ^= 0x80;
+    assert_eq!(pair.hosts[1].receive(&altered), NetCounter::RxBadKey);
+    pair.settle();
+    pair.quiesce(1000);
+    pair.nothing_is_missing();
+    assert_eq!(told(&pair.hosts[0]).len(), 1);
 }
 
 /// Frames that a host sent, which go nowhere.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving half of a session: what is expected, and what the peer has to be told.
 
-use wire::ERR_BAD_KEY;
+use wire::{ERR_BAD_KEY, FMT_MWR64};
 
 use crate::verdict::Request;
 
@@ -20,8 +20,24 @@ pub struct Receiver {
     missing_now: bool,
     /// The frame ahead that made us say that `expected` is missing, or the last one since.
     gap: Option<u32>,
-    /// The frame `expected`, if it was refused: why, fmt/type, wire address.
-    refusal: Option<(u8, u8, u64)>,
+    /// The frame `expected`, if it was refused.
+    refusal: Option<Refusal>,
+}
+
+/// An operation that was refused.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    code: u8,
+    fmt_type: u8,
+    address: u64,
+    /// Others were refused as the same frame before, all for a bad key.
+    several: bool,
+}
+
+impl Refusal {
+    fn is_of(&self, request: &Request) -> bool {
+        (self.fmt_type, self.address) == (request.fmt_type, address(request))
+    }
 }
 
 /// What the peer is told in a frame of its own.
@@ -57,19 +73,32 @@ impl Receiver {
     }
 
     /// The frame `expected` is refused, and its sender told. Until a frame with its number is taken, the same operation
-    /// is refused again, even if its region grants it by then. A bad key is found without a look at the end code, so it
-    /// does not replace a reason that is certain.
+    /// is refused again, even if its region grants it by then. A bad key is found without a look at the end code: it
+    /// does not replace a reason that is certain, and of several that differ any may be the frame's own.
     pub fn refuse(&mut self, code: u8, request: &Request) {
-        let certain = |(code, ..): (u8, u8, u64)| code != ERR_BAD_KEY;
-        if code != ERR_BAD_KEY || !self.refusal.is_some_and(certain) {
-            self.refusal = Some((code, request.fmt_type, address(request)));
+        let mut refusal = Refusal {
+            code,
+            fmt_type: request.fmt_type,
+            address: address(request),
+            several: false,
+        };
+        if code == ERR_BAD_KEY
+            && let Some(before) = self.refusal
+        {
+            if before.code != ERR_BAD_KEY {
+                return;
+            }
+            refusal.several = before.several || !before.is_of(request);
         }
+        self.refusal = Some(refusal);
     }
 
-    /// Why this operation, as the frame `expected`, was refused before.
+    /// Why this operation, as the frame `expected`, was refused before, or may have been. A load that is served after
+    /// all does no harm.
     pub fn refused_before(&self, request: &Request) -> Option<u8> {
-        let (code, fmt_type, refused) = self.refusal?;
-        (fmt_type == request.fmt_type && refused == address(request)).then_some(code)
+        let refusal = self.refusal?;
+        let perhaps = refusal.several && request.fmt_type == FMT_MWR64;
+        (perhaps || refusal.is_of(request)).then_some(refusal.code)
     }
 
     /// The frame that must be sent now, if there is one.
