@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Accelerated connections without a daemon: both ends in this process, on a real pair of TCP sockets.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipc::protocol::Fallback;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rustix::io::Errno;
-use shm::channel::{Channel, End, flags};
+use shm::channel::{Channel, End, armed, flags};
 use socket::epoll::SignalMask;
 use socket::object::Object;
 use socket::ready::{Events, Pollable};
@@ -334,4 +336,42 @@ fn room_is_an_edge_only_for_a_writer_that_found_none() {
     assert!(a.stream().ready().has(Events::OUT));
     assert_eq!(a.stream().edges().1, before + 1);
     assert_eq!(a.stream().edges().1, before + 1);
+}
+
+#[test]
+fn a_retirement_in_whose_middle_a_process_died_is_ended_by_the_next() {
+    for first in [0, 1] {
+        let (a, b) = pair(64);
+        let mut before = 0;
+        while let Ok(count) = a.send(&[7; 1000], NOW) {
+            before += count;
+        }
+        // A process that shares this end sleeps until there is room; another has died when it had set the flag, and no more.
+        let end = a.stream().end();
+        end.own()
+            .armed
+            .store(armed::SPACE, std::sync::atomic::Ordering::SeqCst);
+        end.flags()
+            .fetch_or(flags::RETIRED, std::sync::atomic::Ordering::AcqRel);
+        if first == 0 {
+            assert!(a.stream().retire(a.fd(), &a.description, Fallback::Exec));
+        }
+        while before > 0 {
+            before -= b.receive(before, NOW).unwrap().len();
+        }
+        if first == 1 {
+            assert!(a.stream().retire(a.fd(), &a.description, Fallback::Exec));
+        }
+        // Nothing but what is sent comes by the kernel from now on.
+        let by_kernel = b.send(b"after", NOW);
+        if by_kernel.is_err() {
+            (&b.twin).write_all(b"after").unwrap();
+        }
+        let mut got = [0; 100];
+        a.twin
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let count = (&a.twin).read(&mut got).unwrap();
+        assert_eq!(&got[..count], b"after", "first {first}");
+    }
 }

@@ -108,9 +108,7 @@ impl Stream {
             return false;
         }
         reasons::note(why);
-        if self.peer_died_over_it(fd) {
-            self.break_off(fd);
-        }
+        self.look_for_the_dead(fd);
         process::trace(|| format!("channel {}: left, {}", self.channel, why.about()));
         let twin = borrow(fd);
         let over = self.go_over(fd, description);
@@ -126,17 +124,23 @@ impl Stream {
 
     /// Sets the flags, holding all locks, and rings the last bell.
     fn close_rings(&self, fd: RawFd) -> bool {
+        self.hold_all(|| self.set_retired(fd)).unwrap_or(false)
+    }
+
+    /// Does something holding the four locks of the channel, of which the dead have none. None: they cannot be had.
+    fn hold_all<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let channel = self.end.channel();
         let [first, second] = [0, 1].map(|half| End::new(channel.clone(), half));
         // Always in this order.
-        let (Ok(_a), Ok(_b), Ok(_c), Ok(_d)) = (
-            first.lock_sender(),
-            first.lock_receiver(),
-            second.lock_sender(),
-            second.lock_receiver(),
-        ) else {
-            return false;
-        };
+        let _a = first.lock_sender().ok()?;
+        let _b = first.lock_receiver().ok()?;
+        let _c = second.lock_sender().ok()?;
+        let _d = second.lock_receiver().ok()?;
+        Some(act())
+    }
+
+    /// The step of `close_rings` that holds all locks.
+    fn set_retired(&self, fd: RawFd) -> bool {
         let peer = self.peer_flags().load(Ordering::Acquire);
         // A peer that has died sends nothing on.
         self.look_now(fd);
@@ -150,15 +154,38 @@ impl Stream {
         if retired.is_err() {
             return false;
         }
+        self.close_bells(fd);
+        true
+    }
+
+    /// Closes both counts of bells, as far as they are not, holding all locks. The end that has retired rings a last time.
+    fn close_bells(&self, fd: RawFd) {
         self.peer().words[word::BELLS].fetch_or(CLOSED, Ordering::AcqRel);
         let bells = &self.own().words[word::BELLS];
+        if self.flags().load(Ordering::Acquire) & flags::RETIRED == 0 {
+            bells.fetch_or(CLOSED, Ordering::AcqRel);
+            return;
+        }
         // One more, counted before anybody else can see that there will be no other.
-        let last = |count: u32| Some(count.wrapping_add(1) | CLOSED);
-        let _ = bells.fetch_update(Ordering::AcqRel, Ordering::Acquire, last);
-        let how = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let rung = rustix::net::send(borrow(fd), &[0], how).is_ok();
-        bell_rung(self.own(), rung);
-        true
+        let last = |count: u32| (count & CLOSED == 0).then_some(count.wrapping_add(1) | CLOSED);
+        let open = bells.fetch_update(Ordering::AcqRel, Ordering::Acquire, last);
+        if open.is_ok() {
+            let how = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let rung = rustix::net::send(borrow(fd), &[0], how).is_ok();
+            bell_rung(self.own(), rung);
+        }
+    }
+
+    /// Ends what a process had begun that died when it had set `RETIRED`, and no more: until then bells could still be rung,
+    /// which the kernel would give to a program as data.
+    fn end_retirement(&self, fd: RawFd) {
+        let counts = [self.own(), self.peer()].map(|end| &end.words[word::BELLS]);
+        if counts.map(|count| count.load(Ordering::Acquire) & CLOSED) != [CLOSED; 2] {
+            self.hold_all(|| self.close_bells(fd));
+            if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
+                self.look_for_the_dead(fd);
+            }
+        }
     }
 
     /// A retired connection, seen from either end: at the end that has retired the kernel serves from now on, at its peer once
@@ -169,6 +196,7 @@ impl Stream {
             return Ok(());
         }
         if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
+            self.end_retirement(fd);
             self.go_over(fd, description);
             return Ok(());
         }
@@ -181,6 +209,7 @@ impl Stream {
 
     /// Sends what the retired peer has not read, once.
     pub(super) fn pass_on(&self, fd: RawFd) -> Result<(), Errno> {
+        self.end_retirement(fd);
         if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
             return Ok(());
         }
@@ -274,12 +303,17 @@ impl Stream {
         }
     }
 
-    /// Whether the peer's twin has ended, while what lies in its ring was not sent on. One that died after it had got the last
-    /// bell leaves a reset; but an end that came before that bell hides the reset.
-    fn peer_died_over_it(&self, fd: RawFd) -> bool {
+    /// Breaks off if the peer's twin has ended, while what lies in its ring was not sent on. One that died after it had got the
+    /// last bell leaves a reset; but an end that came before that bell hides the reset.
+    fn look_for_the_dead(&self, fd: RawFd) {
         let ended = wait::poll_kernel(fd, Events::RDHUP, Duration::ZERO);
         let sent_on = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED != 0;
-        self.end.receiver().readable() && !sent_on && ended.is_ok_and(|events| !events.is_empty())
+        if self.end.receiver().readable()
+            && !sent_on
+            && ended.is_ok_and(|events| !events.is_empty())
+        {
+            self.break_off(fd);
+        }
     }
 
     /// Whether the peer has closed, or is dead, and left nothing but what is in the ring, and its end.
