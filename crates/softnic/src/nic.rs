@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use model::{BAR_REGISTERS, Counters, Nic};
+use rand::RngExt;
 use wire::registers as reg;
 use wire::{
     ERR_BAD_BOUNDS, ERR_BAD_KEY, ERR_BAD_RIGHTS, ERR_BAD_SOURCE, EVENT_FLUSH_FAILED, EVENT_FLUSHED,
@@ -32,6 +33,12 @@ const AT_ONCE: usize = 64;
 const RING_LOG2: u32 = 16;
 /// Where the event ring would be. No region is there.
 const RING: u64 = 1 << 63;
+
+/// How far behind a number that is given out the next one is looked for: at random, because on a plain session who guesses
+/// them can write; and not far, so that a number does not soon come again.
+fn leap(count: usize) -> usize {
+    rand::rng().random_range(1..=1 + count / 64)
+}
 
 /// Why a peer refused a store or load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,8 +130,8 @@ impl SoftNic {
             now_us: 0,
             pages: Pages::new(config.pages),
             sessions: vec![None; config.sessions],
-            next_session: 1,
-            next_key: 0,
+            next_session: 1 + rand::rng().random_range(0..config.sessions.max(2) - 1),
+            next_key: rand::rng().random_range(0..config.regions.max(1)),
             flushes: HashMap::new(),
             next_cookie: 0,
             tail: 0,

@@ -73,12 +73,11 @@ fn a_socket_and_the_kernel_exchange_stores() {
             ip("link set cable1 address 02:00:0a:09:00:02");
             ip("link set cable1 up");
             let mut udp = Udp::bind(Ipv4Addr::new(10, 9, 0, 2)).expect("an own address");
-            // The port of the session is taken here already: the test is in another namespace.
-            let port = SessionPort {
-                epoch: 50,
-                index: 1,
-            };
-            udp.open_port(port.to_port()).expect("an own address");
+            // The session's port is taken here already, whatever its number: the test is in another namespace.
+            for index in 1..=255 {
+                let port = SessionPort { epoch: 50, index };
+                udp.open_port(port.to_port()).expect("an own address");
+            }
             give.send((me, Some(udp))).expect("the test waits");
             // The namespace lives as long as this thread.
             let _ = wait.recv();

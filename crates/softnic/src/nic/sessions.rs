@@ -5,7 +5,7 @@ use wire::registers as reg;
 use wire::{KeyEntry, PcIdEntry, SessionEntry, SessionPort, SessionStatus};
 
 use crate::error::Error;
-use crate::nic::SoftNic;
+use crate::nic::{SoftNic, leap};
 use crate::transport::Identity;
 
 /// Bits of an epoch.
@@ -73,7 +73,7 @@ impl SoftNic {
             count: count - 1,
         })?;
         self.sessions[session] = Some(Link { peer: None });
-        self.next_session = 1 + session % (count - 1);
+        self.next_session = 1 + (session - 1 + leap(count - 1)) % (count - 1);
         Ok(session as u8)
     }
 

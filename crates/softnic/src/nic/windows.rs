@@ -9,7 +9,7 @@ use wire::{PageMapEntry, RegionEntry, TlpHeader};
 use crate::error::Error;
 use crate::loads::{pieces, request};
 use crate::memory::Segment;
-use crate::nic::SoftNic;
+use crate::nic::{SoftNic, leap};
 use crate::outside::base_of;
 
 const PAGE: u64 = reg::PAGE_BYTES as u64;
@@ -103,7 +103,7 @@ impl SoftNic {
                 what: "regions",
                 count,
             })?;
-        self.next_key = key + 1;
+        self.next_key = key + leap(count);
         let shared = Shared {
             key: key as u16,
             tag: rand::rng().random::<u16>() & TAG_MASK,
