@@ -16,6 +16,8 @@ use crate::host::Error;
 use crate::output;
 
 /// Options.
+// Help texts have what may be left out in brackets.
+#[allow(rustdoc::broken_intra_doc_links)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The configuration is a TOML file with the names of these options (socket, management, ring_lines, datagram_lines,

@@ -37,7 +37,7 @@ enum Component {
 /// Events between two whose wall-clock time is taken.
 const SAMPLING: u64 = 16;
 
-/// Where the wall-clock time of a run goes, estimated from one event in [`SAMPLING`]; that of guests is taken whole.
+/// Where the wall-clock time of a run goes, estimated from one event in `SAMPLING`; that of guests is taken whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Profile {
     events: u64,

@@ -96,7 +96,7 @@ impl Summary {
         }
     }
 
-    /// One row under [`Summary::HEAD`].
+    /// One row under [`Summary::head`].
     pub fn row(&self, name: &str) -> String {
         let Self {
             mean,

@@ -57,7 +57,7 @@ pub mod armed {
     pub const SPACE: u32 = 2;
 }
 
-/// Bits of [`Control::flags`].
+/// Bits of `Control::flags`.
 pub mod flags {
     /// The owner sends no more.
     pub const FIN: u32 = 1;

@@ -2,7 +2,7 @@
 //! The one way to wait: spin for a while, then sleep in the kernel.
 //!
 //! A thread that is about to sleep asks the peer to ring, looks at the rings once more, and then sleeps on the twin.
-//! No sleep is longer than half a second ([`HEARTBEAT`]): what the daemon or a dead process could not ring for, a
+//! No sleep is longer than half a second (`HEARTBEAT`): what the daemon or a dead process could not ring for, a
 //! revoked channel for instance, is noticed then.
 
 pub(crate) mod clock;

@@ -453,7 +453,7 @@ pub struct Frame {
     pub dst_ip: Ipv4Addr,
     /// UDP source port.
     pub src_port: u16,
-    /// UDP destination port: [`UDP_PORT`].
+    /// UDP destination port: [`crate::UDP_PORT`].
     pub dst_port: u16,
     /// What it carries.
     pub payload: Payload,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Windows on regions of other machines, and other machines' windows on regions of this one.
 //!
-//! Daemons agree over TCP, the management network, by TLS with keys that they know of each other ([`tls`]), unless they were
+//! Daemons agree over TCP, the management network, by TLS with keys that they know of each other (`tls`), unless they were
 //! told to do without: then that network has to be trusted, and tokens travel there in clear. Stores travel
-//! between NICs, here the one in software ([`softnic`]), one session for each direction of windows. Channels of sockets
-//! are two windows, one each way, whose stores this daemon makes itself ([`carry`]). The threads:
+//! between NICs, here the one in software (`softnic`), one session for each direction of windows. Channels of sockets
+//! are two windows, one each way, whose stores this daemon makes itself (`carry`). The threads:
 //!
 //! | thread | does |
 //! |---|---|
-//! | [`engine`] | the NIC, the rings by which processes hand it stores, and the channels of sockets |
-//! | [`coordinator`] | decides: who speaks with whom, which window is whose |
-//! | [`link`] | takes connections of other daemons, makes those to them, reads and writes all of them |
+//! | `engine` | the NIC, the rings by which processes hand it stores, and the channels of sockets |
+//! | `coordinator` | decides: who speaks with whom, which window is whose |
+//! | `link` | takes connections of other daemons, makes those to them, reads and writes all of them |
 
 mod carry;
 mod coordinator;

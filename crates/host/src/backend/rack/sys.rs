@@ -65,7 +65,7 @@ pub mod event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Info {
-    /// [`ABI`].
+    /// `ABI`.
     pub abi: u32,
     /// Version of the NIC's registers.
     pub version: u32,
@@ -77,7 +77,7 @@ pub struct Info {
     pub regions: u32,
     /// Sessions.
     pub sessions: u32,
-    /// [`info`].
+    /// [`info()`].
     pub flags: u32,
     /// Own IPv4 address.
     pub ip: u32,
@@ -119,7 +119,7 @@ pub struct Peer {
     pub peer_session: u8,
     /// Epoch of the session, below 64.
     pub epoch: u8,
-    /// [`peer`].
+    /// [`peer()`].
     pub flags: u8,
 }
 
