@@ -196,8 +196,9 @@ PHASES = [
     Phase(
         "clippy",
         300,
-        "cargo clippy, warnings are errors",
-        "cargo clippy --release --workspace --all-targets --locked -q -- -D warnings",
+        "cargo clippy and cargo doc, warnings are errors",
+        "cargo clippy --release --workspace --all-targets --locked -q -- -D warnings &&"
+        " RUSTDOCFLAGS='-D warnings' cargo doc --release --workspace --no-deps --locked -q",
     ),
     Phase("fuzz", 300, "parsers of everything that comes from outside (tools/fuzz)", "tools/fuzz"),
     Phase(
