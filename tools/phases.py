@@ -244,9 +244,9 @@ PHASES = [
     ),
     Phase(
         "long-agent",
-        600,
-        "fibd beside the kernel, BIRD and FRR, in namespaces",
-        f"{CARGO} -p fibd --no-fail-fast -- --include-ignored",
+        1200,
+        "fibd beside the kernel, BIRD and FRR, in namespaces; the Internet's table from BIRD",
+        f"crates/fib/tools/fetch-routes && {CARGO} -p fibd --no-fail-fast -- --include-ignored",
         ("build",),
         env=LONG,
         long=True,

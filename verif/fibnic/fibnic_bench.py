@@ -290,6 +290,12 @@ def special_frame(maker: Bench, port: int, address: str, field: str) -> bytes:
     return maker.v4(port, f"10.{port}.0.1", 80, **{field: address})
 
 
+def near_hop_by_hop(maker: Bench, port: int) -> list[bytes]:
+    """Build a frame with options for every hop (IPv6), and those that a bit tells from it."""
+    target = f"2001:db8:{port}::1"
+    return [maker.v6(port, target, 80, nh=nh) for nh in (0, *(1 << bit for bit in range(8)))]
+
+
 def make_frame(bench: Bench, port: int) -> bytes:
     """Build any kind of frame the switch must judge."""
     rand = bench.rand

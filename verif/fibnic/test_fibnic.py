@@ -32,6 +32,7 @@ from fibnic_bench import (
     damage,
     in_rule,
     make_frame,
+    near_hop_by_hop,
     rng,
     rule_words,
     setup,
@@ -345,16 +346,20 @@ async def routes_as_the_model(dut) -> None:
 
 @cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
 async def special_addresses(dut) -> None:
-    """Every bit of the prefixes of special ranges counts, in source and destination."""
+    """Every bit of special prefixes counts, in both addresses; of the next header, too."""
     bench = await setup(dut)
     wanted = [Counter() for _ in range(PORTS)]
+    frames = []
     for address in special_and_near(bench.rand):
         for field in ("src", "dst"):
             port = bench.rand.randrange(PORTS)
-            frame = special_frame(bench, port, address, field)
-            wanted[port][bench.router.decide(port, frame)[0]] += 1
-            await bench.sources[port].send(XgmiiFrame.from_payload(frame))
-            await bench.drain()
+            frames.append((port, special_frame(bench, port, address, field)))
+    port = bench.rand.randrange(PORTS)
+    frames += [(port, frame) for frame in near_hop_by_hop(bench, port)]
+    for port, frame in frames:
+        wanted[port][bench.router.decide(port, frame)[0]] += 1
+        await bench.sources[port].send(XgmiiFrame.from_payload(frame))
+        await bench.drain()
     for port in range(PORTS):
         found = await bench.counters(port)
         assert found - wanted[port] == Counter(

@@ -13,7 +13,14 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 from fibnic_bench import Bench as Bench10g
-from fibnic_bench import make_frame, rng, special_and_near, special_frame, with_fcs
+from fibnic_bench import (
+    make_frame,
+    near_hop_by_hop,
+    rng,
+    special_and_near,
+    special_frame,
+    with_fcs,
+)
 from harness import build_and_run
 from router_ref import Router
 
@@ -229,6 +236,7 @@ async def run(
         for address in (special_and_near(rand) if special else ())
         for field in ("src", "dst")
     ]
+    whole += near_hop_by_hop(maker, 0) if special else []
     count += len(whole)
     await bench.start(longer_ps)
     limit = int(dut.MaxFrame.value)
@@ -318,6 +326,37 @@ async def tagged_frames(dut) -> None:
     seen = await run(dut, vid=0x123, longer_ps=0, count=300)
     dut._log.info("%s", seen)
     assert seen["tagged"] > 100 and seen["plain"] > 30
+
+
+@cocotb.test()
+async def reset_within_a_frame(dut) -> None:
+    """Of the first frame behind a reset all is told, wherever the reset fell in the one before."""
+    rand = rng()
+    bench = Bench(dut, rand, None)
+    maker = Maker(rand)
+    await bench.start(0)
+    limit = int(dut.MaxFrame.value)
+    for _ in range(30):
+        bench.pop = 0.0
+        cut = cocotb.start_soon(bench.play(with_fcs(make_frame(maker, 0).ljust(60, b"\0")), 12))
+        for _ in range(rand.randrange(1, 70)):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value = 1
+        for _ in range(rand.randrange(8, 20)):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value = 0
+        await cut
+        for _ in range(40):
+            await RisingEdge(dut.clk_rx_i)
+        for told in (bench.hdrs, bench.acls, bench.data, bench.ends):
+            told.clear()
+        bench.pop = 1.0
+        wire = with_fcs(special_frame(maker, 0, "10.1.2.3", "dst"))
+        await bench.play(wire, 300)
+        told = expect(wire, None, False, limit)
+        assert [hdr for _, hdr in bench.hdrs] == [told.hdr]
+        assert [acl for _, acl in bench.acls] == [told.acl]
+        assert (bench.data, bench.ends) == ([(told.data, False)], [told.ending])
 
 
 @cocotb.test()

@@ -10,24 +10,14 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use common::{Fibd, Net, eventually, missing, random};
+use common::{Fibd, Net, Running, eventually, missing, random};
 use rand::RngExt;
 
 const BIRD: &str = "/usr/sbin/bird";
 const ZEBRA: &str = "/usr/lib/frr/zebra";
 const STATICD: &str = "/usr/lib/frr/staticd";
-
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Random prefixes of both families, each with one of the neighbours.
 fn table(seed: u64, v4: u32, v6: u32, change: u32) -> Vec<(String, String)> {

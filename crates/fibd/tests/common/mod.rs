@@ -60,6 +60,16 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// A program that ends with the test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Why this machine cannot run the tests, if it cannot.
 pub fn missing(programs: &[&str]) -> Option<String> {
     // Tests run side by side, and would find each other's namespace.
