@@ -10,14 +10,12 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use common::{Fibd, Net, Running, eventually, missing, random};
+use common::{Fibd, Net, Running, STATICD, ZEBRA, eventually, missing, random};
 use rand::RngExt;
 
 const BIRD: &str = "/usr/sbin/bird";
-const ZEBRA: &str = "/usr/lib/frr/zebra";
-const STATICD: &str = "/usr/lib/frr/staticd";
 
 /// Random prefixes of both families, each with one of the neighbours.
 fn table(seed: u64, v4: u32, v6: u32, change: u32) -> Vec<(String, String)> {
@@ -107,54 +105,6 @@ fn bird_fills_the_switch_and_changes_it() {
     assert_eq!(fibd.counter("resyncs"), 1);
 }
 
-fn zebra(net: &Net, modules: &[&str]) -> Vec<Running> {
-    let directory = net.path("frr");
-    fs::create_dir_all(&directory).unwrap();
-    common::run(&format!(
-        "chown -R frr:frr {}",
-        net.directory.path().display()
-    ));
-    common::run(&format!("chmod -R 777 {}", net.directory.path().display()));
-    let start = |program: &str, extra: &[&str]| {
-        let name = program.rsplit('/').next().unwrap();
-        let config = format!("{directory}/{name}.conf");
-        fs::write(&config, "").unwrap();
-        let mut command = net.within(program);
-        command
-            .args(["-f", &config, "-i", &format!("{directory}/{name}.pid")])
-            .args([
-                "-z",
-                &format!("{directory}/zserv"),
-                "--vty_socket",
-                &directory,
-            ])
-            .args(extra)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        Running(command.spawn().unwrap())
-    };
-    let first = start(ZEBRA, modules);
-    let socket = format!("{directory}/zserv");
-    eventually("zebra listens", || fs::exists(&socket).unwrap());
-    let second = start(STATICD, &[]);
-    let socket = format!("{directory}/staticd.vty");
-    eventually("staticd listens", || fs::exists(&socket).unwrap());
-    vec![first, second]
-}
-
-/// Has FRR's shell read commands.
-fn vtysh(net: &Net, lines: &str) {
-    let file = net.path("commands");
-    fs::write(&file, lines).unwrap();
-    let directory = net.path("frr");
-    let output = Command::new("vtysh")
-        .args(["--vty_socket", &directory, "-f", &file])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-}
-
 fn frr_routes(routes: &[(String, String)], no: bool) -> String {
     let mut text = String::new();
     for (prefix, gateway) in routes {
@@ -179,15 +129,15 @@ fn frr(by_fpm: bool) {
     } else {
         &[]
     };
-    let _frr = zebra(&net, modules);
+    let _frr = net.frr(modules, STATICD, &[]);
     if by_fpm {
         // FRR 8.4 does not connect until it is told to.
-        vtysh(&net, "fpm address 127.0.0.1\n");
+        net.vtysh("fpm address 127.0.0.1\n");
         eventually("zebra connects", || fibd.status()["fpm"] == true);
     }
     let seed = random().random();
     let all = table(seed, 2000, 500, 0);
-    vtysh(&net, &frr_routes(&all, false));
+    net.vtysh(&frr_routes(&all, false));
     let arrived = own + all.len() as u64;
     eventually("FRR's routes are in the tables", || {
         routes(&fibd) == arrived
@@ -199,10 +149,10 @@ fn frr(by_fpm: bool) {
         assert!(fibd.counter("fpm_offloaded") >= all.len() as u64);
     }
     // Fewer, and with another next hop for some: FRR adds one, so that there are two.
-    vtysh(&net, &frr_routes(&all[..600], true));
+    net.vtysh(&frr_routes(&all[..600], true));
     eventually("fewer", || routes(&fibd) == arrived - 600);
     let others = table(seed, 2000, 500, 1);
-    vtysh(&net, &frr_routes(&others[700..900], false));
+    net.vtysh(&frr_routes(&others[700..900], false));
     eventually("two next hops", || fibd.counter("multipath") > 0);
     fibd.audit();
     // The carrier of one goes, and with it what the kernel does not speak of.

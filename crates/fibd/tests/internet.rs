@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Internet's table from BIRD by the kernel: all of it in hardware, how fast, and in how much memory.
+//! The Internet's table from BIRD by the kernel, and from FRR that has it by BGP: all of it in hardware, how fast, and in
+//! how much memory.
 //!
 //!     crates/fib/tools/fetch-routes
 //!     cargo test --release -p fibd --test internet -- --ignored --nocapture
 //!
-//! Needs root, network namespaces, and the Debian package bird2.
+//! Needs root, network namespaces, and the Debian packages bird2 and frr.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,7 +15,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Fibd, Net, Running, missing, random};
+use common::{BGPD, Fibd, Net, Running, ZEBRA, missing, random};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
@@ -168,10 +169,118 @@ fn bird_gives_the_internet_to_the_switch() {
         arrive(&fibd, own + wanted);
         assert!(fibd.audit() >= wanted);
     }
+    // A port loses its carrier, and with it a quarter of all; then it is back.
+    let peer = |state: &str| common::run(&format!("ip -n {} link set h0 {state}", net.others));
+    peer("down");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let there = fibd.status()["prefixes"].as_u64().unwrap();
+        let (good, report) = fibd.ask("audit --random 10 --ask 10");
+        if there < count && good {
+            break;
+        }
+        assert!(Instant::now() < end, "{there} prefixes: {report:#}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    peer("up");
+    arrive(&fibd, own + count);
+    assert!(fibd.audit() >= count);
     let (time, peak) = used(&fibd);
     println!(
         "{time:.1} s of processor time with audits and flaps; {} bytes a route at most, the switch's memories among them",
         peak / count
     );
     assert!(peak <= BYTES * count, "{} bytes a route", peak / count);
+    // Killed, and started again.
+    drop(fibd);
+    let fibd = net.fibd("");
+    arrive(&fibd, own + count);
+    assert!(fibd.audit() >= count);
+}
+
+/// What a peer of FRR has to say by BGP: each route with a next hop of its own.
+fn peer(prefixes: &[Vec<String>; 2], hops: &[Vec<Option<u8>>; 2]) -> String {
+    let mut text = "router id 10.0.0.7;\nprotocol device { scan time 60; }\n\
+        protocol bgp frr { local 10.0.0.7 as 65000; neighbor 10.0.0.1 as 65000;\n\
+        ipv4 { export all; import none; next hop keep; };\n\
+        ipv6 { export all; import none; next hop keep; }; }\n"
+        .to_owned();
+    for (six, family) in [(false, "ipv4"), (true, "ipv6")] {
+        let at = usize::from(six);
+        writeln!(text, "protocol static {{ {family};").unwrap();
+        for (prefix, hop) in prefixes[at].iter().zip(&hops[at]) {
+            let gateway = gateway(hop.expect("none is withdrawn"), six);
+            writeln!(
+                text,
+                "route {prefix} blackhole {{ bgp_next_hop = {gateway}; }};"
+            )
+            .unwrap();
+        }
+        text += "}\n";
+    }
+    text
+}
+
+fn frr(by_fpm: bool) {
+    if let Some(why) = missing(&[BIRD, ZEBRA, BGPD, "/usr/bin/vtysh"]) {
+        skip::skip!("{why}");
+        return;
+    }
+    let net = Net::new(if by_fpm { "allf" } else { "allk" }, PORTS);
+    let fibd = net.fibd(if by_fpm { "--fpm" } else { "" });
+    let mut random = random();
+    let prefixes = prefixes();
+    let hops = [0, 1].map(|at: usize| {
+        let any = |_: &String| Some(random.random_range(0..2 * PORTS));
+        prefixes[at].iter().map(any).collect::<Vec<_>>()
+    });
+    let own = fibd.status()["prefixes"].as_u64().unwrap();
+    let count = (prefixes[0].len() + prefixes[1].len()) as u64;
+    let modules: &[&str] = if by_fpm {
+        &["-M", "dplane_fpm_nl"]
+    } else {
+        &[]
+    };
+    let _frr = net.frr(modules, BGPD, &[]);
+    if by_fpm {
+        net.vtysh("fpm address 127.0.0.1\n");
+        common::eventually("zebra connects", || fibd.status()["fpm"] == true);
+    }
+    net.vtysh(
+        "router bgp 65000\nbgp router-id 10.0.0.1\nneighbor 10.0.0.7 remote-as 65000\n\
+        address-family ipv6 unicast\nneighbor 10.0.0.7 activate\nexit-address-family\n",
+    );
+    let (file, socket) = (net.path("peer.conf"), net.path("peer.ctl"));
+    fs::write(&file, peer(&prefixes, &hops)).unwrap();
+    let (before, _) = used(&fibd);
+    let begun = Instant::now();
+    let mut command = std::process::Command::new("ip");
+    command
+        .args(["netns", "exec", &net.others, BIRD])
+        .args(["-f", "-c", &file, "-s", &socket])
+        .stderr(Stdio::null());
+    let _bird = Running(command.spawn().unwrap());
+    arrive(&fibd, own + count);
+    let (time, peak) = used(&fibd);
+    println!(
+        "{count} routes by FRR{}: {:.0} a second of fibd's processor time, {:.0} a second in all, {} bytes a route at most",
+        if by_fpm { " and FPM" } else { "" },
+        count as f64 / (time - before),
+        count as f64 / begun.elapsed().as_secs_f64(),
+        peak / count
+    );
+    assert_eq!(fibd.counter("spilled"), 0, "all are in hardware");
+    assert!(fibd.audit() >= count);
+}
+
+#[test]
+#[ignore = "the Internet's table by BGP and FRR: minutes, and gigabytes"]
+fn frr_gives_the_internet_to_the_switch_by_the_kernel() {
+    frr(false);
+}
+
+#[test]
+#[ignore = "the Internet's table by BGP, FRR and FPM: minutes, and gigabytes"]
+fn frr_gives_the_internet_to_the_switch_by_fpm() {
+    frr(true);
 }

@@ -70,6 +70,59 @@ impl Drop for Running {
     }
 }
 
+pub const ZEBRA: &str = "/usr/lib/frr/zebra";
+pub const STATICD: &str = "/usr/lib/frr/staticd";
+pub const BGPD: &str = "/usr/lib/frr/bgpd";
+
+impl Net {
+    /// Starts FRR in the router: zebra with these options, and one other daemon of it.
+    pub fn frr(&self, options: &[&str], other: &str, other_options: &[&str]) -> Vec<Running> {
+        let directory = self.path("frr");
+        std::fs::create_dir_all(&directory).unwrap();
+        let whole = self.directory.path().display();
+        run(&format!("chown -R frr:frr {whole}"));
+        run(&format!("chmod -R 777 {whole}"));
+        let start = |program: &str, options: &[&str], socket: &str| {
+            let name = program.rsplit('/').next().unwrap();
+            let config = format!("{directory}/{name}.conf");
+            std::fs::write(&config, "").unwrap();
+            let pid = format!("{directory}/{name}.pid");
+            let zserv = format!("{directory}/zserv");
+            let mut command = self.within(program);
+            command
+                .args(["-f", &config, "-i", &pid, "-z", &zserv])
+                .args(["--vty_socket", &directory])
+                .args(options)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let child = Running(command.spawn().unwrap());
+            let socket = format!("{directory}/{socket}");
+            eventually(&format!("{name} listens"), || {
+                std::fs::exists(&socket).unwrap()
+            });
+            child
+        };
+        let name = other.rsplit('/').next().unwrap();
+        vec![
+            start(ZEBRA, options, "zserv"),
+            start(other, other_options, &format!("{name}.vty")),
+        ]
+    }
+
+    /// Has FRR's shell read commands.
+    pub fn vtysh(&self, lines: &str) {
+        let file = self.path("commands");
+        std::fs::write(&file, lines).unwrap();
+        let directory = self.path("frr");
+        let output = Command::new("vtysh")
+            .args(["--vty_socket", &directory, "-f", &file])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+    }
+}
+
 /// Why this machine cannot run the tests, if it cannot.
 pub fn missing(programs: &[&str]) -> Option<String> {
     // Tests run side by side, and would find each other's namespace.
