@@ -191,6 +191,7 @@ def test_gunicorn_forks_before_it_accepts(net, port):
 MOSQUITTO = """
 listener {port} {host}
 allow_anonymous true
+max_queued_messages 0
 {user}
 """
 

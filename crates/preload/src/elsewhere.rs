@@ -3,11 +3,11 @@
 //! started without the variable that names the library, cannot.
 
 use std::ffi::{CStr, CString, OsStr, c_char};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// A part of the library's name, by which the variable is known to name it.
 const NAME: &[u8] = b"libipnuma_socket";
@@ -84,20 +84,22 @@ unsafe fn preloads(environment: *const *const c_char) -> bool {
 
 /// Whether the file cannot have the library.
 fn cannot(path: &Path, depth: u32) -> bool {
-    let Ok(mut file) = File::open(path) else {
+    // By system calls alone: a child of vfork may have closed a connection, and get its number here, which the C library's calls,
+    // that is ours, would take for the connection.
+    let Ok(file) = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return false;
     };
-    if let Ok(meta) = file.metadata() {
-        let user =
-            meta.mode() & libc::S_ISUID != 0 && meta.uid() != rustix::process::geteuid().as_raw();
-        let group =
-            meta.mode() & libc::S_ISGID != 0 && meta.gid() != rustix::process::getegid().as_raw();
+    if let Ok(status) = rustix::fs::fstat(&file) {
+        let user = status.st_mode & libc::S_ISUID != 0
+            && status.st_uid != rustix::process::geteuid().as_raw();
+        let group = status.st_mode & libc::S_ISGID != 0
+            && status.st_gid != rustix::process::getegid().as_raw();
         if user || group {
             return true;
         }
     }
     let mut head = [0; 256];
-    let Ok(count) = file.read(&mut head) else {
+    let Ok(count) = rustix::io::read(&file, &mut head) else {
         return false;
     };
     let head = &head[..count];
@@ -109,11 +111,11 @@ fn cannot(path: &Path, depth: u32) -> bool {
             && interpreter
                 .is_some_and(|path| cannot(Path::new(OsStr::from_bytes(path)), depth - 1));
     }
-    head.starts_with(b"\x7fELF") && is_static(&mut file, head).unwrap_or(false)
+    head.starts_with(b"\x7fELF") && is_static(&file, head).unwrap_or(false)
 }
 
 /// Whether no dynamic loader is named, or the program is of another kind than the library.
-fn is_static(file: &mut File, head: &[u8]) -> Option<bool> {
+fn is_static(file: &OwnedFd, head: &[u8]) -> Option<bool> {
     const CLASS_64: u8 = 2;
     const INTERPRETER: u32 = 3;
     if *head.get(4)? != CLASS_64 {
@@ -126,8 +128,9 @@ fn is_static(file: &mut File, head: &[u8]) -> Option<bool> {
         return None;
     }
     let mut table = vec![0; usize::from(size) * usize::from(count)];
-    file.seek(SeekFrom::Start(place)).ok()?;
-    file.read_exact(&mut table).ok()?;
+    if rustix::io::pread(file, &mut table[..], place).ok()? < table.len() {
+        return None;
+    }
     let named = table
         .chunks_exact(usize::from(size))
         .any(|entry| entry[..4] == INTERPRETER.to_le_bytes());

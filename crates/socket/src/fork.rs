@@ -4,9 +4,10 @@
 //! What belongs to a connection lies in its channel, so both go on where it stands; only the number of its users is
 //! counted. A process that is killed is not counted off, which is harmless: the twin's end tells the peer.
 
+use crate::along::Along;
 use crate::object::Object;
 use crate::ready::Pollable;
-use crate::stream::{Stream, borrow};
+use crate::stream::Stream;
 use crate::{process, ready, reasons, short, table};
 
 fn count(more: bool) {
@@ -80,12 +81,12 @@ pub fn leave() {
 /// The process, or a child of vfork, is about to become another program: connections that it takes along are reserved
 /// for that, others are left. What was changed is given back, for [`stay`].
 pub fn leave_for_exec() -> Vec<(u64, bool)> {
-    leave_to(process::is_borrowed())
+    leave_to(process::is_borrowed(), &Along::to_exec())
 }
 
 /// A child is about to be made that becomes another program at once (posix_spawn).
 pub fn before_spawn() -> Vec<(u64, bool)> {
-    leave_to(true)
+    leave_to(true, &Along::to_spawn())
 }
 
 /// It was not made.
@@ -93,14 +94,14 @@ pub fn spawn_failed(taken: &[(u64, bool)]) {
     each_of(taken, |stream, along| stream.after_exec_failed(true, along));
 }
 
-fn leave_to(borrowed: bool) -> Vec<(u64, bool)> {
+/// `borrowed`: it is no user yet.
+fn leave_to(borrowed: bool, along: &Along) -> Vec<(u64, bool)> {
     let mut taken = Vec::<(u64, bool)>::new();
     table::each(|fd, description| {
         if description.object().stream().is_none() {
             return;
         }
-        let stays = rustix::io::fcntl_getfd(borrow(fd))
-            .is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC));
+        let stays = along.number(fd).is_some();
         match taken.iter_mut().find(|(id, _)| *id == description.id()) {
             Some((_, along)) => *along |= stays,
             None => taken.push((description.id(), stays)),

@@ -6,9 +6,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use ipc::protocol::Fallback;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
+use crate::along::Along;
 use crate::latch::Latch;
 use crate::object::Object;
-use crate::stream::{Stream, borrow};
+use crate::stream::Stream;
 use crate::table::{self, Description};
 use crate::{process, raw};
 
@@ -29,19 +30,7 @@ pub fn confine(why: Fallback) {
 
 /// The process, or a child of vfork, is about to become a program that cannot have the library.
 pub fn to_exec() {
-    // A child of vfork has its descriptors for itself, while the table is its parent's.
-    let standard: Vec<u64> = match process::is_borrowed() {
-        true => (0..3).filter_map(cookie).collect(),
-        false => Vec::new(),
-    };
-    table::each(|fd, description| {
-        if let Object::Stream(stream) = description.object()
-            && !stream.is_kernel()
-            && (stays(fd) || cookie(fd).is_some_and(|own| standard.contains(&own)))
-        {
-            hand_over(fd, stream, &description);
-        }
-    });
+    leave_to(&Along::to_exec());
 }
 
 /// Numbers that the program has planned to give to children that it will make.
@@ -57,15 +46,23 @@ pub fn plan(fd: RawFd) {
     planned.push(fd);
 }
 
+/// Those numbers.
+pub(crate) fn planned() -> Vec<RawFd> {
+    PLANNED.lock().clone()
+}
+
 /// A child that is such a program is about to be made.
 pub fn to_spawn() {
-    let planned = PLANNED.lock().clone();
+    leave_to(&Along::to_spawn());
+}
+
+fn leave_to(along: &Along) {
     table::each(|fd, description| {
         if let Object::Stream(stream) = description.object()
             && !stream.is_kernel()
-            && (stays(fd) || planned.contains(&fd))
+            && let Some(number) = along.number(fd)
         {
-            hand_over(fd, stream, &description);
+            hand_over(number, stream, &description);
         }
     });
 }
@@ -77,15 +74,6 @@ fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
     if !stream.is_finished() || !substitute(fd, stream) {
         stream.break_off(fd);
     }
-}
-
-fn stays(fd: RawFd) -> bool {
-    rustix::io::fcntl_getfd(borrow(fd))
-        .is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
-}
-
-fn cookie(fd: RawFd) -> Option<u64> {
-    sockopt::socket_cookie(borrow(fd)).ok()
 }
 
 /// A peer that has closed can send nothing on. The next program gets what it left, and the end, from a pair of sockets.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sockets that this process did not make: inherited through exec, or received in a message.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use ipc::protocol::{Reply, Request};
 use rustix::fs::{Mode, OFlags, RawDir};
@@ -15,14 +15,22 @@ use crate::{address, close, datagram, listener, process, table};
 
 /// At start: looks at the descriptors that were there before this program.
 pub fn start() {
+    for fd in open_numbers() {
+        adopt(fd);
+    }
+}
+
+/// The descriptors of the process that asks, a child of vfork or not.
+pub(crate) fn open_numbers() -> Vec<RawFd> {
+    let mut found = Vec::new();
     let Ok(directory) = rustix::fs::open(
         "/proc/self/fd",
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     ) else {
-        return;
+        return found;
     };
-    let mut found = Vec::new();
+    let own = directory.as_raw_fd();
     let mut buffer = [std::mem::MaybeUninit::uninit(); 2048];
     let mut entries = RawDir::new(&directory, &mut buffer);
     while let Some(Ok(entry)) = entries.next() {
@@ -31,14 +39,12 @@ pub fn start() {
             .to_str()
             .ok()
             .and_then(|name| name.parse::<RawFd>().ok())
+            .filter(|fd| *fd != own)
         {
             found.push(fd);
         }
     }
-    drop(directory);
-    for fd in found {
-        adopt(fd);
-    }
+    found
 }
 
 /// Makes a socket known that came from elsewhere.

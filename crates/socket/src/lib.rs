@@ -19,6 +19,7 @@
 //! effect on an accelerated one.
 
 pub mod address;
+mod along;
 mod atomics;
 pub mod attach;
 pub mod calls;

@@ -215,6 +215,11 @@ pub fn is_borrowed() -> bool {
     }
 }
 
+/// The process whose memory this is, as [`is_borrowed`] knows it.
+pub(crate) fn owner() -> u32 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
 /// Opens the spare descriptor, which makes room for one to receive when there is no other. False: it cannot be had.
 pub fn refill() -> bool {
     if PRIVATE[SPARE].load(Ordering::Relaxed) >= 0 {
