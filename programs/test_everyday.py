@@ -63,6 +63,52 @@ def test_a_shell_service_behind_socat(net, port):
             assert said == f"hello world\n{lines}and more\nbye\n", said[-200:]
 
 
+CHILDREN = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+for size in (5, 5000, 300000):
+    for way in ("popen", "posix_spawn", "missing"):
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+        if way == "missing":
+            # A child that closes all, and finds no program; the connection goes on.
+            try:
+                subprocess.Popen(["/nonexistent"])
+            except FileNotFoundError:
+                pass
+        if way == "posix_spawn":
+            to = [(os.POSIX_SPAWN_DUP2, server.fileno(), n) for n in (0, 1)]
+            to += [(os.POSIX_SPAWN_CLOSE, client.fileno())]
+            child = os.posix_spawnp("cat", ["cat"], os.environ, file_actions=to)
+        else:
+            child = subprocess.Popen(["cat"], stdin=server, stdout=server).pid
+        server.close()
+        sent = os.urandom(size)
+        if os.fork() == 0:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            os._exit(0)
+        got = b""
+        while piece := client.recv(65536):
+            got += piece
+        os.waitpid(child, 0)
+        os.wait()
+        print(size, way, got == sent)
+"""
+
+
+def test_children_that_have_a_connection_for_standard_input(net):
+    """By vfork and by posix_spawn, from descriptors that they do not keep."""
+    with net.expect(streams=9):
+        said = net.run(interpreter(), "-c", CHILDREN)
+    wanted = [
+        f"{size} {way} True"
+        for size in (5, 5000, 300000)
+        for way in ("popen", "posix_spawn", "missing")
+    ]
+    assert said.splitlines() == wanted
+
+
 def git(net: programs.Network, *argv: str) -> str:
     """Run git without its user's configuration."""
     env = {
