@@ -41,6 +41,7 @@ impl Along {
         match self {
             Self::Own => stays(fd).then_some(fd),
             Self::Spawned(planned) => (stays(fd) || planned.contains(&fd)).then_some(fd),
+            Self::Vforked(sockets) if sockets.is_empty() => None,
             Self::Vforked(sockets) => {
                 let path = format!("/proc/{}/fd/{fd}", process::owner());
                 let inode = socket(&rustix::fs::stat(path).ok()?)?;
