@@ -122,6 +122,7 @@ impl Stream {
             held
         };
         let flushed = self.flush(fd, held);
+        self.shut_reading(fd);
         self.phase.store(KERNEL, Ordering::Release);
         drop(guard);
         ready::changed(description);

@@ -18,12 +18,11 @@ impl Stream {
         if self.is_retired() {
             return self.shutdown_past(fd, read, write);
         }
-        if write {
-            self.flags().fetch_or(flags::FIN, Ordering::AcqRel);
-            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
-        }
         if read {
             self.note(state::READ_SHUT);
+        }
+        if self.say_shut(write) {
+            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
         // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can. Before the peer has
         // come they sleep for moments only, and the twin may have to carry data yet.
@@ -34,6 +33,34 @@ impl Stream {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
         }
         if over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// Tells the peer which directions are shut down, of which writing may be the last. Says whether it is to be woken.
+    fn say_shut(&self, write: bool) -> bool {
+        let own = self.flags().load(Ordering::Acquire);
+        // After a reset nothing is sent any more, an end in order neither.
+        let fin = match write && own & flags::RESET == 0 {
+            true => flags::FIN,
+            false => 0,
+        };
+        // In one step, so that the peer sees one end. If two threads shut a direction each, the later one sees both.
+        let deaf = match self.state() & state::READ_SHUT != 0 && (own | fin) & flags::FIN != 0 {
+            true => flags::DEAF,
+            false => 0,
+        };
+        self.flags().fetch_or(fin | deaf, Ordering::AcqRel);
+        if fin != 0 && self.state() & state::READ_SHUT != 0 {
+            self.flags().fetch_or(flags::DEAF, Ordering::AcqRel);
+        }
+        write || deaf != 0
+    }
+
+    /// Something was sent to a peer that has shut down both directions: it is lost, and the connection is over for both.
+    #[cold]
+    pub(super) fn answer_for_deaf(&self, fd: RawFd) {
+        self.note(state::BROKEN);
+        self.flags().fetch_or(flags::RESET, Ordering::AcqRel);
+        self.ring_if_armed(fd, armed::DATA | armed::SPACE);
     }
 
     /// The same of a connection that has retired: the ring's part of it here, the kernel's there.
@@ -127,7 +154,8 @@ impl Stream {
                 self.leave_behind(fd);
             }
             let unread = self.end.receiver().readable() && self.state() & state::READ_SHUT == 0;
-            let end = if unread || self.has_option(option::RESET) {
+            let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
+            let end = if unread || reset || self.has_option(option::RESET) {
                 flags::RESET
             } else {
                 flags::FIN

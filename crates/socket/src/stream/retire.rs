@@ -242,10 +242,23 @@ impl Stream {
         self.own_bells_are_out(fd);
         let taken = self.take_bells(fd);
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            self.shut_reading(fd);
+            if self.peer_flags().load(Ordering::Acquire) & flags::DEAF != 0 {
+                // Its twin says so only once it goes over, which may be never.
+                let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
+            }
             process::close(self.channel);
             ready::changed(description);
         }
         taken
+    }
+
+    /// Tells the twin that reading was shut down. Not before all bells are taken: if writing is shut down, too, the kernel
+    /// would answer one with a reset.
+    pub(super) fn shut_reading(&self, fd: RawFd) {
+        if self.state() & state::READ_SHUT != 0 {
+            let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
+        }
     }
 
     /// Waits for bells of this end that other threads are about to ring; no more can be begun.
