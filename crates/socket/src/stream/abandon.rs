@@ -121,7 +121,13 @@ impl Stream {
             }
             held
         };
-        let flushed = self.flush(fd, held);
+        let flushed = if was_reset(fd) {
+            // Nobody can take what lies in the ring, and to send it would take the error that the program is to be told.
+            self.release(fd, held);
+            Ok(())
+        } else {
+            self.flush(fd, held)
+        };
         self.shut_reading(fd);
         self.phase.store(KERNEL, Ordering::Release);
         drop(guard);
@@ -250,6 +256,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// Whether the twin has an error that nobody was told yet.
+fn was_reset(fd: RawFd) -> bool {
+    wait::poll_kernel(fd, Events::NONE, std::time::Duration::ZERO)
+        .is_ok_and(|twin| twin.has(Events::ERR))
 }
 
 /// recvmsg or sendmsg on the kernel's socket.
