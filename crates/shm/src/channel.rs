@@ -78,6 +78,8 @@ pub mod flags {
     pub const DEAF: u32 = 128;
     /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
     pub const ABANDONED: u32 = 256;
+    /// For those who share the end: one of them has dissolved the connection, and the socket is the kernel's without it.
+    pub const DISSOLVED: u32 = 512;
 }
 
 /// Events that an end counts.

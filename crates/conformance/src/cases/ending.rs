@@ -16,6 +16,8 @@ cases! { "ending";
     send_to_deaf Accelerated "what is sent to a peer that has shut down both directions is answered by a reset: then EPIPE, hung up at both sides"
     send_to_deaf_unread Accelerated "what such a peer had not read by then it can still read, and is then told of the reset"
     blocked_by_deaf Accelerated "a send that is blocked when the peer shuts down both directions and takes what came ends with EPIPE"
+    dissolve Accelerated "connect to AF_UNSPEC resets the connection, after what was sent; the socket has none then, and can connect again"
+    dissolve_shared Accelerated "a process that shares the socket sees that the other one has dissolved the connection"
     shutdown_twice Accelerated "SHUT_WR twice is no error"
     shutdown_when_over Accelerated "shutdown of a connection that both sides have ended fails with ENOTCONN"
     shutdown_after_reset Accelerated "shutdown of a connection that was reset fails with ENOTCONN"
@@ -250,6 +252,61 @@ fn blocked_by_deaf() -> Outcome {
         polls(client, ALL | POLLHUP)?;
     }
     Ok(())
+}
+
+fn dissolve() -> Outcome {
+    for swapped in [false, true] {
+        let (client, server) = pair()?;
+        let (one, other) = match swapped {
+            true => (server, client),
+            false => (client, server),
+        };
+        send_all(one, b"last words")?;
+        arrived(other, 10)?;
+        same!(connect(one, &Address::unspecified()), Ok(()));
+        polls(other, OVER)?;
+        gets!(recv(other, 100, 0), b"last words");
+        fails!(recv(other, 100, 0), ECONNRESET);
+        gets!(recv(other, 100, 0), b"");
+        fails!(send(other, b"x", MSG_NOSIGNAL), EPIPE);
+        same!(socket_error(one), Ok(Errno(ECONNRESET)));
+        polls(one, POLLOUT | POLLHUP)?;
+        fails!(recv(one, 10, 0), ENOTCONN);
+        fails!(send(one, b"x", MSG_NOSIGNAL), EPIPE);
+        fails!(getpeername(one), ENOTCONN);
+        let (listener, address) = listener()?;
+        connect(one, &address)?;
+        let next = accept(listener)?;
+        echo(one, next)?;
+        close(one)?;
+        closed_by_peer(next)?;
+    }
+    Ok(())
+}
+
+fn dissolve_shared() -> Outcome {
+    let (client, server) = pair()?;
+    let child = fork(move || {
+        // By now the parent has dissolved it.
+        dissolved(client)?;
+        break_pipe(client)?;
+        fails!(recv(client, 10, 0), ENOTCONN);
+        Ok(())
+    })?;
+    pause(30);
+    same!(connect(client, &Address::unspecified()), Ok(()));
+    polls(server, OVER)?;
+    child.join()?;
+    let (listener, address) = listener()?;
+    connect(client, &address)?;
+    echo(client, accept(listener)?)
+}
+
+/// Waits until poll says that there is no connection.
+fn dissolved(fd: Fd) -> Outcome {
+    eventually("there is no connection", || {
+        poll_one(fd, POLLIN, 10).is_ok_and(|events| events & POLLHUP != 0)
+    })
 }
 
 fn shutdown_twice() -> Outcome {

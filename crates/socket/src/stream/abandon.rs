@@ -47,7 +47,7 @@ impl Stream {
     /// Whether the peer is not there, and is not likely to come.
     #[cold]
     pub(super) fn waits_in_vain(&self) -> bool {
-        if self.never_came() {
+        if self.never_came() || self.is_dissolved() {
             return true;
         }
         if self.attached() {
@@ -90,6 +90,10 @@ impl Stream {
     #[cold]
     pub(super) fn abandon(&self, fd: RawFd, description: &Description) -> Result<bool> {
         if self.is_kernel() {
+            return Ok(true);
+        }
+        if self.is_dissolved() {
+            self.follow_dissolved(description);
             return Ok(true);
         }
         let Ok(guard) = self.end.lock_sender() else {

@@ -5,10 +5,13 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use shm::channel::{armed, flags};
 
 use super::readiness::ENDS;
-use super::{Stream, borrow, option, state, word};
+use super::{KERNEL, Stream, borrow, option, state, word};
+use crate::table::Description;
+use crate::{process, ready};
 
 impl Stream {
     /// Shuts directions down; ENOTCONN where both ends had ended before, or the connection was broken off. The twin
@@ -90,6 +93,37 @@ impl Stream {
         ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }
 
+    /// The program dissolves the connection (connect to AF_UNSPEC): to the peer a reset, and the descriptor is a socket of the
+    /// kernel without a connection.
+    #[cold]
+    pub fn dissolve(&self, fd: RawFd, description: &Description) -> Result<(), Errno> {
+        let twin = borrow(fd);
+        let over = flags::RESET | flags::CLOSED | flags::DISSOLVED;
+        self.flags().fetch_or(over, Ordering::AcqRel);
+        self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+        let dissolved = rustix::net::connect_unspec(twin);
+        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
+        if self.has_option(option::CORK) {
+            let _ = sockopt::set_tcp_cork(twin, true);
+        }
+        self.follow_dissolved(description);
+        dissolved
+    }
+
+    /// Whether somebody who shares this end has dissolved the connection.
+    pub(super) fn is_dissolved(&self) -> bool {
+        self.flags().load(Ordering::Acquire) & flags::DISSOLVED != 0
+    }
+
+    /// The kernel's from now on in this process, too.
+    #[cold]
+    pub(super) fn follow_dissolved(&self, description: &Description) {
+        if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            process::close(self.channel);
+            ready::changed(description);
+        }
+    }
+
     /// The process has no more use of it, and may not say so itself.
     pub fn leave(&self, fd: RawFd) {
         if self.is_open() && self.is_revoked() {
@@ -99,6 +133,9 @@ impl Stream {
 
     /// The process ends without having closed it, and is not counted as its user any more.
     pub fn leave_at_exit(&self, fd: RawFd) {
+        if self.is_dissolved() {
+            return;
+        }
         self.leave(fd);
         if self.is_open() && self.is_retired() {
             let _ = self.pass_on_at_end(fd);
@@ -138,6 +175,9 @@ impl Stream {
             }
             return;
         }
+        if self.is_dissolved() {
+            return process::close(self.channel);
+        }
         self.leave(fd);
         self.learn(fd);
         if self.is_open() && self.is_retired() {
@@ -146,7 +186,7 @@ impl Stream {
                 let zero = Some(std::time::Duration::ZERO);
                 let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
             }
-            crate::process::close(self.channel);
+            process::close(self.channel);
             return;
         }
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -166,9 +206,9 @@ impl Stream {
         if self.own().words[word::RESERVED].load(Ordering::Acquire) != 0 {
             // On its way to another program or process, which will ask the daemon for the channel.
         } else if self.is_open() {
-            crate::process::close(self.channel);
+            process::close(self.channel);
         } else {
-            crate::process::withdraw(self.intent);
+            process::withdraw(self.intent);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Pollable for Stream {
         }
         if peer & (ENDS | flags::ATTACHED) != flags::ATTACHED
             || (own | peer) & (flags::REVOKED | flags::RETIRED) != 0
-            || own & flags::FIN != 0
+            || own & (flags::FIN | flags::DISSOLVED) != 0
             || state != 0
         {
             events |= self.ends(peer, own, state);

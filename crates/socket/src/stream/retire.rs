@@ -63,12 +63,13 @@ fn uncount(count: &AtomicU32) {
 }
 
 impl Stream {
-    /// Whether the connection is not simply in its rings: an end has not come yet, or has retired.
+    /// Whether the connection is not simply in its rings: an end has not come yet, has retired, or was dissolved.
     #[inline(always)]
     pub(super) fn is_unusual(&self) -> bool {
         let peer = self.peer_flags().load(Ordering::Acquire);
         let own = self.flags().load(Ordering::Relaxed);
-        peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED || own & flags::RETIRED != 0
+        peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED
+            || own & (flags::RETIRED | flags::DISSOLVED) != 0
     }
 
     /// Whether either end has retired.
@@ -97,7 +98,7 @@ impl Stream {
         if !self.is_open() || self.far.is_some() {
             return false;
         }
-        if !self.attached() && self.force_back(fd, description) {
+        if (!self.attached() || self.is_dissolved()) && self.force_back(fd, description) {
             reasons::note(why);
             return true;
         }
