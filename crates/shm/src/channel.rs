@@ -74,8 +74,12 @@ pub mod flags {
     /// The owner uses the kernel from now on, although both had come: what it has not read of its ring the peer sends through
     /// the twin.
     pub const RETIRED: u32 = 64;
+    /// The owner has shut down both directions, and may keep the socket for ever: what is sent to it is answered by a reset.
+    pub const DEAF: u32 = 128;
     /// In the acceptor's flags: the client waits for it no longer, and uses the kernel.
     pub const ABANDONED: u32 = 256;
+    /// For those who share the end: one of them has dissolved the connection, and the socket is the kernel's without it.
+    pub const DISSOLVED: u32 = 512;
 }
 
 /// Events that an end counts.

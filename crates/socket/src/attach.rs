@@ -56,7 +56,9 @@ pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
     let mapped = map(descriptors, usize::from(half))
         .filter(|(end, _)| !seat::is_given_up(end.peer_flags()) && seat::take(end.flags()))
         // What the kernel serves since is none of the library's here.
-        .filter(|(end, _)| end.flags().load(Ordering::Acquire) & flags::RETIRED == 0);
+        .filter(|(end, _)| {
+            end.flags().load(Ordering::Acquire) & (flags::RETIRED | flags::DISSOLVED) == 0
+        });
     let Some((end, far)) = mapped else {
         process::close(channel);
         return None;

@@ -29,7 +29,10 @@ pub unsafe fn connect(
 ) -> Option<Result<()>> {
     if let Object::Stream(stream) = description.object() {
         // Under way, connected or failed: the twin knows best what a further call gets.
-        stream.settle(fd);
+        // SAFETY: the caller's promise.
+        if stream.settle(fd) && unsafe { address::is_none(to, length) } {
+            return Some(stream.dissolve(fd, description));
+        }
         return None;
     }
     // SAFETY: the caller's promise.

@@ -375,3 +375,44 @@ fn a_retirement_in_whose_middle_a_process_died_is_ended_by_the_next() {
         assert_eq!(&got[..count], b"after", "first {first}");
     }
 }
+
+#[test]
+fn an_end_that_is_shut_for_both_stays_deaf_when_either_retires() {
+    for retires in ["speaker", "deaf"] {
+        let (a, b) = pair(64);
+        b.stream().shutdown(b.fd(), true, true).unwrap();
+        let leaves = if retires == "deaf" { &b } else { &a };
+        assert!(
+            leaves
+                .stream()
+                .retire(leaves.fd(), &leaves.description, Fallback::Exec)
+        );
+        let told = (0..500).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(2));
+            match a.stream().is_kernel() {
+                true => (&a.twin)
+                    .write_all(&[0; 10_000])
+                    .err()
+                    .map(|error| error.kind()),
+                false => a.send(b"x", NOW).err().map(|error| error.kind()),
+            }
+        });
+        assert_eq!(told, Some(std::io::ErrorKind::BrokenPipe), "{retires}");
+    }
+}
+
+#[test]
+fn a_writer_without_room_is_told_at_an_edge_that_its_peer_has_become_deaf() {
+    let (a, b) = pair(64);
+    while a.send(&[0; 500], NOW).is_ok() {}
+    b.stream().shutdown(b.fd(), false, true).unwrap();
+    let before = a.stream().edges().1;
+    assert!(!a.stream().ready().has(Events::OUT));
+    b.stream().shutdown(b.fd(), true, false).unwrap();
+    assert!(a.stream().ready().has(Events::OUT));
+    assert_eq!(a.stream().edges().1, before + 1);
+    assert_eq!(a.send(b"x", 0), Ok(1));
+    assert_eq!(a.send(b"x", 0), Err(Errno::PIPE));
+    // The reset is one more.
+    assert_eq!(a.stream().edges().1, before + 2);
+}

@@ -27,6 +27,7 @@ cases! { "connecting";
     backlog_overflow Any "connections beyond the backlog wait in the kernel and all work once accepted"
     listen_again Accelerated "listen on a listener changes the backlog and leaves what waits"
     close_listener_with_waiting Any "closing a listener resets connections that nobody accepted"
+    close_listener_polled Any "the same, seen by poll and by SO_ERROR first, whatever was sent"
     close_listener_keeps Accelerated "closing a listener leaves accepted connections alone"
     relisten Accelerated "a port can be listened at again after close, and connections are accelerated again"
     address_in_use Any "bind to a port in use fails with EADDRINUSE"
@@ -342,6 +343,30 @@ fn close_listener_with_waiting() -> Outcome {
         recv(client, 10, MSG_DONTWAIT) == Err(Errno(ECONNRESET))
     })?;
     fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
+    Ok(())
+}
+
+fn close_listener_polled() -> Outcome {
+    let all = POLLIN | POLLOUT | POLLRDHUP;
+    for bytes in [&b""[..], b"to nobody"] {
+        for asks in [false, true] {
+            let (listener, address) = listener()?;
+            let client = client(&address)?;
+            send_all(client, bytes)?;
+            close(listener)?;
+            eventually("poll tells of the reset", || {
+                poll_one(client, all, 0) == Ok(all | POLLERR | POLLHUP)
+            })?;
+            if asks {
+                same!(socket_error(client), Ok(Errno(ECONNRESET)));
+            } else {
+                fails!(recv(client, 10, 0), ECONNRESET);
+            }
+            same!(poll_one(client, all, 0), Ok(all | POLLHUP));
+            gets!(recv(client, 10, 0), b"");
+            fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
+        }
+    }
     Ok(())
 }
 

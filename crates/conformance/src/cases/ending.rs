@@ -13,6 +13,11 @@ cases! { "ending";
     shut_read Accelerated "after SHUT_RD recv gives 0 when nothing is left"
     shut_read_with_data Accelerated "SHUT_RD leaves what is already there readable"
     shut_both Accelerated "SHUT_RDWR ends both directions at both sides"
+    send_to_deaf Accelerated "what is sent to a peer that has shut down both directions is answered by a reset: then EPIPE, hung up at both sides"
+    send_to_deaf_unread Accelerated "what such a peer had not read by then it can still read, and is then told of the reset"
+    blocked_by_deaf Accelerated "a send that is blocked when the peer shuts down both directions and takes what came ends with EPIPE"
+    dissolve Accelerated "connect to AF_UNSPEC resets the connection, after what was sent; the socket has none then, and can connect again"
+    dissolve_shared Accelerated "a process that shares the socket sees that the other one has dissolved the connection"
     shutdown_twice Accelerated "SHUT_WR twice is no error"
     shutdown_when_over Accelerated "shutdown of a connection that both sides have ended fails with ENOTCONN"
     shutdown_after_reset Accelerated "shutdown of a connection that was reset fails with ENOTCONN"
@@ -135,6 +140,173 @@ fn shut_both() -> Outcome {
     gets!(recv(client, 10, 0), b"");
     fails!(send(client, b"x", MSG_NOSIGNAL), EPIPE);
     closed_by_peer(server)
+}
+
+const BOTH: [&[i32]; 3] = [&[SHUT_RDWR], &[SHUT_RD, SHUT_WR], &[SHUT_WR, SHUT_RD]];
+const ALL: i16 = POLLIN | POLLOUT | POLLRDHUP;
+const OVER: i16 = ALL | POLLERR | POLLHUP;
+
+fn polls(fd: Fd, events: i16) -> Outcome {
+    eventually("poll tells it", || poll_one(fd, ALL, 0) == Ok(events))
+}
+
+/// Shuts down both directions of `deaf`, in one of the ways, and sends to it until that fails.
+fn deafen(speaker: Fd, deaf: Fd, how: &[i32]) -> Outcome {
+    for direction in how {
+        shutdown(deaf, *direction)?;
+    }
+    polls(speaker, ALL)?;
+    polls(deaf, ALL | POLLHUP)?;
+    same!(send(speaker, b"", MSG_NOSIGNAL), Ok(0));
+    same!(send(speaker, b"unheard", MSG_NOSIGNAL), Ok(7));
+    polls(speaker, OVER)?;
+    polls(deaf, OVER)?;
+    fails!(send(speaker, b"x", MSG_NOSIGNAL), EPIPE);
+    same!(poll_one(speaker, ALL, 0), Ok(ALL | POLLHUP));
+    fails!(send(speaker, b"x", MSG_NOSIGNAL), EPIPE);
+    Ok(())
+}
+
+fn send_to_deaf() -> Outcome {
+    for how in BOTH {
+        for swapped in [false, true] {
+            let (client, server) = pair()?;
+            let (speaker, deaf) = match swapped {
+                true => (server, client),
+                false => (client, server),
+            };
+            deafen(speaker, deaf, how)?;
+            gets!(recv(speaker, 10, 0), b"");
+            fails!(recv(deaf, 10, 0), ECONNRESET);
+            gets!(recv(deaf, 10, 0), b"");
+            same!(poll_one(deaf, ALL, 0), Ok(ALL | POLLHUP));
+            fails!(send(deaf, b"x", MSG_NOSIGNAL), EPIPE);
+            for fd in [speaker, deaf] {
+                fails!(shutdown(fd, SHUT_WR), ENOTCONN);
+            }
+            close(speaker)?;
+            close(deaf)?;
+        }
+    }
+    // The deaf side learns of it after the speaker has closed, too.
+    let (client, server) = pair()?;
+    deafen(client, server, BOTH[0])?;
+    close(client)?;
+    fails!(recv(server, 10, 0), ECONNRESET);
+    // SO_ERROR tells it once.
+    let (client, server) = pair()?;
+    shutdown(server, SHUT_RDWR)?;
+    polls(client, ALL)?;
+    send_all(client, b"unheard")?;
+    polls(client, OVER)?;
+    same!(socket_error(client), Ok(Errno(EPIPE)));
+    same!(socket_error(client), Ok(Errno(0)));
+    polls(server, OVER)?;
+    same!(socket_error(server), Ok(Errno(ECONNRESET)));
+    Ok(())
+}
+
+fn send_to_deaf_unread() -> Outcome {
+    for how in BOTH {
+        let (client, server) = pair()?;
+        send_all(client, b"question")?;
+        send_all(server, b"answer")?;
+        arrived(server, 8)?;
+        arrived(client, 6)?;
+        deafen(client, server, how)?;
+        gets!(recv(client, 10, 0), b"answer");
+        gets!(recv(client, 10, 0), b"");
+        gets!(recv(server, 10, 0), b"question");
+        fails!(recv(server, 10, 0), ECONNRESET);
+        gets!(recv(server, 10, 0), b"");
+    }
+    Ok(())
+}
+
+fn blocked_by_deaf() -> Outcome {
+    for how in BOTH {
+        let (client, server) = pair()?;
+        let sender = thread(move || {
+            let block = vec![1; 65536];
+            for _ in 0..1000 {
+                match send(client, &block, MSG_NOSIGNAL) {
+                    Ok(_) => {}
+                    other => {
+                        fails!(other, EPIPE);
+                        return Ok(());
+                    }
+                }
+            }
+            Err(Failure::new("sixty megabytes were taken by the deaf"))
+        });
+        pause(50);
+        holds!(!sender.ended());
+        for direction in how {
+            shutdown(server, *direction)?;
+        }
+        eventually("the sender is told", || {
+            let _ = recv(server, 1 << 20, MSG_DONTWAIT);
+            sender.ended()
+        })?;
+        sender.join()?;
+        polls(client, ALL | POLLHUP)?;
+    }
+    Ok(())
+}
+
+fn dissolve() -> Outcome {
+    for swapped in [false, true] {
+        let (client, server) = pair()?;
+        let (one, other) = match swapped {
+            true => (server, client),
+            false => (client, server),
+        };
+        send_all(one, b"last words")?;
+        arrived(other, 10)?;
+        same!(connect(one, &Address::unspecified()), Ok(()));
+        polls(other, OVER)?;
+        gets!(recv(other, 100, 0), b"last words");
+        fails!(recv(other, 100, 0), ECONNRESET);
+        gets!(recv(other, 100, 0), b"");
+        fails!(send(other, b"x", MSG_NOSIGNAL), EPIPE);
+        same!(socket_error(one), Ok(Errno(ECONNRESET)));
+        polls(one, POLLOUT | POLLHUP)?;
+        fails!(recv(one, 10, 0), ENOTCONN);
+        fails!(send(one, b"x", MSG_NOSIGNAL), EPIPE);
+        fails!(getpeername(one), ENOTCONN);
+        let (listener, address) = listener()?;
+        connect(one, &address)?;
+        let next = accept(listener)?;
+        echo(one, next)?;
+        close(one)?;
+        closed_by_peer(next)?;
+    }
+    Ok(())
+}
+
+fn dissolve_shared() -> Outcome {
+    let (client, server) = pair()?;
+    let child = fork(move || {
+        // By now the parent has dissolved it.
+        dissolved(client)?;
+        break_pipe(client)?;
+        fails!(recv(client, 10, 0), ENOTCONN);
+        Ok(())
+    })?;
+    pause(30);
+    same!(connect(client, &Address::unspecified()), Ok(()));
+    polls(server, OVER)?;
+    child.join()?;
+    let (listener, address) = listener()?;
+    connect(client, &address)?;
+    echo(client, accept(listener)?)
+}
+
+/// Waits until poll says that there is no connection.
+fn dissolved(fd: Fd) -> Outcome {
+    eventually("there is no connection", || {
+        poll_one(fd, POLLIN, 10).is_ok_and(|events| events & POLLHUP != 0)
+    })
 }
 
 fn shutdown_twice() -> Outcome {

@@ -16,7 +16,7 @@ use super::{CONTROL, Channel, Control, Mail, armed, flags, half_bytes, inbox};
 use crate::ring::{LINE, copy_out, written};
 
 /// Flags that the other machine is told.
-const TOLD: u32 = flags::FIN | flags::CLOSED | flags::RESET | flags::ATTACHED;
+const TOLD: u32 = flags::FIN | flags::CLOSED | flags::RESET | flags::ATTACHED | flags::DEAF;
 
 /// What an end says besides the lines. Take it before the lines: then the flags are not ahead of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ impl Stream {
     /// Whether the peer is not there, and is not likely to come.
     #[cold]
     pub(super) fn waits_in_vain(&self) -> bool {
-        if self.never_came() {
+        if self.never_came() || self.is_dissolved() {
             return true;
         }
         if self.attached() {
@@ -92,6 +92,10 @@ impl Stream {
         if self.is_kernel() {
             return Ok(true);
         }
+        if self.is_dissolved() {
+            self.follow_dissolved(description);
+            return Ok(true);
+        }
         let Ok(guard) = self.end.lock_sender() else {
             return Ok(false);
         };
@@ -121,7 +125,14 @@ impl Stream {
             }
             held
         };
-        let flushed = self.flush(fd, held);
+        let flushed = if was_reset(fd) {
+            // Nobody can take what lies in the ring, and to send it would take the error that the program is to be told.
+            self.release(fd, held);
+            Ok(())
+        } else {
+            self.flush(fd, held)
+        };
+        self.shut_reading(fd);
         self.phase.store(KERNEL, Ordering::Release);
         drop(guard);
         ready::changed(description);
@@ -249,6 +260,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// Whether the twin has an error that nobody was told yet.
+fn was_reset(fd: RawFd) -> bool {
+    wait::poll_kernel(fd, Events::NONE, std::time::Duration::ZERO)
+        .is_ok_and(|twin| twin.has(Events::ERR))
 }
 
 /// recvmsg or sendmsg on the kernel's socket.

@@ -5,10 +5,13 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use shm::channel::{armed, flags};
 
 use super::readiness::ENDS;
-use super::{Stream, borrow, option, state, word};
+use super::{KERNEL, Stream, borrow, option, state, word};
+use crate::table::Description;
+use crate::{process, ready};
 
 impl Stream {
     /// Shuts directions down; ENOTCONN where both ends had ended before, or the connection was broken off. The twin
@@ -18,12 +21,11 @@ impl Stream {
         if self.is_retired() {
             return self.shutdown_past(fd, read, write);
         }
-        if write {
-            self.flags().fetch_or(flags::FIN, Ordering::AcqRel);
-            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
-        }
         if read {
             self.note(state::READ_SHUT);
+        }
+        if self.say_shut(write) {
+            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
         // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can. Before the peer has
         // come they sleep for moments only, and the twin may have to carry data yet.
@@ -34,6 +36,34 @@ impl Stream {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
         }
         if over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// Tells the peer which directions are shut down, of which writing may be the last. Says whether it is to be woken.
+    fn say_shut(&self, write: bool) -> bool {
+        let own = self.flags().load(Ordering::Acquire);
+        // After a reset nothing is sent any more, an end in order neither.
+        let fin = match write && own & flags::RESET == 0 {
+            true => flags::FIN,
+            false => 0,
+        };
+        // In one step, so that the peer sees one end. If two threads shut a direction each, the later one sees both.
+        let deaf = match self.state() & state::READ_SHUT != 0 && (own | fin) & flags::FIN != 0 {
+            true => flags::DEAF,
+            false => 0,
+        };
+        self.flags().fetch_or(fin | deaf, Ordering::AcqRel);
+        if fin != 0 && self.state() & state::READ_SHUT != 0 {
+            self.flags().fetch_or(flags::DEAF, Ordering::AcqRel);
+        }
+        write || deaf != 0
+    }
+
+    /// Something was sent to a peer that has shut down both directions: it is lost, and the connection is over for both.
+    #[cold]
+    pub(super) fn answer_for_deaf(&self, fd: RawFd) {
+        self.note(state::BROKEN);
+        self.flags().fetch_or(flags::RESET, Ordering::AcqRel);
+        self.ring_if_armed(fd, armed::DATA | armed::SPACE);
     }
 
     /// The same of a connection that has retired: the ring's part of it here, the kernel's there.
@@ -63,6 +93,37 @@ impl Stream {
         ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }
 
+    /// The program dissolves the connection (connect to AF_UNSPEC): to the peer a reset, and the descriptor is a socket of the
+    /// kernel without a connection.
+    #[cold]
+    pub fn dissolve(&self, fd: RawFd, description: &Description) -> Result<(), Errno> {
+        let twin = borrow(fd);
+        let over = flags::RESET | flags::CLOSED | flags::DISSOLVED;
+        self.flags().fetch_or(over, Ordering::AcqRel);
+        self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+        let dissolved = rustix::net::connect_unspec(twin);
+        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
+        if self.has_option(option::CORK) {
+            let _ = sockopt::set_tcp_cork(twin, true);
+        }
+        self.follow_dissolved(description);
+        dissolved
+    }
+
+    /// Whether somebody who shares this end has dissolved the connection.
+    pub(super) fn is_dissolved(&self) -> bool {
+        self.flags().load(Ordering::Acquire) & flags::DISSOLVED != 0
+    }
+
+    /// The kernel's from now on in this process, too.
+    #[cold]
+    pub(super) fn follow_dissolved(&self, description: &Description) {
+        if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            process::close(self.channel);
+            ready::changed(description);
+        }
+    }
+
     /// The process has no more use of it, and may not say so itself.
     pub fn leave(&self, fd: RawFd) {
         if self.is_open() && self.is_revoked() {
@@ -72,6 +133,9 @@ impl Stream {
 
     /// The process ends without having closed it, and is not counted as its user any more.
     pub fn leave_at_exit(&self, fd: RawFd) {
+        if self.is_dissolved() {
+            return;
+        }
         self.leave(fd);
         if self.is_open() && self.is_retired() {
             let _ = self.pass_on_at_end(fd);
@@ -111,6 +175,9 @@ impl Stream {
             }
             return;
         }
+        if self.is_dissolved() {
+            return process::close(self.channel);
+        }
         self.leave(fd);
         self.learn(fd);
         if self.is_open() && self.is_retired() {
@@ -119,7 +186,7 @@ impl Stream {
                 let zero = Some(std::time::Duration::ZERO);
                 let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
             }
-            crate::process::close(self.channel);
+            process::close(self.channel);
             return;
         }
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -127,7 +194,8 @@ impl Stream {
                 self.leave_behind(fd);
             }
             let unread = self.end.receiver().readable() && self.state() & state::READ_SHUT == 0;
-            let end = if unread || self.has_option(option::RESET) {
+            let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
+            let end = if unread || reset || self.has_option(option::RESET) {
                 flags::RESET
             } else {
                 flags::FIN
@@ -138,9 +206,9 @@ impl Stream {
         if self.own().words[word::RESERVED].load(Ordering::Acquire) != 0 {
             // On its way to another program or process, which will ask the daemon for the channel.
         } else if self.is_open() {
-            crate::process::close(self.channel);
+            process::close(self.channel);
         } else {
-            crate::process::withdraw(self.intent);
+            process::withdraw(self.intent);
         }
     }
 }

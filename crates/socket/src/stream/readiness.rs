@@ -36,7 +36,7 @@ impl Pollable for Stream {
         }
         if peer & (ENDS | flags::ATTACHED) != flags::ATTACHED
             || (own | peer) & (flags::REVOKED | flags::RETIRED) != 0
-            || own & flags::FIN != 0
+            || own & (flags::FIN | flags::DISSOLVED) != 0
             || state != 0
         {
             events |= self.ends(peer, own, state);
@@ -110,10 +110,11 @@ impl Pollable for Stream {
         let ends = shut
             + u64::from(peer & ENDS != 0 || state & state::GONE != 0)
             + u64::from(peer & flags::RESET != 0)
+            + u64::from(state & state::BROKEN != 0)
             + u64::from(state & state::READ_SHUT != 0)
             + u64::from(self.is_overdue());
         if own.words[word::STARVED].load(Ordering::Acquire) != 0
-            && self.end.sender().writable()
+            && (self.end.sender().writable() || peer & flags::DEAF != 0)
             && own.words[word::STARVED].swap(0, Ordering::AcqRel) != 0
         {
             own.words[word::ROOM].fetch_add(1, Ordering::AcqRel);
@@ -180,7 +181,7 @@ impl Stream {
             events |= Events::IN | Events::RDHUP;
         }
         if own & flags::FIN != 0
-            || peer & (flags::CLOSED | flags::RESET) != 0
+            || peer & (flags::CLOSED | flags::RESET | flags::DEAF) != 0
             || state & state::GONE != 0
             || broken
         {

@@ -64,7 +64,7 @@ impl Stream {
                     other => other.map(|more| done + more),
                 };
             }
-            if !self.attached() {
+            if self.is_unusual() {
                 match self.abandon(fd, description) {
                     Ok(false) => {}
                     // That nobody takes what was sent is no reader's concern: the kernel says what there is to read.

@@ -63,12 +63,13 @@ fn uncount(count: &AtomicU32) {
 }
 
 impl Stream {
-    /// Whether the connection is not simply in its rings: an end has not come yet, or has retired.
+    /// Whether the connection is not simply in its rings: an end has not come yet, has retired, or was dissolved.
     #[inline(always)]
     pub(super) fn is_unusual(&self) -> bool {
         let peer = self.peer_flags().load(Ordering::Acquire);
         let own = self.flags().load(Ordering::Relaxed);
-        peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED || own & flags::RETIRED != 0
+        peer & (flags::ATTACHED | flags::RETIRED) != flags::ATTACHED
+            || own & (flags::RETIRED | flags::DISSOLVED) != 0
     }
 
     /// Whether either end has retired.
@@ -97,7 +98,7 @@ impl Stream {
         if !self.is_open() || self.far.is_some() {
             return false;
         }
-        if !self.attached() && self.force_back(fd, description) {
+        if (!self.attached() || self.is_dissolved()) && self.force_back(fd, description) {
             reasons::note(why);
             return true;
         }
@@ -242,10 +243,23 @@ impl Stream {
         self.own_bells_are_out(fd);
         let taken = self.take_bells(fd);
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            self.shut_reading(fd);
+            if self.peer_flags().load(Ordering::Acquire) & flags::DEAF != 0 {
+                // Its twin says so only once it goes over, which may be never.
+                let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
+            }
             process::close(self.channel);
             ready::changed(description);
         }
         taken
+    }
+
+    /// Tells the twin that reading was shut down. Not before all bells are taken: if writing is shut down, too, the kernel
+    /// would answer one with a reset.
+    pub(super) fn shut_reading(&self, fd: RawFd) {
+        if self.state() & state::READ_SHUT != 0 {
+            let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
+        }
     }
 
     /// Waits for bells of this end that other threads are about to ring; no more can be begun.

@@ -108,17 +108,20 @@ impl Stream {
             // Another thread has just gone over to the kernel, or an end has retired: the caller looks again.
             return Ok(());
         }
-        let ends = flags::CLOSED | flags::RESET | flags::REVOKED;
+        let ends = flags::CLOSED | flags::RESET | flags::REVOKED | flags::DEAF;
         let own = self.flags().load(Ordering::Relaxed);
         if peer & ends != 0
             || own & (flags::FIN | flags::REVOKED) != 0
             || self.state() & state::GONE != 0
         {
             if *done > 0 {
+                if peer & flags::DEAF != 0 {
+                    self.answer_for_deaf(fd);
+                }
                 // The call says what was taken; why no more is, the next one is told.
                 return Err(Errno::PIPE);
             }
-            if self.refuse(total == 0)? {
+            if self.refuse(fd, total == 0)? {
                 *done = total;
             }
             return Ok(());
@@ -151,7 +154,7 @@ impl Stream {
     /// The peer takes no more. Ok(true): the write is taken and lost, as the kernel does with the first one; those that are
     /// `empty` do not count, since nothing leaves that the peer could answer with a reset.
     #[cold]
-    fn refuse(&self, empty: bool) -> std::result::Result<bool, Errno> {
+    fn refuse(&self, fd: RawFd, empty: bool) -> std::result::Result<bool, Errno> {
         let peer = self.peer_flags().load(Ordering::Acquire);
         let own = self.flags().load(Ordering::Relaxed);
         if (peer | own) & flags::REVOKED != 0 {
@@ -176,6 +179,9 @@ impl Stream {
         if self.note(state::BROKEN) & state::BROKEN != 0 {
             self.note(state::TOLD);
             return Err(Errno::PIPE);
+        }
+        if peer & (flags::DEAF | flags::CLOSED) == flags::DEAF {
+            self.answer_for_deaf(fd);
         }
         Ok(true)
     }
