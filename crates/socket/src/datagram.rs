@@ -213,7 +213,7 @@ pub unsafe fn receive(
     let Object::Datagram(datagram) = description.object() else {
         return None;
     };
-    if datagram.plain || flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
+    if datagram.plain || flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || lacks(message) {
         return None;
     }
     let waits = flags & libc::MSG_DONTWAIT == 0 && !datagram.nonblocking.load(Ordering::Relaxed);
@@ -262,6 +262,12 @@ pub unsafe fn receive(
             Wait::Closed => return Some(Err(Errno::BADF)),
         }
     }
+}
+
+/// Whether a message's vectors are said to be where nothing is: the kernel says what is wrong.
+#[inline(always)]
+fn lacks(message: &libc::msghdr) -> bool {
+    message.msg_iov.is_null() && message.msg_iovlen > 0
 }
 
 /// FIONREAD: the length of the next datagram. None: the kernel knows.

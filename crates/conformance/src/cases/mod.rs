@@ -3,6 +3,7 @@
 
 mod connecting;
 mod datagram;
+mod datagram_refused;
 mod datagram_shared;
 mod descriptors;
 mod ending;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Case> {
         epoll_sets::CASES,
         fallback::CASES,
         datagram::CASES,
+        datagram_refused::CASES,
         datagram_shared::CASES,
         signals::CASES,
         mixed::CASES,

@@ -11,7 +11,7 @@ use ipc::protocol::{Reply, Request};
 use rustix::io::Errno;
 use shm::channel::{self, End, armed, flags};
 
-use super::{Datagram, setup, twin};
+use super::{Datagram, lacks, setup, twin};
 use crate::address;
 use crate::object::Object;
 use crate::policy;
@@ -96,7 +96,7 @@ pub unsafe fn send(
     message: &libc::msghdr,
     flags: i32,
 ) -> Option<Result<usize, Errno>> {
-    if flags & !FLAGS != 0 || message.msg_controllen > 0 {
+    if flags & !FLAGS != 0 || message.msg_controllen > 0 || lacks(message) {
         return None;
     }
     let named = !message.msg_name.is_null() && message.msg_namelen > 0;

@@ -163,6 +163,10 @@ impl Stream {
     unsafe fn take_oddly(&self, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
         let mut receiver = self.end.receiver();
         let room: usize = parts.iter().map(|part| part.iov_len).sum::<usize>() - skip;
+        if room == 0 {
+            // The buffers may be anywhere, also nowhere.
+            return Ok(0);
+        }
         if how & libc::MSG_PEEK == 0 {
             let mut done = 0;
             while done < room {
@@ -189,6 +193,9 @@ impl Stream {
         let mut at = 0;
         for part in parts {
             let piece = part.iov_len.min(count - at);
+            if piece == 0 {
+                continue;
+            }
             // SAFETY: the caller's buffer.
             unsafe {
                 std::ptr::copy_nonoverlapping(all[at..].as_ptr(), part.iov_base.cast::<u8>(), piece)
