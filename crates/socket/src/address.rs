@@ -86,6 +86,15 @@ pub unsafe fn read(address: *const libc::sockaddr, length: libc::socklen_t) -> O
     parse(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), length as usize) })
 }
 
+/// The family of the program's address.
+///
+/// # Safety
+/// `address` has two readable bytes at least.
+pub unsafe fn family(address: *const libc::sockaddr) -> i32 {
+    // SAFETY: the caller's promise.
+    i32::from(unsafe { (&raw const (*address).sa_family).read_unaligned() })
+}
+
 /// Where a connect to this address really goes: the unspecified address means this machine.
 pub fn destination(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {

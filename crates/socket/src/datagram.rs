@@ -45,7 +45,7 @@ pub struct Datagram {
     nonblocking: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds; 0: none.
     patience: AtomicU64,
-    /// What is known about the twin: [`twin::DATA`], [`twin::ERROR`].
+    /// What is known about the twin: [`twin::DATA`], [`twin::ERROR`], and what was shut.
     twin: AtomicU8,
     /// An error of the twin that was found while looking for something else.
     error: AtomicI32,
@@ -141,6 +141,9 @@ impl Pollable for Datagram {
         }
         if twin & twin::SHUT != 0 {
             events |= Events::IN | Events::RDHUP;
+            if twin & twin::MUTE != 0 {
+                events |= Events::HUP;
+            }
         }
         let waiting = {
             let incoming = self.incoming.lock();
