@@ -22,6 +22,7 @@ cases! { "epoll";
     read_in_other_thread Accelerated "bytes read by another thread between event and read give EAGAIN"
     dup_of_set Accelerated "a dup of a set is the same set; the set lives until the last is closed"
     set_after_fork Accelerated "a child's DEL counts for the parent, as the set is shared"
+    set_after_exec Accelerated "a program that inherits a set adds a connection to it, and is told"
     own_sets_after_fork Accelerated "a child makes a set of its own for an inherited connection"
 }
 
@@ -327,4 +328,41 @@ fn own_sets_after_fork() -> Outcome {
         gets!(recv(client, 10, 0), [round]);
     }
     child.join()
+}
+
+/// The new program's part is [`inherited_set`].
+fn set_after_exec() -> Outcome {
+    let set = create()?;
+    let (data, give) = pipe()?;
+    add(set, data, IN, 3)?;
+    close_on_exec(set, false)?;
+    let mut role = Role::start(&["inherited-set", &set.to_string()], false)?;
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    same!(role.line()?, "told");
+    write(give, b"x")?;
+    same!(role.line()?, "told of the pipe");
+    role.join()
+}
+
+/// Uses a set that another program made.
+pub fn inherited_set(set: Fd) -> Outcome {
+    let (client, server) = pair()?;
+    add(set, server, IN, 7)?;
+    same!(wait(set, 0), Ok(vec![]));
+    send_all(client, b"now")?;
+    same!(wait(set, 5000), Ok(vec![(IN, 7)]));
+    gets!(recv(server, 10, 0), b"now");
+    let sender = thread(move || {
+        pause(50);
+        Ok(send_all(client, b"later")?)
+    });
+    same!(wait(set, 5000), Ok(vec![(IN, 7)]));
+    sender.join()?;
+    gets!(recv(server, 10, 0), b"later");
+    println!("told");
+    same!(wait(set, 5000), Ok(vec![(IN, 3)]));
+    remove(set, server)?;
+    println!("told of the pipe");
+    Ok(())
 }

@@ -21,6 +21,8 @@ mod transfer;
 
 use crate::case::Case;
 
+pub use epoll_sets::inherited_set;
+
 /// Every case.
 pub fn all() -> Vec<Case> {
     [
