@@ -23,6 +23,7 @@ cases! { "epoll";
     dup_of_set Accelerated "a dup of a set is the same set; the set lives until the last is closed"
     set_after_fork Accelerated "a child's DEL counts for the parent, as the set is shared"
     set_after_exec Accelerated "a program that inherits a set adds a connection to it, and is told"
+    changed_after_exec Accelerated "a program that inherits a set with a connection in it changes that member, and is told"
     own_sets_after_fork Accelerated "a child makes a set of its own for an inherited connection"
 }
 
@@ -343,6 +344,36 @@ fn set_after_exec() -> Outcome {
     write(give, b"x")?;
     same!(role.line()?, "told of the pipe");
     role.join()
+}
+
+/// The new program's part is [`inherited_member`].
+fn changed_after_exec() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    let set = create()?;
+    add(set, server, IN, 5)?;
+    close_on_exec(set, false)?;
+    close_on_exec(server, false)?;
+    let arguments = ["inherited-member", &set.to_string(), &server.to_string()];
+    let mut role = Role::start(&arguments, false)?;
+    close(server)?;
+    close(set)?;
+    same!(role.line()?, "changed");
+    send_all(client, b"now")?;
+    same!(role.line()?, "told");
+    role.join()
+}
+
+/// Uses a set that another program made, and its member.
+pub fn inherited_member(set: Fd, member: Fd) -> Outcome {
+    change(set, member, IN, 6)?;
+    println!("changed");
+    same!(wait(set, 5000), Ok(vec![(IN, 6)]));
+    gets!(recv(member, 10, 0), b"now");
+    println!("told");
+    remove(set, member)?;
+    fails!(change(set, member, IN, 6), libc::ENOENT);
+    Ok(())
 }
 
 /// Uses a set that another program made.

@@ -21,7 +21,7 @@ mod transfer;
 
 use crate::case::Case;
 
-pub use epoll_sets::inherited_set;
+pub use epoll_sets::{inherited_member, inherited_set};
 
 /// Every case.
 pub fn all() -> Vec<Case> {
