@@ -23,6 +23,10 @@ pub fn play(role: &[String]) -> Outcome {
         ["races", ref rest @ ..] => crate::races::play(rest),
         ["knock", socket] => crate::daemon::knock(std::path::Path::new(socket)),
         ["swallow", fd] => swallow(number(fd)? as Fd),
+        ["inherited-set", fd] => crate::cases::inherited_set(number(fd)? as Fd),
+        ["inherited-member", set, fd] => {
+            crate::cases::inherited_member(number(set)? as Fd, number(fd)? as Fd)
+        }
         ["mirror", fd] => mirror(number(fd)? as Fd),
         ["killed", port] => killed(number(port)? as u16),
         ["daemon", socket] => crate::daemon::serve(std::path::Path::new(socket), None),

@@ -527,5 +527,6 @@ pub unsafe extern "C" fn splice(
 unsafe fn nothing(description: &table::Description, parts: *const iovec, count: usize) -> bool {
     // SAFETY: as readv(2) says of the buffers.
     description.object().stream().is_some()
+        && (count == 0 || !parts.is_null())
         && (0..count).all(|index| unsafe { (*parts.add(index)).iov_len == 0 })
 }

@@ -60,7 +60,13 @@ pub unsafe extern "C" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    if let Some(description) = table::get(epoll)
+    let mut description = table::get(epoll);
+    if description.is_none() && op == libc::EPOLL_CTL_ADD && table::known(fd) {
+        // Made behind the library's back: in a set that it does not know nobody would hear of the connection.
+        socket::inherit::adopt(epoll);
+        description = table::get(epoll);
+    }
+    if let Some(description) = description
         && let Object::Epoll(set) = description.object()
     {
         // SAFETY: as epoll_ctl(2).

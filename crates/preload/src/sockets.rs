@@ -137,11 +137,12 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         return status(stream.shutdown(fd, how != libc::SHUT_WR, how != libc::SHUT_RD));
     }
     let result = next!(shutdown(fd: c_int, how: c_int) -> c_int);
-    if result == 0
-        && how != libc::SHUT_WR
+    // SAFETY: the calling thread's errno.
+    if (result == 0 || unsafe { *libc::__errno_location() } == libc::ENOTCONN)
+        && (0..=2).contains(&how)
         && let Some(description) = table::get(fd)
     {
-        socket::datagram::shut(&description);
+        socket::datagram::shut(&description, how != libc::SHUT_WR, how != libc::SHUT_RD);
     }
     result
 }

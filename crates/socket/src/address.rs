@@ -86,17 +86,24 @@ pub unsafe fn read(address: *const libc::sockaddr, length: libc::socklen_t) -> O
     parse(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), length as usize) })
 }
 
+/// The family of the program's address.
+///
+/// # Safety
+/// `address` has two readable bytes at least.
+pub unsafe fn family(address: *const libc::sockaddr) -> i32 {
+    // SAFETY: the caller's promise.
+    i32::from(unsafe { (&raw const (*address).sa_family).read_unaligned() })
+}
+
 /// Whether the program's address is none: AF_UNSPEC, which the kernel asks for nothing but its family.
 ///
 /// # Safety
 /// `address` is null or has `length` readable bytes.
 pub unsafe fn is_none(address: *const libc::sockaddr, length: libc::socklen_t) -> bool {
-    let family = size_of::<libc::sa_family_t>();
-    // SAFETY: the caller's promise.
     !address.is_null()
-        && length as usize >= family
-        && i32::from(unsafe { address.cast::<libc::sa_family_t>().read_unaligned() })
-            == libc::AF_UNSPEC
+        && length as usize >= size_of::<libc::sa_family_t>()
+        // SAFETY: the caller's promise.
+        && unsafe { family(address) } == libc::AF_UNSPEC
 }
 
 /// Where a connect to this address really goes: the unspecified address means this machine.

@@ -183,6 +183,9 @@ unsafe fn parts<'a>(
     if message.msg_iovlen > MAX_BUFFERS {
         return Err(Errno::MSGSIZE);
     }
+    if message.msg_iov.is_null() {
+        return Err(Errno::FAULT);
+    }
     // SAFETY: as recvmsg(2) says of the header.
     let parts = unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
     if parts.iter().any(|part| bad(part, flags)) {

@@ -45,7 +45,7 @@ pub struct Datagram {
     nonblocking: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds; 0: none.
     patience: AtomicU64,
-    /// What is known about the twin: [`twin::DATA`], [`twin::ERROR`].
+    /// What is known about the twin: [`twin::DATA`], [`twin::ERROR`], and what was shut.
     twin: AtomicU8,
     /// An error of the twin that was found while looking for something else.
     error: AtomicI32,
@@ -141,6 +141,9 @@ impl Pollable for Datagram {
         }
         if twin & twin::SHUT != 0 {
             events |= Events::IN | Events::RDHUP;
+            if twin & twin::MUTE != 0 {
+                events |= Events::HUP;
+            }
         }
         let waiting = {
             let incoming = self.incoming.lock();
@@ -213,7 +216,7 @@ pub unsafe fn receive(
     let Object::Datagram(datagram) = description.object() else {
         return None;
     };
-    if datagram.plain || flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
+    if datagram.plain || flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || lacks(message) {
         return None;
     }
     let waits = flags & libc::MSG_DONTWAIT == 0 && !datagram.nonblocking.load(Ordering::Relaxed);
@@ -262,6 +265,12 @@ pub unsafe fn receive(
             Wait::Closed => return Some(Err(Errno::BADF)),
         }
     }
+}
+
+/// Whether a message's vectors are said to be where nothing is: the kernel says what is wrong.
+#[inline(always)]
+fn lacks(message: &libc::msghdr) -> bool {
+    message.msg_iov.is_null() && message.msg_iovlen > 0
 }
 
 /// FIONREAD: the length of the next datagram. None: the kernel knows.

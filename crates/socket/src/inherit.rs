@@ -8,6 +8,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::attach::adopt as attach_adopted;
+use crate::epoll::Epoll;
 use crate::object::Object;
 use crate::pending::Pending;
 use crate::stream::borrow;
@@ -47,11 +48,15 @@ pub(crate) fn open_numbers() -> Vec<RawFd> {
     found
 }
 
-/// Makes a socket known that came from elsewhere.
+/// Makes a socket known that came from elsewhere, or an epoll set.
 pub fn adopt(fd: RawFd) {
     close::finish(fd, table::remove(fd));
     let socket = borrow(fd);
     let Ok(kind) = sockopt::socket_type(socket) else {
+        if is_epoll(fd) {
+            // What others have put into it is the kernel's; this program's connections can be told in it.
+            drop(table::install(fd, Object::Epoll(Epoll::new(fd))));
+        }
         return;
     };
     let kind = match kind {
@@ -101,6 +106,13 @@ pub fn adopt(fd: RawFd) {
     } else if sockopt::socket_acceptconn(socket).unwrap_or(false) {
         listener::listening(fd, &description);
     }
+}
+
+/// Whether a descriptor is an epoll set. No call that changes nothing says so.
+fn is_epoll(fd: RawFd) -> bool {
+    let path = format!("/proc/self/fd/{fd}");
+    rustix::fs::readlink(path, Vec::new())
+        .is_ok_and(|name| name.as_bytes() == b"anon_inode:[eventpoll]")
 }
 
 /// A descriptor of this process that refers to the same kernel socket.

@@ -22,6 +22,8 @@ cases! { "epoll";
     read_in_other_thread Accelerated "bytes read by another thread between event and read give EAGAIN"
     dup_of_set Accelerated "a dup of a set is the same set; the set lives until the last is closed"
     set_after_fork Accelerated "a child's DEL counts for the parent, as the set is shared"
+    set_after_exec Accelerated "a program that inherits a set adds a connection to it, and is told"
+    changed_after_exec Accelerated "a program that inherits a set with a connection in it changes that member, and is told"
     own_sets_after_fork Accelerated "a child makes a set of its own for an inherited connection"
 }
 
@@ -327,4 +329,71 @@ fn own_sets_after_fork() -> Outcome {
         gets!(recv(client, 10, 0), [round]);
     }
     child.join()
+}
+
+/// The new program's part is [`inherited_set`].
+fn set_after_exec() -> Outcome {
+    let set = create()?;
+    let (data, give) = pipe()?;
+    add(set, data, IN, 3)?;
+    close_on_exec(set, false)?;
+    let mut role = Role::start(&["inherited-set", &set.to_string()], false)?;
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    same!(role.line()?, "told");
+    write(give, b"x")?;
+    same!(role.line()?, "told of the pipe");
+    role.join()
+}
+
+/// The new program's part is [`inherited_member`].
+fn changed_after_exec() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    let set = create()?;
+    add(set, server, IN, 5)?;
+    close_on_exec(set, false)?;
+    close_on_exec(server, false)?;
+    let arguments = ["inherited-member", &set.to_string(), &server.to_string()];
+    let mut role = Role::start(&arguments, false)?;
+    close(server)?;
+    close(set)?;
+    same!(role.line()?, "changed");
+    send_all(client, b"now")?;
+    same!(role.line()?, "told");
+    role.join()
+}
+
+/// Uses a set that another program made, and its member.
+pub fn inherited_member(set: Fd, member: Fd) -> Outcome {
+    change(set, member, IN, 6)?;
+    println!("changed");
+    same!(wait(set, 5000), Ok(vec![(IN, 6)]));
+    gets!(recv(member, 10, 0), b"now");
+    println!("told");
+    remove(set, member)?;
+    fails!(change(set, member, IN, 6), libc::ENOENT);
+    Ok(())
+}
+
+/// Uses a set that another program made.
+pub fn inherited_set(set: Fd) -> Outcome {
+    let (client, server) = pair()?;
+    add(set, server, IN, 7)?;
+    same!(wait(set, 0), Ok(vec![]));
+    send_all(client, b"now")?;
+    same!(wait(set, 5000), Ok(vec![(IN, 7)]));
+    gets!(recv(server, 10, 0), b"now");
+    let sender = thread(move || {
+        pause(50);
+        Ok(send_all(client, b"later")?)
+    });
+    same!(wait(set, 5000), Ok(vec![(IN, 7)]));
+    sender.join()?;
+    gets!(recv(server, 10, 0), b"later");
+    println!("told");
+    same!(wait(set, 5000), Ok(vec![(IN, 3)]));
+    remove(set, server)?;
+    println!("told of the pipe");
+    Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod connecting;
 mod datagram;
+mod datagram_refused;
 mod datagram_shared;
 mod descriptors;
 mod ending;
@@ -20,6 +21,8 @@ mod transfer;
 
 use crate::case::Case;
 
+pub use epoll_sets::{inherited_member, inherited_set};
+
 /// Every case.
 pub fn all() -> Vec<Case> {
     [
@@ -35,6 +38,7 @@ pub fn all() -> Vec<Case> {
         epoll_sets::CASES,
         fallback::CASES,
         datagram::CASES,
+        datagram_refused::CASES,
         datagram_shared::CASES,
         signals::CASES,
         mixed::CASES,

@@ -5,7 +5,8 @@ use crate::support::epoll;
 use crate::support::prelude::*;
 use crate::support::process::mask;
 use crate::support::process::signal_set;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 cases! { "signals";
@@ -24,6 +25,8 @@ cases! { "signals";
     poll_never_restarts Accelerated "poll and epoll_wait fail with EINTR even with SA_RESTART"
     timeout_never_restarts Accelerated "a recv with SO_RCVTIMEO fails with EINTR even with SA_RESTART"
     wait_all_interrupted Accelerated "MSG_WAITALL interrupted by a signal gives what came"
+    wait_all_never_restarts Accelerated "MSG_WAITALL interrupted gives what came even with SA_RESTART, with MSG_PEEK, too"
+    part_sent Accelerated "a send that is interrupted gives the part that it sent even with SA_RESTART"
     masked Accelerated "a signal that is blocked interrupts nothing"
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
     timer Accelerated "signals of a timer during transfers lose no byte"
@@ -238,6 +241,51 @@ fn wait_all_interrupted() -> Outcome {
         Ok(())
     })
     .interrupt(SIGNAL)?;
+    echo(client, server)
+}
+
+fn wait_all_never_restarts() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"part")?;
+    arrived(server, 4)?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    thread(move || {
+        gets!(recv(server, 100, MSG_WAITALL | MSG_PEEK), b"part");
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    thread(move || {
+        gets!(recv(server, 100, MSG_WAITALL), b"part");
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    send_all(client, b"more")?;
+    arrived(server, 4)?;
+    thread(move || {
+        same!(recvmsg(server, &[2, 100], MSG_WAITALL)?.bytes, b"more");
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    echo(client, server)
+}
+
+fn part_sent() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    // More than all buffers together hold.
+    let total = 64 << 20;
+    let part = Arc::new(AtomicUsize::new(0));
+    let sent = Arc::clone(&part);
+    thread(move || {
+        let count = send(client, &vec![1; total], 0)?;
+        holds!(count > 0 && count < total);
+        sent.store(count, Ordering::SeqCst);
+        Ok(())
+    })
+    .interrupt(SIGNAL)?;
+    let part = part.load(Ordering::SeqCst);
+    same!(recv_all(server, part)?.len(), part);
+    quiet(server)?;
     echo(client, server)
 }
 

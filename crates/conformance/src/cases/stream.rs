@@ -23,6 +23,7 @@ cases! { "stream";
     one_byte_each Accelerated "a stream read byte by byte is in order"
     zero_write Accelerated "a write of no bytes gives 0 and sends nothing"
     zero_read Accelerated "a read into no room gives 0 at once when data is there"
+    no_buffer Accelerated "no room at a null pointer is no mistake, whatever the flags and in vectors, too"
     zero_vectors Accelerated "readv and writev of empty vectors give 0 whatever the state of the stream"
     peek Accelerated "MSG_PEEK shows bytes and leaves them"
     peek_across_sends Accelerated "MSG_PEEK shows bytes of several sends at once"
@@ -297,6 +298,61 @@ fn zero_read() -> Outcome {
     gets!(read(server, 0), b"");
     gets!(recv(server, 9, 0), b"data");
     Ok(())
+}
+
+fn no_buffer() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"data")?;
+    arrived(server, 4)?;
+    let null = std::ptr::null_mut();
+    for flags in [0, MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC, MSG_WAITALL] {
+        for flags in [flags, flags | MSG_DONTWAIT] {
+            // SAFETY: no bytes at null.
+            same!(answer(unsafe { libc::recv(server, null, 0, flags) }), Ok(0));
+        }
+    }
+    // SAFETY: as above.
+    same!(answer(unsafe { libc::send(client, null, 0, 0) }), Ok(0));
+    let nothing = libc::iovec {
+        iov_base: null,
+        iov_len: 0,
+    };
+    let mut room = [0u8; 3];
+    let mut parts = [nothing; 3];
+    parts[1].iov_base = room.as_mut_ptr().cast();
+    parts[1].iov_len = room.len();
+    // SAFETY: all zeros is a header of nothing.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = parts.as_mut_ptr();
+    header.msg_iovlen = parts.len();
+    for flags in [MSG_PEEK, 0] {
+        room.fill(0);
+        // SAFETY: the parts are empty, or the room.
+        same!(
+            answer(unsafe { libc::recvmsg(server, &raw mut header, flags) }),
+            Ok(3)
+        );
+        same!(room, *b"dat");
+    }
+    gets!(recv(server, 9, 0), b"a");
+    // SAFETY: as above.
+    same!(
+        answer(unsafe { libc::sendmsg(client, &raw const header, 0) }),
+        Ok(3)
+    );
+    gets!(recv(server, 9, 0), b"dat");
+    header.msg_iov = std::ptr::null_mut();
+    // SAFETY: the kernel checks the address; that is what this is about.
+    fails!(
+        answer(unsafe { libc::sendmsg(client, &raw const header, 0) }),
+        EFAULT
+    );
+    // SAFETY: as above.
+    fails!(
+        answer(unsafe { libc::recvmsg(server, &raw mut header, MSG_DONTWAIT) }),
+        EFAULT
+    );
+    echo(client, server)
 }
 
 fn zero_vectors() -> Outcome {

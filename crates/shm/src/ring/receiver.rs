@@ -268,6 +268,13 @@ impl<'a, T: Target> Receiver<'a, T> {
         }
     }
 
+    /// Where the next message begins, or would if there were one: what had [`arrived`](Self::arrived) before is at a lesser one.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.state.next.load(Ordering::Relaxed)
+    }
+
     /// A number that grows whenever a new message is seen. Any thread may ask at any time.
     #[inline]
     #[must_use]

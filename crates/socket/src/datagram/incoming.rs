@@ -18,13 +18,54 @@ pub(super) struct Ring {
     end: End,
     /// The sender is gone: to be dropped when it is empty.
     ended: bool,
-    /// The socket is connected to somebody else.
-    muted: bool,
+    /// Places in the ring from which on its datagrams count no more, and do again, in turns: while the socket is connected
+    /// to somebody else they are filtered, but what was queued before stays. None for nearly all rings.
+    turns: Vec<u64>,
 }
 
 impl Ring {
     fn readable(&self) -> bool {
-        !self.muted && self.end.receiver().readable()
+        self.end.receiver().readable() && (self.turns.is_empty() || self.has_visible())
+    }
+
+    /// Whether one of the datagrams counts.
+    #[cold]
+    fn has_visible(&self) -> bool {
+        let receiver = self.end.receiver();
+        let passed = passed(&self.turns, receiver.position());
+        let later = || {
+            let again = self.turns.get(passed);
+            again.is_some_and(|again| receiver.arrived() > *again)
+        };
+        passed.is_multiple_of(2) || later()
+    }
+
+    /// What comes from now on counts, or not.
+    fn mute(&mut self, on: bool) {
+        if on == self.turns.len().is_multiple_of(2) {
+            let here = self.end.receiver().arrived();
+            if self.turns.last() == Some(&here) {
+                self.turns.pop();
+            } else {
+                self.turns.push(here);
+            }
+        }
+    }
+}
+
+/// How many of the turns are at `position` or before it. An odd number: what lies there does not count.
+fn passed(turns: &[u64], position: u64) -> usize {
+    turns.partition_point(|turn| *turn <= position)
+}
+
+/// Drops the datagrams in front that do not count. Whoever calls holds the receiver's lock.
+#[cold]
+fn uncover<T: shm::ring::Target>(turns: &mut Vec<u64>, receiver: &mut shm::ring::Receiver<'_, T>) {
+    while receiver.peek().is_some() && passed(turns, receiver.position()) % 2 == 1 {
+        receiver.release();
+    }
+    if turns.len().is_multiple_of(2) && passed(turns, receiver.position()) == turns.len() {
+        turns.clear();
     }
 }
 
@@ -64,7 +105,7 @@ impl Incoming {
             from,
             end,
             ended: false,
-            muted,
+            turns: if muted { vec![0] } else { Vec::new() },
         });
     }
 
@@ -76,10 +117,10 @@ impl Incoming {
         self.tidy();
     }
 
-    /// Only datagrams of `peer` count from now on.
+    /// Only datagrams of `peer` count from now on; those that are here already stay.
     pub fn connect(&mut self, peer: Option<SocketAddr>) {
         for ring in &mut self.rings {
-            ring.muted = peer.is_some_and(|peer| peer != ring.from);
+            ring.mute(peer.is_some_and(|peer| peer != ring.from));
         }
     }
 
@@ -88,7 +129,14 @@ impl Incoming {
         self.rings.iter().any(Ring::readable)
     }
 
-    pub fn next_length(&self) -> Option<usize> {
+    pub fn next_length(&mut self) -> Option<usize> {
+        for ring in &mut self.rings {
+            if !ring.turns.is_empty()
+                && let Ok(_guard) = ring.end.lock_receiver()
+            {
+                uncover(&mut ring.turns, &mut ring.end.receiver());
+            }
+        }
         self.rings
             .iter()
             .filter(|ring| ring.readable())
@@ -166,7 +214,7 @@ impl Datagram {
         let mut dead = false;
         for step in 0..count {
             let index = (incoming.turn + step) % count;
-            let ring = &incoming.rings[index];
+            let ring = &mut incoming.rings[index];
             let mut receiver = ring.end.receiver();
             if !receiver.readable() {
                 dead |= ring.ended;
@@ -176,11 +224,8 @@ impl Datagram {
             let Ok(_guard) = ring.end.lock_receiver() else {
                 continue;
             };
-            if ring.muted {
-                while receiver.peek().is_some() {
-                    receiver.release();
-                }
-                continue;
+            if !ring.turns.is_empty() {
+                uncover(&mut ring.turns, &mut receiver);
             }
             let Some(datagram) = receiver.peek() else {
                 continue;

@@ -11,7 +11,7 @@ use ipc::protocol::{Reply, Request};
 use rustix::io::Errno;
 use shm::channel::{self, End, armed, flags};
 
-use super::{Datagram, setup, twin};
+use super::{Datagram, lacks, setup, twin};
 use crate::address;
 use crate::object::Object;
 use crate::policy;
@@ -96,7 +96,7 @@ pub unsafe fn send(
     message: &libc::msghdr,
     flags: i32,
 ) -> Option<Result<usize, Errno>> {
-    if flags & !FLAGS != 0 || message.msg_controllen > 0 {
+    if flags & !FLAGS != 0 || message.msg_controllen > 0 || lacks(message) {
         return None;
     }
     let named = !message.msg_name.is_null() && message.msg_namelen > 0;
@@ -108,18 +108,27 @@ pub unsafe fn send(
     } else {
         None
     };
+    // Which addresses of the other family may be named is the kernel's to say.
+    // SAFETY: by the caller; it was an address.
+    let foreign = |own: i32| named && unsafe { address::family(message.msg_name.cast()) } != own;
     let datagram = match description.object() {
         Object::Datagram(datagram) => datagram,
         Object::Pending(pending) if pending.kind == libc::SOCK_DGRAM => {
+            if foreign(pending.family) {
+                return None;
+            }
             setup::begin_sending(fd, description, to?)?
         }
         _ => return None,
     };
+    if foreign(datagram.family) {
+        return None;
+    }
     if datagram.kernel_only.load(Ordering::Relaxed) {
         return None;
     }
-    if datagram.twin.load(Ordering::Relaxed) & twin::ERROR != 0 {
-        // The kernel gives the error to whoever comes first.
+    if datagram.twin.load(Ordering::Relaxed) & (twin::ERROR | twin::MUTE) != 0 {
+        // The kernel gives the error to whoever comes first, and says what was shut.
         return datagram.take_error().map(Err);
     }
     let to = match to {
@@ -247,6 +256,10 @@ impl Datagram {
             return Some(kernel);
         }
         let from = setup::source(fd, to)?;
+        // Bound to an address of the one family, an IPv6 socket reaches none of the other.
+        if from.is_ipv4() != to.is_ipv4() {
+            return Some(kernel);
+        }
         // Either of the two is the server.
         if !process::accelerates(to.port()) && !process::accelerates(from.port()) {
             return Some(kernel);

@@ -387,6 +387,8 @@ pub fn connected(fd: RawFd, description: &Description) {
     if datagram.plain {
         return;
     }
+    // Senders that have come already sent before this.
+    datagram.hear();
     let local = {
         let mut address = datagram.address.lock();
         address.peer = peer;
@@ -414,11 +416,19 @@ pub fn connected(fd: RawFd, description: &Description) {
     }
 }
 
-/// After a successful shutdown of the receiving side.
-pub fn shut(description: &Description) {
-    if let Object::Datagram(datagram) = description.object() {
-        datagram.twin.fetch_or(twin::SHUT, Ordering::AcqRel);
-        datagram.twin_edges.fetch_add(1, Ordering::Relaxed);
+/// After a shutdown of the sides, also one that failed with ENOTCONN: in Linux it counts all the same.
+pub fn shut(description: &Description, read: bool, write: bool) {
+    match description.object() {
+        Object::Datagram(datagram) => {
+            let sides = if read { twin::SHUT } else { 0 } | if write { twin::MUTE } else { 0 };
+            datagram.twin.fetch_or(sides, Ordering::AcqRel);
+            datagram.twin_edges.fetch_add(1, Ordering::Relaxed);
+        }
+        // Nothing is known of it yet, and it is of little use now.
+        Object::Pending(pending) if pending.kind == libc::SOCK_DGRAM => {
+            let _ = description.decide(Object::Datagram(Datagram::new(pending.family, true)));
+        }
+        _ => {}
     }
 }
 

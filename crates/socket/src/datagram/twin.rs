@@ -17,6 +17,8 @@ pub(super) const DATA: u8 = 1;
 pub(super) const ERROR: u8 = 2;
 /// The program has shut its receiving side.
 pub(super) const SHUT: u8 = 4;
+/// The program has shut its sending side: the kernel says so to who sends.
+pub(super) const MUTE: u8 = 8;
 
 /// Bytes of a doorbell.
 pub(super) const BELL: usize = 16;
@@ -142,7 +144,7 @@ impl Datagram {
     fn note(&self, state: u8) {
         self.looked.store(clock::ticks(), Ordering::Relaxed);
         self.served.store(0, Ordering::Relaxed);
-        let shut = self.twin.load(Ordering::Relaxed) & SHUT;
+        let shut = self.twin.load(Ordering::Relaxed) & (SHUT | MUTE);
         self.twin.store(state | shut, Ordering::Release);
     }
 

@@ -62,9 +62,29 @@ impl Epoll {
         }
         match op {
             EPOLL_CTL_ADD => self.add(epoll, fd, description, event),
-            EPOLL_CTL_MOD => set.modify(epoll, fd, id, event),
+            EPOLL_CTL_MOD => match set.modify(epoll, fd, id, event) {
+                Some(done) => done,
+                None => self.modify_unknown(epoll, fd, description, event),
+            },
             _ => set.delete(epoll, fd, id),
         }
+    }
+
+    /// MOD of what is no member: the kernel's. But a connection may have been put into the set by the program that this one
+    /// has replaced, or got it from: then it becomes a member.
+    #[cold]
+    fn modify_unknown(
+        &self,
+        epoll: RawFd,
+        fd: RawFd,
+        description: Option<Ref>,
+        event: Event,
+    ) -> Result<(), Errno> {
+        if !is_accelerated(description.as_deref()) || event.events & EXCLUSIVE != 0 {
+            return kernel::ctl(epoll, EPOLL_CTL_MOD, fd, event.events, event.u64);
+        }
+        kernel::ctl(epoll, EPOLL_CTL_DEL, fd, 0, 0)?;
+        self.add(epoll, fd, description, event)
     }
 
     fn add(
@@ -134,19 +154,16 @@ impl Epoll {
 }
 
 impl Set {
-    fn modify(&self, epoll: RawFd, fd: RawFd, id: u64, event: Event) -> Result<(), Errno> {
+    /// None: it is no member.
+    fn modify(&self, epoll: RawFd, fd: RawFd, id: u64, event: Event) -> Option<Result<(), Errno>> {
         let events = event.events;
         let key = {
             let mut inner = self.inner.lock();
-            let Some(place) = inner.members.find(fd, id) else {
-                return kernel::ctl(epoll, EPOLL_CTL_MOD, fd, events, event.u64);
-            };
+            let place = inner.members.find(fd, id)?;
             let key = inner.members.key(place);
-            let Some(member) = inner.members.get_mut(place) else {
-                return Err(Errno::NOENT);
-            };
+            let member = inner.members.get_mut(place)?;
             if (member.interest | events) & EXCLUSIVE != 0 {
-                return Err(Errno::INVAL);
+                return Some(Err(Errno::INVAL));
             }
             if member.accelerated {
                 member.interest = events;
@@ -158,18 +175,20 @@ impl Set {
                 }
                 inner.members.heat(place, clock::ticks());
             } else {
-                kernel::ctl(epoll, EPOLL_CTL_MOD, fd, events, key)?;
+                if let Err(error) = kernel::ctl(epoll, EPOLL_CTL_MOD, fd, events, key) {
+                    return Some(Err(error));
+                }
                 member.interest = events;
                 member.data = event.u64;
                 member.registered = events;
                 member.renew();
-                return Ok(());
+                return Some(Ok(()));
             }
             key
         };
         fence(Ordering::SeqCst);
         self.disturb(key);
-        Ok(())
+        Some(Ok(()))
     }
 
     fn delete(&self, epoll: RawFd, fd: RawFd, id: u64) -> Result<(), Errno> {

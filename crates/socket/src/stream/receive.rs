@@ -12,6 +12,7 @@ use super::send::kernel_rest;
 use super::{Result, Stream, state};
 use crate::inside::{Call, number};
 use crate::ready::Events;
+use crate::signals::handlers::Watch;
 use crate::table::Description;
 use crate::wait::{Deadline, Wait, wait_one};
 
@@ -33,7 +34,7 @@ impl Stream {
     ) -> Result {
         let want: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
-        let mut deadline = None;
+        let (mut deadline, mut watch) = (None, None);
         let (mut fd, mut inside) = (fd, None);
         loop {
             let peek = how & libc::MSG_PEEK != 0;
@@ -94,11 +95,12 @@ impl Stream {
             }
             if peek && done > 0 {
                 // What was seen stays, so readiness does not tell of more: MSG_PEEK with MSG_WAITALL, which is rare.
+                let watch = *watch.get_or_insert_with(Watch::begin);
                 let _ = rustix::thread::nanosleep(&crate::wait::timespec(
                     std::time::Duration::from_micros(50),
                 ));
                 deadline = deadline.or_else(|| self.timeout(false).map(Deadline::after));
-                if deadline.is_some_and(Deadline::passed) {
+                if watch.is_broken() || deadline.is_some_and(Deadline::passed) {
                     return Ok(done);
                 }
                 self.look(fd);
@@ -107,8 +109,9 @@ impl Stream {
             if inside.is_none() {
                 inside = Call::begin(description);
             }
-            if let Err(error) = self.pause(fd, description, Events::IN, false, &mut deadline) {
-                return if done > 0 { Ok(done) } else { Err(error) };
+            let part = done > 0;
+            if let Err(error) = self.pause(fd, description, Events::IN, part, &mut deadline) {
+                return if part { Ok(done) } else { Err(error) };
             }
             fd = number(fd, description).unwrap_or(fd);
         }
@@ -163,6 +166,10 @@ impl Stream {
     unsafe fn take_oddly(&self, parts: &[libc::iovec], skip: usize, how: i32) -> Result {
         let mut receiver = self.end.receiver();
         let room: usize = parts.iter().map(|part| part.iov_len).sum::<usize>() - skip;
+        if room == 0 {
+            // The buffers may be anywhere, also nowhere.
+            return Ok(0);
+        }
         if how & libc::MSG_PEEK == 0 {
             let mut done = 0;
             while done < room {
@@ -189,6 +196,9 @@ impl Stream {
         let mut at = 0;
         for part in parts {
             let piece = part.iov_len.min(count - at);
+            if piece == 0 {
+                continue;
+            }
             // SAFETY: the caller's buffer.
             unsafe {
                 std::ptr::copy_nonoverlapping(all[at..].as_ptr(), part.iov_base.cast::<u8>(), piece)
@@ -219,7 +229,8 @@ impl Stream {
         Ok(0)
     }
 
-    /// Waits for `want`.
+    /// Waits for `want`. A call that has done a `part` is ended by any handler, whatever SA_RESTART says: as with the kernel,
+    /// it gives that part.
     #[cold]
     #[inline(never)]
     pub(super) fn pause(
@@ -227,17 +238,17 @@ impl Stream {
         fd: RawFd,
         description: &Description,
         want: Events,
-        send: bool,
+        part: bool,
         deadline: &mut Option<Deadline>,
     ) -> std::result::Result<(), Errno> {
         if deadline.is_none() {
-            *deadline = self.timeout(send).map(Deadline::after);
+            *deadline = self.timeout(want.has(Events::OUT)).map(Deadline::after);
         }
         match wait_one(fd, description, self, want, *deadline) {
             Wait::Ready => Ok(()),
             Wait::TimedOut => Err(Errno::AGAIN),
             // As the kernel: with a time limit a call is never taken up again.
-            Wait::Interrupted if deadline.is_none() && crate::signals::restart() => Ok(()),
+            Wait::Interrupted if !part && deadline.is_none() && crate::signals::restart() => Ok(()),
             Wait::Interrupted => Err(Errno::INTR),
             Wait::Closed => Err(Errno::BADF),
         }

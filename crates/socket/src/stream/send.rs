@@ -63,8 +63,9 @@ impl Stream {
             if inside.is_none() {
                 inside = Call::begin(description);
             }
-            if let Err(error) = self.pause(fd, description, Events::OUT, true, &mut deadline) {
-                return if done > 0 { Ok(done) } else { Err(error) };
+            let part = done > 0;
+            if let Err(error) = self.pause(fd, description, Events::OUT, part, &mut deadline) {
+                return if part { Ok(done) } else { Err(error) };
             }
             fd = number(fd, description).unwrap_or(fd);
         }
