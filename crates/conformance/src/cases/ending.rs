@@ -157,6 +157,10 @@ fn deafen(speaker: Fd, deaf: Fd, how: &[i32]) -> Outcome {
     }
     polls(speaker, ALL)?;
     polls(deaf, ALL | POLLHUP)?;
+    if how.len() > 1 && crate::support::seen::far() {
+        // The second word may have been lost on its way, and come later than the first: what is sent until then is taken.
+        pause(500);
+    }
     same!(send(speaker, b"", MSG_NOSIGNAL), Ok(0));
     same!(send(speaker, b"unheard", MSG_NOSIGNAL), Ok(7));
     polls(speaker, OVER)?;

@@ -58,6 +58,11 @@ pub fn library() -> bool {
     std::env::var_os(LIBRARY).is_some()
 }
 
+/// This run is over the library, and as between machines.
+pub fn far() -> bool {
+    std::env::var_os(FAR).is_some()
+}
+
 /// Looks up the connection of a stream socket.
 pub fn stream(fd: Fd) {
     if !library() {
@@ -92,9 +97,5 @@ fn note(own: SocketAddr, peer: SocketAddr) {
 
 /// As many descriptors as a case needs for `usual`: connections to other machines have some of their own.
 pub fn descriptors(usual: u64) -> u64 {
-    if std::env::var_os(FAR).is_some() {
-        3 * usual
-    } else {
-        usual
-    }
+    if far() { 3 * usual } else { usual }
 }
