@@ -63,10 +63,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "management")]
     known_peers: Option<PathBuf>,
     /// Lines of 64 bytes of each ring of a stream, a power of two
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     ring_lines: Option<u32>,
     /// Lines of 64 bytes of a datagram ring, a power of two
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     datagram_lines: Option<u32>,
     /// Writes every request and its answer to standard error
     #[arg(long, conflicts_with = "background")]

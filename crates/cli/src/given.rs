@@ -15,6 +15,16 @@ fn allows(path: &Path, access: Access) -> Result<(), std::io::Error> {
     Ok(rustix::fs::access(path, access)?)
 }
 
+/// Whether a file can be made that is not there: it is, for a moment. In some directories, /proc for one, all are allowed to
+/// write, and nobody can.
+fn makes(path: &Path) -> Result<(), std::io::Error> {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)?;
+    std::fs::remove_file(path)
+}
+
 /// The directory that a file is in.
 fn around(path: &Path) -> &Path {
     match path.parent() {
@@ -36,7 +46,7 @@ pub fn file(option: &str, path: &Path) -> Result<(), Error> {
     }
     let written = match path.exists() {
         true => allows(path, Access::WRITE_OK),
-        false => allows(parent, Access::WRITE_OK | Access::EXEC_OK),
+        false => makes(path),
     };
     written.map_err(|error| wrong(option, path, &format!("can't be written: {error}"), remedy))
 }
@@ -112,6 +122,7 @@ mod tests {
         assert!(directory("--x", Some(&path.join("a/b"))).is_ok() && !path.exists());
         assert!(file("--x", &path.join("a")).is_err());
         assert!(file("--x", scratch.path()).is_err());
+        assert!(file("--x", Path::new("/proc/new")).is_err());
         std::fs::write(&path, "old").expect("it can be written");
         assert!(file("--x", &path).is_ok());
         assert!(directory("--x", Some(&path.join("a"))).is_err());

@@ -170,7 +170,7 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
     });
     if !(0.0..=100_000.0).contains(&metres) {
         return Err(Error::Config(format!(
-            "--cable-m: {metres} is no length; write 0 to 100000"
+            "--cable-m (or --metres): {metres} is no length; write 0 to 100000"
         )));
     }
     if arguments.switches > MOST_SWITCHES {

@@ -44,7 +44,7 @@ fn wrong_input_is_one_sentence_and_status_2() {
         ),
         (
             &["pingpong", "--cable-m=-3"],
-            "error: --cable-m: -3 is no length; write 0 to 100000\n",
+            "error: --cable-m (or --metres): -3 is no length; write 0 to 100000\n",
         ),
         (
             &["pingpong", "--switches", "17"],
