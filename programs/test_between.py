@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,39 +150,70 @@ def server(machines: tuple[Machine, Machine]) -> Iterator[tuple[Machine, Machine
         raise running.complaint("died")
 
 
+def until_accelerated(
+    server: tuple[Machine, Machine], connections: int, run: Callable[[], None]
+) -> None:
+    """Run a client until both daemons have accelerated so many connections in one of its runs.
+
+    A daemon that does not answer within 250 ms, on a busy machine, is left alone for 5 s: its
+    connections are the kernel's meanwhile. What the client does has to be right in every run.
+    """
+
+    def enough() -> bool:
+        before = [machine.streams() for machine in server]
+        run()
+        after = [machine.streams() for machine in server]
+        return all(a - b >= connections for a, b in zip(after, before, strict=True))
+
+    try:
+        programs.wait_until(enough, f"{connections} connections of a client are accelerated")
+    except programs.ProgramError as error:
+        pytest.fail(f"{error}\n{server[0].fallbacks()}")
+
+
 def test_memcaslap(server):
     """Sixteen clients in two threads; every tenth value is compared with what was stored."""
     here, there = server
-    said = here.run(
-        "memcaslap", "-s", f"{there.address}:{PORT}", "-t", "1s", "-T", "2", "-c", "16", "-v", "0.1"
-    )
-    counted = {name: int(n) for name, n in re.findall(r"^(\w+): (\d+)$", said, re.MULTILINE)}
-    assert counted["cmd_get"] > 1000 and counted["cmd_set"] > 100, said
-    assert counted["get_misses"] == 0, said
-    assert counted.get("verify_misses", 0) == 0 and counted.get("verify_failed", 0) == 0, said
-    assert here.streams() >= 16 and there.streams() >= 16
+
+    def run() -> None:
+        said = here.run(
+            "memcaslap", "-s", f"{there.address}:{PORT}", "-t", "1s", "-T", "2", "-c", "16",
+            "-v", "0.1",
+        )  # fmt: skip
+        counted = {name: int(n) for name, n in re.findall(r"^(\w+): (\d+)$", said, re.MULTILINE)}
+        assert counted["cmd_get"] > 1000 and counted["cmd_set"] > 100, said
+        assert counted["get_misses"] == 0, said
+        assert counted.get("verify_misses", 0) == 0 and counted.get("verify_failed", 0) == 0, said
+
+    until_accelerated(server, 16, run)
 
 
 def test_pymemcache(server):
     """The integration tests that come with pymemcache all pass."""
     here, there = server
     tests = Path(pymemcache.test.__file__).parent
-    said = here.run(
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null",
-        "-W", "ignore", "--rootdir", str(tests), "--server", there.address, "--port", str(PORT),
-        str(tests / "test_integration.py"),
-    )  # fmt: skip
-    assert re.search(r"^100 passed, 3 skipped in", said, re.MULTILINE), said
-    assert here.streams() >= 40 and there.streams() >= 40
+
+    def run() -> None:
+        said = here.run(
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null",
+            "-W", "ignore", "--rootdir", str(tests), "--server", there.address,
+            "--port", str(PORT), str(tests / "test_integration.py"),
+        )  # fmt: skip
+        assert re.search(r"^100 passed, 3 skipped in", said, re.MULTILINE), said
+
+    until_accelerated(server, 40, run)
 
 
 def test_values(server):
     """A client of ours stores and reads values of every size around the line and message sizes."""
     here, there = server
     binary = programs.compile_c("memget.c")
-    said = here.run(str(binary), there.address, str(PORT), "--check")
-    assert "all values as stored" in said
-    assert here.streams() >= 1 and there.streams() >= 1
+
+    def run() -> None:
+        said = here.run(str(binary), there.address, str(PORT), "--check")
+        assert "all values as stored" in said
+
+    until_accelerated(server, 1, run)
 
 
 def test_the_kernel_serves_where_it_is_faster(server):

@@ -73,8 +73,15 @@ class Nginx:
     def pid(self, name: str = "nginx.pid") -> str:
         """Read the number of a first process, once it is written; empty if there is no file."""
         path = self.directory / name
-        programs.wait_until(lambda: not path.is_file() or path.read_text().strip(), "nginx says it")
-        return path.read_text().strip() if path.is_file() else ""
+
+        def said() -> str | None:
+            try:
+                return path.read_text().strip()
+            except FileNotFoundError:
+                return None
+
+        programs.wait_until(lambda: said() != "", "nginx says it")
+        return said() or ""
 
 
 def nginx(net: programs.Network, listen: str = "", daemon: str = "off") -> Nginx:
@@ -281,6 +288,7 @@ def in_background(net: programs.Network) -> Iterator[Nginx]:
     net.run(*made.argv)
     try:
         programs.wait_until(lambda: programs.listening(made.port), "nginx listens")
+        programs.wait_until(made.pid, "nginx runs in the background")
         yield made
     finally:
         programs.wait_until(lambda: terminated(made), "nginx ends")
@@ -306,9 +314,21 @@ def lives(number: str) -> bool:
 def upgrade(net: programs.Network, made: Nginx) -> None:
     """Let another nginx take over its listeners, and end it."""
     old = made.directory / "nginx.pid.oldbin"
-    net.run("kill", "-USR2", made.pid())
-    programs.wait_until(lambda: old.is_file() and made.pid(), "the new nginx runs")
-    number = made.pid(old.name)
+    number = made.pid()
+
+    def begun() -> bool:
+        """Ask for it, and say whether the new one is there soon.
+
+        nginx writes its number before it waits for signals: one that comes between is seen only
+        together with the next.
+        """
+        net.run("kill", "-USR2", number)
+        with contextlib.suppress(programs.ProgramError):
+            programs.wait_until(lambda: old.is_file() and made.pid(), "it runs", patience=2)
+            return True
+        return False
+
+    programs.wait_until(begun, "the new nginx runs")
     net.run("kill", "-QUIT", number)
     # While its parent lives the new one would not be replaced.
     programs.wait_until(lambda: not (old.is_file() or lives(number)), "the old nginx has ended")
