@@ -149,7 +149,8 @@ pub struct Outcome {
     /// What the access list was asked; `None` for what is not IP or has no whole header.
     pub key: Option<AclKey>,
     /// The rule of the access list that decided, and counts it; only frames that got as far as the
-    /// list have one, whatever becomes of them then.
+    /// list have one, whatever becomes of them then. At 1G a frame that ends within its header may have
+    /// got there, too, with a key of zeros.
     pub rule: Option<usize>,
     /// Store-and-check begins with the end of this frame.
     pub check_begins: bool,
@@ -268,6 +269,14 @@ impl SwitchModel {
 
         let mut rule = None;
         let (planned, next_hop) = if headers == Headers::Incomplete {
+            // At 1G a frame may end behind the bytes that ask for the lookup: it goes on, without a key.
+            if self.config.media == Media::Gmii {
+                let key = AclKey {
+                    port,
+                    ..AclKey::default()
+                };
+                rule = self.acl.decide(&key).1;
+            }
             (Verdict::DropRunt, None)
         } else if vlan_bad {
             (Verdict::DropVlan, None)

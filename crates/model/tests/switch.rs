@@ -804,6 +804,15 @@ fn the_first_rule_that_matches_decides() {
     assert_eq!(to(good6(), 1), (false, None));
     // A frame that is dropped for its header counts for no rule.
     assert_eq!(to(echo().with(0, 0x55), 1), (false, None));
+    // One that ends within its header counts at 1G for a rule that its zeros match, or not.
+    for (media, rule) in [(Media::Xgmii, None), (Media::Gmii, Some(2))] {
+        let mut switch = switch_of(media);
+        switch.acl.rules = vec![None, Some(AclRule { src: ten, ..any }), Some(any)];
+        let outcome = switch
+            .judge(1, &good4().frame()[..33], true, false)
+            .unwrap();
+        assert_eq!((outcome.verdict, outcome.rule), (Verdict::DropRunt, rule));
+    }
     switch.acl.default_deny = true;
     let outcome = switch.forward(1, &good6().frame(), false).unwrap();
     assert_eq!((outcome.verdict, outcome.rule), (Verdict::DropAcl, None));
