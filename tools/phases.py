@@ -245,7 +245,7 @@ PHASES = [
     Phase(
         "long-agent",
         1200,
-        "fibd beside the kernel, BIRD and FRR, in namespaces; the Internet's table from BIRD",
+        "fibd beside the kernel, BIRD and FRR, in namespaces; the Internet's table from both",
         f"crates/fib/tools/fetch-routes && {CARGO} -p fibd --no-fail-fast -- --include-ignored",
         ("build",),
         env=LONG,
@@ -309,7 +309,7 @@ PHASES = [
     Phase(
         "long-timing",
         7200,
-        "levels and routed clocks of all blocks and of whole NICs (tools/timing)",
+        "levels of the 10G NIC and the switch's port, routed clocks of the MACs (tools/timing)",
         "tools/timing --long",
         long=True,
     ),
