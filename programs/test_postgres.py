@@ -78,7 +78,14 @@ def server(net: programs.Network, port: int) -> Iterator[programs.Process]:
     settings = [part for item in SETTINGS.items() for part in ("-c", "=".join(item))]
     argv = [tool("postgres"), "-D", str(data), "-p", str(port), *settings]
     with net.server(*argv, port=port, env=ALL) as process:
+        until_ready(net, port)
         yield process
+
+
+def until_ready(net: programs.Network, port: int) -> None:
+    """Wait for a server that listens already, but refuses clients while it starts up."""
+    ready = [tool("pg_isready"), "-q", "-h", HOST, "-p", str(port)]
+    programs.wait_until(lambda: net.start(*ready, env=ALL).wait() == 0, "the server is ready")
 
 
 def where(port: int) -> list[str]:
@@ -146,7 +153,6 @@ def test_server_is_killed(net, port, server):
     """One process of the server dies: clients are told, and the server begins anew."""
     argv = [tool("psql"), *where(port), "-XAtq", "-c", "select pg_sleep(1000)", USER]
     asleep = "select pid from pg_stat_activity where query like 'select pg_sleep%'"
-    ready = [tool("pg_isready"), "-q", "-h", HOST, "-p", str(port)]
     count = 3
     for _ in ROUNDS:
         clients = [net.start(*argv, env=ALL) for _ in range(count)]
@@ -157,7 +163,5 @@ def test_server_is_killed(net, port, server):
         for client in clients:
             assert client.wait() != 0
             assert "server closed the connection unexpectedly" in client.output()
-        programs.wait_until(
-            lambda: net.start(*ready, env=ALL).wait() == 0, "the server accepts again"
-        )
+        until_ready(net, port)
         assert ask(net, port, "select 1") == "1"

@@ -231,7 +231,13 @@ pub fn prepare(
         path: path.display().to_string(),
         reason: reason.to_string(),
     };
-    std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+    // Not the directory that it lies in: a signal may just have removed that.
+    match std::fs::create_dir(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(failed(directory, error));
+        }
+        _ => {}
+    }
     let platform = Platform::load(&topology.platform)?;
     let command = topology.host[host].command.as_deref().unwrap_or(IDLE);
     for (name, text) in [

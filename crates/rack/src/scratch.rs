@@ -1,31 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Directories of runs of guests, which go with the run that made them, also where a signal ends it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::error::Error;
 
-/// Those that this process made and has not removed.
-static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Those that this process made and has not removed; none once it ends.
+static MADE: Mutex<Option<Vec<PathBuf>>> = Mutex::new(Some(Vec::new()));
+
+/// How often it is tried to remove a directory in which a guest may still make files, a millisecond apart.
+const TRIES: u32 = 100;
 
 /// Removes the directories of the runs of this process, but for those that a user named. Whoever is about to end the
-/// process by a signal calls it: no destructor runs then.
+/// process by a signal calls it: no destructor runs then. Runs go on meanwhile; from now on none can begin.
 pub fn remove_all() {
-    for path in MADE
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .drain(..)
-    {
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in made.take().into_iter().flatten() {
+        // By its new name nobody finds it who would make one more file in it.
+        let ended = path.with_extension("ended");
+        let path = std::fs::rename(&path, &ended).map_or(path, |()| ended);
         // There is nobody to tell.
-        let _ = std::fs::remove_dir_all(path);
+        for _ in 0..TRIES {
+            match std::fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                _ => break,
+            }
+        }
     }
 }
 
 fn forget(path: &Path) {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.retain(|one| one != path);
+    if let Some(made) = made.as_mut() {
+        made.retain(|one| one != path);
+    }
 }
 
 /// The directory of a run, removed at its end if it is not the user's.
@@ -57,12 +71,17 @@ impl Scratch {
             path: path.display().to_string(),
             reason: error.to_string(),
         };
+        // Held until it is noted down: a signal between would leave it.
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(noted) = made.as_mut() else {
+            return Err(failed(ErrorKind::Interrupted.into()));
+        };
         std::fs::create_dir_all(&path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         if given.is_none() {
-            let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-            made.push(path.clone());
+            noted.push(path.clone());
         }
+        drop(made);
         Ok(Self {
             path,
             remove: given.is_none(),

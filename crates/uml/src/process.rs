@@ -82,8 +82,12 @@ impl Process {
         let found =
             |path: &Path| fs::canonicalize(path).map_err(failed(format!("find {}", show(path))));
         let (kernel, init) = (found(&spec.kernel)?, found(&spec.init)?);
-        fs::create_dir_all(&spec.directory)
-            .map_err(failed(format!("make {}", show(&spec.directory))))?;
+        match fs::create_dir(&spec.directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(format!("make {}", show(&spec.directory)))(error));
+            }
+            _ => {}
+        }
         let directory = found(&spec.directory)?;
 
         let devices: Vec<String> = (0..spec.devices.len())
