@@ -344,6 +344,11 @@ fn refused(instruction: &Instruction) -> Result<(), Unable> {
             | Mnemonic::Fnstenv
             | Mnemonic::Fnsave
             | Mnemonic::Frstor
+            | Mnemonic::Ldtilecfg
+            | Mnemonic::Sttilecfg
+            | Mnemonic::Tileloadd
+            | Mnemonic::Tileloaddt1
+            | Mnemonic::Tilestored
     );
     match loads_segment || state {
         true => Err(Unable::State),

@@ -45,9 +45,10 @@
 //! - System calls get EFAULT for such addresses, as for any that cannot be accessed.
 //! - An atomic instruction is a load and a store. Between threads of this process, at one mapping, it is atomic; for the memory it
 //!   is not, and others may store in between.
-//! - Push, pop, call, jmp, gather, scatter, and what saves the processor's state (XSAVE and the like) are refused.
+//! - Push, pop, call, jmp, gather, scatter, and what saves the processor's state (XSAVE and the like, tiles) are refused.
 //! - Of a floating-point exception that a program has not masked, it gets the signal, at the instruction, and its registers as they
 //!   were; which other exceptions MXCSR notes beside it may be different, and underflow without a loss is not seen.
+//!   Of products of complex numbers (VFMULCPH and the like) it also gets an overflow of a part, which the processor only notes.
 //! - The x87 unit's pointers to its last instruction and operand are those of the copy.
 //! - SFENCE and MFENCE cannot be seen: stores that a [combined](Shape::combined) mapping collects leave by [`Mapping::drain`].
 //! - A program that installs a handler of SIGSEGV after the first mapping has to call the one that it replaces;

@@ -198,6 +198,11 @@ fn instructions_that_cannot_be_carried_out() {
         // The elements are near.
         bench.refused(bytes, 0, why);
     }
+    // ldtilecfg [rax], which a processor without AMX does not know, and some systems do not let programs have.
+    let tiles = [0xC4, 0xE2, 0x78, 0x49, 0x00];
+    if bench.run(&tiles, 0, 0).0 != End::Illegal {
+        bench.refused(&tiles, 0, "the processor's state");
+    }
     // xsave64 [rbx]. EDX:EAX says which parts: x87, SSE and AVX are near, others are kilobytes away.
     let xsave = [0x48, 0x0F, 0xAE, 0x23];
     let registers = [(0, 0b111), (2, 0), (3, bench.address(0) as u64)];

@@ -201,6 +201,11 @@ impl State {
         state
     }
 
+    /// No exception of a vector instruction is raised.
+    pub fn mask_exceptions(&mut self) {
+        self.area[24..28].copy_from_slice(&0x1F80u32.to_le_bytes());
+    }
+
     /// Sets a mask register.
     pub fn set_mask(&mut self, number: usize, value: u64) {
         if self.mask & 0x20 != 0 {
