@@ -73,7 +73,7 @@ for size in (5, 5000, 300000):
         if way == "missing":
             # A child that closes all, and finds no program; the connection goes on.
             try:
-                subprocess.Popen(["/nonexistent"])
+                subprocess.Popen([sys.argv[1]])
             except FileNotFoundError:
                 pass
         if way == "posix_spawn":
@@ -100,7 +100,7 @@ for size in (5, 5000, 300000):
 def test_children_that_have_a_connection_for_standard_input(net):
     """By vfork and by posix_spawn, from descriptors that they do not keep."""
     with net.expect(streams=9):
-        said = net.run(interpreter(), "-c", CHILDREN)
+        said = net.run(interpreter(), "-c", CHILDREN, str(net.directory / "no-such-program"))
     wanted = [
         f"{size} {way} True"
         for size in (5, 5000, 300000)

@@ -12,8 +12,8 @@ pub struct GuestSpec {
     pub kernel: PathBuf,
     /// Its memory in MB.
     pub memory_mb: u32,
-    /// A directory of its own, made if it is missing (not the one it lies in): sockets, `console.log`. It is the working directory of the kernel's
-    /// process, so that no path is on the kernel's command line.
+    /// A directory of its own, made if it is missing (not the one it lies in): sockets, `console.log`. It is the working
+    /// directory of the kernel's process, so that no path is on the kernel's command line.
     pub directory: PathBuf,
     /// The first program of the guest, a file of the host. It should end by switching the machine off
     /// (`echo o > /proc/sysrq-trigger`, or reboot(2)); if it only ends, the kernel panics.
