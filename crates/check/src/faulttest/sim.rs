@@ -191,6 +191,8 @@ pub struct Sim {
     progress: (u64, u64),
     report: Report,
     flaps: u32,
+    /// When the link last came up.
+    link_up_ps: Option<u64>,
     /// Frames that a NIC has got since its last reset.
     arrived: [u64; 2],
     was_reset: [bool; 2],
@@ -292,6 +294,7 @@ impl Sim {
             progress: (0, 0),
             report: Report::default(),
             flaps: 0,
+            link_up_ps: None,
             arrived: [0; 2],
             was_reset: [false; 2],
             tlp: Vec::new(),

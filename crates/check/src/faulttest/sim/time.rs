@@ -142,7 +142,10 @@ impl Sim {
             let (_, action) = self.actions.swap_remove(at);
             match action {
                 Action::Outage { direction, ps } => self.outage(direction, ps),
-                Action::LinkUp => self.ends.iter_mut().for_each(|end| end.set_link(true)),
+                Action::LinkUp => {
+                    self.link_up_ps = Some(self.now_ps);
+                    self.ends.iter_mut().for_each(|end| end.set_link(true));
+                }
                 Action::BeginAnew { pair } => self.begin_anew(pair, None),
                 Action::WriteSession { end, pair, last } => {
                     self.write_session(end, pair);
@@ -178,13 +181,12 @@ impl Sim {
 
     pub(super) fn outage(&mut self, direction: Option<usize>, ps: u64) {
         let until = self.now_ps + ps;
-        if self.plan.flaps
-            && self
-                .actions
-                .iter()
-                .any(|(_, action)| *action == Action::LinkUp)
-        {
-            // It is down already.
+        let is_down = self
+            .actions
+            .iter()
+            .any(|(_, action)| *action == Action::LinkUp);
+        // A link that comes up and goes down in one window was not up for any NIC.
+        if self.plan.flaps && (is_down || self.link_up_ps == Some(self.now_ps)) {
             return;
         }
         for (index, channel) in self.channels.iter_mut().enumerate() {
