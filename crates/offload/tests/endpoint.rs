@@ -159,6 +159,21 @@ fn a_window_that_is_used_up_closes_and_opens_again() {
     assert_eq!((acked(&update[0]), update[0].window), (2000, 2000));
 }
 
+/// The window moves with the reader, told or not: that the fuzz can't compare.
+#[test]
+fn bytes_beyond_what_was_told_are_taken_as_far_as_there_is_room() {
+    let (mut wire, _) = Wire::new(2_000).open(sack());
+    let _ = wire.data(0, &[0; 300]);
+    let told = wire.data(300, &[0; 300]).remove(0);
+    assert_eq!((acked(&told), told.window), (600, 1400));
+    assert_eq!(wire.endpoint.take().len(), 600);
+    assert!(wire.answers().is_empty());
+    // Told are 2000, and there is room to 2600.
+    let kept = wire.data(1900, &[0; 800]).remove(0);
+    let number = |position: u32| THEIRS.wrapping_add(1).wrapping_add(position);
+    assert_eq!(kept.options.sack, [(number(1900), number(2600))]);
+}
+
 #[test]
 fn windows_are_scaled_if_both_ends_scale() {
     let scaled = TcpOptions {
