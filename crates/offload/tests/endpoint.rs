@@ -159,7 +159,7 @@ fn a_window_that_is_used_up_closes_and_opens_again() {
     assert_eq!((acked(&update[0]), update[0].window), (2000, 2000));
 }
 
-/// The window moves with the reader, told or not: that the fuzz can't compare.
+/// The window moves with the reader, told or not; the fuzz cannot compare that.
 #[test]
 fn bytes_beyond_what_was_told_are_taken_as_far_as_there_is_room() {
     let (mut wire, _) = Wire::new(2_000).open(sack());
