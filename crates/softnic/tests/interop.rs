@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use check::faulttest::end::{End, Outputs, RtlEnd};
+use common::witness::{Seen, Stores, told, watched};
 use common::{in_namespace, ip, seed};
 use ipnuma_rtl::NetSpeed;
 use rand::{RngExt, SeedableRng};
@@ -23,9 +24,10 @@ use softnic::{
     Transport, Udp, Window,
 };
 use wire::{
-    Completion, CompletionStatus, EventEntry, FMT_CPLD, FMT_MRD32, FMT_MRD64, FMT_MWR32, FMT_MWR64,
-    MemRequest, NetCounter, PageMapEntry, PcIdEntry, PcieCounter, RegionEntry, SessionEntry,
-    SessionPort, TlpHeader, TlpView, byte_enables, read_byte_count, registers as reg,
+    Completion, CompletionStatus, ERR_BAD_KEY, EventEntry, FMT_CPLD, FMT_MRD32, FMT_MRD64,
+    FMT_MWR32, FMT_MWR64, MemRequest, NetCounter, PageMapEntry, PcIdEntry, PcieCounter,
+    RegionEntry, SessionEntry, SessionPort, TlpHeader, TlpView, byte_enables, read_byte_count,
+    registers as reg,
 };
 
 /// Longer than anything takes: only so that a test does not hang.
@@ -52,6 +54,7 @@ const EPOCH: u8 = 49;
 struct RtlHost {
     end: RtlEnd,
     cable: Box<dyn Transport>,
+    seen: Seen,
     now_ps: u64,
     out: Outputs,
     memory: Vec<u8>,
@@ -63,12 +66,14 @@ struct RtlHost {
 }
 
 impl RtlHost {
-    fn new(speed: NetSpeed, cable: Box<dyn Transport>, rng: ChaCha8Rng) -> Self {
+    fn new(speed: NetSpeed, cable: impl Transport + 'static, rng: ChaCha8Rng) -> Self {
+        let seen = Seen::default();
         let mut end = RtlEnd::new(speed, 0x0100, rng).expect("a simulated NIC");
         end.set_link(true);
         let mut host = Self {
             end,
-            cable,
+            cable: Box::new(watched(cable, &seen)),
+            seen,
             now_ps: 0,
             out: Outputs::default(),
             memory: vec![0; BYTES],
@@ -314,11 +319,14 @@ struct SoftHost {
     shared: Shared,
     session: u8,
     window: Window,
+    seen: Seen,
 }
 
 impl SoftHost {
     /// Shares its memory, and has a session with the NIC in RTL and that one's memory mapped.
-    fn new(transport: Box<dyn Transport>) -> Self {
+    fn new(transport: impl Transport + 'static) -> Self {
+        let seen = Seen::default();
+        let transport = watched(transport, &seen);
         let config = Config {
             // The NIC in RTL needs some milliseconds of our time for an answer, and more on a busy machine.
             tick: Duration::from_micros(20),
@@ -330,7 +338,7 @@ impl SoftHost {
             acknowledge_every: 4,
             ..Config::default()
         };
-        let mut nic = SoftNic::new(config, transport).expect("a NIC");
+        let mut nic = SoftNic::new(config, Box::new(transport)).expect("a NIC");
         let memory = Segment::anonymous(BYTES).expect("memory");
         let share = Share {
             read: true,
@@ -360,6 +368,7 @@ impl SoftHost {
             shared,
             session,
             window,
+            seen,
         }
     }
 
@@ -379,8 +388,12 @@ struct Exchange {
     rtl: RtlHost,
     soft: SoftHost,
     rng: ChaCha8Rng,
+    to_rtl: Stores,
+    to_soft: Stores,
     in_rtl: Vec<u8>,
     in_soft: Vec<u8>,
+    /// What the NIC in software told.
+    events: Vec<Event>,
     began: Instant,
 }
 
@@ -388,38 +401,39 @@ impl Exchange {
     /// Stores both ways, until all are acknowledged.
     fn store(&mut self, stores: usize) {
         let Self { rtl, soft, rng, .. } = self;
-        let (mut by_soft, mut by_rtl) = (0, 0);
+        let (to_rtl, to_soft) = (&mut self.to_rtl.stores, &mut self.to_soft.stores);
         let (mut seen_soft, mut seen_rtl) = (0, 0);
         loop {
-            while by_soft < stores && soft.nic.can_store() {
-                let (at, data) = draw(by_soft, rng);
+            while to_rtl.len() < stores && soft.nic.can_store() {
+                let (at, data) = draw(to_rtl.len(), rng);
                 let stored = soft.nic.store(&soft.window, at as u64, &data);
                 assert_eq!(stored.expect("inside"), data.len());
-                self.in_rtl[at..at + data.len()].copy_from_slice(&data);
-                by_soft += 1;
+                to_rtl.push((at, data));
             }
-            while by_rtl < stores && rtl.end.backlog() < BACKLOG {
-                let (at, data) = draw(by_rtl, rng);
+            while to_soft.len() < stores && rtl.end.backlog() < BACKLOG {
+                let (at, data) = draw(to_soft.len(), rng);
                 rtl.store(at, &data);
-                self.in_soft[at..at + data.len()].copy_from_slice(&data);
-                by_rtl += 1;
+                to_soft.push((at, data));
             }
             rtl.step();
             soft.poll();
-            assert_eq!(soft.nic.next_event(), None);
+            self.events
+                .extend(std::iter::from_fn(|| soft.nic.next_event()));
             let count = u32::from_le_bytes(rtl.memory[..4].try_into().expect("a DW"));
             assert!(count >= seen_rtl, "{count} came after {seen_rtl}");
             seen_rtl = count;
             let count = u32::from_le_bytes(soft.read(0));
             assert!(count >= seen_soft, "{count} came after {seen_soft}");
             seen_soft = count;
-            let done = by_soft == stores && by_rtl == stores;
+            let done = to_rtl.len() == stores && to_soft.len() == stores;
             if done && soft.nic.is_quiet() && rtl.end.is_idle() {
                 break;
             }
             assert!(
                 self.began.elapsed() < PATIENCE,
-                "{by_soft} and {by_rtl} of {stores} stores were sent, then nothing"
+                "{} and {} of {stores} stores were sent, then nothing",
+                to_rtl.len(),
+                to_soft.len()
             );
         }
         println!(
@@ -429,14 +443,39 @@ impl Exchange {
         );
     }
 
+    /// Which stores to the RTL, and to software, were refused since their keys were altered twice.
+    fn refused(&self) -> [Vec<usize>; 2] {
+        let Self { rtl, soft, .. } = self;
+        let to_rtl = told(&self.events, soft.session, RTL_KEY);
+        let to_soft = rtl.events.iter().map(|event| {
+            let offset = event.address as u32;
+            let expected = EventEntry {
+                code: ERR_BAD_KEY,
+                op: FMT_MWR64,
+                who: RTL_SESSION.into(),
+                address: wire::wire_address(soft.shared.key, offset),
+                ..*event
+            };
+            assert_eq!(*event, expected);
+            offset
+        });
+        let to_soft: Vec<u32> = to_soft.collect();
+        [
+            self.to_rtl.refused(RTL_KEY, &to_rtl, &rtl.seen),
+            self.to_soft.refused(soft.shared.key, &to_soft, &soft.seen),
+        ]
+    }
+
     /// All stores are in memory, each was written once, and some needed to be sent again.
     fn compare(&mut self, stores: usize) {
+        let [not_in_rtl, not_in_soft] = self.refused();
         let Self { rtl, soft, .. } = self;
-        assert_eq!(rtl.events, []);
+        self.to_rtl.write(&mut self.in_rtl, &not_in_rtl);
         assert!(
             rtl.memory == self.in_rtl,
             "memory of the host with the NIC in RTL"
         );
+        self.to_soft.write(&mut self.in_soft, &not_in_soft);
         let mut bytes = vec![0; BYTES];
         assert!(soft.memory.read(0, &mut bytes));
         assert!(
@@ -444,8 +483,9 @@ impl Exchange {
             "memory of the host with the NIC in software"
         );
         let counters = soft.nic.counters();
-        assert_eq!(counters.pcie(PcieCounter::DmaWrite), stores as u32);
-        assert_eq!(rtl.dma_writes(), stores as u32);
+        let written = (stores - not_in_soft.len()) as u32;
+        assert_eq!(counters.pcie(PcieCounter::DmaWrite), written);
+        assert_eq!(rtl.dma_writes(), (stores - not_in_rtl.len()) as u32);
         let resent = [
             counters.net(NetCounter::TxResend),
             rtl.counter(NetCounter::TxResend),
@@ -486,7 +526,7 @@ impl Exchange {
 fn exchange(
     mut rtl: RtlHost,
     seen_as: Identity,
-    transport: Box<dyn Transport>,
+    transport: impl Transport + 'static,
     stores: usize,
     seed: u64,
 ) {
@@ -496,8 +536,11 @@ fn exchange(
         rtl,
         soft,
         rng: ChaCha8Rng::seed_from_u64(seed),
+        to_rtl: Stores::default(),
+        to_soft: Stores::default(),
         in_rtl: vec![0; BYTES],
         in_soft: vec![0; BYTES],
+        events: Vec::new(),
         began: Instant::now(),
     };
     hosts.store(stores);
@@ -517,7 +560,7 @@ const LOSSY: Faults = Faults {
 fn rtl_tap(speed: NetSpeed, seed: u64) -> RtlHost {
     let tap = Tap::open("rtl0", RTL_MAC, RTL_IP).expect("a TAP device");
     let cable = Faulty::new(tap, LOSSY, seed ^ 1);
-    RtlHost::new(speed, Box::new(cable), ChaCha8Rng::seed_from_u64(seed ^ 2))
+    RtlHost::new(speed, cable, ChaCha8Rng::seed_from_u64(seed ^ 2))
 }
 
 #[test]
@@ -537,7 +580,7 @@ fn rtl_and_software_exchange_stores_through_udp_sockets() {
         };
         let udp = Udp::bind(own).expect("an own address");
         let soft = Faulty::new(udp, LOSSY, seed);
-        exchange(rtl, device, Box::new(soft), 2000, seed);
+        exchange(rtl, device, soft, 2000, seed);
     });
 }
 
@@ -558,6 +601,6 @@ fn rtl_and_software_exchange_stores_through_a_bridge() {
         }
         ip("link set bridge0 up");
         let soft = Faulty::new(tap, LOSSY, seed);
-        exchange(rtl, identity, Box::new(soft), 1000, seed);
+        exchange(rtl, identity, soft, 1000, seed);
     });
 }

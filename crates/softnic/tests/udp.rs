@@ -7,12 +7,15 @@ mod common;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use common::{BAD, BYTES, connect, contents, exchange, pair, quiet, seed, windows, work};
+use common::witness::{Hooked, store_in};
+use common::{
+    BAD, BYTES, Side, connect, contents, exchange, pair, quiet, seed, udp, windows, work,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use softnic::{Config, Error, Event, Faults, Refusal, Segment, Share};
-use wire::{KeyEntry, NetCounter};
+use wire::{KeyEntry, NetCounter, PAYLOAD_OFFSET};
 
 #[test]
 fn a_hundred_thousand_stores_arrive_once_and_in_order() {
@@ -29,6 +32,36 @@ fn a_hundred_thousand_stores_arrive_once_and_in_order() {
             net(NetCounter::RxBadEndCode)
         );
         assert!(net(NetCounter::TxResend) > 0 && net(NetCounter::RxDuplicate) > 0);
+    }
+}
+
+/// Known and told: two altered keys under one number have a store refused that its region would permit.
+#[test]
+fn a_store_whose_key_was_altered_twice_is_told_as_refused() {
+    const NUMBER: usize = 101;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed());
+    for times in 0..4 {
+        let mut left = times;
+        let spoil = move |frame: &mut Vec<u8>| {
+            if left > 0 && store_in(frame).is_some_and(|(number, ..)| usize::from(number) == NUMBER)
+            {
+                frame[PAYLOAD_OFFSET + 3] ^= 1 << left;
+                left -= 1;
+            }
+        };
+        let spoilt = Hooked {
+            below: udp(),
+            sent: spoil,
+            received: |_: &[u8]| {},
+        };
+        let mut sides = [
+            Side::new(Config::default(), spoilt),
+            Side::new(Config::default(), udp()),
+        ];
+        connect(&mut sides, 50, None);
+        let refused = exchange(&mut sides, 500, &mut rng);
+        let expected = if times < 2 { vec![] } else { vec![NUMBER] };
+        assert_eq!(refused, [expected, vec![]], "altered {times} times");
     }
 }
 

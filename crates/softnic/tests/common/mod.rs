@@ -2,6 +2,8 @@
 //! Pairs of NICs in software, and what they exchange.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod witness;
+
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,6 +16,8 @@ use softnic::{
     Udp, Window,
 };
 use wire::{KeyEntry, PcieCounter};
+
+use witness::{Seen, Stores, told, watched};
 
 /// Longer than anything takes: only so that a test does not hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -48,6 +52,7 @@ pub struct Side {
     pub memory: Segment,
     pub session: u8,
     pub shared: Shared,
+    pub seen: Seen,
 }
 
 /// A socket of a loopback address that nobody uses.
@@ -63,6 +68,8 @@ pub fn udp() -> Udp {
 
 impl Side {
     pub fn new(config: Config, transport: impl Transport + 'static) -> Self {
+        let seen = Seen::default();
+        let transport = watched(transport, &seen);
         let mut nic = SoftNic::new(config, Box::new(transport)).expect("a NIC");
         let memory = Segment::anonymous(BYTES).expect("memory");
         let session = nic.reserve_session().expect("a session");
@@ -76,6 +83,7 @@ impl Side {
             memory,
             session,
             shared,
+            seen,
         }
     }
 }
@@ -97,6 +105,7 @@ pub fn connect(sides: &mut [Side; 2], epoch: u8, keys: Option<[KeyEntry; 2]>) {
         let mut peer = PeerAddress::of(&peer.nic, peer.session, epoch);
         peer.keys = keys.map(|keys| keys[index]);
         let side = &mut sides[index];
+        side.seen.clear();
         side.nic
             .open_session(side.session, &peer)
             .expect("a session");
@@ -143,23 +152,30 @@ pub fn contents(memory: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// Random stores both ways; memory must be as if each had been written once and in order.
-pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) {
+/// Random stores both ways; memory must be as if each had been written once and in order. Returns which were not, of each
+/// side, since their keys were altered twice.
+pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) -> [Vec<usize>; 2] {
     let windows = windows(sides);
     let mut shadows = [0, 1].map(|index| contents(&sides[1 - index].memory));
     let before = [0, 1].map(|index| sides[index].nic.counters().pcie(PcieCounter::DmaWrite));
-    let mut issued = [0; 2];
+    let mut issued = [0, 1].map(|index| {
+        let status = sides[index].nic.session_status(sides[index].session);
+        Stores {
+            first: status.expect("a session").nxt,
+            stores: Vec::new(),
+        }
+    });
     // A counter at the start of each memory shows the order while it happens.
     let mut seen = [0_u32; 2];
     let events = work(sides, |sides| {
         for index in 0..2 {
             for _ in 0..rng.random_range(0..16) {
-                if issued[index] >= stores || !sides[index].nic.can_store() {
+                let count = issued[index].stores.len();
+                if count >= stores || !sides[index].nic.can_store() {
                     break;
                 }
-                let counts = issued[index] % 4 == 0;
-                let (at, data) = if counts {
-                    (0, (issued[index] as u32).to_le_bytes().to_vec())
+                let (at, data) = if count % 4 == 0 {
+                    (0, (count as u32).to_le_bytes().to_vec())
                 } else {
                     let length = match rng.random_range(0..3) {
                         0 => 64,
@@ -177,8 +193,7 @@ pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) {
                 let side = &mut sides[index];
                 let taken = side.nic.store(&windows[index], at as u64, &data);
                 assert_eq!(taken.expect("inside"), data.len());
-                shadows[index][at..at + data.len()].copy_from_slice(&data);
-                issued[index] += 1;
+                issued[index].stores.push((at, data));
             }
             let mut counter = [0; 4];
             assert!(sides[index].memory.read(0, &mut counter));
@@ -190,21 +205,27 @@ pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) {
             );
             seen[index] = counter;
         }
-        issued == [stores; 2] && quiet(sides)
+        issued.iter().all(|issued| issued.stores.len() == stores) && quiet(sides)
     });
-    assert_eq!(events, [vec![], vec![]]);
+    let refused = [0, 1].map(|index| {
+        let peer = &sides[1 - index];
+        let told = told(&events[index], sides[index].session, peer.shared.key);
+        issued[index].refused(peer.shared.key, &told, &peer.seen)
+    });
     for index in 0..2 {
         let written = sides[1 - index].nic.counters().pcie(PcieCounter::DmaWrite);
         assert_eq!(
             written - before[1 - index],
-            stores as u32,
+            (stores - refused[index].len()) as u32,
             "stores of {index}"
         );
+        issued[index].write(&mut shadows[index], &refused[index]);
         assert!(contents(&sides[1 - index].memory) == shadows[index]);
     }
     for (side, window) in sides.iter_mut().zip(windows) {
         side.nic.unmap(window);
     }
+    refused
 }
 
 /// A thread with the name of this one, which is the test's: what it skips is said of the test.
