@@ -4,6 +4,7 @@
 
 mod support;
 
+use ipc::client::Client;
 use ipc::protocol::{Reply, Request};
 use ipc::token::Rights;
 use support::{Daemon, Holdings, Program, eventually};
@@ -241,6 +242,45 @@ fn a_daemon_without_descriptors_leaves_connections_to_the_kernel() {
     }
     // When the others are gone there is room again.
     accelerated(&daemon, &mut client, port);
+}
+
+#[test]
+fn a_daemon_without_a_single_descriptor_refuses_clients_and_serves_those_it_has() {
+    const LIMIT: usize = 64;
+    let daemon = Daemon::with_descriptors(LIMIT as u64);
+    let administrator = daemon.client();
+    // A client takes several descriptors, a region one: so the last is taken.
+    let others: Vec<_> = std::iter::from_fn(|| Client::connect(&daemon.socket(), "other").ok())
+        .take(LIMIT)
+        .collect();
+    let regions =
+        std::iter::from_fn(|| administrator.request(&Request::Create { bytes: 4096 }).ok())
+            .take(LIMIT)
+            .count();
+    // It may have inherited higher ones.
+    let taken = |number| std::fs::exists(format!("/proc/{}/fd/{number}", daemon.pid()));
+    let free: Vec<_> = (0..LIMIT)
+        .filter(|&number| !taken(number).is_ok_and(|taken| taken))
+        .collect();
+    assert!(
+        !others.is_empty() && regions > 0 && free.is_empty(),
+        "{} clients and {regions} regions leave descriptors {free:?} free",
+        others.len()
+    );
+    for _ in 0..5 {
+        let refused = Client::connect_within(
+            &daemon.socket(),
+            "one too many",
+            std::time::Duration::from_secs(10),
+        );
+        let error = refused.expect_err("there was room").to_string();
+        assert!(!error.contains("unavailable"), "it waited in vain: {error}");
+        Daemon::sockets_by(&administrator);
+    }
+    drop(others);
+    eventually("there is room again", || {
+        Client::connect(&daemon.socket(), "test").is_ok()
+    });
 }
 
 /// What `conformance --role knock` says as another user.

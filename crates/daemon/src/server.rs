@@ -232,15 +232,21 @@ impl Server {
     }
 
     fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // It may have been lost to others while it was given up.
+        self.spare = self.spare.take().or_else(spare);
         loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::accept_with(&self.place.listener, flags) {
                 Ok(socket) => self.welcome(socket),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                // Nothing can be done for this client, but it must not wait in vain, nor wake us for ever.
+                // Nothing can be done for this client, but it must not wait in vain, nor wake us for ever. The system
+                // says the same when there is no client.
                 Err(Errno::MFILE | Errno::NFILE) if self.spare.take().is_some() => {
-                    drop(rustix::net::accept_with(&self.place.listener, flags));
+                    let refused = rustix::net::accept_with(&self.place.listener, flags).map(drop);
                     self.spare = spare();
+                    if refused.is_err() {
+                        return;
+                    }
                 }
                 Err(_) => return,
             }

@@ -379,6 +379,8 @@ impl Thread {
     }
 
     fn accept(&mut self) {
+        // It may have been lost to others while it was given up.
+        self.spare = self.spare.take().or_else(spare);
         for _ in 0..ACCEPTS {
             match self.setting.listener.accept() {
                 Ok((stream, SocketAddr::V4(from))) => {
