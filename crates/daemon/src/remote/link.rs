@@ -48,6 +48,8 @@ const MOST_UNKNOWN_OF_HOST: usize = 8;
 const MOST_OWED: usize = 256;
 /// The longest that nothing may move.
 const LONGEST: Duration = Duration::from_secs(15);
+/// How long it waits after it has told how many connections were refused until it tells of more.
+const QUIET: Duration = Duration::from_millis(100);
 /// How often it looks whether the keys of connections are still trusted.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -204,7 +206,7 @@ struct Thread {
     refusals: Refusals,
     /// Of those, so many were not told to the coordinator.
     refused: u64,
-    told: Option<Instant>,
+    told: Instant,
     /// When it looked last whether keys are still trusted.
     looked: Instant,
     /// Given up to accept and close a connection when descriptors run out.
@@ -244,7 +246,7 @@ pub fn start(
         conns: HashMap::new(),
         refusals: Refusals::default(),
         refused: 0,
-        told: None,
+        told: Instant::now(),
         looked: Instant::now(),
         spare: spare(),
     };
@@ -260,7 +262,7 @@ impl Thread {
         let mut events = Vec::with_capacity(64);
         loop {
             events.clear();
-            let due = [self.deadline(), self.next_look()];
+            let due = [self.deadline(), self.next_look(), self.next_told()];
             let timeout = due.into_iter().flatten().min().map(|due| {
                 let left = due.saturating_duration_since(Instant::now());
                 Timespec {
@@ -298,6 +300,7 @@ impl Thread {
             if self.looked.elapsed() >= LOOK {
                 self.look_at_keys();
             }
+            self.tell_refused();
         }
     }
 
@@ -482,10 +485,17 @@ impl Thread {
     fn refuse(&mut self, why: &str) {
         self.refusals.say(why);
         self.refused += 1;
+    }
+
+    /// When it has to tell of refused connections: each by itself would keep the others busy.
+    fn next_told(&self) -> Option<Instant> {
+        (self.refused > 0).then(|| self.told + QUIET)
+    }
+
+    fn tell_refused(&mut self) {
         let now = Instant::now();
-        let quiet = |told: Instant| now.duration_since(told) >= Duration::from_millis(100);
-        if self.told.is_none_or(quiet) {
-            self.told = Some(now);
+        if self.next_told().is_some_and(|due| due <= now) {
+            self.told = now;
             let count = std::mem::take(&mut self.refused);
             let _ = self.inputs.send(Input::Refused(count));
         }
