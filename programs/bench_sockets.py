@@ -217,14 +217,67 @@ def nginx_short(net: Network, settings: Settings) -> Figures:
     """One nginx worker, a connection for each request of ab, a file of 64 bytes."""
     argv, port = nginx(net)
     with server(net, *argv, port=port, core=settings.server_core):
-        said = net.run(
-            "ab", "-q", "-n", str(4000 * settings.seconds), "-c", "1",
-            f"http://{HOST}:{port}/tiny", core=settings.client_core,
-        )  # fmt: skip
+        url = f"http://{HOST}:{port}/tiny"
+        return short_rate(net, settings, 1, url, core=settings.client_core)
+
+
+def short_rate(
+    net: Network, settings: Settings, clients: int, url: str, core: int | None = None
+) -> Figures:
+    """Let ab make a connection for each request."""
+    count = str(4000 * settings.seconds)
+    said = net.run("ab", "-q", "-n", count, "-c", str(clients), url, core=core)
     rate = re.search(r"Requests per second:\s+([0-9.]+)", said)
     if not rate or "Failed requests:        0" not in said:
         raise programs.ProgramError(f"ab failed:\n{said}")
     return {"requests_per_s": float(rate[1])}
+
+
+APPLICATION = """
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "64")])
+    return [b"x" * 64]
+"""
+
+
+def gunicorn(net: Network, port: int) -> list[str]:
+    """Four processes that are forked before they accept, each from the same listener."""
+    home = Path(tempfile.mkdtemp(dir=net.directory))
+    (home / "application.py").write_text(APPLICATION)
+    argv = ["gunicorn", "--workers", "4", "--bind", f"{HOST}:{port}", "--chdir", str(home)]
+    return [*argv, "--worker-tmp-dir", str(home), "application"]
+
+
+CLUSTER = """
+const cluster = require('cluster');
+if (cluster.isPrimary) {
+  process.on('SIGTERM', () => process.exit());
+  for (let worker = 0; worker < 4; worker++) cluster.fork();
+} else {
+  require('http').createServer((request, answer) => answer.end('x'.repeat(64)))
+    .listen(Number(process.argv[2]), process.argv[3]);
+}
+"""
+
+
+def node_cluster(net: Network, port: int) -> list[str]:
+    """Four processes that are handed the connections which their parent accepts."""
+    script = Path(tempfile.mkdtemp(dir=net.directory)) / "cluster.js"
+    script.write_text(CLUSTER)
+    return ["node", str(script), str(port), HOST]
+
+
+def short_to_many(
+    start: Callable[[Network, int], list[str]],
+) -> Callable[[Network, Settings], Figures]:
+    """Eight clients of ab, a connection for each request, to a server of several processes."""
+
+    def run(net: Network, settings: Settings) -> Figures:
+        port = programs.free_port()
+        with server(net, *start(net, port), port=port):
+            return short_rate(net, settings, 8, f"http://{HOST}:{port}/")
+
+    return run
 
 
 def iperf3(net: Network, settings: Settings) -> Figures:
@@ -277,6 +330,18 @@ PAIRS = [
         "nginx-short",
         "nginx, ab with a connection for each request, 64 bytes",
         nginx_short,
+        [Goal("requests_per_s", 0.9)],
+    ),
+    Measurement(
+        "gunicorn",
+        "gunicorn, four workers, eight clients with a connection for each request, 64 bytes",
+        short_to_many(gunicorn),
+        [Goal("requests_per_s", 0.9)],
+    ),
+    Measurement(
+        "node-cluster",
+        "Node's cluster, four workers, eight clients with a connection for each request, 64 bytes",
+        short_to_many(node_cluster),
         [Goal("requests_per_s", 0.9)],
     ),
     Measurement("iperf3", "iperf3, one TCP stream", iperf3),

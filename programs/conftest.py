@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,25 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 from require_all import pytest_runtest_makereport  # noqa: F401 (a hook)
 
 import programs
+
+# How often the long form runs a test that does not repeat what it does by itself, and beside what.
+ROUNDS = 20
+REPEATED = ("test_everyday", "test_nginx")
+BUSY = int(os.environ.get("IPNUMA_BUSY", "0"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat each test of some files."""
+    if "IPNUMA_LONG" in os.environ and metafunc.module.__name__ in REPEATED:
+        metafunc.fixturenames.append("nth")
+        metafunc.parametrize("nth", range(ROUNDS))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def load() -> Iterator[None]:
+    """Keep the machine busy, if IPNUMA_BUSY says with how many loops."""
+    with programs.busy(BUSY):
+        yield
 
 
 @pytest.fixture(params=["kernel", "ipnuma"])

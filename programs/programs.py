@@ -336,3 +336,15 @@ def compile_c(source: str, *flags: str, libraries: Sequence[str] = ()) -> Path:
         )
         fresh.rename(binary)
     return binary
+
+
+@contextlib.contextmanager
+def busy(loops: int) -> Iterator[None]:
+    """Keep that many processes running all the time."""
+    running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for loop in running:
+            loop.kill()
+            loop.wait()

@@ -9,14 +9,13 @@ or socket library that are meant to change what is on the cables.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,19 +161,6 @@ CHANGES: list[Callable[[Way], None]] = [
 ]  # fmt: skip
 
 
-@contextlib.contextmanager
-def burners() -> Iterator[None]:
-    """Keep every core busy."""
-    cores = os.cpu_count() or 1
-    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(cores)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
-
-
 @pytest.fixture(scope="module")
 def kernel() -> None:
     """Skip where there is none."""
@@ -192,7 +178,7 @@ def test_the_hash_stays(first: tuple[str, str], tmp_path: Path):
     name, expected = first
     way = Way(tmp_path)
     everything(way)
-    with burners():
+    with programs.busy(os.cpu_count() or 1):
         assert way.run(name) == expected
 
 

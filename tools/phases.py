@@ -220,10 +220,22 @@ PHASES = [
     Phase(
         "long-programs",
         3600,
-        "CPython's own tests, servers in front of others or replaced under load, each many times",
-        f"{PYTEST} programs/test_{{servers,postgres,cpython}}.py",
+        "CPython's own tests; servers, shells and clients, each many times beside eight busy loops",
+        f"{PYTEST} programs/test_cpython.py && "
+        f"IPNUMA_BUSY=8 {PYTEST} programs/test_{{servers,postgres,everyday,nginx}}.py",
         ("build", "models"),
         env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-sockets",
+        7200,
+        "a million connections that race with their ends beside eight busy loops, ten thousand"
+        " random sequences beside the kernel's",
+        f"IPNUMA_RACES=1000000 {CARGO} --workspace --test races -- --nocapture && "
+        f"{TARGET}/release/conformance --compare --library {TARGET}/release/libipnuma_socket.so"
+        " --sequences 10000 property",
+        ("build",),
         long=True,
     ),
     Phase(

@@ -13,7 +13,7 @@ use support::{Daemon, Program};
 const CLIENTS: u64 = 2;
 const THREADS: u64 = 10;
 /// Processes that keep processors busy.
-const LOADS: usize = 4;
+const LOADS: usize = 8;
 /// So many wrong connections are shown.
 const SHOWN: usize = 10;
 
