@@ -205,10 +205,15 @@ class Network:
         who = [f"--reuid={ids.pw_uid}", f"--regid={ids.pw_gid}", "--init-groups"]
         return [tool("setpriv"), *who, "--", *line]
 
-    def command(self, argv: Sequence[str], core: int | None = None) -> list[str]:
-        """Say how a program is started on this network, on one core if one is given."""
+    def command(
+        self, argv: Sequence[str], core: int | None = None, bare: bool = False
+    ) -> list[str]:
+        """Say how a program is started on this network, on one core if one is given.
+
+        A bare one preloads the library by itself, if it does.
+        """
         line = [tool(argv[0]) if "/" not in argv[0] else argv[0], *argv[1:]]
-        if self.accelerated:
+        if self.accelerated and not bare:
             line = [str(executable()), "run", "--", *line]
         if core is not None:
             line = [tool("taskset"), "-c", str(core), *line]
@@ -218,6 +223,7 @@ class Network:
         self,
         *argv: str,
         core: int | None = None,
+        bare: bool = False,
         port: int | None = None,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
@@ -225,7 +231,7 @@ class Network:
         """Start a server and wait until it listens."""
         log = self.directory / f"{len(self.processes)}-{Path(argv[0]).name}.log"
         environment = self.environment() | (env or {})
-        process = Process(self.command(argv, core), environment, log, cwd)
+        process = Process(self.command(argv, core, bare), environment, log, cwd)
         self.processes.append(process)
         if port is not None:
             wait_until(lambda: listening(port) or not process.running, f"{argv[0]} listens")

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -195,6 +198,50 @@ def test_ssh_and_scp(net, port, policy):
     assert got.read_bytes() == sent.read_bytes()
 
 
+ECHO = """
+import socket, sys
+port = int(sys.argv[1])
+if sys.argv[2:] == ["server"]:
+    listener = socket.create_server(("127.0.0.1", port))
+    for _ in range(4):
+        peer = listener.accept()[0]
+        while got := peer.recv(65536):
+            peer.sendall(got)
+        peer.close()
+else:
+    client = socket.create_connection(("127.0.0.1", port))
+    for round in range(1, 40):
+        sent = bytes([round]) * (round * 100)
+        client.sendall(sent)
+        got = b""
+        while len(got) < len(sent):
+            got += client.recv(len(sent) - len(got))
+        assert got == sent
+print("done")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes such namespaces")
+@pytest.mark.parametrize("which", ["server", "client", "both", "neither"])
+def test_the_library_is_preloaded_in_containers(net, port, which):
+    """Plain LD_PRELOAD, without the command; each in namespaces of its own but for the network's."""
+    script = net.directory / "echo.py"
+    script.write_text(ECHO)
+    library = programs.executable().resolve().with_name("libipnuma_socket.so")
+    preload = ["env", f"LD_PRELOAD={library}"] if net.accelerated else []
+    container = ["unshare", "--pid", "--fork", "--mount-proc", "--mount", "--ipc", "--uts"]
+
+    def started(role: str) -> list[str]:
+        around = container if which in (role, "both") else []
+        return [*around, *preload, interpreter(), str(script), str(port), role]
+
+    with net.expect(streams=4, bytes=4 * 2 * 78_000):
+        server = net.start(*started("server"), port=port, bare=True)
+        for _ in range(4):
+            assert net.run(*started("client"), bare=True) == "done\n"
+        assert server.wait(programs.PATIENCE) == 0
+
+
 ASKS_FOR_A_RING = """
 import ctypes, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -225,6 +272,48 @@ def test_why_sockets_are_the_kernels(net, port):
     if net.accelerated:
         assert said.split() == ["-1", str(errno.ENOSYS)], said
         assert fallbacks(net) == {"io-uring": 1}
+
+
+GOES_ON = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+while True:
+    client.sendall(b"x" * 100)
+    got = 0
+    while got < 100:
+        got += len(server.recv(100 - got))
+"""
+
+
+def test_rates_of_connections(net):
+    """What an end sends in a second is told from the second look on."""
+    if not net.accelerated:
+        return
+    script = net.directory / "goes_on.py"
+    script.write_text(GOES_ON)
+    process = net.start(interpreter(), str(script))
+    argv = [str(programs.executable()), "sockets", "--watch", "--json"]
+    with subprocess.Popen(argv, env=net.environment(), stdout=subprocess.PIPE, text=True) as watch:
+        looks = (document["result"]["sockets"] for document in documents(watch.stdout))
+        ends = (socket["ends"] for sockets in looks for socket in sockets)
+        client, server = next(pair for pair in ends if pair[0].get("messages_per_s", 0) > 0)
+        watch.kill()
+    process.kill()
+    assert client["bytes_per_s"] >= 100 * client["messages_per_s"]
+    assert (server["messages_per_s"], server["bytes_per_s"]) == (0, 0)
+
+
+def documents(stream: IO[str]) -> Iterator[dict]:
+    """Give each JSON document that comes."""
+    decoder, text = json.JSONDecoder(), ""
+    for line in stream:
+        text += line
+        with contextlib.suppress(json.JSONDecodeError):
+            document, end = decoder.raw_decode(text)
+            text = text[end:].lstrip()
+            yield document
 
 
 NODE = """

@@ -219,7 +219,7 @@ PHASES = [
     ),
     Phase(
         "long-programs",
-        3600,
+        7200,
         "CPython's own tests; servers, shells and clients, each many times beside eight busy loops",
         f"{PYTEST} programs/test_cpython.py && "
         f"IPNUMA_BUSY=8 {PYTEST} programs/test_{{servers,postgres,everyday,nginx}}.py",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ipnuma sockets`: the accelerated connections of this machine.
 
+use std::collections::HashMap;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ipc::client::Client;
 use ipc::protocol::{EndStatus, Reply, Request, SocketKind, SocketStatus, Totals};
@@ -17,7 +18,8 @@ use crate::output;
 #[command(after_help = "\
 Each connection has two lines, the client's and the server's, or the sender's and the receiver's: what this end has
 sent, how often it rang the other's doorbell, how often it slept until something came, and how often spinning was
-enough. State: `waits` has not attached yet, `ended` sends no more, `closed`, `reset`, `revoked`.")]
+enough. State: `waits` has not attached yet, `ended` sends no more, `closed`, `reset`, `revoked`. With --watch, /s is what
+an end has sent each second since the last look.")]
 pub struct Arguments {
     #[command(flatten)]
     place: Where,
@@ -49,6 +51,50 @@ struct End<'a> {
     sleeps: u64,
     spins_found: u64,
     dropped: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    rate: Option<Rate>,
+}
+
+/// What an end sends in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Rate {
+    #[serde(rename = "messages_per_s")]
+    messages: u64,
+    #[serde(rename = "bytes_per_s")]
+    bytes: u64,
+}
+
+/// Which end: its channel, and which of the two.
+type Which = (u64, usize);
+
+/// What each end had sent at the last look.
+#[derive(Default)]
+struct Before(HashMap<Which, (Instant, u64, u64)>);
+
+impl Before {
+    /// What each end has sent a second since the last look; nothing of ends that were not there.
+    fn rates(&mut self, now: Instant, sockets: &[SocketStatus]) -> HashMap<Which, Rate> {
+        let mut rates = HashMap::new();
+        let mut sent = HashMap::new();
+        for socket in sockets {
+            for (side, end) in socket.ends.iter().enumerate() {
+                let which = (socket.channel, side);
+                if let Some(&(since, messages, bytes)) = self.0.get(&which) {
+                    let seconds = (now - since).as_secs_f64();
+                    let each =
+                        |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds) as u64;
+                    let rate = Rate {
+                        messages: each(end.messages, messages),
+                        bytes: each(end.bytes, bytes),
+                    };
+                    rates.insert(which, rate);
+                }
+                sent.insert(which, (now, end.messages, end.bytes));
+            }
+        }
+        self.0 = sent;
+        rates
+    }
 }
 
 /// A connection, for JSON.
@@ -77,11 +123,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         output::print(&fallbacks(&client, arguments.json)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut before = Before::default();
     loop {
         let (totals, sockets) = fetch(&client)?;
+        let rates = arguments
+            .watch
+            .map(|_| before.rates(Instant::now(), &sockets));
         output::print(&match arguments.json {
-            true => json(totals, &sockets),
-            false => table(totals, &sockets),
+            true => json(totals, &sockets, rates.as_ref()),
+            false => table(totals, &sockets, rates.as_ref()),
         })?;
         match arguments.watch {
             Some(seconds) => std::thread::sleep(Duration::from_secs(seconds.into())),
@@ -156,7 +206,7 @@ const fn kind(kind: SocketKind) -> &'static str {
     }
 }
 
-fn end(end: &EndStatus) -> End<'_> {
+fn end(end: &EndStatus, rate: Option<Rate>) -> End<'_> {
     End {
         pid: end.pid,
         program: &end.program,
@@ -168,15 +218,22 @@ fn end(end: &EndStatus) -> End<'_> {
         sleeps: end.sleeps,
         spins_found: end.spins_found,
         dropped: end.dropped,
+        rate,
     }
 }
 
-fn json(totals: Totals, sockets: &[SocketStatus]) -> String {
+type Rates<'a> = Option<&'a HashMap<Which, Rate>>;
+
+fn rate(rates: Rates<'_>, which: Which) -> Option<Rate> {
+    rates?.get(&which).copied()
+}
+
+fn json(totals: Totals, sockets: &[SocketStatus], rates: Rates<'_>) -> String {
     let sockets = sockets.iter().map(|socket| Socket {
         channel: socket.channel,
         kind: kind(socket.kind),
         age_ms: socket.age_ms,
-        ends: [end(&socket.ends[0]), end(&socket.ends[1])],
+        ends: [0, 1].map(|side| end(&socket.ends[side], rate(rates, (socket.channel, side)))),
     });
     let report = Report {
         totals,
@@ -185,7 +242,7 @@ fn json(totals: Totals, sockets: &[SocketStatus]) -> String {
     output::json("sockets", &report)
 }
 
-fn table(totals: Totals, sockets: &[SocketStatus]) -> String {
+fn table(totals: Totals, sockets: &[SocketStatus], rates: Rates<'_>) -> String {
     let mut rows = Vec::new();
     for socket in sockets {
         let lasted = age(Duration::from_millis(socket.age_ms));
@@ -202,28 +259,37 @@ fn table(totals: Totals, sockets: &[SocketStatus]) -> String {
                 0 => [socket.channel.to_string(), lasted.clone()],
                 _ => [String::new(), String::new()],
             };
-            rows.push(vec![
+            let each = match (rates, rate(rates, (socket.channel, side))) {
+                (None, _) => Vec::new(),
+                (Some(_), None) => vec!["-".to_owned(); 2],
+                (Some(_), Some(rate)) => vec![rate.messages.to_string(), bytes(rate.bytes)],
+            };
+            let mut row = vec![
                 number,
                 roles[side].to_owned(),
                 whose,
                 end.address.to_string(),
                 end.messages.to_string(),
                 bytes(end.bytes),
+            ];
+            row.extend(each);
+            row.extend([
                 end.doorbells.to_string(),
                 end.sleeps.to_string(),
                 end.spins_found.to_string(),
                 state(end.flags).to_owned(),
                 lasted,
             ]);
+            rows.push(row);
         }
     }
-    let heads = [
-        "channel", "end", "program", "address", "messages", "sent", "rang", "slept", "spun",
-        "state", "age",
-    ];
-    let right = [
-        true, false, false, false, true, true, true, true, true, false, true,
-    ];
+    let mut heads = vec!["channel", "end", "program", "address", "messages", "sent"];
+    if rates.is_some() {
+        heads.extend(["messages/s", "sent/s"]);
+    }
+    heads.extend(["rang", "slept", "spun", "state", "age"]);
+    let words = ["end", "program", "address", "state"];
+    let right: Vec<bool> = heads.iter().map(|head| !words.contains(head)).collect();
     let mut out = String::new();
     if rows.is_empty() {
         out += "no accelerated connections\n";
