@@ -224,7 +224,7 @@ print("done")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes such namespaces")
 @pytest.mark.parametrize("which", ["server", "client", "both", "neither"])
 def test_the_library_is_preloaded_in_containers(net, port, which):
-    """Plain LD_PRELOAD, without the command; each in namespaces of its own but for the network's."""
+    """Plain LD_PRELOAD, in namespaces of its own but for the network's."""
     script = net.directory / "echo.py"
     script.write_text(ECHO)
     library = programs.executable().resolve().with_name("libipnuma_socket.so")
