@@ -219,12 +219,20 @@ PHASES = [
     ),
     Phase(
         "long-programs",
-        7200,
-        "CPython's own tests; servers, shells and clients, each many times beside eight busy loops",
-        f"{PYTEST} programs/test_cpython.py && "
-        f"IPNUMA_BUSY=8 {PYTEST} programs/test_{{servers,postgres,everyday,nginx}}.py",
+        3600,
+        "CPython's own tests, servers in front of others or replaced under load, each many times",
+        f"{PYTEST} programs/test_{{servers,postgres,cpython}}.py",
         ("build", "models"),
         env=LONG,
+        long=True,
+    ),
+    Phase(
+        "long-busy",
+        7200,
+        "nginx, shells, servers and clients, each twenty times beside eight busy loops",
+        f"{PYTEST} programs/test_{{everyday,nginx,servers,postgres}}.py",
+        ("build", "models"),
+        env=LONG | {"IPNUMA_BUSY": "8"},
         long=True,
     ),
     Phase(
