@@ -224,12 +224,12 @@ print("done")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes such namespaces")
 @pytest.mark.parametrize("which", ["server", "client", "both", "neither"])
 def test_the_library_is_preloaded_in_containers(net, port, which):
-    """Plain LD_PRELOAD, in namespaces of mounts, IPC, names and control groups of its own."""
+    """Plain LD_PRELOAD, in namespaces of its own but for the network's."""
     script = net.directory / "echo.py"
     script.write_text(ECHO)
     library = programs.executable().resolve().with_name("libipnuma_socket.so")
     preload = ["env", f"LD_PRELOAD={library}"] if net.accelerated else []
-    container = ["unshare", "--mount", "--ipc", "--uts", "--cgroup"]
+    container = ["unshare", "--pid", "--fork", "--mount-proc", "--ipc", "--uts", "--cgroup"]
 
     def started(role: str) -> list[str]:
         around = container if which in (role, "both") else []

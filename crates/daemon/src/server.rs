@@ -258,10 +258,10 @@ impl Server {
             self.trace(0, "refused: there are too many processes");
             return;
         }
-        let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else {
+        let Ok(peer) = ipc::credentials::of_peer(&socket) else {
             return;
         };
-        let pid = peer.pid.as_raw_pid().unsigned_abs();
+        let pid = rustix::process::Pid::as_raw(peer.pid).unsigned_abs();
         let allowed = [rustix::process::geteuid(), rustix::process::Uid::ROOT];
         let refusal = (!allowed.contains(&peer.uid)).then(|| {
             Refusal::new(
@@ -274,7 +274,9 @@ impl Server {
             )
         });
         // A child that has inherited the socket must not keep a dead process alive.
-        let life = rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()).ok();
+        let life = peer
+            .pid
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
         let id = self.state.arrive(pid);
         let mut client = Client::new(socket, life, pid, refusal);
         if client.watch(&self.epoll, id).is_err() {

@@ -89,7 +89,7 @@ fn trust(path: &Path, socket: &OwnedFd) -> Result<()> {
     if let Some(directory) = path.parent().filter(guessed) {
         check_directory(directory).map_err(untrusted)?;
     }
-    let daemon = rustix::net::sockopt::socket_peercred(socket)
+    let daemon = crate::credentials::of_peer(socket)
         .map_err(|errno| untrusted(format!("its user can't be known: {errno}")))?
         .uid;
     // Root may have been told to use anybody's.

@@ -26,6 +26,7 @@
 //! - It keeps no version but the daemon's own: both are installed together.
 
 pub mod client;
+pub mod credentials;
 pub mod error;
 pub mod operations;
 pub mod packet;
