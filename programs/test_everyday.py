@@ -242,6 +242,21 @@ def test_the_library_is_preloaded_in_containers(net, port, which):
         assert server.wait(programs.PATIENCE) == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes such namespaces")
+def test_a_daemon_in_a_container_refuses_who_is_outside(tmp_path):
+    """It could not see that such a process ends."""
+    ipnuma, path = str(programs.executable()), tmp_path / "daemon.sock"
+    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    with subprocess.Popen([*container, ipnuma, "daemon", "--socket", str(path)]) as daemon:
+        programs.wait_until(path.exists, "the daemon listens")
+        env = os.environ | {"IPNUMA_DAEMON": str(path)}
+        line = [ipnuma, "sockets"]
+        asked = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+        daemon.kill()
+    assert asked.returncode != 0
+    assert "PID namespace" in asked.stderr
+
+
 ASKS_FOR_A_RING = """
 import ctypes, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)

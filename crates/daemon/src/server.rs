@@ -263,16 +263,27 @@ impl Server {
         };
         let pid = rustix::process::Pid::as_raw(peer.pid).unsigned_abs();
         let allowed = [rustix::process::geteuid(), rustix::process::Uid::ROOT];
-        let refusal = (!allowed.contains(&peer.uid)).then(|| {
-            Refusal::new(
+        let refusal = if !allowed.contains(&peer.uid) {
+            Some(Refusal::new(
                 Errno::ACCESS,
                 format!(
                     "the daemon at {} serves user {} only; start one of your own with `ipnuma daemon`",
                     self.place.path().display(),
                     rustix::process::geteuid().as_raw()
                 ),
-            )
-        });
+            ))
+        } else if peer.pid.is_none() {
+            // Nobody would tell of its end.
+            Some(Refusal::new(
+                Errno::SRCH,
+                format!(
+                    "the daemon at {} is in a PID namespace that this process is not in; start it outside of the container",
+                    self.place.path().display()
+                ),
+            ))
+        } else {
+            None
+        };
         // A child that has inherited the socket must not keep a dead process alive.
         let life = peer
             .pid
