@@ -275,6 +275,13 @@ class Network:
         counted = json.loads(answer.stdout)["result"]["totals"]
         return Totals(**{name: int(counted[name]) for name in vars(Totals())})
 
+    def fallbacks(self) -> dict[str, int]:
+        """Ask the daemon how many sockets were left to the kernel, by reason."""
+        argv = [str(executable()), "sockets", "--fallbacks", "--json"]
+        said = subprocess.check_output(argv, env=self.environment(), timeout=PATIENCE)
+        rows = json.loads(said)["result"]["fallbacks"]
+        return {row["reason"]: row["sockets"] for row in rows}
+
     @contextlib.contextmanager
     def expect(self, streams: int = 0, datagrams: int = 0, bytes: int = 0) -> Iterator[None]:
         """Demand that a block opens so many accelerated connections and moves so many bytes.

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -271,14 +272,6 @@ assert server.recv(1) == b"x"
 """
 
 
-def fallbacks(net: programs.Network) -> dict[str, int]:
-    """Ask the daemon what was left to the kernel."""
-    argv = [str(programs.executable()), "sockets", "--fallbacks", "--json"]
-    ran = subprocess.run(argv, env=net.environment(), capture_output=True, check=True)
-    rows = json.loads(ran.stdout)["result"]["fallbacks"]
-    return {row["reason"]: row["sockets"] for row in rows}
-
-
 def test_why_sockets_are_the_kernels(net, port):
     """The daemon counts what was left to the kernel, by reason."""
     script = net.directory / "ring.py"
@@ -286,7 +279,41 @@ def test_why_sockets_are_the_kernels(net, port):
     said = net.run(interpreter(), str(script))
     if net.accelerated:
         assert said.split() == ["-1", str(errno.ENOSYS)], said
-        assert fallbacks(net) == {"io-uring": 1}
+        assert net.fallbacks() == {"io-uring": 1}
+
+
+STUCK = """
+import os, socket, sys, threading, time
+print("up", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+asking = threading.Thread(target=socket.create_server, args=(("127.0.0.1", 0),))
+asking.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    time.sleep(0.01)
+print("still asking" if asking.is_alive() else "asked", flush=True)
+asking.join()
+"""
+
+
+def test_a_daemon_that_hangs_holds_up_who_asks_it_alone(tmp_path):
+    """A thread waits for the daemon's answer; the process forks all the same."""
+    with programs.network("ipnuma", tmp_path) as net:
+        go = net.directory / "go"
+        program = net.start(interpreter(), "-c", STUCK, str(go))
+        programs.wait_until(lambda: "up" in program.output(), "the program is there")
+        os.kill(net.daemon.pid, signal.SIGSTOP)
+        try:
+            go.touch()
+            programs.wait_until(lambda: "ask" in program.output(), "the program has forked")
+        finally:
+            os.kill(net.daemon.pid, signal.SIGCONT)
+        assert program.wait() == 0, program.output()
+        assert program.output().split("\n") == ["up", "still asking", ""]
 
 
 GOES_ON = """
@@ -355,13 +382,24 @@ const server = net.createServer(peer => peer.pipe(peer)).listen(0, '127.0.0.1', 
 """
 
 
+@pytest.mark.parametrize("rings", [False, True])
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
-def test_node(net, port):
-    """An event loop of libuv, which asks for an io_uring from 1.45 on."""
+def test_node(net, rings):
+    """An event loop of libuv, also one that asks for an io_uring, as some versions do unasked."""
     script = net.directory / "echo.js"
     script.write_text(NODE)
+    env = {"UV_USE_IO_URING": "1" if rings else "0"}
     with net.expect(streams=10, bytes=1_000_000):
-        assert net.run("node", str(script)) == "done\n"
+        assert net.run("node", str(script), env=env) == "done\n"
+    if net.accelerated and rings and libuv() >= (1, 45):
+        assert net.fallbacks()["io-uring"] > 0
+
+
+def libuv() -> tuple[int, int]:
+    """Ask Node which version of libuv it has."""
+    argv = [programs.tool("node"), "-p", "process.versions.uv"]
+    major, minor, _ = subprocess.check_output(argv, text=True).split(".")
+    return int(major), int(minor)
 
 
 def test_short_connections(net, port):
@@ -370,7 +408,7 @@ def test_short_connections(net, port):
     script.write_text(SHORT)
     net.run(interpreter(), str(script))
     if net.accelerated:
-        counted = fallbacks(net)
+        counted = net.fallbacks()
         # Sixteen in a row, then 32, one, 128, one and the rest.
         assert counted["short"] == 200 - 16 - 2, counted
         assert net.totals().streams == 18

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,13 +264,18 @@ asyncio.run(main())
 """
 
 
-def test_uvloop(net):
-    """asyncio on libuv's loop."""
+@pytest.mark.parametrize("rings", [False, True])
+def test_uvloop(net, rings):
+    """asyncio on libuv's loop: Debian's, too old to ask for an io_uring, and one that does."""
     script = net.directory / "echo.py"
     script.write_text(UVLOOP)
+    python = sys.executable if rings else "/usr/bin/python3"
     with net.expect(streams=10, bytes=1_000_000):
         for _ in ROUNDS:
-            assert net.run("/usr/bin/python3", str(script)) == "uvloop\n"
+            said = net.run(python, str(script), env={"UV_USE_IO_URING": "1"})
+            assert said == "uvloop\n"
+    if net.accelerated and rings:
+        assert net.fallbacks()["io-uring"] > 0
 
 
 def terminated(made: Nginx) -> bool:

@@ -10,9 +10,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use daemon::Running;
 use daemon::remote::messages::{self, Message};
 use daemon::remote::{Guests, Peer};
-use ipc::protocol::{Reply, Request};
+use ipc::protocol::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use stranger::{PATIENCE, Stranger, connect, start_with};
+use stranger::{PATIENCE, Stranger, connect, counts_more_than, refused, start_with};
 
 const QUOTA: Guests = Guests {
     sessions: 8,
@@ -37,23 +37,6 @@ fn resident() -> usize {
         .nth(1)
         .expect("the second number");
     4096 * pages.parse::<usize>().expect("a number")
-}
-
-fn refused(running: &Running) -> u64 {
-    match connect(running).request(&Request::Sockets { after: 0 }) {
-        Ok((Reply::Sockets { totals, .. }, _)) => totals.refused,
-        other => panic!("no list but {other:?}"),
-    }
-}
-
-/// Waits until it has counted more refusals: it tells of many at once, and who is refused knows it before.
-#[track_caller]
-fn counts_more_than(running: &Running, before: u64) {
-    let begun = std::time::Instant::now();
-    while refused(running) <= before {
-        assert!(begun.elapsed() < PATIENCE, "nothing was counted");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 /// An honest daemon of another machine, and a process here, get their answers.

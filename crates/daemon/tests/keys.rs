@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use daemon::keys::{Key, Known};
 use daemon::{Options, Running};
 use host::{Config, Device, Flush, Rights, Token};
-use ipc::protocol::{Reply, Request};
-use stranger::{PATIENCE, Stranger, address, connect};
+use stranger::{PATIENCE, Stranger, address, counts_more_than, refused};
 use tempfile::TempDir;
 
 const BYTES: usize = 1 << 16;
@@ -71,24 +70,6 @@ impl Machine {
             ..Config::default()
         };
         Device::open(&config).expect("the daemon runs")
-    }
-
-    fn refused(&self) -> u64 {
-        let sockets = Request::Sockets { after: 0 };
-        match connect(&self.running).request(&sockets) {
-            Ok((Reply::Sockets { totals, .. }, _)) => totals.refused,
-            other => panic!("no list but {other:?}"),
-        }
-    }
-
-    /// Waits until it has counted more refusals: who is refused knows it before.
-    #[track_caller]
-    fn counts_more_than(&self, before: u64) {
-        let begun = Instant::now();
-        while self.refused() <= before {
-            assert!(begun.elapsed() < PATIENCE, "nothing was counted");
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 }
 
@@ -245,10 +226,10 @@ fn a_key_that_is_not_known_gets_nowhere() {
     let region = server.alloc(BYTES).expect("memory");
     let token = region.export(0..BYTES, Rights::ReadWrite, None);
     let token = token.expect("a token");
-    let before = there.refused();
+    let before = refused(&there.running);
     let error = client.connect(&token).expect_err("nobody knows its key");
     assert!(error.to_string().contains("ipnuma key"), "{error}");
-    there.counts_more_than(before);
+    counts_more_than(&there.running, before);
     // It is trusted, and does not trust.
     let another = Machine::start();
     there.trust(&another, "127.0.0.0/8");
@@ -308,7 +289,7 @@ fn what_is_no_handshake_harms_nobody() {
     let (through, recorded, thread) = relay(there.address);
     exchange(&here, &there, Some(through));
     let replayed = recorded.lock().expect("nobody panics")[0].clone();
-    let before = there.refused();
+    let before = refused(&there.running);
     let attack = |bytes: &[u8]| {
         let mut stranger = Stranger::reach(there.address, address()).expect("it listens");
         // It may be cut off in the middle.
@@ -335,7 +316,7 @@ fn what_is_no_handshake_harms_nobody() {
     let mut plain = Stranger::reach(there.address, address()).expect("it listens");
     let answer = plain.greet();
     assert!(!matches!(answer, Ok(Some(_))), "{answer:?}");
-    there.counts_more_than(before);
+    counts_more_than(&there.running, before);
     // Many who say nothing.
     let silent: Vec<_> = (0..100)
         .map(|_| Stranger::reach(there.address, address()).expect("it listens"))

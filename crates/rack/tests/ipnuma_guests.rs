@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two Linux guests with the IP-NUMA NIC in RTL: the driver, the `rack` back end of libipnuma, and a program on both sides:
-//! `examples/guest` of crate `host`, and the ping-pong of the dissertation's figure 4.3 in C; and that beside curl over the
-//! kernel's TCP, with one NIC and one cable for both. Needs the kernel of `tools/uml-kernel`; without it this says so and ends.
+//! `examples/guest` of crate `host`, one that speaks to the driver itself, and the ping-pong of the dissertation's figure 4.3
+//! in C; and that beside curl over the kernel's TCP, with one NIC and one cable for both. Needs the kernel of
+//! `tools/uml-kernel`; without it this says so and ends.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -224,6 +225,32 @@ fn a_queue_and_rows_of_a_matrix_are_plain_stores_into_the_other_machine() {
     // Collected to lines: 12 rows of 192 bytes are 36 of them, and the signal; no cell went alone.
     let owner = matrix.guest("ping").expect("it is there");
     assert_eq!(owner.report.dma_writes, 37);
+}
+
+/// Who flushes to a machine that does not answer gives up after a while; the NIC answers much later, and the mark's place is
+/// nobody else's until then: behind a mark for which the NIC has no place all stores would wait.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_mark_that_is_answered_late_keeps_its_place() {
+    if !kernel() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let status = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(here.join("../../linux/ipnuma"))
+        .arg(here.join("tests/late_mark.c"))
+        .arg("-o")
+        .arg(directory.path().join("late_mark"))
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "late_mark.c is not compiled");
+    let outcome = go(directory.path(), "late_mark", ["ping", "pong"], "");
+    assert_eq!(
+        said(&outcome, "ping"),
+        "to a machine that is there: flushed\nit arrived soon\nto nobody: No route to host\nagain: flushed\n"
+    );
 }
 
 /// The kernel's TCP and the window to the other machine's memory share a NIC, a cable and the switch in RTL. Both are whole,

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use shm::channel::{Control, End, flags};
+use shm::channel::{Control, End, flags, seat as table};
 
 use crate::ready::Events;
 
@@ -284,12 +284,17 @@ impl Stream {
         }]
     }
 
+    #[inline(always)]
+    fn may_ring(&self) -> bool {
+        table::may_ring(self.peer_flags().load(Ordering::Acquire))
+    }
+
     /// Rings the doorbell if the peer sleeps for one of `bits`.
     #[inline(always)]
     fn ring_if_armed(&self, fd: RawFd, bits: u32) -> bool {
         // A peer that is not attached yet looks at the ring when it does. Until then, and if it never does, the twin's bytes
         // are data to it: see `seat`.
-        if self.end.peer_armed(bits) && (self.attached() || self.far.is_some()) {
+        if self.end.peer_armed(bits) && (self.may_ring() || self.far.is_some()) {
             self.ring(fd, bits);
             return true;
         }
@@ -328,7 +333,8 @@ impl Stream {
         let Ok(_guard) = self.end.lock_receiver() else {
             return;
         };
-        if self.is_retired() {
+        let own = self.flags().load(Ordering::Acquire);
+        if table::may_hold_data(own, self.peer_flags().load(Ordering::Acquire)) {
             return;
         }
         loop {

@@ -3,11 +3,12 @@
 #![allow(dead_code)]
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use daemon::remote::messages::{self, Message, VERSION};
 use daemon::{Options, Running};
 use ipc::client::Client;
+use ipc::protocol::{Reply, Request};
 use ipc::{Rights, Token};
 use rand::RngExt;
 use tempfile::TempDir;
@@ -43,6 +44,24 @@ pub fn start_with(change: impl Fn(&mut Options)) -> (Running, Ipv4Addr, TempDir)
         if let Ok(running) = daemon::spawn(options) {
             return (running, own, directory);
         }
+    }
+}
+
+/// How many of other machines' connections the daemon has refused.
+pub fn refused(running: &Running) -> u64 {
+    match connect(running).request(&Request::Sockets { after: 0 }) {
+        Ok((Reply::Sockets { totals, .. }, _)) => totals.refused,
+        other => panic!("no list but {other:?}"),
+    }
+}
+
+/// Waits until it has counted more refusals: it tells of many at once, and who is refused knows it before.
+#[track_caller]
+pub fn counts_more_than(running: &Running, before: u64) {
+    let begun = Instant::now();
+    while refused(running) <= before {
+        assert!(begun.elapsed() < PATIENCE, "nothing was counted");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
