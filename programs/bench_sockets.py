@@ -129,9 +129,9 @@ def server(net: Network, *argv: str, **options):
         process.kill()
 
 
-def memcached(port: int) -> list[str]:
+def memcached(port: int, threads: int = 1) -> list[str]:
     user = ["-u", "root"] if os.geteuid() == 0 else []
-    return ["memcached", *user, "-l", HOST, "-p", str(port), "-U", "0", "-t", "1"]
+    return ["memcached", *user, "-l", HOST, "-p", str(port), "-U", "0", "-t", str(threads)]
 
 
 def memcached_get(net: Network, settings: Settings) -> Figures:
@@ -306,6 +306,48 @@ def many_datagrams(way: str) -> Callable[[Network, Settings], Figures]:
     return run
 
 
+PROFILES = ("throughput", "latency")
+WORK_US = 200
+
+
+def slow_answer(profile: str) -> Callable[[Network, Settings], Figures]:
+    """One that computes before it answers: longer than a wait spins, unless the profile says so."""
+
+    def run(net: Network, settings: Settings) -> Figures:
+        program = str(programs.compile_c("pingpong.c"))
+        said = net.run(
+            program, "tcp", "--count", str(settings.count // 50), "--work-us", str(WORK_US),
+            "--cores", f"{settings.client_core},{settings.server_core}",
+            env={"IPNUMA_PROFILE": profile},
+        )  # fmt: skip
+        report = json.loads(said[said.index("{") :])
+        return {
+            "beside_work_us": report["rtt_p50_ns"] / 1000 - WORK_US,
+            "cpu_us": report["cpu_us"],
+        }
+
+    return run
+
+
+def memcached_many(profile: str) -> Callable[[Network, Settings], Figures]:
+    """Four threads at each end and sixteen connections, on all cores."""
+
+    def run(net: Network, settings: Settings) -> Figures:
+        port = programs.free_port()
+        env = {"IPNUMA_PROFILE": profile}
+        with server(net, *memcached(port, threads=4), port=port, env=env):
+            said = net.run(
+                "memcaslap", "-s", f"{HOST}:{port}", "-T", "4", "-c", "16",
+                "-t", f"{settings.seconds}s", env=env,
+            )  # fmt: skip
+        found = re.search(r"TPS: (\d+)", said)
+        if not found:
+            raise programs.ProgramError(f"memcaslap said nothing of TPS:\n{said}")
+        return {"ops_per_s": float(found[1])}
+
+    return run
+
+
 TRIED = {"streams": 1}
 PAIRS = [
     Measurement(
@@ -364,7 +406,23 @@ PAIRS = [
         [Goal("datagrams_per_s", 0.9)],
     ),
 ]
-
+PAIRS += [
+    Measurement(
+        f"slow-{profile}",
+        f"pingpong over TCP, an answer after {WORK_US} us of work: the rest of the round trip, and"
+        f" processor time of who waits; profile {profile}",
+        slow_answer(profile),
+        least={"streams": 1},
+    )
+    for profile in PROFILES
+] + [
+    Measurement(
+        f"many-{profile}",
+        f"memcached, memcaslap, four threads and sixteen connections; profile {profile}",
+        memcached_many(profile),
+    )
+    for profile in PROFILES
+]
 
 # What is measured natively ----------------------------------------------------------------------
 

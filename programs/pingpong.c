@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Round trips of a small message between two processes on two cores, over one of several ways.
 //
-//   pingpong WAY [--size BYTES] [--count ROUNDS] [--cores A,B]      prints one line of JSON
+//   pingpong WAY [--size BYTES] [--count ROUNDS] [--cores A,B] [--work-us N]      prints one line of JSON
+//
+// With --work-us the other end computes so long before each answer.
 //
 //   udp       kernel UDP over loopback, blocking send and recv
 //   udp-poll  the same, both ends asking again and again (MSG_DONTWAIT)
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -133,11 +136,12 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void answer(const struct way *way, void *end, size_t size, unsigned rounds) {
+static void answer(const struct way *way, void *end, size_t size, unsigned rounds, double work_ns) {
   uint64_t message[MAX_SIZE / 8];
   for (uint64_t i = 0; i < rounds; i++) {
     way->receive(end, message, size);
     if (message[0] != i) fail("a message came out of turn");
+    if (work_ns > 0) for (double until = now_ns() + work_ns; now_ns() < until;) continue;
     way->send(end, message, size);
   }
 }
@@ -156,18 +160,26 @@ static void ask(const struct way *way, void *end, size_t size, unsigned rounds, 
   }
 }
 
+static double used_us(void) {
+  struct rusage used;
+  if (getrusage(RUSAGE_SELF, &used)) fail("getrusage");
+  return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
+         (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
 int main(int argc, char **argv) {
   struct setup setup = {.size = 8};
-  unsigned count = 200000;
+  unsigned count = 200000, work_us = 0;
   int cores[2] = {0, 1}, there[2], back[2];
   if (argc < 2) {
-    fprintf(stderr, "usage: pingpong WAY [--size BYTES] [--count ROUNDS] [--cores A,B]\n");
+    fprintf(stderr, "usage: pingpong WAY [--size BYTES] [--count ROUNDS] [--cores A,B] [--work-us N]\n");
     return 2;
   }
   setup.way = argv[1];
   for (int i = 2; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--size")) setup.size = strtoul(argv[i + 1], NULL, 10);
     else if (!strcmp(argv[i], "--count")) count = (unsigned)atoi(argv[i + 1]);
+    else if (!strcmp(argv[i], "--work-us")) work_us = (unsigned)atoi(argv[i + 1]);
     else if (!strcmp(argv[i], "--cores") &&
              sscanf(argv[i + 1], "%d,%d", &cores[0], &cores[1]) == 2) continue;
     else fail(argv[i]);
@@ -182,7 +194,7 @@ int main(int argc, char **argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pin(cores[1]);
     setup.in = there[0], setup.out = back[1];
-    answer(way, way->open(1, &setup), setup.size, rounds);
+    answer(way, way->open(1, &setup), setup.size, rounds, work_us * 1e3);
     // The other end may still wait for what this one would give back when it goes.
     char bye;
     hear(&setup, &bye, 1);
@@ -193,10 +205,11 @@ int main(int argc, char **argv) {
   uint64_t *took = malloc(rounds * sizeof *took);
   if (!took) fail("no memory");
   void *end = way->open(0, &setup);
-  double began = now_ns();
+  double began = now_ns(), used = used_us();
   uint64_t first = ticks();
   ask(way, end, setup.size, rounds, took);
   double per_tick = (now_ns() - began) / (double)(ticks() - first);
+  used = used_us() - used;
   tell(&setup, "", 1);
   int status;
   if (waitpid(child, &status, 0) != child || status != 0) fail("the other process failed");
@@ -205,9 +218,10 @@ int main(int argc, char **argv) {
   for (unsigned i = 0; i < count; i++) sum += counted[i];
   qsort(counted, count, sizeof *counted, ascending);
   printf("{\"way\": \"%s\", \"size\": %zu, \"count\": %u, \"rtt_min_ns\": %.0f, "
-         "\"rtt_p50_ns\": %.0f, \"rtt_p99_ns\": %.0f, \"rtt_mean_ns\": %.0f}\n",
+         "\"rtt_p50_ns\": %.0f, \"rtt_p99_ns\": %.0f, \"rtt_mean_ns\": %.0f, "
+         "\"cpu_us\": %.2f}\n",
          setup.way, setup.size, count, (double)counted[0] * per_tick,
          (double)counted[count / 2] * per_tick, (double)counted[(uint64_t)count * 99 / 100] * per_tick,
-         (double)sum / count * per_tick);
+         (double)sum / count * per_tick, used / rounds);
   return 0;
 }

@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use clap::ValueEnum;
+
 use crate::daemon::{own_program, start};
 use crate::host::{Error, Where};
 
@@ -21,6 +23,9 @@ status is the program's; 127 if it is not found, 126 if it cannot be started.
   ipnuma run -- memcaslap -s 127.0.0.1:11211
   ipnuma sockets")]
 pub struct Arguments {
+    /// What waits are good at: `throughput`, or `latency` for threads with cores of their own
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    profile: Option<Profile>,
     /// Spins so many microseconds for what comes before it sleeps
     #[arg(long, value_name = "N")]
     spin_us: Option<u32>,
@@ -42,6 +47,13 @@ pub struct Arguments {
     program: Vec<OsString>,
 }
 
+/// What waits are good at; docs/sockets.md has what each gives.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Profile {
+    Throughput,
+    Latency,
+}
+
 /// The socket library.
 const LIBRARY: &str = "libipnuma_socket.so";
 /// Says where it is.
@@ -59,6 +71,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let library = library()?;
     let mut command = Command::new(program);
     command.args(rest).env("LD_PRELOAD", preload(&library)?);
+    if let Some(name) = arguments
+        .profile
+        .and_then(|profile| profile.to_possible_value())
+    {
+        command.env("IPNUMA_PROFILE", name.get_name());
+    }
     if let Some(spin) = arguments.spin_us {
         command.env("IPNUMA_SPIN_US", spin.to_string());
     }

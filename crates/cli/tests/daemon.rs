@@ -355,7 +355,8 @@ fn library(directory: &Path) -> PathBuf {
     path.canonicalize().expect("it exists")
 }
 
-const SHOW: &str = "echo $LD_PRELOAD $IPNUMA_DAEMON $IPNUMA_SPIN_US $IPNUMA_TRACE; exit 7";
+const SHOW: &str =
+    "echo $LD_PRELOAD $IPNUMA_DAEMON $IPNUMA_PROFILE $IPNUMA_SPIN_US $IPNUMA_TRACE; exit 7";
 
 #[test]
 fn a_program_runs_with_the_library_and_its_exit_status() {
@@ -369,12 +370,16 @@ fn a_program_runs_with_the_library_and_its_exit_status() {
         output(command.args(["--", "sh", "-c", SHOW]))
     };
     let (status, out, errors) = run(&|command| {
-        command.args(["--spin-us", "9", "--trace"]);
+        command.args(["--profile", "latency", "--spin-us", "9", "--trace"]);
     });
     assert_eq!(status, Some(7), "{errors}");
     assert_eq!(
         out,
-        format!("{} {} 9 1\n", library.display(), daemon.socket().display())
+        format!(
+            "{} {} latency 9 1\n",
+            library.display(),
+            daemon.socket().display()
+        )
     );
     assert!(!errors.contains("warning"), "{errors}");
     // What the user preloads stays, behind it.

@@ -52,6 +52,16 @@ impl NoticePage {
             .store(word, Ordering::Release);
     }
 
+    /// Whether a stream is at a place.
+    pub fn set_stream(&self, place: usize, there: bool) {
+        let word = self.word(notice_page::STREAMS + place / 64 * 8);
+        let bit = 1 << (place % 64);
+        match there {
+            true => word.fetch_or(bit, Ordering::Release),
+            false => word.fetch_and(!bit, Ordering::Release),
+        };
+    }
+
     /// The addresses have changed.
     pub fn set_generation(&self, generation: u64) {
         self.word(notice_page::GENERATION)

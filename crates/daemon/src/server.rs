@@ -399,6 +399,9 @@ impl Server {
             match client.open_notices(&self.epoll, id, self.magic, self.generation) {
                 Ok(handles) => {
                     client.set_connecting(self.connecting);
+                    for place in self.state.shown_streams() {
+                        client.set_stream(place, true);
+                    }
                     answer.handles = handles;
                 }
                 Err(refusal) => return client.refuse(refusal).and(Err(Gone)),
@@ -711,8 +714,14 @@ impl Server {
         }
     }
 
-    /// Tells acceptors whether they have to ask. Other machines' clients are not told of in time.
+    /// Tells acceptors whether they have to ask, other machines' clients are not told of in time; and who gets a socket from
+    /// another process, whether it may be a stream's.
     fn publish(&mut self) {
+        for (place, there) in self.state.take_shown_streams() {
+            for client in self.clients.values() {
+                client.set_stream(place, there);
+            }
+        }
         let word = match (&self.outside, self.state.is_somebody_connecting()) {
             (Some(_), _) => notice_page::ASK,
             (None, true) => notice_page::SOMEBODY,

@@ -4,6 +4,7 @@
 //! ```toml
 //! backend = "soft"                      # or "pcie", "rack"                  IPNUMA_BACKEND
 //! daemon = "/run/ipnuma/daemon.sock"    #                                    IPNUMA_DAEMON
+//! profile = "throughput"                # or "latency"                       IPNUMA_PROFILE
 //! spin_us = 50                          # spin that long before sleeping     IPNUMA_SPIN_US
 //! trace = false                         # say what is (not) accelerated      IPNUMA_TRACE
 //!
@@ -43,6 +44,28 @@ pub enum BackendKind {
     Rack,
 }
 
+/// What waits are good at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Spins as long as a sleep and a wake-up would take, less often where that was in vain: the cores do most work so.
+    #[default]
+    Throughput,
+    /// Spins on, however long it takes: for threads with cores of their own.
+    Latency,
+}
+
+impl Profile {
+    /// How long waits spin before they sleep, unless something else is configured.
+    #[must_use]
+    pub const fn spin(self) -> Duration {
+        match self {
+            Self::Throughput => Duration::from_micros(50),
+            Self::Latency => Duration::from_millis(100),
+        }
+    }
+}
+
 /// The configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -50,6 +73,8 @@ pub struct Config {
     pub backend: BackendKind,
     /// Where the daemon listens.
     pub daemon: PathBuf,
+    /// What waits are good at.
+    pub profile: Profile,
     /// How long waits spin before they sleep.
     pub spin: Duration,
     /// Whether the socket library says on stderr what it accelerates.
@@ -104,7 +129,8 @@ impl Default for Config {
         Self {
             backend: BackendKind::Soft,
             daemon: ipc::client::default_path(),
-            spin: Duration::from_micros(50),
+            profile: Profile::default(),
+            spin: Profile::default().spin(),
             trace: false,
             socket: SocketConfig {
                 enable: true,
@@ -125,6 +151,8 @@ impl Default for Config {
 struct File {
     backend: Option<BackendKind>,
     daemon: Option<PathBuf>,
+    #[serde(default)]
+    profile: Profile,
     spin_us: Option<u64>,
     trace: Option<bool>,
     #[serde(default)]
@@ -196,7 +224,10 @@ impl Config {
         Ok(Self {
             backend: file.backend.unwrap_or(default.backend),
             daemon: file.daemon.unwrap_or(default.daemon),
-            spin: file.spin_us.map_or(default.spin, Duration::from_micros),
+            profile: file.profile,
+            spin: file
+                .spin_us
+                .map_or(file.profile.spin(), Duration::from_micros),
             trace: file.trace.unwrap_or(default.trace),
             socket: SocketConfig {
                 enable: file.socket.enable.unwrap_or(default.socket.enable),
@@ -244,6 +275,19 @@ impl Config {
         }
         if let Some(value) = variable("IPNUMA_DAEMON") {
             self.daemon = value.into();
+        }
+        if let Some(value) = variable("IPNUMA_PROFILE") {
+            self.profile = match value.as_str() {
+                "throughput" => Profile::Throughput,
+                "latency" => Profile::Latency,
+                _ => {
+                    return Err(wrong(
+                        "IPNUMA_PROFILE",
+                        format!("{value:?}: profiles are throughput and latency"),
+                    ));
+                }
+            };
+            self.spin = self.profile.spin();
         }
         if let Some(value) = variable("IPNUMA_SPIN_US") {
             let micros = value.parse().map_err(|_| {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use host::Config;
-use host::config::{BackendKind, Ports};
+use host::config::{BackendKind, Ports, Profile};
 
 fn parse(text: &str) -> host::Result<Config> {
     Config::parse(text, "test.toml")
@@ -82,6 +82,34 @@ fn the_environment_wins() {
 }
 
 #[test]
+fn a_profile_says_how_long_waits_spin_unless_that_is_said_nearer_by() {
+    let us = |config: Config| config.spin.as_micros();
+    let file = "profile = 'latency'";
+    assert_eq!(us(parse(file).expect("right")), 100_000);
+    assert_eq!(us(parse("profile = 'throughput'").expect("right")), 50);
+    assert_eq!(
+        us(parse("profile = 'latency'\nspin_us = 7").expect("right")),
+        7
+    );
+    // That of the environment is nearer than the file, and a number nearer than a name.
+    let nearer = |variables: &[(&str, &str)]| {
+        let find = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        parse("spin_us = 7")
+            .and_then(|config| config.with_environment(find))
+            .expect("right")
+    };
+    let config = nearer(&[("IPNUMA_PROFILE", "latency")]);
+    assert_eq!(config.profile, Profile::Latency);
+    assert_eq!(us(config), 100_000);
+    let both = nearer(&[("IPNUMA_PROFILE", "throughput"), ("IPNUMA_SPIN_US", "9")]);
+    assert_eq!(both.profile, Profile::Throughput);
+    assert_eq!(us(both), 9);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_has_a_remedy() {
     for (path, words) in [
         ("/nowhere/config.toml", "No such file"),
@@ -102,6 +130,7 @@ fn mistakes_are_named() {
     for (text, word) in [
         ("spin = 3", "spin"),
         ("backend = 'fpga'", "fpga"),
+        ("profile = 'fast'", "fast"),
         ("[socket]\nports = ['a']", "\"a\""),
         ("[socket]\nports = ['9-1']", "9-1"),
         ("spin_us = -1", "spin_us"),
@@ -122,6 +151,7 @@ fn mistakes_are_named() {
     for (name, value) in [
         ("IPNUMA_SPIN_US", "soon"),
         ("IPNUMA_BACKEND", "verbs"),
+        ("IPNUMA_PROFILE", "fast"),
         ("IPNUMA_TRACE", "maybe"),
         ("IPNUMA_PORTS", "70000"),
         ("IPNUMA_SOCKET", "2"),

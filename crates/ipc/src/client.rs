@@ -283,6 +283,15 @@ impl Client {
             == notice_page::NOBODY
     }
 
+    /// Whether a stream between two ports may be in a channel, seen from either end: a load, no system call. It stays as it was
+    /// when the daemon is gone.
+    #[must_use]
+    pub fn may_be_stream(&self, own: u16, peer: u16) -> bool {
+        let place = notice_page::place(own, peer);
+        let word = self.page_word(notice_page::STREAMS + place / 64 * 8);
+        word.load(Ordering::Acquire) >> (place % 64) & 1 != 0
+    }
+
     /// Content of a kernel datagram that is only a doorbell.
     #[must_use]
     pub fn doorbell_magic(&self) -> [u8; 16] {

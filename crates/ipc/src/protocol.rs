@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -45,6 +45,16 @@ pub mod notice_page {
     pub const NOBODY: u64 = 1;
     /// A client is about to connect, or has, and was not accepted yet.
     pub const SOMEBODY: u64 = 2;
+    /// u64s with a bit for each [`place`], from the lowest on: whether a stream's channel is there. One that is comes before its
+    /// ends do, and stays as long as they.
+    pub const STREAMS: usize = 2048;
+    /// Places.
+    pub const PLACES: usize = 8 * (BYTES - STREAMS);
+    /// The place of a stream between two ports, seen from either end.
+    #[must_use]
+    pub const fn place(own: u16, peer: u16) -> usize {
+        (own ^ peer) as usize % PLACES
+    }
 }
 
 /// What a process asks for.

@@ -90,8 +90,9 @@ pub fn adopt(fd: RawFd) {
     if kind == libc::SOCK_STREAM
         && let (Some(own), Some(peer)) = (address::local(fd), address::remote(fd))
     {
-        if let Some(reply @ (Reply::Adopted { .. }, _)) =
-            process::ask(&Request::Adopt { own, peer })
+        if !process::has_no_stream(own.port(), peer.port())
+            && let Some(reply @ (Reply::Adopted { .. }, _)) =
+                process::ask(&Request::Adopt { own, peer })
             && let Some(stream) = attach_adopted(fd, reply)
         {
             drop(table::install(fd, Object::Stream(stream)));

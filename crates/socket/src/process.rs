@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use host::config::Config;
+use host::config::{Config, Profile};
 use ipc::client::{Client, move_up};
 use ipc::protocol::{Reply, Request, notice_page};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -169,6 +169,20 @@ pub fn nobody_connects() -> bool {
     true
 }
 
+/// Whether a living daemon says that no stream between two ports is in a channel.
+pub(crate) fn has_no_stream(own: u16, peer: u16) -> bool {
+    let Some(client) = current() else {
+        return false;
+    };
+    if client.may_be_stream(own, peer) {
+        return false;
+    }
+    // The page of one that is gone says what was.
+    let notices = client.notice_socket();
+    let mut alive = [PollFd::new(&notices, PollFlags::empty())];
+    matches!(poll(&mut alive, Some(&Timespec::default())), Ok(0))
+}
+
 /// Says that this process has no more use of a channel.
 pub fn close(channel: u64) {
     if let Some(client) = current() {
@@ -308,7 +322,8 @@ pub fn start() {
     is_borrowed();
     crate::policy::start();
     let spin = config().spin.as_micros();
-    crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX));
+    let persistent = config().profile == Profile::Latency;
+    crate::wait::configure(u32::try_from(spin).unwrap_or(u32::MAX), persistent);
     if !config().socket.heartbeat {
         crate::wait::without_heartbeat();
     }

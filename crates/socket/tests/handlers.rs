@@ -142,7 +142,7 @@ fn a_signal_while_a_call_spins_ends_it() {
     use socket::table;
 
     // Longer than the test.
-    socket::wait::configure(60_000_000);
+    socket::wait::configure(60_000_000, false);
     install(libc::SIGUSR2, nothing as *const () as usize, 0);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let twin = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

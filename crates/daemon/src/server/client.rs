@@ -192,6 +192,12 @@ impl Client {
         }
     }
 
+    pub fn set_stream(&self, place: usize, there: bool) {
+        if let Some(notices) = &self.notices {
+            notices.page.set_stream(place, there);
+        }
+    }
+
     pub fn set_generation(&self, generation: u64) {
         if let Some(notices) = &self.notices {
             notices.page.set_generation(generation);

@@ -16,6 +16,7 @@ use shm::channel::{flags, inbox_of};
 use subtle::ConstantTimeEq;
 
 use super::address::{canonical, destination};
+use super::directory::Server;
 use super::guests::Thing;
 use super::limits::room;
 use super::outside::{Granted, Sleeping};
@@ -204,7 +205,7 @@ impl<H: Clone> State<H> {
                 far: Some(far),
             },
         );
-        self.far_streams.insert((from, to), intent);
+        self.streams.insert(Server::Elsewhere, (from, to), intent);
         self.process(id)?.channels.insert(intent);
         Ok(Announced {
             peer,
@@ -437,7 +438,7 @@ impl<H: Clone> State<H> {
         }
         let memory = machine.far_channel()?;
         let far = far(machine, &memory, 1, said.peer, Some(theirs))?;
-        if let Some(old) = self.streams.remove(&(from, to))
+        if let Some(old) = self.streams.remove(Server::Here, &(from, to))
             && self.channels.get(&old).is_some_and(|old| !old.taken)
         {
             self.forget(old);
@@ -469,7 +470,7 @@ impl<H: Clone> State<H> {
             },
         );
         self.untaken += 1;
-        self.streams.insert((from, to), channel);
+        self.streams.insert(Server::Here, (from, to), channel);
         for thing in [Thing::Channel, Thing::Waiting] {
             self.guests.add(thing, channel, said.peer);
         }

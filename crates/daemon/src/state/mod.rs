@@ -6,6 +6,7 @@
 
 mod address;
 mod datagrams;
+mod directory;
 mod far;
 mod guests;
 mod limits;
@@ -314,10 +315,7 @@ pub struct State<H> {
     /// What other machines have here.
     guests: guests::Guests,
     channels: BTreeMap<u64, Channel<H>>,
-    /// Live streams by client and server address; the latest wins.
-    streams: HashMap<(SocketAddr, SocketAddr), u64>,
-    /// The same of clients here to other machines' servers.
-    far_streams: HashMap<(SocketAddr, SocketAddr), u64>,
+    streams: directory::Directory,
     /// Acceptors that were told to wait: since when, and the newest intent that could be theirs.
     waiting: HashMap<(SocketAddr, SocketAddr), streams::Waiting>,
     /// Streams that were left to the kernel before the client announced them.
@@ -355,8 +353,7 @@ impl<H: Clone> State<H> {
             far_intents: HashMap::new(),
             guests: guests::Guests::default(),
             channels: BTreeMap::new(),
-            streams: HashMap::new(),
-            far_streams: HashMap::new(),
+            streams: directory::Directory::default(),
             waiting: HashMap::new(),
             left_to_kernel: HashMap::new(),
             receivers: Registry::default(),
@@ -561,6 +558,16 @@ impl<H: Clone> State<H> {
     pub fn tick<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
         self.tidy_streams(machine, now);
         self.sum_up(machine);
+    }
+
+    /// Places of the notice pages that have streams.
+    pub fn shown_streams(&self) -> impl Iterator<Item = usize> {
+        self.streams.shown()
+    }
+
+    /// Places that have streams now (true), or none any more, since the last time.
+    pub fn take_shown_streams(&mut self) -> Vec<(usize, bool)> {
+        self.streams.take_changes()
     }
 
     /// Number of channels and of connected processes, for the daemon's own log.

@@ -14,6 +14,7 @@ use ipc::protocol::Reply;
 use rustix::io::Errno;
 
 use super::address::{canonical, destination};
+use super::directory::Server;
 use super::guests::Thing;
 use super::limits::room;
 use super::{Answer, Channel, Kind, Machine, ProcessId, Refusal, Side, State};
@@ -129,7 +130,7 @@ impl<H: Clone> State<H> {
         let client = Side::of(id, process);
         let memory = machine.channel(Kind::Stream)?;
         // A connection between these addresses from before is over, whether or not its ends have said so.
-        if let Some(old) = self.streams.remove(&(from, to))
+        if let Some(old) = self.streams.remove(Server::Here, &(from, to))
             && self.channels.get(&old).is_some_and(|old| !old.taken)
         {
             self.forget(old);
@@ -148,7 +149,7 @@ impl<H: Clone> State<H> {
             },
         );
         self.untaken += 1;
-        self.streams.insert((from, to), intent);
+        self.streams.insert(Server::Here, (from, to), intent);
         self.process(id)?.channels.insert(intent);
         Ok(Answer::new(Reply::Channel { channel: intent }, [memory]))
     }
@@ -187,7 +188,7 @@ impl<H: Clone> State<H> {
         if !self.process(id)?.near {
             return Ok(Answer::kernel());
         }
-        if let Some(&number) = self.streams.get(&(from, to))
+        if let Some(number) = self.streams.get(Server::Here, &(from, to))
             && !self.is_of_before(machine, id, number)
         {
             self.waiting.remove(&(from, to));
@@ -302,8 +303,9 @@ impl<H: Clone> State<H> {
         let ends = [(own, peer), (peer, own)];
         let found = ends.iter().enumerate().find_map(|(half, &(from, to))| {
             let key = (canonical(from), destination(to));
-            let clients = self.far_streams.get(&key).filter(|_| half == 0);
-            let number = *clients.or_else(|| self.streams.get(&key))?;
+            let clients = self.streams.get(Server::Elsewhere, &key);
+            let clients = clients.filter(|_| half == 0);
+            let number = clients.or_else(|| self.streams.get(Server::Here, &key))?;
             // Before it is taken there is no server's end to adopt.
             let there = self.channels.get(&number)?.taken || half == 0;
             there.then_some((number, half))
@@ -386,16 +388,19 @@ impl<H: Clone> State<H> {
                 process.channels.remove(&number);
             }
         }
-        let index = match channel.kind {
-            Kind::Stream if channel.far.as_ref().is_some_and(|far| far.half == 0) => {
-                &mut self.far_streams
-            }
-            Kind::Stream => &mut self.streams,
-            Kind::Datagram => &mut self.datagrams,
-        };
         let key = (channel.from, channel.to);
-        if index.get(&key) == Some(&number) {
-            index.remove(&key);
+        let server = match &channel.far {
+            Some(far) if far.half == 0 => Server::Elsewhere,
+            _ => Server::Here,
+        };
+        match channel.kind {
+            Kind::Stream if self.streams.get(server, &key) == Some(number) => {
+                self.streams.remove(server, &key);
+            }
+            Kind::Datagram if self.datagrams.get(&key) == Some(&number) => {
+                self.datagrams.remove(&key);
+            }
+            _ => {}
         }
         if let Some(far) = &channel.far {
             self.end_far(number, far);

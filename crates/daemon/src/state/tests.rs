@@ -6,14 +6,16 @@ mod datagrams;
 mod listing;
 mod moving;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use ipc::protocol::{self, Notice, Reply, Request};
+use ipc::protocol::{self, Notice, Reply, Request, notice_page};
 use ipc::{Rights, Token};
 use proptest::prelude::*;
 use rustix::io::Errno;
 
+use super::directory::Server;
 use super::{Answer, Counted, Effect, Kind, Machine, ProcessId, Refusal, Settings, State};
 
 /// A machine that only counts.
@@ -363,7 +365,7 @@ fn a_closed_connection_without_a_listener_is_dropped_in_time() {
     world.leave(c);
     world.wait(Duration::from_secs(1));
     assert_eq!(world.state.channels.len(), 0);
-    assert_eq!(world.state.streams.len(), 0);
+    assert_eq!(world.state.streams.numbers().count(), 0);
 }
 
 #[test]
@@ -459,8 +461,8 @@ fn a_port_that_is_used_again_gets_a_channel_of_its_own() {
         },
     );
     assert_eq!(
-        world.state.streams.get(&(client(), server())),
-        Some(&numbers[1])
+        world.state.streams.get(Server::Here, &(client(), server())),
+        Some(numbers[1])
     );
 }
 
@@ -794,14 +796,21 @@ impl World {
                     assert!(state.processes[holder].channels.contains(number));
                 }
             }
-            let index = match channel.kind {
-                Kind::Stream => &state.streams,
-                Kind::Datagram => &state.datagrams,
+            let ends = (channel.from, channel.to);
+            let indexed = match channel.kind {
+                Kind::Stream => state.streams.get(Server::Here, &ends),
+                Kind::Datagram => state.datagrams.get(&ends).copied(),
             };
-            let indexed = index.get(&(channel.from, channel.to));
-            assert!(indexed.is_some_and(|indexed| indexed >= number) || channel.taken);
+            assert!(indexed.is_some_and(|indexed| indexed >= *number) || channel.taken);
         }
-        for number in state.streams.values().chain(state.datagrams.values()) {
+        let mut places = BTreeSet::new();
+        for number in state.streams.numbers() {
+            let channel = &state.channels[&number];
+            let [client, server] = [channel.from, channel.to].map(|end| end.port());
+            places.insert(notice_page::place(server, client));
+        }
+        assert!(state.shown_streams().eq(places));
+        for number in state.datagrams.values() {
             assert!(state.channels.contains_key(number));
         }
         for (id, process) in &state.processes {
@@ -855,7 +864,7 @@ proptest! {
         processes.into_iter().for_each(|id| world.leave(id));
         world.wait(Duration::from_secs(3600));
         let state = &world.state;
-        prop_assert!(state.channels.is_empty() && state.streams.is_empty() && state.datagrams.is_empty());
+        prop_assert!(state.channels.is_empty() && state.streams.numbers().next().is_none() && state.datagrams.is_empty());
         prop_assert!(state.regions.is_empty() && state.windows.is_empty() && state.intents.is_empty());
         prop_assert!(state.waiting.is_empty() && state.left_to_kernel.is_empty());
         prop_assert!(state.processes.is_empty());

@@ -3,10 +3,11 @@
 //!
 //! Spinning is worth it while the answer comes sooner than a sleep and a wake-up would take, and while there is a core
 //! to spare. So at most `spin_us` are spent since the last event, fewer threads of a process spin than it has cores,
-//! and a thread whose spins were in vain several times in a row tries only now and then, until one succeeds.
+//! and a thread whose spins were in vain several times in a row tries only now and then, until one succeeds; unless it
+//! is configured to persist.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::clock;
 
@@ -19,8 +20,8 @@ const PATIENCE: u32 = 8;
 /// A hesitant thread tries once in at most two to the power of this many waits.
 const HESITANCE: u32 = 6;
 
-const UNSET: u32 = u32::MAX;
-static SPIN_US: AtomicU32 = AtomicU32::new(UNSET);
+static SPIN_US: AtomicU32 = AtomicU32::new(50);
+static PERSISTENT: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicU32 = AtomicU32::new(0);
 static CORES: AtomicU32 = AtomicU32::new(0);
 
@@ -29,29 +30,19 @@ thread_local! {
     static SKIPPED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Sets how long a thread spins before it sleeps; 0: never.
-pub fn configure(spin_us: u32) {
-    SPIN_US.store(spin_us.min(UNSET - 1), Ordering::Relaxed);
+/// Sets how long a thread spins before it sleeps, 0: never, and whether it goes on so when that is in vain.
+pub fn configure(spin_us: u32, persistent: bool) {
+    SPIN_US.store(spin_us, Ordering::Relaxed);
+    PERSISTENT.store(persistent, Ordering::Relaxed);
 }
 
-/// At start: reads IPNUMA_SPIN_US, for some programs empty their environment.
+/// At start: measures the counter by which spins are timed.
 pub fn start() {
-    spin_us();
     clock::per_microsecond();
 }
 
 fn spin_us() -> u32 {
-    match SPIN_US.load(Ordering::Relaxed) {
-        UNSET => {
-            let value = std::env::var("IPNUMA_SPIN_US")
-                .ok()
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(50);
-            configure(value);
-            value
-        }
-        known => known,
-    }
+    SPIN_US.load(Ordering::Relaxed)
 }
 
 /// Whether nobody spins: there may be no processor to spare.
@@ -171,7 +162,7 @@ impl Drop for Spin {
 #[inline]
 fn hesitates() -> bool {
     let vain = VAIN.get();
-    if vain < PATIENCE {
+    if vain < PATIENCE || PERSISTENT.load(Ordering::Relaxed) {
         return false;
     }
     let every = 1u32 << (vain - PATIENCE + 1).min(HESITANCE);
@@ -204,6 +195,10 @@ mod tests {
         VAIN.set(1_000);
         let tried = (0..128).filter(|_| !hesitates()).count();
         assert_eq!(tried, 2);
+        configure(50, true);
+        let tried = (0..128).filter(|_| !hesitates()).count();
+        assert_eq!(tried, 128);
+        configure(50, false);
         let spin = Spin {
             counted: true,
             rounds: 0,
