@@ -140,12 +140,16 @@ module toe_analyzer
   unit_t                        unit_q;
   logic  [HeaderBytes-1:0][7:0] kept_q;
   logic [31:0] tcp_sum_q, ip_sum_q;
-  bytes_t seen_q, total, base, frame_end;
+  bytes_t seen_q, base;
+  logic [15:0] total;
+  // Where IP's packet ends, and the frame that can hold it. A length may be any number.
+  logic [16:0] packet_end, frame_end;
   logic [63:0] tcp_part, ip_part;
 
-  assign total     = {kept_q[16][6:0], kept_q[17]};
-  assign frame_end = total + 15'(EthBytes);
-  assign base      = unit_q.index * 15'(B);
+  assign total      = {kept_q[16], kept_q[17]};
+  assign packet_end = 17'(total) + 17'(EthBytes);
+  assign frame_end  = packet_end + 17'(FcsBytes);
+  assign base       = unit_q.index * 15'(B);
 
   always_comb begin
     tcp_part = '0;
@@ -154,7 +158,7 @@ module toe_analyzer
       bytes_t at;
       at = base + 15'(i);
       // TCP's sum covers IPv4's addresses too.
-      if (at >= 15'(TcpOffset - 8) && (at < 15'(TcpOffset) || at < frame_end)) begin
+      if (at >= 15'(TcpOffset - 8) && (at < 15'(TcpOffset) || 17'(at) < packet_end)) begin
         tcp_part[8*i+:8] = unit_q.data[i];
       end
       if (at >= 15'(EthBytes) && at < 15'(TcpOffset)) ip_part[8*i+:8] = unit_q.data[i];
@@ -231,7 +235,7 @@ module toe_analyzer
 
   end_e end_q;
   // From here on all bytes are counted.
-  assign header_o.short_ = end_q != Adding && seen_q < frame_end;
+  assign header_o.short_ = end_q != Adding && 17'(seen_q) < frame_end;
 
   logic good_q, whole_q;
   logic [15:0] pseudo_q;
@@ -242,10 +246,10 @@ module toe_analyzer
   assign sent_q         = end_q == Over;
 
   always_ff @(posedge clk_i) begin
-    pseudo_q <= 16'(ProtocolTcp) + 16'(total) - 16'(IpBytes);
+    pseudo_q <= 16'(ProtocolTcp) + total - 16'(IpBytes);
     if (unit_q.valid) whole_q <= !unit_q.bad;
     if (end_q == Folding) begin
-      good_q <= whole_q && seen_q >= frame_end && fold(tcp_sum_q + 32'(pseudo_q)) == '1;
+      good_q <= whole_q && 17'(seen_q) >= frame_end && fold(tcp_sum_q + 32'(pseudo_q)) == '1;
     end
     if (rst_i) end_q <= Adding;
     else begin

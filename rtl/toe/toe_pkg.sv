@@ -14,6 +14,7 @@ package toe_pkg;
   } policy_e;
 
   localparam int unsigned EthBytes = 14;
+  localparam int unsigned FcsBytes = 4;
   localparam int unsigned IpBytes = 20;
   localparam int unsigned TcpOffset = EthBytes + IpBytes;
   localparam int unsigned OptOffset = TcpOffset + 20;

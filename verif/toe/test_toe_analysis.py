@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 
 import cocotb
 import pytest
@@ -170,6 +171,36 @@ def hostile_options(rand: random.Random) -> Sent:
     return Sent(sealed, about={"tcp": 1, "ok": intact(sealed)} | ({} if kinds else values))
 
 
+def halves(data: bytes) -> int:
+    """Add up 16-bit words, the last one filled up with zeros."""
+    padded = data + b"\0" * (len(data) % 2)
+    return sum(struct.unpack(f">{len(padded) // 2}H", padded))
+
+
+def reaches_into_the_fcs(rand: random.Random, more: int) -> Sent:
+    """Search a frame whose length takes in bytes of its FCS, and whose sum is right with them."""
+    while True:
+        frame = bytearray(segment(rand.randbytes(50)))
+        total = int.from_bytes(frame[16:18], "big") + more
+        frame = bytearray(refresh(frame, 17, total))[:-4]
+        pseudo = halves(bytes(frame[26:34])) + 6 + total - 20
+        for checksum in range(1 << 16):
+            frame[50:52] = checksum.to_bytes(2, "big")
+            sealed = with_fcs(bytes(frame))
+            if (pseudo + halves(sealed[34 : 14 + total])) % 0xFFFF == 0:
+                return Sent(sealed, about={"ok": 0})
+
+
+def longer_than_can_be(rand: random.Random, total: int) -> Sent:
+    """Make a frame of an absurd length that is right for a sum of the addresses alone."""
+    frame = bytearray(segment(rand.randbytes(50)))
+    frame[16:18] = total.to_bytes(2, "big")
+    frame[28:30] = b"\0\0"
+    rest = halves(bytes(frame[26:34])) + 6 + total - 20
+    frame[28:30] = (0xFFFF - rest % 0xFFFF).to_bytes(2, "big")
+    return Sent(refresh(frame, 17, frame[17]), about={"ok": 0})
+
+
 class Checker:
     """Compares headers and results with what was sent."""
 
@@ -265,6 +296,17 @@ async def any_frame(dut) -> None:
     dut._log.info("%d results came before those of earlier frames", overtaken)
     if SETTING in ("document", "iterative"):
         assert overtaken, "no payload result overtook another: the case was not met"
+
+
+@cocotb.test()
+async def lengths_beyond_the_frame(dut) -> None:
+    """What IP's header says to be longer than the frame can hold is not whole, whatever its sum."""
+    rand = rng()
+    frames = [reaches_into_the_fcs(rand, more) for more in (1, 2, 3, 4)]
+    absurd = (0x7FED, 0x7FEE, 0x7FF1, 0x7FF2, 0x7FFF, 0x8000, 0x8022, 0xFFED, 0xFFF2, 0xFFFF)
+    frames += [longer_than_can_be(rand, total) for total in absurd]
+    frames.append(Sent(segment(rand.randbytes(50)), about={"ok": 1, "tcp": 1}))
+    await traffic(dut, frames, rand)
 
 
 @cocotb.test(skip=SETTING != "fast")
