@@ -282,6 +282,50 @@ def test_why_sockets_are_the_kernels(net, port):
         assert net.fallbacks() == {"io-uring": 1}
 
 
+TWICE = """
+import os, select, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    while True:
+        peer = listener.accept()[0]
+        peer.sendall(peer.recv(1))
+        peer.close()
+
+def exchange(twice):
+    client = socket.socket()
+    client.setblocking(False)
+    print("first", flush=True)
+    client.connect_ex(listener.getsockname())
+    select.select([], [client], [])
+    if twice:
+        print("second", flush=True)
+        client.connect_ex(listener.getsockname())
+    print("connected", flush=True)
+    client.setblocking(True)
+    client.sendall(b"x")
+    assert client.recv(1) == b"x"
+
+# The first call of one is the last that is left to the kernel, and the second were to be tried.
+for _ in range(17):
+    exchange(False)
+for _ in range(20):
+    exchange(True)
+os.kill(0, 15)
+"""
+
+
+def test_what_is_left_to_the_kernel_stays_its(net):
+    """Who calls connect again, to see what has become of it, has no channel that its peer lacks."""
+    # It ends itself and its child, by a signal.
+    client = net.start(interpreter(), "-c", TWICE, env={"IPNUMA_TRACE": "1"})
+    assert client.wait() == -signal.SIGTERM, client.output()
+    lines = client.output().splitlines()
+    assert lines.count("second") == 20
+    for number, line in enumerate(lines):
+        assert line != "second" or lines[number + 1] == "connected", lines[number:][:3]
+    assert ("accelerated" in client.output()) == net.accelerated
+
+
 STUCK = """
 import os, socket, sys, threading, time
 print("up", flush=True)

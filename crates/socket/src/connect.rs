@@ -43,6 +43,11 @@ pub unsafe fn connect(
     if policy::leaves(Role::Connect, target) {
         return None;
     }
+    // What was left to the kernel stays its: its acceptor may have been told so. Programs that do not wait call again to see
+    // what has become of it.
+    if is_begun(fd) {
+        return None;
+    }
     if process::is_shunned(target) {
         reasons::note(Fallback::Avoided);
         return None;
@@ -79,6 +84,29 @@ pub unsafe fn connect(
     }
     // SAFETY: passed on.
     Some(unsafe { announced(fd, description, to, length, target, intent) })
+}
+
+/// Whether the kernel's socket is connected, or about to be.
+fn is_begun(fd: RawFd) -> bool {
+    /// TCP_CLOSE, of the kernel's states.
+    const CLOSE: u8 = 7;
+    // The state is the first byte of the kernel's structure.
+    let (mut state, mut length) = (CLOSE, 1 as libc::socklen_t);
+    // SAFETY: the kernel writes one byte at most.
+    let result = unsafe {
+        raw::syscall(
+            libc::SYS_getsockopt as usize,
+            [
+                fd as usize,
+                libc::IPPROTO_TCP as usize,
+                libc::TCP_INFO as usize,
+                &raw mut state as usize,
+                &raw mut length as usize,
+                0,
+            ],
+        )
+    };
+    result == 0 && state != CLOSE
 }
 
 unsafe fn announced(
