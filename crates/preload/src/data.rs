@@ -228,12 +228,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
         .is_some_and(|message| message.msg_controllen >= size_of::<libc::cmsghdr>());
     if rights {
         // SAFETY: as sendmsg(2).
-        unsafe { socket::inherit::sending(&*message, true) };
+        unsafe { socket::inherit::sending(fd, &*message, true) };
     }
     let result = next!(sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t);
     if rights && result < 0 {
         // SAFETY: as sendmsg(2).
-        unsafe { socket::inherit::sending(&*message, false) };
+        unsafe { socket::inherit::sending(fd, &*message, false) };
     }
     result
 }
@@ -384,6 +384,10 @@ pub unsafe extern "C" fn sendfile64(
 fn accelerated(fd: c_int) -> Option<table::Ref> {
     let description = table::get(fd)?;
     match description.object() {
+        Object::Lost(lost) => {
+            lost.touch(fd);
+            None
+        }
         Object::Stream(stream) if stream.settle(fd) => Some(description),
         _ => None,
     }

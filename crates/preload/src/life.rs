@@ -109,8 +109,8 @@ fn knows() -> bool {
 
 /// The program is about to become another one, which finds its connections anew; if it does not, they stay.
 fn exec(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
-    if foreign {
-        hand_over::to_exec();
+    if knows() {
+        hand_over::to_exec(foreign);
     }
     let taken = fork::leave_for_exec();
     let result = call();
@@ -170,8 +170,8 @@ type SpawnPlan = *const libc::c_void;
 
 /// posix_spawn and its like: the child is another program from its first breath on.
 fn spawn(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
-    if foreign {
-        hand_over::to_spawn();
+    if knows() {
+        hand_over::to_spawn(foreign);
     }
     let taken = fork::before_spawn();
     let result = call();

@@ -123,6 +123,7 @@ fn is_stream(fd: c_int) -> bool {
     table::get(fd).is_some_and(|description| match description.object() {
         Object::Stream(stream) => !stream.is_kernel(),
         Object::Pending(pending) => pending.kind == libc::SOCK_STREAM,
+        Object::Lost(_) => true,
         _ => false,
     })
 }

@@ -45,30 +45,43 @@ pub fn attach(
     let stream = Stream::new(end, channel, intent, open, far);
     stream.call_far();
     inherit(fd, &stream);
+    stream.mark(fd);
     Some(stream)
 }
 
+/// What a connection is that this process got from another one.
+pub enum Adopted {
+    /// One in a channel.
+    Stream(Stream),
+    /// The kernel serves it since.
+    Kernel,
+    /// Nothing is known of a channel, or it cannot be had.
+    Unknown,
+}
+
 /// The stream of a connection that this process got from another one.
-pub fn adopt(_fd: RawFd, reply: (Reply, Vec<OwnedFd>)) -> Option<Stream> {
+pub fn adopt(reply: (Reply, Vec<OwnedFd>)) -> Adopted {
     let (Reply::Adopted { channel, half }, descriptors) = reply else {
-        return None;
+        return Adopted::Unknown;
     };
-    let mapped = map(descriptors, usize::from(half))
-        .filter(|(end, _)| !seat::is_given_up(end.peer_flags()) && seat::take(end.flags()))
-        // What the kernel serves since is none of the library's here.
-        .filter(|(end, _)| {
-            end.flags().load(Ordering::Acquire) & (flags::RETIRED | flags::DISSOLVED) == 0
-        });
-    let Some((end, far)) = mapped else {
+    let Some((end, far)) = map(descriptors, usize::from(half)) else {
         process::close(channel);
-        return None;
+        return Adopted::Unknown;
     };
+    let gone = flags::RETIRED | flags::DISSOLVED;
+    if seat::is_given_up(end.peer_flags())
+        || !seat::take(end.flags())
+        || end.flags().load(Ordering::Acquire) & gone != 0
+    {
+        process::close(channel);
+        return Adopted::Kernel;
+    }
     // The options and the place in the stream are in the channel already.
     let stream = Stream::new(end, channel, 0, true, far);
     if stream.take_reserved() {
         stream.count_user(false);
     }
-    Some(stream)
+    Adopted::Stream(stream)
 }
 
 /// Maps a channel; with more descriptors than its memory it is one to another machine.

@@ -115,6 +115,10 @@ pub unsafe fn receive_message(
         Object::Datagram(_) | Object::Pending(_) => unsafe {
             datagram::receive(fd, description, message, flags)
         },
+        Object::Lost(lost) => {
+            lost.touch(fd);
+            None
+        }
         _ => None,
     }
 }
@@ -153,6 +157,10 @@ pub unsafe fn send_message(
         Object::Datagram(_) | Object::Pending(_) => unsafe {
             datagram::send(fd, description, message, flags)
         },
+        Object::Lost(lost) => {
+            lost.touch(fd);
+            None
+        }
         _ => None,
     }
 }

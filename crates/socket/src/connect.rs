@@ -166,7 +166,7 @@ unsafe fn announced(
         let outcome = finished(fd, description);
         if outcome.is_err() && outcome != Err(Errno::INTR) && outcome != Err(Errno::INPROGRESS) {
             if let Some(stream) = stream {
-                stream.settled(false);
+                stream.settled(fd, false);
             }
             return outcome;
         }
@@ -180,7 +180,7 @@ unsafe fn announced(
                 )
             };
             if let Some(stream) = &stream {
-                stream.settled(true);
+                stream.settled(fd, true);
             }
         }
         accelerate(description, stream);

@@ -28,9 +28,24 @@ pub fn confine(why: Fallback) {
     process::confine();
 }
 
-/// The process, or a child of vfork, is about to become a program that cannot have the library.
-pub fn to_exec() {
-    leave_to(&Along::to_exec());
+/// The process, or a child of vfork, is about to become another program; `foreign`: one that cannot have the library.
+pub fn to_exec(foreign: bool) {
+    // What a child of vfork takes along is dear to find out.
+    if foreign || !process::is_borrowed() || !all_are_served() {
+        leave_to(foreign, &Along::to_exec());
+    }
+}
+
+/// Whether the daemon that this process can ask has made the channels of all its connections.
+fn all_are_served() -> bool {
+    let living = process::living();
+    let mut all = true;
+    table::each(|_, description| {
+        if let Object::Stream(stream) = description.object() {
+            all &= stream.is_kernel() || stream.is_served_by(living);
+        }
+    });
+    all
 }
 
 /// Numbers that the program has planned to give to children that it will make.
@@ -51,23 +66,27 @@ pub(crate) fn planned() -> Vec<RawFd> {
     PLANNED.lock().clone()
 }
 
-/// A child that is such a program is about to be made.
-pub fn to_spawn() {
-    leave_to(&Along::to_spawn());
+/// A child that is another program is about to be made.
+pub fn to_spawn(foreign: bool) {
+    leave_to(foreign, &Along::to_spawn());
 }
 
-fn leave_to(along: &Along) {
+fn leave_to(foreign: bool, along: &Along) {
+    let living = std::cell::OnceCell::new();
     table::each(|fd, description| {
         if let Object::Stream(stream) = description.object()
             && !stream.is_kernel()
             && let Some(number) = along.number(fd)
+            // Where the daemon that made the channel is gone, the next program could not ask for it.
+            && (foreign || !stream.is_served_by(*living.get_or_init(process::living)))
         {
             hand_over(number, stream, &description);
         }
     });
 }
 
-fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
+/// The connection goes to who cannot have its channel: it leaves its rings, or ends in what can be told.
+pub(crate) fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
     if stream.retire(fd, description, Fallback::Exec) || !stream.is_open() {
         return;
     }

@@ -3,16 +3,17 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use ipc::protocol::{Reply, Request};
+use ipc::protocol::Request;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use crate::attach::adopt as attach_adopted;
+use crate::attach::{Adopted, adopt as attach_adopted};
 use crate::epoll::Epoll;
+use crate::lost::Lost;
 use crate::object::Object;
 use crate::pending::Pending;
-use crate::stream::borrow;
-use crate::{address, close, datagram, listener, process, table};
+use crate::stream::{Stream, borrow, mark::is_marked};
+use crate::{address, close, datagram, hand_over, listener, process, table};
 
 /// At start: looks at the descriptors that were there before this program.
 pub fn start() {
@@ -90,12 +91,16 @@ pub fn adopt(fd: RawFd) {
     if kind == libc::SOCK_STREAM
         && let (Some(own), Some(peer)) = (address::local(fd), address::remote(fd))
     {
-        if !process::has_no_stream(own.port(), peer.port())
-            && let Some(reply @ (Reply::Adopted { .. }, _)) =
-                process::ask(&Request::Adopt { own, peer })
-            && let Some(stream) = attach_adopted(fd, reply)
-        {
-            drop(table::install(fd, Object::Stream(stream)));
+        let answer = match process::has_no_stream(own.port(), peer.port()) {
+            true => None,
+            false => process::ask(&Request::Adopt { own, peer }),
+        };
+        match answer.map_or(Adopted::Unknown, attach_adopted) {
+            Adopted::Stream(stream) => drop(table::install(fd, Object::Stream(stream))),
+            Adopted::Unknown if is_marked(fd) => {
+                drop(table::install(fd, Object::Lost(Lost::default())));
+            }
+            Adopted::Unknown | Adopted::Kernel => {}
         }
         return;
     }
@@ -161,12 +166,12 @@ pub unsafe fn received(message: &libc::msghdr) {
     unsafe { each_right(message, adopt) };
 }
 
-/// Before a sendmsg that takes descriptors along: while they are in the message, it counts as a user. `sent` false:
+/// Before a sendmsg on `way` that takes descriptors along: while they are in the message, it counts as a user. `sent` false:
 /// they were not sent after all.
 ///
 /// # Safety
 /// The header is the program's.
-pub unsafe fn sending(message: &libc::msghdr, sent: bool) {
+pub unsafe fn sending(way: RawFd, message: &libc::msghdr, sent: bool) {
     // SAFETY: the caller's promise.
     unsafe {
         each_right(message, |fd| {
@@ -176,6 +181,12 @@ pub unsafe fn sending(message: &libc::msghdr, sent: bool) {
             let Some(stream) = description.object().stream() else {
                 return;
             };
+            if sent && !is_known_to(way, stream) {
+                hand_over::hand_over(fd, stream, &description);
+            }
+            if !stream.is_twin() {
+                return;
+            }
             if sent {
                 stream.before_exec(true, true);
             } else {
@@ -183,4 +194,26 @@ pub unsafe fn sending(message: &libc::msghdr, sent: bool) {
             }
         });
     }
+}
+
+/// Whether who receives from `way` can have the channel, as far as can be seen from here.
+fn is_known_to(way: RawFd, stream: &Stream) -> bool {
+    stream.is_served_by(process::living()) && !lacks_library(way)
+}
+
+/// Whether the process at the other end of a Unix socket runs without the library. Of a pair of sockets the kernel tells
+/// nothing but who made it; there the mark alone says that a connection is elsewhere.
+fn lacks_library(way: RawFd) -> bool {
+    let Ok(peer) = sockopt::socket_peercred(borrow(way)) else {
+        return false;
+    };
+    if peer.pid == rustix::process::getpid() {
+        return false;
+    }
+    let maps = format!("/proc/{}/maps", peer.pid.as_raw_nonzero());
+    // Whoever may not be looked at belongs to another user, whose daemon is another one.
+    !std::fs::read(maps).is_ok_and(|text| {
+        let name = b"libipnuma_socket";
+        text.windows(name.len()).any(|part| part == name)
+    })
 }

@@ -34,6 +34,7 @@ pub mod inherit;
 pub mod inside;
 pub mod latch;
 pub mod listener;
+pub mod lost;
 pub mod object;
 pub mod options;
 pub mod pending;

@@ -4,6 +4,7 @@
 use crate::datagram::Datagram;
 use crate::epoll::Epoll;
 use crate::listener::Listener;
+use crate::lost::Lost;
 use crate::pending::Pending;
 use crate::ready::Pollable;
 use crate::stream::Stream;
@@ -16,6 +17,8 @@ pub enum Object {
     Stream(Stream),
     /// A listening TCP socket.
     Listener(Listener),
+    /// A connection whose channel this process cannot have.
+    Lost(Lost),
     /// A UDP socket with an address.
     Datagram(Datagram),
     /// An epoll set.
@@ -51,7 +54,7 @@ impl Object {
             Object::Epoll(epoll) => Some(epoll),
             #[cfg(test)]
             Object::Fake(fake) => Some(&**fake),
-            Object::Pending(_) | Object::Listener(_) => None,
+            Object::Pending(_) | Object::Listener(_) | Object::Lost(_) => None,
         }
     }
 }

@@ -39,13 +39,18 @@ pub unsafe fn set(
                 _ => None,
             };
         }
+        (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => 0,
         _ => return None,
     };
     let stream = description
         .object()
         .stream()
-        .filter(|stream| stream.is_open())?;
+        .filter(|stream| stream.is_open() || remembered == 0 && stream.is_twin())?;
     let number = number()?;
+    if remembered == 0 {
+        stream.set_notsent(number as u32);
+        return Some(Ok(()));
+    }
     stream.set_option(remembered, number != 0);
     Some(Ok(()))
 }
@@ -102,6 +107,9 @@ pub fn get(fd: RawFd, description: &Description, level: i32, name: i32) -> Optio
         return datagram.take_error().map(Errno::raw_os_error);
     }
     let stream = description.object().stream()?;
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) && stream.is_twin() {
+        return Some(stream.notsent() as i32);
+    }
     if !stream.settle(fd) {
         return None;
     }
@@ -130,6 +138,10 @@ pub fn nonblocking(fd: RawFd, description: &Description, on: bool) {
 pub fn queued(fd: RawFd, description: &Description) -> Option<i32> {
     match description.object() {
         Object::Stream(stream) if stream.settle(fd) => Some(clamp(stream.queued_bytes())),
+        Object::Lost(lost) => {
+            lost.touch(fd);
+            None
+        }
         Object::Datagram(_) => datagram::queued(fd, description),
         _ => None,
     }

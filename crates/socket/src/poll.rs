@@ -35,7 +35,13 @@ impl Own {
 
 /// Whether user-level readiness has a say about `fd`.
 pub(crate) fn has_say(fd: RawFd) -> bool {
-    table::known(fd) && table::get(fd).is_some_and(|description| speaks(&description))
+    table::known(fd)
+        && table::get(fd).is_some_and(|description| {
+            if let Object::Lost(lost) = description.object() {
+                lost.touch(fd);
+            }
+            speaks(&description)
+        })
 }
 
 fn speaks(description: &Ref) -> bool {

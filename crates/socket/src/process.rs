@@ -169,6 +169,29 @@ pub fn nobody_connects() -> bool {
     true
 }
 
+/// Which daemon this process has last talked to: 0 for none, and another number for each.
+pub(crate) fn identity() -> u64 {
+    current().map_or(0, |client| identity_of(&client))
+}
+
+fn identity_of(client: &Client) -> u64 {
+    u64::from_ne_bytes(client.doorbell_magic()[..8].try_into().unwrap_or_default())
+}
+
+/// The daemon that this process can ask, if it lives.
+pub(crate) fn living() -> Option<u64> {
+    // A forked child has none of its own yet. Who only borrows this memory takes its owner's.
+    let client = if is_borrowed() { current() } else { client() }?;
+    is_alive(&client).then(|| identity_of(&client))
+}
+
+/// Whether a daemon is there, be it busy.
+fn is_alive(client: &Client) -> bool {
+    let notices = client.notice_socket();
+    let mut polled = [PollFd::new(&notices, PollFlags::empty())];
+    matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
+}
+
 /// Whether a living daemon says that no stream between two ports is in a channel.
 pub(crate) fn has_no_stream(own: u16, peer: u16) -> bool {
     let Some(client) = current() else {
@@ -178,9 +201,7 @@ pub(crate) fn has_no_stream(own: u16, peer: u16) -> bool {
         return false;
     }
     // The page of one that is gone says what was.
-    let notices = client.notice_socket();
-    let mut alive = [PollFd::new(&notices, PollFlags::empty())];
-    matches!(poll(&mut alive, Some(&Timespec::default())), Ok(0))
+    is_alive(&client)
 }
 
 /// Says that this process has no more use of a channel.

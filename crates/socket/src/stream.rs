@@ -7,6 +7,7 @@
 mod abandon;
 mod far;
 mod finish;
+pub(crate) mod mark;
 mod readiness;
 mod receive;
 mod retire;
@@ -74,6 +75,8 @@ mod word {
     pub const DRAINED: usize = 7;
     /// Bells that are in the twin.
     pub const RUNG: usize = 8;
+    /// What the program has set as TCP_NOTSENT_LOWAT; see [`super::mark`].
+    pub const NOTSENT: usize = 9;
 }
 
 /// Bits of `Control::options`.
@@ -103,6 +106,8 @@ pub struct Stream {
     phase: AtomicU8,
     looked: AtomicU64,
     born: u64,
+    /// Which daemon made the channel.
+    daemon: u64,
     /// The peer is on another machine.
     far: Option<Far>,
     /// In a guest of the virtual rack: what the program owes simulated time for.
@@ -124,6 +129,7 @@ impl Stream {
             phase,
             looked: AtomicU64::new(born),
             born,
+            daemon: crate::process::identity(),
             far,
             request: crate::cost::Request::default(),
         }
@@ -139,6 +145,11 @@ impl Stream {
     /// The channel's number at the daemon.
     pub fn channel(&self) -> u64 {
         self.channel
+    }
+
+    /// Whether another process, or the next program, would get the channel from this process's daemon.
+    pub(crate) fn is_served_by(&self, living: Option<u64>) -> bool {
+        living == Some(self.daemon)
     }
 
     /// This end of the channel.
@@ -207,6 +218,12 @@ impl Stream {
         self.phase.load(Ordering::Acquire) == KERNEL
     }
 
+    /// Whether the socket is a twin: of a connection in a channel, or one under way to it.
+    #[inline]
+    pub fn is_twin(&self) -> bool {
+        !self.is_kernel() && !self.is_failed()
+    }
+
     /// Finds out whether a connection under way has come about. False: still under way, or failed; the kernel serves it.
     pub fn settle(&self, fd: RawFd) -> bool {
         if self.phase.load(Ordering::Acquire) != CONNECTING {
@@ -223,16 +240,17 @@ impl Stream {
         ) {
             return false;
         }
-        self.settled(rustix::net::getpeername(twin).is_ok())
+        self.settled(fd, rustix::net::getpeername(twin).is_ok())
     }
 
     /// The connection has come about, or has failed.
-    pub fn settled(&self, connected: bool) -> bool {
+    pub fn settled(&self, fd: RawFd, connected: bool) -> bool {
         let phase = if connected { OPEN } else { FAILED };
         let before =
             self.phase
                 .compare_exchange(CONNECTING, phase, Ordering::AcqRel, Ordering::Acquire);
         if before.is_ok() && !connected {
+            self.unmark(fd);
             crate::process::withdraw(self.intent);
         }
         self.is_open()

@@ -24,6 +24,7 @@ cases! { "options";
     accept_name Accelerated "accept writes the client's address"
     name_cut Accelerated "getsockname into little room cuts the address and says the true length"
     no_delay Accelerated "TCP_NODELAY, SO_KEEPALIVE, SO_REUSEADDR and buffer sizes can be set and read"
+    not_sent Accelerated "TCP_NOTSENT_LOWAT is nothing until it is set, and reads back then"
     buffer_search Accelerated "SO_SNDBUF can be searched for its largest value, as memcached does"
     tcp_info Accelerated "TCP_INFO says that the connection is established"
     linger_option Accelerated "SO_LINGER reads back as it was set"
@@ -290,6 +291,22 @@ fn no_delay() -> Outcome {
         same!(getsockopt(fd, SOL_SOCKET, libc::SO_REUSEADDR), Ok(1));
         setsockopt(fd, SOL_SOCKET, libc::SO_RCVBUF, &50_000i32)?;
         same!(getsockopt(fd, SOL_SOCKET, libc::SO_RCVBUF), Ok(100_000));
+    }
+    echo(client, server)
+}
+
+fn not_sent() -> Outcome {
+    let (client, server) = pair()?;
+    for fd in [client, server] {
+        same!(
+            getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+            Ok(0)
+        );
+        setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &30_000i32)?;
+        same!(
+            getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+            Ok(30_000)
+        );
     }
     echo(client, server)
 }

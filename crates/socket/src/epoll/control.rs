@@ -60,6 +60,9 @@ impl Epoll {
         {
             return kernel::ctl(epoll, op, fd, event.events, event.u64);
         }
+        if let Some(Object::Lost(lost)) = description.as_deref().map(Description::object) {
+            lost.touch(fd);
+        }
         match op {
             EPOLL_CTL_ADD => self.add(epoll, fd, description, event),
             EPOLL_CTL_MOD => match set.modify(epoll, fd, id, event) {

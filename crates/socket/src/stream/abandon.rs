@@ -93,7 +93,7 @@ impl Stream {
             return Ok(true);
         }
         if self.is_dissolved() {
-            self.follow_dissolved(description);
+            self.follow_dissolved(fd, description);
             return Ok(true);
         }
         let Ok(guard) = self.end.lock_sender() else {
@@ -133,6 +133,7 @@ impl Stream {
             self.flush(fd, held)
         };
         self.shut_reading(fd);
+        self.unmark(fd);
         self.phase.store(KERNEL, Ordering::Release);
         drop(guard);
         ready::changed(description);

@@ -106,7 +106,7 @@ impl Stream {
         if self.has_option(option::CORK) {
             let _ = sockopt::set_tcp_cork(twin, true);
         }
-        self.follow_dissolved(description);
+        self.follow_dissolved(fd, description);
         dissolved
     }
 
@@ -117,8 +117,9 @@ impl Stream {
 
     /// The kernel's from now on in this process, too.
     #[cold]
-    pub(super) fn follow_dissolved(&self, description: &Description) {
+    pub(super) fn follow_dissolved(&self, fd: RawFd, description: &Description) {
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            self.unmark(fd);
             process::close(self.channel);
             ready::changed(description);
         }

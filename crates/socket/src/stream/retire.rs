@@ -243,6 +243,7 @@ impl Stream {
         self.own_bells_are_out(fd);
         let taken = self.take_bells(fd);
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
+            self.unmark(fd);
             self.shut_reading(fd);
             if self.peer_flags().load(Ordering::Acquire) & flags::DEAF != 0 {
                 // Its twin says so only once it goes over, which may be never.

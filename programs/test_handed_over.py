@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection goes to a process that cannot have its channel: it gets all of it, or an error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import programs
+
+# Reads all there is.
+READER = """
+import socket, sys
+def read_all(peer):
+    peer.settimeout(20)
+    got = b""
+    try:
+        while piece := peer.recv(1000):
+            got += piece
+    except OSError as error:
+        return f"{type(error).__name__} after {len(got)}"
+    return f"end after {len(got)}" if got == b"x" * len(got) else "other bytes"
+if sys.argv[1] == "inherited":
+    peer = socket.socket(fileno=int(sys.argv[2]))
+else:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[2])
+    listener.listen()
+    way = listener.accept()[0]
+    peer = socket.socket(fileno=socket.recv_fds(way, 1, 1)[1][0])
+print(read_all(peer), flush=True)
+"""
+
+# Accepts a connection, and hands it over when it may.
+SERVER = """
+import os, socket, sys, time
+python, reader, how, place, port, go = sys.argv[1:]
+listener = socket.create_server(("127.0.0.1", int(port)))
+peer = listener.accept()[0]
+assert peer.recv(7, socket.MSG_WAITALL) == b"welcome"
+peer.sendall(b"thanks")
+while not os.path.exists(go):
+    time.sleep(0.01)
+if how == "exec":
+    os.set_inheritable(peer.fileno(), True)
+    os.execv(python, [python, reader, "inherited", str(peer.fileno())])
+way = socket.socket(socket.AF_UNIX)
+way.connect(place)
+socket.send_fds(way, [b"!"], [peer.fileno()])
+"""
+
+# Has sent a hundred bytes before, and closes after.
+CLIENT = """
+import os, socket, sys, time
+port, go, close = sys.argv[1:]
+peer = socket.create_connection(("127.0.0.1", int(port)))
+peer.sendall(b"welcome")
+assert peer.recv(6, socket.MSG_WAITALL) == b"thanks"
+peer.sendall(b"x" * 100)
+print("sent", flush=True)
+while not os.path.exists(close):
+    time.sleep(0.01)
+"""
+
+
+@contextlib.contextmanager
+def receivers(name: str, net: programs.Network, directory: Path) -> Iterator[programs.Network]:
+    """Where the receiving process is at home."""
+    if name == "same":
+        yield net
+        return
+    other = directory / "other"
+    other.mkdir()
+    with programs.network(name, other) as made:
+        yield made
+
+
+def wait_for(process: programs.Process, text: str) -> None:
+    """Wait until a program has said something."""
+    said = lambda: text in process.output() or not process.running  # noqa: E731
+    programs.wait_until(said, f"the program says {text}")
+    assert text in process.output(), process.output()
+
+
+@pytest.mark.parametrize(
+    ("how", "daemon", "receiver", "ends"),
+    [
+        ("send", "lives", "same", "end after 100"),
+        ("send", "is dead", "same", "end after 100"),
+        ("send", "is new", "same", "end after 100"),
+        ("send", "lives", "kernel", "end after 100"),
+        ("send", "lives", "ipnuma", "ConnectionResetError after 0"),
+        ("exec", "lives", "same", "end after 100"),
+        ("exec", "is dead", "same", "end after 100"),
+        ("exec", "is new", "same", "end after 100"),
+    ],
+)
+def test_handed_over(tmp_path, port, how, daemon, receiver, ends):
+    """What was sent before is there for who gets the connection, or it is told that it is not."""
+    python = os.path.realpath(sys.executable)
+    reader, go, close, place = (tmp_path / name for name in ("reader.py", "go", "close", "place"))
+    reader.write_text(READER)
+    with (
+        programs.network("ipnuma", tmp_path) as net,
+        receivers(receiver, net, tmp_path) as other,
+    ):
+        learn = {"IPNUMA_LEARN": "0"}
+        server = net.start(
+            python, "-c", SERVER, python, str(reader), how, str(place), str(port), str(go),
+            port=port, env=learn,
+        )  # fmt: skip
+        if how == "send":
+            got = other.start(python, str(reader), "sent", str(place), env=learn)
+            programs.wait_until(place.exists, "the receiver listens")
+        else:
+            got = server
+        with net.expect(streams=1, bytes=113):
+            client = net.start(python, "-c", CLIENT, str(port), str(go), str(close), env=learn)
+            wait_for(client, "sent")
+        renewed = contextlib.nullcontext()
+        if daemon != "lives":
+            net.daemon.kill()
+            net.daemon = None
+            net.socket.unlink(missing_ok=True)
+        if daemon == "is new":
+            renewed = programs.network("ipnuma", tmp_path)
+        with renewed:
+            go.touch()
+            finish(server, client, got, close)
+        assert ends in got.output(), got.output()
+
+
+def finish(
+    server: programs.Process, client: programs.Process, got: programs.Process, close: Path
+) -> None:
+    """Close the client's end once the connection is with its receiver."""
+    if got is not server:
+        server.wait()
+    else:
+        maps = Path(f"/proc/{server.pid}/cmdline")
+        programs.wait_until(lambda: b"inherited" in maps.read_bytes(), "the next program is there")
+    close.touch()
+    assert client.wait() == 0, client.output()
+    assert got.wait() == 0, got.output()
