@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A connection that came from another process, and whose channel this one cannot have: its twin bears the
-//! [mark](crate::stream::mark), and no daemon knows it here.
+//! mark (`stream/mark.rs`), and no daemon knows it here.
 //!
 //! What was sent on it is not in the kernel's socket, so nobody here may read or write that as if it were the connection. The
 //! first use resets it. Until then it is left alone: a program that only inherited it must not end it for who uses it.
