@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -267,11 +267,13 @@ pub enum Fallback {
     SoftwareNic,
     /// The program sends out-of-band data, for which rings have no place.
     OutOfBand,
+    /// A writer found no room for long.
+    Stalled,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -286,6 +288,7 @@ impl Fallback {
         Self::Policy,
         Self::SoftwareNic,
         Self::OutOfBand,
+        Self::Stalled,
     ];
 
     /// Its name, in one word.
@@ -306,6 +309,7 @@ impl Fallback {
             Self::Policy => "policy",
             Self::SoftwareNic => "software-nic",
             Self::OutOfBand => "out-of-band",
+            Self::Stalled => "stalled",
         }
     }
 
@@ -329,6 +333,7 @@ impl Fallback {
                 "to that machine there is only a NIC in software, and the kernel is faster; a line `ipnuma` in the policy asks for it all the same"
             }
             Self::OutOfBand => "the program sent out-of-band data",
+            Self::Stalled => "a writer found no room for long",
         }
     }
 }

@@ -139,7 +139,9 @@ pub struct Control {
     pub words: [AtomicU32; 10],
     /// Of the ring that the owner sends into.
     pub sender: SenderState,
-    _pad4: [u64; 8],
+    /// Where the sender stood when it found no room last: the socket library's.
+    pub full_at: AtomicU64,
+    _pad4: [u64; 7],
     /// Of the ring that the owner receives from.
     pub receiver: ReceiverState,
     _pad5: [u64; 8],

@@ -86,12 +86,22 @@ pub unsafe fn connect(
     Some(unsafe { announced(fd, description, to, length, target, intent) })
 }
 
+/// The kernel's states of TCP sockets that matter here.
+mod tcp {
+    pub const ESTABLISHED: u8 = 1;
+    pub const CLOSE: u8 = 7;
+    pub const CLOSE_WAIT: u8 = 8;
+}
+
 /// Whether the kernel's socket is connected, or about to be.
 fn is_begun(fd: RawFd) -> bool {
-    /// TCP_CLOSE, of the kernel's states.
-    const CLOSE: u8 = 7;
+    state_of(fd) != tcp::CLOSE
+}
+
+/// The state of the kernel's TCP socket; CLOSE, if it is none.
+fn state_of(fd: RawFd) -> u8 {
     // The state is the first byte of the kernel's structure.
-    let (mut state, mut length) = (CLOSE, 1 as libc::socklen_t);
+    let (mut state, mut length) = (tcp::CLOSE, 1 as libc::socklen_t);
     // SAFETY: the kernel writes one byte at most.
     let result = unsafe {
         raw::syscall(
@@ -106,7 +116,10 @@ fn is_begun(fd: RawFd) -> bool {
             ],
         )
     };
-    result == 0 && state != CLOSE
+    match result {
+        0 => state,
+        _ => tcp::CLOSE,
+    }
 }
 
 unsafe fn announced(
@@ -125,13 +138,21 @@ unsafe fn announced(
         let _ = rustix::fs::fcntl_setfl(twin, mode | OFlags::NONBLOCK);
     }
     // SAFETY: the caller's promise.
-    let result = unsafe {
+    let connect = || unsafe {
         raw::syscall(
             libc::SYS_connect as usize,
             [fd as usize, to as usize, length as usize, 0, 0, 0],
         )
     };
-    let begun = result == 0 || result == -(libc::EINPROGRESS as isize);
+    let under_way = -(libc::EINPROGRESS as isize);
+    let mut result = connect();
+    // On one machine the handshake is over by now. Said at once, as a blocking connect says it: while the connection is announced
+    // the peer may accept and reset it, which is for the next call to tell.
+    if blocking && result == under_way && matches!(state_of(fd), tcp::ESTABLISHED | tcp::CLOSE_WAIT)
+    {
+        result = connect();
+    }
+    let begun = result == 0 || result == under_way;
     let reply = match (begun, address::local(fd)) {
         (true, Some(from)) => {
             let to = address::remote(fd).unwrap_or(target);
@@ -172,13 +193,7 @@ unsafe fn announced(
         }
         if outcome.is_ok() {
             // The first call after success is told so, the next one that there is a connection: this is the first.
-            // SAFETY: the caller's promise.
-            unsafe {
-                raw::syscall(
-                    libc::SYS_connect as usize,
-                    [fd as usize, to as usize, length as usize, 0, 0, 0],
-                )
-            };
+            connect();
             if let Some(stream) = &stream {
                 stream.settled(fd, true);
             }

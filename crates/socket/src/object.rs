@@ -6,7 +6,7 @@ use crate::epoll::Epoll;
 use crate::listener::Listener;
 use crate::lost::Lost;
 use crate::pending::Pending;
-use crate::ready::Pollable;
+use crate::ready::{Events, Pollable};
 use crate::stream::Stream;
 
 /// What an open description is.
@@ -38,10 +38,12 @@ impl Object {
         }
     }
 
-    /// Whether it is a connection that waits in vain for its peer, and goes back to the kernel with the next call.
+    /// Whether it is a connection that waits in vain for its peer, or for room if the program wants that, and goes back to the
+    /// kernel with the next call.
     #[inline]
-    pub fn is_overdue(&self) -> bool {
-        self.stream().is_some_and(Stream::is_overdue)
+    pub fn is_overdue(&self, want: Events) -> bool {
+        self.stream()
+            .is_some_and(|stream| stream.is_overdue() || stream.waits_for_room(want))
     }
 
     /// User-level readiness; None: only the kernel knows.

@@ -86,7 +86,7 @@ pub(crate) fn wait_many(
         if let Some(description) = table::get(entry.fd)
             && speaks(&description)
         {
-            fall_back(entry.fd, &description);
+            fall_back(entry, &description);
             own.push(Own { index, description });
         }
     }
@@ -127,12 +127,12 @@ fn sleep(
     let token = ready::token();
     loop {
         for each in own {
-            fall_back(fds[each.index].fd, &each.description);
+            fall_back(&fds[each.index], &each.description);
         }
         let mut shared = false;
         for each in own {
             if let Some(pollable) = each.pollable() {
-                let want = Events(fds[each.index].events as u16 as u32);
+                let want = asked(&fds[each.index]);
                 each.description
                     .waiters
                     .thread_sleeps(token, want, pollable);
@@ -189,13 +189,18 @@ fn sleep(
     }
 }
 
-/// A connection that waits in vain for its peer goes over to the kernel here, where no thread of this call sleeps on it.
-fn fall_back(fd: RawFd, description: &Ref) {
-    if description.object().is_overdue()
-        && table::still(fd, description)
+/// What the program asks of a descriptor.
+fn asked(entry: &pollfd) -> Events {
+    Events(entry.events as u16 as u32)
+}
+
+/// A connection that waits in vain for its peer, or for room, goes over to the kernel here, where no thread of this call sleeps on it.
+fn fall_back(entry: &pollfd, description: &Ref) {
+    if description.object().is_overdue(asked(entry))
+        && table::still(entry.fd, description)
         && let Some(stream) = description.object().stream()
     {
-        stream.fall_back(fd, description);
+        stream.fall_back(entry.fd, description);
     }
 }
 
@@ -208,8 +213,8 @@ fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
             continue;
         };
         let entry = &mut fds[each.index];
-        let asked = Events(entry.events as u16 as u32) | Events::ALWAYS;
-        let ready = match each.description.object().is_overdue() {
+        let asked = asked(entry) | Events::ALWAYS;
+        let ready = match each.description.object().is_overdue(asked) {
             true => Events::NONE,
             false => pollable.ready(),
         };

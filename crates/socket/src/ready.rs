@@ -155,6 +155,11 @@ pub trait Pollable {
     /// A sleep has ended without a sign: look for what nobody tells.
     fn heartbeat(&self) {}
 
+    /// Who waits for `want` waits for room that is not likely to come: the next call goes over to the kernel, which has more.
+    fn is_stalled(&self, _want: Events) -> bool {
+        false
+    }
+
     /// Another process holds this side too. It may drain our doorbells, so nobody sleeps long.
     fn shared(&self) -> bool {
         false

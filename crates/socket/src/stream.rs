@@ -13,6 +13,7 @@ mod receive;
 mod retire;
 pub(crate) mod seat;
 mod send;
+mod stall;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -61,7 +62,7 @@ mod word {
     pub const STATE: usize = 0;
     /// Counts how often a writer that found no room got some.
     pub const ROOM: usize = 1;
-    /// Not zero: a writer found no room.
+    /// Since when a writer finds no room, see [`super::stall`]; 0: none that was not told of room since.
     pub const STARVED: usize = 2;
     /// Receive time limit, tens of microseconds; 0: none.
     pub const RECEIVE_LIMIT: usize = 3;

@@ -203,7 +203,7 @@ pub fn wait_one(
     let token = ready::token();
     loop {
         description.waiters.thread_sleeps(token, want, pollable);
-        if pollable.ready().has(want) {
+        if pollable.ready().has(want) || pollable.is_stalled(want) {
             description
                 .waiters
                 .thread_wakes(token, pollable, fd, Events::NONE);
@@ -229,6 +229,9 @@ pub fn wait_one(
             if twin == Ok(Events::NONE) {
                 RESCUED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
+            return Wait::Ready;
+        }
+        if pollable.is_stalled(want) {
             return Wait::Ready;
         }
         if now.is_none() {

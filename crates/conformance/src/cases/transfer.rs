@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole files and large amounts, both ways at once.
 
+use crate::support::epoll;
 use crate::support::prelude::*;
+use crate::support::seen;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 
@@ -14,6 +16,11 @@ cases! { "transfer";
     sendfile_large Accelerated "a file larger than every buffer arrives whole"
     splice_out Accelerated "splice from a pipe to a socket and from a socket to a pipe moves bytes"
     both_ways Accelerated "megabytes both ways at once with poll don't deadlock"
+    written_before_read Accelerated "both ends write a megabyte before either reads: as much as the kernel's buffers hold"
+    written_before_read_by_poll Accelerated "the same, with a poll for writing between writes that find no room"
+    written_before_read_by_level Accelerated "the same, with an epoll set"
+    written_before_read_by_edge Accelerated "the same, edge-triggered in both directions"
+    written_ahead Accelerated "a reader that does not read holds up a writer of half a megabyte no more than the kernel does"
     bulk_small_reads Accelerated "megabytes in odd sizes, read in other odd sizes"
     many_pairs Accelerated "thirty connections at once carry their own bytes each"
     fill_and_drain Accelerated "a full socket is not writable, and is again when the other side has read"
@@ -163,6 +170,87 @@ fn both_ways() -> Outcome {
     let other = thread(move || run(server, 2));
     run(client, 1)?;
     other.join()
+}
+
+/// Writes a megabyte to an end that sends back what comes, and reads then. After a write that found no room, `wait`.
+fn written_then_read(client: Fd, server: Fd, wait: impl Fn() -> Outcome) -> Outcome {
+    if seen::far() {
+        // Between machines the rings are all there is.
+        return Ok(());
+    }
+    let other = thread(move || {
+        loop {
+            let bytes = recv(server, 65_536, 0)?;
+            if bytes.is_empty() {
+                return Ok(close(server)?);
+            }
+            send_all(server, &bytes)?;
+        }
+    });
+    let bytes = pattern(1_000_000);
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match send(client, &bytes[sent..], 0) {
+            Ok(count) => sent += count,
+            Err(Errno(EAGAIN)) => wait()?,
+            other => return Err(Failure::new(format!("send: {other:?} after {sent} bytes"))),
+        }
+    }
+    shutdown(client, SHUT_WR)?;
+    nonblocking(client, false)?;
+    same!(recv_all(client, bytes.len()), Ok(bytes));
+    gets!(recv(client, 10, 0), b"");
+    other.join()
+}
+
+fn written_before_read() -> Outcome {
+    let (client, server) = pair()?;
+    written_then_read(client, server, || Ok(()))
+}
+
+fn written_before_read_by_poll() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    written_then_read(client, server, || {
+        same!(poll_one(client, POLLOUT, -1), Ok(POLLOUT));
+        Ok(())
+    })
+}
+
+fn written_before_read_by_level() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    let set = epoll::create()?;
+    epoll::add(set, client, epoll::OUT, 1)?;
+    written_then_read(client, server, || {
+        same!(epoll::wait(set, -1), Ok(vec![(epoll::OUT, 1)]));
+        Ok(())
+    })
+}
+
+fn written_before_read_by_edge() -> Outcome {
+    let (client, server) = pair()?;
+    nonblocking(client, true)?;
+    let set = epoll::create()?;
+    epoll::add(set, client, epoll::IN | epoll::OUT | epoll::ET, 1)?;
+    written_then_read(client, server, || {
+        holds!(!epoll::wait(set, -1)?.is_empty());
+        Ok(())
+    })
+}
+
+fn written_ahead() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    send_all(server, b"unread")?;
+    send_all(client, &pattern(500_000))?;
+    same!(recv_all(server, 500_000), Ok(pattern(500_000)));
+    gets!(recv_all(client, 6), b"unread");
+    send_all(server, b"after")?;
+    gets!(recv_all(client, 5), b"after");
+    Ok(())
 }
 
 fn bulk_small_reads() -> Outcome {

@@ -138,6 +138,15 @@ impl Member {
         self.look().0
     }
 
+    /// Whether it waits for room that is not likely to come, and there is nothing to be reported.
+    #[inline]
+    pub fn is_stalled(&self) -> bool {
+        let room = self.want() & (Events::OUT | Events::WRNORM);
+        self.pollable()
+            .is_some_and(|pollable| pollable.is_stalled(room))
+            && self.peek().is_empty()
+    }
+
     /// What is to be reported now. An edge that is reported has been seen.
     #[inline]
     pub fn report(&mut self) -> Events {

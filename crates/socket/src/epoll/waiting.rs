@@ -297,7 +297,7 @@ impl Set {
         }
     }
 
-    /// Members whose peers do not come go over to the kernel, whose word is then the program's.
+    /// Members whose peers do not come, or do not read, go over to the kernel, whose word is then the program's.
     #[cold]
     fn fall_back(&self, due: Vec<(RawFd, Ref)>, output: &mut Output) {
         for (fd, description) in due {
@@ -310,7 +310,7 @@ impl Set {
         }
     }
 
-    /// [`Set::scan`], but for members that wait in vain for their peers: they are given back with their numbers.
+    /// [`Set::scan`], but for members that wait in vain: they are given back with their numbers.
     #[inline]
     fn scan_hot(&self, output: &mut Output, now: u64) -> Vec<(RawFd, Ref)> {
         let mut due = Vec::new();
@@ -333,13 +333,19 @@ impl Set {
             };
             if let Some(description) = &member.description
                 && table::still(member.fd, description)
-                && description.object().is_overdue()
+                && description.object().is_overdue(Events::NONE)
             {
                 due.push((member.fd, description.clone()));
                 continue;
             }
             let events = member.report();
             if events.is_empty() {
+                if member.is_stalled()
+                    && let Some(description) = &member.description
+                    && table::still(member.fd, description)
+                {
+                    due.push((member.fd, description.clone()));
+                }
                 continue;
             }
             member.active = if now == 0 { clock::ticks() } else { now };
@@ -490,7 +496,7 @@ impl Set {
             if inner
                 .members
                 .get(place)
-                .is_some_and(|member| !member.peek().is_empty())
+                .is_some_and(|member| !member.peek().is_empty() || member.is_stalled())
             {
                 #[cfg(test)]
                 self.count_rescue(&inner, place);

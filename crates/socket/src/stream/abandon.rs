@@ -76,12 +76,16 @@ impl Stream {
         self.abandon(fd, description).is_ok() && self.is_kernel()
     }
 
-    /// Goes over to the kernel, if the peer is not likely to come, before a wait says of the connection what only the next call
+    /// Goes over to the kernel, if the peer is not likely to come or to read, before a wait says of the connection what only the next call
     /// would find out. What went wrong meanwhile, that call tells.
     #[cold]
     pub fn fall_back(&self, fd: RawFd, description: &Description) {
         let _ = match self.is_retired() {
             true => self.follow(fd, description),
+            false if self.waits_for_room(Events::OUT) => {
+                self.retire(fd, description, Fallback::Stalled);
+                Ok(())
+            }
             false => self.abandon(fd, description).map(drop),
         };
     }

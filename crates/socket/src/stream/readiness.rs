@@ -113,6 +113,8 @@ impl Pollable for Stream {
             + u64::from(state & state::BROKEN != 0)
             + u64::from(state & state::READ_SHUT != 0)
             + u64::from(self.is_overdue());
+        // The peer has left the rings: what is sent goes by the kernel, which has room.
+        let kernels_room = u64::from(peer & flags::RETIRED != 0);
         if own.words[word::STARVED].load(Ordering::Acquire) != 0
             && (self.end.sender().writable() || peer & flags::DEAF != 0)
             && own.words[word::STARVED].swap(0, Ordering::AcqRel) != 0
@@ -122,7 +124,7 @@ impl Pollable for Stream {
         // Coming about is the first edge of output.
         (
             self.end.receiver().arrived() + ends,
-            1 + u64::from(own.words[word::ROOM].load(Ordering::Acquire)) + ends,
+            1 + u64::from(own.words[word::ROOM].load(Ordering::Acquire)) + ends + kernels_room,
         )
     }
 
@@ -146,6 +148,10 @@ impl Pollable for Stream {
         if let Some(far) = &self.far {
             self.look_far(far);
         }
+    }
+
+    fn is_stalled(&self, want: Events) -> bool {
+        self.waits_for_room(want)
     }
 
     fn shared(&self) -> bool {

@@ -4,12 +4,13 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
+use ipc::protocol::Fallback;
 use rustix::io::Errno;
 use shm::channel::{armed, flags, seat as table};
 
 use super::abandon::kernel_call;
 use super::receive::DATA;
-use super::{Result, Stream, state, word};
+use super::{Result, Stream, state};
 use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::table::Description;
@@ -52,6 +53,9 @@ impl Stream {
             }
             if let Err(error) = put {
                 return self.failed(done, error, how);
+            }
+            if self.waits_for_room(Events::OUT) && self.retire(fd, description, Fallback::Stalled) {
+                continue;
             }
             if how & libc::MSG_DONTWAIT != 0 || self.nonblocking() {
                 return if done > 0 {
@@ -185,12 +189,6 @@ impl Stream {
             self.answer_for_deaf(fd);
         }
         Ok(true)
-    }
-
-    /// Notes that a writer found no room: room is then an event.
-    #[cold]
-    fn starve(&self) {
-        self.own().words[word::STARVED].store(1, Ordering::Release);
     }
 }
 
