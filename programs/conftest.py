@@ -18,7 +18,7 @@ from require_all import pytest_runtest_makereport  # noqa: F401 (a hook)
 import programs
 
 # How often the long form runs a test that does not repeat what it does by itself, and beside what.
-ROUNDS = 20
+ROUNDS = int(os.environ.get("IPNUMA_ROUNDS", "20"))
 REPEATED = ("test_everyday", "test_nginx")
 BUSY = int(os.environ.get("IPNUMA_BUSY", "0"))
 
@@ -30,11 +30,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("nth", range(ROUNDS))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def load() -> Iterator[None]:
-    """Keep the machine busy, if IPNUMA_BUSY says with how many loops."""
-    with programs.busy(BUSY):
-        yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Iterator[None]:
+    """Keep the machine busy, if IPNUMA_BUSY says with how many loops.
+
+    Tests that run side by side (-n) share the loops: only who hands out the tests has any.
+    """
+    with programs.busy(0 if "PYTEST_XDIST_WORKER" in os.environ else BUSY):
+        return (yield)
+
+
+@pytest.fixture
+def rounds() -> int:
+    """How often a test repeats what only the long form beside busy loops repeats."""
+    return ROUNDS if "IPNUMA_LONG" in os.environ and BUSY else 1
 
 
 @pytest.fixture(params=["kernel", "ipnuma"])

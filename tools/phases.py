@@ -236,6 +236,15 @@ PHASES = [
         long=True,
     ),
     Phase(
+        "long-cpython",
+        7200,
+        "CPython's own tests, each module twenty times beside eight busy loops, eight side by side",
+        f"{PYTEST} programs/test_cpython.py -n 8 --maxschedchunk 1",
+        ("build",),
+        env=LONG | {"IPNUMA_BUSY": "8"},
+        long=True,
+    ),
+    Phase(
         "long-sockets",
         7200,
         "a million connections that race with their ends beside eight busy loops, ten thousand"
