@@ -238,8 +238,8 @@ PHASES = [
     Phase(
         "long-cpython",
         7200,
-        "CPython's own tests, each module twenty times beside eight busy loops, eight side by side",
-        f"{PYTEST} programs/test_cpython.py -n 8 --maxschedchunk 1",
+        "CPython's own tests, each module twenty times beside eight busy loops",
+        f"{PYTEST} programs/test_cpython.py -n 4 --maxschedchunk 1",
         ("build",),
         env=LONG | {"IPNUMA_BUSY": "8"},
         long=True,
