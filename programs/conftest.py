@@ -17,7 +17,8 @@ from require_all import pytest_runtest_makereport  # noqa: F401 (a hook)
 
 import programs
 
-# How often the long form runs a test that does not repeat what it does by itself, and beside what.
+# How often the long form runs a test that does not repeat what it does by itself, unless
+# IPNUMA_ROUNDS says otherwise, and beside what.
 ROUNDS = int(os.environ.get("IPNUMA_ROUNDS", "20"))
 REPEATED = ("test_everyday", "test_nginx")
 BUSY = int(os.environ.get("IPNUMA_BUSY", "0"))
