@@ -53,6 +53,8 @@ pub struct Set {
     inside: AtomicU32,
     /// When the kernel's set was looked at last.
     polled: AtomicU64,
+    /// When all members were asked last whether they wait for room in vain.
+    stalls: AtomicU64,
     /// An outer set or a poll sleeps on this one.
     armed: AtomicBool,
     /// Grows with what happens to members: the edges of a nested set.
@@ -90,6 +92,7 @@ impl Epoll {
             sleepers: AtomicU32::new(0),
             inside: AtomicU32::new(0),
             polled: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             happened: AtomicU64::new(1),
             short: AtomicBool::new(false),

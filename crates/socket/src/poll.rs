@@ -196,6 +196,9 @@ fn asked(entry: &pollfd) -> Events {
 
 /// A connection that waits in vain for its peer, or for room, goes over to the kernel here, where no thread of this call sleeps on it.
 fn fall_back(entry: &pollfd, description: &Ref) {
+    if let Some(pollable) = description.object().pollable() {
+        pollable.waited_for(asked(entry));
+    }
     if description.object().is_overdue(asked(entry))
         && table::still(entry.fd, description)
         && let Some(stream) = description.object().stream()

@@ -155,6 +155,9 @@ pub trait Pollable {
     /// A sleep has ended without a sign: look for what nobody tells.
     fn heartbeat(&self) {}
 
+    /// Somebody waits for `want`, and would be told as long as it is there.
+    fn waited_for(&self, _want: Events) {}
+
     /// Who waits for `want` waits for room that is not likely to come: the next call goes over to the kernel, which has more.
     fn is_stalled(&self, _want: Events) -> bool {
         false

@@ -20,6 +20,8 @@ cases! { "transfer";
     written_before_read_by_poll Accelerated "the same, with a poll for writing between writes that find no room"
     written_before_read_by_level Accelerated "the same, with an epoll set"
     written_before_read_by_edge Accelerated "the same, edge-triggered in both directions"
+    pieces_before_read Accelerated "both ends write thousands of small pieces before either reads, each after a poll for writing"
+    pieces_before_read_by_level Accelerated "the same, with an epoll set that has a busy member besides"
     written_ahead Accelerated "a reader that does not read holds up a writer of half a megabyte no more than the kernel does"
     bulk_small_reads Accelerated "megabytes in odd sizes, read in other odd sizes"
     many_pairs Accelerated "thirty connections at once carry their own bytes each"
@@ -235,6 +237,48 @@ fn written_before_read_by_edge() -> Outcome {
     epoll::add(set, client, epoll::IN | epoll::OUT | epoll::ET, 1)?;
     written_then_read(client, server, || {
         holds!(!epoll::wait(set, -1)?.is_empty());
+        Ok(())
+    })
+}
+
+/// Both ends write small pieces, each when `wait` has said that there is room, and read then.
+fn pieces_then_read(wait: fn(Fd) -> Outcome) -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    let run = move |fd: Fd| -> Outcome {
+        let bytes = pattern(30_000);
+        for piece in bytes.chunks(10) {
+            wait(fd)?;
+            same!(send(fd, piece, 0), Ok(10));
+        }
+        same!(recv_all(fd, bytes.len()), Ok(bytes));
+        Ok(())
+    };
+    let other = thread(move || run(server));
+    run(client)?;
+    other.join()
+}
+
+fn pieces_before_read() -> Outcome {
+    pieces_then_read(|fd| {
+        same!(poll_one(fd, POLLOUT, -1), Ok(POLLOUT));
+        Ok(())
+    })
+}
+
+fn pieces_before_read_by_level() -> Outcome {
+    pieces_then_read(|fd| {
+        let (reader, writer) = pipe()?;
+        write(writer, b"x")?;
+        let set = epoll::create()?;
+        epoll::add(set, reader, epoll::IN, 1)?;
+        epoll::add(set, fd, epoll::OUT, 2)?;
+        while !epoll::wait(set, -1)?.contains(&(epoll::OUT, 2)) {}
+        for fd in [set, reader, writer] {
+            close(fd)?;
+        }
         Ok(())
     })
 }

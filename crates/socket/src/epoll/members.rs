@@ -142,9 +142,14 @@ impl Member {
     #[inline]
     pub fn is_stalled(&self) -> bool {
         let room = self.want() & (Events::OUT | Events::WRNORM);
-        self.pollable()
-            .is_some_and(|pollable| pollable.is_stalled(room))
-            && self.peek().is_empty()
+        let Some(pollable) = self.pollable() else {
+            return false;
+        };
+        // Who asks for edges has met the lack of room by itself, or does not mind it.
+        if self.interest & EDGE == 0 {
+            pollable.waited_for(room);
+        }
+        pollable.is_stalled(room) && self.peek().is_empty()
     }
 
     /// What is to be reported now. An edge that is reported has been seen.

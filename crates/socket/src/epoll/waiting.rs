@@ -10,12 +10,12 @@ use libc::c_int;
 use rustix::io::Errno;
 
 use super::kernel::{self, Event, NO_EVENT, SignalMask};
-use super::members::{OF_BELL, looks_like_key};
+use super::members::{Member, OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::ready::{self, Events, Told};
 use crate::signals::handlers::Watch;
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest};
+use crate::wait::{Deadline, HEARTBEAT, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
 pub type Timeout = Option<Duration>;
@@ -384,6 +384,7 @@ impl Set {
         }
         self.unstash(output);
         self.sweep(now);
+        self.heat_stalled(now);
         Ok(())
     }
 
@@ -455,7 +456,7 @@ impl Set {
         }
         inner.members.heat(place, clock::ticks());
         // A bell rings for anything that arrives, and only what can be told is an event.
-        let silent = |member: &super::members::Member| member.peek().is_empty();
+        let silent = |member: &Member| member.peek().is_empty();
         if !(bell && inner.members.get(place).is_some_and(silent)) {
             self.happened.fetch_add(1, Ordering::Relaxed);
         }
@@ -478,6 +479,21 @@ impl Set {
             !(idle && self.cool(&mut inner, *place))
         });
         inner.members.hot = hot;
+    }
+
+    /// Now and then, also in a set that never sleeps: members that wait for room which is not likely to come.
+    fn heat_stalled(&self, now: u64) {
+        let every = HEARTBEAT.as_micros() as u64 * clock::per_microsecond();
+        if now.wrapping_sub(self.stalls.load(Ordering::Relaxed)) < every {
+            return;
+        }
+        self.stalls.store(now, Ordering::Relaxed);
+        let mut inner = self.inner.lock();
+        for place in inner.members.all() {
+            if inner.members.get(place).is_some_and(Member::is_stalled) {
+                inner.members.heat(place, now);
+            }
+        }
     }
 
     /// After a whole heartbeat: a member may be ready though nobody could ring for it.

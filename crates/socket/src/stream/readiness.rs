@@ -150,6 +150,12 @@ impl Pollable for Stream {
         }
     }
 
+    fn waited_for(&self, want: Events) {
+        if want.has(Events::OUT | Events::WRNORM) && !self.end.sender().writable() {
+            self.starve();
+        }
+    }
+
     fn is_stalled(&self, want: Events) -> bool {
         self.waits_for_room(want)
     }

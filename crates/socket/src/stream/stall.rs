@@ -33,7 +33,7 @@ fn has_waited(end: &Control, long: u32) -> bool {
 }
 
 impl Stream {
-    /// Notes that a writer found no room: room is then an event. The sender's lock is held.
+    /// Notes that a writer found no room: room is then an event.
     #[cold]
     pub(super) fn starve(&self) {
         let own = self.own();
