@@ -86,7 +86,7 @@ pub(crate) fn wait_many(
         if let Some(description) = table::get(entry.fd)
             && speaks(&description)
         {
-            fall_back(entry, &description);
+            fall_back(entry, &description, Events::NONE);
             own.push(Own { index, description });
         }
     }
@@ -94,6 +94,9 @@ pub(crate) fn wait_many(
     let mut found = look(fds, &own);
     let due = mixed && kernel_due(POLLED.get(), clock::ticks());
     if due || (found == 0 && timeout == Some(Duration::ZERO)) {
+        if found == 0 {
+            leave_full_rings(fds, &own);
+        }
         found = look_at_all(fds, &own)?;
     }
     if found > 0 || timeout == Some(Duration::ZERO) {
@@ -126,9 +129,7 @@ fn sleep(
 ) -> Result<usize, Errno> {
     let token = ready::token();
     loop {
-        for each in own {
-            fall_back(&fds[each.index], &each.description);
-        }
+        leave_full_rings(fds, own);
         let mut shared = false;
         for each in own {
             if let Some(pollable) = each.pollable() {
@@ -194,16 +195,24 @@ fn asked(entry: &pollfd) -> Events {
     Events(entry.events as u16 as u32)
 }
 
-/// A connection that waits in vain for its peer, or for room, goes over to the kernel here, where no thread of this call sleeps on it.
-fn fall_back(entry: &pollfd, description: &Ref) {
-    if let Some(pollable) = description.object().pollable() {
-        pollable.waited_for(asked(entry));
-    }
-    if description.object().is_overdue(asked(entry))
+/// A connection that waits in vain goes over to the kernel here, where no thread of this call sleeps on it.
+fn fall_back(entry: &pollfd, description: &Ref, want: Events) {
+    if description.object().is_overdue(want)
         && table::still(entry.fd, description)
         && let Some(stream) = description.object().stream()
     {
         stream.fall_back(entry.fd, description);
+    }
+}
+
+/// There is nothing to tell: so does one that waits for room for long.
+fn leave_full_rings(fds: &[pollfd], own: &[Own]) {
+    for each in own {
+        let entry = &fds[each.index];
+        if let Some(pollable) = each.pollable() {
+            pollable.waited_for(asked(entry));
+        }
+        fall_back(entry, &each.description, asked(entry));
     }
 }
 
@@ -217,7 +226,7 @@ fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
         };
         let entry = &mut fds[each.index];
         let asked = asked(entry) | Events::ALWAYS;
-        let ready = match each.description.object().is_overdue(asked) {
+        let ready = match each.description.object().is_overdue(Events::NONE) {
             true => Events::NONE,
             false => pollable.ready(),
         };

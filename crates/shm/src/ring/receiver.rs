@@ -450,10 +450,21 @@ impl<'a, T: Target> Receiver<'a, T> {
     /// Clears the tags of `count` lines. Who sees one cleared sees that it was stepped over.
     #[inline(always)]
     fn clear(&self, line: u64, count: u64) {
-        let first = self.place(line);
-        for index in 0..count as usize {
-            let at = (first + index * LINE) & (self.lines as usize * LINE - 1);
-            self.word(at + TAG).store(0, Ordering::Release);
+        let first = self.place(line) / LINE;
+        let end = first + count as usize;
+        let whole = self.lines as usize;
+        self.clear_run(first, end.min(whole));
+        self.clear_run(0, end.saturating_sub(whole));
+    }
+
+    /// Without a step round the end of the ring: this is a good part of what a long message costs.
+    #[inline(always)]
+    fn clear_run(&self, first: usize, end: usize) {
+        let mut at = self.base.wrapping_add(first * LINE + TAG);
+        for _ in first..end {
+            // SAFETY: a tag of one of the ring's lines, aligned as all are.
+            unsafe { AtomicU64::from_ptr(at.cast()) }.store(0, Ordering::Release);
+            at = at.wrapping_add(LINE);
         }
     }
 
