@@ -159,9 +159,9 @@ impl Stream {
         }
         let held = self.hold(fd);
         match self.take_back() {
-            Taken::Back if resets => self.release(fd, held),
             Taken::Back => {
-                // What the kernel does not take either, it would not have taken from the program.
+                // A reset does not take back what was sent before. What the kernel does not take either, it would not have taken
+                // from the program.
                 let _ = self.flush(fd, held);
             }
             Taken::Coming => self.release(fd, held),

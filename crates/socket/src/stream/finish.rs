@@ -174,6 +174,9 @@ impl Stream {
                 // Then the daemon need not find out by itself.
                 self.flags().fetch_or(flags::CLOSED, Ordering::AcqRel);
             }
+            if self.is_retired() {
+                process::close(self.channel);
+            }
             return;
         }
         if self.is_dissolved() {
@@ -187,7 +190,9 @@ impl Stream {
                 let zero = Some(std::time::Duration::ZERO);
                 let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
             }
-            process::close(self.channel);
+            if !self.is_under_way() {
+                process::close(self.channel);
+            }
             return;
         }
         if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -204,12 +209,18 @@ impl Stream {
             self.flags().fetch_or(end | flags::CLOSED, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
-        if self.own().words[word::RESERVED].load(Ordering::Acquire) != 0 {
-            // On its way to another program or process, which will ask the daemon for the channel.
-        } else if self.is_open() {
+        if self.is_under_way() {
+            return;
+        }
+        if self.is_open() {
             process::close(self.channel);
         } else {
             process::withdraw(self.intent);
         }
+    }
+
+    /// Whether it is on its way to another program or process, which will ask the daemon for the channel.
+    fn is_under_way(&self) -> bool {
+        self.own().words[word::RESERVED].load(Ordering::Acquire) != 0
     }
 }

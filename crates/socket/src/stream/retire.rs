@@ -249,7 +249,7 @@ impl Stream {
                 // Its twin says so only once it goes over, which may be never.
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
             }
-            process::close(self.channel);
+            // The daemon keeps the channel until the connection is closed: the peer may hand its end over before it has read all.
             ready::changed(description);
         }
         taken
