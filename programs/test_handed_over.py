@@ -147,3 +147,55 @@ def finish(
     close.touch()
     assert client.wait() == 0, client.output()
     assert got.wait() == 0, got.output()
+
+
+LEFT = """
+import os, socket, sys, time
+how = sys.argv[1]
+def read(connection):
+    count = 0
+    while data := connection.recv(65536):
+        count += len(data)
+    print("end after", count, flush=True)
+if how == "read":
+    read(socket.socket(fileno=int(sys.argv[2])))
+    sys.exit()
+listener = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    peer = socket.create_connection(listener.getsockname())
+    peer.sendall(b"x" * 600_000)
+    print("all is sent", flush=True)
+    os._exit(0)
+connection, _ = listener.accept()
+# The writer has found no room for two seconds, and gone on by the kernel.
+os.wait()
+if how == "send":
+    way, end = socket.socketpair()
+    if os.fork() == 0:
+        connection.close()
+        _, descriptors, _, _ = socket.recv_fds(end, 1, 1)
+        read(socket.socket(fileno=descriptors[0]))
+        os._exit(0)
+    socket.send_fds(way, [b"x"], [connection.fileno()])
+    connection.close()
+else:
+    connection.set_inheritable(True)
+    go, gone = os.pipe()
+    if os.fork() == 0:
+        os.read(go, 1)
+        program = [sys.executable, sys.argv[2], "read", str(connection.fileno())]
+        os.execv(program[0], program)
+    connection.close()
+    os.write(gone, b"x")
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("how", ["send", "exec"])
+def test_handed_over_when_the_peer_has_left_its_rings(tmp_path, net, how):
+    """The daemon keeps the channel for what is not read yet."""
+    script = tmp_path / "left.py"
+    script.write_text(LEFT)
+    python = os.path.realpath(sys.executable)
+    said = net.run(python, str(script), how, str(script), env={"IPNUMA_LEARN": "0"})
+    assert "end after 600000" in said, said

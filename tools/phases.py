@@ -220,8 +220,9 @@ PHASES = [
     Phase(
         "long-programs",
         3600,
-        "CPython's own tests, servers in front of others or replaced under load, each many times",
-        f"{PYTEST} programs/test_{{servers,postgres,cpython}}.py",
+        "CPython's and the kernel's own tests, servers in front of others or replaced under load,"
+        " each many times",
+        f"{PYTEST} programs/test_{{servers,postgres,cpython,selftests}}.py",
         ("build", "models"),
         env=LONG,
         long=True,

@@ -269,11 +269,13 @@ pub enum Fallback {
     OutOfBand,
     /// A writer found no room for long.
     Stalled,
+    /// The program has set an option that only the kernel can follow.
+    Option,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -289,6 +291,7 @@ impl Fallback {
         Self::SoftwareNic,
         Self::OutOfBand,
         Self::Stalled,
+        Self::Option,
     ];
 
     /// Its name, in one word.
@@ -310,6 +313,7 @@ impl Fallback {
             Self::SoftwareNic => "software-nic",
             Self::OutOfBand => "out-of-band",
             Self::Stalled => "stalled",
+            Self::Option => "option",
         }
     }
 
@@ -334,6 +338,7 @@ impl Fallback {
             }
             Self::OutOfBand => "the program sent out-of-band data",
             Self::Stalled => "a writer found no room for long",
+            Self::Option => "the program set an option that only the kernel can follow",
         }
     }
 }

@@ -159,7 +159,7 @@ pub unsafe extern "C" fn setsockopt(
         return next!(setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int);
     };
     // SAFETY: as setsockopt(2).
-    if let Some(result) = unsafe { options::set(&description, level, name, value, length) } {
+    if let Some(result) = unsafe { options::set(fd, &description, level, name, value, length) } {
         return status(result);
     }
     let result = next!(setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int);

@@ -15,7 +15,7 @@ use crate::ready::{self, Events};
 use crate::stream::{Result, Stream, borrow};
 use crate::table::{self, Description};
 use crate::wait::Deadline;
-use crate::{address, policy, process, raw, reasons, short, signals, wait};
+use crate::{address, kernels_own, policy, process, raw, reasons, short, signals, wait};
 
 /// connect on a TCP socket. None: the kernel alone shall do it.
 ///
@@ -46,6 +46,10 @@ pub unsafe fn connect(
     // What was left to the kernel stays its: its acceptor may have been told so. Programs that do not wait call again to see
     // what has become of it.
     if is_begun(fd) {
+        return None;
+    }
+    if kernels_own::has(fd) {
+        reasons::note(Fallback::Option);
         return None;
     }
     if process::is_shunned(target) {

@@ -32,6 +32,7 @@ pub mod fork;
 pub mod hand_over;
 pub mod inherit;
 pub mod inside;
+mod kernels_own;
 pub mod latch;
 pub mod listener;
 pub mod lost;

@@ -15,7 +15,7 @@ use crate::attach::attach;
 use crate::object::Object;
 use crate::stream::{Result, borrow};
 use crate::table::{self, Description};
-use crate::{policy, process, raw, ready, reasons};
+use crate::{kernels_own, policy, process, raw, ready, reasons};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -195,6 +195,12 @@ fn resolve(fd: RawFd, from: SocketAddr) {
                 if let Some(stream) = attach(fd, reply, 1, 0, true) {
                     process::trace(|| format!("accepted {from} at {to}: accelerated"));
                     drop(table::install(fd, Object::Stream(stream)));
+                    if kernels_own::has(fd)
+                        && let Some(description) = table::get(fd)
+                        && let Some(stream) = description.object().stream()
+                    {
+                        stream.leave_for_option(fd, &description);
+                    }
                 }
                 return;
             }

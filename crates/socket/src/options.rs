@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::datagram;
 use crate::object::Object;
 use crate::stream::{Stream, option};
 use crate::table::Description;
+use crate::{datagram, kernels_own};
 
 /// Before setsockopt. Some: it is done, without the kernel.
 ///
 /// # Safety
 /// `value` has `length` readable bytes.
 pub unsafe fn set(
+    fd: RawFd,
     description: &Description,
     level: i32,
     name: i32,
@@ -27,6 +28,19 @@ pub unsafe fn set(
 ) -> Option<Result<(), Errno>> {
     // SAFETY: the caller's promise.
     let number = || unsafe { read::<i32>(value, length) };
+    if kernels_own::is(level, name, number()) {
+        return match description.object() {
+            Object::Stream(stream) => match stream.leave_for_option(fd, description) {
+                true => None,
+                // Between machines there is nothing else than the rings.
+                false => Some(Err(Errno::NOPROTOOPT)),
+            },
+            _ => {
+                kernels_own::note();
+                None
+            }
+        };
+    }
     let remembered = match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => option::NODELAY,
         (libc::IPPROTO_TCP, libc::TCP_CORK) => option::CORK,

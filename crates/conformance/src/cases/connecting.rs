@@ -23,6 +23,7 @@ cases! { "connecting";
     data_before_accept Accelerated "what the client sends before accept is there afterwards"
     data_and_end_before_accept Accelerated "a client that sends and closes before accept leaves its bytes and an end"
     reset_at_accept Any "a server that resets at once: connect has worked, and the next call is told"
+    sent_and_reset_at_accept Any "a server that sends and resets at once: what it sent is read, and then the reset is told"
     reset_before_accept Any "a client that resets before accept gives a connection that is reset, or none"
     listen_poll Accelerated "a listener is readable exactly when accept has something"
     backlog_overflow Any "connections beyond the backlog wait in the kernel and all work once accepted"
@@ -305,6 +306,26 @@ fn reset_at_accept() -> Outcome {
     });
     for _ in 0..100 {
         let client = client(&address)?;
+        fails!(recv(client, 10, 0), ECONNRESET);
+        close(client)?;
+    }
+    resets.join()
+}
+
+fn sent_and_reset_at_accept() -> Outcome {
+    let (listener, address) = listener()?;
+    let resets = thread(move || {
+        for _ in 0..100 {
+            let server = accept(listener)?;
+            send_all(server, b"sent")?;
+            linger(server, true, 0)?;
+            close(server)?;
+        }
+        Ok(())
+    });
+    for _ in 0..100 {
+        let client = client(&address)?;
+        gets!(recv_all(client, 4), b"sent");
         fails!(recv(client, 10, 0), ECONNRESET);
         close(client)?;
     }

@@ -35,6 +35,7 @@ cases! { "ending";
     linger_zero_wakes Accelerated "a reset wakes a blocked recv with ECONNRESET"
     linger_time Accelerated "close with SO_LINGER and time sends what is there and ends in order"
     unread_data Accelerated "close with unread bytes resets the peer after what was sent to it"
+    unread_after_shut_read Accelerated "the same after SHUT_RD, also for a peer that is blocked in send"
     reset_error_once Accelerated "ECONNRESET is given once, then recv gives 0"
     reset_error_option Accelerated "SO_ERROR gives ECONNRESET after a reset and clears it"
     reset_poll Accelerated "a reset connection polls as readable, hung up and in error"
@@ -516,6 +517,27 @@ fn unread_data() -> Outcome {
     readable(server)?;
     fails!(recv(server, 10, 0), ECONNRESET);
     Ok(())
+}
+
+fn unread_after_shut_read() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"unread")?;
+    arrived(server, 6)?;
+    shutdown(server, SHUT_RD)?;
+    close(server)?;
+    readable(client)?;
+    fails!(recv(client, 10, 0), ECONNRESET);
+    let (client, server) = pair()?;
+    fill(client)?;
+    nonblocking(client, false)?;
+    let writer = thread(move || {
+        fails!(send(client, &pattern(100_000), MSG_NOSIGNAL), ECONNRESET);
+        Ok(())
+    });
+    shutdown(server, SHUT_RD)?;
+    pause(30);
+    close(server)?;
+    writer.join()
 }
 
 fn reset_error_once() -> Outcome {

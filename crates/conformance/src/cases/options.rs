@@ -2,6 +2,7 @@
 //! Options, flags and names of sockets.
 
 use crate::support::prelude::*;
+use crate::support::seen;
 use std::time::{Duration, Instant};
 
 cases! { "options";
@@ -24,6 +25,9 @@ cases! { "options";
     accept_name Accelerated "accept writes the client's address"
     name_cut Accelerated "getsockname into little room cuts the address and says the true length"
     no_delay Accelerated "TCP_NODELAY, SO_KEEPALIVE, SO_REUSEADDR and buffer sizes can be set and read"
+    kernels_own Accelerated "TCP_INQ tells how much is left to read; what was sent before it was set arrives"
+    low_water Accelerated "SO_RCVLOWAT: a connection with less is not readable"
+    kernels_own_before Any "the same where it was set on the listener, or before connect"
     not_sent Accelerated "TCP_NOTSENT_LOWAT is nothing until it is set, and reads back then"
     buffer_search Accelerated "SO_SNDBUF can be searched for its largest value, as memcached does"
     tcp_info Accelerated "TCP_INFO says that the connection is established"
@@ -309,6 +313,85 @@ fn not_sent() -> Outcome {
         );
     }
     echo(client, server)
+}
+
+/// How many bytes recvmsg says are left (TCP_INQ), if it does.
+fn left_over(fd: Fd) -> Call<Option<i32>> {
+    const TCP_CM_INQ: i32 = 36;
+    let mut room = [0u8; 4];
+    let mut part = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let mut control = [0u64; 16];
+    // SAFETY: all zeros is a header of nothing.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control);
+    // SAFETY: the header's buffers outlive the call; what it says of the control messages the kernel or the library wrote.
+    unsafe {
+        answer(libc::recvmsg(fd, &raw mut header, 0))?;
+        let first = libc::CMSG_FIRSTHDR(&raw const header);
+        if first.is_null() || (*first).cmsg_type != TCP_CM_INQ {
+            return Ok(None);
+        }
+        Ok(Some(libc::CMSG_DATA(first).cast::<i32>().read_unaligned()))
+    }
+}
+
+/// No kernel feature of a socket is taken and then does nothing: bytes of before come first.
+fn kernels_own() -> Outcome {
+    const TCP_INQ: i32 = 36;
+    let (client, server) = pair()?;
+    if seen::far() {
+        fails!(
+            setsockopt(server, libc::IPPROTO_TCP, TCP_INQ, &1),
+            libc::ENOPROTOOPT
+        );
+        return echo(client, server);
+    }
+    send_all(client, b"before")?;
+    arrived(server, 6)?;
+    setsockopt(server, libc::IPPROTO_TCP, TCP_INQ, &1)?;
+    send_all(client, b"after")?;
+    recv_all(server, 6)?;
+    arrived(server, 5)?;
+    same!(left_over(server), Ok(Some(1)));
+    gets!(recv_all(server, 1), b"r");
+    echo(client, server)
+}
+
+fn low_water() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    setsockopt(server, SOL_SOCKET, libc::SO_RCVLOWAT, &5)?;
+    send_all(client, b"four")?;
+    same!(poll_one(server, POLLIN, 30), Ok(0));
+    send_all(client, b"!")?;
+    same!(poll_one(server, POLLIN, 5000), Ok(POLLIN));
+    gets!(recv(server, 10, 0), b"four!");
+    Ok(())
+}
+
+fn kernels_own_before() -> Outcome {
+    let (listener, address) = listener()?;
+    setsockopt(listener, SOL_SOCKET, libc::SO_RCVLOWAT, &5)?;
+    let client = socket(libc::AF_INET, libc::SOCK_STREAM)?;
+    setsockopt(client, SOL_SOCKET, libc::SO_RCVLOWAT, &5)?;
+    connect(client, &address)?;
+    let server = accept(listener)?;
+    for (one, other) in [(client, server), (server, client)] {
+        send_all(one, b"four")?;
+        same!(poll_one(other, POLLIN, 30), Ok(0));
+        send_all(one, b"!")?;
+        same!(poll_one(other, POLLIN, 5000), Ok(POLLIN));
+        gets!(recv(other, 10, 0), b"four!");
+    }
+    Ok(())
 }
 
 fn buffer_search() -> Outcome {

@@ -199,7 +199,7 @@ impl Stream {
             if !self.attached() {
                 self.leave_behind(fd);
             }
-            let unread = self.end.receiver().readable() && self.state() & state::READ_SHUT == 0;
+            let unread = self.end.receiver().readable();
             let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
             let end = if unread || reset || self.has_option(option::RESET) {
                 flags::RESET

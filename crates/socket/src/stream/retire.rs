@@ -123,6 +123,19 @@ impl Stream {
         over
     }
 
+    /// The program has set an option that only the kernel can follow. True: the kernel follows.
+    #[cold]
+    pub fn leave_for_option(&self, fd: RawFd, description: &Description) -> bool {
+        if self.settle(fd) || self.is_kernel() || self.is_failed() {
+            return self.is_failed() || self.retire(fd, description, Fallback::Option);
+        }
+        let left = self.far.is_none() && self.force_back(fd, description);
+        if left {
+            reasons::note(Fallback::Option);
+        }
+        left
+    }
+
     /// Sets the flags, holding all locks, and rings the last bell.
     fn close_rings(&self, fd: RawFd) -> bool {
         self.hold_all(|| self.set_retired(fd)).unwrap_or(false)
@@ -235,7 +248,7 @@ impl Stream {
         let _ = self.pass_on(fd);
         self.own_bells_are_out(fd);
         self.take_bells(fd);
-        self.reads_on() && self.state() & state::READ_SHUT == 0
+        self.reads_on()
     }
 
     /// No bell of this end comes any more, all of the peer's are taken: the kernel's from now on.
