@@ -16,7 +16,7 @@ mod send;
 mod stall;
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -106,6 +106,8 @@ pub struct Stream {
     intent: u64,
     phase: AtomicU8,
     looked: AtomicU64,
+    /// Under which the connection was used last, once its peer has retired; -1: never.
+    number: AtomicI32,
     born: u64,
     /// Which daemon made the channel.
     daemon: u64,
@@ -129,6 +131,7 @@ impl Stream {
             intent,
             phase,
             looked: AtomicU64::new(born),
+            number: AtomicI32::new(-1),
             born,
             daemon: crate::process::identity(),
             far,

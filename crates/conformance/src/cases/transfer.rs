@@ -23,6 +23,7 @@ cases! { "transfer";
     pieces_before_read Accelerated "both ends write thousands of small pieces before either reads, each after a poll for writing"
     pieces_before_read_by_level Accelerated "the same, with an epoll set that has a busy member besides"
     written_ahead Accelerated "a reader that does not read holds up a writer of half a megabyte no more than the kernel does"
+    full_behind_unread Accelerated "an end that has much to read and fills the other direction is not writable, and is again when that is read"
     bulk_small_reads Accelerated "megabytes in odd sizes, read in other odd sizes"
     many_pairs Accelerated "thirty connections at once carry their own bytes each"
     fill_and_drain Accelerated "a full socket is not writable, and is again when the other side has read"
@@ -292,6 +293,32 @@ fn written_ahead() -> Outcome {
     send_all(client, &pattern(500_000))?;
     same!(recv_all(server, 500_000), Ok(pattern(500_000)));
     gets!(recv_all(client, 6), b"unread");
+    send_all(server, b"after")?;
+    gets!(recv_all(client, 5), b"after");
+    Ok(())
+}
+
+fn full_behind_unread() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    let set = epoll::create()?;
+    epoll::add(set, server, epoll::OUT, 1)?;
+    send_all(client, &pattern(500_000))?;
+    let filled = fill(server)?;
+    same!(poll_one(server, POLLOUT, 0), Ok(0));
+    same!(epoll::wait(set, 0), Ok(vec![]));
+    let poller = thread(move || {
+        same!(poll_one(server, POLLOUT, -1), Ok(POLLOUT));
+        same!(epoll::wait(set, 5000), Ok(vec![(epoll::OUT, 1)]));
+        Ok(())
+    });
+    pause(30);
+    holds!(!poller.ended());
+    recv_all(client, filled)?;
+    poller.join()?;
+    same!(recv_all(server, 500_000), Ok(pattern(500_000)));
     send_all(server, b"after")?;
     gets!(recv_all(client, 5), b"after");
     Ok(())

@@ -31,7 +31,7 @@ impl Pollable for Stream {
         if self.end.receiver().readable() {
             events |= Events::IN;
         }
-        if self.end.sender().writable() {
+        if (own | peer) & flags::RETIRED == 0 && self.end.sender().writable() {
             events |= Events::OUT;
         }
         if peer & (ENDS | flags::ATTACHED) != flags::ATTACHED
@@ -135,6 +135,9 @@ impl Pollable for Stream {
             OPEN if self.far.is_some() && self.state() & FAR_OVER != 0 => Events::SKIP,
             OPEN if self.state() & state::GONE != 0 => Events::NONE,
             OPEN if self.state() & state::STRANGE != 0 && !self.attached() => Events::NONE,
+            OPEN if self.is_retired() => {
+                Events::IN | Events::RDHUP | want & (Events::OUT | Events::WRNORM)
+            }
             OPEN => Events::IN | Events::RDHUP,
             _ => want,
         }
@@ -182,7 +185,7 @@ impl Stream {
             // The next call goes over to the kernel.
             return Events::IN | Events::OUT;
         }
-        if peer & flags::RETIRED != 0 {
+        if peer & flags::RETIRED != 0 && self.twin_has_room() {
             // What is sent goes by the kernel, whatever room there is in the ring.
             events |= Events::OUT;
         }

@@ -26,7 +26,7 @@ use shm::channel::{Control, End, flags, seat};
 use super::receive::DATA;
 use super::{KERNEL, Stream, borrow, option, state, word};
 use crate::ready::{self, Events};
-use crate::table::Description;
+use crate::table::{self, Description};
 use crate::{process, reasons, wait};
 
 /// In a count of bells: no more are rung.
@@ -87,6 +87,21 @@ impl Stream {
     /// Whether this end still reads its ring, although the peer has retired.
     fn reads_on(&self) -> bool {
         self.flags().load(Ordering::Acquire) & flags::RETIRED == 0 && self.end.receiver().readable()
+    }
+
+    /// Whether the kernel would take something, of a connection whose peer has retired. Before the first call since then nobody
+    /// has said under which number, and that call finds out.
+    #[cold]
+    pub(super) fn twin_has_room(&self) -> bool {
+        let fd = self.number.load(Ordering::Relaxed);
+        let own = |description: &Description| {
+            let stream = description.object().stream();
+            stream.is_some_and(|stream| std::ptr::eq(stream, self))
+        };
+        if fd < 0 || !table::get(fd).is_some_and(|description| own(&description)) {
+            return true;
+        }
+        wait::poll_kernel(fd, Events::OUT, Duration::ZERO).is_ok_and(|twin| !twin.is_empty())
     }
 
     /// Leaves the rings. True: the connection is the kernel's, with all that is under way; false: it cannot be.
@@ -214,6 +229,7 @@ impl Stream {
             self.go_over(fd, description);
             return Ok(());
         }
+        self.number.store(fd, Ordering::Relaxed);
         self.pass_on(fd)?;
         if !self.reads_on() {
             self.go_over(fd, description);
