@@ -5,7 +5,7 @@
 //! that have only a table of all sockets. To read it takes milliseconds on a busy machine, and whoever asks has hundreds to
 //! ask about at once: so it is read a few times a second at most.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -33,9 +33,7 @@ impl Twins {
         let first = || {
             // A listener of our own must be found.
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-            let SocketAddr::V4(at) = listener.local_addr().ok()? else {
-                return None;
-            };
+            let at = listener.local_addr().ok()?;
             let kinds = (
                 AddressFamily::NETLINK,
                 SocketType::RAW,
@@ -44,7 +42,7 @@ impl Twins {
             let (family, kind, flags) = kinds;
             let socket =
                 rustix::net::socket_with(family, kind, flags, Some(netlink::SOCK_DIAG)).ok()?;
-            let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             let found = ask(&socket, 0, at, nobody).ok()??;
             (found.ports == [at.port(), 0]).then_some(socket)
         };
@@ -58,9 +56,10 @@ impl Twins {
     /// Whether a process has the end at `own` of a connection, or had it within the last `age`. True, too, if that is not
     /// known yet: ask again later.
     pub fn has(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool {
-        let (Some(own), Some(peer)) = (v4(own), v4(peer)) else {
+        let (own, peer) = (canonical(own), canonical(peer));
+        if own.is_ipv4() != peer.is_ipv4() {
             return false;
-        };
+        }
         if matches!(self, Self::Unasked) {
             *self = Self::open();
         }
@@ -82,11 +81,11 @@ impl Twins {
     }
 }
 
-/// An address of IPv4, however it is written.
-fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
+/// An address of IPv4 is one of IPv4, however it is written.
+fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
-        IpAddr::V4(ip) => Some(SocketAddrV4::new(ip, address.port())),
-        IpAddr::V6(_) => None,
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
     }
 }
 
@@ -116,20 +115,26 @@ struct Found {
 fn ask(
     socket: &OwnedFd,
     number: u32,
-    own: SocketAddrV4,
-    peer: SocketAddrV4,
+    own: SocketAddr,
+    peer: SocketAddr,
 ) -> Result<Option<Found>, Errno> {
     let mut question = Vec::with_capacity(QUESTION);
     question.extend((QUESTION as u32).to_ne_bytes());
     question.extend([BY_FAMILY, REQUEST].map(u16::to_ne_bytes).concat());
     question.extend([number, 0].map(u32::to_ne_bytes).concat());
-    // IPv4, TCP, no extensions; in all states.
-    question.extend([AddressFamily::INET.as_raw() as u8, 6, 0, 0]);
+    let family = match own {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    // TCP, no extensions; in all states.
+    question.extend([family.as_raw() as u8, 6, 0, 0]);
     question.extend(u32::MAX.to_ne_bytes());
     question.extend([own.port(), peer.port()].map(u16::to_be_bytes).concat());
     for ip in [own.ip(), peer.ip()] {
-        question.extend(ip.octets());
-        question.extend([0; 12]);
+        match ip {
+            IpAddr::V4(ip) => question.extend([ip.octets(), [0; 4], [0; 4], [0; 4]].concat()),
+            IpAddr::V6(ip) => question.extend(ip.octets()),
+        }
     }
     // On any device, with any cookie.
     question.extend(0_u32.to_ne_bytes());
@@ -173,8 +178,8 @@ fn ask(
 fn look(
     read: &mut Option<Instant>,
     tables: &mut [String; 2],
-    own: SocketAddrV4,
-    peer: SocketAddrV4,
+    own: SocketAddr,
+    peer: SocketAddr,
     age: Duration,
 ) -> bool {
     let fresh = |read: &Option<Instant>| read.is_some_and(|at| at.elapsed() <= age);
@@ -189,19 +194,27 @@ fn look(
     !fresh(read) || found(tables, own, peer)
 }
 
-fn found([four, six]: &[String; 2], own: SocketAddrV4, peer: SocketAddrV4) -> bool {
-    let mapped = format!("{:08X}", u32::from_ne_bytes([0, 0, 0xFF, 0xFF]));
-    has_socket(four, "", [own, peer])
-        || has_socket(six, &format!("{:016X}{mapped}", 0), [own, peer])
+fn found([four, six]: &[String; 2], own: SocketAddr, peer: SocketAddr) -> bool {
+    let ends = [own, peer];
+    let long = ends.map(|end| match end.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), end.port()),
+        IpAddr::V6(_) => end,
+    });
+    own.is_ipv4() && has_socket(four, ends) || has_socket(six, long)
 }
 
-/// Whether a table has a socket with these ends that a process has: others have no inode. Before each address stands
-/// `prefix`.
-fn has_socket(table: &str, prefix: &str, ends: [SocketAddrV4; 2]) -> bool {
-    // Numbers as they lie in memory, and as the machine reads them there.
+/// Whether a table has a socket with these ends that a process has: others have no inode.
+fn has_socket(table: &str, ends: [SocketAddr; 2]) -> bool {
     let wanted = ends.map(|end| {
-        let ip = u32::from_ne_bytes(end.ip().octets());
-        format!("{prefix}{ip:08X}:{:04X}", end.port())
+        let octets = match end.ip() {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        // Words as they lie in memory, and as the machine reads them there.
+        let words = (octets.chunks_exact(4))
+            .filter_map(|word| word.try_into().ok())
+            .map(|word| format!("{:08X}", u32::from_ne_bytes(word)));
+        format!("{}:{:04X}", words.collect::<String>(), end.port())
     });
     table.lines().any(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -241,7 +254,7 @@ mod tests {
         drop(server);
         // Only the listener is left at that address.
         assert!(!is_open(at, own));
-        // Within IPv6, too.
+        // Of IPv6, too.
         let listener = TcpListener::bind("[::]:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -252,6 +265,13 @@ mod tests {
         let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), port));
         assert!(is_open(mapped, own));
         let six = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        assert!(!is_open(six, own));
+        let client = std::net::TcpStream::connect(six).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        assert!(is_open(own, six) && !is_open(six, own));
+        let server = listener.accept().expect("it has connected");
+        assert!(is_open(six, own));
+        drop(server);
         assert!(!is_open(six, own));
     }
 

@@ -149,7 +149,13 @@ fn both_ends_of_a_connection_get_one_channel() {
         (7, "test")
     );
 
-    ask(&client, Request::Close { channel: number });
+    ask(
+        &client,
+        Request::Close {
+            channel: number,
+            shared: false,
+        },
+    );
     assert_eq!(sockets(&client).1.len(), 1);
     drop(server);
     let begin = Instant::now();
@@ -588,8 +594,20 @@ fn leak_cycles() {
         let port = u16::try_from(1024 + round % 60000).expect("a port");
         let from = SocketAddr::new(at("127.0.0.1:0").ip(), port);
         let [(number, _), _] = open(&client, &server, from, at("127.0.0.1:80"));
-        ask(&client, Request::Close { channel: number });
-        ask(&server, Request::Close { channel: number });
+        ask(
+            &client,
+            Request::Close {
+                channel: number,
+                shared: false,
+            },
+        );
+        ask(
+            &server,
+            Request::Close {
+                channel: number,
+                shared: false,
+            },
+        );
         // And one that does not come about.
         let intent = intent(&client, at("127.0.0.1:80"));
         if round.is_multiple_of(2) {

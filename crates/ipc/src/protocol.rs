@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -152,6 +152,8 @@ pub enum Request {
     Close {
         /// The channel.
         channel: u64,
+        /// Children of this process, which have not asked for it, have the same end still.
+        shared: bool,
     },
     /// The process receives datagrams at the address. Answer: [`Reply::Done`].
     Bind {

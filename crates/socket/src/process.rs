@@ -204,10 +204,15 @@ pub(crate) fn has_no_stream(own: u16, peer: u16) -> bool {
     is_alive(&client)
 }
 
-/// Says that this process has no more use of a channel.
+/// Says that this process has no more use of a channel, and nobody else has its end.
 pub fn close(channel: u64) {
+    close_shared(channel, false);
+}
+
+/// Says that this process has no more use of a channel; whether others have the same end.
+pub fn close_shared(channel: u64, shared: bool) {
     if let Some(client) = current() {
-        let _ = done(&client, &Request::Close { channel });
+        let _ = done(&client, &Request::Close { channel, shared });
     }
 }
 

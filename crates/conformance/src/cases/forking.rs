@@ -19,6 +19,8 @@ cases! { "forking";
     child_killed Accelerated "a child that is killed with a copy ends nothing"
     grandchild Accelerated "a connection works in a grandchild whose parents are gone"
     both_ends_in_children Accelerated "both ends move to two children"
+    children_pass_on Accelerated "both ends are two children's only, of which one passes its end to another process"
+    child_execs Accelerated "both ends are two children's only, of which one becomes another program"
     many_forks Accelerated "a hundred children each serve one connection"
     vfork_exec Accelerated "vfork and exec beside a connection leave it alone"
     posix_spawn Accelerated "a program started with posix_spawn beside a connection leaves it alone"
@@ -284,6 +286,49 @@ fn both_ends_in_children() -> Outcome {
     two.join()
 }
 
+/// Two children have the two ends of a connection, and nobody else; what the second one does with the server's is `moves`.
+fn with_children(moves: impl FnOnce(Fd) -> Outcome) -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    let [told, tells] = unix_pair()?;
+    let one = fork(|| {
+        close(server)?;
+        send_all(client, &pattern(5000))?;
+        same!(recv_all(client, 5000), Ok(pattern(5000)));
+        shutdown(client, SHUT_WR)?;
+        gets!(recv(client, 10, 0), b"");
+        Ok(())
+    })?;
+    let two = fork(|| {
+        close(client)?;
+        gets!(recv_all(told, 1), b"!");
+        moves(server)
+    })?;
+    close(client)?;
+    close(server)?;
+    send_all(tells, b"!")?;
+    two.join()?;
+    one.join()
+}
+
+fn children_pass_on() -> Outcome {
+    let [way, place] = unix_pair()?;
+    let receiver = fork(|| mirror(take_descriptor(place)?))?;
+    with_children(|server| {
+        give_descriptor(way, server)?;
+        Ok(close(server)?)
+    })?;
+    receiver.join()
+}
+
+fn child_execs() -> Outcome {
+    with_children(|server| {
+        let role = Role::start(&["mirror", &server.to_string()], false)?;
+        close(server)?;
+        role.join()
+    })
+}
+
 fn many_forks() -> Outcome {
     let (listener, address) = listener()?;
     for round in 0..100u8 {
@@ -393,26 +438,33 @@ fn exec_serves() -> Outcome {
     role.join()
 }
 
-fn passed_to_process() -> Outcome {
+fn unix_pair() -> Result<[Fd; 2], Failure> {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors.
     same!(
         unsafe { libc::socketpair(libc::AF_UNIX, SOCK_STREAM, 0, ends.as_mut_ptr()) },
         0
     );
-    let child = fork(|| {
-        let fd = take_descriptor(ends[1])?;
-        loop {
-            let bytes = recv(fd, 1000, 0)?;
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            send_all(fd, &bytes)?;
+    Ok(ends)
+}
+
+/// Sends back what comes.
+fn mirror(fd: Fd) -> Outcome {
+    loop {
+        let bytes = recv(fd, 1000, 0)?;
+        if bytes.is_empty() {
+            return Ok(());
         }
-    })?;
+        send_all(fd, &bytes)?;
+    }
+}
+
+fn passed_to_process() -> Outcome {
+    let [way, place] = unix_pair()?;
+    let child = fork(|| mirror(take_descriptor(place)?))?;
     let (client, server) = pair()?;
     echo(client, server)?;
-    give_descriptor(ends[0], server)?;
+    give_descriptor(way, server)?;
     close(server)?;
     for size in [5, 500, 5000] {
         send_all(client, &pattern(size))?;

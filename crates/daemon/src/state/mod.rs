@@ -261,7 +261,7 @@ struct Side {
     /// The one that had it first, for statistics; it may be gone.
     pid: u32,
     program: String,
-    /// When its last holder went without a word.
+    /// When its last holder went without a word, or left it to children that have not asked.
     lost: Option<Duration>,
 }
 
@@ -481,7 +481,9 @@ impl<H: Clone> State<H> {
             }
             Request::Withdraw { intent } => self.withdraw(machine, id, intent),
             Request::Resolve { from, to } => self.resolve(machine, now, id, from, to),
-            Request::Close { channel } => self.close(machine, id, channel),
+            Request::Close { channel, shared } => {
+                self.close(machine, id, channel, shared.then_some(now))
+            }
             Request::Bind { address } => self.bind(id, address),
             Request::Unbind { address } => self.unbind(machine, id, address),
             Request::Datagrams { from, to } => self.open_datagrams(machine, now, id, from, to),

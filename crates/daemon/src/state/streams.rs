@@ -29,10 +29,6 @@ const MEMORY: Duration = Duration::from_secs(60);
 const BACKLOG: Duration = Duration::from_secs(3600);
 const ORPHANED: Duration = Duration::from_secs(10);
 
-/// How long an open connection waits for a process that adopts it, when it was nobody's by a program's replacement of
-/// itself, or by a process that sent its descriptor and ended.
-const ADOPTION: Duration = Duration::from_secs(2);
-
 /// An acceptor was told to wait.
 #[derive(Debug)]
 pub struct Waiting {
@@ -262,9 +258,10 @@ impl<H: Clone> State<H> {
         machine: &mut M,
         id: ProcessId,
         channel: u64,
+        shared: Option<Duration>,
     ) -> Result<Answer<H>, Refusal> {
         if self.process(id)?.channels.contains(&channel) {
-            self.let_go(machine, channel, id, None);
+            self.let_go(machine, channel, id, shared);
         }
         Ok(Answer::done())
     }
@@ -367,8 +364,7 @@ impl<H: Clone> State<H> {
         match channel.kind {
             // Closed by its client, it still waits for the acceptor: there may be data in it.
             Kind::Stream if near || far || !channel.taken => {}
-            // A lost one may have become another program, which adopts its end.
-            Kind::Stream if channel.sides.iter().any(|side| side.lost.is_some()) => {}
+            Kind::Stream if channel.is_somebodys(machine, |_| Duration::ZERO) => {}
             Kind::Stream => self.forget(number),
             Kind::Datagram if near && far => {}
             Kind::Datagram => self.end_datagrams(machine, number),
@@ -423,8 +419,7 @@ impl<H: Clone> State<H> {
             .filter(|(_, channel)| channel.sides.iter().all(|side| side.holders.is_empty()))
             .filter(|(_, channel)| {
                 if channel.taken {
-                    let lost = channel.sides.iter().filter_map(|side| side.lost);
-                    return lost.max().is_none_or(|lost| age(lost) >= ADOPTION);
+                    return !channel.is_somebodys(machine, age);
                 }
                 let patience = match self.listeners.at(channel.to) {
                     Some(_) => BACKLOG,
@@ -437,6 +432,22 @@ impl<H: Clone> State<H> {
         for number in late {
             self.forget(number);
         }
+    }
+}
+
+impl<H: Clone> Channel<H> {
+    /// Whether somebody has an end that none of its holders has any more, and may ask for it: a child, the program that a holder has
+    /// become, or whoever gets a descriptor that is in a message. How old an answer may be is a question's `age`.
+    fn is_somebodys<M: Machine<Handle = H>>(
+        &self,
+        machine: &mut M,
+        age: impl Fn(Duration) -> Duration,
+    ) -> bool {
+        let ways = [(self.from, self.to), (self.to, self.from)];
+        (self.sides.iter().zip(ways)).any(|(side, (own, peer))| {
+            let lost = side.lost.filter(|_| side.holders.is_empty());
+            lost.is_some_and(|lost| machine.is_open(own, peer, age(lost)))
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state by itself: awkward orders of requests, and what is left when everybody has gone.
 
+mod adopting;
 mod announcements;
 mod datagrams;
 mod listing;
@@ -269,7 +270,13 @@ fn an_acceptor_does_not_get_the_channel_of_an_earlier_connection() {
     assert_eq!(world.ask(s, resolve.clone()), reply);
     world.machine.flags = shm::channel::flags::ATTACHED;
     world.leave(dead);
-    world.ask(s, Request::Close { channel: old });
+    world.ask(
+        s,
+        Request::Close {
+            channel: old,
+            shared: false,
+        },
+    );
     let intent = world.intent(c, server());
     assert_eq!(world.ask(s, resolve.clone()), Reply::Wait);
     world.ask(c, announce(intent));
@@ -327,7 +334,13 @@ fn a_closed_connection_still_reaches_its_acceptor() {
         to: server(),
     };
     let memory = world.answer(c, announce).handles;
-    world.ask(c, Request::Close { channel });
+    world.ask(
+        c,
+        Request::Close {
+            channel,
+            shared: false,
+        },
+    );
     world.leave(c);
     world.wait(Duration::from_secs(60));
     let taken = world.answer(
@@ -341,7 +354,13 @@ fn a_closed_connection_still_reaches_its_acceptor() {
         (taken.reply, taken.handles),
         (Reply::Channel { channel }, memory)
     );
-    world.ask(s, Request::Close { channel });
+    world.ask(
+        s,
+        Request::Close {
+            channel,
+            shared: false,
+        },
+    );
     assert_eq!(world.state.channels.len(), 0);
 }
 
@@ -452,12 +471,14 @@ fn a_port_that_is_used_again_gets_a_channel_of_its_own() {
         s,
         Request::Close {
             channel: numbers[0],
+            shared: false,
         },
     );
     world.ask(
         c,
         Request::Close {
             channel: numbers[0],
+            shared: false,
         },
     );
     assert_eq!(
@@ -487,48 +508,22 @@ fn a_process_can_connect_to_itself() {
             to: server(),
         },
     );
-    world.ask(me, Request::Close { channel });
+    world.ask(
+        me,
+        Request::Close {
+            channel,
+            shared: false,
+        },
+    );
     assert_eq!(world.state.channels.len(), 1, "one side is still open");
-    world.ask(me, Request::Close { channel });
+    world.ask(
+        me,
+        Request::Close {
+            channel,
+            shared: false,
+        },
+    );
     assert_eq!(world.state.channels.len(), 0);
-}
-
-#[test]
-fn a_program_that_replaces_itself_adopts_its_connections() {
-    for (half, own, peer) in [(0, client(), server()), (1, server(), client())] {
-        let mut world = World::new();
-        let [c, s] = [0; 2].map(|_| world.process());
-        world.ask(s, Request::Listen { address: server() });
-        let channel = world.intent(c, server());
-        let (from, to) = (client(), server());
-        let announce = Request::Announce {
-            intent: channel,
-            from,
-            to,
-        };
-        let memory = world.answer(c, announce).handles;
-        let stranger = world.process();
-        let adopt = Request::Adopt { own, peer };
-        if half == 1 {
-            assert_eq!(world.ask(stranger, adopt.clone()), Reply::Kernel);
-        }
-        world.ask(s, Request::Resolve { from, to });
-        // The other end may be closed by then: what it has sent is still to be read.
-        let (old, other) = if half == 0 { (c, s) } else { (s, c) };
-        world.leave(old);
-        world.ask(other, Request::Close { channel });
-        world.wait(Duration::from_secs(1));
-        let adopted = world.answer(stranger, adopt.clone());
-        assert_eq!(adopted.reply, Reply::Adopted { channel, half });
-        assert_eq!(adopted.handles, memory);
-        world.wait(Duration::from_secs(60));
-        assert_eq!(world.state.channels.len(), 1);
-        world.leave(stranger);
-        world.wait(Duration::from_secs(2));
-        assert_eq!(world.state.channels.len(), 0);
-        let late = world.process();
-        assert_eq!(world.ask(late, adopt), Reply::Kernel);
-    }
 }
 
 #[test]
@@ -767,9 +762,8 @@ fn requests() -> impl Strategy<Value = Request> {
             .prop_map(|(from, to)| Request::Resolve { from, to }),
         pair.clone()
             .prop_map(|(own, peer)| Request::Adopt { own, peer }),
-        number
-            .clone()
-            .prop_map(|channel| Request::Close { channel }),
+        (number.clone(), any::<bool>())
+            .prop_map(|(channel, shared)| Request::Close { channel, shared }),
         address
             .clone()
             .prop_map(|address| Request::Bind { address }),

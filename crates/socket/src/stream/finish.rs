@@ -185,17 +185,19 @@ impl Stream {
         self.leave(fd);
         self.learn(fd);
         if self.is_open() && self.is_retired() {
-            if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 && self.pass_on_at_end(fd) {
+            let last = self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1;
+            if last && self.pass_on_at_end(fd) {
                 // Unread bytes end a connection with a reset, in the kernel, too.
                 let zero = Some(std::time::Duration::ZERO);
                 let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
             }
             if !self.is_under_way() {
-                process::close(self.channel);
+                process::close_shared(self.channel, !last);
             }
             return;
         }
-        if self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let last = self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
             if !self.attached() {
                 self.leave_behind(fd);
             }
@@ -213,7 +215,7 @@ impl Stream {
             return;
         }
         if self.is_open() {
-            process::close(self.channel);
+            process::close_shared(self.channel, !last);
         } else {
             process::withdraw(self.intent);
         }
