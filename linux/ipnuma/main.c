@@ -817,8 +817,8 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		 nic->page_count, nic->keys, nic->sessions, store_ns);
 	return 0;
 quiet:
+	/* What is managed goes in the order in which it must: handlers before their vectors, and those before what they use. */
 	pci_clear_master(pdev);
-	pci_free_irq_vectors(pdev);
 	return error;
 }
 

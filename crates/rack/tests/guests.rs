@@ -168,6 +168,44 @@ fn http_through_ring_nics_in_rtl() {
     assert!(outcome.guests[1].accesses.dma_read > 100);
 }
 
+/// The driver leaves the NIC amid traffic, and takes it again: the connections wait, and lose nothing.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_ring_nics_driver_goes_and_comes_back_amid_traffic() {
+    let [client, server] = http(1_000_000);
+    let script = r#"
+set -e
+nic=$(basename $(readlink /sys/class/net/eth0/device))
+driver=/sys/bus/pci/drivers/ring_nic
+up() {
+  ip link set eth0 up
+  ip address replace $IPNUMA_IP/$IPNUMA_PREFIX dev eth0
+  ip route replace default via $IPNUMA_GATEWAY
+}
+(sleep 2
+for time in 1 2 3; do
+  sleep 0.0003
+  echo $nic > $driver/unbind
+  sleep 0.01
+  [ $time != 1 ] || [ $(wc -c < /tmp/got) -lt 1000000 ]
+  echo $nic > $driver/bind
+  up
+  sleep 0.2
+done
+rmmod ring_nic
+insmod /run/ipnuma/ring_nic.ko mac=$IPNUMA_MAC
+up) &
+"#;
+    let client = format!("{script}{client}\nwait $!\n");
+    let topology = topology("ring", "10g", RTL_SWITCH, [&client, &server], "");
+    let outcome = go(&topology);
+    let guest = &outcome.guests[0];
+    assert_eq!(guest.status, Some(0));
+    assert_eq!(guest.stdout, b"1000000\n");
+    let complaint = ["WARNING", "BUG", "Oops"].map(|word| guest.console.contains(word));
+    assert_eq!(complaint, [false; 3]);
+}
+
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn http_of_ten_megabytes() {

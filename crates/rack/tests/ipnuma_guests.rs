@@ -4,6 +4,7 @@
 //! in C; and that beside curl over the kernel's TCP, with one NIC and one cable for both. Needs the kernel of
 //! `tools/uml-kernel`; without it this says so and ends.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -251,6 +252,54 @@ fn a_mark_that_is_answered_late_keeps_its_place() {
         said(&outcome, "ping"),
         "to a machine that is there: flushed\nit arrived soon\nto nobody: No route to host\nagain: flushed\n"
     );
+}
+
+/// A program is killed amid its stores, and the driver goes while what it began is still under way: loaded again, it serves as
+/// before. While a program has the NIC open it stays. One that cannot finish its probe leaves nothing behind.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn the_driver_goes_and_comes_back() {
+    if !kernel() {
+        return;
+    }
+    let programs = compiled(&[("figure43.c", "cc")]);
+    let script = r#"#!/bin/sh -e
+play() {
+  mkdir -p $tokens/$1
+  exec /run/program/figure43 $side $tokens/$1 $2 wait
+}
+handlers() { grep --no-messages "irq/.*ipnuma" /proc/[0-9]*/comm | wc -l; }
+side=$1 tokens=$2
+[ $(handlers) = 1 ]
+(play first 20)
+play cut 100000000 &
+pid=$!
+until [ -e $tokens/cut/ping ] && [ -e $tokens/cut/pong ]; do sleep 0.001; done
+sleep 0.001
+if rmmod ipnuma 2> /tmp/why; then exit 3; fi
+grep --quiet "in use" /tmp/why
+kill -9 $pid
+wait $pid || true
+rmmod ipnuma
+[ $(handlers) = 0 ]
+insmod /run/program/misc_name.ko name=ipnuma0
+insmod /run/ipnuma/ipnuma.ko
+[ $(handlers) = 0 ]
+rmmod ipnuma misc_name
+insmod /run/ipnuma/ipnuma.ko store_ns=0
+touch $tokens/$side
+until [ -e $tokens/ping ] && [ -e $tokens/pong ]; do sleep 0.01; done
+(play again 20)
+"#;
+    let reload = programs.path().join("reload");
+    std::fs::write(&reload, script).expect("room for the script");
+    std::fs::set_permissions(&reload, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let modules = uml::kernel().expect("it is there");
+    let taken = modules.with_file_name("misc_name.ko");
+    std::fs::copy(taken, programs.path().join("misc_name.ko")).expect("tools/uml-kernel builds it");
+    let outcome = go(programs.path(), "reload", ["ping", "pong"], "");
+    let played = said(&outcome, "ping").matches("20 loops: ").count();
+    assert_eq!(played, 2, "before and after");
 }
 
 /// The kernel's TCP and the window to the other machine's memory share a NIC, a cable and the switch in RTL. Both are whole,

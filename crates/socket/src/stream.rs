@@ -106,8 +106,8 @@ pub struct Stream {
     intent: u64,
     phase: AtomicU8,
     looked: AtomicU64,
-    /// Under which the connection was used last, once its peer has retired; -1: never.
-    number: AtomicI32,
+    /// The descriptor by which the connection was used last, once its peer has retired; -1: never.
+    used_as: AtomicI32,
     born: u64,
     /// Which daemon made the channel.
     daemon: u64,
@@ -131,7 +131,7 @@ impl Stream {
             intent,
             phase,
             looked: AtomicU64::new(born),
-            number: AtomicI32::new(-1),
+            used_as: AtomicI32::new(-1),
             born,
             daemon: crate::process::identity(),
             far,

@@ -315,9 +315,11 @@ fn not_sent() -> Outcome {
     echo(client, server)
 }
 
-/// How many bytes recvmsg says are left (TCP_INQ), if it does.
+/// The option, and the kind of message that it brings.
+const TCP_INQ: i32 = 36;
+
+/// How many bytes recvmsg says are left, if it does.
 fn left_over(fd: Fd) -> Call<Option<i32>> {
-    const TCP_CM_INQ: i32 = 36;
     let mut room = [0u8; 4];
     let mut part = libc::iovec {
         iov_base: room.as_mut_ptr().cast(),
@@ -334,7 +336,7 @@ fn left_over(fd: Fd) -> Call<Option<i32>> {
     unsafe {
         answer(libc::recvmsg(fd, &raw mut header, 0))?;
         let first = libc::CMSG_FIRSTHDR(&raw const header);
-        if first.is_null() || (*first).cmsg_type != TCP_CM_INQ {
+        if first.is_null() || (*first).cmsg_type != TCP_INQ {
             return Ok(None);
         }
         Ok(Some(libc::CMSG_DATA(first).cast::<i32>().read_unaligned()))
@@ -343,7 +345,6 @@ fn left_over(fd: Fd) -> Call<Option<i32>> {
 
 /// No kernel feature of a socket is taken and then does nothing: bytes of before come first.
 fn kernels_own() -> Outcome {
-    const TCP_INQ: i32 = 36;
     let (client, server) = pair()?;
     if seen::far() {
         fails!(

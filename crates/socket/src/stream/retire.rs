@@ -2,7 +2,8 @@
 //! A connection that leaves its rings while it is used: back to the kernel, at both ends.
 //!
 //! A program that is about to confine itself (seccomp), or to become one that cannot have the library, cannot use the rings
-//! any more. Its end *retires*: holding the four locks of the channel, so that nobody writes or reads, it sets `RETIRED` and
+//! any more; others ask for what only the kernel can do, or have waited too long for room ([`Fallback`] has all reasons). The
+//! end *retires*: holding the four locks of the channel, so that nobody writes or reads, it sets `RETIRED` and
 //! closes both counts of bells. From then on
 //!
 //! - nobody rings any more. Either end takes exactly as many bytes out of its twin as were counted; what follows is data;
@@ -90,10 +91,10 @@ impl Stream {
     }
 
     /// Whether the kernel would take something, of a connection whose peer has retired. Before the first call since then nobody
-    /// has said under which number, and that call finds out.
+    /// has said by which descriptor, and that call finds out.
     #[cold]
     pub(super) fn twin_has_room(&self) -> bool {
-        let fd = self.number.load(Ordering::Relaxed);
+        let fd = self.used_as.load(Ordering::Relaxed);
         let own = |description: &Description| {
             let stream = description.object().stream();
             stream.is_some_and(|stream| std::ptr::eq(stream, self))
@@ -229,7 +230,7 @@ impl Stream {
             self.go_over(fd, description);
             return Ok(());
         }
-        self.number.store(fd, Ordering::Relaxed);
+        self.used_as.store(fd, Ordering::Relaxed);
         self.pass_on(fd)?;
         if !self.reads_on() {
             self.go_over(fd, description);

@@ -33,7 +33,8 @@ fn has_waited(end: &Control, long: u32) -> bool {
 }
 
 impl Stream {
-    /// Notes that a writer found no room: room is then an event.
+    /// Notes that a writer found no room: room is then an event. Who polls does so without the sender's lock: at worst the time is of a
+    /// moment ago, or noted for bytes that have gone on, which counts for nothing.
     #[cold]
     pub(super) fn starve(&self) {
         let own = self.own();
