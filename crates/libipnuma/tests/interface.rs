@@ -325,6 +325,9 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
                 "20000 messages sent\n"
             ]
         );
+        let out = sides("hashtable", "owner", "writer", &other, "20000");
+        assert_eq!(out[0], "20000 changes, every value was whole\n");
+        std::fs::remove_file(format!("{other}/owner")).expect("its token");
         let out = sides("matrix", "owner", "helper", &other, "100");
         assert!(
             out[0].ends_with("50 of them from the helper, all right\n"),
@@ -390,6 +393,7 @@ fn c_examples_end_when_the_other_side_is_killed() {
     for (program, sides) in [
         ("queue", ["sender", "receiver"]),
         ("queue", ["receiver", "sender"]),
+        ("hashtable", ["owner", "writer"]),
         ("figure43", ["ping", "pong"]),
         ("figure43", ["pong", "ping"]),
     ] {
@@ -429,6 +433,7 @@ fn numbers_are_refused(examples: &Path, libraries: &Path) {
         ("ring", "receive", "MESSAGES"),
         ("figure43", "ping", "LOOPS"),
         ("queue", "sender", "MESSAGES"),
+        ("hashtable", "writer", "CHANGES"),
         ("matrix", "owner", "SIZE"),
     ];
     for (program, side, name) in programs {

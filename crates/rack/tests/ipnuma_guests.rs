@@ -206,11 +206,15 @@ fn the_loop_of_figure_4_3_runs_as_it_is_printed() {
 
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
-fn a_queue_and_rows_of_a_matrix_are_plain_stores_into_the_other_machine() {
+fn a_queue_a_hash_table_and_rows_of_a_matrix_are_plain_stores_into_the_other_machine() {
     if !kernel() {
         return;
     }
-    let programs = compiled(&[("queue.c", "cc"), ("matrix.cpp", "c++")]);
+    let programs = compiled(&[
+        ("queue.c", "cc"),
+        ("hashtable.c", "cc"),
+        ("matrix.cpp", "c++"),
+    ]);
     let queue = go(
         programs.path(),
         "queue",
@@ -218,6 +222,13 @@ fn a_queue_and_rows_of_a_matrix_are_plain_stores_into_the_other_machine() {
         &format!("{LOOPS} wait"),
     );
     assert_eq!(said(&queue, "ping"), "200 messages received, all whole\n");
+    let table = go(
+        programs.path(),
+        "hashtable",
+        ["owner", "writer"],
+        &format!("{LOOPS} wait"),
+    );
+    assert_eq!(said(&table, "ping"), "200 changes, every value was whole\n");
     let matrix = go(programs.path(), "matrix", ["owner", "helper"], "24");
     assert_eq!(
         said(&matrix, "ping"),
