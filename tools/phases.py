@@ -171,15 +171,16 @@ PHASES = [
         "programs",
         300,
         "memcached, redis, nginx, iperf3, sockperf, curl: the kernel's sockets and IP-NUMA",
-        f"{PYTEST} programs --ignore programs/test_between.py --ignore-glob '*/test_rack_*.py'",
+        f"{PYTEST} programs --ignore programs/test_between.py --ignore programs/test_mapped.py"
+        " --ignore-glob '*/test_rack_*.py'",
         ("build", "models", "kernel"),
     ),
     Phase(
         "machines",
         200,
-        "sockets between machines: conformance, loss, kills; Linux behind the switch",
+        "sockets and mapped memory between machines; Linux behind the switch",
         f"{CARGO} --workspace --test between --test tap -- --ignored && "
-        f"{PYTEST} programs/test_between.py",
+        f"{PYTEST} programs/test_between.py programs/test_mapped.py",
         ("build", "models"),
     ),
     Phase(
