@@ -296,7 +296,8 @@ class Host:
         self._tags[self._tag] = (done, out)
         request = bytes([0, 0, 0, 1, 0, 0, self._tag, 0x0F]) + struct.pack(">I", offset)
         self.source.put(request, bar)
-        await with_timeout(done.wait(), 50, "us")
+        # It may have to wait for frames on the wire.
+        await with_timeout(done.wait(), 500 if self.gigabit else 50, "us")
         return out[0], out[1]
 
     async def write(self, offset: int, value: int, enables: int = 0x0F) -> None:

@@ -93,8 +93,8 @@ pub trait Hardware {
         )))
     }
 
-    /// A NIC whose first function is the conventional one and whose second is the IP-NUMA NIC, with one cable; 10G.
-    fn shared_nic(&self) -> Result<Box<dyn NicModel>, crate::Error> {
+    /// A NIC whose first function is the conventional one and whose second is the IP-NUMA NIC, with one cable.
+    fn shared_nic(&self, _: NetSpeed) -> Result<Box<dyn NicModel>, crate::Error> {
         Err(crate::Error::Config(
             "host.nic.kind: there is no NIC of two functions in this hardware; use ring or ipnuma"
                 .to_owned(),

@@ -64,8 +64,8 @@ where
         Ok(Box::new(ipnuma_rtl::Nic::ring(speed)?))
     }
 
-    fn shared_nic(&self) -> Result<Box<dyn NicModel>, Error> {
-        Ok(Box::new(ipnuma_rtl::Nic::shared()?))
+    fn shared_nic(&self, speed: NetSpeed) -> Result<Box<dyn NicModel>, Error> {
+        Ok(Box::new(ipnuma_rtl::Nic::shared(speed)?))
     }
 
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
@@ -341,7 +341,7 @@ pub(crate) fn furnish_guests(
             NicKind::Virtio => GuestNic::Wire(speed, phases.1),
             NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
             NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
-            NicKind::Shared => GuestNic::Pci(hardware.shared_nic()?, phases),
+            NicKind::Shared => GuestNic::Pci(hardware.shared_nic(speed)?, phases),
         };
         rack.add_guest(GuestSetup {
             name: host.name.as_ref().clone(),

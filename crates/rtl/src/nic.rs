@@ -198,11 +198,14 @@ impl Nic {
         Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
-    /// Creates the NIC of two functions at 10G (`rtl/shell`), held in reset: the conventional NIC is function 0, the
+    /// Creates the NIC of two functions (`rtl/shell`), held in reset: the conventional NIC is function 0, the
     /// IP-NUMA NIC function 1.
-    pub fn shared() -> Result<Self, Error> {
-        let speed = NetSpeed::TenGig;
-        Ok(Self::with(speed, Pins::of("nic_shell_10g", speed)?))
+    pub fn shared(speed: NetSpeed) -> Result<Self, Error> {
+        let model = match speed {
+            NetSpeed::TenGig => "nic_shell_10g",
+            NetSpeed::OneGig => "nic_shell_1g",
+        };
+        Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
     /// Creates the bus meter in the place of a NIC.

@@ -126,6 +126,7 @@ pub const MODELS: &[Model] = &[
     model("ring_nic_10g", "ring_nic_10g", RING),
     // Both behind one cable.
     model("nic_shell_10g", "nic_shell_10g", SHELL),
+    model("nic_shell_1g", "nic_shell_1g", SHELL),
     Model {
         flags: NARROW,
         ..switch("fibnic_1g_narrow", "fibnic_1g", FIBNIC_1G, SMALL_TABLES)

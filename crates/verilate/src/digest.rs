@@ -132,6 +132,7 @@ mod tests {
             "ipnuma_nic_10g_small",
             "ipnuma_nic_1g_small",
             "nic_shell_10g",
+            "nic_shell_1g",
         ];
         let of_10g = [
             "ipnuma_nic_10g",

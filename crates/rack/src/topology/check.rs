@@ -478,12 +478,6 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
             ));
         }
     }
-    if host.nic.kind == NicKind::Shared && host.nic.rate != Rate::Ten {
-        return Err(format!(
-            "nic.rate: there is no NIC of two functions at {}; give that of `{name}` rate = \"10g\"",
-            host.nic.rate
-        ));
-    }
     if host.nic.kind != NicKind::Ipnuma && (host.nic.auth || host.nic.merge) {
         return Err(format!(
             "nic: auth and merge are for the IP-NUMA NIC, and that of `{name}` is another"

@@ -82,7 +82,7 @@ pub enum NicKind {
     Ipnuma,
     /// The conventional NIC in RTL, with rings of descriptors.
     Ring,
-    /// Both in RTL with one cable and one address, as two functions of one device; 10G.
+    /// Both in RTL with one cable and one address, as two functions of one device.
     Shared,
     /// No RTL: the frames of a guest go to the cable as they are.
     Virtio,

@@ -15,9 +15,8 @@ use crate::program::{self, word};
 const PORT: u16 = 11_211;
 /// Where a guest finds the `ipnuma` command.
 const PROGRAM: &str = "/run/program";
-/// The daemons' port, and the network by which they and the kernels reach each other beside the NIC.
+/// The daemons' port.
 const MANAGEMENT: u16 = 3422;
-const MANAGED: &str = "10.9.0.0/24";
 /// Of a ring between machines: more than a GET of 512 bytes needs.
 const RING_LINES: u32 = 64;
 
@@ -106,16 +105,25 @@ impl Batch {
     fn daemon(&self, path: Path, gateway: Option<String>) -> String {
         let gateway = gateway.map_or(String::new(), |mac| format!(",{mac}"));
         let (mount, ipnuma) = (self.mount(), self.ipnuma());
+        let (own, managed) = self.management();
         match path {
             Path::Socket => mount,
             // Polling takes no simulated time: nobody spins, and nobody wakes up without a reason.
             Path::Ipnuma => format!(
                 "{mount}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
-                 cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{MANAGED}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
-                 {ipnuma} daemon --background --config /tmp/daemon.toml --management $IPNUMA_MANAGEMENT:{MANAGEMENT} --insecure --no-sandbox \
+                 cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{managed}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
+                 {ipnuma} daemon --background --config /tmp/daemon.toml --management {own}:{MANAGEMENT} --insecure --no-sandbox \
                  --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX{gateway} \
                  > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
             ),
+        }
+    }
+
+    /// By which address, and in which network, daemons and kernels reach each other: beside the IP-NUMA NIC or over the same cable.
+    fn management(&self) -> (&'static str, &'static str) {
+        match self.nic {
+            Nic::Shared => ("$IPNUMA_IP", "10.0.0.0/16"),
+            Nic::Ring | Nic::Virtio => ("$IPNUMA_MANAGEMENT", "10.9.0.0/24"),
         }
     }
 
@@ -132,7 +140,7 @@ impl Batch {
         // The daemons know the listeners of the address by which they know each other.
         let address = match path {
             Path::Socket => "0.0.0.0",
-            Path::Ipnuma => "$IPNUMA_MANAGEMENT",
+            Path::Ipnuma => self.management().0,
         };
         // Between packets and memcached there is no driver that could charge its work.
         let costs = match path {

@@ -99,13 +99,15 @@ impl SwitchKind {
     }
 }
 
-/// NICs that the kernel's sockets can have.
+/// NICs that the kernel's sockets can have, and whether IP-NUMA shares one with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Nic {
     /// Rings of descriptors, in RTL
     Ring,
     /// No RTL and no cost: to find out what a NIC costs
     Virtio,
+    /// Rings and IP-NUMA as two functions of one NIC with one cable, in RTL
+    Shared,
 }
 
 /// One arrangement of chapter 6.

@@ -30,6 +30,7 @@ impl Setup {
             seed: batch.seed,
             rate: self.rate,
             nic: match (self.path, batch.nic) {
+                (_, Nic::Shared) => NicKind::Shared,
                 (Path::Ipnuma, _) => NicKind::Ipnuma,
                 (Path::Socket, Nic::Ring) => NicKind::Ring,
                 (Path::Socket, Nic::Virtio) => NicKind::Virtio,
