@@ -259,10 +259,8 @@ class Network:
             raise process.complaint(f"ended with status {ended}")
         return process.output()
 
-    def totals(self) -> Totals:
-        """Ask the daemon what went through the accelerated connections."""
-        if not self.accelerated:
-            return Totals()
+    def _sockets(self) -> dict[str, object]:
+        """Ask the daemon about its connections."""
         answer = subprocess.run(
             self.as_user([str(executable()), "sockets", "--json"]),
             env=self.environment(),
@@ -272,7 +270,17 @@ class Network:
         )
         if answer.returncode != 0:
             raise ProgramError(f"`ipnuma sockets --json` failed: {answer.stderr.strip()}")
-        counted = json.loads(answer.stdout)["result"]["totals"]
+        return json.loads(answer.stdout)["result"]
+
+    def open_streams(self) -> int:
+        """Ask the daemon how many accelerated connections it knows."""
+        return len(self._sockets()["sockets"])
+
+    def totals(self) -> Totals:
+        """Ask the daemon what went through the accelerated connections."""
+        if not self.accelerated:
+            return Totals()
+        counted = self._sockets()["totals"]
         return Totals(**{name: int(counted[name]) for name in vars(Totals())})
 
     def fallbacks(self) -> dict[str, int]:

@@ -199,3 +199,105 @@ def test_handed_over_when_the_peer_has_left_its_rings(tmp_path, net, how):
     python = os.path.realpath(sys.executable)
     said = net.run(python, str(script), how, str(script), env={"IPNUMA_LEARN": "0"})
     assert "end after 600000" in said, said
+
+
+# Gives one end of each of its connections to a child by message, and lives on.
+MASTER = """
+import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+for _ in range(int(sys.argv[1])):
+    client = socket.create_connection(listener.getsockname())
+    server = listener.accept()[0]
+    client.sendall(b"x")
+    assert server.recv(1) == b"x"
+    way, there = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        client.close()
+        server.close()
+        own = socket.socket(fileno=socket.recv_fds(there, 1, 1)[1][0])
+        assert own.recv(1) == b"y"
+        os._exit(0)
+    socket.send_fds(way, [b"!"], [server.fileno()])
+    server.close()
+    client.sendall(b"y")
+    assert os.waitpid(child, 0)[1] == 0
+    client.close()
+print("all are over", flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_is_left_of_what_was_handed_over(tmp_path):
+    """The daemon forgets a connection whose ends are gone, while who has passed it on lives."""
+    rounds = 30
+    with programs.network("ipnuma", tmp_path) as net:
+        with net.expect(streams=rounds):
+            argv = [sys.executable, "-c", MASTER, str(rounds)]
+            master = net.start(*argv, env={"IPNUMA_LEARN": "0"})
+            wait_for(master, "all are over")
+        programs.wait_until(lambda: net.open_streams() == 0, "the daemon has forgotten them")
+        assert master.running, master.output()
+
+
+# A forked worker gives its connection to a program that it starts.
+WORKER = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+client.sendall(b"x")
+assert server.recv(1) == b"x"
+child = os.fork()
+if child == 0:
+    fd = server.fileno()
+    says = f"import socket; socket.socket(fileno={fd}).sendall(b'hello')"
+    os._exit(subprocess.call([sys.executable, "-c", says], pass_fds=[fd]))
+assert os.waitpid(child, 0)[1] == 0
+print(client.recv(10))
+"""
+
+
+def test_a_forked_worker_starts_a_program(tmp_path):
+    """It can have the library, so the connection stays in its rings."""
+    with programs.network("ipnuma", tmp_path) as net, net.expect(streams=1):
+        argv = [sys.executable, "-c", WORKER]
+        worker = net.start(*argv, env={"IPNUMA_LEARN": "0", "IPNUMA_TRACE": "1"})
+        assert worker.wait() == 0, worker.output()
+        assert "b'hello'" in worker.output(), worker.output()
+        assert "left" not in worker.output(), worker.output()
+
+
+# Its peer has answered, and ended with bytes unread. A program without the library gets the rest.
+CUT = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+client.sendall(b"question")
+server.sendall(b"answer")
+server.close()
+reader = '''
+import socket, sys
+peer = socket.socket(fileno=int(sys.argv[1]))
+for _ in range(3):
+    try:
+        print(peer.recv(100))
+    except OSError as error:
+        print(type(error).__name__)
+'''
+plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+fd = client.fileno()
+subprocess.check_call([sys.executable, "-c", reader, str(fd)], pass_fds=[fd], env=plain)
+"""
+
+
+@pytest.mark.parametrize("network", ["kernel", "ipnuma"])
+def test_what_was_sent_before_a_reset(tmp_path, network):
+    """First the answer, then the reset, then the end."""
+    with programs.network(network, tmp_path) as net, net.expect(streams=1):
+        argv = [sys.executable, "-c", CUT]
+        program = net.start(*argv, env={"IPNUMA_LEARN": "0"})
+        assert program.wait() == 0, program.output()
+        said = "b'answer'\nConnectionResetError\nb''\n"
+        assert program.output().endswith(said), program.output()

@@ -152,7 +152,7 @@ pub enum Request {
     Close {
         /// The channel.
         channel: u64,
-        /// Children of this process, which have not asked for it, have the same end still.
+        /// Others, who have not asked for it yet, have the same end: children, or whoever gets it in a message.
         shared: bool,
     },
     /// The process receives datagrams at the address. Answer: [`Reply::Done`].

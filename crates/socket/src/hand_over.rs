@@ -90,12 +90,12 @@ pub(crate) fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
     if stream.retire(fd, description, Fallback::Exec) || !stream.is_open() {
         return;
     }
-    if !stream.is_finished() || !substitute(fd, stream) {
+    if !(stream.is_finished() || stream.was_cut()) || !substitute(fd, stream) {
         stream.break_off(fd);
     }
 }
 
-/// A peer that has closed can send nothing on. The next program gets what it left, and the end, from a pair of sockets.
+/// A peer that has closed can send nothing on. The next program gets what it left, and the end or the reset, from a pair of sockets.
 fn substitute(fd: RawFd, stream: &Stream) -> bool {
     let kind = SocketType::STREAM;
     let Ok((given, filled)) =
@@ -107,6 +107,10 @@ fn substitute(fd: RawFd, stream: &Stream) -> bool {
     let how = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     let whole = stream.empty(|bytes| rustix::net::send(&filled, bytes, how) == Ok(bytes.len()));
     if !whole {
+        return false;
+    }
+    // The end of a socket with bytes unread is a reset.
+    if stream.was_cut() && rustix::net::send(&given, &[0], how).is_err() {
         return false;
     }
     // SAFETY: the connection's own number, under which the next program expects it.

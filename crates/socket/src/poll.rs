@@ -92,7 +92,7 @@ pub(crate) fn wait_many(
     }
     let mixed = own.len() < fds.len();
     let mut found = look(fds, &own);
-    let due = mixed && kernel_due(POLLED.get(), clock::ticks());
+    let due = (mixed || only_room(fds, &own)) && kernel_due(POLLED.get(), clock::ticks());
     if due || (found == 0 && timeout == Some(Duration::ZERO)) {
         if found == 0 {
             leave_full_rings(fds, &own);
@@ -235,6 +235,16 @@ fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
         found += usize::from(!events.is_empty());
     }
     found
+}
+
+/// Whether there is room to write for somebody who asks for input, too: that a peer was killed only the kernel says, and nobody will
+/// sleep to hear it.
+fn only_room(fds: &[pollfd], own: &[Own]) -> bool {
+    let input = libc::POLLIN | libc::POLLRDHUP;
+    own.iter().any(|each| {
+        let entry = &fds[each.index];
+        entry.revents != 0 && entry.events & input != 0 && entry.revents & input == 0
+    })
 }
 
 /// The kernel's word about all descriptors.

@@ -180,9 +180,22 @@ fn identity_of(client: &Client) -> u64 {
 
 /// The daemon that this process can ask, if it lives.
 pub(crate) fn living() -> Option<u64> {
-    // A forked child has none of its own yet. Who only borrows this memory takes its owner's.
-    let client = if is_borrowed() { current() } else { client() }?;
+    // A forked child has none of its own yet. Who only borrows this memory takes its owner's, which may be such a child.
+    let client = match is_borrowed() {
+        true => current().or_else(in_passing),
+        false => client(),
+    }?;
     is_alive(&client).then(|| identity_of(&client))
+}
+
+/// A client of which nobody keeps anything.
+fn in_passing() -> Option<Arc<Client>> {
+    if !is_enabled() || CONFINED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let _quiet = Quiet::begin();
+    let found = Client::connect_above(&config().daemon, &program(), floor()).ok();
+    found.map(Arc::new)
 }
 
 /// Whether a daemon is there, be it busy.

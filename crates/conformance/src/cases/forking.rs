@@ -35,6 +35,7 @@ cases! { "forking";
     peer_killed_with_ours Accelerated "a peer killed with our bytes unread resets the connection"
     peer_killed_writer Accelerated "a send blocked on a peer that is killed fails with ECONNRESET, without SIGPIPE, the next one with EPIPE"
     peer_killed_poll Accelerated "poll and epoll wake when the peer is killed"
+    peer_killed_room Accelerated "poll that asks for room, too, tells of a peer that was killed, at once"
     peer_killed_before_accept Any "a client killed between connect and accept gives a connection that ends"
     server_killed Accelerated "the listening process is killed: connect is refused, its connections end"
     signal_exit Accelerated "a peer that ends by exit without close ends the connection in order"
@@ -642,6 +643,18 @@ fn peer_killed_poll() -> Outcome {
     poller.join()?;
     waiter.join()?;
     gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn peer_killed_room() -> Outcome {
+    let (child, server) = victim(|_| Ok(()))?;
+    let all = POLLIN | POLLOUT | POLLRDHUP;
+    same!(poll_one(server, all, 0), Ok(POLLOUT));
+    child.kill()?;
+    // The kernel is asked each millisecond.
+    pause(20);
+    same!(poll_one(server, all, 0), Ok(all));
+    same!(poll_one(server, all, -1), Ok(all));
     Ok(())
 }
 

@@ -261,7 +261,7 @@ struct Side {
     /// The one that had it first, for statistics; it may be gone.
     pid: u32,
     program: String,
-    /// When its last holder went without a word, or left it to children that have not asked.
+    /// When its last holder went without a word, or left it to others that have not asked.
     lost: Option<Duration>,
 }
 

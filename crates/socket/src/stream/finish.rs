@@ -191,9 +191,7 @@ impl Stream {
                 let zero = Some(std::time::Duration::ZERO);
                 let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
             }
-            if !self.is_under_way() {
-                process::close_shared(self.channel, !last);
-            }
+            process::close_shared(self.channel, !last || self.is_under_way());
             return;
         }
         let last = self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -211,12 +209,9 @@ impl Stream {
             self.flags().fetch_or(end | flags::CLOSED, Ordering::AcqRel);
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
-        if self.is_under_way() {
-            return;
-        }
         if self.is_open() {
-            process::close_shared(self.channel, !last);
-        } else {
+            process::close_shared(self.channel, !last || self.is_under_way());
+        } else if !self.is_under_way() {
             process::withdraw(self.intent);
         }
     }

@@ -367,6 +367,13 @@ impl Stream {
         (peer & flags::CLOSED != 0 || self.state() & state::GONE != 0) && !self.is_reset()
     }
 
+    /// Whether the peer has left a reset behind what is in the ring, which nobody was told of yet.
+    pub fn was_cut(&self) -> bool {
+        let gone = self.peer_flags().load(Ordering::Acquire) & flags::CLOSED != 0
+            || self.state() & state::GONE != 0;
+        gone && self.is_reset() && !self.is_revoked() && self.state() & state::TOLD == 0
+    }
+
     /// Takes all that is left in the ring. False: `put` did not want it.
     pub fn empty(&self, mut put: impl FnMut(&[u8]) -> bool) -> bool {
         let Ok(_guard) = self.end.lock_receiver() else {
