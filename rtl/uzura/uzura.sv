@@ -15,6 +15,8 @@ module uzura #(
   input  logic           clk_i,
   input  logic           rst_i,
   input  logic [   31:0] now_us_i,
+  output logic [   47:0] mac_o,
+  output logic [   31:0] ip_o,
   input  logic           reg_valid_i,
   output logic           reg_ready_o,
   input  logic           reg_write_i,

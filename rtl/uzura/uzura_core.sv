@@ -23,6 +23,9 @@ module uzura_core
   input  logic            clk_i,
   input  logic            rst_i,
   input  logic [    31:0] now_us_i,
+  /// The own addresses.
+  output logic [    47:0] mac_o,
+  output logic [    31:0] ip_o,
   // Registers: {0, page, offset} doorbells, {1, 0, offset} the kernel's.
   input  logic            reg_valid_i,
   output logic            reg_ready_o,
@@ -94,6 +97,8 @@ module uzura_core
   logic    [        4:0] cq_log2;
 
   assign reg_ready_o = 1'b1;
+  assign mac_o       = mac;
+  assign ip_o        = ip;
   uzura_registers u_registers (
     .clk_i,
     .rst_i,

@@ -51,6 +51,7 @@ fn checkout(command: &str) -> String {
 
 const IPNUMA_MODULE: &str = "ipnuma.ko";
 const RING_MODULE: &str = "ring_nic.ko";
+const UZURA_MODULE: &str = "uzura.ko";
 
 /// The modules of a NIC's drivers.
 pub const fn modules(kind: NicKind) -> &'static [&'static str] {
@@ -58,6 +59,7 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::Ipnuma => &[IPNUMA_MODULE],
         NicKind::Ring => &[RING_MODULE],
         NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
+        NicKind::Uzura => &[RING_MODULE, UZURA_MODULE],
         NicKind::Virtio => &[],
     }
 }
@@ -209,7 +211,9 @@ fn hosts(topology: &Topology) -> String {
     for (number, host) in topology.host.iter().enumerate() {
         let ip = match host.nic.kind {
             NicKind::Ipnuma => tables::management_ip(number),
-            NicKind::Ring | NicKind::Shared | NicKind::Virtio => topology.host_ip(number),
+            NicKind::Ring | NicKind::Shared | NicKind::Uzura | NicKind::Virtio => {
+                topology.host_ip(number)
+            }
         };
         let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }

@@ -472,13 +472,18 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
                 "nic.kind: only a guest has another NIC than ipnuma; give `{name}` kind = \"uml\""
             ));
         }
+        if host.rdma {
+            return Err(format!(
+                "rdma: only a guest has a kernel; give `{name}` kind = \"uml\""
+            ));
+        }
         if host.command.is_some() {
             return Err(format!(
                 "command: only a guest runs one; give `{name}` kind = \"uml\""
             ));
         }
     }
-    if host.nic.kind == NicKind::Shared && host.nic.rate != Rate::Ten {
+    if matches!(host.nic.kind, NicKind::Shared | NicKind::Uzura) && host.nic.rate != Rate::Ten {
         return Err(format!(
             "nic.rate: there is no NIC of two functions at {}; give that of `{name}` rate = \"10g\"",
             host.nic.rate
