@@ -87,7 +87,7 @@ module uzura_core
   logic [        47:0] mac;
   logic [31:0] ip, forget_entry;
   logic [63:0] host_table, cq_base;
-  logic stop, quiet, qp_write, qp_init, region_write, cq_write, forget, flush, flush_busy;
+  logic stop, quiet, qp_write, qp_init, qp_read, qp_resume, region_write, cq_write, forget, flush, flush_busy;
   logic [QpW-1:0] qp;
   cfg_t           qp_cfg;
   logic [23:0] sq_psn, rq_psn;
@@ -116,6 +116,8 @@ module uzura_core
     .quiet_i       (quiet),
     .qp_write_o    (qp_write),
     .qp_init_o     (qp_init),
+    .qp_read_o     (qp_read),
+    .qp_resume_o   (qp_resume),
     .qp_o          (qp),
     .qp_cfg_o      (qp_cfg),
     .qp_sq_psn_o   (sq_psn),
@@ -185,6 +187,8 @@ module uzura_core
     .init_i     (qp_init),
     .cfg_qp_i   (qp),
     .cfg_i      (qp_cfg),
+    .read_i     (qp_read),
+    .resume_i   (qp_resume),
     .sq_psn_i   (sq_psn),
     .rq_psn_i   (rq_psn),
     .acquire_i  (acquire),

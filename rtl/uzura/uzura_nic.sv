@@ -187,7 +187,8 @@ module uzura_nic
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
     .answer_o                (),
-    .hold_i                  (1'b0),
+    // What the engine had written before it answered goes first: the command that ends is seen behind it.
+    .hold_i                  (busy_write),
     .cnt_tlp_register_write_o(pcie_event[CntTlpRegisterWrite]),
     .cnt_tlp_register_read_o (pcie_event[CntTlpRegisterRead]),
     .cnt_register_refused_o  (pcie_event[CntRegisterRefused]),

@@ -64,6 +64,16 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
     }
 }
 
+/// What libibverbs loads for a NIC; it appends the number of its private ABI to the name.
+const PROVIDER: &str = "libuzura";
+const PROVIDER_FILE: &str = "libuzura-rdmav34.so";
+
+/// The modules of a NIC's drivers, and its library for programs.
+fn files(kind: NicKind) -> impl Iterator<Item = &'static str> {
+    let library = (kind == NicKind::Uzura).then_some(PROVIDER_FILE);
+    modules(kind).iter().copied().chain(library)
+}
+
 /// A MAC address as text.
 pub fn mac_text(mac: u64) -> String {
     let bytes = tables::mac_bytes(mac).map(|byte| format!("{byte:02x}"));
@@ -102,6 +112,9 @@ fn parameters(
                 text,
                 " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll} read_ns={read}"
             );
+        }
+        UZURA_MODULE => {
+            let _ = write!(text, " mac={}", mac_text(tables::host_mac(host)));
         }
         IPNUMA_MODULE if nic.rate == Rate::One => {
             // As the rack's own programs have it: reset values suit 10G.
@@ -178,6 +191,9 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
             text,
             "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
         );
+    }
+    if spec.nic.kind == NicKind::Uzura {
+        let _ = writeln!(text, "export RDMAV_DRIVERS={DIRECTORY}/{PROVIDER}");
     }
     if spec.nic.kind == NicKind::Ipnuma {
         let ip = tables::management_ip(host);
@@ -264,11 +280,12 @@ pub fn prepare(
     let Some(from) = drivers else {
         return Ok(());
     };
-    for module in modules(topology.host[host].nic.kind) {
+    for module in files(topology.host[host].nic.kind) {
         let source = from.join(module);
         std::fs::copy(&source, directory.join(module)).map_err(|error| {
             Error::Config(format!(
-                "cannot read the driver {}: {error}; build kernel and drivers with tools/uml-kernel",
+                "cannot read the driver {}: {error}; build kernel and drivers with tools/uml-kernel \
+                 (--rdma for an uzura NIC)",
                 source.display()
             ))
         })?;

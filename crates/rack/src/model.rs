@@ -104,7 +104,8 @@ pub trait Hardware {
     /// A NIC whose first function is the conventional one and whose second is the RDMA engine, with one cable; 10G.
     fn uzura_nic(&self) -> Result<Box<dyn NicModel>, crate::Error> {
         Err(crate::Error::Config(
-            "host.nic.kind: there is no RDMA engine in this hardware; use ring or ipnuma".to_owned(),
+            "host.nic.kind: there is no RDMA engine in this hardware; use ring or ipnuma"
+                .to_owned(),
         ))
     }
 
