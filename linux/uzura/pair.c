@@ -366,24 +366,30 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 	return error;
 }
 
-/* The last entry goes with the doorbell: the engine need not read it. */
+/* The last entry goes with the doorbell, if it is given here: the engine need not read it. */
 static void ring_send(struct nic *nic, struct qp *qp, const struct send_entry *last)
 {
-	bool data = le32_to_cpu(last->flags) & SEND_INLINE;
-	size_t bytes = data ? sizeof(*last) : offsetof(struct send_entry, data);
+	u64 flag = 0;
 
-	nic_copy(nic, qp->number, last, bytes);
+	lockdep_assert_held(&qp->send.lock);
+	dma_wmb();
+	if (last) {
+		bool data = le32_to_cpu(last->flags) & SEND_INLINE;
+
+		nic_copy(nic, qp->number, last, data ? sizeof(*last) : offsetof(struct send_entry, data));
+		flag = DOOR_FLAG;
+	}
 	nic_door(nic, qp->number, DOOR_SEND,
-		 DOOR_FLAG | (u64)qp->number << DOOR_NUMBER_SHIFT | (qp->send.next & 0xFFFF));
+		 flag | (u64)qp->number << DOOR_NUMBER_SHIFT | (qp->send.next & 0xFFFF));
 	nic_charge(store_ns);
 }
 
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
 	struct qp *qp = to_qp(ib);
+	struct nic *nic = to_nic(ib->device);
 	struct queue *queue = &qp->send;
-	struct send_entry entry;
-	bool any = false;
+	bool owed = false;
 	int error = 0;
 
 	if (qp->attr.qp_state < IB_QPS_RTS) {
@@ -391,32 +397,30 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 		return -EINVAL;
 	}
 	for (; wr; wr = wr->next) {
-		struct send_entry next;
-		u32 at;
+		struct send_entry entry;
 
-		error = send_entry_of(qp, wr, &next);
-		if (error)
-			break;
+		/* It may have to wait for the program's memory. */
+		error = send_entry_of(qp, wr, &entry);
 		spin_lock(&queue->lock);
-		if (queue_full(queue)) {
-			spin_unlock(&queue->lock);
+		if (!error && queue_full(queue))
 			error = -ENOMEM;
+		if (!error) {
+			u32 at = queue->next++ & ((1U << queue->log2) - 1);
+
+			((struct send_entry *)queue->ring)[at] = entry;
+			queue->ids[at] = wr->wr_id;
+		}
+		if (!error && !wr->next)
+			ring_send(nic, qp, &entry);
+		else if (error && owed)
+			ring_send(nic, qp, NULL);
+		spin_unlock(&queue->lock);
+		if (error) {
+			*bad = wr;
 			break;
 		}
-		at = queue->next & ((1U << queue->log2) - 1);
-		((struct send_entry *)queue->ring)[at] = next;
-		queue->ids[at] = wr->wr_id;
-		queue->next++;
-		spin_unlock(&queue->lock);
-		entry = next;
-		any = true;
+		owed = true;
 	}
-	if (any) {
-		dma_wmb();
-		ring_send(to_nic(ib->device), qp, &entry);
-	}
-	if (error)
-		*bad = wr;
 	return error;
 }
 
@@ -449,10 +453,10 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 		queue->ids[at] = wr->wr_id;
 		queue->next++;
 	}
-	spin_unlock(&queue->lock);
 	dma_wmb();
 	ring_receive(to_nic(ib->device), qp);
 	nic_charge(store_ns);
+	spin_unlock(&queue->lock);
 	return error;
 }
 

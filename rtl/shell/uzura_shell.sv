@@ -23,30 +23,30 @@ module uzura_shell
   parameter int unsigned RingRxWords = 2048,
   parameter int unsigned RingReadTags = 16
 ) (
-  input  logic                       clk_pcie_i,
-  input  logic                       rst_pcie_i,
-  input  logic                       clk_net_i,
-  input  logic                       rst_net_i,
+  input  logic                     clk_pcie_i,
+  input  logic                     rst_pcie_i,
+  input  logic                     clk_net_i,
+  input  logic                     rst_net_i,
   /// Bus and device number; the function number is not looked at.
-  input  logic                [15:0] completer_id_i,
+  input  logic              [15:0] completer_id_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
-  input  logic                [31:0] now_us_i,
+  input  logic              [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
-  input  logic                       link_up_i,
+  input  logic                     link_up_i,
   /// From the root complex; tuser is hit_t.
-         axis_if.snk                 s_tlp,
+         axis_if.snk               s_tlp,
   /// To the root complex.
-         axis_if.src                 m_tlp,
+         axis_if.src               m_tlp,
   /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
-         axis_if.snk                 s_eth,
-  input  eth_pkg::rx_stat_t          rx_stat_i,
+         axis_if.snk               s_eth,
+  input  eth_pkg::rx_stat_t        rx_stat_i,
   /// To the transmitter, without FCS.
-  output logic                       start_o,
-  input  logic                       ready_start_i,
-         axis_if.src                 m_eth,
-  input  eth_pkg::tx_stat_t          tx_stat_i,
-  output logic                       busy_pcie_o,
-  output logic                       busy_net_o
+  output logic                     start_o,
+  input  logic                     ready_start_i,
+         axis_if.src               m_eth,
+  input  eth_pkg::tx_stat_t        tx_stat_i,
+  output logic                     busy_pcie_o,
+  output logic                     busy_net_o
 );
   axis_if #(
     .DataW(64),
@@ -59,10 +59,10 @@ module uzura_shell
   )
       ring_up (), uzura_up (), ring_rx (), uzura_rx (), ring_tx (), uzura_tx ();
 
-  logic [47:0] uzura_mac;
+  logic              [47:0] uzura_mac;
   logic              [31:0] uzura_ip;
   eth_pkg::rx_stat_t        ring_rx_stat;
-  eth_pkg::tx_stat_t ring_tx_stat;
+  eth_pkg::tx_stat_t        ring_tx_stat;
   logic ring_start, ring_ready_start, uzura_start, uzura_ready_start;
   logic busy_router, busy_frames;
   logic busy_ring_pcie, busy_ring_net, busy_uzura_pcie, busy_uzura_net;
@@ -92,7 +92,7 @@ module uzura_shell
   assign uzura_rx.tvalid = s_eth.tvalid;
   assign uzura_rx.tlast  = s_eth.tlast;
   assign uzura_rx.tuser  = s_eth.tuser;
-  assign s_eth.tready     = 1'b1;
+  assign s_eth.tready    = 1'b1;
 
   frame_steer #(
     .UdpPort(uzura_pkg::RocePort)
@@ -176,8 +176,8 @@ module uzura_shell
   );
   assign uzura_rx.tready = 1'b1;
 
-  assign busy_pcie_o = busy_router || busy_ring_pcie || busy_uzura_pcie;
-  assign busy_net_o  = busy_frames || busy_ring_net || busy_uzura_net;
+  assign busy_pcie_o     = busy_router || busy_ring_pcie || busy_uzura_pcie;
+  assign busy_net_o      = busy_frames || busy_ring_net || busy_uzura_net;
 
   logic unused;
   assign unused = ^completer_id_i[2:0];

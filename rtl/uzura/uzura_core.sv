@@ -87,7 +87,8 @@ module uzura_core
   logic [        47:0] mac;
   logic [31:0] ip, forget_entry;
   logic [63:0] host_table, cq_base;
-  logic stop, quiet, qp_write, qp_init, qp_read, qp_resume, region_write, cq_write, forget, flush, flush_busy;
+  logic stop, quiet, qp_write, qp_init, qp_read, qp_resume;
+  logic region_write, cq_write, forget, flush, flush_busy;
   logic [QpW-1:0] qp;
   cfg_t           qp_cfg;
   logic [23:0] sq_psn, rq_psn;

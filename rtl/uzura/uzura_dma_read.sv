@@ -21,43 +21,43 @@ module uzura_dma_read
   parameter int unsigned QuarantineLog2 = 6,
   localparam int unsigned SlotW = $clog2(Tags)
 ) (
-  input  logic                     clk_i,
-  input  logic                     rst_i,
-  input  logic        [      15:0] completer_id_i,
-  input  logic        [      31:0] now_us_i,
-  input  logic        [      31:0] timeout_us_i,
+  input  logic                          clk_i,
+  input  logic                          rst_i,
+  input  logic       [      15:0]       completer_id_i,
+  input  logic       [      31:0]       now_us_i,
+  input  logic       [      31:0]       timeout_us_i,
   /// Most of a TLP: 128 bytes << n, n = 0 to 2.
-  input  logic        [       1:0] max_read_i,
-  input  read_t                    read_i,
-  input  logic                     read_valid_i,
-  output logic                     read_ready_o,
+  input  logic       [       1:0]       max_read_i,
+  input  read_t                         read_i,
+  input  logic                          read_valid_i,
+  output logic                          read_ready_o,
   /// TLPs of writes that have left.
-  input  logic        [OrderW-1:0] written_i,
-         axis_if.src               m_tlp,
+  input  logic       [OrderW-1:0]       written_i,
+         axis_if.src                    m_tlp,
   /// From tlp_rx.
-  input  logic                     cpl_pay_even_we_i,
-  input  logic                     cpl_pay_odd_we_i,
-  input  logic        [       4:0] pay_even_idx_i,
-  input  logic        [      31:0] pay_even_data_i,
-  input  logic        [       4:0] pay_odd_idx_i,
-  input  logic        [      31:0] pay_odd_data_i,
-  input  logic                     cpl_valid_i,
-  input  cpl_head_t                cpl_head_i,
+  input  logic                          cpl_pay_even_we_i,
+  input  logic                          cpl_pay_odd_we_i,
+  input  logic       [       4:0]       pay_even_idx_i,
+  input  logic       [      31:0]       pay_even_data_i,
+  input  logic       [       4:0]       pay_odd_idx_i,
+  input  logic       [      31:0]       pay_odd_data_i,
+  input  logic                          cpl_valid_i,
+  input  cpl_head_t                     cpl_head_i,
   /// Into the buffer: a bank for the even DWs and one for the odd ones.
-  output logic   [1:0]             we_o,
-  output logic        [ SlotW-1:0] slot_o,
-  output logic   [1:0][       5:0] word_o,
-  output logic   [1:0][      31:0] data_o,
-  output piece_t                   piece_o,
-  output logic                     piece_valid_o,
-  input  logic                     piece_ready_i,
-  input  logic                     freed_i,
-  output logic                     cnt_read_o,
-  output logic                     cnt_completion_o,
-  output logic                     cnt_unexpected_o,
-  output logic                     cnt_timeout_o,
-  output logic                     cnt_failed_o,
-  output logic                     busy_o
+  output logic       [       1:0]       we_o,
+  output logic       [ SlotW-1:0]       slot_o,
+  output logic       [       1:0][ 5:0] word_o,
+  output logic       [       1:0][31:0] data_o,
+  output piece_t                        piece_o,
+  output logic                          piece_valid_o,
+  input  logic                          piece_ready_i,
+  input  logic                          freed_i,
+  output logic                          cnt_read_o,
+  output logic                          cnt_completion_o,
+  output logic                          cnt_unexpected_o,
+  output logic                          cnt_timeout_o,
+  output logic                          cnt_failed_o,
+  output logic                          busy_o
 );
   // Tags have 5 bits unless a host agrees to more.
   localparam int unsigned TagW = 5;
@@ -74,8 +74,8 @@ module uzura_dma_read
   read_t read_q;
   logic active_q, ordered, take, take_ok, room, whole;
   logic [OrderW-1:0] ahead;
-  logic [TagW-1:0] take_tag;
-  logic [9:0] limit, bytes;
+  logic [  TagW-1:0] take_tag;
+  logic [9:0] most, limit, bytes;
   logic [SlotW:0] alloc_q, head_q, freed_q;
   piece_t info_q[Tags];
 
@@ -83,7 +83,8 @@ module uzura_dma_read
   assign ahead        = written_i - read_q.behind;
   assign ordered      = !ahead[OrderW-1];
   assign room         = alloc_q - freed_q != (SlotW + 1)'(Tags);
-  assign limit        = (10'd128 << max_read_i) - (read_q.addr[9:0] & ((10'd128 << max_read_i) - 10'd1));
+  assign most         = 10'd128 << max_read_i;
+  assign limit        = most - (read_q.addr[9:0] & (most - 10'd1));
   assign whole        = read_q.bytes <= 13'(limit);
   assign bytes        = whole ? read_q.bytes[9:0] : limit;
 
@@ -119,26 +120,26 @@ module uzura_dma_read
   // ---- TLPs ---------------------------------------------------------------------------------------
   logic [63:0] address_q;
   logic [9:0] bytes_q, dws;
-  logic [10:0] span;
+  logic [    10:0] span;
   logic [TagW-1:0] tag_q;
   logic sending_q, second_q, fire, wide;
   logic [3:0] first_be, last_be;
 
-  assign fire                = sending_q && m_tlp.tready;
-  assign take                = active_q && ordered && room && take_ok && (!sending_q || (fire && second_q));
-  assign wide                = address_q[63:32] != '0;
-  assign span                = 11'(bytes_q) + 11'(address_q[1:0]);
-  assign dws                 = 10'((span + 11'd3) >> 2);
+  assign fire = sending_q && m_tlp.tready;
+  assign take = active_q && ordered && room && take_ok && (!sending_q || (fire && second_q));
+  assign wide = address_q[63:32] != '0;
+  assign span = 11'(bytes_q) + 11'(address_q[1:0]);
+  assign dws = 10'((span + 11'd3) >> 2);
   assign {last_be, first_be} = run_enables(dws == 10'd1, address_q[1:0], span[1:0]);
-  assign cnt_read_o          = take;
+  assign cnt_read_o = take;
 
   always_comb begin
     m_tlp.tvalid = sending_q;
     m_tlp.tuser = '0;
     m_tlp.tlast = second_q;
     m_tlp.tkeep = second_q && !wide ? 8'h0F : 8'hFF;
-    m_tlp.tdata = request_start(wide ? TLP_MRD64 : TLP_MRD32, dws, completer_id_i, 8'(tag_q), last_be,
-                                first_be);
+    m_tlp.tdata = request_start(wide ? TLP_MRD64 : TLP_MRD32, dws, completer_id_i, 8'(tag_q),
+                                last_be, first_be);
     if (second_q) begin
       m_tlp.tdata = {
         big_endian({address_q[31:2], 2'b00}),
@@ -183,7 +184,7 @@ module uzura_dma_read
   about_t about, expired_about;
   logic tag_late, late, tag_live, live, good, ends, free, expired, expire, pool_busy, own;
 
-  assign own  = 8'(head_cpl_q.tag[TagW-1:0]) == head_cpl_q.tag;
+  assign own = 8'(head_cpl_q.tag[TagW-1:0]) == head_cpl_q.tag;
   assign late = valid_q && tag_late && own;
   assign live = tag_live && own;
   assign good = head_cpl_q.status == CPL_SC && head_cpl_q.has_data && head_cpl_q.length != '0 &&
@@ -283,8 +284,8 @@ module uzura_dma_read
   assign cnt_unexpected_o = valid_q && !live;
   assign cnt_timeout_o = expire;
   assign cnt_failed_o = free && !good;
-  assign busy_o = active_q || read_valid_i || sending_q || valid_q || even_we_q || odd_we_q || pool_busy ||
-      |done_q;
+  assign busy_o = active_q || read_valid_i || sending_q || valid_q || even_we_q || odd_we_q ||
+      pool_busy || |done_q;
 
 `ifndef SYNTHESIS
   initial
@@ -302,5 +303,5 @@ module uzura_dma_read
   else $error("uzura_dma_read: a read of nothing");
 `endif
   logic unused;
-  assign unused = ^{expired_about.end_byte, begin_byte[1:0], head_cpl_q.lower_address[6:2], max_read_i};
+  assign unused = ^{expired_about.end_byte, begin_byte[1:0], head_cpl_q.lower_address[6:2]};
 endmodule

@@ -16,30 +16,30 @@ module uzura_dma_write
   parameter int unsigned Words = 1024,
   localparam int unsigned WordW = $clog2(Words)
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_i,
-  input  logic       [      15:0]         completer_id_i,
-  input  chunk_t                          chunk_i,
-  input  logic                            chunk_valid_i,
-  output logic                            chunk_take_o,
-  output logic                            event_o,
-  input  logic       [      63:0]         msi_address_i,
-  input  logic       [      31:0]         msi_data_i,
-  input  logic                            msi_valid_i,
-  output logic                            msi_done_o,
-  output logic                            re_o,
+  input  logic                               clk_i,
+  input  logic                               rst_i,
+  input  logic       [      15:0]            completer_id_i,
+  input  chunk_t                             chunk_i,
+  input  logic                               chunk_valid_i,
+  output logic                               chunk_take_o,
+  output logic                               event_o,
+  input  logic       [      63:0]            msi_address_i,
+  input  logic       [      31:0]            msi_data_i,
+  input  logic                               msi_valid_i,
+  output logic                               msi_done_o,
+  output logic                               re_o,
   /// The words of the even DWs' bank and of the odd ones'.
-  output logic  [1:0][ WordW-1:0]         word_o,
-  input  logic  [1:0][      31:0]         data_i,
-  output logic       [ WordW-1:0]         freed_word_o,
-  output logic                            freed_valid_o,
+  output logic       [       1:0][WordW-1:0] word_o,
+  input  logic       [       1:0][     31:0] data_i,
+  output logic       [ WordW-1:0]            freed_word_o,
+  output logic                               freed_valid_o,
   /// There is always room for a freed word: as many as chunks.
-  input  logic                            freed_ready_i,
-         axis_if.src                      m_tlp,
+  input  logic                               freed_ready_i,
+         axis_if.src                         m_tlp,
   /// TLPs of writes that have left, interrupts aside.
-  output logic       [OrderW-1:0]         written_o,
-  output logic                            cnt_write_o,
-  output logic                            busy_o
+  output logic       [OrderW-1:0]            written_o,
+  output logic                               cnt_write_o,
+  output logic                               busy_o
 );
   localparam int unsigned DwW = WordW + 1;
 
@@ -50,7 +50,7 @@ module uzura_dma_write
   logic [5:0] last_at;
   logic [7:0] enables_q, span, words;
   logic [DwW-1:0] dw_q, dw_d;
-  logic [1:0] used;
+  logic [      1:0] used;
   logic [WordW-1:0] behind_q;
   logic [31:0] first_dw, second_dw;
 
@@ -89,14 +89,17 @@ module uzura_dma_write
     // Behind the end the buffer may change at any time.
     m_tlp.tdata  = {last_beat && total[0] ? 32'd0 : second_dw, first_dw};
     if (beat_q == '0) begin
-      m_tlp.tdata = request_start(wide_q ? TLP_MWR64 : TLP_MWR32, 10'(dws_q), completer_id_i, 8'd0,
-                                  enables_q[7:4], enables_q[3:0]);
+      m_tlp.tdata = request_start(
+        wide_q ? TLP_MWR64 : TLP_MWR32,
+        10'(dws_q),
+        completer_id_i,
+        8'd0,
+        enables_q[7:4],
+        enables_q[3:0]
+      );
     end else if (beat_q == 6'd1) begin
-      m_tlp.tdata = wide_q ? {
-        big_endian({address_q[31:2], 2'b00}), big_endian(address_q[63:32])
-      } : {
-        first_dw, big_endian({address_q[31:2], 2'b00})
-      };
+      m_tlp.tdata = wide_q ? {big_endian({address_q[31:2], 2'b00}), big_endian(address_q[63:32])} :
+          {first_dw, big_endian({address_q[31:2], 2'b00})};
     end
   end
 

@@ -9,17 +9,17 @@ module uzura_frame_hold #(
   /// Beats; a power of two, more than the longest frame has.
   parameter int unsigned Depth = 2048
 ) (
-  input  logic               clk_i,
-  input  logic               rst_i,
-  input  logic        [63:0] s_tdata_i,
-  input  logic        [ 7:0] s_tkeep_i,
-  input  logic               s_tvalid_i,
-  input  logic               s_tlast_i,
-  output logic               s_tready_o,
-  output logic               start_o,
-  input  logic               ready_start_i,
-         axis_if.src         m_eth,
-  output logic               busy_o
+  input  logic              clk_i,
+  input  logic              rst_i,
+  input  logic       [63:0] s_tdata_i,
+  input  logic       [ 7:0] s_tkeep_i,
+  input  logic              s_tvalid_i,
+  input  logic              s_tlast_i,
+  output logic              s_tready_o,
+  output logic              start_o,
+  input  logic              ready_start_i,
+         axis_if.src        m_eth,
+  output logic              busy_o
 );
   typedef struct packed {
     logic [63:0] data;

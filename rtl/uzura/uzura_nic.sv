@@ -29,31 +29,31 @@ module uzura_nic
   parameter int unsigned TickParts = 625,
   parameter int unsigned TickCycles = 4
 ) (
-  input  logic                     clk_pcie_i,
-  input  logic                     rst_pcie_i,
-  input  logic                     clk_net_i,
-  input  logic                     rst_net_i,
-  input  logic              [15:0] completer_id_i,
+  input  logic              clk_pcie_i,
+  input  logic              rst_pcie_i,
+  input  logic              clk_net_i,
+  input  logic              rst_net_i,
+  input  logic       [15:0] completer_id_i,
   /// Time for time-outs of DMA reads, microseconds, wrapping; sampled by clk_pcie_i. The engine counts its own, which
   /// stands still while nothing of it waits and the clock is stopped.
-  input  logic              [31:0] now_us_i,
+  input  logic       [31:0] now_us_i,
   /// The PHY has a link; asynchronous.
-  input  logic                     link_up_i,
+  input  logic              link_up_i,
   /// The own addresses, in clk_net_i.
-  output logic              [47:0] mac_o,
-  output logic              [31:0] ip_o,
+  output logic       [47:0] mac_o,
+  output logic       [31:0] ip_o,
   /// From the root complex; tuser is the BAR hit.
-         axis_if.snk               s_tlp,
+         axis_if.snk        s_tlp,
   /// To the root complex.
-         axis_if.src               m_tlp,
+         axis_if.src        m_tlp,
   /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
-         axis_if.mon               s_eth,
+         axis_if.mon        s_eth,
   /// To the transmitter, without FCS.
-  output logic                     start_o,
-  input  logic                     ready_start_i,
-         axis_if.src               m_eth,
-  output logic                     busy_pcie_o,
-  output logic                     busy_net_o
+  output logic              start_o,
+  input  logic              ready_start_i,
+         axis_if.src        m_eth,
+  output logic              busy_pcie_o,
+  output logic              busy_net_o
 );
   localparam int unsigned Doors = 16;
   localparam int unsigned Chunks = 32;
@@ -129,7 +129,7 @@ module uzura_nic
   logic       [1:0] cpl_error_ready;
   cpl_error_t rx_error, refusal_q, load_error;
   logic rx_error_valid, refused_q, load_end;
-  logic busy_tlp_rx, busy_completer, busy_cpl_error, busy_stores;
+  logic busy_tlp_rx, busy_completer, busy_cpl_error, busy_stores, busy_write;
 
   tlp_rx #(
     .Pages     (64),
@@ -196,7 +196,7 @@ module uzura_nic
   );
 
   // Doorbell pages can't be read. One refusal at a time; a read waits for the one before it.
-  assign load_op  = page_first ? page_op : page_op_q;
+  assign load_op = page_first ? page_op : page_op_q;
   assign load_end = page_end && load_op.is_load;
   assign load_error = '{
           requester_id: load_op.requester_id,
@@ -310,10 +310,10 @@ module uzura_nic
   logic [ 2:0] rd_cookie;
   piece_t piece, far_piece;
   logic piece_valid, piece_ready, far_piece_valid, far_piece_take, freed, far_freed, busy_read;
-  logic [1:0] slot_we;
-  logic [SlotW-1:0] slot;
-  logic [1:0][5:0] slot_word;
-  logic [1:0][31:0] slot_data;
+  logic [      1:0]       slot_we;
+  logic [SlotW-1:0]       slot;
+  logic [      1:0][ 5:0] slot_word;
+  logic [      1:0][31:0] slot_data;
   logic slot_re, rd_valid, rd_ready, busy_stream;
   logic     [ 3:0] far_slot;
   logic     [ 5:0] far_word;
@@ -452,9 +452,9 @@ module uzura_nic
   logic wr_valid, wr_ready, wr_data_last, wr_data_valid, wr_data_ready, event_valid;
   logic stage_we, far_chunk_valid, far_chunk_ready, chunk_valid, chunk_take, arrived, busy_stage;
   logic [WordW-1:0] stage_word, done_word, freed_word;
-  logic done_valid, done_ready, freed_word_valid, write_re, busy_write;
+  logic done_valid, done_ready, freed_word_valid, write_re;
   logic [1:0][WordW-1:0] write_word;
-  logic [1:0][31:0] write_data;
+  logic [1:0][     31:0] write_data;
   chunk_t far_chunk, chunk;
   logic msi_valid, msi_done, busy_msi;
 
@@ -577,7 +577,7 @@ module uzura_nic
   assign pcie_event[CntMsi] = msi_done;
 
   // ---- The engine ---------------------------------------------------------------------------------
-  logic [31:0] now_us_q;
+  logic [     31:0] now_us_q;
   logic [TickW-1:0] tick_q;
   logic [63:0] rx_data, tx_data;
   logic [7:0] rx_keep, tx_keep;
@@ -670,10 +670,10 @@ module uzura_nic
     .busy_o    (busy_hold)
   );
 
-  assign busy_pcie_o = busy_tlp_rx || busy_completer || busy_cpl_error || busy_stores || busy_registers ||
-      read_valid || busy_read || freed || busy_write || busy_msi || arrived;
-  assign busy_net_o = far_busy || busy_port || busy_stream || busy_stage || freed_word_valid || busy_trim ||
-      busy_engine || busy_hold || far_read_valid;
+  assign busy_pcie_o = busy_tlp_rx || busy_completer || busy_cpl_error || busy_stores ||
+      busy_registers || read_valid || busy_read || freed || busy_write || busy_msi || arrived;
+  assign busy_net_o = far_busy || busy_port || busy_stream || busy_stage || freed_word_valid ||
+      busy_trim || busy_engine || busy_hold || far_read_valid;
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_net_i) begin

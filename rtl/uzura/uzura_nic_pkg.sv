@@ -38,8 +38,8 @@ package uzura_nic_pkg;
   typedef struct packed {
     logic        is_event;
     logic [63:0] addr;
-    logic [7:0]  bytes;   // 1..128
-    logic [15:0] word;    // of the buffer: that of the address
+    logic [7:0]  bytes;     // 1..128
+    logic [15:0] word;      // of the buffer: that of the address
   } chunk_t;
 
   /// A store to a doorbell page.
@@ -91,8 +91,16 @@ package uzura_nic_pkg;
                                                 logic [15:0] requester, logic [7:0] tag,
                                                 logic [3:0] last_be, logic [3:0] first_be);
     return {
-      last_be, first_be, tag, requester[7:0], requester[15:8],
-      length[7:0], 6'd0, length[9:8], 8'd0, fmt_type
+      last_be,
+      first_be,
+      tag,
+      requester[7:0],
+      requester[15:8],
+      length[7:0],
+      6'd0,
+      length[9:8],
+      8'd0,
+      fmt_type
     };
   endfunction
 

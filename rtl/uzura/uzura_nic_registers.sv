@@ -10,23 +10,23 @@ module uzura_nic_registers
   import reg_bus_pkg::*;
   import uzura_nic_pkg::*;
 (
-  input  logic                         clk_i,
-  input  logic                         rst_i,
-  input  reg_req_t                     req_i,
-  output reg_rsp_t                     rsp_o,
-  output reg_req_t                     net_req_o,
-  input  reg_rsp_t                     net_rsp_i,
+  input  logic                        clk_i,
+  input  logic                        rst_i,
+  input  reg_req_t                    req_i,
+  output reg_rsp_t                    rsp_o,
+  output reg_req_t                    net_req_o,
+  input  reg_rsp_t                    net_rsp_i,
   /// One bit a counter, indexed by pcie_counter_e.
-  input  logic     [ PcieCounters-1:0] event_i,
-  input  logic                         link_i,
-  output logic     [             63:0] msi_address_o,
-  output logic     [             31:0] msi_data_o,
-  output logic     [             15:0] msi_moderation_us_o,
+  input  logic     [PcieCounters-1:0] event_i,
+  input  logic                        link_i,
+  output logic     [            63:0] msi_address_o,
+  output logic     [            31:0] msi_data_o,
+  output logic     [            15:0] msi_moderation_us_o,
   /// Events interrupt.
-  output logic                         interrupt_o,
-  output logic     [             31:0] read_timeout_us_o,
-  output logic     [              1:0] max_read_o,
-  output logic                         busy_o
+  output logic                        interrupt_o,
+  output logic     [            31:0] read_timeout_us_o,
+  output logic     [             1:0] max_read_o,
+  output logic                        busy_o
 );
   localparam int unsigned CounterW = $clog2(PcieCounters);
   localparam int unsigned PageW = 12;
@@ -34,12 +34,12 @@ module uzura_nic_registers
   logic to_net, is_counter, start, write, done_q, ok_q, ok, count_read, count_valid;
   logic [31:0] rdata_q, rdata, count;
 
-  assign to_net     = req_i.addr[22:PageW] == '0;
+  assign to_net = req_i.addr[22:PageW] == '0;
   assign is_counter = req_i.addr[22:PageW] == 11'(CounterPage);
   assign count_read = req_i.valid && is_counter && !req_i.write && !done_q &&
       32'(req_i.addr[PageW-1:2]) < PcieCounters;
-  assign start      = req_i.valid && !to_net && !done_q && !count_read;
-  assign write      = start && req_i.write && ok;
+  assign start = req_i.valid && !to_net && !done_q && !count_read;
+  assign write = start && req_i.write && ok;
 
   stats_ram #(
     .Count(PcieCounters)

@@ -73,7 +73,7 @@ module uzura_read_stream
 
   // ---- Beats --------------------------------------------------------------------------------------
   logic [63:0] rest_q, now;
-  logic [ 2:0] rest_bytes_q;
+  logic [2:0] rest_bytes_q;
   logic [3:0] count, total;
   logic [127:0] joined;
   logic flush_q, bad_q, free, emit, over;

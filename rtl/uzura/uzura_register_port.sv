@@ -29,7 +29,7 @@ module uzura_register_port
   output logic            busy_o
 );
   logic [31:0] low_q;
-  logic [8:0] low_at_q;
+  logic [ 8:0] low_at_q;
   logic low_there_q, done_q, ok_q, asked_q, start, upper, matched, kernel;
 
   assign upper        = req_i.addr[2];
@@ -60,8 +60,12 @@ module uzura_register_port
       else if (rvalid_i) asked_q <= 1'b0;
     end
   end
-  assign rsp_o = asked_q ? '{done: rvalid_i, ok: 1'b1, rdata: upper ? rdata_i[63:32] : rdata_i[31:0]} :
-      '{done: done_q, ok: ok_q, rdata: '0};
+  always_comb begin
+    rsp_o = '{done: done_q, ok: ok_q, rdata: '0};
+    if (asked_q) begin
+      rsp_o = '{done: rvalid_i, ok: 1'b1, rdata: upper ? rdata_i[63:32] : rdata_i[31:0]};
+    end
+  end
   assign busy_o = req_i.valid || door_valid_i;
 
   logic unused;

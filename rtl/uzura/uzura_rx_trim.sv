@@ -10,16 +10,16 @@
 // Drops     : never; a frame that is bad stays so.
 // Source    : RFC 894, RFC 791.
 module uzura_rx_trim (
-  input  logic               clk_i,
-  input  logic               rst_i,
+  input  logic              clk_i,
+  input  logic              rst_i,
   /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame. Watched.
-         axis_if.mon         s_eth,
-  output logic        [63:0] m_tdata_o,
-  output logic        [ 7:0] m_tkeep_o,
-  output logic               m_tvalid_o,
-  output logic               m_tlast_o,
-  output logic               m_tuser_o,
-  output logic               busy_o
+         axis_if.mon        s_eth,
+  output logic       [63:0] m_tdata_o,
+  output logic       [ 7:0] m_tkeep_o,
+  output logic              m_tvalid_o,
+  output logic              m_tlast_o,
+  output logic              m_tuser_o,
+  output logic              busy_o
 );
   localparam int unsigned EthernetBytes = 14;
   localparam logic [15:0] TypeIpv4 = 16'h0800;
@@ -45,9 +45,9 @@ module uzura_rx_trim (
       length = Endless;
     end
   end
-  assign wanted = at_q < length;
-  assign count  = length - at_q >= 16'd8 ? 4'd8 : 4'(length - at_q);
-  assign now    = '{data: s_eth.tdata, keep: s_eth.tkeep & eth_pkg::bytes_keep(count)};
+  assign wanted     = at_q < length;
+  assign count      = length - at_q >= 16'd8 ? 4'd8 : 4'(length - at_q);
+  assign now        = '{data: s_eth.tdata, keep: s_eth.tkeep & eth_pkg::bytes_keep(count)};
 
   assign m_tdata_o  = held_q.data;
   assign m_tkeep_o  = held_q.keep;

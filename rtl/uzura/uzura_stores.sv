@@ -33,16 +33,17 @@ module uzura_stores
   logic sending_q, store_end, whole;
 
   // What a store is, is known with its second word; it may be its last.
-  assign op            = first_i ? op_i : op_q;
-  assign store_end     = end_i && !op.is_load;
-  assign whole         = op.length[0] == 1'b0 && op.offset[2:0] == '0 && op.first_be == '1 && op.last_be == '1;
+  assign op = first_i ? op_i : op_q;
+  assign store_end = end_i && !op.is_load;
+  assign whole         = op.length[0] == 1'b0 && op.offset[2:0] == '0 && op.first_be == '1 &&
+      op.last_be == '1;
   assign store_ready_o = !sending_q;
-  assign door_o        = '{
+  assign door_o = '{
           addr: {op_q.page[5:0], op_q.offset[11:3] + 9'(at_q), 3'd0},
           data: {odd_q[at_q[4:0]], even_q[at_q[4:0]]}
       };
-  assign door_valid_o  = sending_q;
-  assign busy_o        = sending_q;
+  assign door_valid_o = sending_q;
+  assign busy_o = sending_q;
 
   always_ff @(posedge clk_i) begin
     if (first_i) op_q <= op_i;

@@ -64,7 +64,7 @@ module uzura_write_stage
   logic [7:0] bytes;
   assign bytes = 8'(addr_q[6:0]) + (ends && end_q != '0 ? {5'd0, end_q} : 8'd8) - 8'(start_q[6:0]);
   always_comb begin
-    chunk_o = '{is_event: 1'b0, addr: start_q, bytes: bytes, word: 16'(start_word_q)};
+    chunk_o       = '{is_event: 1'b0, addr: start_q, bytes: bytes, word: 16'(start_word_q)};
     chunk_valid_o = step && cut;
     if (!active_q) begin
       chunk_o       = '{is_event: 1'b1, default: '0};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts for two UZURA NICs: the driver of uzura_host.py over PCI Express, and the wire between them.
+"""Hosts for two UZURA NICs: uzura_host.py's driver over PCI Express, and the wire between them.
 
 The root complex is the ring NIC's (verif/ring/ring_host.py): late completions, in pieces and in any
 order; writes must lie where the driver has said that they may.

@@ -336,6 +336,44 @@ mod tests {
     }
 
     #[test]
+    fn an_rdma_nic_has_both_drivers_one_address_and_a_library_for_programs() {
+        let text = r#"
+            platform = "keio-2016"
+            [[host]]
+            name = "a"
+            kind = "uml"
+            nic = { kind = "uzura", rate = "RATE" }
+            command = "true"
+            [[host]]
+            name = "b"
+            kind = "uml"
+            rdma = true
+            nic = { kind = "ring", rate = "RATE" }
+            [[cable]]
+            between = ["a", "b"]
+            metres = 1
+            [program]
+            kind = "uml"
+        "#;
+        let parse = |rate| Topology::parse(&text.replace("RATE", rate), Path::new("test.toml"));
+        let topology = parse("10g").expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let program = init(&topology, &platform, 0, &cpu);
+        for line in [
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
+            "insmod /run/ipnuma/uzura.ko store_ns=223 mac=02:00:00:00:00:01 ||",
+            "export RDMAV_DRIVERS=/run/ipnuma/libuzura\n",
+            "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
+        ] {
+            assert!(program.contains(line), "{line} is not in:\n{program}");
+        }
+        assert!(!init(&topology, &platform, 1, &cpu).contains("RDMAV_DRIVERS"));
+        let error = parse("1g").expect_err("there is none");
+        assert!(error.to_string().contains("two functions"), "{error}");
+    }
+
+    #[test]
     fn the_first_program_has_the_addresses_of_the_topology() {
         let text = r#"
             platform = "keio-2016"
