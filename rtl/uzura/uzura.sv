@@ -9,6 +9,7 @@ module uzura #(
   /// Edges of the table's RAM.
   parameter int unsigned MemLatency = 1,
   parameter int unsigned BufferW = 11,
+  parameter int unsigned RxBufferW = 11,
   parameter int unsigned ScanCycles = 64,
   localparam int unsigned CqW = uzura_qp_pkg::CqW
 ) (
@@ -65,6 +66,7 @@ module uzura #(
     .MemW      (MemW),
     .MemLatency(MemLatency),
     .BufferW   (BufferW),
+    .RxBufferW (RxBufferW),
     .ScanCycles(ScanCycles)
   ) u_core (
     .mem_re_o   (mem_re),

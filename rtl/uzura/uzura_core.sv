@@ -16,8 +16,10 @@ module uzura_core
   parameter int unsigned MemW = 10,
   /// Edges from mem_re_o to mem_rdata_i.
   parameter int unsigned MemLatency = 1,
-  /// log2 of the words of each payload buffer.
+  /// log2 of the words of the buffer for payload to be sent.
   parameter int unsigned BufferW = 11,
+  /// log2 of the words of the buffer for received packets; it holds one for each 64 words.
+  parameter int unsigned RxBufferW = 11,
   parameter int unsigned ScanCycles = 64
 ) (
   input  logic            clk_i,
@@ -515,7 +517,7 @@ module uzura_core
   logic [63:0] parsed_data, buffer_data, place_data;
   logic parsed_data_valid, parsed_valid, parsed_drop, head_valid, head_take, buffer_re;
   packet_t parsed, head;
-  logic [BufferW-1:0] head_base, buffer_addr;
+  logic [RxBufferW-1:0] head_base, buffer_addr;
   logic place_start, place_word, place_done, place_busy, rx_idle, parser_busy, buffer_busy;
 
   roce_parser u_parser (
@@ -539,7 +541,8 @@ module uzura_core
     .busy_o         (parser_busy)
   );
   uzura_rx_buffer #(
-    .BufferW(BufferW)
+    .BufferW(RxBufferW),
+    .Packets(1 << (RxBufferW - 6))
   ) u_buffer (
     .clk_i,
     .rst_i,
@@ -616,7 +619,7 @@ module uzura_core
     .cnt_congestion_o(count[CntRxCongestion])
   );
   uzura_scatter #(
-    .BufferW(BufferW)
+    .BufferW(RxBufferW)
   ) u_scatter (
     .clk_i,
     .rst_i,

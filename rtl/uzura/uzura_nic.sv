@@ -21,6 +21,8 @@ module uzura_nic
 #(
   /// log2 of the words of the translation table, see uzura.
   parameter int unsigned MemW = 10,
+  /// log2 of the words of the buffer for received packets: by default all that one peer may send ahead.
+  parameter int unsigned RxBufferW = 13,
   /// DMA reads in flight; a power of two, 16 at most.
   parameter int unsigned ReadTags = 16,
   /// Words of 8 bytes of the buffer for DMA writes; a power of two.
@@ -608,7 +610,8 @@ module uzura_nic
   );
 
   uzura #(
-    .MemW(MemW)
+    .MemW     (MemW),
+    .RxBufferW(RxBufferW)
   ) u_engine (
     .clk_i           (clk_net_i),
     .rst_i           (rst_net_i),
