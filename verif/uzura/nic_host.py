@@ -14,6 +14,7 @@ from pathlib import Path
 import cocotb
 import roce
 from cocotb.triggers import Event, RisingEdge, Timer, with_timeout
+from cocotbext.eth import XgmiiFrame
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "ring"))
 
@@ -108,6 +109,8 @@ class NicBench(Bench):
     def __init__(self, dut) -> None:
         """Take the DUT; `start` does the rest."""
         super().__init__(dut)
+        # Of each frame the ps of its begin as it left, and of its end as it was taken in.
+        self.passed: list[list[int]] = []
         self.engines = [
             NicEngine(self, 0, roce.MAC_A, roce.IP_A),
             NicEngine(self, 1, roce.MAC_B, roce.IP_B),
@@ -145,8 +148,12 @@ class NicBench(Bench):
             copies = [(0, data)]
             if self.channel:
                 copies = self.channel(number, data)
+            passed = [int(frame.sim_time_start)]
+            self.passed.append(passed)
             for _, copy in copies:
-                await target.to_nic(copy)
+                wired = XgmiiFrame.from_payload(copy)
+                wired.tx_complete = lambda sent, passed=passed: passed.append(sent.sim_time_end)
+                await target.wire_in.send(wired)
 
     async def step(self) -> None:
         """Go on by one cycle of A's network clock."""

@@ -203,6 +203,59 @@ async def failed_reads(dut) -> None:
         assert (await a.nic_counters())[name] == 1
 
 
+SIZE = 64
+BEAT_PS = 4000
+# Nanoseconds, least and most, as docs/uzura.md has them: clocks in any phase, a host that answers
+# at once.
+LATENCY = {
+    "doorbell with its data: in to frame": (396, 408),
+    "doorbell, all by DMA: in to frame": (512, 532),
+    "frame's end in to data written": (372, 384),
+    "frame's end in to completion written": (427, 438),
+}
+
+
+@cocotb.test()
+async def latencies(dut) -> None:
+    """From TLP to frame and from frame to TLP."""
+    bench = await NicBench(dut).start(delay_ns=(0, 0), pieces=False)
+    p = await pair(bench, offsets=1)
+    a, b = (engine.host for engine in bench.engines)
+    found: dict[str, list[float]] = {name: [] for name in LATENCY}
+    for turn in range(12):
+        copied = turn % 2 == 0
+        name = list(LATENCY)[0 if copied else 1]
+        p.b.receive(p.rb.va, p.rb.key, SIZE)
+        await bench.quiet()
+        await Timer(random.randrange(20_000), "ps")
+        frames, tlps, writes = len(bench.passed), len(a.source.log), len(b.writes)
+        if copied:
+            data = random.randbytes(SIZE)
+            entry = p.a.wqe(host.SEND, inline=data)
+            at = p.a.sq + 128 * (p.a.sent & ((1 << p.a.log2) - 1))
+            bench.engines[0].memory[at : at + 128] = entry
+            p.a.sent += 1
+            for half in (0, 64):
+                bench.engines[0].store(p.a.page << 12 | 0x800 | half, entry[half : half + 64])
+            p.a.ring(copy=True)
+        else:
+            p.a.post(host.SEND, laddr=p.ra.va, lkey=p.ra.key, length=SIZE)
+        assert (await bench.poll(p.b.rcq)).status == host.SUCCESS
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        # The doorbell's TLP has three beats; it is the last write before the frame.
+        out, into = bench.passed[frames]
+        doorbell = max(ps for ps, kind in a.source.log[tlps:] if kind == 0x40 and ps < out)
+        found[name].append((out - doorbell - 3 * BEAT_PS) / 1000)
+        data_ps, completion_ps = (ps for _, _, ps in b.writes[writes : writes + 2])
+        found["frame's end in to data written"].append((data_ps - into) / 1000)
+        found["frame's end in to completion written"].append((completion_ps - into) / 1000)
+    # The first of each has its pages translated by DMA.
+    spans = {name: (min(times[2:]), max(times[2:])) for name, times in found.items()}
+    for name, (low, high) in LATENCY.items():
+        assert low <= spans[name][0] and spans[name][1] <= high, spans
+
+
 def test_uzura_nic() -> None:
     """Run the tests above."""
     build_and_run(

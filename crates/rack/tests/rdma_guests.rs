@@ -53,9 +53,16 @@ fn go(devices: [Device; 2], program: &str, loss: f64) -> UmlOutcome {
 }
 
 fn run(client: &str, server: &str, loss: f64) -> UmlOutcome {
+    run_text(&format!(
+        "{client}{server}\
+         [[cable]]\nbetween = [\"client\", \"server\"]\nmetres = 1\nfaults = {{ loss = {loss} }}\n",
+    ))
+}
+
+/// Runs hosts and cables.
+fn run_text(rack: &str) -> UmlOutcome {
     let text = format!(
-        "platform = \"keio-2016\"\nseed = 1\n{client}{server}\
-         [[cable]]\nbetween = [\"client\", \"server\"]\nmetres = 1\nfaults = {{ loss = {loss} }}\n\
+        "platform = \"keio-2016\"\nseed = 1\n{rack}\
          [program]\nkind = \"uml\"\nuntil = [\"client\", \"server\"]\nlimit_s = 20\n",
     );
     let topology = Topology::parse(&text, Path::new("test.toml")).expect("the topology is sound");
@@ -75,6 +82,29 @@ fn run(client: &str, server: &str, loss: f64) -> UmlOutcome {
         outcome.digest()
     );
     outcome
+}
+
+/// Two subnets: the frames' next hop is the switch.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn verbs_go_through_the_switch_in_rtl() {
+    if !kernel() {
+        return;
+    }
+    let pingpong = "ibv_rc_pingpong -d DEVICE -g 1 -c -n 20 -s 3000";
+    let client = Device::Uzura.host("client", &format!("sleep 0.1\n{pingpong} server"));
+    let server = Device::Uzura.host("server", pingpong);
+    let address =
+        |text: &str, ip: &str| text.replace("\"10g\"", &format!("\"10g\", ip = \"{ip}\""));
+    let text = format!(
+        "{}{}[[switch]]\nname = \"sw\"\nrate = \"10g\"\nports = 2\n\
+         port = [{{ number = 0, address = \"10.0.0.254/24\" }}, {{ number = 1, address = \"10.0.1.254/24\" }}]\n\
+         [[cable]]\nbetween = [\"client\", \"sw:0\"]\nmetres = 1\n\
+         [[cable]]\nbetween = [\"server\", \"sw:1\"]\nmetres = 1\n",
+        address(&client, "10.0.0.1"),
+        address(&server, "10.0.1.1"),
+    );
+    run_text(&text);
 }
 
 /// More programs than there are queue pairs come and are killed; then the driver goes and comes back. What they had is
