@@ -2,6 +2,7 @@
 /* Completion queues. A program that polls an empty one sleeps until a core that polls would have seen something. */
 #include <linux/hrtimer.h>
 #include <linux/log2.h>
+#include <rdma/ib_pack.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "uzura.h"
@@ -118,6 +119,18 @@ static enum ib_wc_opcode sent_opcode(u32 operation)
 	}
 }
 
+/* Of what was received the engine tells the opcode of its last packet. */
+static enum ib_wc_opcode received_opcode(u32 opcode)
+{
+	switch (opcode) {
+	case IB_OPCODE_RC_RDMA_WRITE_LAST_WITH_IMMEDIATE:
+	case IB_OPCODE_RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE:
+		return IB_WC_RECV_RDMA_WITH_IMM;
+	default:
+		return IB_WC_RECV;
+	}
+}
+
 /* The work request of a completion, which is the queue's oldest one, or behind some that are not signaled. */
 static u64 queue_end(struct queue *queue, u32 index)
 {
@@ -146,10 +159,11 @@ static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *
 	wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
 	wc->byte_len = le32_to_cpu(here->bytes);
 	wc->port_num = 1;
-	wc->opcode = sent_opcode(what >> 16 & 0xFF);
-	if (!received)
+	if (!received) {
+		wc->opcode = sent_opcode(what >> 16 & 0xFF);
 		return true;
-	wc->opcode = wc->opcode == IB_WC_RDMA_WRITE ? IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
+	}
+	wc->opcode = received_opcode(what >> 16 & 0xFF);
 	if (what & COMPLETION_HAS_IMM) {
 		wc->wc_flags |= IB_WC_WITH_IMM;
 		wc->ex.imm_data = cpu_to_be32(le32_to_cpu(here->imm));
@@ -161,7 +175,6 @@ static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *
 	if (qp->ib.qp_type == IB_QPT_UD) {
 		wc->wc_flags |= IB_WC_GRH;
 		wc->src_qp = pairs >> 24 & 0xFFFFFF;
-		wc->byte_len += GRH_BYTES;
 	}
 	return true;
 }

@@ -121,6 +121,4 @@ struct cqe {
 #define RIGHT_REMOTE_READ 4
 #define RIGHT_REMOTE_ATOMIC 8
 
-#define GRH_BYTES 40
-
 #endif
