@@ -169,33 +169,37 @@ module uzura_dma_read
   logic [4:0] even_idx_q, odd_idx_q;
   logic [31:0] even_data_q, odd_data_q;
   cpl_head_t head_cpl_q;
+  logic good, good_q, ends_q;
+
+  // What a completion is, is known before whose it is.
+  assign good = cpl_head_i.status == CPL_SC && cpl_head_i.has_data && cpl_head_i.length != '0 &&
+      cpl_head_i.length <= MaxCompletionDw;
 
   always_ff @(posedge clk_i) begin
-    even_idx_q  <= pay_even_idx_i;
+    even_idx_q <= pay_even_idx_i;
     even_data_q <= pay_even_data_i;
-    odd_idx_q   <= pay_odd_idx_i;
-    odd_data_q  <= pay_odd_data_i;
-    head_cpl_q  <= cpl_head_i;
-    even_we_q   <= cpl_pay_even_we_i && !rst_i;
-    odd_we_q    <= cpl_pay_odd_we_i && !rst_i;
-    valid_q     <= cpl_valid_i && !rst_i;
+    odd_idx_q <= pay_odd_idx_i;
+    odd_data_q <= pay_odd_data_i;
+    head_cpl_q <= cpl_head_i;
+    good_q <= good;
+    ends_q <= !good || rx_pkg::completion_ends(
+        cpl_head_i.status,
+        cpl_head_i.byte_count,
+        cpl_head_i.length[6:0],
+        cpl_head_i.lower_address[1:0]
+    );
+    even_we_q <= cpl_pay_even_we_i && !rst_i;
+    odd_we_q <= cpl_pay_odd_we_i && !rst_i;
+    valid_q <= cpl_valid_i && !rst_i;
   end
 
   about_t about, expired_about;
-  logic tag_late, late, tag_live, live, good, ends, free, expired, expire, pool_busy, own;
+  logic tag_late, late, tag_live, live, free, expired, expire, pool_busy, own;
 
-  assign own = 8'(head_cpl_q.tag[TagW-1:0]) == head_cpl_q.tag;
-  assign late = valid_q && tag_late && own;
-  assign live = tag_live && own;
-  assign good = head_cpl_q.status == CPL_SC && head_cpl_q.has_data && head_cpl_q.length != '0 &&
-      head_cpl_q.length <= MaxCompletionDw;
-  assign ends = !good || rx_pkg::completion_ends(
-      head_cpl_q.status,
-      head_cpl_q.byte_count,
-      head_cpl_q.length[6:0],
-      head_cpl_q.lower_address[1:0]
-  );
-  assign free = valid_q && live && ends;
+  assign own    = 8'(head_cpl_q.tag[TagW-1:0]) == head_cpl_q.tag;
+  assign late   = valid_q && tag_late && own;
+  assign live   = tag_live && own;
+  assign free   = valid_q && live && ends_q;
   assign expire = expired && !valid_q;
 
   tag_pool #(
@@ -219,7 +223,7 @@ module uzura_dma_read
     .data_o        (about),
     .free_i        (free),
     .late_o        (tag_late),
-    .late_free_i   (late && ends),
+    .late_free_i   (late && ends_q),
     .expired_o     (expired),
     .expired_data_o(expired_about),
     .expire_i      (expire),
@@ -235,8 +239,8 @@ module uzura_dma_read
   assign end_dw     = (13'(about.end_byte) + 13'd3) >> 2;
   assign even_dw    = {2'd0, begin_byte[12:2]} + {7'd0, even_idx_q, 1'b0};
   assign odd_dw     = {2'd0, begin_byte[12:2]} + {7'd0, odd_idx_q, 1'b1};
-  assign even_here  = even_we_q && live && good && even_dw < end_dw;
-  assign odd_here   = odd_we_q && live && good && odd_dw < end_dw;
+  assign even_here  = even_we_q && live && good_q && even_dw < end_dw;
+  assign odd_here   = odd_we_q && live && good_q && odd_dw < end_dw;
   assign slot_o     = about.slot;
   always_comb begin
     for (int unsigned b = 0; b < 2; b++) begin
@@ -267,7 +271,7 @@ module uzura_dma_read
     end else begin
       if (free) begin
         done_q[about.slot] <= 1'b1;
-        bad_q[about.slot]  <= !good;
+        bad_q[about.slot]  <= !good_q;
       end
       if (expire) begin
         done_q[expired_about.slot] <= 1'b1;
@@ -283,7 +287,7 @@ module uzura_dma_read
   assign cnt_completion_o = valid_q && live;
   assign cnt_unexpected_o = valid_q && !live;
   assign cnt_timeout_o = expire;
-  assign cnt_failed_o = free && !good;
+  assign cnt_failed_o = free && !good_q;
   assign busy_o = active_q || read_valid_i || sending_q || valid_q || even_we_q || odd_we_q ||
       pool_busy || |done_q;
 
@@ -303,5 +307,5 @@ module uzura_dma_read
   else $error("uzura_dma_read: a read of nothing");
 `endif
   logic unused;
-  assign unused = ^{expired_about.end_byte, begin_byte[1:0], head_cpl_q.lower_address[6:2]};
+  assign unused = ^{expired_about.end_byte, begin_byte[1:0], head_cpl_q};
 endmodule

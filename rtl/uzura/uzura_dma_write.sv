@@ -45,26 +45,32 @@ module uzura_dma_write
 
   logic active_q, msi_q, wide_q, fire, last_beat, idle, begin_msi, begin_chunk;
   logic [63:0] address_q;
-  logic [5:0] dws_q, beat_q;  // DWs of data
-  logic [6:0] total;  // with the header
-  logic [5:0] last_at;
+  logic [5:0] dws_q, beat_q, last_at_q;  // DWs of data; beats of the TLP
+  logic [5:0] dws;
+  logic       odd_q;  // the last beat has one DW
   logic [7:0] enables_q, span, words;
   logic [DwW-1:0] dw_q, dw_d;
   logic [      1:0] used;
   logic [WordW-1:0] behind_q;
   logic [31:0] first_dw, second_dw;
 
+  /// The last beat of a TLP with so many DWs of data, and whether it has one DW only.
+  function automatic logic [6:0] layout(logic [5:0] data, logic wide);
+    logic [6:0] all;
+    all = 7'(data) + 7'd3 + 7'(wide);
+    return {6'((all - 7'd1) >> 1), all[0]};
+  endfunction
+
   assign idle         = !active_q;
   assign begin_msi    = idle && msi_valid_i;
   assign begin_chunk  = idle && !msi_valid_i && chunk_valid_i && !chunk_i.is_event && freed_ready_i;
   assign event_o      = idle && !msi_valid_i && chunk_valid_i && chunk_i.is_event;
   assign chunk_take_o = begin_chunk || event_o;
+  assign dws          = 6'((span + 8'd3) >> 2);
   assign span         = 8'(chunk_i.addr[1:0]) + chunk_i.bytes;
 
   assign words        = (8'(chunk_i.addr[2:0]) + chunk_i.bytes + 8'd7) >> 3;
-  assign total        = 7'(dws_q) + 7'd3 + 7'(wide_q);
-  assign last_at      = 6'((total - 7'd1) >> 1);
-  assign last_beat    = beat_q == last_at;
+  assign last_beat    = beat_q == last_at_q;
   assign fire         = active_q && m_tlp.tready;
 
   // DWs of the buffer that this beat takes.
@@ -72,7 +78,7 @@ module uzura_dma_write
     used = 2'd2;
     if (beat_q == '0) used = 2'd0;
     else if (beat_q == 6'd1) used = {1'b0, !wide_q};
-    else if (last_beat && total[0]) used = 2'd1;
+    else if (last_beat && odd_q) used = 2'd1;
   end
   assign dw_d      = dw_q + (fire ? DwW'(used) : '0);
   assign re_o      = active_q;
@@ -85,9 +91,9 @@ module uzura_dma_write
     m_tlp.tvalid = active_q;
     m_tlp.tuser  = '0;
     m_tlp.tlast  = last_beat;
-    m_tlp.tkeep  = last_beat && total[0] ? 8'h0F : 8'hFF;
+    m_tlp.tkeep  = last_beat && odd_q ? 8'h0F : 8'hFF;
     // Behind the end the buffer may change at any time.
-    m_tlp.tdata  = {last_beat && total[0] ? 32'd0 : second_dw, first_dw};
+    m_tlp.tdata  = {last_beat && odd_q ? 32'd0 : second_dw, first_dw};
     if (beat_q == '0) begin
       m_tlp.tdata = request_start(
         wide_q ? TLP_MWR64 : TLP_MWR32,
@@ -111,19 +117,21 @@ module uzura_dma_write
 
   always_ff @(posedge clk_i) begin
     if (begin_msi) begin
-      msi_q     <= 1'b1;
-      address_q <= msi_address_i;
-      wide_q    <= msi_address_i[63:32] != '0;
-      dws_q     <= 6'd1;
-      enables_q <= 8'h0F;
+      msi_q              <= 1'b1;
+      address_q          <= msi_address_i;
+      wide_q             <= msi_address_i[63:32] != '0;
+      dws_q              <= 6'd1;
+      {last_at_q, odd_q} <= layout(6'd1, msi_address_i[63:32] != '0);
+      enables_q          <= 8'h0F;
     end else if (begin_chunk) begin
-      msi_q     <= 1'b0;
-      address_q <= chunk_i.addr;
-      wide_q    <= chunk_i.addr[63:32] != '0;
-      dws_q     <= 6'((span + 8'd3) >> 2);
-      enables_q <= run_enables(span <= 8'd4, chunk_i.addr[1:0], span[1:0]);
-      dw_q      <= {chunk_i.word[WordW-1:0], chunk_i.addr[2]};
-      behind_q  <= chunk_i.word[WordW-1:0] + WordW'(words);
+      msi_q              <= 1'b0;
+      address_q          <= chunk_i.addr;
+      wide_q             <= chunk_i.addr[63:32] != '0;
+      dws_q              <= dws;
+      {last_at_q, odd_q} <= layout(dws, chunk_i.addr[63:32] != '0);
+      enables_q          <= run_enables(span <= 8'd4, chunk_i.addr[1:0], span[1:0]);
+      dw_q               <= {chunk_i.word[WordW-1:0], chunk_i.addr[2]};
+      behind_q           <= chunk_i.word[WordW-1:0] + WordW'(words);
     end else if (active_q) begin
       dw_q <= dw_d;
     end
