@@ -138,6 +138,13 @@ PHASES = [
     ),
     Phase("kernel", 400, "the guests' kernel and drivers (tools/uml-kernel)", "tools/uml-kernel"),
     Phase(
+        "rdma-kernel",
+        600,
+        "the kernel of guests with verbs, drivers and provider",
+        "tools/uml-kernel --rdma",
+        ("kernel",),
+    ),
+    Phase(
         "rust",
         400,
         "cargo test, all crates",
@@ -188,9 +195,9 @@ PHASES = [
         400,
         "Linux hosts in the rack: every test that needs their kernel",
         f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
-        " --test guests --test ipnuma_guests --test memcached -- --ignored && "
+        " --test guests --test ipnuma_guests --test rdma_guests --test memcached -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",
-        ("build", "models", "kernel"),
+        ("build", "models", "kernel", "rdma-kernel"),
         env=GUESTS,
     ),
     Phase("demo", 200, "a short run of ./demo", "./demo --short", ("build", "models", "kernel")),

@@ -3,9 +3,12 @@
 //
 // Source  : PCI Express Base 2.0, 2.2.6.2 (requester ID) and 2.2.9 (completions).
 package shell_pkg;
-  /// The host's network interface, and its window to remote memory.
+  // A shell uses its own functions only.
+  // verilator lint_off UNUSEDPARAM
+  /// The host's network interface, and its window to remote memory or its RDMA engine.
   localparam logic [2:0] FN_RING = 3'd0;
   localparam logic [2:0] FN_IPNUMA = 3'd1;
+  localparam logic [2:0] FN_UZURA = 3'd1;
 
   /// BAR of a TLP that hits none.
   localparam logic [2:0] HIT_NONE = 3'd7;
@@ -24,4 +27,5 @@ package shell_pkg;
   function automatic logic is_completion(logic [7:0] fmt_type);
     return fmt_type inside {8'h0A, 8'h4A, 8'h0B, 8'h4B};
   endfunction
+  // verilator lint_on UNUSEDPARAM
 endpackage

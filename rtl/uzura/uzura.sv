@@ -9,12 +9,15 @@ module uzura #(
   /// Edges of the table's RAM.
   parameter int unsigned MemLatency = 1,
   parameter int unsigned BufferW = 11,
+  parameter int unsigned RxBufferW = 11,
   parameter int unsigned ScanCycles = 64,
   localparam int unsigned CqW = uzura_qp_pkg::CqW
 ) (
   input  logic           clk_i,
   input  logic           rst_i,
   input  logic [   31:0] now_us_i,
+  output logic [   47:0] mac_o,
+  output logic [   31:0] ip_o,
   input  logic           reg_valid_i,
   output logic           reg_ready_o,
   input  logic           reg_write_i,
@@ -63,6 +66,7 @@ module uzura #(
     .MemW      (MemW),
     .MemLatency(MemLatency),
     .BufferW   (BufferW),
+    .RxBufferW (RxBufferW),
     .ScanCycles(ScanCycles)
   ) u_core (
     .mem_re_o   (mem_re),

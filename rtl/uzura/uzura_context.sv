@@ -17,6 +17,9 @@ module uzura_context
   input  logic           init_i,
   input  logic [QpW-1:0] cfg_qp_i,
   input  cfg_t           cfg_i,
+  /// The requester of cfg_qp_i begins anew, the responder goes on: read_i, and resume_i in the next cycle.
+  input  logic           read_i,
+  input  logic           resume_i,
   input  logic [   23:0] sq_psn_i,
   input  logic [   23:0] rq_psn_i,
   // 0: requester; 1: receiver, which goes first.
@@ -61,15 +64,21 @@ module uzura_context
 
   assign granted_o[1]  = acquire_i[1] && !blocked[1];
   assign granted_o[0]  = acquire_i[0] && !blocked[0] && !granted_o[1];
-  assign read          = |granted_o;
-  assign read_qp       = qp_i[granted_o[1]];
+  assign read          = |granted_o || read_i;
+  assign read_qp       = read_i ? cfg_qp_i : qp_i[granted_o[1]];
 
   assign writes        = release_i & write_i;
   assign released_o[1] = release_i[1];
   assign released_o[0] = release_i[0] && !(writes[1] && writes[0]);
 
   always_comb begin
-    fresh             = '0;
+    fresh             = resume_i ? ctx_o : '0;
+    fresh.error       = 1'b0;
+    fresh.sq_una      = '0;
+    fresh.sq_next     = '0;
+    fresh.rnr_wait    = 1'b0;
+    fresh.rewound     = 1'b0;
+    fresh.reads       = '0;
     fresh.una_psn     = sq_psn_i;
     fresh.una_first   = sq_psn_i;
     fresh.next_psn    = sq_psn_i;
@@ -77,11 +86,11 @@ module uzura_context
     fresh.max_psn     = sq_psn_i;
     fresh.retries     = cfg_i.retry;
     fresh.rnr_retries = cfg_i.rnr_retry;
-    fresh.epsn        = rq_psn_i;
+    if (!resume_i) fresh.epsn = rq_psn_i;
   end
-  assign write     = |writes || init_i;
-  assign write_qp  = init_i ? cfg_qp_i : held_qp_q[writes[1]];
-  assign write_ctx = init_i ? fresh : ctx_i[writes[1]];
+  assign write     = |writes || init_i || resume_i;
+  assign write_qp  = init_i || resume_i ? cfg_qp_i : held_qp_q[writes[1]];
+  assign write_ctx = init_i || resume_i ? fresh : ctx_i[writes[1]];
 
   ram_1r1w #(
     .data_t(ctx_t),
@@ -102,7 +111,8 @@ module uzura_context
   else $error("uzura_context: both halves hold one QP");
   assert property (@(posedge clk_i) disable iff (rst_i) (release_i & ~held_q) == '0)
   else $error("uzura_context: let go of what is not held");
-  assert property (@(posedge clk_i) disable iff (rst_i) init_i |-> held_q == '0)
+  assert property (@(posedge clk_i) disable iff (rst_i)
+      init_i || read_i || resume_i |-> held_q == '0 && granted_o == '0)
   else $error("uzura_context: begun anew while it is held");
 `endif
 endmodule

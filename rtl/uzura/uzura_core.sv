@@ -16,13 +16,18 @@ module uzura_core
   parameter int unsigned MemW = 10,
   /// Edges from mem_re_o to mem_rdata_i.
   parameter int unsigned MemLatency = 1,
-  /// log2 of the words of each payload buffer.
+  /// log2 of the words of the buffer for payload to be sent.
   parameter int unsigned BufferW = 11,
+  /// log2 of the words of the buffer for received packets; it holds one for each 64 words.
+  parameter int unsigned RxBufferW = 11,
   parameter int unsigned ScanCycles = 64
 ) (
   input  logic            clk_i,
   input  logic            rst_i,
   input  logic [    31:0] now_us_i,
+  /// The own addresses.
+  output logic [    47:0] mac_o,
+  output logic [    31:0] ip_o,
   // Registers: {0, page, offset} doorbells, {1, 0, offset} the kernel's.
   input  logic            reg_valid_i,
   output logic            reg_ready_o,
@@ -84,7 +89,8 @@ module uzura_core
   logic [        47:0] mac;
   logic [31:0] ip, forget_entry;
   logic [63:0] host_table, cq_base;
-  logic stop, quiet, qp_write, qp_init, region_write, cq_write, forget, flush, flush_busy;
+  logic stop, quiet, qp_write, qp_init, qp_read, qp_resume;
+  logic region_write, cq_write, forget, flush, flush_busy;
   logic [QpW-1:0] qp;
   cfg_t           qp_cfg;
   logic [23:0] sq_psn, rq_psn;
@@ -94,6 +100,8 @@ module uzura_core
   logic    [        4:0] cq_log2;
 
   assign reg_ready_o = 1'b1;
+  assign mac_o       = mac;
+  assign ip_o        = ip;
   uzura_registers u_registers (
     .clk_i,
     .rst_i,
@@ -111,6 +119,8 @@ module uzura_core
     .quiet_i       (quiet),
     .qp_write_o    (qp_write),
     .qp_init_o     (qp_init),
+    .qp_read_o     (qp_read),
+    .qp_resume_o   (qp_resume),
     .qp_o          (qp),
     .qp_cfg_o      (qp_cfg),
     .qp_sq_psn_o   (sq_psn),
@@ -180,6 +190,8 @@ module uzura_core
     .init_i     (qp_init),
     .cfg_qp_i   (qp),
     .cfg_i      (qp_cfg),
+    .read_i     (qp_read),
+    .resume_i   (qp_resume),
     .sq_psn_i   (sq_psn),
     .rq_psn_i   (rq_psn),
     .acquire_i  (acquire),
@@ -505,7 +517,7 @@ module uzura_core
   logic [63:0] parsed_data, buffer_data, place_data;
   logic parsed_data_valid, parsed_valid, parsed_drop, head_valid, head_take, buffer_re;
   packet_t parsed, head;
-  logic [BufferW-1:0] head_base, buffer_addr;
+  logic [RxBufferW-1:0] head_base, buffer_addr;
   logic place_start, place_word, place_done, place_busy, rx_idle, parser_busy, buffer_busy;
 
   roce_parser u_parser (
@@ -529,7 +541,8 @@ module uzura_core
     .busy_o         (parser_busy)
   );
   uzura_rx_buffer #(
-    .BufferW(BufferW)
+    .BufferW(RxBufferW),
+    .Packets(1 << (RxBufferW - 6))
   ) u_buffer (
     .clk_i,
     .rst_i,
@@ -606,7 +619,7 @@ module uzura_core
     .cnt_congestion_o(count[CntRxCongestion])
   );
   uzura_scatter #(
-    .BufferW(BufferW)
+    .BufferW(RxBufferW)
   ) u_scatter (
     .clk_i,
     .rst_i,

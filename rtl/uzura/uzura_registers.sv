@@ -8,6 +8,7 @@
 //   1 set QP (words 0 to 5)             2 the same, begin anew (word 6: {0, receive PSN, 0, send PSN})
 //   3 set region (word 0: {first entry, 0, page[3:2], rights, ...}, see docs)   4 set CQ
 //   5 forget a translation              6 forget all of them
+//   7 set QP, the requester begins anew (word 6: send PSN), the responder goes on
 //
 // Latency   : a read is answered after 1 edge. A command waits until no packet is under way: when it is
 //             no longer busy nothing uses what it has changed.
@@ -34,6 +35,9 @@ module uzura_registers
   input  logic                   quiet_i,
   output logic                   qp_write_o,
   output logic                   qp_init_o,
+  /// The requester begins anew: its state is to be read, and in the next cycle to be written.
+  output logic                   qp_read_o,
+  output logic                   qp_resume_o,
   output logic    [     QpW-1:0] qp_o,
   output cfg_t                   qp_cfg_o,
   output logic    [        23:0] qp_sq_psn_o,
@@ -64,19 +68,20 @@ module uzura_registers
     OpSetRegion = 4'd3,
     OpSetCq     = 4'd4,
     OpForget    = 4'd5,
-    OpFlush     = 4'd6
+    OpFlush     = 4'd6,
+    OpResumeQp  = 4'd7
   } op_e;
 
   logic [ 7:0][63:0] words_q;
   logic [ 3:0]       op_q;
   logic [23:0]       index_q;
-  logic go, busy;
+  logic go, busy, read_q;
   logic [ 8:0] word;
   logic [31:0] count;
   assign word   = addr_i[11:3];
   assign busy   = op_q != OpNone || flush_busy_i;
   assign stop_o = op_q != OpNone;
-  assign go     = op_q != OpNone && quiet_i;
+  assign go     = op_q != OpNone && quiet_i && !qp_read_o;
 
   uzura_counters #(
     .Count(Counters)
@@ -105,15 +110,19 @@ module uzura_registers
     if (rst_i) begin
       op_q     <= OpNone;
       rvalid_o <= 1'b0;
+      read_q   <= 1'b0;
     end else begin
       rvalid_o <= read_i;
+      read_q   <= qp_read_o;
       if (write_i && word == WordCommand && !busy) op_q <= wdata_i[3:0];
       else if (go) op_q <= OpNone;
     end
   end
 
-  assign qp_write_o = go && op_q inside {OpSetQp, OpBeginQp};
+  assign qp_write_o = go && op_q inside {OpSetQp, OpBeginQp, OpResumeQp};
   assign qp_init_o = go && op_q == OpBeginQp;
+  assign qp_read_o = op_q == OpResumeQp && quiet_i && !read_q;
+  assign qp_resume_o = go && op_q == OpResumeQp;
   assign qp_o = index_q[QpW-1:0];
   assign qp_cfg_o = cfg_t'({
     words_q[5], words_q[4], words_q[3], words_q[2], words_q[1], words_q[0]

@@ -258,6 +258,45 @@ async def silence_ends_a_queue_pair(dut) -> None:
 READ_CYCLES = 20
 # Bytes of what is measured.
 SIZE = 64
+@cocotb.test()
+async def ready_to_send_later(dut) -> None:
+    """A QP that is ready to receive gets its first PSN to send when it becomes ready to send.
+
+    So verbs have it. What it has received by then, and what it expects, stays.
+    """
+    bench = await Bench(dut).start()
+    p = await pair(bench)
+    a, b = p.a, p.b
+    a.psn, b.psn = random.getrandbits(24), random.getrandbits(24)
+    a.peer_psn, b.peer_psn = 0, a.psn
+    to_a = dict(dqpn=a.number, ip=a.engine.ip, mac=a.engine.mac)
+    to_b = dict(dqpn=b.number, ip=b.engine.ip, mac=b.engine.mac)
+    b_psn, b.psn = b.psn, 0
+    await b.set(begin=True, state=host.RTR, **to_a)
+    a.peer_psn = b_psn
+    await a.set(begin=True, state=host.RTS, **to_b)
+    size = 3000
+    for turn in range(3):
+        data = p.ra.read(0, size)
+        b.receive(p.rb.va, p.rb.key, size)
+        a.post(host.SEND, laddr=p.ra.va, lkey=p.ra.key, length=size)
+        assert (await bench.poll(b.rcq)).status == host.SUCCESS
+        assert p.rb.read(0, size) == data
+        assert (await bench.poll(a.scq)).status == host.SUCCESS
+        if turn == 0:
+            b.psn = b_psn
+            await b.resume(state=host.RTS)
+        if turn:
+            a.receive(p.ra.va, p.ra.key, size)
+            b.post(host.SEND, laddr=p.rb.va + turn, lkey=p.rb.key, length=size)
+            assert (await bench.poll(a.rcq)).status == host.SUCCESS
+            assert p.ra.read(0, size) == p.rb.read(turn, size)
+            assert (await bench.poll(b.scq)).status == host.SUCCESS
+    for engine in bench.engines:
+        counts = await engine.counters()
+        assert not counts["rx_sequence"] and not counts["rx_duplicate"] and not counts["tx_rewind"]
+
+
 LATENCY = {
     "send by DMA: doorbell to first beat": 52,
     "send by DMA: doorbell to last beat": 83,

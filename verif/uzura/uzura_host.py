@@ -23,7 +23,7 @@ MEMORY = 1 << 23
 PAGE = 4096
 CONTROL = 1 << 18
 COMMAND, WORDS, COUNTERS = CONTROL + 0x20, CONTROL + 0x40, CONTROL + 0x100
-SET_QP, BEGIN_QP, SET_REGION, SET_CQ, FORGET, FLUSH = 1, 2, 3, 4, 5, 6
+SET_QP, BEGIN_QP, SET_REGION, SET_CQ, FORGET, FLUSH, RESUME_QP = 1, 2, 3, 4, 5, 6, 7
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC = 1, 2, 4, 8
 SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CAS, FADD = range(8)
 SUCCESS, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSHED, BAD_RESP = 0, 1, 2, 4, 5, 7
@@ -166,6 +166,12 @@ class Qp:
         if begin:
             self.sent = self.posted = 0
         await self.engine.command(BEGIN_QP if begin else SET_QP, self.number, *self.words())
+
+    async def resume(self, **changes) -> None:
+        """Let the requester begin anew, and nothing else."""
+        self.settings |= changes
+        self.sent = 0
+        await self.engine.command(RESUME_QP, self.number, *self.words())
 
     def wqe(self, op: int, **f) -> bytes:
         """Lay out a send queue's entry."""

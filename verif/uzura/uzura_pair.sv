@@ -85,6 +85,8 @@ module uzura_pair #(
       .clk_i,
       .rst_i,
       .now_us_i        (now_q),
+      .mac_o           (),
+      .ip_o            (),
       .reg_valid_i     (in.reg_valid),
       .reg_ready_o     (reg_ready),
       .reg_write_i     (in.reg_write),

@@ -101,6 +101,7 @@ impl UmlOutcome {
 pub const PCI_VENDOR: u16 = 0x1F3D;
 const IPNUMA_DEVICE: u16 = 0x0001;
 const RING_DEVICE: u16 = 0x0002;
+const UZURA_DEVICE: u16 = 0x0003;
 const CLASS_OTHER: u32 = 0xFF_0000;
 const CLASS_ETHERNET: u32 = 0x02_0000;
 const MB: u64 = 1 << 20;
@@ -123,6 +124,8 @@ type Function = (u16, u32, u16);
 const IPNUMA: Function = (IPNUMA_DEVICE, CLASS_OTHER, 64);
 /// Its driver reads a register for each packet.
 const RING: Function = (RING_DEVICE, CLASS_ETHERNET, 1);
+/// Its driver reads a register for each command.
+const UZURA: Function = (UZURA_DEVICE, CLASS_OTHER, 1);
 
 fn function((device, class, posted_before_interrupt): Function) -> uml::DeviceSpec {
     uml::DeviceSpec::Pci(uml::PciSpec {
@@ -148,6 +151,7 @@ fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
         NicKind::Ring => vec![function(RING)],
         // In the order of their numbers.
         NicKind::Shared => vec![function(RING), function(IPNUMA)],
+        NicKind::Uzura => vec![function(RING), function(UZURA)],
     }
 }
 
@@ -161,7 +165,12 @@ impl Starter for Linux {
         let config = |error: uml::Error| Error::Config(error.to_string());
         let spec = &topology.host[host];
         let directory = self.of(topology, host);
-        let kernel = uml::kernel().map_err(config)?;
+        let kernel = if spec.rdma || spec.nic.kind == NicKind::Uzura {
+            uml::rdma_kernel()
+        } else {
+            uml::kernel()
+        };
+        let kernel = kernel.map_err(config)?;
         init::prepare(topology, host, cpu, &directory, kernel.parent())?;
         let guest = uml::Guest::start(uml::GuestSpec {
             name: spec.name.as_ref().clone(),

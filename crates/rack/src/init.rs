@@ -51,6 +51,7 @@ fn checkout(command: &str) -> String {
 
 const IPNUMA_MODULE: &str = "ipnuma.ko";
 const RING_MODULE: &str = "ring_nic.ko";
+const UZURA_MODULE: &str = "uzura.ko";
 
 /// The modules of a NIC's drivers.
 pub const fn modules(kind: NicKind) -> &'static [&'static str] {
@@ -58,8 +59,19 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::Ipnuma => &[IPNUMA_MODULE],
         NicKind::Ring => &[RING_MODULE],
         NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
+        NicKind::Uzura => &[RING_MODULE, UZURA_MODULE],
         NicKind::Virtio => &[],
     }
+}
+
+/// What libibverbs loads for a NIC; it appends the number of its private ABI to the name.
+const PROVIDER: &str = "libuzura";
+const PROVIDER_FILE: &str = "libuzura-rdmav34.so";
+
+/// The modules of a NIC's drivers, and its library for programs.
+fn files(kind: NicKind) -> impl Iterator<Item = &'static str> {
+    let library = (kind == NicKind::Uzura).then_some(PROVIDER_FILE);
+    modules(kind).iter().copied().chain(library)
 }
 
 /// A MAC address as text.
@@ -100,6 +112,9 @@ fn parameters(
                 text,
                 " mac={mac} send_ns={send} receive_ns={receive} application_ns={application} poll_ns={poll} read_ns={read}"
             );
+        }
+        UZURA_MODULE => {
+            let _ = write!(text, " mac={}", mac_text(tables::host_mac(host)));
         }
         IPNUMA_MODULE if nic.rate == Rate::One => {
             // As the rack's own programs have it: reset values suit 10G.
@@ -177,6 +192,9 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
             "insmod {DIRECTORY}/{module} {parameters} || echo \"{module} cannot be loaded\""
         );
     }
+    if spec.nic.kind == NicKind::Uzura {
+        let _ = writeln!(text, "export RDMAV_DRIVERS={DIRECTORY}/{PROVIDER}");
+    }
     if spec.nic.kind == NicKind::Ipnuma {
         let ip = tables::management_ip(host);
         let others = (0..topology.host.len()).filter(|other| *other != host);
@@ -209,7 +227,9 @@ fn hosts(topology: &Topology) -> String {
     for (number, host) in topology.host.iter().enumerate() {
         let ip = match host.nic.kind {
             NicKind::Ipnuma => tables::management_ip(number),
-            NicKind::Ring | NicKind::Shared | NicKind::Virtio => topology.host_ip(number),
+            NicKind::Ring | NicKind::Shared | NicKind::Uzura | NicKind::Virtio => {
+                topology.host_ip(number)
+            }
         };
         let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }
@@ -260,11 +280,12 @@ pub fn prepare(
     let Some(from) = drivers else {
         return Ok(());
     };
-    for module in modules(topology.host[host].nic.kind) {
+    for module in files(topology.host[host].nic.kind) {
         let source = from.join(module);
         std::fs::copy(&source, directory.join(module)).map_err(|error| {
             Error::Config(format!(
-                "cannot read the driver {}: {error}; build kernel and drivers with tools/uml-kernel",
+                "cannot read the driver {}: {error}; build kernel and drivers with tools/uml-kernel \
+                 (--rdma for an uzura NIC)",
                 source.display()
             ))
         })?;
@@ -309,6 +330,44 @@ mod tests {
         }
         assert!(!program.contains("IPNUMA_MANAGEMENT"), "{program}");
         assert!(hosts(&topology).contains("10.0.0.1 a\n"));
+    }
+
+    #[test]
+    fn an_rdma_nic_has_both_drivers_one_address_and_a_library_for_programs() {
+        let text = r#"
+            platform = "keio-2016"
+            [[host]]
+            name = "a"
+            kind = "uml"
+            nic = { kind = "uzura", rate = "RATE" }
+            command = "true"
+            [[host]]
+            name = "b"
+            kind = "uml"
+            rdma = true
+            nic = { kind = "ring", rate = "RATE" }
+            [[cable]]
+            between = ["a", "b"]
+            metres = 1
+            [program]
+            kind = "uml"
+        "#;
+        let parse = |rate| Topology::parse(&text.replace("RATE", rate), Path::new("test.toml"));
+        let topology = parse("10g").expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let program = init(&topology, &platform, 0, &cpu);
+        for line in [
+            "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
+            "insmod /run/ipnuma/uzura.ko store_ns=223 mac=02:00:00:00:00:01 ||",
+            "export RDMAV_DRIVERS=/run/ipnuma/libuzura\n",
+            "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
+        ] {
+            assert!(program.contains(line), "{line} is not in:\n{program}");
+        }
+        assert!(!init(&topology, &platform, 1, &cpu).contains("RDMAV_DRIVERS"));
+        let error = parse("1g").expect_err("there is none");
+        assert!(error.to_string().contains("two functions"), "{error}");
     }
 
     #[test]

@@ -101,6 +101,14 @@ pub trait Hardware {
         ))
     }
 
+    /// A NIC whose first function is the conventional one and whose second is the RDMA engine, with one cable; 10G.
+    fn uzura_nic(&self) -> Result<Box<dyn NicModel>, crate::Error> {
+        Err(crate::Error::Config(
+            "host.nic.kind: there is no RDMA engine in this hardware; use ring or ipnuma"
+                .to_owned(),
+        ))
+    }
+
     /// A switch of 10G with more ports.
     fn wide_switch(&self) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
         Ok(Box::new(WideSwitch::wide()?))

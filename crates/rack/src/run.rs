@@ -68,6 +68,10 @@ where
         Ok(Box::new(ipnuma_rtl::Nic::shared(speed)?))
     }
 
+    fn uzura_nic(&self) -> Result<Box<dyn NicModel>, Error> {
+        Ok(Box::new(ipnuma_rtl::Nic::uzura()?))
+    }
+
     fn switch(&self, speed: NetSpeed) -> Result<Box<dyn SwitchModel>, Error> {
         Ok(Box::new(ipnuma_rtl::Switch::new(speed, tables::SIZE)?))
     }
@@ -342,6 +346,7 @@ pub(crate) fn furnish_guests(
             NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
             NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
             NicKind::Shared => GuestNic::Pci(hardware.shared_nic(speed)?, phases),
+            NicKind::Uzura => GuestNic::Pci(hardware.uzura_nic()?, phases),
         };
         rack.add_guest(GuestSetup {
             name: host.name.as_ref().clone(),

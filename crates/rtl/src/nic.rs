@@ -208,6 +208,12 @@ impl Nic {
         Ok(Self::with(speed, Pins::of(model, speed)?))
     }
 
+    /// Creates the NIC for RDMA at 10G (`rtl/shell`), held in reset: the conventional NIC is function 0, UZURA function 1.
+    pub fn uzura() -> Result<Self, Error> {
+        let speed = NetSpeed::TenGig;
+        Ok(Self::with(speed, Pins::of("uzura_shell_10g", speed)?))
+    }
+
     /// Creates the bus meter in the place of a NIC.
     ///
     /// It has the PCIe side only: [`NicInputs::net`], `now_us` and the network's clock and reset are

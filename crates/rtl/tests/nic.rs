@@ -115,6 +115,22 @@ fn ring_nics_come_to_rest_and_say_who_they_are() {
 }
 
 #[test]
+fn the_rdma_nic_comes_to_rest_and_its_first_function_is_the_ring_nic() {
+    let mut nic = Nic::uzura().expect("it is built");
+    nic.inputs.m_tlp_ready = true;
+    nic.reset().expect("reset asserts nothing");
+    // It empties its table of translations first, a word a cycle.
+    for _ in 0..1100 {
+        step(&mut nic).expect("an idle NIC asserts nothing");
+    }
+    let outputs = *nic.settle().expect("an idle NIC asserts nothing");
+    assert!(!outputs.busy_pcie && !outputs.busy_net, "{outputs:?}");
+    let beats = read_register(&mut nic, 0);
+    let id = (beats[1].data >> 32) as u32;
+    assert_eq!(id, u32::from_be_bytes(*b"RING"), "{beats:?}");
+}
+
+#[test]
 #[should_panic(expected = "takes XGMII words")]
 fn a_word_of_the_other_rate_is_refused() {
     let mut nic = Nic::new(NetSpeed::TenGig).expect("it is built");

@@ -18,6 +18,16 @@ pub enum Error {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// There is no kernel with verbs.
+    #[error(
+        "there is no User-Mode Linux kernel with verbs at {}: build it with tools/uml-kernel --rdma, or name one with \
+         IPNUMA_UML_RDMA_KERNEL",
+        path.display()
+    )]
+    RdmaKernel {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
     /// The specification can't be met.
     #[error("guest {guest}: {reason}")]
     Spec {

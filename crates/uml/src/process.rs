@@ -41,17 +41,33 @@ const CONSOLE: &str = "console.log";
 
 /// The kernel to run: IPNUMA_UML_KERNEL, else what `tools/uml-kernel` built last.
 pub fn kernel() -> Result<PathBuf, Error> {
-    let built = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-        root.unwrap_or(Path::new("/"))
-            .join(".build/uml/current/linux")
-    };
-    let path = env::var_os("IPNUMA_UML_KERNEL").map_or_else(built, PathBuf::from);
+    let path = named_or_built("IPNUMA_UML_KERNEL", "current");
     if path.is_file() {
         Ok(path)
     } else {
         Err(Error::Kernel { path })
     }
+}
+
+/// The kernel with verbs: IPNUMA_UML_RDMA_KERNEL, else what `tools/uml-kernel --rdma` built last.
+pub fn rdma_kernel() -> Result<PathBuf, Error> {
+    let path = named_or_built("IPNUMA_UML_RDMA_KERNEL", "rdma");
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Error::RdmaKernel { path })
+    }
+}
+
+fn named_or_built(variable: &str, link: &str) -> PathBuf {
+    let built = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+        root.unwrap_or(Path::new("/"))
+            .join(".build/uml")
+            .join(link)
+            .join("linux")
+    };
+    env::var_os(variable).map_or_else(built, PathBuf::from)
 }
 
 /// A guest's process and what it connects to.

@@ -86,6 +86,7 @@ const NARROW: &[&str] = &["--inline-mult", "1", "--unroll-count", "16", "-GN=2"]
 const NIC: &[&str] = &["rtl/nic/nic.f"];
 const RING: &[&str] = &["rtl/ring/ring.f"];
 const SHELL: &[&str] = &["rtl/shell/shell.f"];
+const UZURA: &[&str] = &["rtl/shell/uzura_shell.f"];
 const FIBNIC: &[&str] = &["rtl/fibnic/fibnic.f"];
 const FIBNIC_1G: &[&str] = &["rtl/fibnic/fibnic_1g.f"];
 const TESTER: &[&str] = &["rtl/tester/rfc2544.f"];
@@ -127,6 +128,8 @@ pub const MODELS: &[Model] = &[
     // Both behind one cable.
     model("nic_shell_10g", "nic_shell_10g", SHELL),
     model("nic_shell_1g", "nic_shell_1g", SHELL),
+    // The conventional NIC and the RDMA engine behind one cable.
+    model("uzura_shell_10g", "uzura_shell_10g", UZURA),
     Model {
         flags: NARROW,
         ..switch("fibnic_1g_narrow", "fibnic_1g", FIBNIC_1G, SMALL_TABLES)

@@ -139,6 +139,7 @@ mod tests {
             "ipnuma_nic_10g_small",
             "ring_nic_10g",
             "nic_shell_10g",
+            "uzura_shell_10g",
             "rig_10g",
         ]
         .into_iter()

@@ -170,6 +170,7 @@ impl Fan {
             link: None,
             command: None,
             memory_mb: guest_memory(),
+            rdma: false,
             neighbours: Neighbours::Static,
             cpu: CpuSpec::default(),
             nic: NicSpec {
@@ -267,6 +268,7 @@ impl Topology {
             link: None,
             command: None,
             memory_mb: guest_memory(),
+            rdma: false,
             neighbours: Neighbours::Static,
             cpu: CpuSpec::default(),
             nic: NicSpec {

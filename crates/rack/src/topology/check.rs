@@ -472,11 +472,22 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
                 "nic.kind: only a guest has another NIC than ipnuma; give `{name}` kind = \"uml\""
             ));
         }
+        if host.rdma {
+            return Err(format!(
+                "rdma: only a guest has a kernel; give `{name}` kind = \"uml\""
+            ));
+        }
         if host.command.is_some() {
             return Err(format!(
                 "command: only a guest runs one; give `{name}` kind = \"uml\""
             ));
         }
+    }
+    if host.nic.kind == NicKind::Uzura && host.nic.rate != Rate::Ten {
+        return Err(format!(
+            "nic.rate: there is no NIC with UZURA at {}; give that of `{name}` rate = \"10g\"",
+            host.nic.rate
+        ));
     }
     if host.nic.kind != NicKind::Ipnuma && (host.nic.auth || host.nic.merge) {
         return Err(format!(

@@ -84,6 +84,8 @@ pub enum NicKind {
     Ring,
     /// Both in RTL with one cable and one address, as two functions of one device.
     Shared,
+    /// The conventional NIC and the RDMA engine in RTL, with one cable and one address, as two functions of one device; 10G.
+    Uzura,
     /// No RTL: the frames of a guest go to the cable as they are.
     Virtio,
 }
@@ -153,6 +155,9 @@ pub struct HostSpec {
     /// Of a guest: memory in MB.
     #[serde(default = "guest_memory")]
     pub memory_mb: u32,
+    /// Of a guest: its kernel has verbs, and RoCEv2 in software (`rdma link add`); so it is with an `uzura` NIC.
+    #[serde(default)]
+    pub rdma: bool,
     /// Of a guest: how its kernel comes to know the MAC addresses of its neighbours.
     #[serde(default)]
     pub neighbours: Neighbours,

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Linux guests with UZURA in RTL: the verbs driver and Debian's `ibverbs-utils`, unmodified, over it, against itself and against
+//! the kernel's RoCEv2 in software behind the conventional NIC. Needs the kernel of `tools/uml-kernel --rdma`; without it this
+//! says so and ends.
+
+use std::path::Path;
+use std::process::Command;
+
+use rack::Topology;
+use rack::guests::{UmlOutcome, run_uml};
+use rack::run::{Options, rtl};
+
+const RXE: &str = "rdma link add rxe0 type rxe netdev $IPNUMA_NETDEV";
+
+fn kernel() -> bool {
+    match uml::rdma_kernel() {
+        Ok(_) => true,
+        Err(error) => {
+            // CI sets this, so that a missing kernel is no success there.
+            assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
+            skip::skip!("{error}");
+            false
+        }
+    }
+}
+
+/// A guest with a device for RDMA.
+#[derive(Clone, Copy)]
+enum Device {
+    Uzura,
+    /// In software, behind the ring NIC in RTL.
+    Software,
+}
+
+impl Device {
+    fn host(self, name: &str, command: &str) -> String {
+        let (nic, before, device) = match self {
+            Self::Uzura => ("uzura", "", "uzura0"),
+            Self::Software => ("ring", RXE, "rxe0"),
+        };
+        let command = command.replace("DEVICE", device);
+        format!(
+            "[[host]]\nname = \"{name}\"\nkind = \"uml\"\nrdma = true\n\
+             nic = {{ kind = \"{nic}\", rate = \"10g\" }}\n\
+             command = '''\nset -e\n{before}\n{command}\n'''\n"
+        )
+    }
+}
+
+/// Runs a program of `ibverbs-utils` on both sides, with a cable that loses this part of the frames.
+fn go(devices: [Device; 2], program: &str, loss: f64) -> UmlOutcome {
+    let client = devices[0].host("client", &format!("sleep 0.1\n{program} server"));
+    run(&client, &devices[1].host("server", program), loss)
+}
+
+fn run(client: &str, server: &str, loss: f64) -> UmlOutcome {
+    run_text(&format!(
+        "{client}{server}\
+         [[cable]]\nbetween = [\"client\", \"server\"]\nmetres = 1\nfaults = {{ loss = {loss} }}\n",
+    ))
+}
+
+/// Runs hosts and cables.
+fn run_text(rack: &str) -> UmlOutcome {
+    let text = format!(
+        "platform = \"keio-2016\"\nseed = 1\n{rack}\
+         [program]\nkind = \"uml\"\nuntil = [\"client\", \"server\"]\nlimit_s = 20\n",
+    );
+    let topology = Topology::parse(&text, Path::new("test.toml")).expect("the topology is sound");
+    let outcome = run_uml(&topology, &Options::default(), &rtl).expect("the run ends");
+    for guest in &outcome.guests {
+        let out = String::from_utf8_lossy(&guest.stdout);
+        let errors = String::from_utf8_lossy(&guest.stderr);
+        println!("{}: {:?}\n{out}{errors}", guest.name, guest.report);
+        assert_eq!(guest.status, Some(0), "{errors}\n{}", guest.console);
+        assert!(!out.contains("invalid data"), "{out}");
+        let complaint = ["WARNING", "BUG", "Oops"].map(|word| guest.console.contains(word));
+        assert_eq!(complaint, [false; 3], "{}", guest.console);
+    }
+    println!(
+        "{:.1} s wall, hash {}",
+        outcome.wall_seconds,
+        outcome.digest()
+    );
+    outcome
+}
+
+/// SEND, WRITE, READ and atomics of many lengths, everywhere in memory, against itself and against the kernel's RoCEv2.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn every_byte_of_every_operation_is_right() {
+    if !kernel() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let status = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(directory.path().join("verbs_bytes"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verbs_bytes.c"))
+        .arg("-libverbs")
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "verbs_bytes.c is not compiled");
+    let mount = format!(
+        "mkdir /run/program\nmount -t hostfs none /run/program -o {}\n",
+        directory.path().display()
+    );
+    for other in [Device::Uzura, Device::Software] {
+        let program = "/run/program/verbs_bytes";
+        let client = Device::Uzura.host("client", &format!("{mount}sleep 0.1\n{program} server"));
+        let outcome = run(
+            &client,
+            &other.host("server", &format!("{mount}{program}")),
+            0.0,
+        );
+        for guest in &outcome.guests {
+            let out = String::from_utf8_lossy(&guest.stdout);
+            assert_eq!(out, "every byte was right\n", "{}", guest.name);
+        }
+    }
+}
+
+/// Two subnets: the frames' next hop is the switch.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn verbs_go_through_the_switch_in_rtl() {
+    if !kernel() {
+        return;
+    }
+    let pingpong = "ibv_rc_pingpong -d DEVICE -g 1 -c -n 20 -s 3000";
+    let client = Device::Uzura.host("client", &format!("sleep 0.1\n{pingpong} server"));
+    let server = Device::Uzura.host("server", pingpong);
+    let address =
+        |text: &str, ip: &str| text.replace("\"10g\"", &format!("\"10g\", ip = \"{ip}\""));
+    let text = format!(
+        "{}{}[[switch]]\nname = \"sw\"\nrate = \"10g\"\nports = 2\n\
+         port = [{{ number = 0, address = \"10.0.0.254/24\" }}, {{ number = 1, address = \"10.0.1.254/24\" }}]\n\
+         [[cable]]\nbetween = [\"client\", \"sw:0\"]\nmetres = 1\n\
+         [[cable]]\nbetween = [\"server\", \"sw:1\"]\nmetres = 1\n",
+        address(&client, "10.0.0.1"),
+        address(&server, "10.0.1.1"),
+    );
+    run_text(&text);
+}
+
+/// More programs than there are queue pairs come and are killed; then the driver goes and comes back. What they had is
+/// there for who comes behind them.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn what_a_killed_program_had_is_free_again() {
+    if !kernel() {
+        return;
+    }
+    const KILLED: &str = "for i in $(seq 70); do\n\
+        timeout --signal KILL 0.005 ibv_rc_pingpong -d DEVICE -g 1 > /dev/null || true\ndone\n\
+        rmmod uzura\n[ ! -e /sys/class/infiniband/uzura0 ]\n\
+        insmod /run/ipnuma/uzura.ko mac=$IPNUMA_MAC\n";
+    let pingpong = "ibv_rc_pingpong -d DEVICE -g 1 -e -c -n 5 -s 5000";
+    let client = Device::Uzura.host("client", &format!("{KILLED}sleep 0.1\n{pingpong} server"));
+    let server = Device::Uzura.host("server", pingpong);
+    run(&client, &server, 0.0);
+}
+
+/// Microseconds of an iteration, as the client has them.
+fn iteration_us(outcome: &UmlOutcome) -> f64 {
+    let client = outcome.guest("client").expect("it is there");
+    let out = String::from_utf8_lossy(&client.stdout);
+    let words: Vec<&str> = out.split_ascii_whitespace().collect();
+    let unit = words.iter().position(|word| *word == "usec/iter");
+    unit.and_then(|at| words[at - 1].parse().ok())
+        .unwrap_or_else(|| panic!("no time is in:\n{out}"))
+}
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn a_pingpong_of_verbs_is_whole_and_the_same_twice() {
+    if !kernel() {
+        return;
+    }
+    // Polling; the bytes go with the doorbell.
+    let run = || {
+        go(
+            [Device::Uzura; 2],
+            "ibv_rc_pingpong -d DEVICE -g 1 -c -n 100 -s 64",
+            0.0,
+        )
+    };
+    let first = run();
+    // Two messages: constants of the platform, posted writes of the CPU, the NICs. 4.03 us one way is the document's figure for
+    // its own engine.
+    let time = iteration_us(&first);
+    assert!((4.0..8.06).contains(&time), "{time} us an iteration");
+    assert_eq!(first.digest(), run().digest(), "two runs are the same");
+}
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn it_speaks_to_the_kernels_rocev2_in_software() {
+    if !kernel() {
+        return;
+    }
+    for devices in [
+        [Device::Software, Device::Uzura],
+        [Device::Uzura, Device::Software],
+    ] {
+        go(
+            devices,
+            "ibv_rc_pingpong -d DEVICE -g 1 -e -c -n 20 -s 3000",
+            0.0,
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn datagrams_and_interrupts_and_loss() {
+    if !kernel() {
+        return;
+    }
+    go(
+        [Device::Uzura; 2],
+        "ibv_ud_pingpong -d DEVICE -g 1 -e -n 50 -s 1000",
+        0.0,
+    );
+    // A lost last packet is sent again after the time-out that the program sets: 67 ms.
+    let outcome = go(
+        [Device::Uzura; 2],
+        "ibv_rc_pingpong -d DEVICE -g 1 -e -c -n 20 -s 20000",
+        0.005,
+    );
+    assert!(outcome.faults.lost > 0, "nothing was lost");
+}

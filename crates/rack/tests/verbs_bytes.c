@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every byte of SEND, WRITE, READ and atomics between two machines, of many lengths and alignments, over pages that lie
+ * anywhere in memory. `verbs_bytes` waits for its peer, `verbs_bytes HOST` goes to it. Exits with 0 if all was right.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PORT "7471"
+#define BYTES (1 << 18)
+#define GID_INDEX 1
+#define WINDOW 8
+
+#define CHECK(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, strerror(errno)); \
+			exit(1); \
+		} \
+	} while (0)
+
+struct side {
+	uint32_t qpn, psn, key;
+	uint64_t address;
+	union ibv_gid gid;
+};
+
+static struct ibv_qp *qp;
+static struct ibv_cq *cq;
+static struct ibv_comp_channel *channel;
+static struct ibv_mr *mr;
+static uint8_t *memory;
+static int peer;
+
+/* A byte that depends on the turn and its place. */
+static uint8_t pattern(uint32_t turn, uint32_t at)
+{
+	uint32_t x = turn * 2654435761u + at * 40503u;
+
+	x ^= x >> 13;
+	x *= 2246822519u;
+	return x >> 24;
+}
+
+static void fill(uint8_t *to, uint32_t bytes, uint32_t turn)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		to[i] = pattern(turn, i);
+}
+
+static void compare(const uint8_t *from, uint32_t bytes, uint32_t turn, const char *what)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		if (from[i] != pattern(turn, i)) {
+			fprintf(stderr, "%s of %u bytes: byte %u is %02x\n", what, bytes, i, from[i]);
+			exit(1);
+		}
+}
+
+static void swap_sides(const void *own, void *other, size_t bytes)
+{
+	CHECK(write(peer, own, bytes) == (ssize_t)bytes);
+	CHECK(recv(peer, other, bytes, MSG_WAITALL) == (ssize_t)bytes);
+}
+
+/* Both are here. */
+static void meet(void)
+{
+	char own = 'm', other;
+
+	swap_sides(&own, &other, 1);
+}
+
+static void join(const char *host)
+{
+	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = host ? 0 : AI_PASSIVE };
+	struct addrinfo *found;
+	int on = 1, fd;
+
+	CHECK(!getaddrinfo(host, PORT, &hints, &found));
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd >= 0);
+	if (host) {
+		CHECK(!connect(fd, found->ai_addr, found->ai_addrlen));
+		CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+		peer = fd;
+		return;
+	}
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+	CHECK(!bind(fd, found->ai_addr, found->ai_addrlen));
+	CHECK(!listen(fd, 1));
+	peer = accept(fd, NULL, NULL);
+	CHECK(peer >= 0);
+	CHECK(!setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+}
+
+static void open_device(struct side *own)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+	CHECK(devices && devices[0]);
+	context = ibv_open_device(devices[0]);
+	CHECK(context);
+	pd = ibv_alloc_pd(context);
+	CHECK(pd);
+	memory = malloc(BYTES + 4096);
+	CHECK(memory);
+	memory += 3; /* no page begins with it */
+	mr = ibv_reg_mr(pd, memory, BYTES, access);
+	CHECK(mr);
+	channel = ibv_create_comp_channel(context);
+	CHECK(channel);
+	cq = ibv_create_cq(context, 2 * WINDOW, NULL, channel, 0);
+	CHECK(cq);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = WINDOW, .max_recv_wr = WINDOW, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
+	};
+	qp = ibv_create_qp(pd, &init);
+	CHECK(qp);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access };
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	own->qpn = qp->qp_num;
+	own->psn = 0xFFFFF0 + qp->qp_num; /* it wraps soon */
+	own->key = mr->rkey;
+	own->address = (uintptr_t)memory;
+	CHECK(!ibv_query_gid(context, 1, GID_INDEX, &own->gid));
+}
+
+static void connect_qp(const struct side *own, const struct side *other)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = other->qpn,
+		.rq_psn = other->psn & 0xFFFFFF,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = other->gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+	};
+
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = own->psn & 0xFFFFFF;
+	attr.timeout = 10;
+	attr.retry_cnt = 7;
+	attr.rnr_retry = 7;
+	attr.max_rd_atomic = 4;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				      IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+/* A program of a guest that only looks never lets time pass: it asks for an event, looks again, and sleeps. */
+static struct ibv_wc completion(void)
+{
+	struct ibv_wc wc;
+	int found;
+
+	while (!(found = ibv_poll_cq(cq, 1, &wc))) {
+		struct ibv_cq *told;
+		void *context;
+
+		CHECK(!ibv_req_notify_cq(cq, 0));
+		found = ibv_poll_cq(cq, 1, &wc);
+		if (found)
+			break;
+		CHECK(!ibv_get_cq_event(channel, &told, &context));
+		ibv_ack_cq_events(told, 1);
+	}
+	CHECK(found == 1);
+	if (wc.status != IBV_WC_SUCCESS) {
+		fprintf(stderr, "a completion says %s\n", ibv_wc_status_str(wc.status));
+		exit(1);
+	}
+	return wc;
+}
+
+static void post(enum ibv_wr_opcode opcode, uint8_t *at, uint32_t bytes, uint64_t remote, uint32_t key, int flags)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = bytes, .lkey = mr->lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = bytes, .sg_list = &sge, .num_sge = !!bytes, .opcode = opcode, .send_flags = flags };
+
+	wr.imm_data = htonl(bytes ^ 0x12345678);
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.rkey = key;
+		wr.wr.atomic.compare_add = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 5 : 105;
+		wr.wr.atomic.swap = 7;
+	} else {
+		wr.wr.rdma.remote_addr = remote;
+		wr.wr.rdma.rkey = key;
+	}
+	CHECK(!ibv_post_send(qp, &wr, &bad));
+}
+
+static void receive(uint8_t *at, uint32_t bytes)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = bytes, .lkey = mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = bytes, .sg_list = &sge, .num_sge = 1 };
+
+	CHECK(!ibv_post_recv(qp, &wr, &bad));
+}
+
+static const uint32_t lengths[] = { 0, 1, 7, 8, 63, 64, 65, 1000, 1024, 1025, 4096, 4097, 20000, 70001 };
+
+/* One side of a turn: the active one sends, writes and reads; the other one looks at what came. */
+static void turn(int active, uint32_t number, uint32_t bytes, const struct side *other)
+{
+	uint8_t *here = memory + 11 * number % 5000, *back = memory + BYTES / 2 + 7 * number % 3000;
+	uint64_t there = other->address + BYTES / 2 + 13 * number % 4000;
+
+	if (active) {
+		fill(here, bytes, number);
+		meet();
+		post(IBV_WR_SEND_WITH_IMM, here, bytes, 0, 0, bytes <= 64 ? IBV_SEND_INLINE : 0);
+		completion();
+		post(IBV_WR_RDMA_WRITE, here, bytes, there, other->key, 0);
+		post(IBV_WR_RDMA_READ, back, bytes, there, other->key, 0);
+		completion();
+		completion();
+		compare(back, bytes, number, "what was written and read back");
+		meet();
+	} else {
+		memset(memory, 0xA5, BYTES);
+		receive(here, bytes + 1);
+		meet();
+		struct ibv_wc wc = completion();
+		CHECK(wc.opcode == IBV_WC_RECV && wc.byte_len == bytes);
+		CHECK(wc.wc_flags & IBV_WC_WITH_IMM && ntohl(wc.imm_data) == (bytes ^ 0x12345678));
+		compare(here, bytes, number, "what was sent");
+		CHECK(here[bytes] == 0xA5);
+		meet();
+		uint8_t *at = memory + BYTES / 2 + 13 * number % 4000;
+		compare(at, bytes, number, "what was written");
+		CHECK(at[-1] == 0xA5 && at[bytes] == 0xA5);
+	}
+}
+
+static void atomics(int active, const struct side *other)
+{
+	/* The engine wants multiples of 8. */
+	uint64_t offset = 8 - other->address % 8, value = 100;
+	uint8_t *mine = memory + 8 - (uintptr_t)memory % 8;
+
+	if (!active) {
+		memcpy(mine, &value, 8);
+		meet();
+		meet();
+		memcpy(&value, mine, 8);
+		CHECK(value == 7);
+		return;
+	}
+	meet();
+	for (int i = 0; i < 2; i++) {
+		uint64_t old;
+
+		post(i ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, memory + 100, 8, other->address + offset,
+		     other->key, 0);
+		completion();
+		memcpy(&old, memory + 100, 8);
+		CHECK(old == (i ? 105u : 100u));
+	}
+	meet();
+}
+
+int main(int count, char **words)
+{
+	const char *host = count > 1 ? words[1] : NULL;
+	struct side own = {}, other;
+
+	join(host);
+	open_device(&own);
+	swap_sides(&own, &other, sizeof(own));
+	connect_qp(&own, &other);
+	meet();
+	for (uint32_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
+		for (int first = 0; first < 2; first++)
+			turn(first == !host, 2 * i + first, lengths[i], &other);
+	for (int first = 0; first < 2; first++)
+		atomics(first == !host, &other);
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr));
+	puts("every byte was right");
+	return 0;
+}

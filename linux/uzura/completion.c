@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* Completion queues. A program that polls an empty one sleeps until a core that polls would have seen something. */
+#include <linux/hrtimer.h>
+#include <linux/log2.h>
+#include <rdma/ib_pack.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "uzura.h"
+
+/* A program that polls in vain gets its turn again after so long: it may have other work. */
+#define MOST_SLEEP_NS 1000000
+
+static u32 entries(const struct cq *cq)
+{
+	return 1U << cq->log2;
+}
+
+/* The next completion, if it is there: in odd turns of the ring the owner is 1. */
+static struct cqe *cq_look(struct cq *cq)
+{
+	struct cqe *here = &cq->ring[cq->next & (entries(cq) - 1)];
+	bool owner = le64_to_cpu(READ_ONCE(here->status)) & COMPLETION_OWNER;
+
+	if (owner == (cq->next >> cq->log2 & 1))
+		return NULL;
+	dma_rmb();
+	return here;
+}
+
+int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
+{
+	struct nic *nic = to_nic(ib->device);
+	struct cq *cq = to_cq(ib);
+	unsigned long flags;
+	u64 words[2];
+	int number, error;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > 1 << (MAX_CQ_LOG2 - 1))
+		return -EINVAL;
+	/* Twice as many, and whole pages: the engine is told of half of them at a time what has been read. */
+	cq->log2 = max_t(u32, ilog2(roundup_pow_of_two(attr->cqe)) + 1, PAGE_SHIFT - ilog2(sizeof(*cq->ring)));
+	cq->context = udata ? rdma_udata_to_drv_context(udata, struct context, ib) : NULL;
+	spin_lock_init(&cq->lock);
+	cq->ring = dma_alloc_coherent(&nic->pci->dev, entries(cq) * sizeof(*cq->ring), &cq->at, GFP_KERNEL);
+	if (!cq->ring)
+		return -ENOMEM;
+	number = ida_alloc_max(&nic->cq_numbers, COMPLETION_QUEUES - 1, GFP_KERNEL);
+	if (number < 0) {
+		error = number;
+		goto out_ring;
+	}
+	cq->number = number;
+	words[0] = cq->at;
+	words[1] = cq->log2;
+	error = nic_command(nic, COMMAND_SET_CQ, number, words, ARRAY_SIZE(words));
+	if (error)
+		goto out_number;
+	ib->cqe = entries(cq) / 2;
+	spin_lock_irqsave(&nic->lock, flags);
+	nic->cqs[number] = cq;
+	spin_unlock_irqrestore(&nic->lock, flags);
+	return 0;
+
+out_number:
+	ida_free(&nic->cq_numbers, number);
+out_ring:
+	dma_free_coherent(&nic->pci->dev, entries(cq) * sizeof(*cq->ring), cq->ring, cq->at);
+	return error;
+}
+
+/* Its queue pairs are gone, so that nothing is written to it any more. */
+int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
+{
+	struct nic *nic = to_nic(ib->device);
+	struct cq *cq = to_cq(ib);
+	unsigned long flags;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	nic->cqs[cq->number] = NULL;
+	spin_unlock_irqrestore(&nic->lock, flags);
+	ida_free(&nic->cq_numbers, cq->number);
+	dma_free_coherent(&nic->pci->dev, entries(cq) * sizeof(*cq->ring), cq->ring, cq->at);
+	return 0;
+}
+
+/* What is still unread of a queue pair that goes is nobody's. */
+void cq_forget(struct cq *cq, struct qp *qp)
+{
+	u32 next;
+
+	spin_lock(&cq->lock);
+	next = cq->next;
+	while (cq_look(cq)) {
+		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
+
+		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) == qp->number)
+			here->pairs = 0;
+	}
+	cq->next = next;
+	spin_unlock(&cq->lock);
+}
+
+static enum ib_wc_opcode sent_opcode(u32 operation)
+{
+	switch (operation) {
+	case OPERATION_WRITE:
+	case OPERATION_WRITE_IMM:
+		return IB_WC_RDMA_WRITE;
+	case OPERATION_READ:
+		return IB_WC_RDMA_READ;
+	case OPERATION_COMPARE_SWAP:
+		return IB_WC_COMP_SWAP;
+	case OPERATION_FETCH_ADD:
+		return IB_WC_FETCH_ADD;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+/* Of what was received the engine tells the opcode of its last packet. */
+static enum ib_wc_opcode received_opcode(u32 opcode)
+{
+	switch (opcode) {
+	case IB_OPCODE_RC_RDMA_WRITE_LAST_WITH_IMMEDIATE:
+	case IB_OPCODE_RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE:
+		return IB_WC_RECV_RDMA_WITH_IMM;
+	default:
+		return IB_WC_RECV;
+	}
+}
+
+/* The work request of a completion, which is the queue's oldest one, or behind some that are not signaled. */
+static u64 queue_end(struct queue *queue, u32 index)
+{
+	u64 id;
+
+	spin_lock(&queue->lock);
+	id = queue->ids[index & ((1U << queue->log2) - 1)];
+	queue->done += (u16)(index + 1 - queue->done);
+	spin_unlock(&queue->lock);
+	return id;
+}
+
+/* False: it was of a queue pair that is gone. */
+static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *wc)
+{
+	u64 what = le64_to_cpu(here->what), pairs = le64_to_cpu(here->pairs);
+	u32 number = pairs & 0xFFFFFF;
+	struct qp *qp = number < QUEUE_PAIRS ? READ_ONCE(nic->qps[number]) : NULL;
+	bool received = what & COMPLETION_RECEIVE;
+
+	if (!qp)
+		return false;
+	memset(wc, 0, sizeof(*wc));
+	wc->qp = &qp->ib;
+	wc->status = le64_to_cpu(here->status) & 0xFF;
+	wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
+	wc->byte_len = le32_to_cpu(here->bytes);
+	wc->port_num = 1;
+	if (!received) {
+		wc->opcode = sent_opcode(what >> 16 & 0xFF);
+		return true;
+	}
+	wc->opcode = received_opcode(what >> 16 & 0xFF);
+	if (what & COMPLETION_HAS_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
+		wc->ex.imm_data = cpu_to_be32(le32_to_cpu(here->imm));
+	}
+	if (what & COMPLETION_HAS_INV) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = what >> 32;
+	}
+	if (qp->ib.qp_type == IB_QPT_UD) {
+		wc->wc_flags |= IB_WC_GRH;
+		wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	}
+	return true;
+}
+
+static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
+{
+	cq->told = cq->next;
+	nic_door(nic, 0, DOOR_COMPLETION, flag | (u64)cq->number << DOOR_NUMBER_SHIFT | (cq->next & 0xFFFF));
+}
+
+static int cq_take(struct nic *nic, struct cq *cq, int count, struct ib_wc *wc)
+{
+	struct cqe *here;
+	int taken = 0;
+
+	spin_lock(&cq->lock);
+	while (taken < count && (here = cq_look(cq))) {
+		taken += cq_translate(nic, here, &wc[taken]);
+		cq->next++;
+	}
+	if (cq->next - cq->told >= entries(cq) / 2)
+		cq_tell(nic, cq, 0);
+	spin_unlock(&cq->lock);
+	return taken;
+}
+
+/* Watches all queues of a program: it may poll them in turn. */
+static void watch(struct nic *nic, struct context *context)
+{
+	u32 i;
+
+	for (i = 0; i < COMPLETION_QUEUES; i++) {
+		struct cq *cq = READ_ONCE(nic->cqs[i]);
+
+		if (cq && cq->context == context)
+			nic_watch(nic, cq->at | (cq->log2 + ilog2(sizeof(*cq->ring)) - PAGE_SHIFT));
+	}
+}
+
+static bool anything(struct nic *nic, struct context *context)
+{
+	u32 i;
+
+	for (i = 0; i < COMPLETION_QUEUES; i++) {
+		struct cq *cq = READ_ONCE(nic->cqs[i]);
+
+		if (cq && cq->context == context && cq_look(cq))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Of a program, this is called without a spinlock. An empty queue puts it to sleep: its code takes no simulated time, so
+ * that while it looks again and again nothing can come.
+ */
+int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
+{
+	struct nic *nic = to_nic(ib->device);
+	struct cq *cq = to_cq(ib);
+	unsigned int seen = READ_ONCE(nic->seen);
+	int taken = cq_take(nic, cq, count, wc);
+
+	if (taken || !cq->context)
+		return taken;
+	watch(nic, cq->context);
+	if (!anything(nic, cq->context))
+		wait_event_interruptible_hrtimeout(nic->looks, READ_ONCE(nic->seen) != seen,
+						   ns_to_ktime(MOST_SLEEP_NS));
+	return cq_take(nic, cq, count, wc);
+}
+
+int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
+{
+	struct cq *cq = to_cq(ib);
+	int missed;
+
+	spin_lock(&cq->lock);
+	WRITE_ONCE(cq->armed, true);
+	cq_tell(to_nic(ib->device), cq, DOOR_FLAG);
+	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
+	spin_unlock(&cq->lock);
+	return missed;
+}
+
+/* An armed queue has something; which one the interrupt does not say. */
+void cq_events(struct nic *nic)
+{
+	unsigned long flags;
+	u32 i;
+
+	spin_lock_irqsave(&nic->lock, flags);
+	for (i = 0; i < COMPLETION_QUEUES; i++) {
+		struct cq *cq = nic->cqs[i];
+
+		if (!cq || !READ_ONCE(cq->armed) || !cq_look(cq))
+			continue;
+		WRITE_ONCE(cq->armed, false);
+		if (cq->ib.comp_handler)
+			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+	}
+	spin_unlock_irqrestore(&nic->lock, flags);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+#ifndef UZURA_H
+#define UZURA_H
+
+#include <linux/idr.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/pci.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+
+#include "uzura_hw.h"
+
+/* Pages of translation for all regions: 128 MB. */
+#define TABLE_ENTRIES 32768
+/* Work requests of a queue, and completions. */
+#define MAX_LOG2 10
+#define MAX_CQ_LOG2 12
+
+struct cq;
+struct qp;
+
+struct nic {
+	struct ib_device ib; /* must be first */
+	struct pci_dev *pci;
+	struct net_device *netdev;
+	/* The interface goes, or this device does: whichever comes first takes the verbs device with it. */
+	struct notifier_block watcher;
+	struct work_struct gone;
+	bool registered; /* under `ending` */
+	struct mutex ending;
+	void __iomem *registers;
+	void __iomem *doors;
+	void __iomem *poll;
+	/* One command at a time, and one read of a register: two that meet in the guest's bus lose an answer. */
+	struct mutex control;
+	/* Who has which number; the interrupts look. */
+	spinlock_t lock;
+	struct cq *cqs[COMPLETION_QUEUES];
+	struct qp *qps[QUEUE_PAIRS];
+	struct ida cq_numbers, qp_numbers, region_numbers, pd_numbers;
+	/* The host's translation table. */
+	__le64 *table;
+	dma_addr_t table_at;
+	unsigned long *table_used; /* under control */
+	u8 tag;
+	/* Programs that poll sleep here. */
+	wait_queue_head_t looks;
+	unsigned int seen; /* DMA writes to what is watched */
+};
+
+struct context {
+	struct ib_ucontext ib;
+};
+
+struct pd {
+	struct ib_pd ib;
+	u32 number;
+};
+
+struct ah {
+	struct ib_ah ib;
+	u64 mac;
+	u32 ip;
+};
+
+struct mr {
+	struct ib_mr ib;
+	struct ib_umem *umem;
+	u32 number;
+	u32 first;
+	u32 pages;
+};
+
+struct cq {
+	struct ib_cq ib;
+	struct context *context;
+	u32 number;
+	u32 log2;
+	struct cqe *ring;
+	dma_addr_t at;
+	spinlock_t lock;
+	u32 next; /* to be read */
+	u32 told; /* how far the engine knows of it */
+	bool armed;
+};
+
+/* A ring of work requests: the next one's number, and the oldest one that has not completed. */
+struct queue {
+	void *ring;
+	dma_addr_t at;
+	size_t bytes;
+	u64 *ids;
+	u32 log2;
+	u32 next;
+	u32 done;
+	spinlock_t lock;
+};
+
+struct qp {
+	struct ib_qp ib;
+	u32 number;
+	struct ib_qp_cap cap;
+	struct ib_qp_attr attr;
+	struct queue send, receive;
+	bool all_signaled;
+	bool user;
+};
+
+#define TO(type) \
+	static inline struct type *to_##type(struct ib_##type *ib) \
+	{ \
+		return container_of(ib, struct type, ib); \
+	}
+TO(pd)
+TO(ah)
+TO(mr)
+TO(cq)
+TO(qp)
+#undef TO
+
+static inline struct nic *to_nic(struct ib_device *ib)
+{
+	return container_of(ib, struct nic, ib);
+}
+
+/* main.c */
+extern unsigned int store_ns;
+void nic_write(struct nic *nic, u32 offset, u64 value);
+void nic_door(struct nic *nic, u32 page, u32 offset, u64 value);
+void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes);
+void nic_watch(struct nic *nic, u64 value);
+void nic_charge(unsigned int ns);
+int nic_command(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count);
+
+/* memory.c */
+int uzura_alloc_pd(struct ib_pd *ib, struct ib_udata *udata);
+int uzura_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata);
+struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 address, int access,
+				struct ib_udata *udata);
+int uzura_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);
+
+/* completion.c */
+int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
+int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
+int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc);
+int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
+void cq_forget(struct cq *cq, struct qp *qp);
+void cq_events(struct nic *nic);
+
+/* pair.c */
+int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata);
+int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+int uzura_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct ib_qp_init_attr *init);
+int uzura_destroy_qp(struct ib_qp *ib, struct ib_udata *udata);
+int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
+int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
+int uzura_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init, struct ib_udata *udata);
+int uzura_destroy_ah(struct ib_ah *ib, u32 flags);
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network interface and the RDMA engine behind one PCI Express link and one Ethernet port, without the MAC:
+// function 0 is ring_nic, function 1 uzura_nic. As nic_shell, with the other engine: one device, two drivers.
+//
+// The port is one station. Software gives the engine the interface's MAC and IP address; RoCEv2 frames to them
+// never reach the interface (frame_steer). ARP and connection set-up are the interface's.
+//
+// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex.
+//             RoCEv2 may wait for one TLP, and for one frame, of the other that has begun.
+// Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
+// Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the transmitters ask for it.
+// Drops     : every TLP and frame that is dropped is counted by an engine.
+// Source    : own; docs/uzura.md, docs/shell.md.
+module uzura_shell
+  import shell_pkg::*;
+#(
+  /// Of uzura_nic, see there.
+  parameter int unsigned MemW = 10,
+  parameter int unsigned ReadTags = 16,
+  /// Of ring_nic: Slots, MaxBytes, RxWords and ReadTags there.
+  parameter int unsigned RingSlots = 16,
+  parameter int unsigned RingMaxBytes = 1514,
+  parameter int unsigned RingRxWords = 2048,
+  parameter int unsigned RingReadTags = 16
+) (
+  input  logic                     clk_pcie_i,
+  input  logic                     rst_pcie_i,
+  input  logic                     clk_net_i,
+  input  logic                     rst_net_i,
+  /// Bus and device number; the function number is not looked at.
+  input  logic              [15:0] completer_id_i,
+  /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
+  input  logic              [31:0] now_us_i,
+  /// The PHY has a link; asynchronous.
+  input  logic                     link_up_i,
+  /// From the root complex; tuser is hit_t.
+         axis_if.snk               s_tlp,
+  /// To the root complex.
+         axis_if.src               m_tlp,
+  /// From the receiver, FCS included; tuser is 1 with the tlast of a bad frame.
+         axis_if.snk               s_eth,
+  input  eth_pkg::rx_stat_t        rx_stat_i,
+  /// To the transmitter, without FCS.
+  output logic                     start_o,
+  input  logic                     ready_start_i,
+         axis_if.src               m_eth,
+  input  eth_pkg::tx_stat_t        tx_stat_i,
+  output logic                     busy_pcie_o,
+  output logic                     busy_net_o
+);
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  )
+      ring_down (), uzura_down ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  )
+      ring_up (), uzura_up (), ring_rx (), uzura_rx (), ring_tx (), uzura_tx ();
+
+  logic              [47:0] uzura_mac;
+  logic              [31:0] uzura_ip;
+  eth_pkg::rx_stat_t        ring_rx_stat;
+  eth_pkg::tx_stat_t        ring_tx_stat;
+  logic ring_start, ring_ready_start, uzura_start, uzura_ready_start;
+  logic busy_router, busy_frames;
+  logic busy_ring_pcie, busy_ring_net, busy_uzura_pcie, busy_uzura_net;
+
+  // ---- PCI Express -------------------------------------------------------------------------------
+  tlp_router u_router (
+    .clk_i      (clk_pcie_i),
+    .rst_i      (rst_pcie_i),
+    .device_id_i(completer_id_i),
+    .s_axis     (s_tlp),
+    .m_first    (ring_down),
+    .m_second   (uzura_down),
+    .busy_o     (busy_router)
+  );
+
+  tlp_arbiter u_tlps (
+    .clk_i   (clk_pcie_i),
+    .rst_i   (rst_pcie_i),
+    .s_first (uzura_up),
+    .s_second(ring_up),
+    .m_axis  (m_tlp)
+  );
+
+  // ---- Ethernet ----------------------------------------------------------------------------------
+  assign uzura_rx.tdata  = s_eth.tdata;
+  assign uzura_rx.tkeep  = s_eth.tkeep;
+  assign uzura_rx.tvalid = s_eth.tvalid;
+  assign uzura_rx.tlast  = s_eth.tlast;
+  assign uzura_rx.tuser  = s_eth.tuser;
+  assign s_eth.tready    = 1'b1;
+
+  frame_steer #(
+    .UdpPort(uzura_pkg::RocePort)
+  ) u_steer (
+    .clk_i (clk_net_i),
+    .rst_i (rst_net_i),
+    .mac_i (uzura_mac),
+    .ip_i  (uzura_ip),
+    .s_axis(uzura_rx),
+    .rx_stat_i,
+    .m_axis(ring_rx),
+    .stat_o(ring_rx_stat)
+  );
+
+  frame_arbiter u_frames (
+    .clk_i               (clk_net_i),
+    .rst_i               (rst_net_i),
+    .first_start_i       (uzura_start),
+    .first_ready_start_o (uzura_ready_start),
+    .s_first             (uzura_tx),
+    .first_stat_o        (),
+    .second_start_i      (ring_start),
+    .second_ready_start_o(ring_ready_start),
+    .s_second            (ring_tx),
+    .second_stat_o       (ring_tx_stat),
+    .start_o,
+    .ready_start_i,
+    .m_axis              (m_eth),
+    .tx_stat_i,
+    .busy_o              (busy_frames)
+  );
+
+  // ---- Engines -----------------------------------------------------------------------------------
+  ring_nic #(
+    .Slots   (RingSlots),
+    .MaxBytes(RingMaxBytes),
+    .RxWords (RingRxWords),
+    .ReadTags(RingReadTags)
+  ) u_ring (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .completer_id_i({completer_id_i[15:3], FN_RING}),
+    .now_us_i,
+    .link_up_i,
+    .mac_o         (),
+    .s_tlp         (ring_down),
+    .m_tlp         (ring_up),
+    .s_eth         (ring_rx),
+    .rx_stat_i     (ring_rx_stat),
+    .start_o       (ring_start),
+    .ready_start_i (ring_ready_start),
+    .m_eth         (ring_tx),
+    .tx_stat_i     (ring_tx_stat),
+    .busy_pcie_o   (busy_ring_pcie),
+    .busy_net_o    (busy_ring_net)
+  );
+
+  uzura_nic #(
+    .MemW    (MemW),
+    .ReadTags(ReadTags)
+  ) u_uzura (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .completer_id_i({completer_id_i[15:3], FN_UZURA}),
+    .now_us_i,
+    .link_up_i,
+    .mac_o         (uzura_mac),
+    .ip_o          (uzura_ip),
+    .s_tlp         (uzura_down),
+    .m_tlp         (uzura_up),
+    .s_eth         (uzura_rx),
+    .start_o       (uzura_start),
+    .ready_start_i (uzura_ready_start),
+    .m_eth         (uzura_tx),
+    .busy_pcie_o   (busy_uzura_pcie),
+    .busy_net_o    (busy_uzura_net)
+  );
+  assign uzura_rx.tready = 1'b1;
+
+  assign busy_pcie_o     = busy_router || busy_ring_pcie || busy_uzura_pcie;
+  assign busy_net_o      = busy_frames || busy_ring_net || busy_uzura_net;
+
+  logic unused;
+  assign unused = ^completer_id_i[2:0];
+endmodule

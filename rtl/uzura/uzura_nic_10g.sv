@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// UZURA NIC for 10G Ethernet: engine and MAC, with the pins of ipnuma_nic_10g. RoCEv2 only: uzura_shell_10g has
+// a network interface beside it.
+//
+// Latency   : as in uzura_nic, and the MAC's.
+// Clock     : clk_pcie_i 250 MHz, clk_net_i 156.25 MHz, asynchronous to each other.
+// Handshake : TLP streams valid/ready; s_tlp_tuser_i is the BAR hit (0 registers, 2 doorbells, else none).
+//             With both busy outputs low, no input valid and 32 cycles of the slower clock gone,
+//             the clocks may stop: only now_us_i can then change anything.
+// Drops     : every TLP and frame that is dropped is counted.
+// Source    : docs/uzura.md.
+module uzura_nic_10g #(
+  /// Longest frame with FCS, bytes.
+  parameter int unsigned MaxFrame = 4222,
+  /// log2 of the words of the translation table.
+  parameter int unsigned MemW = 10,
+  /// DMA reads in flight; a power of two, 16 at most.
+  parameter int unsigned ReadTags = 16
+) (
+  input  logic        clk_pcie_i,
+  input  logic        rst_pcie_i,
+  input  logic        clk_net_i,
+  input  logic        rst_net_i,
+  input  logic [15:0] completer_id_i,
+  /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
+  input  logic [31:0] now_us_i,
+  /// The PHY has a link; asynchronous.
+  input  logic        link_up_i,
+  input  logic [63:0] s_tlp_tdata_i,
+  input  logic [ 7:0] s_tlp_tkeep_i,
+  input  logic        s_tlp_tvalid_i,
+  input  logic        s_tlp_tlast_i,
+  input  logic [ 2:0] s_tlp_tuser_i,
+  output logic        s_tlp_tready_o,
+  output logic [63:0] m_tlp_tdata_o,
+  output logic [ 7:0] m_tlp_tkeep_o,
+  output logic        m_tlp_tvalid_o,
+  output logic        m_tlp_tlast_o,
+  input  logic        m_tlp_tready_i,
+  output logic [63:0] xgmii_txd_o,
+  output logic [ 7:0] xgmii_txc_o,
+  input  logic [63:0] xgmii_rxd_i,
+  input  logic [ 7:0] xgmii_rxc_i,
+  output logic        busy_pcie_o,
+  output logic        busy_net_o
+);
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) s_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) m_tlp ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) rx ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) tx ();
+
+  // As the root complex sees them, before and behind the gates of a reset.
+  axis_if #(
+    .DataW(64),
+    .UserW(3)
+  ) host_down ();
+  axis_if #(
+    .DataW(64),
+    .UserW(1)
+  ) host_up ();
+  logic rst_pcie, rst_net, busy_nic_pcie;
+
+  ordered_reset u_resets (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .rst_pcie_o (rst_pcie),
+    .rst_net_o  (rst_net),
+    .busy_pcie_i(busy_nic_pcie),
+    .give_up_o  (),
+    .s_down     (host_down),
+    .m_down     (s_tlp),
+    .s_up       (m_tlp),
+    .m_up       (host_up)
+  );
+
+  logic start, ready_start, busy_nic_net, busy_rx, busy_tx;
+
+  assign host_down.tdata  = s_tlp_tdata_i;
+  assign host_down.tkeep  = s_tlp_tkeep_i;
+  assign host_down.tvalid = s_tlp_tvalid_i;
+  assign host_down.tlast  = s_tlp_tlast_i;
+  assign host_down.tuser  = s_tlp_tuser_i;
+  assign s_tlp_tready_o   = host_down.tready;
+
+  assign m_tlp_tdata_o    = host_up.tdata;
+  assign m_tlp_tkeep_o    = host_up.tkeep;
+  assign m_tlp_tvalid_o   = host_up.tvalid;
+  assign m_tlp_tlast_o    = host_up.tlast;
+  assign host_up.tready   = m_tlp_tready_i;
+
+  uzura_nic #(
+    .MemW    (MemW),
+    .ReadTags(ReadTags)
+  ) u_nic (
+    .clk_pcie_i,
+    .rst_pcie_i   (rst_pcie),
+    .clk_net_i,
+    .rst_net_i    (rst_net),
+    .completer_id_i,
+    .now_us_i,
+    .link_up_i,
+    .mac_o        (),
+    .ip_o         (),
+    .s_tlp,
+    .m_tlp,
+    .s_eth        (rx),
+    .start_o      (start),
+    .ready_start_i(ready_start),
+    .m_eth        (tx),
+    .busy_pcie_o  (busy_nic_pcie),
+    .busy_net_o   (busy_nic_net)
+  );
+  assign rx.tready = 1'b1;
+
+  xgmii_rx #(
+    .MaxFrame(MaxFrame)
+  ) u_rx (
+    .clk_i (clk_net_i),
+    .rst_i (rst_net),
+    .xgmii_rxd_i,
+    .xgmii_rxc_i,
+    .m_axis(rx),
+    .stat_o(),
+    .busy_o(busy_rx)
+  );
+
+  xgmii_tx u_tx (
+    .clk_i        (clk_net_i),
+    .rst_i        (rst_net),
+    .start_i      (start),
+    .ready_start_o(ready_start),
+    .s_axis       (tx),
+    .xgmii_txd_o,
+    .xgmii_txc_o,
+    .stat_o       (),
+    .busy_o       (busy_tx)
+  );
+
+  assign busy_net_o  = busy_nic_net || busy_rx || busy_tx || rst_net;
+  assign busy_pcie_o = busy_nic_pcie || rst_pcie;
+
+  logic unused;
+  assign unused = ^host_up.tuser;
+endmodule
