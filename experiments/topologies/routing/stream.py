@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends numbered packets at times of the simulated clock, or says how long none of them came.
+
+stream.py END                               receives until END
+stream.py END ADDRESS FROM:TO:PERIOD...     sends
+"""
+
+import socket
+import struct
+import sys
+import time
+
+BEGIN = 1767225600  # 2026-01-01, when guests' clocks begin
+PORT = 4000
+NUMBER = struct.Struct("!IId")
+
+
+def now():
+    """Simulated seconds."""
+    return time.time() - BEGIN
+
+
+def wait(until):
+    """Sleeps until then."""
+    while (left := until - now()) > 0:
+        time.sleep(left)
+
+
+def send(end, address, phases):
+    """Sends in each phase."""
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for index, phase in enumerate(phases):
+        begin, until, period = (float(word) for word in phase.split(":"))
+        for number in range(round((until - begin) / period)):
+            wait(begin + number * period)
+            try:
+                out.sendto(NUMBER.pack(index, number, period), (address, PORT))
+            except OSError:
+                pass  # an ICMP error for an earlier packet
+    wait(end)
+
+
+def receive(end):
+    """Receives, and says of each phase what was missing."""
+    into = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    into.bind(("", PORT))
+    came = {}
+    while (left := end - now()) > 0:
+        into.settimeout(left)
+        try:
+            index, number, period = NUMBER.unpack(into.recv(2048))
+        except TimeoutError:
+            break
+        came.setdefault((index, period), []).append((now(), number))
+    for (index, period), packets in sorted(came.items()):
+        gaps = [
+            (after[0] - before[0], before[0], after[0])
+            for before, after in zip(packets, packets[1:], strict=False)
+        ]
+        gap, before, after = max(gaps)
+        lost = packets[-1][1] + 1 - len(packets)
+        print(
+            f"phase {index}: {len(packets)} packets came, {lost} did not; "
+            f"longest without one {gap * 1e6:.0f} us, from {before:.6f} to {after:.6f} s, "
+            f"of which {period * 1e6:.0f} are the period"
+        )
+
+
+if len(sys.argv) > 2:
+    send(float(sys.argv[1]), sys.argv[2], sys.argv[3:])
+else:
+    receive(float(sys.argv[1]))
