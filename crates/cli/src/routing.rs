@@ -81,36 +81,40 @@ pub fn describe(switches: &[Switch<'_>], outages: &[Outage]) -> String {
             outage.cable[1],
             outage.cut_ns / 1e9
         );
-        let _ = writeln!(
-            out,
-            "  {:<8}{:<8}{:>14}{:>14}{:>14}{:>14}{:>14}{:>7}",
-            "switch",
-            "host",
-            "carrier lost",
-            "kernel says",
-            "route",
-            "fibd stores",
-            "in hardware",
-            "words"
-        );
         for share in &outage.switches {
-            out += &row(share);
+            out += &describe_share(share);
         }
     }
     out
 }
 
-fn row(share: &Share) -> String {
+fn describe_share(share: &Share) -> String {
     let micros = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e3));
-    format!(
-        "  {:<8}{:<8}{:>14}{:>14}{:>14}{:>14}{:>14}{:>7}\n",
-        share.switch,
-        share.guest,
-        micros(share.carrier_ns),
-        micros(share.link_ns),
-        micros(share.route_ns),
-        micros(share.stored_ns),
-        micros(share.taken_ns),
-        share.words
-    )
+    let mut out = format!("  {} ({}): ", share.switch, share.guest);
+    out += &match share.carrier_ns {
+        Some(_) => format!(
+            "carrier lost {}, its kernel says so {}\n",
+            micros(share.carrier_ns),
+            micros(share.link_ns)
+        ),
+        None => "no carrier was lost\n".to_owned(),
+    };
+    if !share.changes.is_empty() {
+        let [kernel, fibd, hardware] = ["kernel's route", "fibd stores", "in hardware"];
+        let _ = writeln!(out, "    {kernel:>14}{fibd:>14}{hardware:>14}");
+    }
+    for change in &share.changes {
+        let _ = writeln!(
+            out,
+            "    {:>14}{:>14}{:>14}  {}",
+            micros(Some(change.route_ns)),
+            micros(change.stored_ns),
+            micros(change.taken_ns),
+            change.route
+        );
+    }
+    if share.more > 0 {
+        let _ = writeln!(out, "    and {} more", share.more);
+    }
+    out
 }

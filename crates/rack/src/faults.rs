@@ -653,4 +653,78 @@ mod tests {
         assert_eq!(one, pass(NetSpeed::TenGig, faults, 1));
         assert_ne!(one, pass(NetSpeed::TenGig, faults, 2));
     }
+
+    #[test]
+    fn nothing_passes_a_cut_and_its_end_is_told() {
+        let (speed, id) = (NetSpeed::TenGig, ComponentId(9));
+        let to = Attachment {
+            peer: ComponentId(1),
+            port: 3,
+            delay: Picoseconds::from_ns(300),
+        };
+        let mut cable = FaultyCable::new(id, to, speed, Faults::default(), 1);
+        cable.cut(Some(Cut {
+            at_s: 20e-6,
+            mend_s: Some(40e-6),
+            carrier_us: Some(5.0),
+        }));
+        let (mut record, mut out) = (Recorder::default(), Outbox::default());
+        cable.start(&mut out);
+        let told: Vec<_> = out.messages.drain(..).collect();
+        let times: Vec<_> = told.iter().map(|(time, ..)| *time).collect();
+        assert_eq!(times, [20, 40].map(Picoseconds::from_us));
+        let mut passed = Vec::new();
+        // One frame a microsecond; the one that begins at 19.98 us is on the cable when it is cut.
+        let (period, mut events) = (Picoseconds(speed.net_period_ps()), BTreeMap::new());
+        for (time, to, message) in told {
+            events.insert((time, 0), message);
+            assert_eq!(to, id);
+        }
+        for number in 0..60 {
+            let begin = Picoseconds(number * 1_000_000 + 980_000);
+            let word = words(speed, &frame(number as usize));
+            for (index, word) in (0u64..).zip(word) {
+                let (port, packet) = (0, None);
+                let message = Message::Word { port, word, packet };
+                events.insert((begin + Picoseconds(index * period.0), 1 + number), message);
+            }
+        }
+        let mut carriers = Vec::new();
+        for ((now, _), message) in events {
+            cable.receive(now, message, &mut out, &mut record);
+            for (time, _, message) in out.messages.drain(..) {
+                match message {
+                    Message::Word { word, .. } if FaultyCable::begins(word) => {
+                        passed.push((now.0 / 1_000_000) as usize);
+                    }
+                    Message::HostSide(HostMessage::Carrier { port: 3, up }) => {
+                        carriers.push((time, up));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let expected: Vec<_> = (0..20).chain(40..60).collect();
+        assert_eq!(passed, expected);
+        let us = Picoseconds::from_us;
+        assert_eq!(carriers, [(us(25), false), (us(45), true)]);
+        assert_eq!(cable.counts.lost, 1, "the one that was cut");
+    }
+
+    #[test]
+    fn a_cut_has_times() {
+        let cut = |at_s, mend_s, carrier_us| {
+            let cut = Cut {
+                at_s,
+                mend_s,
+                carrier_us,
+            };
+            cut.check().err().unwrap_or_default()
+        };
+        assert_eq!(cut(1.0, Some(2.0), Some(0.0)), "");
+        assert!(cut(0.0, None, None).starts_with("at_s: 0 is no time"));
+        assert!(cut(f64::NAN, None, None).starts_with("at_s: NaN"));
+        assert!(cut(2.0, Some(2.0), None).starts_with("mend_s: 2 is no time behind"));
+        assert!(cut(2.0, None, Some(-1.0)).starts_with("carrier_us: -1 is out of range"));
+    }
 }

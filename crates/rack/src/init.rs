@@ -157,7 +157,8 @@ fn ports(text: &mut String, topology: &Topology, switch: usize) {
     let _ = writeln!(
         text,
         "echo 1 > /proc/sys/net/ipv4/ip_forward\nexport IPNUMA_PORTS='{}'\n\
-         TZ=UTC0 ip -ts -oneline monitor label link route > {DIRECTORY}/{KERNEL_LOG} 2> /dev/null < /dev/null &",
+         TZ=UTC0 ip -ts -oneline monitor label link route > {DIRECTORY}/{KERNEL_LOG} 2> /dev/null < /dev/null &\n\
+         MONITOR=$!",
         names.join(" ")
     );
 }
@@ -237,6 +238,10 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
         text,
         "cd {DIRECTORY}\nsh {DIRECTORY}/{COMMAND} > {STDOUT} 2> {STDERR} < /dev/null\necho $? > {STATUS}"
     );
+    if spec.nic.kind == NicKind::HostPort {
+        // What goes with the machine is no change.
+        text += "kill $MONITOR\n";
+    }
     text += "echo o > /proc/sysrq-trigger\nsleep 10\n";
     text
 }

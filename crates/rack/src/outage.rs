@@ -19,6 +19,9 @@ const BEGIN: &str = "2026-01-";
 /// message is first is the guest's to decide.
 const SLACK: Picoseconds = Picoseconds::from_us(200);
 
+/// Changes that are told of a switch and a cut.
+const MOST_CHANGES: usize = 100;
+
 /// What a guest's kernel said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -40,12 +43,14 @@ fn line(line: &str) -> Option<Said> {
     let (day, time) = stamp.strip_prefix(BEGIN)?.split_once('T')?;
     let mut clock = time.split(':');
     let mut next = || -> Option<&str> { clock.next() };
-    let whole = |text: &str| u64::from_str(text).ok();
+    // The file is the guest's: numbers of so many bits can't overflow what is made of them.
+    let whole = |text: &str| u8::from_str(text).ok().map(u64::from);
     let days = whole(day)?.checked_sub(1)?;
     let (hours, minutes) = (whole(next()?)?, whole(next()?)?);
     let (seconds, micros) = next()?.split_once('.')?;
     let seconds = ((days * 24 + hours) * 60 + minutes) * 60 + whole(seconds)?;
-    let at = Picoseconds::from_us(seconds * 1_000_000 + whole(micros)?);
+    let micros = u64::from(u32::from_str(micros).ok()?);
+    let at = Picoseconds::from_us(seconds * 1_000_000 + micros);
     let (link, text) = match rest.strip_prefix("[LINK]") {
         Some(text) => (true, text),
         None => (false, rest.strip_prefix("[ROUTE]")?),
@@ -54,7 +59,20 @@ fn line(line: &str) -> Option<Said> {
     Some(Said { at, link, text })
 }
 
-/// A switch's share in an outage; times since the cable was cut, in nanoseconds.
+/// A route that a daemon changed, on its way into a switch; times since the cable was cut, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Change {
+    /// In the words of `ip`.
+    pub route: String,
+    /// The kernel told of it.
+    pub route_ns: f64,
+    /// fibd's first word of the burst that has it left the processor.
+    pub stored_ns: Option<f64>,
+    /// The switch had the last word of that burst in its memories.
+    pub taken_ns: Option<f64>,
+}
+
+/// A switch's share in an outage; times as in [`Change`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
     /// The switch.
@@ -65,14 +83,10 @@ pub struct Share {
     pub carrier_ns: Option<f64>,
     /// The kernel told its programs so.
     pub link_ns: Option<f64>,
-    /// The kernel told of the first route that a daemon had changed.
-    pub route_ns: Option<f64>,
-    /// fibd's first word for that left the processor.
-    pub stored_ns: Option<f64>,
-    /// The switch had the last word of that burst in its memories.
-    pub taken_ns: Option<f64>,
-    /// Words in it.
-    pub words: u64,
+    /// Routes that changed, in the order of their times, until something else happens to a cable.
+    pub changes: Vec<Change>,
+    /// How many more there were.
+    pub more: usize,
 }
 
 /// A cut cable.
@@ -138,25 +152,32 @@ fn share(
     let link = spoken()
         .find(|said| said.link)
         .filter(|_| carrier.is_some());
-    let route = spoken().find(|said| !said.link);
-    let stored = route.and_then(|route| {
-        let near = |time: Picoseconds| time + SLACK >= route.at;
-        entries().find(|entry| entry.at == at_guest && entry.what == What::Stored && near(entry.to))
-    });
-    let taken = stored.and_then(|stored| {
-        entries().find(|entry| {
-            entry.at == at_switch && entry.what == What::Taken && entry.to >= stored.to
-        })
-    });
+    let bursts = |at: ComponentId, what: What| {
+        entries().filter(move |entry| entry.at == at && entry.what == what)
+    };
+    let change = |said: &Said| {
+        let stored = bursts(at_guest, What::Stored).find(|entry| entry.to + SLACK >= said.at);
+        let taken = stored
+            .and_then(|stored| bursts(at_switch, What::Taken).find(|entry| entry.to >= stored.to));
+        Change {
+            route: said.text.clone(),
+            route_ns: since(said.at),
+            stored_ns: stored.map(|entry| since(entry.from)),
+            taken_ns: taken.map(|entry| since(entry.to)),
+        }
+    };
+    let routes: Vec<&Said> = spoken().filter(|said| !said.link).collect();
     Some(Share {
         switch: spec.name.as_ref().clone(),
         guest: control.clone(),
         carrier_ns: carrier.map(|entry| since(entry.from)),
         link_ns: link.map(|said| since(said.at)),
-        route_ns: route.map(|said| since(said.at)),
-        stored_ns: stored.map(|entry| since(entry.from)),
-        taken_ns: taken.map(|entry| since(entry.to)),
-        words: taken.map_or(0, |entry| entry.count),
+        changes: routes
+            .iter()
+            .take(MOST_CHANGES)
+            .map(|said| change(said))
+            .collect(),
+        more: routes.len().saturating_sub(MOST_CHANGES),
     })
 }
 
@@ -199,7 +220,8 @@ mod tests {
     fn what_the_kernel_said_is_read() {
         let log = "[2026-01-01T00:00:15.020058] [ROUTE]10.1.0.0/24 via 10.0.0.1 dev sw2 \n\
              [2026-01-02T01:00:00.000001] [LINK]3: sw1: <NO-CARRIER>\\    link/ether\n\
-             [2026-01-01T00:00:15] [ROUTE]no micros\n[what\n\n[2026-01-01T1:2] x\n";
+             [2026-01-01T00:00:15] [ROUTE]no micros\n[what\n\n[2026-01-01T1:2] x\n\
+             [2026-01-99999999999T00:00:00.1] [ROUTE]far\n[2026-01-255T255:255:255.4294967295] [ROUTE]late\n";
         let expected = [
             Said {
                 at: Picoseconds::from_us(15_020_058),
@@ -212,7 +234,8 @@ mod tests {
                 text: "3: sw1: <NO-CARRIER>\\ link/ether".to_owned(),
             },
         ];
-        assert_eq!(parse(log), expected);
+        assert_eq!(parse(log)[..2], expected);
+        assert_eq!(parse(log).len(), 3, "the late one");
     }
 
     #[test]
@@ -253,17 +276,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].cut_ns, found[0].switches.len()), (2e9, 2));
         let first = &found[0].switches[0];
-        let times = [
-            first.carrier_ns,
-            first.link_ns,
-            first.route_ns,
-            first.stored_ns,
-            first.taken_ns,
-        ];
-        let expected = [11e3, 12e3, 20_005e3, 20_000e3, 20_002e3];
-        assert_eq!(times, expected.map(Some));
-        assert_eq!(first.words, 2);
+        assert_eq!((first.carrier_ns, first.link_ns), (Some(11e3), Some(12e3)));
+        let change = Change {
+            route: String::new(),
+            route_ns: 20_005e3,
+            stored_ns: Some(20_000e3),
+            taken_ns: Some(20_002e3),
+        };
+        assert_eq!(first.changes, [change]);
         let second = &found[0].switches[1];
-        assert_eq!((second.carrier_ns, second.route_ns), (None, None));
+        assert_eq!((second.carrier_ns, second.changes.len()), (None, 0));
     }
 }

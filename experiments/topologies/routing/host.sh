@@ -1,18 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A host of the ring: waits until it reaches all others, twice; then receives, or sends, and ends at the last second.
-#   sh host.sh END                                 receives
-#   sh host.sh END ADDRESS FROM:TO:PERIOD...       sends, at times of the simulated clock
+# A host of the ring: waits until it reaches all others, twice; then receives until second END, and may send meanwhile.
+#   sh host.sh END [ADDRESS FROM:TO:PERIOD...]       at times of the simulated clock
 set -e
 end=$1
 shift
-others=
-for switch in 1 2 3 4; do
-  for subnet in 0 1; do
-    address=10.$switch.$subnet.1
-    [ $address = "$IPNUMA_IP" ] || others="$others $address"
-  done
-done
+# All hosts of the rack begin with an h, and are alone in their subnets.
+others=$(awk -v own="$IPNUMA_IP" '$2 ~ /^h/ && $1 != own { print $1 }' /etc/hosts)
 sleep 3
 for round in first second; do
   for address in $others; do

@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The host of switch NUMBER in a ring of four: OSPF for the subnet of its port 0, BGP for that of port 1, both with the
+# The host of switch NUMBER in a ring of COUNT: OSPF for the subnet of its port 0, BGP for that of port 1, both with the
 # neighbours at ports 2 (next) and 3 (previous), by BIRD or by FRR. Says what there is after each of the given seconds.
-#   sh router.sh bird|frr NUMBER SECONDS...
+#   sh router.sh bird|frr NUMBER COUNT SECONDS...
 set -e
-kind=$1 own=$2
-shift 2
-next=$((own % 4 + 1)) previous=$(((own + 2) % 4 + 1))
+kind=$1 own=$2 count=$3
+shift 3
+# Guests that do the same at the very same time take turns every 256 ns, and the run takes several times as long.
+sleep "0.$((own * 2))"
+next=$((own % count + 1)) previous=$(((own + count - 2) % count + 1))
 ports=
 for port in $IPNUMA_PORTS; do ports="$ports --port $port"; done
 # shellcheck disable=SC2086
@@ -29,6 +31,7 @@ protocol ospf v2 {
 }
 template bgp ring {
   local as 6500$own;
+  graceful restart off;  # else FRR's routes stay for two minutes when it is lost
   hold time 3; keepalive time 1; connect delay time 1; connect retry time 1; error wait time 1, 2;
   ipv4 { import all; export where source ~ [ RTS_DEVICE, RTS_BGP ]; };
 }
@@ -82,12 +85,11 @@ END
   done
 fi
 
-begin=$(cut -d. -f1 /proc/uptime)
 for second; do
-  sleep $((second - begin))
-  begin=$second
+  sleep "$(awk -v to="$second" '{ left = to - $1; print (left > 0 ? left : 0) }' /proc/uptime)"
   # The sixth number of the line behind the names.
   echo "at $second s the kernel has forwarded $(awk '/^Ip: [0-9]/ { print $7 }' /proc/net/snmp) packets"
 done
 ip route
+sleep "0.$((own * 2))"
 ./ipnuma fibd audit --random 1000 --ask 100

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends numbered packets at times of the simulated clock, or says how long none of them came.
+"""Sends numbered packets at times of the simulated clock, and says how long none of them came.
 
-stream.py END                               receives until END
-stream.py END ADDRESS FROM:TO:PERIOD...     sends
+stream.py END [ADDRESS FROM:TO:PERIOD...]
 """
 
+import os
 import socket
 import struct
 import sys
@@ -12,7 +12,8 @@ import time
 
 BEGIN = 1767225600  # 2026-01-01, when guests' clocks begin
 PORT = 4000
-NUMBER = struct.Struct("!IId")
+# Of a packet: its phase, its number, how many the phase has, and seconds between them.
+PACKET = struct.Struct("!IIId")
 
 
 def now():
@@ -26,18 +27,18 @@ def wait(until):
         time.sleep(left)
 
 
-def send(end, address, phases):
+def send(address, phases):
     """Sends in each phase."""
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for index, phase in enumerate(phases):
         begin, until, period = (float(word) for word in phase.split(":"))
-        for number in range(round((until - begin) / period)):
+        count = round((until - begin) / period)
+        for number in range(count):
             wait(begin + number * period)
             try:
-                out.sendto(NUMBER.pack(index, number, period), (address, PORT))
+                out.sendto(PACKET.pack(index, number, count, period), (address, PORT))
             except OSError:
                 pass  # an ICMP error for an earlier packet
-    wait(end)
 
 
 def receive(end):
@@ -48,25 +49,27 @@ def receive(end):
     while (left := end - now()) > 0:
         into.settimeout(left)
         try:
-            index, number, period = NUMBER.unpack(into.recv(2048))
+            index, number, count, period = PACKET.unpack(into.recv(2048))
         except TimeoutError:
             break
-        came.setdefault((index, period), []).append((now(), number))
-    for (index, period), packets in sorted(came.items()):
+        came.setdefault((index, count, period), []).append((now(), number))
+    for (index, count, period), packets in sorted(came.items()):
+        if packets[-1][1] + 1 < count:
+            packets.append((end, count))
         gaps = [
             (after[0] - before[0], before[0], after[0])
             for before, after in zip(packets, packets[1:], strict=False)
         ]
         gap, before, after = max(gaps)
-        lost = packets[-1][1] + 1 - len(packets)
+        received = sum(number < count for _, number in packets)
         print(
-            f"phase {index}: {len(packets)} packets came, {lost} did not; "
+            f"phase {index}: {received} packets came, {count - received} did not; "
             f"longest without one {gap * 1e6:.0f} us, from {before:.6f} to {after:.6f} s, "
             f"of which {period * 1e6:.0f} are the period"
         )
 
 
-if len(sys.argv) > 2:
-    send(float(sys.argv[1]), sys.argv[2], sys.argv[3:])
+if len(sys.argv) > 2 and os.fork() == 0:
+    send(sys.argv[2], sys.argv[3:])
 else:
     receive(float(sys.argv[1]))
