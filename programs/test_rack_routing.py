@@ -77,8 +77,8 @@ def check(run: Run, settled: list[tuple[str, str]]) -> None:
         for begin, end in settled:
             assert forwarded[begin] == forwarded[end], said
     for switch in run.report["switches"]:
-        # Nearly all that the switch saw it forwarded itself.
-        assert sum(switch["forwarded"]) > 5 * switch["to_host"], switch
+        # The rest is what the daemons tell each other, and what came while there was no way.
+        assert sum(switch["forwarded"]) > 2 * switch["to_host"], switch
 
 
 def check_outage(outage: dict, seen: list[str]) -> None:

@@ -19,7 +19,7 @@ pub enum What {
         /// Whether there is a signal.
         up: bool,
     },
-    /// The host of a switch stored to the switch's BAR.
+    /// The host of a switch stored a word for its memories.
     Stored,
     /// A switch took words into its memories.
     Taken,

@@ -86,7 +86,9 @@ impl GuestNode {
             }
             GuestEvent::MmioWrite { offset, bytes, .. } => {
                 self.report.stores += 1;
-                record.timeline.happened(now, self.id, What::Stored);
+                if offset == fib::device::STORE {
+                    record.timeline.happened(now, self.id, What::Stored);
+                }
                 let message = HostMessage::Store { offset, bytes };
                 out.send(now + down, switch, Message::HostSide(message));
             }
