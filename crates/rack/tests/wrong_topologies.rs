@@ -325,7 +325,7 @@ fn the_host_of_a_switch_is_a_guest_of_its_own() {
             (
                 "control = \"r1\"\n",
                 "",
-                "line 3: host.nic.kind: `r1` is the host of no switch; give one control = \"r1\", or the guest a NIC",
+                "line 5: host.nic.kind: `r1` is the host of no switch; give one control = \"r1\", or the guest a NIC",
             ),
             (
                 "control = \"r1\"",
@@ -356,7 +356,7 @@ fn the_host_of_a_switch_is_a_guest_of_its_own() {
             (
                 "at_s = 1",
                 "at_s = 1, mend_s = 0.5",
-                "line 17: cable.cut.mend_s: 0.5 is no time behind at_s, 1; write a later one",
+                "line 19: cable.cut.mend_s: 0.5 is no time behind at_s, 1; write a later one",
             ),
             (
                 "kind = \"host-port\"",
