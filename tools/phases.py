@@ -219,7 +219,7 @@ PHASES = [
     Phase(
         "long-guests",
         3600,
-        "10 MB by curl with loss, the long forms of memcached's clients and of the hash",
+        "10 MB by curl with loss, long forms of memcached's clients, the hash, routing",
         f"{CARGO} --workspace --test guests -- --ignored && {PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel"),
         env=GUESTS | LONG,

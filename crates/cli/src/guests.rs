@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use rack::capture::write_pcapng_of;
 use rack::cpu::Cost;
 use rack::guests::{GuestOutcome, UmlOutcome, run_uml};
+use rack::outage::Outage;
 use rack::run::{Options, rtl};
 use rack::{Error, Topology};
 use serde::Serialize;
 
-use crate::{given, output};
+use crate::{given, output, routing};
 use report::sessions;
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +68,8 @@ struct Report<'a> {
     frames: u64,
     tlps: u64,
     clock_edges: u64,
+    switches: Vec<routing::Switch<'a>>,
+    outages: Vec<Outage>,
     run_hash: String,
 }
 
@@ -114,7 +117,7 @@ fn costs(out: &mut String, guests: &[GuestOutcome]) {
     }
 }
 
-fn report(outcome: &UmlOutcome) -> String {
+fn report(topology: &Topology, outcome: &UmlOutcome) -> String {
     let mut out = String::new();
     for guest in &outcome.guests {
         let ended = match guest.status {
@@ -128,8 +131,8 @@ fn report(outcome: &UmlOutcome) -> String {
         if guest.wire.is_some() {
             let _ = writeln!(
                 out,
-                "  frames: {} sent, {} received, {} without a buffer",
-                report.frames_sent, report.frames_received, report.frames_dropped
+                "  frames: {} sent, {} received, {} without a buffer; {} turns",
+                report.frames_sent, report.frames_received, report.frames_dropped, report.runs
             );
         } else {
             let _ = writeln!(
@@ -147,6 +150,11 @@ fn report(outcome: &UmlOutcome) -> String {
     costs(&mut out, &outcome.guests);
     if outcome.faults.frames > 0 {
         let _ = writeln!(out, "\n{}", sessions::describe(&outcome.faults));
+    }
+    let switches = routing::switches(&outcome.switches);
+    if !switches.is_empty() {
+        out.push('\n');
+        out += &routing::describe(&switches, &outcome.outages(topology));
     }
     let (frames, tlps) = outcome.record.counted;
     let wall = outcome.wall_seconds;
@@ -209,11 +217,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             frames: outcome.record.counted.0,
             tlps: outcome.record.counted.1,
             clock_edges: outcome.effort.edges,
+            switches: routing::switches(&outcome.switches),
+            outages: outcome.outages(&topology),
             run_hash: outcome.digest(),
         };
         output::json("rack", &report)
     } else {
-        report(&outcome)
+        report(&topology, &outcome)
     };
     output::print(&out)?;
     let _ = std::io::stdout().flush();

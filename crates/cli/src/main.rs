@@ -26,6 +26,7 @@ mod platform;
 mod progress;
 mod regions;
 mod rfc2544;
+mod routing;
 mod run;
 mod schema;
 mod sockets;

@@ -92,7 +92,7 @@ impl Config {
         v6: Config6::Tcam { entries: 32 },
     };
 
-    fn depths(&self) -> Result<[u32; MEMORIES], Error> {
+    pub(crate) fn depths(&self) -> Result<[u32; MEMORIES], Error> {
         let mut depths = [0; MEMORIES];
         let mut set = |memory: Memory, depth: u32, most: u32| {
             if depth > most {

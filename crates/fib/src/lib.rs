@@ -36,6 +36,7 @@
 
 pub mod acl;
 mod alloc;
+pub mod device;
 mod error;
 mod exact;
 mod fib;

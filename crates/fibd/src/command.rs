@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::audit::Report;
 use crate::control::{self, Reply, Request, Status};
 use crate::daemon::{Daemon, Failure, Options};
+use crate::device::Device;
 use crate::sink;
 use crate::state::Config;
 
@@ -50,6 +51,9 @@ struct Run {
     /// The device of the next port of the switch
     #[arg(long = "port", value_name = "DEVICE", required = true)]
     ports: Vec<String>,
+    /// The switch: a device with its registers. Without it the tables are kept in memory only
+    #[arg(long, value_name = "FILE")]
+    switch: Option<PathBuf>,
     /// The table to follow, beside the one of local addresses
     #[arg(long, default_value_t = 254)]
     table: u32,
@@ -180,20 +184,40 @@ fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
         let text = format!("--port: a switch has {MOST_PORTS} ports; give at most as many");
         return Err(Error::Usage(text));
     }
+    let mut config = fib::Config::default();
+    let mut device = None;
+    if let Some(path) = &arguments.switch {
+        let opened = Device::open(path)?;
+        if arguments.ports.len() > opened.ports() as usize {
+            let text = format!(
+                "--port: the switch has {} ports; give at most as many",
+                opened.ports()
+            );
+            return Err(Error::Usage(text));
+        }
+        config = opened.config()?;
+        device = Some(opened);
+    }
     let options = Options {
         state: Config {
             ports: arguments.ports.clone(),
             table: arguments.table,
             fpm: arguments.fpm.is_some(),
         },
-        fib: fib::Config::default(),
+        fib: config,
         buffer: arguments.buffer,
         control: arguments.place.control.clone(),
         fpm: arguments.fpm,
         hold: Duration::from_secs(arguments.fpm_hold),
         manage: !arguments.unmanaged,
     };
-    let mut daemon = Daemon::start(options, |image| Ok(Box::new(sink::Memory::like(image))))?;
+    let mut daemon = Daemon::start(options, |image| {
+        let Some(mut device) = device else {
+            return Ok(Box::new(sink::Memory::like(image)));
+        };
+        device.reset(image.cleared(), &arguments.ports)?;
+        Ok(Box::new(device))
+    })?;
     // Who started this may wait for the line.
     print("fibd follows the kernel\n")?;
     daemon.run()?;

@@ -30,6 +30,7 @@ pub mod command;
 pub mod control;
 pub mod counters;
 pub mod daemon;
+pub mod device;
 mod follow;
 pub mod fpm;
 pub mod message;

@@ -22,6 +22,48 @@ pub struct Tlp {
     pub packet: Option<PacketId>,
 }
 
+/// What passes between a switch and the guest that is its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostMessage {
+    /// A frame without its FCS: to the guest with its port of arrival, to the switch with the one that it is to leave by.
+    Frame {
+        /// The port.
+        port: u8,
+        /// From the destination MAC on.
+        bytes: Vec<u8>,
+    },
+    /// A store to the switch's BAR.
+    Store {
+        /// Where in the BAR.
+        offset: u64,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A load from there.
+    Load {
+        /// Where in the BAR.
+        offset: u64,
+        /// Bytes.
+        length: usize,
+        /// What the answer carries.
+        tag: u64,
+    },
+    /// What a load gives.
+    Answer {
+        /// Of the load.
+        tag: u64,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// What the receiver of a port says of its line.
+    Carrier {
+        /// The port.
+        port: u8,
+        /// Whether there is a signal.
+        up: bool,
+    },
+}
+
 /// The port protocol: everything that one component may tell another.
 #[derive(Clone, Debug)]
 pub enum Message {
@@ -42,6 +84,8 @@ pub enum Message {
     Frame(Vec<u8>),
     /// The same between two guests, over the network beside the rack's, see [`guest`](crate::guest).
     Management(Vec<u8>),
+    /// Between a switch and its host; the state of a line comes from a cable.
+    HostSide(HostMessage),
     /// Of a component to itself: the CPU goes on.
     Wake,
     /// Of a switch to itself: its host side looks at its timers. Nobody waits for this.
@@ -59,7 +103,8 @@ impl Message {
             | Self::Credits(_)
             | Self::Word { .. }
             | Self::Frame(_)
-            | Self::Management(_) => 0,
+            | Self::Management(_)
+            | Self::HostSide(_) => 0,
             Self::Wake | Self::Tick => 1,
             Self::Edge => 2,
         }

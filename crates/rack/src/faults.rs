@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{ComponentId, Message, Outbox};
+use crate::calendar::{ComponentId, HostMessage, Message, Outbox};
 use crate::frame::{FCS_BYTES, Framer, words};
 use crate::nic::Attachment;
 use crate::record::{PacketId, Recorder};
@@ -32,6 +32,65 @@ pub struct Faults {
     pub reorder: f64,
     /// Every frame is held up by up to so many nanoseconds; the order stays.
     pub delay_ns: f64,
+}
+
+/// A cable that is cut, and perhaps mended.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// When, in simulated seconds.
+    pub at_s: f64,
+    /// When it is mended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend_s: Option<f64>,
+    /// Microseconds from there until the receivers of its ends say that there is no signal, or again one. Without it they
+    /// never say so, as if there were a converter between: only programs that wait for answers notice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier_us: Option<f64>,
+}
+
+/// Longest simulated time that a topology can name, in seconds.
+const MOST_SECONDS: f64 = 1e6;
+/// Longest time in which a receiver notices that there is no signal.
+const MOST_CARRIER_US: f64 = 1e6;
+
+impl Cut {
+    /// Checks the numbers; the error is a sentence that begins with the name.
+    pub fn check(&self) -> Result<(), String> {
+        let within = |value: f64| value > 0.0 && value <= MOST_SECONDS;
+        if !within(self.at_s) {
+            return Err(format!(
+                "at_s: {} is no time; write up to {MOST_SECONDS} seconds",
+                self.at_s
+            ));
+        }
+        if let Some(mend) = self.mend_s
+            && !(within(mend) && mend > self.at_s)
+        {
+            return Err(format!(
+                "mend_s: {mend} is no time behind at_s, {}; write a later one",
+                self.at_s
+            ));
+        }
+        match self.carrier_us {
+            Some(carrier) if !(0.0..=MOST_CARRIER_US).contains(&carrier) => Err(format!(
+                "carrier_us: {carrier} is out of range; write 0 to {MOST_CARRIER_US}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its times.
+    pub fn span(&self) -> (Picoseconds, Option<Picoseconds>) {
+        let time = |seconds: f64| Picoseconds::from_ns_f64(seconds * 1e9);
+        (time(self.at_s), self.mend_s.map(time))
+    }
+
+    /// Whether nothing passes at a time.
+    fn is_cut(&self, now: Picoseconds) -> bool {
+        let (from, to) = self.span();
+        now >= from && to.is_none_or(|to| now < to)
+    }
 }
 
 /// How long a frame is held back at most to let others pass, and how much later a second copy may come.
@@ -141,6 +200,7 @@ pub struct FaultyCable {
     to: Attachment,
     speed: NetSpeed,
     faults: Faults,
+    cut: Option<Cut>,
     random: ChaCha8Rng,
     arriving: Option<Arriving>,
     held: VecDeque<Held>,
@@ -164,11 +224,43 @@ impl FaultyCable {
             to,
             speed,
             faults,
+            cut: None,
             random: ChaCha8Rng::seed_from_u64(seed),
             arriving: None,
             held: VecDeque::new(),
             line_free: Picoseconds::ZERO,
             counts: FaultCounts::default(),
+        }
+    }
+
+    /// It will be cut.
+    pub fn cut(&mut self, cut: Option<Cut>) {
+        self.cut = cut;
+    }
+
+    /// Sees to it that the cut is told.
+    pub fn start(&self, out: &mut Outbox) {
+        let Some(cut) = &self.cut else {
+            return;
+        };
+        let (from, to) = cut.span();
+        for time in std::iter::once(from).chain(to) {
+            out.send(time, self.id, Message::Tick);
+        }
+    }
+
+    /// It is cut or mended now: what is on it is lost, and the receiver at its end notices.
+    fn severed(&mut self, now: Picoseconds, out: &mut Outbox) {
+        let Some(cut) = self.cut else {
+            return;
+        };
+        let up = !cut.is_cut(now);
+        self.held.clear();
+        if let Some(carrier) = cut.carrier_us {
+            let after = Picoseconds::from_ns_f64(carrier * 1e3).max(Picoseconds(1));
+            let port = self.to.port as u8;
+            let message = Message::HostSide(HostMessage::Carrier { port, up });
+            out.send(now + after, self.to.peer, message);
         }
     }
 
@@ -222,7 +314,16 @@ impl FaultyCable {
         record: &mut Recorder,
     ) {
         match message {
+            Message::Word { packet, .. } if self.cut.is_some_and(|cut| cut.is_cut(now)) => {
+                if self.arriving.take().is_some() {
+                    self.counts.lost += 1;
+                }
+                if let Some(packet) = packet {
+                    record.forget(packet);
+                }
+            }
             Message::Word { word, packet, .. } => self.word(now, word, packet, out, record),
+            Message::Tick => self.severed(now, out),
             Message::Wake => self.release(now, 0, out),
             other => unreachable!("a cable is sent words, and not {other:?}"),
         }
@@ -551,5 +652,79 @@ mod tests {
         let one = pass(NetSpeed::TenGig, faults, 1);
         assert_eq!(one, pass(NetSpeed::TenGig, faults, 1));
         assert_ne!(one, pass(NetSpeed::TenGig, faults, 2));
+    }
+
+    #[test]
+    fn nothing_passes_a_cut_and_its_end_is_told() {
+        let (speed, id) = (NetSpeed::TenGig, ComponentId(9));
+        let to = Attachment {
+            peer: ComponentId(1),
+            port: 3,
+            delay: Picoseconds::from_ns(300),
+        };
+        let mut cable = FaultyCable::new(id, to, speed, Faults::default(), 1);
+        cable.cut(Some(Cut {
+            at_s: 20e-6,
+            mend_s: Some(40e-6),
+            carrier_us: Some(5.0),
+        }));
+        let (mut record, mut out) = (Recorder::default(), Outbox::default());
+        cable.start(&mut out);
+        let told: Vec<_> = out.messages.drain(..).collect();
+        let times: Vec<_> = told.iter().map(|(time, ..)| *time).collect();
+        assert_eq!(times, [20, 40].map(Picoseconds::from_us));
+        let mut passed = Vec::new();
+        // One frame a microsecond; the one that begins at 19.98 us is on the cable when it is cut.
+        let (period, mut events) = (Picoseconds(speed.net_period_ps()), BTreeMap::new());
+        for (time, to, message) in told {
+            events.insert((time, 0), message);
+            assert_eq!(to, id);
+        }
+        for number in 0..60 {
+            let begin = Picoseconds(number * 1_000_000 + 980_000);
+            let word = words(speed, &frame(number as usize));
+            for (index, word) in (0u64..).zip(word) {
+                let (port, packet) = (0, None);
+                let message = Message::Word { port, word, packet };
+                events.insert((begin + Picoseconds(index * period.0), 1 + number), message);
+            }
+        }
+        let mut carriers = Vec::new();
+        for ((now, _), message) in events {
+            cable.receive(now, message, &mut out, &mut record);
+            for (time, _, message) in out.messages.drain(..) {
+                match message {
+                    Message::Word { word, .. } if FaultyCable::begins(word) => {
+                        passed.push((now.0 / 1_000_000) as usize);
+                    }
+                    Message::HostSide(HostMessage::Carrier { port: 3, up }) => {
+                        carriers.push((time, up));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let expected: Vec<_> = (0..20).chain(40..60).collect();
+        assert_eq!(passed, expected);
+        let us = Picoseconds::from_us;
+        assert_eq!(carriers, [(us(25), false), (us(45), true)]);
+        assert_eq!(cable.counts.lost, 1, "the one that was cut");
+    }
+
+    #[test]
+    fn a_cut_has_times() {
+        let cut = |at_s, mend_s, carrier_us| {
+            let cut = Cut {
+                at_s,
+                mend_s,
+                carrier_us,
+            };
+            cut.check().err().unwrap_or_default()
+        };
+        assert_eq!(cut(1.0, Some(2.0), Some(0.0)), "");
+        assert!(cut(0.0, None, None).starts_with("at_s: 0 is no time"));
+        assert!(cut(f64::NAN, None, None).starts_with("at_s: NaN"));
+        assert!(cut(2.0, Some(2.0), None).starts_with("mend_s: 2 is no time behind"));
+        assert!(cut(2.0, None, Some(-1.0)).starts_with("carrier_us: -1 is out of range"));
     }
 }

@@ -21,9 +21,15 @@ use crate::error::Error;
 use crate::platform::HostTiming;
 use crate::rack::Rack;
 use crate::record::Recorder;
-use crate::root::{BAR0, BAR2, FromNic, LINE_BYTES, RootComplex, enabled_runs};
+use crate::root::{FromNic, RootComplex, enabled_runs};
 use crate::tables;
 use crate::time::Picoseconds;
+
+mod behind;
+mod place;
+
+pub use behind::Behind;
+use place::{FUNCTIONS, Place, function, lines, requester};
 
 pub use uml::{GuestEvent, Next, Timed};
 
@@ -33,14 +39,6 @@ const MOST_FREE: u64 = 100_000_000;
 const MOST_RUNS: u32 = 100_000;
 /// The device of a guest that is its NIC without RTL.
 const DEVICE: usize = 0;
-/// Functions of a NIC at most: function `n` is device `n` of its guest.
-const FUNCTIONS: usize = 2;
-/// Where the function is in what the NIC is told of a BAR hit.
-const FUNCTION_SHIFT: u8 = 3;
-/// Bits of a requester ID that are the function.
-const FUNCTION_MASK: u16 = 7;
-/// Bytes of address space for BAR 0 of each function.
-const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
 /// The network card of the network beside the rack's.
 const MANAGEMENT_DEVICE: usize = 1;
 /// From guest to guest over that network, kernels included; nobody measures it.
@@ -78,6 +76,11 @@ pub trait GuestPort {
     fn complete_read(&mut self, now: u64, tag: u64, bytes: &[u8]) -> Result<(), String>;
     /// Raises a vector of the PCI device.
     fn interrupt(&mut self, now: u64, device: usize, vector: u8) -> Result<(), String>;
+    /// The link of a network device is lost or comes back.
+    fn set_link(&mut self, now: u64, device: usize, up: bool) -> Result<(), String> {
+        let _ = (now, up);
+        Err(format!("network device {device} has no link to be lost"))
+    }
     /// The vector that a write to this address means, if it does.
     fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8>;
     /// Reads guest memory.
@@ -109,6 +112,10 @@ impl GuestPort for uml::Guest {
 
     fn interrupt(&mut self, now: u64, device: usize, vector: u8) -> Result<(), String> {
         Self::interrupt(self, now, device, vector).map_err(|error| error.to_string())
+    }
+
+    fn set_link(&mut self, now: u64, device: usize, up: bool) -> Result<(), String> {
+        Self::set_link(self, now, device, up).map_err(|error| error.to_string())
     }
 
     fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8> {
@@ -192,7 +199,7 @@ struct Part {
 #[derive(Debug)]
 enum Due {
     Answer { tag: u64, bytes: Vec<u8> },
-    Frame(Vec<u8>),
+    Frame { device: usize, bytes: Vec<u8> },
     Poll { device: usize },
 }
 
@@ -203,6 +210,7 @@ pub struct GuestNode {
     pub name: String,
     nic: ComponentId,
     port: Box<dyn GuestPort>,
+    behind: Option<Behind>,
     root: RootComplex,
     /// Events of the guest that are still to happen, in the order of their times.
     events: VecDeque<Timed>,
@@ -249,6 +257,8 @@ pub struct GuestNodeSetup {
     pub hosts: usize,
     /// The guest, started.
     pub port: Box<dyn GuestPort>,
+    /// The switch whose host it is, if it is one's.
+    pub behind: Option<Behind>,
 }
 
 impl GuestNode {
@@ -260,6 +270,7 @@ impl GuestNode {
             name: setup.name,
             nic,
             port: setup.port,
+            behind: setup.behind,
             root: RootComplex::new(id, nic, timing),
             events: VecDeque::new(),
             armed: Vec::new(),
@@ -340,10 +351,12 @@ impl GuestNode {
             Message::Tlp(tlp) => self.take_tlp(now, &tlp, out, record),
             Message::Frame(frame) => {
                 let time = self.charge(now, self.charge.1);
-                self.later(time, Due::Frame(frame), out);
+                let (device, bytes) = (DEVICE, frame);
+                self.later(time, Due::Frame { device, bytes }, out);
                 Ok(())
             }
             Message::Management(frame) => self.frame(now, MANAGEMENT_DEVICE, &frame),
+            Message::HostSide(message) => self.hear_switch(now, message, out, record),
             Message::Word { .. } | Message::Tick | Message::Edge => {
                 unreachable!("a guest is sent TLPs, credits, frames and wake-ups only")
             }
@@ -507,7 +520,7 @@ impl GuestNode {
         while let Some(index) = self.due.iter().position(|(time, _)| *time <= now) {
             self.delivery(now);
             match self.due.remove(index).1 {
-                Due::Frame(frame) => self.frame(now, DEVICE, &frame)?,
+                Due::Frame { device, bytes } => self.frame(now, device, &bytes)?,
                 Due::Answer { tag, bytes } => self.port.complete_read(at, tag, &bytes)?,
                 Due::Poll { device } => {
                     self.report.polls += 1;
@@ -526,6 +539,9 @@ impl GuestNode {
         out: &mut Outbox,
         record: &mut Recorder,
     ) -> Result<(), String> {
+        if self.behind.is_some() && !matches!(event, GuestEvent::Exited { .. }) {
+            return self.tell_switch(now, event, out, record);
+        }
         match event {
             GuestEvent::Frame {
                 device: MANAGEMENT_DEVICE,
@@ -800,87 +816,5 @@ impl GuestNode {
             self.later(time, answer, out);
         }
         Ok(())
-    }
-}
-
-/// The function that is a PCI device of the guest.
-fn function(device: usize) -> Result<usize, String> {
-    if device < FUNCTIONS {
-        return Ok(device);
-    }
-    Err(format!(
-        "PCI device {device} of the guest, where a NIC has {FUNCTIONS} functions at most"
-    ))
-}
-
-/// The function whose requester ID this is.
-fn requester(id: u16) -> Result<usize, String> {
-    function(usize::from(id & FUNCTION_MASK))
-}
-
-/// A place in a BAR of the NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    /// What the NIC is told: function and BAR.
-    hit: u8,
-    /// In the address space of the host's root complex.
-    address: u64,
-}
-
-impl Place {
-    fn of(device: usize, bar: u8, offset: u64) -> Result<Self, String> {
-        let function = function(device)? as u8;
-        let base = match bar {
-            0 => BAR0 + u64::from(function) * BAR0_BYTES,
-            // Only one function has pages.
-            2 => BAR2,
-            _ => return Err(format!("an access to BAR {bar}, which the NIC has not")),
-        };
-        Ok(Self {
-            hit: function << FUNCTION_SHIFT | bar,
-            address: base + offset,
-        })
-    }
-}
-
-/// The parts of an access that lie in one line each, as ranges of its bytes.
-fn lines(address: u64, length: usize) -> Vec<std::ops::Range<usize>> {
-    let mut parts = Vec::new();
-    let mut at = 0;
-    while at < length {
-        let inside = ((address + at as u64) % LINE_BYTES as u64) as usize;
-        let end = length.min(at + LINE_BYTES - inside);
-        parts.push(at..end);
-        at = end;
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_have_places_of_their_own() {
-        let place = |device, bar| Place::of(device, bar, 0x10).expect("a BAR of the NIC");
-        assert_eq!((place(0, 0).hit, place(0, 0).address), (0, BAR0 + 0x10));
-        let second = place(1, 0);
-        assert_eq!(
-            (second.hit, second.address),
-            (0o10, BAR0 + BAR0_BYTES + 0x10)
-        );
-        assert_eq!((place(1, 2).hit, place(1, 2).address), (0o12, BAR2 + 0x10));
-        assert!(Place::of(2, 0, 0).is_err());
-        assert!(Place::of(0, 1, 0).is_err());
-        assert_eq!((requester(0x0100), requester(0x0101)), (Ok(0), Ok(1)));
-        assert!(requester(0x0102).is_err());
-    }
-
-    #[test]
-    fn accesses_by_lines() {
-        assert_eq!(lines(0x1000, 64).first(), Some(&(0..64)));
-        assert_eq!(lines(0x103C, 8), [0..4, 4..8]);
-        assert_eq!(lines(0x1001, 130), [0..63, 63..127, 127..130]);
-        assert_eq!(lines(0x1000, 0), Vec::<std::ops::Range<usize>>::new());
     }
 }

@@ -11,6 +11,7 @@ use crate::guest::{GuestPort, GuestReport, POLL_CLOCK};
 use crate::init;
 use crate::model::Hardware;
 use crate::nic::Effort;
+use crate::outage::{self, Outage, Said};
 use crate::platform::Platform;
 use crate::rack::{Profile, Rack};
 use crate::record::{BusAccesses, Recorder};
@@ -45,6 +46,8 @@ pub struct GuestOutcome {
     pub stderr: Vec<u8>,
     /// What its kernel printed.
     pub console: String,
+    /// What its kernel said of links and routes, if it is the host of a switch.
+    pub said: Vec<Said>,
     /// What it did.
     pub report: GuestReport,
     /// What passed its network card, if that is no RTL.
@@ -91,6 +94,12 @@ impl UmlOutcome {
         self.guests.iter().find(|guest| guest.name == name)
     }
 
+    /// What happened after each cut of a cable.
+    pub fn outages(&self, topology: &Topology) -> Vec<Outage> {
+        let said: Vec<_> = self.guests.iter().map(|guest| guest.said.clone()).collect();
+        outage::outages(topology, &self.record.timeline, &said)
+    }
+
     /// Names of all guests.
     pub fn names(&self) -> Vec<String> {
         self.guests.iter().map(|guest| guest.name.clone()).collect()
@@ -102,6 +111,7 @@ pub const PCI_VENDOR: u16 = 0x1F3D;
 const IPNUMA_DEVICE: u16 = 0x0001;
 const RING_DEVICE: u16 = 0x0002;
 const UZURA_DEVICE: u16 = 0x0003;
+const SWITCH_DEVICE: u16 = 0x0004;
 const CLASS_OTHER: u32 = 0xFF_0000;
 const CLASS_ETHERNET: u32 = 0x02_0000;
 const MB: u64 = 1 << 20;
@@ -140,12 +150,36 @@ fn function((device, class, posted_before_interrupt): Function) -> uml::DeviceSp
     })
 }
 
+/// What the host of a switch finds: a network device for each of its ports, and the switch's registers.
+fn switch_devices(topology: &Topology, switch: usize) -> Vec<uml::DeviceSpec> {
+    let ports = tables::guest_ports(topology, switch).into_iter();
+    let mut devices: Vec<_> = ports
+        .map(|port| uml::DeviceSpec::NetworkWithLink {
+            mac: tables::mac_bytes(tables::port_mac(switch, usize::from(port))),
+        })
+        .collect();
+    devices.push(uml::DeviceSpec::Pci(uml::PciSpec {
+        vendor: PCI_VENDOR,
+        device: SWITCH_DEVICE,
+        subsystem: 0,
+        class: CLASS_OTHER,
+        bars: [fib::device::BAR_BYTES, 0, 0, 0, 0, 0],
+        msi_vectors: 0,
+        clock: None,
+        posted_before_interrupt: 64,
+    }));
+    devices
+}
+
 /// The NIC, each of its functions a device of its own, and beside an IP-NUMA NIC an ordinary card.
 fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
     let card = |mac| uml::DeviceSpec::Network {
         mac: tables::mac_bytes(mac),
     };
     match topology.host[host].nic.kind {
+        NicKind::HostPort => topology
+            .switch_of(host)
+            .map_or_else(Vec::new, |switch| switch_devices(topology, switch)),
         NicKind::Virtio => vec![card(tables::host_mac(host))],
         NicKind::Ipnuma => vec![function(IPNUMA), card(tables::management_mac(host))],
         NicKind::Ring => vec![function(RING)],
@@ -222,6 +256,7 @@ fn read_results(directory: &Path, guest: &mut GuestOutcome) -> Result<(), Error>
     let read = |name: &str| std::fs::read(directory.join(name)).unwrap_or_default();
     guest.stdout = read(init::STDOUT);
     guest.stderr = read(init::STDERR);
+    guest.said = outage::parse(&String::from_utf8_lossy(&read(init::KERNEL_LOG)));
     guest.console = String::from_utf8_lossy(&read("console.log")).into_owned();
     let ended = guest.status.is_some();
     guest.status = String::from_utf8_lossy(&read(init::STATUS))
@@ -301,6 +336,7 @@ pub fn run_with(
             stdout: Vec::new(),
             stderr: Vec::new(),
             console: String::new(),
+            said: Vec::new(),
             report: guest.report,
             wire,
             accesses,
@@ -310,7 +346,7 @@ pub fn run_with(
     Ok(UmlOutcome {
         guest_seconds: rack.profile.guests.as_secs_f64(),
         guests,
-        switches: switch_reports(&mut rack, topology),
+        switches: switch_reports(&mut rack, topology)?,
         faults: rack.faults(),
         effort: rack.effort(),
         simulated: rack.now(),

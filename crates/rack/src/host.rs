@@ -303,6 +303,7 @@ impl Host {
             Message::Word { .. }
             | Message::Frame(_)
             | Message::Management(_)
+            | Message::HostSide(_)
             | Message::Tick
             | Message::Edge => {
                 unreachable!("a host is sent TLPs, credits and wake-ups only")

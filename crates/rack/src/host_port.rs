@@ -18,15 +18,29 @@ pub struct Punted {
     pub bytes: Vec<u8>,
 }
 
+/// Verdicts that lead to the host are below this.
+pub const VERDICTS: usize = 10;
+
 /// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSide {
     /// Frames that the hardware gave to the host.
     pub received: u64,
+    /// The same by verdict, as `fibnic_pkg::verdict_e` numbers them.
+    pub verdicts: [u64; VERDICTS],
     /// Frames that the host gave to the hardware.
     pub sent: u64,
     /// Words written to tables.
     pub written: u64,
+}
+
+/// What passed at an edge.
+#[derive(Clone, Debug, Default)]
+pub struct Exchanged {
+    /// A frame that is whole with it.
+    pub punted: Option<Punted>,
+    /// A word that the switch took.
+    pub taken: Option<SwitchWrite>,
 }
 
 /// Everything that waits for the pins, and what came out of them.
@@ -70,17 +84,25 @@ impl HostPort {
         inputs.write = self.writes.front().copied();
     }
 
-    /// What the switch takes and gives at the coming edge; returns the frame that is whole with it.
-    pub fn exchange<const N: usize>(&mut self, before: &SwitchOutputs<N>) -> Option<Punted> {
-        if before.write_ready && self.writes.pop_front().is_some() {
-            self.passed.written += 1;
+    /// Whether no word waits.
+    pub fn has_written(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// What the switch takes and gives at the coming edge.
+    pub fn exchange<const N: usize>(&mut self, before: &SwitchOutputs<N>) -> Exchanged {
+        let mut taken = None;
+        if before.write_ready {
+            taken = self.writes.pop_front();
+            self.passed.written += u64::from(taken.is_some());
         }
         if before.host_in_ready
             && let Some(beat) = self.beats.pop_front()
         {
             self.passed.sent += u64::from(beat.last);
         }
-        before.host.and_then(|beat| self.take(beat))
+        let punted = before.host.and_then(|beat| self.take(beat));
+        Exchanged { punted, taken }
     }
 
     fn take(&mut self, beat: HostOut) -> Option<Punted> {
@@ -90,6 +112,9 @@ impl HostPort {
             return None;
         }
         self.passed.received += 1;
+        if let Some(count) = self.passed.verdicts.get_mut(usize::from(beat.verdict)) {
+            *count += 1;
+        }
         Some(Punted {
             port: beat.port,
             verdict: beat.verdict,

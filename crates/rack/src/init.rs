@@ -22,6 +22,8 @@ pub const STATUS: &str = "status";
 pub const STDOUT: &str = "stdout";
 /// File of what it printed to its standard error.
 pub const STDERR: &str = "stderr";
+/// File of what the kernel of a switch's host said of links and routes.
+pub const KERNEL_LOG: &str = "kernel.log";
 /// The first program.
 pub const INIT: &str = "init.sh";
 const COMMAND: &str = "command.sh";
@@ -52,6 +54,9 @@ fn checkout(command: &str) -> String {
 const IPNUMA_MODULE: &str = "ipnuma.ko";
 const RING_MODULE: &str = "ring_nic.ko";
 const UZURA_MODULE: &str = "uzura.ko";
+const SWITCH_MODULE: &str = "fibnic.ko";
+/// This program, for what a guest runs of it: `ipnuma fibd`.
+pub const PROGRAM: &str = "ipnuma";
 
 /// The modules of a NIC's drivers.
 pub const fn modules(kind: NicKind) -> &'static [&'static str] {
@@ -60,6 +65,7 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::Ring => &[RING_MODULE],
         NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
         NicKind::Uzura => &[RING_MODULE, UZURA_MODULE],
+        NicKind::HostPort => &[SWITCH_MODULE],
         NicKind::Virtio => &[],
     }
 }
@@ -144,11 +150,42 @@ fn network(text: &mut String, (ip, prefix): (Ipv4Addr, u8), mac: u64, known: &[(
     }
 }
 
+/// Sets up the network devices of a switch's host: port 2 is `sw2`, with the port's address. IPv4 is forwarded.
+fn ports(text: &mut String, topology: &Topology, switch: usize) {
+    let names = tables::guest_ports(topology, switch)
+        .into_iter()
+        .map(|port| {
+            let number = usize::from(port);
+            let mac = mac_text(tables::port_mac(switch, number));
+            let address = topology.switch[switch].port(number);
+            let address = address.map(|port| port.address.as_ref().to_string());
+            let _ = writeln!(
+                text,
+                "for d in /sys/class/net/*; do [ \"$(cat $d/address)\" = {mac} ] && ip link set ${{d##*/}} name sw{port}; done\n\
+                 ip address add {} dev sw{port}\n\
+                 ip link set sw{port} up",
+                address.unwrap_or_default()
+            );
+            format!("sw{port}")
+        })
+        .collect::<Vec<_>>();
+    let _ = writeln!(
+        text,
+        "echo 1 > /proc/sys/net/ipv4/ip_forward\nexport IPNUMA_PORTS='{}'\n\
+         TZ=UTC0 ip -ts -oneline monitor label link route > {DIRECTORY}/{KERNEL_LOG} 2> /dev/null < /dev/null &\n\
+         MONITOR=$!",
+        names.join(" ")
+    );
+}
+
 /// The first program of a guest.
 pub fn init(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) -> String {
     let spec = &topology.host[host];
     let name = spec.name.as_ref();
-    let (ip, prefix) = (topology.host_ip(host), topology.prefix_len(host));
+    let (ip, prefix) = match spec.nic.kind {
+        NicKind::HostPort => (router_ip(topology, host), topology.prefix_len(host)),
+        _ => (topology.host_ip(host), topology.prefix_len(host)),
+    };
     let mac = mac_text(tables::host_mac(host));
     let mut text = format!(
         r#"#!/bin/sh
@@ -203,6 +240,8 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
             .collect::<Vec<_>>();
         let _ = writeln!(text, "export IPNUMA_MANAGEMENT={ip}");
         network(&mut text, (ip, 24), tables::management_mac(host), &others);
+    } else if let Some(switch) = topology.switch_of(host) {
+        ports(&mut text, topology, switch);
     } else {
         let neighbours = match spec.neighbours {
             Neighbours::Static => neighbours(topology, host),
@@ -217,8 +256,19 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
         text,
         "cd {DIRECTORY}\nsh {DIRECTORY}/{COMMAND} > {STDOUT} 2> {STDERR} < /dev/null\necho $? > {STATUS}"
     );
+    if spec.nic.kind == NicKind::HostPort {
+        // What goes with the machine is no change.
+        text += "kill $MONITOR\n";
+    }
     text += "echo o > /proc/sysrq-trigger\nsleep 10\n";
     text
+}
+
+/// The address of a switch's host: that of its first port.
+fn router_ip(topology: &Topology, host: usize) -> Ipv4Addr {
+    let switch = topology.switch_of(host);
+    let first = switch.and_then(|switch| topology.switch[switch].port.first());
+    first.map_or(Ipv4Addr::UNSPECIFIED, |port| port.address.as_ref().address)
 }
 
 /// Names of all hosts, as sockets reach them: those with an IP-NUMA NIC by the network beside the rack's.
@@ -230,6 +280,7 @@ fn hosts(topology: &Topology) -> String {
             NicKind::Ring | NicKind::Shared | NicKind::Uzura | NicKind::Virtio => {
                 topology.host_ip(number)
             }
+            NicKind::HostPort => router_ip(topology, number),
         };
         let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }
@@ -271,11 +322,28 @@ pub fn prepare(
     let init = directory.join(INIT);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&init, mode).map_err(|error| failed(&init, error))?;
-    for name in [STATUS, STDOUT, STDERR] {
+    for name in [STATUS, STDOUT, STDERR, KERNEL_LOG] {
         let path = directory.join(name);
         if path.exists() {
             std::fs::remove_file(&path).map_err(|error| failed(&path, error))?;
         }
+    }
+    for file in &topology.host[host].files {
+        let from = topology.beside(file);
+        let name = from.file_name().unwrap_or_default();
+        let copied = std::fs::copy(&from, directory.join(name));
+        copied.map_err(|error| {
+            Error::Config(format!(
+                "host.files: {} can't be copied: {error}; name a file beside the topology",
+                from.display()
+            ))
+        })?;
+    }
+    if topology.host[host].nic.kind == NicKind::HostPort {
+        // A copy, since how long a path is moves a guest's stacks.
+        let own = std::env::current_exe();
+        let copied = own.and_then(|own| std::fs::copy(own, directory.join(PROGRAM)));
+        copied.map_err(|error| failed(&directory.join(PROGRAM), error))?;
     }
     let Some(from) = drivers else {
         return Ok(());
@@ -367,7 +435,7 @@ mod tests {
         }
         assert!(!init(&topology, &platform, 1, &cpu).contains("RDMAV_DRIVERS"));
         let error = parse("1g").expect_err("there is none");
-        assert!(error.to_string().contains("two functions"), "{error}");
+        assert!(error.to_string().contains("with UZURA"), "{error}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl LiveSwitch {
         }
         self.host.offer(inputs);
         let before = self.model.settle().map_err(rtl)?;
-        out.extend(self.host.exchange(&before).map(Output::Host));
+        out.extend(self.host.exchange(&before).punted.map(Output::Host));
         let after = self.model.edge().map_err(rtl)?;
         let mut quiet = !after.busy && after.host.is_none() && self.host.is_idle();
         for (number, (port, word)) in self.ports.iter_mut().zip(after.net).enumerate() {

@@ -229,6 +229,7 @@ impl NicPort {
             Message::Credits(_)
             | Message::Frame(_)
             | Message::Management(_)
+            | Message::HostSide(_)
             | Message::Wake
             | Message::Tick
             | Message::Edge => {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::faults::{FaultCounts, Faults, FaultyCable};
-use crate::guest::{GuestNode, GuestNodeSetup, GuestPort};
+use crate::faults::{Cut, FaultCounts, Faults, FaultyCable};
+use crate::guest::{Behind, GuestNode, GuestNodeSetup, GuestPort};
 use crate::host::Host;
 use crate::model::NicModel;
 use crate::nic::{Attachment, Effort, NicPort, NicSetup};
@@ -120,8 +120,10 @@ pub struct GuestSetup {
     pub cpu: Cpu,
     /// The guest, started.
     pub port: Box<dyn GuestPort>,
-    /// Its NIC.
+    /// Its NIC; one that is the host of a switch has a card without a cable.
     pub nic: GuestNic,
+    /// The switch that it is the host of.
+    pub behind: Option<Behind>,
 }
 
 impl Rack {
@@ -199,6 +201,7 @@ impl Rack {
             hosts: setup.hosts,
             charge: virtio.then_some((setup.cpu.kernel_send_ns, setup.cpu.kernel_receive_ns)),
             port: setup.port,
+            behind: setup.behind,
         });
         self.components.push(Component::Guest(Box::new(guest)));
         self.calendar.watch(host);
@@ -298,7 +301,7 @@ impl Rack {
         ends: [End; 2],
         delays: [Picoseconds; 2],
         speed: NetSpeed,
-        faults: Faults,
+        (faults, cut): (Faults, Option<Cut>),
         seeds: [u64; 2],
     ) {
         // To the cable, which has the rest; no message comes without taking time.
@@ -311,7 +314,13 @@ impl Rack {
             let rest = delay.saturating_sub(STEP).max(STEP);
             let far = self.attachment(to, rest);
             let id = ComponentId(self.components.len() as u32);
-            let cable = FaultyCable::new(id, far, speed, faults, seed);
+            let mut cable = FaultyCable::new(id, far, speed, faults, seed);
+            // The NIC of a host has nobody to tell it to.
+            let told = matches!(to, End::Switch(..));
+            cable.cut(cut.map(|cut| Cut {
+                carrier_us: cut.carrier_us.filter(|_| told),
+                ..cut
+            }));
             self.components.push(Component::Cable(Box::new(cable)));
             let near = Attachment {
                 peer: id,
@@ -416,7 +425,8 @@ impl Rack {
                 Component::Guest(guest) => guest.start(self.now, &mut self.outbox),
                 Component::Nic(nic) => nic.start(self.now, &mut self.outbox),
                 Component::Switch(switch) => switch.start(self.now, &mut self.outbox),
-                Component::Wire(_) | Component::Cable(_) => {}
+                Component::Cable(cable) => cable.start(&mut self.outbox),
+                Component::Wire(_) => {}
             }
             self.calendar
                 .post(self.now, ComponentId(index as u32), &mut self.outbox);

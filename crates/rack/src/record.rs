@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::ids::ComponentId;
 pub use crate::ids::PacketId;
 use crate::time::Picoseconds;
+use crate::timeline::Timeline;
 
 /// Points on a store's way, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,6 +224,8 @@ pub struct Recorder {
     pub tlps: Vec<CapturedTlp>,
     /// Frames and TLPs in all.
     pub counted: (u64, u64),
+    /// How tables and lines changed.
+    pub timeline: Timeline,
 }
 
 impl Default for Recorder {
@@ -244,6 +247,7 @@ impl Default for Recorder {
             frames: Vec::new(),
             tlps: Vec::new(),
             counted: (0, 0),
+            timeline: Timeline::default(),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::calendar::ComponentId;
 use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::faults::FaultCounts;
+use crate::guest::Behind;
 use crate::guests::Starter;
 use crate::host_port::HostSide;
 use crate::ideal::{IdealSwitch, Latency, OwnAddress, Way};
@@ -32,6 +33,7 @@ use crate::record::Recorder;
 use crate::setup::{Gateway, NicConfig, Pages, Peer, Region, Session, keys};
 use crate::stream::Statistics;
 use crate::switch::SwitchSetup;
+use crate::switch_host::{GuestHost, SwitchHost};
 use crate::tables;
 use crate::time::Picoseconds;
 use crate::topology::{
@@ -136,6 +138,8 @@ pub struct SwitchReport {
     pub rate: Rate,
     /// What its host side did.
     pub host_side: HostSide,
+    /// Frames that the hardware forwarded, by port of arrival; of a switch whose host is a guest.
+    pub forwarded: Vec<u64>,
 }
 
 /// What came out.
@@ -234,10 +238,10 @@ fn lay_cable(
         End::Switch(switch, _) => topology.switch[switch].rate,
     });
     let delays = delays(platform, speed, ends, *cable.metres.as_ref());
-    if cable.faults.is_none() {
+    if cable.faults.is_none() && cable.cut.is_none() {
         rack.cable(ends, delays);
     } else {
-        rack.faulty_cable(ends, delays, speed, cable.faults, seeds);
+        rack.faulty_cable(ends, delays, speed, (cable.faults, cable.cut), seeds);
     }
     ends
 }
@@ -322,7 +326,7 @@ fn furnish(
             phases,
         })?;
     }
-    add_switches(rack, topology, platform, hardware, &mut random)?;
+    add_switches(rack, (topology, platform), &timings, hardware, &mut random)?;
     Ok(timings)
 }
 
@@ -337,17 +341,24 @@ pub(crate) fn furnish_guests(
 ) -> Result<Vec<Cpu>, Error> {
     let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
     let mut cpus = Vec::new();
+    let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
         let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
         let cpu = Cpu::new(&host.cpu, &topology.cpu);
         let speed = NetSpeed::from(host.nic.rate);
         let nic = match host.nic.kind {
-            NicKind::Virtio => GuestNic::Wire(speed, phases.1),
+            NicKind::Virtio | NicKind::HostPort => GuestNic::Wire(speed, phases.1),
             NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
             NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
             NicKind::Shared => GuestNic::Pci(hardware.shared_nic(speed)?, phases),
             NicKind::Uzura => GuestNic::Pci(hardware.uzura_nic()?, phases),
         };
+        timings.push(timing);
+        let behind = topology.switch_of(number).map(|switch| Behind {
+            // They come behind the hosts and their NICs.
+            switch: ComponentId((2 * topology.host.len() + switch) as u32),
+            ports: tables::guest_ports(topology, switch),
+        });
         rack.add_guest(GuestSetup {
             name: host.name.as_ref().clone(),
             timing,
@@ -355,21 +366,22 @@ pub(crate) fn furnish_guests(
             cpu,
             port: starter.start(topology, number, &cpu)?,
             nic,
+            behind,
         })?;
         cpus.push(cpu);
     }
-    add_switches(rack, topology, platform, hardware, &mut random)?;
+    add_switches(rack, (topology, platform), &timings, hardware, &mut random)?;
     Ok(cpus)
 }
 
 fn add_switches(
     rack: &mut Rack,
-    topology: &Topology,
-    platform: &Platform,
+    (topology, platform): (&Topology, &Platform),
+    timings: &[HostTiming],
     hardware: &dyn Hardware,
     random: &mut ChaCha8Rng,
 ) -> Result<(), Error> {
-    let what = (topology, platform);
+    let what = (topology, platform, timings);
     for (number, switch) in topology.switch.iter().enumerate() {
         let speed = NetSpeed::from(switch.rate);
         let phase = Picoseconds(random.random_range(0..speed.net_period_ps()));
@@ -393,7 +405,7 @@ const SWITCH_CYCLES_1G: u64 = 51;
 /// Adds a switch, in RTL or ideal.
 fn add_switch<const N: usize>(
     rack: &mut Rack,
-    (topology, platform): (&Topology, &Platform),
+    (topology, platform, timings): (&Topology, &Platform, &[HostTiming]),
     number: usize,
     phase: Picoseconds,
     hardware: impl FnOnce() -> Result<Box<dyn SwitchModel<N>>, Error>,
@@ -421,9 +433,28 @@ fn add_switch<const N: usize>(
         name: spec.name.as_ref().clone(),
         model,
         phase,
-        control: tables::control(topology, number)?,
+        control: switch_host(topology, timings, number)?,
     })?;
     Ok(())
+}
+
+/// What is behind the host port of a switch.
+fn switch_host(
+    topology: &Topology,
+    timings: &[HostTiming],
+    number: usize,
+) -> Result<SwitchHost, Error> {
+    let spec = &topology.switch[number];
+    let Some(guest) = &spec.control else {
+        let control = tables::control(topology, number)?;
+        return Ok(SwitchHost::Agent(Box::new(control)));
+    };
+    let guest = topology.host_index(guest.as_ref());
+    let guest = guest.expect("the topology was checked");
+    let image = tables::image(topology, number)?;
+    let ports = *spec.ports.as_ref();
+    let host = GuestHost::new(Rack::ids(guest).0, timings[guest].up, ports, &image);
+    Ok(SwitchHost::Guest(Box::new(host)))
 }
 
 /// Latency of a switch of another make. The one in the topology is from pins to pins with the physical layers, which the
@@ -602,17 +633,25 @@ fn build(
 }
 
 /// The switches after a run.
-pub(crate) fn switch_reports(rack: &mut Rack, topology: &Topology) -> Vec<SwitchReport> {
+pub(crate) fn switch_reports(
+    rack: &mut Rack,
+    topology: &Topology,
+) -> Result<Vec<SwitchReport>, Error> {
     let mut switches = Vec::new();
     for (number, spec) in topology.switch.iter().enumerate() {
+        let forwarded = match spec.control {
+            Some(_) => rack.switch(number).forwarded()?,
+            None => Vec::new(),
+        };
         switches.push(SwitchReport {
+            forwarded,
             name: spec.name.as_ref().clone(),
             id: rack.switch_id(number),
             rate: spec.rate,
             host_side: rack.switch(number).host_side(),
         });
     }
-    switches
+    Ok(switches)
 }
 
 /// Runs the ping-pong of a topology.
@@ -683,7 +722,7 @@ pub fn run(
         constants,
         timing: [timings[one], timings[two]],
         names: names.collect(),
-        switches: switch_reports(&mut rack, topology),
+        switches: switch_reports(&mut rack, topology)?,
         path,
         statistics: faulty.then_some(results.statistics),
         faults: rack.faults(),

@@ -4,17 +4,19 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use control::{Action, Control, HostFrame};
+use control::{Action, HostFrame};
 use ipnuma_rtl::{NetWord, SwitchWrite};
 
-use crate::calendar::{ComponentId, Message, Outbox};
+use crate::calendar::{ComponentId, HostMessage, Message, Outbox};
 use crate::error::Error;
 use crate::frame::{Framer, flow_key};
 use crate::host_port::{HostPort, HostSide, Punted};
 use crate::model::{PORTS, SwitchModel};
 use crate::nic::{Attachment, Effort, QUIET_CYCLES};
 use crate::record::{Hop, PacketId, Recorder};
+use crate::switch_host::{GuestHost, Load, SwitchHost};
 use crate::time::Picoseconds;
+use crate::timeline::What;
 
 #[derive(Debug, Default)]
 struct Port {
@@ -25,6 +27,13 @@ struct Port {
     /// Whether the last word sent was not idle: the first idle word after a frame is sent as well.
     line_active: bool,
 }
+
+/// A counter's number: port of arrival, and index.
+const COUNTER_PORT_SHIFT: usize = 7;
+/// The index of the verdict `VForward`.
+const FORWARDED: u16 = 0;
+/// Edges until a counter that was asked for is there.
+const COUNTER_EDGES: usize = 3;
 
 /// As the host side has the time.
 const fn nanoseconds(time: Picoseconds) -> u64 {
@@ -48,6 +57,8 @@ pub trait Node {
     fn attach(&mut self, port: usize, cable: Attachment);
     /// What the host side did.
     fn host_side(&self) -> HostSide;
+    /// Frames that the hardware forwarded, by port of arrival, as its counters have it when the run is over.
+    fn forwarded(&mut self) -> Result<Vec<u64>, Error>;
     /// How much was simulated.
     fn effort(&self) -> Effort;
     /// Begins to write waves.
@@ -79,7 +90,7 @@ pub struct SwitchNode<const N: usize = PORTS> {
     next: Picoseconds,
     ports: [Port; N],
     host: HostPort,
-    control: Box<Control>,
+    control: SwitchHost,
     /// When the host side will look at its timers.
     tick_at: Option<Picoseconds>,
     inside: VecDeque<Inside>,
@@ -97,8 +108,8 @@ pub struct SwitchSetup<const N: usize = PORTS> {
     pub model: Box<dyn SwitchModel<N>>,
     /// Phase of its clock.
     pub phase: Picoseconds,
-    /// What is behind its host port. It takes no time of its own: how long software takes is not published.
-    pub control: Control,
+    /// What is behind its host port. The rack's own agent takes no time: how long software takes is not published.
+    pub control: SwitchHost,
 }
 
 impl<const N: usize> SwitchNode<N> {
@@ -116,7 +127,7 @@ impl<const N: usize> SwitchNode<N> {
             next: setup.phase,
             ports: std::array::from_fn(|_| Port::default()),
             host: HostPort::default(),
-            control: Box::new(setup.control),
+            control: setup.control,
             tick_at: None,
             inside: VecDeque::new(),
             skip_idle,
@@ -142,7 +153,10 @@ impl<const N: usize> SwitchNode<N> {
         if !self.host.is_idle() {
             self.wake(now, out);
         }
-        let due = self.control.next_tick().map(|due| {
+        let SwitchHost::Agent(control) = &self.control else {
+            return;
+        };
+        let due = control.next_tick().map(|due| {
             let due = Picoseconds::from_ns(due);
             due.max(now + Picoseconds(1))
         });
@@ -189,15 +203,64 @@ impl<const N: usize> SwitchNode<N> {
         out.send(self.next, self.id, Message::Edge);
     }
 
-    fn punted(&mut self, now: Picoseconds, frame: &Punted, out: &mut Outbox) {
-        let frame = HostFrame {
-            port: frame.port,
-            verdict: frame.verdict,
-            bad: frame.bad,
-            bytes: &frame.bytes,
+    fn punted(&mut self, now: Picoseconds, frame: Punted, out: &mut Outbox) {
+        match &mut self.control {
+            SwitchHost::Agent(control) => {
+                let frame = HostFrame {
+                    port: frame.port,
+                    verdict: frame.verdict,
+                    bad: frame.bad,
+                    bytes: &frame.bytes,
+                };
+                let actions = control.host_frame(nanoseconds(now), &frame);
+                self.obey(now, actions, out);
+            }
+            SwitchHost::Guest(_) if frame.bad => {}
+            SwitchHost::Guest(host) => {
+                let (port, bytes) = (frame.port, frame.bytes);
+                let message = HostMessage::Frame { port, bytes };
+                out.send(now + host.up, host.guest, Message::HostSide(message));
+            }
+        }
+    }
+
+    /// Something comes from the guest that is the host, or for it from a cable.
+    fn hear_host(&mut self, now: Picoseconds, message: HostMessage, out: &mut Outbox) {
+        let SwitchHost::Guest(host) = &mut self.control else {
+            // The rack's own agent has no use for the state of a line.
+            return;
         };
-        let actions = self.control.host_frame(nanoseconds(now), &frame);
-        self.obey(now, actions, out);
+        match message {
+            HostMessage::Frame { port, bytes } => {
+                if usize::from(port) < N {
+                    self.host.send(port, &bytes);
+                }
+            }
+            HostMessage::Store { offset, bytes } => {
+                if let Some(write) = host.store(offset, &bytes) {
+                    self.host.write(write);
+                }
+            }
+            HostMessage::Load {
+                offset,
+                length,
+                tag,
+            } => {
+                let load = Load {
+                    offset,
+                    length,
+                    tag,
+                };
+                host.loads.push_back(load);
+                if self.host.has_written() {
+                    answer(now, host, out);
+                }
+            }
+            HostMessage::Carrier { .. } => {
+                out.send(now + host.up, host.guest, Message::HostSide(message));
+            }
+            HostMessage::Answer { .. } => unreachable!("a switch asks nothing of its host"),
+        }
     }
 
     fn sample_word(&mut self, now: Picoseconds, port: usize, word: NetWord) {
@@ -255,6 +318,15 @@ impl<const N: usize> SwitchNode<N> {
     }
 }
 
+/// Answers all loads that wait.
+fn answer(now: Picoseconds, host: &mut GuestHost, out: &mut Outbox) {
+    while let Some(load) = host.loads.pop_front() {
+        let (tag, bytes) = (load.tag, host.load(&load));
+        let message = HostMessage::Answer { tag, bytes };
+        out.send(now + host.up, host.guest, Message::HostSide(message));
+    }
+}
+
 impl<const N: usize> Node for SwitchNode<N> {
     fn name(&self) -> &str {
         &self.name
@@ -266,6 +338,26 @@ impl<const N: usize> Node for SwitchNode<N> {
 
     fn host_side(&self) -> HostSide {
         self.host.passed
+    }
+
+    fn forwarded(&mut self) -> Result<Vec<u64>, Error> {
+        let time = self.next;
+        let rtl = |source| Error::Rtl { time, source };
+        let idle = self.model.speed().idle();
+        let mut counts = Vec::new();
+        for port in 0..N {
+            let inputs = self.model.inputs();
+            inputs.net = [idle; N];
+            (inputs.host, inputs.write) = (None, None);
+            inputs.counter = (port << COUNTER_PORT_SHIFT) as u16 + FORWARDED;
+            let mut value = 0;
+            for _ in 0..COUNTER_EDGES {
+                self.model.settle().map_err(rtl)?;
+                value = self.model.edge().map_err(rtl)?.counter;
+            }
+            counts.push(value.into());
+        }
+        Ok(counts)
     }
 
     fn effort(&self) -> Effort {
@@ -281,8 +373,10 @@ impl<const N: usize> Node for SwitchNode<N> {
     }
 
     fn start(&mut self, now: Picoseconds, out: &mut Outbox) {
-        let actions = self.control.start(nanoseconds(now));
-        self.obey(now, actions, out);
+        if let SwitchHost::Agent(control) = &mut self.control {
+            let actions = control.start(nanoseconds(now));
+            self.obey(now, actions, out);
+        }
         if !self.skip_idle {
             self.wake(now, out);
         }
@@ -291,8 +385,10 @@ impl<const N: usize> Node for SwitchNode<N> {
     fn tick(&mut self, now: Picoseconds, out: &mut Outbox) {
         if self.tick_at == Some(now) {
             self.tick_at = None;
-            let actions = self.control.tick(nanoseconds(now));
-            self.obey(now, actions, out);
+            if let SwitchHost::Agent(control) = &mut self.control {
+                let actions = control.tick(nanoseconds(now));
+                self.obey(now, actions, out);
+            }
         }
     }
 
@@ -300,6 +396,12 @@ impl<const N: usize> Node for SwitchNode<N> {
         match message {
             Message::Word { port, word, packet } => {
                 self.ports[port].words.push_back((word, packet));
+            }
+            Message::HostSide(message) => {
+                self.hear_host(now, message, out);
+                if self.host.is_idle() {
+                    return;
+                }
             }
             other => unreachable!("a switch is sent words, and not {other:?}"),
         }
@@ -324,8 +426,16 @@ impl<const N: usize> Node for SwitchNode<N> {
         inputs.net = words;
         self.host.offer(inputs);
         let before = self.model.settle().map_err(rtl)?;
-        if let Some(frame) = self.host.exchange(&before) {
-            self.punted(now, &frame, out);
+        let exchanged = self.host.exchange(&before);
+        if let (Some(write), SwitchHost::Guest(host)) = (&exchanged.taken, &mut self.control) {
+            host.took(write);
+            record.timeline.happened(now, self.id, What::Taken);
+            if self.host.has_written() {
+                answer(now, host, out);
+            }
+        }
+        if let Some(frame) = exchanged.punted {
+            self.punted(now, frame, out);
         }
         for (port, word) in words.into_iter().enumerate() {
             self.sample_word(now, port, word);

@@ -91,14 +91,37 @@ fn subnet(address: Ipv4Addr, len: u8) -> Subnet {
     }
 }
 
+/// What the memories of a switch are after reset.
+pub fn image(topology: &Topology, switch: usize) -> Result<fib::Image, Error> {
+    let spec = &topology.switch[switch];
+    let fib = fib::Fib::new(sizes_with(*spec.ports.as_ref())).map_err(|error| {
+        let name = spec.name.as_ref();
+        Error::Config(format!("switch `{name}`: {error}"))
+    })?;
+    Ok(fib.image().cleared())
+}
+
+/// The ports of a switch that are network devices of the guest that is its host, in the order of the devices.
+pub fn guest_ports(topology: &Topology, switch: usize) -> Vec<u8> {
+    let ports = topology.switch[switch].port.iter();
+    let mut ports: Vec<u8> = ports.map(|port| *port.number.as_ref() as u8).collect();
+    ports.sort_unstable();
+    ports
+}
+
+/// Depths of the tables of a switch with so many ports.
+fn sizes_with(ports: usize) -> fib::Config {
+    match ports {
+        WIDE_PORTS => sizes_of(SwitchSize::Wide),
+        _ => sizes(),
+    }
+}
+
 /// What is behind the host port of a switch, and knows what is to be written to its tables.
 pub fn control(topology: &Topology, switch: usize) -> Result<Control, Error> {
     let spec = &topology.switch[switch];
     let mut config = control::Config {
-        fib: match *spec.ports.as_ref() {
-            WIDE_PORTS => sizes_of(SwitchSize::Wide),
-            _ => sizes(),
-        },
+        fib: sizes_with(*spec.ports.as_ref()),
         ..control::Config::default()
     };
     for number in 0..*spec.ports.as_ref() {

@@ -155,7 +155,7 @@ second = "b"
         (
             "metres = 1",
             "meters = 1",
-            "t.toml, line 10: there is no key `meters`; the keys are between, metres, faults",
+            "t.toml, line 10: there is no key `meters`; the keys are between, metres, faults, cut",
         ),
         (
             "name = \"a\"",

@@ -375,7 +375,7 @@ fn cables_and_routes_that_are_wrong() {
             "port = [\n  { number = 1, address = \"10.0.3.254/24\" },",
             "prot = [\n  { number = 1, address = \"10.0.3.254/24\" },",
             "t.toml, line 21: there is no key `prot`; the keys are name, rate, ports, ideal, latency_ns, store_and_forward, \
-             neighbours, port, route",
+             neighbours, control, port, route",
         ),
     ]);
 }

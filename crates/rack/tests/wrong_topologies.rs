@@ -49,6 +49,30 @@ kind = "uml"
 until = ["a"]
 "#;
 
+/// A switch whose host is a guest.
+const ROUTER: &str = r#"platform = "keio-2016"
+[[host]]
+name = "r1"
+kind = "uml"
+nic = { kind = "host-port", rate = "10g" }
+command = "true"
+[[host]]
+name = "b"
+kind = "uml"
+nic = { kind = "virtio", rate = "10g", ip = "10.0.0.1" }
+[[switch]]
+name = "s1"
+rate = "10g"
+control = "r1"
+port = [{ number = 0, address = "10.0.0.2/24" }, { number = 1, address = "10.0.1.2/24" }]
+[[cable]]
+between = ["b", "s1:0"]
+metres = 1
+cut = { at_s = 1 }
+[program]
+kind = "uml"
+"#;
+
 /// Each change of the good text is refused with its sentence behind the file's name.
 fn refused(good: &str, changes: &[(&str, &str, &str)]) {
     Topology::parse(good, Path::new("t.toml")).expect("it is right");
@@ -278,6 +302,66 @@ fn every_sentence_has_the_line_of_its_key() {
                 "latency_ns = 4000",
                 "latency_ns = { 1518 = 1, 64 = 20000 }",
                 "line 14: switch.latency_ns: 1 ns of `sw1` are less than its physical layers take, 356.000 ns, and a cycle; write more",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_host_of_a_switch_is_a_guest_of_its_own() {
+    refused(
+        ROUTER,
+        &[
+            (
+                "control = \"r1\"",
+                "control = \"r2\"",
+                "line 14: switch.control: there is no host `r2`; the hosts are r1, b",
+            ),
+            (
+                "control = \"r1\"",
+                "control = \"b\"",
+                "line 14: switch.control: `b` has a NIC of its own; give it kind = \"uml\" and nic.kind = \"host-port\"",
+            ),
+            (
+                "control = \"r1\"\n",
+                "",
+                "line 5: host.nic.kind: `r1` is the host of no switch; give one control = \"r1\", or the guest a NIC",
+            ),
+            (
+                "control = \"r1\"",
+                "control = \"r1\"\nideal = true",
+                "line 14: switch.control: `s1` has no tables that a guest could write: only the RTL has; remove ideal and latency_ns",
+            ),
+            (
+                "control = \"r1\"",
+                "control = \"r1\"\nroute = [{ prefix = \"10.2.0.0/16\", via = \"10.0.0.1\" }]",
+                "line 14: switch.control: the routes of `s1` are those of `r1`'s kernel; remove its [[switch.route]]",
+            ),
+            (
+                "kind = \"host-port\", rate = \"10g\"",
+                "kind = \"host-port\", rate = \"1g\"",
+                "line 14: switch.control: `r1` is 1g and `s1` is 10g; make the rates equal",
+            ),
+            (
+                "[[cable]]",
+                "[[switch]]\nname = \"s2\"\nrate = \"10g\"\ncontrol = \"r1\"\n\
+                 port = [{ number = 0, address = \"10.1.0.2/24\" }]\n[[cable]]",
+                "line 14: switch.control: `r1` has two switches; give one another guest",
+            ),
+            (
+                "between = [\"b\", \"s1:0\"]",
+                "between = [\"r1\", \"s1:0\"]",
+                "line 17: cable.between: `r1` has no NIC, it is the host of a switch; name a port of that",
+            ),
+            (
+                "at_s = 1",
+                "at_s = 1, mend_s = 0.5",
+                "line 19: cable.cut.mend_s: 0.5 is no time behind at_s, 1; write a later one",
+            ),
+            (
+                "kind = \"host-port\"",
+                "kind = \"hostport\"",
+                "line 5: no such value: `hostport`; write one of ipnuma, ring, shared, virtio, host-port",
             ),
         ],
     );

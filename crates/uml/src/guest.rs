@@ -26,6 +26,8 @@ const NEVER: u64 = i64::MAX as u64;
 /// What is behind a socket of the guest.
 enum Kind {
     Network,
+    /// With a link: its address.
+    Linked([u8; 6]),
     Pci(Box<Pci>),
 }
 
@@ -66,6 +68,11 @@ impl Guest {
         for (index, device) in spec.devices.iter().enumerate() {
             kinds.push(match device {
                 DeviceSpec::Network { mac } => (Kind::Network, network::FEATURES, mac.to_vec()),
+                DeviceSpec::NetworkWithLink { mac } => (
+                    Kind::Linked(*mac),
+                    network::FEATURES | network::LINK_FEATURE,
+                    network::configuration(*mac, true),
+                ),
                 DeviceSpec::Pci(pci) => {
                     let pci = Pci::new(pci).map_err(|reason| Error::Spec {
                         guest: spec.name.clone(),
@@ -211,7 +218,7 @@ impl Guest {
     /// lost.
     pub fn receive(&mut self, now: u64, device: usize, frame: &[u8]) -> Result<bool, Error> {
         self.arrive(now)?;
-        if !matches!(self.device(device)?.kind, Kind::Network) {
+        if matches!(self.device(device)?.kind, Kind::Pci(_)) {
             return Err(self.missing("network card", device as u64));
         }
         let (false, Some(memory)) = (self.exited.is_some(), &self.memory) else {
@@ -226,6 +233,24 @@ impl Guest {
             Guest::or_exited(told)?;
         }
         Ok(taken)
+    }
+
+    /// The link of a [`DeviceSpec::NetworkWithLink`] is lost or comes back at `now`; the guest's kernel sees it as the carrier.
+    pub fn set_link(&mut self, now: u64, device: usize, up: bool) -> Result<(), Error> {
+        self.arrive(now)?;
+        let Kind::Linked(mac) = self.device(device)?.kind else {
+            return Err(self.missing("network card with a link", device as u64));
+        };
+        if self.exited.is_some() {
+            return Ok(());
+        }
+        let configuration = network::configuration(mac, up);
+        let told = self.devices[device].port.configure(configuration);
+        if told.map_err(|reason| self.protocol(reason))? {
+            let taken = self.answered(device);
+            Guest::or_exited(taken)?;
+        }
+        Ok(())
     }
 
     /// Answers a [`GuestEvent::MmioRead`] at `now`. The guest looks for it every microsecond.
@@ -280,7 +305,7 @@ impl Guest {
     pub fn msi_vector(&self, device: usize, address: u64, data: u32) -> Option<u8> {
         match &self.devices.get(device)?.kind {
             Kind::Pci(pci) => pci.vector(address, data),
-            Kind::Network => None,
+            Kind::Network | Kind::Linked(_) => None,
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A virtio network card: no offloads, one queue each way, link always up.
+//! A virtio network card: no offloads, one queue each way.
 //!
 //! A frame leaves when its kick arrives and its buffer is free again at once: how long a frame takes is the cable's matter.
 //! Received frames go into the buffers that the guest gave; without one they are dropped, and the caller is told.
@@ -9,6 +9,19 @@ use crate::vhost_user::Port;
 
 /// Virtio feature: the configuration space has the hardware address.
 pub(crate) const FEATURES: u64 = 1 << 5;
+/// Virtio feature: the configuration space has the state of the link behind that address.
+pub(crate) const LINK_FEATURE: u64 = 1 << 16;
+/// Where it is there.
+const LINK_STATUS: usize = 6;
+
+/// The configuration space of a card with a link.
+pub(crate) fn configuration(mac: [u8; 6], up: bool) -> Vec<u8> {
+    let mut bytes = mac.to_vec();
+    debug_assert_eq!(bytes.len(), LINK_STATUS);
+    bytes.extend(u16::from(up).to_le_bytes());
+    bytes
+}
+
 /// The device's virtio number.
 pub(crate) const VIRTIO_ID: u32 = 1;
 

@@ -251,7 +251,7 @@ fn command_line(spec: &GuestSpec, devices: &[String]) -> Vec<String> {
     ];
     line.extend(spec.devices.iter().zip(devices).map(|(device, socket)| {
         let id = match device {
-            DeviceSpec::Network { .. } => network::VIRTIO_ID,
+            DeviceSpec::Network { .. } | DeviceSpec::NetworkWithLink { .. } => network::VIRTIO_ID,
             DeviceSpec::Pci(_) => pci::VIRTIO_ID,
         };
         format!("virtio_uml.device={socket}:{id}")

@@ -34,6 +34,11 @@ pub enum DeviceSpec {
         /// Its hardware address.
         mac: [u8; 6],
     },
+    /// The same with a link that can be lost, see [`crate::Guest::set_link`]; it is up when the guest starts.
+    NetworkWithLink {
+        /// Its hardware address.
+        mac: [u8; 6],
+    },
     /// A PCI device: the caller is what is behind its BARs.
     Pci(PciSpec),
 }

@@ -55,6 +55,8 @@ const GET_CONFIG: u32 = 24;
 const SET_CONFIG: u32 = 25;
 const VRING_KICK: u32 = 35;
 
+/// Request of the back end: the configuration space has changed.
+const SLAVE_CONFIG_CHANGE: u32 = 2;
 /// Request of the back end: a virtqueue has an interrupt.
 const SLAVE_VRING_CALL: u32 = 4;
 
@@ -280,17 +282,23 @@ impl Port {
     /// Raises the interrupt of a virtqueue. The guest asks for the time and requests to run before it answers; then
     /// [`Port::take_answer`] must be called. False if it takes no calls.
     pub fn call(&self, ring: usize) -> Result<bool, String> {
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&u32::try_from(ring).expect("two rings").to_ne_bytes());
+        self.tell(SLAVE_VRING_CALL, &payload)
+    }
+
+    /// Changes the configuration space and tells the guest, which then asks for it; as [`Port::call`].
+    pub fn configure(&mut self, configuration: Vec<u8>) -> Result<bool, String> {
+        self.configuration = configuration;
+        self.tell(SLAVE_CONFIG_CHANGE, &[])
+    }
+
+    fn tell(&self, request: u32, payload: &[u8]) -> Result<bool, String> {
         let Some(back) = &self.back else {
             return Ok(false);
         };
-        let mut payload = [0; 8];
-        payload[..4].copy_from_slice(&u32::try_from(ring).expect("two rings").to_ne_bytes());
-        write(
-            back,
-            &Header::of(SLAVE_VRING_CALL, VERSION | NEED_REPLY, &payload),
-            &payload,
-        )
-        .map(|()| true)
+        let header = Header::of(request, VERSION | NEED_REPLY, payload);
+        write(back, &header, payload).map(|()| true)
     }
 
     /// Takes the answer to [`Port::call`].
@@ -308,7 +316,9 @@ impl Port {
         }
         match bytes[HEADER_BYTES..] == [0; 8] {
             true => Ok(()),
-            false => Err("it does not know the virtqueue of an interrupt".into()),
+            false => Err(
+                "it does not know the virtqueue of an interrupt, or no other configuration".into(),
+            ),
         }
     }
 }

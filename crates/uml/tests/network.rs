@@ -88,3 +88,38 @@ fn a_frame_earlier_than_promised_is_told() {
         "{error}"
     );
 }
+
+/// A cable is pulled out and put back; the guest's kernel sees it as the carrier, and says so to who listens.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_link_that_is_lost_is_a_carrier_that_is_lost() {
+    const LOST: u64 = 2_500_000_000;
+    const BACK: u64 = 3_500_000_000;
+    let directory = Directory::new();
+    let device = DeviceSpec::NetworkWithLink {
+        mac: [2, 0, 0, 0, 0, 1],
+    };
+    let commands = "ip link set eth0 up\nip -o monitor link > monitor &\nsleep 2\n\
+         for second in 2 3 4; do cat /sys/class/net/eth0/carrier; sleep 1; done\n\
+         grep -c NO-CARRIER monitor";
+    let mut guest = directory.guest("link", commands, vec![device]);
+    let mut events = Vec::new();
+    let mut changes = vec![(BACK, true), (LOST, false)];
+    loop {
+        let change = changes.last().copied();
+        match guest.next() {
+            Next::Exited(_) => break,
+            Next::At(now) if change.is_none_or(|(time, _)| now < time) => {
+                let until = change.map_or(now + 10_000_000, |(time, _)| time);
+                guest.run(now, until, 1000, &mut events).unwrap();
+            }
+            _ => {
+                let (time, up) = changes.pop().expect("it waits for a device for ever");
+                guest.set_link(time, 0, up).unwrap();
+            }
+        }
+    }
+    assert_eq!(directory.out("link"), "1\n0\n1\n1\n");
+    let error = guest.set_link(guest.now(), 1, true).unwrap_err();
+    assert!(error.to_string().contains("device"), "{error}");
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use toml::Spanned;
 
@@ -154,6 +155,7 @@ fn row_switch(index: usize, count: usize, rate: Rate) -> SwitchSpec {
         latency_ns: None,
         store_and_forward: true,
         neighbours: Neighbours::Static,
+        control: None,
         port: vec![
             port(0, link_address(index, true)),
             port(1, link_address(index + 1, false)),
@@ -169,6 +171,7 @@ impl Fan {
             kind: HostKind::Native,
             link: None,
             command: None,
+            files: Vec::new(),
             memory_mb: guest_memory(),
             rdma: false,
             neighbours: Neighbours::Static,
@@ -204,6 +207,7 @@ impl Fan {
             latency_ns: None,
             store_and_forward: true,
             neighbours: Neighbours::Static,
+            control: None,
             port,
             route,
         }
@@ -214,6 +218,7 @@ impl Fan {
             between: unplaced([one, two]),
             metres: unplaced(self.metres),
             faults: self.faults,
+            cut: None,
         }
     }
 
@@ -241,6 +246,7 @@ impl Fan {
             seed: self.seed,
             cpu: CpuSpec::default(),
             register: BTreeMap::new(),
+            path: PathBuf::new(),
         }
     }
 }
@@ -267,6 +273,7 @@ impl Topology {
             kind: HostKind::Native,
             link: None,
             command: None,
+            files: Vec::new(),
             memory_mb: guest_memory(),
             rdma: false,
             neighbours: Neighbours::Static,
@@ -301,6 +308,7 @@ impl Topology {
                 pair.metres - others
             }),
             faults: pair.faults,
+            cut: None,
         };
         Self {
             host: names.iter().zip(ips).map(host).collect(),
@@ -319,6 +327,7 @@ impl Topology {
             seed: pair.seed,
             cpu: CpuSpec::default(),
             register: BTreeMap::new(),
+            path: PathBuf::new(),
         }
     }
 

@@ -34,10 +34,18 @@ impl Topology {
         for switch in &self.switch {
             check_ports(switch)?;
             check_latency(switch)?;
+            self.check_control(switch)?;
         }
         for (index, host) in self.host.iter().enumerate() {
             let place = host.name.span().start;
             let address = self.host_ip(index);
+            if host.nic.kind == NicKind::HostPort && self.switch_of(index).is_none() {
+                let name = host.name.as_ref();
+                let sentence = format!(
+                    "host.nic.kind: `{name}` is the host of no switch; give one control = \"{name}\", or the guest a NIC"
+                );
+                return Err((place, sentence));
+            }
             let checked = match is_unicast(address) && !address.is_broadcast() {
                 true => check_host(host),
                 false => Err(format!(
@@ -73,6 +81,50 @@ impl Topology {
                 other_latency(switch, latency.as_ref(), &platform)
                     .map_err(|error| (latency.span().start, error.to_string()))?;
             }
+        }
+        Ok(())
+    }
+
+    /// The guest that is a switch's host.
+    fn check_control(&self, switch: &SwitchSpec) -> Result<(), Fault> {
+        let Some(control) = &switch.control else {
+            return Ok(());
+        };
+        let (place, name) = (control.span().start, control.as_ref());
+        let switch_name = switch.name.as_ref();
+        let fault = |sentence: String| Err((place, format!("switch.control: {sentence}")));
+        let Some(host) = self.host_index(name) else {
+            let known = self.known_hosts();
+            return fault(format!("there is no host `{name}`; the hosts are {known}"));
+        };
+        let host = &self.host[host];
+        if host.kind != HostKind::Uml || host.nic.kind != NicKind::HostPort {
+            return fault(format!(
+                "`{name}` has a NIC of its own; give it kind = \"uml\" and nic.kind = \"host-port\""
+            ));
+        }
+        if host.nic.rate != switch.rate {
+            return fault(format!(
+                "`{name}` is {} and `{switch_name}` is {}; make the rates equal",
+                host.nic.rate, switch.rate
+            ));
+        }
+        let same = |other: &&SwitchSpec| {
+            let control = other.control.as_ref();
+            control.is_some_and(|control| control.as_ref() == name)
+        };
+        if self.switch.iter().filter(same).count() > 1 {
+            return fault(format!("`{name}` has two switches; give one another guest"));
+        }
+        if switch.ideal || switch.latency_ns.is_some() {
+            return fault(format!(
+                "`{switch_name}` has no tables that a guest could write: only the RTL has; remove ideal and latency_ns"
+            ));
+        }
+        if !switch.route.is_empty() {
+            return fault(format!(
+                "the routes of `{switch_name}` are those of `{name}`'s kernel; remove its [[switch.route]]"
+            ));
         }
         Ok(())
     }
@@ -168,6 +220,11 @@ impl Topology {
             _ => {}
         }
         for (end, name) in ends.into_iter().zip([one, two]) {
+            if matches!(end, End::Host(host) if self.host[host].nic.kind == NicKind::HostPort) {
+                return Err(fault(format!(
+                    "`{name}` has no NIC, it is the host of a switch; name a port of that"
+                )));
+            }
             if plugged.contains(&end) {
                 return Err(fault(match end {
                     End::Host(_) => {
@@ -197,6 +254,9 @@ impl Topology {
             // The option is called `--delay`.
             let sentence = sentence.replacen("delay:", "delay_ns:", 1);
             return Err((place, format!("cable.faults.{sentence}")));
+        }
+        if let Some(Err(sentence)) = cable.cut.map(|cut| cut.check()) {
+            return Err((place, format!("cable.cut.{sentence}")));
         }
         let metres = *cable.metres.as_ref();
         if !(0.0..=100_000.0).contains(&metres) || metres.is_sign_negative() {
@@ -475,6 +535,11 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
         if host.rdma {
             return Err(format!(
                 "rdma: only a guest has a kernel; give `{name}` kind = \"uml\""
+            ));
+        }
+        if !host.files.is_empty() {
+            return Err(format!(
+                "files: only a guest has a directory for them; give `{name}` kind = \"uml\""
             ));
         }
         if host.command.is_some() {

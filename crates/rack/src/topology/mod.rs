@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ipnuma_rtl::NetSpeed;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use toml::Spanned;
 use crate::address::{Interface, Subnet};
 use crate::cpu::CpuSpec;
 use crate::error::{Error, located_at};
-use crate::faults::Faults;
+use crate::faults::{Cut, Faults};
 use crate::host::LINE_BYTES;
 use crate::model::{PORTS, WIDE_PORTS};
 use crate::pcie::LinkKind;
@@ -88,6 +88,9 @@ pub enum NicKind {
     Uzura,
     /// No RTL: the frames of a guest go to the cable as they are.
     Virtio,
+    /// No NIC: the guest is the host of a switch (`switch.control`), and each port of that is a network device of it.
+    #[serde(rename = "host-port")]
+    HostPort,
 }
 
 /// A NIC.
@@ -152,6 +155,9 @@ pub struct HostSpec {
     /// Of a guest: the command for its shell. The guest ends with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Of a guest: files that it finds in its directory, named from where the topology is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PathBuf>,
     /// Of a guest: memory in MB.
     #[serde(default = "guest_memory")]
     pub memory_mb: u32,
@@ -268,6 +274,10 @@ pub struct SwitchSpec {
     /// How it knows its neighbours.
     #[serde(default)]
     pub neighbours: Neighbours,
+    /// The guest that is its host, and writes its tables; without it the rack does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub control: Option<Spanned<String>>,
     /// Ports in use.
     pub port: Vec<PortSpec>,
     /// Routes to subnets that are not its own.
@@ -293,6 +303,9 @@ pub struct CableSpec {
         skip_serializing_if = "Faults::is_none"
     )]
     pub faults: Faults,
+    /// When it is cut, in both directions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 /// One end of a cable, by index.
@@ -403,6 +416,9 @@ pub struct Topology {
     /// The program.
     #[schemars(with = "ProgramSpec")]
     pub program: Spanned<ProgramSpec>,
+    /// Where it was read, if it was.
+    #[serde(skip)]
+    pub path: PathBuf,
 }
 
 /// Most senders of [`Topology::fan`].
@@ -431,10 +447,11 @@ impl Topology {
 
     /// Checks a text; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let topology: Self = toml::from_str(text).map_err(|error| {
+        let mut topology: Self = toml::from_str(text).map_err(|error| {
             let offset = place::of_error(text, &error);
             located_at(path, text, offset, &own_words(error.message()))
         })?;
+        path.clone_into(&mut topology.path);
         let checked = topology.check().and_then(|()| topology.check_platform());
         checked.map_err(|(offset, sentence)| {
             let offset = place::of_sentence(text, offset, &sentence);
@@ -451,9 +468,24 @@ impl Topology {
         }
     }
 
+    /// A file that the topology names from where it is.
+    pub fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
+    }
+
     /// Index of a host.
     pub fn host_index(&self, name: &str) -> Option<usize> {
         self.host.iter().position(|host| host.name.as_ref() == name)
+    }
+
+    /// The switch that a guest is the host of.
+    pub fn switch_of(&self, host: usize) -> Option<usize> {
+        let name = self.host[host].name.as_ref();
+        let mut switches = self.switch.iter();
+        switches.position(|switch| {
+            let control = switch.control.as_ref();
+            control.is_some_and(|control| control.as_ref() == name)
+        })
     }
 
     /// Index of a switch.

@@ -161,7 +161,7 @@ impl Guest {
     fn enabled(&mut self, index: usize, ring: usize) -> Result<(), Error> {
         let device = &self.devices[index];
         let quiet = match device.kind {
-            Kind::Network => network::RECEIVE,
+            Kind::Network | Kind::Linked(_) => network::RECEIVE,
             // Its indices do that.
             Kind::Pci(_) => return self.clear(index),
         };
@@ -178,7 +178,7 @@ impl Guest {
 
     fn kicked(&mut self, index: usize, ring: usize) -> Result<(), Error> {
         match self.devices[index].kind {
-            Kind::Network if ring == network::TRANSMIT => self.transmit(index),
+            Kind::Network | Kind::Linked(_) if ring == network::TRANSMIT => self.transmit(index),
             Kind::Pci(_) if ring == pci::COMMANDS => self.command(index),
             _ => Ok(()),
         }
@@ -331,13 +331,15 @@ impl Guest {
 
     /// Raises the interrupt of a virtqueue; the guest puts it into its calendar now.
     pub(super) fn call(&mut self, index: usize, ring: usize) -> Result<(), Error> {
-        if !self.devices[index]
-            .port
-            .call(ring)
-            .map_err(|reason| self.protocol(reason))?
-        {
-            return Ok(());
+        let told = self.devices[index].port.call(ring);
+        match told.map_err(|reason| self.protocol(reason))? {
+            true => self.answered(index),
+            false => Ok(()),
         }
+    }
+
+    /// Waits until the guest has taken in what a device told it.
+    pub(super) fn answered(&mut self, index: usize) -> Result<(), Error> {
         loop {
             match self.listen(Some(index))? {
                 Source::Time => self.hear_time()?,

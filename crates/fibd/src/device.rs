@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A switch as a device of this machine: a file in which places are those of the switch's BAR ([`fib::device`]).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fib::device::{self, HEADER_BYTES, Header, RECORD_BYTES, Record, WINDOW_RECORDS};
+use fib::layout::Memory;
+use fib::{Image, Op, Write};
+
+use crate::sink::Sink;
+
+/// The memory of ports' settings, and its fields: docs/fibnic.md.
+const PORT_SETTINGS: u8 = 26;
+const FIELD_BITS: u32 = 3;
+const FIELD_MAC: u32 = 0;
+const FIELD_MTU: u32 = 1;
+/// Records that are stored by one call.
+const AT_ONCE: usize = 128;
+
+/// The file, and what was read of the memories last.
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    header: Header,
+    read: Option<Image>,
+}
+
+fn wrong(path: &Path, sentence: &str) -> io::Error {
+    let text = format!("{}: {sentence}", path.display());
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+impl Device {
+    /// Opens it and asks what it is.
+    ///
+    /// # Errors
+    /// If it is not there, or no switch.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let file = opened.map_err(|error| {
+            let text = format!("{} can't be opened: {error}", path.display());
+            io::Error::new(error.kind(), text)
+        })?;
+        let mut bytes = [0; HEADER_BYTES];
+        file.read_exact_at(&mut bytes, 0)?;
+        let header = Header::from_bytes(&bytes).map_err(|sentence| wrong(path, &sentence))?;
+        Ok(Self {
+            file,
+            header,
+            read: None,
+        })
+    }
+
+    /// Ports of the switch.
+    pub const fn ports(&self) -> u32 {
+        self.header.ports
+    }
+
+    /// With what the switch was built.
+    ///
+    /// # Errors
+    /// If there are no tables for it.
+    pub fn config(&self) -> io::Result<fib::Config> {
+        let config = self.header.config();
+        config.ok_or_else(|| {
+            let text = "the switch has memories for which fibd makes no tables: run vectors and a trie are needed";
+            io::Error::new(io::ErrorKind::Unsupported, text)
+        })
+    }
+
+    /// Brings the memories to what they are after reset, from what another process may have left, and gives the ports the
+    /// addresses and the MTU of their devices.
+    ///
+    /// # Errors
+    /// If the switch does not take it.
+    pub fn reset(&mut self, empty: Image, devices: &[String]) -> io::Result<()> {
+        self.read = Some(empty);
+        let mut taken = [0; 8];
+        self.file.read_exact_at(&mut taken, device::TAKEN)?;
+        if taken != [0; 8] {
+            let ops = device::clear(self.read_back()?);
+            self.apply(&ops)?;
+        }
+        for (port, device) in (0u32..).zip(devices) {
+            let Some((mac, mtu)) = settings(device) else {
+                continue;
+            };
+            for (field, value) in [(FIELD_MAC, mac), (FIELD_MTU, mtu)] {
+                self.store(&[Record {
+                    memory: PORT_SETTINGS,
+                    address: port << FIELD_BITS | field,
+                    data: [value, 0, 0],
+                }])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, records: &[Record]) -> io::Result<()> {
+        for records in records.chunks(AT_ONCE) {
+            let bytes: Vec<u8> = records
+                .iter()
+                .flat_map(|record| record.to_bytes())
+                .collect();
+            let stored = self.file.write_at(&bytes, device::STORE)?;
+            if stored != bytes.len() {
+                let text = format!("it took {stored} of {} bytes", bytes.len());
+                return Err(io::Error::new(io::ErrorKind::WriteZero, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all memories.
+    fn read_back(&mut self) -> io::Result<&Image> {
+        let image = self.read.as_mut().expect("the depths are known");
+        for memory in Memory::ALL {
+            let depth = image.depth(memory);
+            for first in (0..depth).step_by(WINDOW_RECORDS as usize) {
+                let select = u64::from(first) << 32 | u64::from(memory.id());
+                self.file
+                    .write_all_at(&select.to_le_bytes(), device::SELECT)?;
+                let count = WINDOW_RECORDS.min(depth - first) as usize;
+                let mut bytes = vec![0; count * RECORD_BYTES];
+                self.file.read_exact_at(&mut bytes, device::WINDOW)?;
+                for (addr, bytes) in (first..).zip(bytes.chunks_exact(RECORD_BYTES)) {
+                    let record = Record::from_bytes(bytes).expect("a chunk is a record");
+                    if (record.memory, record.address) != (memory.id(), addr) {
+                        let text = format!(
+                            "word {addr} of {} was asked for, and word {} of memory {} came: does another process use the device?",
+                            memory.name(),
+                            record.address,
+                            record.memory
+                        );
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                    }
+                    let data = record.data;
+                    image.write(&Write { memory, addr, data });
+                }
+            }
+        }
+        Ok(image)
+    }
+}
+
+/// MAC address and MTU of a device, if it is there.
+fn settings(device: &str) -> Option<(u64, u64)> {
+    let read = |what: &str| std::fs::read_to_string(format!("/sys/class/net/{device}/{what}")).ok();
+    let mac = read("address")?.trim().replace(':', "");
+    let mac = u64::from_str_radix(&mac, 16)
+        .ok()
+        .filter(|mac| mac >> 48 == 0)?;
+    Some((mac, read("mtu")?.trim().parse().ok()?))
+}
+
+impl Sink for Device {
+    fn apply(&mut self, ops: &[Op]) -> io::Result<()> {
+        let records: Vec<Record> = ops.iter().map(Record::from).collect();
+        self.store(&records)
+    }
+
+    fn image(&mut self) -> Option<&Image> {
+        // What can't be read differs from everything: an audit is to say so.
+        if let Err(error) = self.read_back() {
+            eprintln!("error: the switch's memories can't be read: {error}");
+            self.read = self.read.as_ref().map(Image::cleared);
+        }
+        self.read.as_ref()
+    }
+}
