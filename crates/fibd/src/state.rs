@@ -273,7 +273,7 @@ impl State {
                 self.note(&route);
             }
             Message::Route(route) => self.route(route, event.flags, source),
-            Message::RouteGone(route) => self.route_gone(&route, source),
+            Message::RouteGone(route) => self.route_gone(&route, source, request != (0, 0)),
             Message::Object { id, object } => {
                 if source == Source::Kernel {
                     self.object_request = request;

@@ -158,6 +158,34 @@ fn a_route_that_is_there_twice_stays_where_it_is() {
     fibd.audit();
 }
 
+/// A device that goes down takes the first of two equal routes along, which the kernel tells, and leaves the other, since
+/// it is between next hops.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn of_two_equal_routes_the_one_between_next_hops_outlives_its_device() {
+    ready!();
+    let net = Net::new("outlives", 2);
+    let to = "2001:db8:ff::/48";
+    let fibd = net.fibd("");
+    net.ip(&format!("route append blackhole {to}"));
+    net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    net.ip(&format!("route append {to} dev sw0"));
+    net.ip(&format!("route append {to} via 2001:db8::7"));
+    net.ip(&format!("route replace {to} dev sw0"));
+    fibd.audit();
+    net.ip("link set sw0 down");
+    fibd.audit();
+    net.port_up(0);
+    fibd.audit();
+    net.ip(&format!("route del {to} via 2001:db8:1::8"));
+    net.ip(&format!("route del {to} via 2001:db8::7"));
+    let left = net.ip(&format!("-6 route show {to}"));
+    assert!(left.contains("dev sw0"), "{left}");
+    fibd.audit();
+    net.ip(&format!("route del {to} dev sw0"));
+    fibd.audit();
+}
+
 /// Of each route by an object that changes the kernel says that it replaced a route; but it replaced none.
 #[test]
 #[ignore = "needs root and network namespaces"]

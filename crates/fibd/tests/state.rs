@@ -293,6 +293,56 @@ fn a_link_that_goes_takes_its_routes_along_and_nothing_else() {
     assert_eq!((state.desired(nets[0]), state.counters.implied), (None, 1));
 }
 
+/// The kernel tells of the IPv6 routes that a link took along, but leaves one that is between next hops of another. The
+/// message about the first of two equal ones must not take out the second.
+#[test]
+fn what_the_kernel_tells_of_a_link_that_went_leaves_routes_between_next_hops() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let by = |port: u8, host: Option<u8>| {
+        let address = |host| format!("2001:db8:{port}::{host}").parse().unwrap();
+        let hop = Hop {
+            gateway: host.map(address),
+            ..gateway(port.into(), 0)
+        };
+        route(net, hop)
+    };
+    let direct = by(0, None);
+    let order = [
+        direct.clone(),
+        by(1, Some(8)),
+        direct.clone(),
+        by(0, Some(7)),
+    ];
+    // The kernel has one twice only after a replacement.
+    let mut blackhole = direct.clone();
+    (blackhole.kind, blackhole.hops) = (RouteKind::Blackhole, Vec::new());
+    // Of next hops that are one route it tells together.
+    let mut both = order[3].clone();
+    both.hops.extend(&order[1].hops);
+    for one in [&blackhole, &order[1], &order[2], &both] {
+        tell(&mut state, flags::APPEND, Message::Route(one.clone()));
+    }
+    tell(&mut state, flags::REPLACE, Message::Route(direct.clone()));
+    for settled in [false, true] {
+        let mut state = state.clone();
+        link(&mut state, 0, false);
+        if settled {
+            settle(&mut state, &mut tables).unwrap();
+        }
+        tell(&mut state, 0, Message::RouteGone(direct.clone()));
+        link(&mut state, 0, true);
+        for gone in [&order[1], &order[3]] {
+            tell(&mut state, 0, Message::RouteGone(gone.clone()));
+        }
+        settle(&mut state, &mut tables).unwrap();
+        assert_eq!(state.desired(net), Some(Target::Host), "settled: {settled}");
+        tell(&mut state, 0, Message::RouteGone(direct.clone()));
+        settle(&mut state, &mut tables).unwrap();
+        assert_eq!(state.desired(net), None, "settled: {settled}");
+    }
+}
+
 /// A dump has what the messages say that wait: taken in once more they would replace another route.
 #[test]
 fn what_is_told_while_the_kernel_is_dumped_makes_it_be_dumped_again() {
