@@ -91,7 +91,8 @@ impl Paths {
         let Some(entry) = place else { return };
         entry.users -= 1;
         if entry.users == 0 {
-            if !entry.doomed {
+            // Two that became equal have one number that is found.
+            if !entry.doomed && self.numbers.get(&entry.path) == Some(&number) {
                 self.numbers.remove(&entry.path);
             }
             *place = None;
@@ -115,7 +116,9 @@ impl Paths {
         match self.entries.get_mut(number as usize) {
             Some(Some(entry)) if !entry.doomed => {
                 entry.doomed = true;
-                self.numbers.remove(&entry.path);
+                if self.numbers.get(&entry.path) == Some(&number) {
+                    self.numbers.remove(&entry.path);
+                }
                 entry.users
             }
             _ => 0,
@@ -139,6 +142,37 @@ impl Paths {
             entry.dead.push(device);
         }
         before != entry.dead.len()
+    }
+
+    /// Whether two numbers are of the same path, or of two that became equal.
+    pub fn same(&self, one: u32, other: u32) -> bool {
+        one == other
+            || self
+                .get(one)
+                .is_some_and(|path| self.get(other) == Some(path))
+    }
+
+    /// The IPv6 next hops of routes at a device are dead, or not any more; those of routes between next hops of another
+    /// stay as they are.
+    pub fn set_hops_dead(&mut self, device: u32, dead: bool) {
+        let news = |hop: &Hop| hop.device == device && hop.dead != dead;
+        for (number, entry) in (0..).zip(&mut self.entries) {
+            let Some(entry) = entry.as_mut().filter(|entry| !entry.doomed) else {
+                continue;
+            };
+            let path = &mut entry.path;
+            if !path.six || path.between || !path.via.hops().iter().any(news) {
+                continue;
+            }
+            if self.numbers.get(path) == Some(&number) {
+                self.numbers.remove(path);
+            }
+            if let Via::Hops(hops) = &mut path.via {
+                let here = hops.iter_mut().filter(|hop| hop.device == device);
+                here.for_each(|hop| hop.dead = dead);
+            }
+            self.numbers.entry(path.clone()).or_insert(number);
+        }
     }
 
     /// The paths that are not doomed, with their numbers.

@@ -241,7 +241,7 @@ impl State {
             (old.rank, old.metric, old.source) == (new.rank, new.metric, new.source)
                 && old.generation != new.generation
         };
-        let is_it = |old: &Route| same(old) && old.path == new.path;
+        let is_it = |old: &Route| same(old) && self.paths.same(old.path, new.path);
         let Some(first) = routes.iter().position(is_it) else {
             routes.push(new);
             return;

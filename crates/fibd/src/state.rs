@@ -351,6 +351,9 @@ impl State {
         }
         if down {
             self.flush_paths(device, false, &[false, true]);
+            self.paths.set_hops_dead(device, true);
+        } else if up && carrier {
+            self.paths.set_hops_dead(device, false);
         }
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);
@@ -455,7 +458,8 @@ impl State {
 
     /// Whether packets go to a next hop; `dead` are the devices at which they do not for other reasons.
     pub(crate) fn is_usable(&self, hop: &Hop, six: bool, dead: &[u32]) -> bool {
-        !dead.contains(&hop.device)
+        !hop.dead
+            && !dead.contains(&hop.device)
             && self
                 .links
                 .get(&hop.device)
@@ -472,7 +476,8 @@ impl State {
             let stays = path.between || path.kind == RouteKind::Local && !path.six;
             let dead = hops.iter().any(|hop| hop.device == device)
                 && hops.iter().all(|hop| {
-                    !self.is_up(hop.device) || self.paths.dead(number).contains(&hop.device)
+                    let dead = self.paths.dead(number);
+                    hop.dead || !self.is_up(hop.device) || dead.contains(&hop.device)
                 });
             (dead && (forced || !stays) && families.contains(&path.six)).then_some(number)
         });

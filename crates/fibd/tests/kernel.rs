@@ -186,6 +186,30 @@ fn of_two_equal_routes_the_one_between_next_hops_outlives_its_device() {
     fibd.audit();
 }
 
+/// Next hops of IPv6 that outlived their device, since others of the same route did, are dead until it has a carrier again.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_device_that_is_up_without_carrier_revives_no_next_hop_of_ipv6() {
+    ready!();
+    let net = Net::new("carrier", 2);
+    let to = "2001:db8:ff::/48";
+    let fibd = net.fibd("");
+    net.ip(&format!("route add {to} via 2001:db8::7"));
+    net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    common::run(&format!("ip -n {} link set h1 down", net.others));
+    net.ip("link set sw1 down");
+    net.ip("link set sw1 up");
+    fibd.audit();
+    net.ip(&format!("route del {to} via 2001:db8::7"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    common::run(&format!("ip -n {} link set h1 up", net.others));
+    fibd.audit();
+    net.port_up(1);
+    fibd.audit();
+}
+
 /// Of each route by an object that changes the kernel says that it replaced a route; but it replaced none.
 #[test]
 #[ignore = "needs root and network namespaces"]

@@ -59,6 +59,7 @@ fn gateway(port: u32, host: u8) -> Hop {
         device: port + 1,
         gateway: Some(IpAddr::from([10, 0, port as u8, host])),
         weight: 1,
+        dead: false,
     }
 }
 
