@@ -153,8 +153,9 @@ impl Paths {
     }
 
     /// The IPv6 next hops of routes at a device are dead, or not any more; those of routes between next hops of another
-    /// stay as they are.
-    pub fn set_hops_dead(&mut self, device: u32, dead: bool) {
+    /// stay as they are. Returns the paths for which that is news.
+    pub fn set_hops_dead(&mut self, device: u32, dead: bool) -> Vec<u32> {
+        let mut changed = Vec::new();
         let news = |hop: &Hop| hop.device == device && hop.dead != dead;
         for (number, entry) in (0..).zip(&mut self.entries) {
             let Some(entry) = entry.as_mut().filter(|entry| !entry.doomed) else {
@@ -172,7 +173,9 @@ impl Paths {
                 here.for_each(|hop| hop.dead = dead);
             }
             self.numbers.entry(path.clone()).or_insert(number);
+            changed.push(number);
         }
+        changed
     }
 
     /// The paths that are not doomed, with their numbers.

@@ -351,9 +351,10 @@ impl State {
         }
         if down {
             self.flush_paths(device, false, &[false, true]);
-            self.paths.set_hops_dead(device, true);
-        } else if up && carrier {
-            self.paths.set_hops_dead(device, false);
+        }
+        if down || up && carrier {
+            let changed = self.paths.set_hops_dead(device, down);
+            self.dirty_paths.extend(changed);
         }
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);

@@ -344,6 +344,31 @@ fn what_the_kernel_tells_of_a_link_that_went_leaves_routes_between_next_hops() {
     }
 }
 
+/// The kernel says which next hops of IPv6 are dead, and not that they are not any more: the link does.
+#[test]
+fn a_carrier_revives_next_hops_of_ipv6() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let address = "2001:db8::7".parse().unwrap();
+    let hop = Hop {
+        gateway: Some(address),
+        dead: true,
+        ..gateway(0, 7)
+    };
+    tell(&mut state, flags::APPEND, Message::Route(route(net, hop)));
+    settle(&mut state, &mut tables).unwrap();
+    let leads = |state: &State, tables: &Tables| {
+        let found = looked_up(tables, tables.fib().image(), net.first());
+        assert_eq!(state.desired(net), found);
+        found
+    };
+    assert_eq!(leads(&state, &tables), None);
+    link(&mut state, 0, true);
+    settle(&mut state, &mut tables).unwrap();
+    let neighbour = Target::Neighbour { port: 0, address };
+    assert_eq!(leads(&state, &tables), Some(neighbour));
+}
+
 /// A dump has what the messages say that wait: taken in once more they would replace another route.
 #[test]
 fn what_is_told_while_the_kernel_is_dumped_makes_it_be_dumped_again() {
