@@ -69,7 +69,8 @@ pub const AF_INET6: u8 = 10;
 
 const IFF_UP: u32 = 1;
 /// `IFF_RUNNING` or `IFF_LOWER_UP`, as the kernel asks.
-const IFF_CARRIER: u32 = 1 << 6 | 1 << 16;
+const IFF_CARRIER: u32 = IFF_RUNNING | 1 << 16;
+const IFF_RUNNING: u32 = 1 << 6;
 /// Incomplete, reachable, stale, delay, probe, failed, no ARP, permanent: those in which the address is valid.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
@@ -162,6 +163,8 @@ pub enum Message {
         up: bool,
         /// It has a carrier.
         carrier: bool,
+        /// It can send: IPv6 takes it for ready only then, which is a little later.
+        running: bool,
     },
     /// A device is gone.
     LinkGone {
@@ -392,6 +395,7 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         name,
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_CARRIER != 0,
+        running: flags & IFF_RUNNING != 0,
     }))
 }
 

@@ -63,9 +63,7 @@ impl Paths {
     /// The number of a path, with one user more.
     pub fn hold(&mut self, path: Path) -> u32 {
         if let Some(&number) = self.numbers.get(&path) {
-            if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
-                entry.users += 1;
-            }
+            self.hold_again(number);
             return number;
         }
         let entry = Some(Entry {
@@ -144,12 +142,26 @@ impl Paths {
         before != entry.dead.len()
     }
 
-    /// Whether two numbers are of the same path, or of two that became equal.
-    pub fn same(&self, one: u32, other: u32) -> bool {
+    /// Whether two numbers are of paths that differ at most in which next hops are dead.
+    pub fn alike(&self, one: u32, other: u32) -> bool {
+        let alike = |one: &Path, other: &Path| {
+            let hop = |hop: &Hop| (hop.device, hop.gateway, hop.weight);
+            let via = match (&one.via, &other.via) {
+                (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
+                (one, other) => one == other,
+            };
+            let rest = |path: &Path| (path.six, path.kind, path.source, path.between);
+            via && rest(one) == rest(other)
+        };
         one == other
-            || self
-                .get(one)
-                .is_some_and(|path| self.get(other) == Some(path))
+            || matches!((self.get(one), self.get(other)), (Some(one), Some(other)) if alike(one, other))
+    }
+
+    /// One user more of a path that has some.
+    pub fn hold_again(&mut self, number: u32) {
+        if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
+            entry.users += 1;
+        }
     }
 
     /// The IPv6 next hops of routes at a device are dead, or not any more; those of routes between next hops of another

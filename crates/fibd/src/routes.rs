@@ -241,7 +241,8 @@ impl State {
             (old.rank, old.metric, old.source) == (new.rank, new.metric, new.source)
                 && old.generation != new.generation
         };
-        let is_it = |old: &Route| same(old) && self.paths.same(old.path, new.path);
+        // Which next hops are dead the dump knows.
+        let is_it = |old: &Route| same(old) && self.paths.alike(old.path, new.path);
         let Some(first) = routes.iter().position(is_it) else {
             routes.push(new);
             return;
@@ -254,7 +255,12 @@ impl State {
             for _ in first..=last {
                 if same(&routes[at]) {
                     let generation = new.generation;
-                    let old = routes.remove(at);
+                    let mut old = routes.remove(at);
+                    if self.paths.alike(old.path, new.path) {
+                        self.paths.hold_again(new.path);
+                        self.paths.release(old.path);
+                        old.path = new.path;
+                    }
                     routes.push(Route { generation, ..old });
                 } else {
                     at += 1;

@@ -288,7 +288,14 @@ impl State {
                 name,
                 up,
                 carrier,
-            } => self.link(device, name, up, carrier),
+                running,
+            } => {
+                self.link(device, name, up, carrier);
+                if !up || running {
+                    let changed = self.paths.set_hops_dead(device, !up);
+                    self.dirty_paths.extend(changed);
+                }
+            }
             Message::LinkGone { device } => self.link_gone(device),
             Message::Address {
                 device,
@@ -351,10 +358,6 @@ impl State {
         }
         if down {
             self.flush_paths(device, false, &[false, true]);
-        }
-        if down || up && carrier {
-            let changed = self.paths.set_hops_dead(device, down);
-            self.dirty_paths.extend(changed);
         }
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);

@@ -12,7 +12,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::full::{BIRD, Bird, Full, PATIENCE, PORTS, arrive, there, used};
+use common::full::{BIRD, Bird, Full, PATIENCE, PORTS, arrive, own, there, used};
 use common::{BGPD, Net, ZEBRA, missing, random};
 
 /// Bytes of memory that a route may take.
@@ -39,7 +39,7 @@ fn bird_gives_the_internet_to_the_switch() {
     let net = Net::new("all", PORTS);
     let fibd = net.fibd("");
     let mut random = random();
-    let own = there(&fibd);
+    let own = own(&fibd);
     let table = Full::new(&mut random);
     let count = table.count();
     let (before, _) = used(&fibd);
@@ -94,7 +94,7 @@ fn frr(by_fpm: bool) {
     }
     let net = Net::new(if by_fpm { "allf" } else { "allk" }, PORTS);
     let fibd = net.fibd(if by_fpm { "--fpm" } else { "" });
-    let own = there(&fibd);
+    let own = own(&fibd);
     let table = Full::new(&mut random());
     let count = table.count();
     let modules: &[&str] = if by_fpm {

@@ -46,6 +46,7 @@ fn link(state: &mut State, port: u32, up: bool) {
         name: format!("sw{port}"),
         up,
         carrier: up,
+        running: up,
     };
     tell(state, 0, message);
 }
@@ -202,10 +203,12 @@ fn a_withdrawal_without_room_sheds_what_lies_around_until_there_is_room() {
         middle.clone(),
         route(net([10, 1, 80, 0], 20), near),
     ];
-    for one in others.iter().chain(&fillers) {
-        tell(&mut state, flags::EXCLUSIVE, Message::Route(one.clone()));
+    for some in [&others[..], &fillers] {
+        for one in some {
+            tell(&mut state, flags::EXCLUSIVE, Message::Route(one.clone()));
+        }
+        settle(&mut state, &mut tables).unwrap();
     }
-    settle(&mut state, &mut tables).unwrap();
     assert!(tables.spilled() > 0 && tables.shed() == 0);
     let to = |tables: &Tables, third| {
         let address = IpAddr::from([10, 1, third, 1]);
@@ -367,6 +370,49 @@ fn a_carrier_revives_next_hops_of_ipv6() {
     settle(&mut state, &mut tables).unwrap();
     let neighbour = Target::Neighbour { port: 0, address };
     assert_eq!(leads(&state, &tables), Some(neighbour));
+}
+
+/// A dump passes over what is between next hops, and says of these which are dead, before or after a message of the link.
+#[test]
+fn a_dump_that_knows_which_next_hops_are_dead_keeps_what_is_between() {
+    let mut state = state();
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let direct = Hop {
+        gateway: None,
+        ..gateway(1, 0)
+    };
+    let by = |port: u8, dead| Hop {
+        gateway: Some(format!("2001:db8:{port}::8").parse().unwrap()),
+        dead,
+        ..gateway(port.into(), 0)
+    };
+    let both = |dead| RouteMessage {
+        hops: vec![by(0, dead), by(1, false)],
+        ..route(net, direct)
+    };
+    for one in [route(net, by(0, false)), route(net, direct), both(false)] {
+        tell(&mut state, flags::APPEND, Message::Route(one));
+    }
+    for dead in [true, false] {
+        state.begin_resync(false);
+        link(&mut state, 0, true);
+        link(&mut state, 1, true);
+        tell(&mut state, 0, Message::Route(both(dead)));
+        state.end_resync();
+        let first = if dead { Target::Host } else { of(by(0, false)) };
+        assert_eq!(state.desired(net), Some(first));
+    }
+    for hop in [by(0, false), by(1, false)] {
+        tell(&mut state, 0, Message::RouteGone(route(net, hop)));
+    }
+    assert_eq!(state.desired(net), Some(Target::Host), "what was between");
+}
+
+fn of(hop: Hop) -> Target {
+    Target::Neighbour {
+        port: hop.device as u8 - 1,
+        address: hop.gateway.unwrap(),
+    }
 }
 
 /// A dump has what the messages say that wait: taken in once more they would replace another route.

@@ -210,6 +210,19 @@ pub fn there(fibd: &Fibd) -> u64 {
     fibd.status()["prefixes"].as_u64().unwrap()
 }
 
+/// How many prefixes the ports have of their own, once the kernel has found that nobody else has their addresses.
+pub fn own(fibd: &Fibd) -> u64 {
+    let mut before = (there(fibd), Instant::now());
+    while before.1.elapsed() < Duration::from_secs(4) {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = there(fibd);
+        if now != before.0 {
+            before = (now, Instant::now());
+        }
+    }
+    before.0
+}
+
 /// Waits until so many prefixes are there.
 #[track_caller]
 pub fn arrive(fibd: &Fibd, wanted: u64) {
