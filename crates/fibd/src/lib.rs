@@ -34,6 +34,7 @@ mod follow;
 pub mod fpm;
 pub mod message;
 mod net;
+pub mod notice;
 mod paths;
 mod routes;
 pub mod sink;
