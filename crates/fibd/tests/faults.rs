@@ -210,13 +210,13 @@ fn faults_leave_no_difference_in_birds_table() {
 }
 
 fn start_frr(net: &Net, by_fpm: bool) -> Vec<Running> {
-    let modules: &[&str] = match by_fpm {
-        true => &["-M", "dplane_fpm_nl"],
-        false => &[],
-    };
+    // With a buffer of the usual length zebra loses what the kernel says of links while its table is installed.
+    let buffer = ["-s", "536870912"];
+    let modules = ["-M", "dplane_fpm_nl"];
+    let options = [&buffer[..], if by_fpm { &modules } else { &[] }].concat();
     // Sockets of one that was killed would pass for those of the next.
     let _ = std::fs::remove_dir_all(net.path("frr"));
-    let frr = net.frr(modules, BGPD, &[]);
+    let frr = net.frr(&options, BGPD, &[]);
     if by_fpm {
         net.vtysh("fpm address 127.0.0.1\n");
     }
