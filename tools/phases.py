@@ -275,15 +275,18 @@ PHASES = [
     Phase(
         "long-routes",
         600,
-        "the Internet's table and one of 1.2 million routes against another implementation",
-        f"crates/fib/tools/fetch-routes && {CARGO} --workspace --test tables -- --ignored",
+        "the Internet's table, IPv6 grown to 281,516, and one of 1.2 million routes against"
+        " another implementation",
+        "crates/fib/tools/fetch-routes && crates/fib/tools/grow-routes &&"
+        f" {CARGO} --workspace --test tables -- --ignored",
         ("build",),
         long=True,
     ),
     Phase(
         "long-agent",
-        1200,
-        "fibd beside the kernel, BIRD and FRR, in namespaces; the Internet's table from both",
+        5400,
+        "fibd beside the kernel, BIRD and FRR, in namespaces; the Internet's table from both, what"
+        " goes wrong with it, and full flaps of it",
         f"crates/fib/tools/fetch-routes && {CARGO} -p fibd --no-fail-fast -- --include-ignored",
         ("build",),
         env=LONG,

@@ -19,6 +19,29 @@ fn bench(seed: u64) -> Bench {
     Bench::new(NetSpeed::TenGig, seed, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What software fills by default must be in the large models.
+#[test]
+fn the_large_models_have_the_memories_of_the_default_build() {
+    let depth = |name: &str| -> u32 {
+        let found = verilate::FULL_TABLES.iter().find(|(it, _)| *it == name);
+        found.expect("it is there").1.parse().expect("a number")
+    };
+    let large = fib::Config {
+        v4: fib::Config4::RunVec {
+            leaves: depth("V4Leaves"),
+            groups: depth("V4Groups"),
+            hosts: depth("V4Hosts"),
+        },
+        v6: fib::Config6::Trie {
+            nodes: std::array::from_fn(|level| depth(&format!("V6Nodes{}", level + 1))),
+            leaves: depth("V6Leaves"),
+            hosts: depth("V6Hosts"),
+            tcam: depth("V6TcamEntries"),
+        },
+    };
+    assert_eq!(large, fib::Config::default());
+}
+
 /// Frames in, of which more than 500 leave by a port whatever the tables are; the run ends at the wrong one.
 const MANY: u64 = 20_000;
 

@@ -316,6 +316,16 @@ fn run() -> Result<()> {
     run.verify(&table, options.keys, &mut random)?;
     run.usage();
 
+    // What changes the most words: a prefix around half of the table comes, and goes.
+    for short in ["0.0.0.0/1", "128.0.0.0/1"] {
+        let change = |hop| [(Prefix::V4(short.parse().expect("a prefix")), hop)];
+        run.play(&format!("announce {short}"), &change(Some(1)))?;
+        run.play(&format!("withdraw {short}"), &change(None))?;
+    }
+    let change = |hop| [(Prefix::V6("2000::/3".parse().expect("a prefix")), hop)];
+    run.play("announce 2000::/3", &change(Some(1)))?;
+    run.play("withdraw 2000::/3", &change(None))?;
+
     changes = table.v4.iter().map(|p| (Prefix::V4(*p), None)).collect();
     changes.extend(table.v6.iter().map(|p| (Prefix::V6(*p), None)));
     run.play("withdraw everything", &changes)?;

@@ -70,9 +70,9 @@ impl Default for Config {
             v6: Config6::Trie {
                 nodes: [
                     1 << 13,
-                    1 << 15,
                     1 << 16,
-                    1 << 17,
+                    1 << 16,
+                    1 << 16,
                     1 << 17,
                     1 << 15,
                     1 << 14,

@@ -132,6 +132,19 @@ fn the_real_table_agrees_with_another_implementation() {
 }
 
 #[test]
+#[ignore = "needs the table that crates/fib/tools/grow-routes makes; a minute without --release"]
+fn the_grown_ipv6_table_fits_and_agrees() {
+    let path = "../../.build/routes/grown6.txt";
+    let text = std::fs::read_to_string(path).expect("run crates/fib/tools/grow-routes first");
+    let table = Table {
+        v6: Table::parse(&text).unwrap().v6,
+        ..Table::synthetic(16, 1000, 0)
+    };
+    assert_eq!(table.v6.len(), 281_516);
+    agrees(&table, Config::default(), 17, 500_000);
+}
+
+#[test]
 #[ignore = "1.2 million routes: a minute without --release"]
 fn a_table_of_the_next_years_fits_and_agrees() {
     let table = Table::synthetic(14, 1_200_000, 280_000);

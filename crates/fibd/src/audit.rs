@@ -257,9 +257,12 @@ pub fn kernel(
         };
         if !fits {
             report.tell(|| {
+                let found = say(found);
+                let by = longest(state, address).map_or("no prefix".to_owned(), |(net, _)| {
+                    format!("{net}, where fibd has {}", state.describe(net))
+                });
                 format!(
-                    "{address}: the kernel answers {answer:?}, the image leads to {}",
-                    say(found)
+                    "{address}: the kernel answers {answer:?}, the image leads to {found} by {by}"
                 )
             });
         }

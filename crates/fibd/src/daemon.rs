@@ -15,6 +15,7 @@ use crate::audit::{self, Plan, Report};
 use crate::control::{self, Control, PortStatus, Reply, Request, Status};
 use crate::fpm::Fpm;
 use crate::message::{self, AF_INET, AF_INET6, Malformed, Message, Messages, kind};
+use crate::notice::Notices;
 use crate::settle;
 use crate::sink::Sink;
 use crate::socket::{Netlink, Read};
@@ -105,6 +106,7 @@ pub struct Daemon {
     control: Control,
     fpm: Option<Fpm>,
     first: Duration,
+    notices: Notices,
     /// When the kernel's routes are to be looked at again.
     verify: Option<Instant>,
     /// How long the last full dump took.
@@ -181,6 +183,7 @@ impl Daemon {
             control,
             fpm,
             first: Duration::ZERO,
+            notices: Notices::default(),
             verify: None,
             took: Duration::ZERO,
         };
@@ -250,6 +253,9 @@ impl Daemon {
         self.settle()?;
         if let Some(fpm) = &mut self.fpm {
             fpm.answer(&mut self.state, &self.tables);
+        }
+        for notice in self.notices.of(&self.state.counters) {
+            eprintln!("fibd: {notice}");
         }
         if self.state.take_doubt() || self.state.is_unsure() {
             // Often enough to be right soon, seldom enough that a port that flaps does not keep this busy.

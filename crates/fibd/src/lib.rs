@@ -35,6 +35,7 @@ mod follow;
 pub mod fpm;
 pub mod message;
 mod net;
+pub mod notice;
 mod paths;
 mod routes;
 pub mod sink;
@@ -75,11 +76,21 @@ fn bring(
         if nets.is_empty() {
             break;
         }
+        // In this order each address is answered as before or as after all of it, never by what is only there meanwhile:
+        // longer prefixes are set before those around them, and what is to take over is there before anything is taken out.
+        let mac = |port, address| state.mac(port, address);
+        for net in nets.iter().rev() {
+            if let Some(target) = state.desired(*net) {
+                tables.set(*net, Some(target), mac, counters)?;
+            }
+        }
         for net in nets {
-            let mac = |port, address| state.mac(port, address);
-            tables.set(net, state.desired(net), mac, counters)?;
+            if state.desired(net).is_none() {
+                tables.set(net, None, mac, counters)?;
+            }
         }
         nets = tables.again();
+        nets.sort_unstable();
     }
     tables.tidy(counters)
 }

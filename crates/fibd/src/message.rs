@@ -69,10 +69,13 @@ pub const AF_INET6: u8 = 10;
 
 const IFF_UP: u32 = 1;
 /// `IFF_RUNNING` or `IFF_LOWER_UP`, as the kernel asks.
-const IFF_CARRIER: u32 = 1 << 6 | 1 << 16;
+const IFF_CARRIER: u32 = IFF_RUNNING | 1 << 16;
+const IFF_RUNNING: u32 = 1 << 6;
 /// Incomplete, reachable, stale, delay, probe, failed, no ARP, permanent: those in which the address is valid.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
+/// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
+const DEAD: u8 = 1;
 
 /// Why a message can't be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -116,6 +119,8 @@ pub struct Hop {
     pub gateway: Option<IpAddr>,
     /// Share, from 1 on.
     pub weight: u16,
+    /// Of IPv6: its device went down, and had no carrier since.
+    pub dead: bool,
 }
 
 /// A route.
@@ -158,6 +163,8 @@ pub enum Message {
         up: bool,
         /// It has a carrier.
         carrier: bool,
+        /// It can send: IPv6 takes it for ready only then, which is a little later.
+        running: bool,
     },
     /// A device is gone.
     LinkGone {
@@ -388,6 +395,7 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         name,
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_CARRIER != 0,
+        running: flags & IFF_RUNNING != 0,
     }))
 }
 
@@ -489,6 +497,7 @@ fn object(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
             device,
             gateway,
             weight: 1,
+            dead: false,
         })
     };
     Ok(Message::Object { id, object })
@@ -603,6 +612,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
             device,
             gateway,
             weight: 1,
+            dead: six && flags & u32::from(DEAD) != 0,
         });
     }
     Ok(Some(route))
@@ -613,7 +623,6 @@ fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed>
     const RTA_GATEWAY: u16 = 5;
     const RTA_VIA: u16 = 18;
     const HOP: usize = 8;
-    const DEAD: u8 = 1;
     while list.len() >= HOP {
         let length = usize::from(u16_at(list, 0).ok_or(Malformed::Length)?);
         let attributes = list.get(HOP..length).ok_or(Malformed::Length)?;
@@ -621,6 +630,7 @@ fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed>
             device: u32_at(list, 4).ok_or(Malformed::Length)?,
             gateway: None,
             weight: u16::from(list[3]) + 1,
+            dead: route.net.is_ipv6() && list[2] & DEAD != 0,
         };
         for attribute in Attributes(attributes) {
             match attribute? {

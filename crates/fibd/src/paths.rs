@@ -63,9 +63,7 @@ impl Paths {
     /// The number of a path, with one user more.
     pub fn hold(&mut self, path: Path) -> u32 {
         if let Some(&number) = self.numbers.get(&path) {
-            if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
-                entry.users += 1;
-            }
+            self.hold_again(number);
             return number;
         }
         let entry = Some(Entry {
@@ -91,7 +89,8 @@ impl Paths {
         let Some(entry) = place else { return };
         entry.users -= 1;
         if entry.users == 0 {
-            if !entry.doomed {
+            // Two that became equal have one number that is found.
+            if !entry.doomed && self.numbers.get(&entry.path) == Some(&number) {
                 self.numbers.remove(&entry.path);
             }
             *place = None;
@@ -115,7 +114,9 @@ impl Paths {
         match self.entries.get_mut(number as usize) {
             Some(Some(entry)) if !entry.doomed => {
                 entry.doomed = true;
-                self.numbers.remove(&entry.path);
+                if self.numbers.get(&entry.path) == Some(&number) {
+                    self.numbers.remove(&entry.path);
+                }
                 entry.users
             }
             _ => 0,
@@ -139,6 +140,54 @@ impl Paths {
             entry.dead.push(device);
         }
         before != entry.dead.len()
+    }
+
+    /// Whether two numbers are of paths that differ at most in which next hops are dead.
+    pub fn alike(&self, one: u32, other: u32) -> bool {
+        let alike = |one: &Path, other: &Path| {
+            let hop = |hop: &Hop| (hop.device, hop.gateway, hop.weight);
+            let via = match (&one.via, &other.via) {
+                (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
+                (one, other) => one == other,
+            };
+            let rest = |path: &Path| (path.six, path.kind, path.source, path.between);
+            via && rest(one) == rest(other)
+        };
+        one == other
+            || matches!((self.get(one), self.get(other)), (Some(one), Some(other)) if alike(one, other))
+    }
+
+    /// One user more of a path that has some.
+    pub fn hold_again(&mut self, number: u32) {
+        if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
+            entry.users += 1;
+        }
+    }
+
+    /// The IPv6 next hops of routes at a device are dead, or not any more; those of routes between next hops of another
+    /// stay as they are. Returns the paths for which that is news.
+    pub fn set_hops_dead(&mut self, device: u32, dead: bool) -> Vec<u32> {
+        let mut changed = Vec::new();
+        let news = |hop: &Hop| hop.device == device && hop.dead != dead;
+        for (number, entry) in (0..).zip(&mut self.entries) {
+            let Some(entry) = entry.as_mut().filter(|entry| !entry.doomed) else {
+                continue;
+            };
+            let path = &mut entry.path;
+            if !path.six || path.between || !path.via.hops().iter().any(news) {
+                continue;
+            }
+            if self.numbers.get(path) == Some(&number) {
+                self.numbers.remove(path);
+            }
+            if let Via::Hops(hops) = &mut path.via {
+                let here = hops.iter_mut().filter(|hop| hop.device == device);
+                here.for_each(|hop| hop.dead = dead);
+            }
+            self.numbers.entry(path.clone()).or_insert(number);
+            changed.push(number);
+        }
+        changed
     }
 
     /// The paths that are not doomed, with their numbers.

@@ -241,7 +241,8 @@ impl State {
             (old.rank, old.metric, old.source) == (new.rank, new.metric, new.source)
                 && old.generation != new.generation
         };
-        let is_it = |old: &Route| same(old) && old.path == new.path;
+        // Which next hops are dead the dump knows.
+        let is_it = |old: &Route| same(old) && self.paths.alike(old.path, new.path);
         let Some(first) = routes.iter().position(is_it) else {
             routes.push(new);
             return;
@@ -254,7 +255,12 @@ impl State {
             for _ in first..=last {
                 if same(&routes[at]) {
                     let generation = new.generation;
-                    let old = routes.remove(at);
+                    let mut old = routes.remove(at);
+                    if self.paths.alike(old.path, new.path) {
+                        self.paths.hold_again(new.path);
+                        self.paths.release(old.path);
+                        old.path = new.path;
+                    }
                     routes.push(Route { generation, ..old });
                 } else {
                     at += 1;
@@ -425,7 +431,8 @@ impl State {
         }
     }
 
-    pub(crate) fn route_gone(&mut self, message: &RouteMessage, source: Source) {
+    /// A route is gone; `asked` says whether someone asked for that, or the kernel did it by itself.
+    pub(crate) fn route_gone(&mut self, message: &RouteMessage, source: Source, asked: bool) {
         let Some(rank) = self.follows(message, source) else {
             return;
         };
@@ -447,7 +454,7 @@ impl State {
             .copied()
             .find(|&at| self.paths.get(routes[at].path) == Some(&path));
         if path.six && source == Source::Kernel && !same.is_empty() {
-            if self.leave(message.net, (rank, message.metric), &path) {
+            if self.leave(message.net, (rank, message.metric), &path, asked) {
                 self.dirty.push(message.net);
             } else {
                 self.counters.unmatched += 1;
@@ -480,7 +487,7 @@ impl State {
     }
 
     /// Takes a route of IPv6 out, or next hops of the joined one; whether it was there.
-    fn leave(&mut self, net: Net, key: (u8, u32), gone: &Path) -> bool {
+    fn leave(&mut self, net: Net, key: (u8, u32), gone: &Path, asked: bool) -> bool {
         let mut list = self.open(net, key);
         let before = list.places.len();
         let place = |hop: &Hop| (hop.device, hop.gateway);
@@ -491,8 +498,14 @@ impl State {
             // What was hidden may be the first now.
             self.unsure |= list.may_hide && list.places.len() != before;
         } else {
-            let is_it = |here: &Place| matches!(here, Place::Other(path) if path == gone);
-            let at = list.places.iter().position(is_it);
+            // With a device that went down the kernel took out what is not between next hops, which is done already.
+            let outside = !asked && gone.via.hops().iter().any(|hop| !self.is_up(hop.device));
+            let next_hops = |places: &[Place]| places.iter().any(|it| matches!(it, Place::Hop(_)));
+            let at = (0..list.places.len()).find(|&at| {
+                let (before, after) = (&list.places[..at], &list.places[at..]);
+                let is_it = matches!(&after[0], Place::Other(path) if path == gone);
+                is_it && !(outside && next_hops(before) && next_hops(after))
+            });
             at.map(|at| list.places.remove(at));
         }
         if list.places.len() == before {

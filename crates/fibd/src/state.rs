@@ -273,7 +273,7 @@ impl State {
                 self.note(&route);
             }
             Message::Route(route) => self.route(route, event.flags, source),
-            Message::RouteGone(route) => self.route_gone(&route, source),
+            Message::RouteGone(route) => self.route_gone(&route, source, request != (0, 0)),
             Message::Object { id, object } => {
                 if source == Source::Kernel {
                     self.object_request = request;
@@ -288,7 +288,14 @@ impl State {
                 name,
                 up,
                 carrier,
-            } => self.link(device, name, up, carrier),
+                running,
+            } => {
+                self.link(device, name, up, carrier);
+                if !up || running {
+                    let changed = self.paths.set_hops_dead(device, !up);
+                    self.dirty_paths.extend(changed);
+                }
+            }
             Message::LinkGone { device } => self.link_gone(device),
             Message::Address {
                 device,
@@ -455,7 +462,8 @@ impl State {
 
     /// Whether packets go to a next hop; `dead` are the devices at which they do not for other reasons.
     pub(crate) fn is_usable(&self, hop: &Hop, six: bool, dead: &[u32]) -> bool {
-        !dead.contains(&hop.device)
+        !hop.dead
+            && !dead.contains(&hop.device)
             && self
                 .links
                 .get(&hop.device)
@@ -472,7 +480,8 @@ impl State {
             let stays = path.between || path.kind == RouteKind::Local && !path.six;
             let dead = hops.iter().any(|hop| hop.device == device)
                 && hops.iter().all(|hop| {
-                    !self.is_up(hop.device) || self.paths.dead(number).contains(&hop.device)
+                    let dead = self.paths.dead(number);
+                    hop.dead || !self.is_up(hop.device) || dead.contains(&hop.device)
                 });
             (dead && (forced || !stays) && families.contains(&path.six)).then_some(number)
         });

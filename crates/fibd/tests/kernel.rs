@@ -158,6 +158,58 @@ fn a_route_that_is_there_twice_stays_where_it_is() {
     fibd.audit();
 }
 
+/// A device that goes down takes the first of two equal routes along, which the kernel tells, and leaves the other, since
+/// it is between next hops.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn of_two_equal_routes_the_one_between_next_hops_outlives_its_device() {
+    ready!();
+    let net = Net::new("outlives", 2);
+    let to = "2001:db8:ff::/48";
+    let fibd = net.fibd("");
+    net.ip(&format!("route append blackhole {to}"));
+    net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    net.ip(&format!("route append {to} dev sw0"));
+    net.ip(&format!("route append {to} via 2001:db8::7"));
+    net.ip(&format!("route replace {to} dev sw0"));
+    fibd.audit();
+    net.ip("link set sw0 down");
+    fibd.audit();
+    net.port_up(0);
+    fibd.audit();
+    net.ip(&format!("route del {to} via 2001:db8:1::8"));
+    net.ip(&format!("route del {to} via 2001:db8::7"));
+    let left = net.ip(&format!("-6 route show {to}"));
+    assert!(left.contains("dev sw0"), "{left}");
+    fibd.audit();
+    net.ip(&format!("route del {to} dev sw0"));
+    fibd.audit();
+}
+
+/// Next hops of IPv6 that outlived their device, since others of the same route did, are dead until it has a carrier again.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_device_that_is_up_without_carrier_revives_no_next_hop_of_ipv6() {
+    ready!();
+    let net = Net::new("carrier", 2);
+    let to = "2001:db8:ff::/48";
+    let fibd = net.fibd("");
+    net.ip(&format!("route add {to} via 2001:db8::7"));
+    net.ip(&format!("route append {to} via 2001:db8:1::8"));
+    common::run(&format!("ip -n {} link set h1 down", net.others));
+    net.ip("link set sw1 down");
+    net.ip("link set sw1 up");
+    fibd.audit();
+    net.ip(&format!("route del {to} via 2001:db8::7"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    common::run(&format!("ip -n {} link set h1 up", net.others));
+    fibd.audit();
+    net.port_up(1);
+    fibd.audit();
+}
+
 /// Of each route by an object that changes the kernel says that it replaced a route; but it replaced none.
 #[test]
 #[ignore = "needs root and network namespaces"]

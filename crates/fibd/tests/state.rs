@@ -46,6 +46,7 @@ fn link(state: &mut State, port: u32, up: bool) {
         name: format!("sw{port}"),
         up,
         carrier: up,
+        running: up,
     };
     tell(state, 0, message);
 }
@@ -59,6 +60,7 @@ fn gateway(port: u32, host: u8) -> Hop {
         device: port + 1,
         gateway: Some(IpAddr::from([10, 0, port as u8, host])),
         weight: 1,
+        dead: false,
     }
 }
 
@@ -201,10 +203,12 @@ fn a_withdrawal_without_room_sheds_what_lies_around_until_there_is_room() {
         middle.clone(),
         route(net([10, 1, 80, 0], 20), near),
     ];
-    for one in others.iter().chain(&fillers) {
-        tell(&mut state, flags::EXCLUSIVE, Message::Route(one.clone()));
+    for some in [&others[..], &fillers] {
+        for one in some {
+            tell(&mut state, flags::EXCLUSIVE, Message::Route(one.clone()));
+        }
+        settle(&mut state, &mut tables).unwrap();
     }
-    settle(&mut state, &mut tables).unwrap();
     assert!(tables.spilled() > 0 && tables.shed() == 0);
     let to = |tables: &Tables, third| {
         let address = IpAddr::from([10, 1, third, 1]);
@@ -291,6 +295,124 @@ fn a_link_that_goes_takes_its_routes_along_and_nothing_else() {
     link(&mut state, 0, true);
     settle(&mut state, &mut tables).unwrap();
     assert_eq!((state.desired(nets[0]), state.counters.implied), (None, 1));
+}
+
+/// The kernel tells of the IPv6 routes that a link took along, but leaves one that is between next hops of another. The
+/// message about the first of two equal ones must not take out the second.
+#[test]
+fn what_the_kernel_tells_of_a_link_that_went_leaves_routes_between_next_hops() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let by = |port: u8, host: Option<u8>| {
+        let address = |host| format!("2001:db8:{port}::{host}").parse().unwrap();
+        let hop = Hop {
+            gateway: host.map(address),
+            ..gateway(port.into(), 0)
+        };
+        route(net, hop)
+    };
+    let direct = by(0, None);
+    let order = [
+        direct.clone(),
+        by(1, Some(8)),
+        direct.clone(),
+        by(0, Some(7)),
+    ];
+    // The kernel has one twice only after a replacement.
+    let mut blackhole = direct.clone();
+    (blackhole.kind, blackhole.hops) = (RouteKind::Blackhole, Vec::new());
+    // Of next hops that are one route it tells together.
+    let mut both = order[3].clone();
+    both.hops.extend(&order[1].hops);
+    for one in [&blackhole, &order[1], &order[2], &both] {
+        tell(&mut state, flags::APPEND, Message::Route(one.clone()));
+    }
+    tell(&mut state, flags::REPLACE, Message::Route(direct.clone()));
+    for settled in [false, true] {
+        let mut state = state.clone();
+        link(&mut state, 0, false);
+        if settled {
+            settle(&mut state, &mut tables).unwrap();
+        }
+        tell(&mut state, 0, Message::RouteGone(direct.clone()));
+        link(&mut state, 0, true);
+        for gone in [&order[1], &order[3]] {
+            tell(&mut state, 0, Message::RouteGone(gone.clone()));
+        }
+        settle(&mut state, &mut tables).unwrap();
+        assert_eq!(state.desired(net), Some(Target::Host), "settled: {settled}");
+        tell(&mut state, 0, Message::RouteGone(direct.clone()));
+        settle(&mut state, &mut tables).unwrap();
+        assert_eq!(state.desired(net), None, "settled: {settled}");
+    }
+}
+
+/// The kernel says which next hops of IPv6 are dead, and not that they are not any more: the link does.
+#[test]
+fn a_carrier_revives_next_hops_of_ipv6() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let address = "2001:db8::7".parse().unwrap();
+    let hop = Hop {
+        gateway: Some(address),
+        dead: true,
+        ..gateway(0, 7)
+    };
+    tell(&mut state, flags::APPEND, Message::Route(route(net, hop)));
+    settle(&mut state, &mut tables).unwrap();
+    let leads = |state: &State, tables: &Tables| {
+        let found = looked_up(tables, tables.fib().image(), net.first());
+        assert_eq!(state.desired(net), found);
+        found
+    };
+    assert_eq!(leads(&state, &tables), None);
+    link(&mut state, 0, true);
+    settle(&mut state, &mut tables).unwrap();
+    let neighbour = Target::Neighbour { port: 0, address };
+    assert_eq!(leads(&state, &tables), Some(neighbour));
+}
+
+/// A dump passes over what is between next hops, and says of these which are dead, before or after a message of the link.
+#[test]
+fn a_dump_that_knows_which_next_hops_are_dead_keeps_what_is_between() {
+    let mut state = state();
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let direct = Hop {
+        gateway: None,
+        ..gateway(1, 0)
+    };
+    let by = |port: u8, dead| Hop {
+        gateway: Some(format!("2001:db8:{port}::8").parse().unwrap()),
+        dead,
+        ..gateway(port.into(), 0)
+    };
+    let both = |dead| RouteMessage {
+        hops: vec![by(0, dead), by(1, false)],
+        ..route(net, direct)
+    };
+    for one in [route(net, by(0, false)), route(net, direct), both(false)] {
+        tell(&mut state, flags::APPEND, Message::Route(one));
+    }
+    for dead in [true, false] {
+        state.begin_resync(false);
+        link(&mut state, 0, true);
+        link(&mut state, 1, true);
+        tell(&mut state, 0, Message::Route(both(dead)));
+        state.end_resync();
+        let first = if dead { Target::Host } else { of(by(0, false)) };
+        assert_eq!(state.desired(net), Some(first));
+    }
+    for hop in [by(0, false), by(1, false)] {
+        tell(&mut state, 0, Message::RouteGone(route(net, hop)));
+    }
+    assert_eq!(state.desired(net), Some(Target::Host), "what was between");
+}
+
+fn of(hop: Hop) -> Target {
+    Target::Neighbour {
+        port: hop.device as u8 - 1,
+        address: hop.gateway.unwrap(),
+    }
 }
 
 /// A dump has what the messages say that wait: taken in once more they would replace another route.

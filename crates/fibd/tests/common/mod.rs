@@ -2,6 +2,9 @@
 //! Network namespaces with fibd in one of them.
 #![allow(dead_code)]
 
+pub mod checking;
+pub mod full;
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sentences about bad input: the first time that it comes, and again when it has come ten times as often, so that who sends
+//! it without end fills no log.
+
+use crate::counters::Counters;
+
+/// What was said already.
+#[derive(Clone, Debug, Default)]
+pub struct Notices {
+    said: [u64; KINDS],
+}
+
+const KINDS: usize = 5;
+
+/// What is counted, and what is said of so many.
+fn kinds(counters: &Counters) -> [(u64, &'static str); KINDS] {
+    [
+        (
+            counters.malformed,
+            "messages were refused, since a length in them points behind their end or an address has neither 4 nor 16 \
+             bytes; what was there before stays",
+        ),
+        (
+            counters.host_bits,
+            "routes were refused, since their prefixes have bits behind their length; what was there before stays",
+        ),
+        (
+            counters.unresolvable,
+            "routes name a next-hop object that is not there; their packets go by the host port until it is",
+        ),
+        (
+            counters.loops,
+            "members of next-hop groups are groups themselves, and lend no next hop; name the next hops instead",
+        ),
+        (
+            counters.fpm_malformed,
+            "FPM connections were closed, since their bytes are no FPM; routes stay, and the daemon may connect again",
+        ),
+    ]
+}
+
+impl Notices {
+    /// What is to be said now.
+    pub fn of(&mut self, counters: &Counters) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (said, (count, what)) in self.said.iter_mut().zip(kinds(counters)) {
+            if count > 0 && count >= said.saturating_mul(10) {
+                *said = count;
+                sentences.push(format!("{count} {what}"));
+            }
+        }
+        sentences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_said_at_first_and_then_ever_more_seldom() {
+        let (mut notices, mut counters) = (Notices::default(), Counters::default());
+        assert!(notices.of(&counters).is_empty());
+        let mut said = Vec::new();
+        for count in 1..=1000 {
+            counters.host_bits = count;
+            said.extend(notices.of(&counters));
+        }
+        let counts: Vec<_> = said
+            .iter()
+            .map(|it| it.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(counts, ["1", "10", "100", "1000"]);
+        assert!(said[0].contains("bits behind their length"));
+        counters.loops = 1;
+        assert_eq!(notices.of(&counters).len(), 1);
+    }
+}

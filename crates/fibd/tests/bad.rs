@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bad input by FPM: each kind is counted and has a sentence, and what was forwarded before still is.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fib::synth::Random;
+use fibd::audit::looked_up;
+use fibd::fpm::{self, Fpm};
+use fibd::message::{Event, Message};
+use fibd::notice::Notices;
+use fibd::{Config, Net, Source, State, Tables, Target, settle, sink};
+
+const NEW_ROUTE: u16 = 24;
+const NEW_NEXTHOP: u16 = 104;
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend([0, 4]);
+    bytes.extend([0; 8]);
+    bytes.extend(body);
+    bytes
+}
+
+/// A route of Zebra's protocol in the main table, to 192.0.`third`.`fourth`/24.
+fn route(third: u8, fourth: u8, by: &[u8]) -> Vec<u8> {
+    let mut body = vec![2, 24, 0, 0, 254, 11, 0, 1, 0, 0, 0, 0];
+    body.extend(attribute(1, &[192, 0, third, fourth]));
+    body.extend(by);
+    message(NEW_ROUTE, &body)
+}
+
+fn gateway() -> Vec<u8> {
+    [
+        attribute(5, &[10, 0, 0, 7]),
+        attribute(4, &1_u32.to_ne_bytes()),
+    ]
+    .concat()
+}
+
+fn by_object(id: u32) -> Vec<u8> {
+    attribute(30, &id.to_ne_bytes())
+}
+
+fn group(id: u32, member: u32) -> Vec<u8> {
+    let mut body = vec![0; 8];
+    body.extend(by_object_id(id));
+    let mut of = member.to_ne_bytes().to_vec();
+    of.extend([0; 4]);
+    body.extend(attribute(2, &of));
+    message(NEW_NEXTHOP, &body)
+}
+
+fn by_object_id(id: u32) -> Vec<u8> {
+    attribute(1, &id.to_ne_bytes())
+}
+
+/// fibd's end of FPM, with a daemon.
+struct Bench {
+    fpm: Fpm,
+    state: State,
+    tables: Tables,
+    notices: Notices,
+    daemon: TcpStream,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut state = State::new(Config {
+            ports: vec!["sw0".into()],
+            fpm: true,
+            ..Config::default()
+        });
+        let message = Message::Link {
+            device: 1,
+            name: "sw0".into(),
+            up: true,
+            carrier: true,
+            running: true,
+        };
+        let event = Event {
+            flags: 0,
+            sequence: 0,
+            port: 0,
+            message,
+        };
+        state.take(event, Source::Kernel);
+        let tables = Tables::new(fib::Config::default(), |image| {
+            Ok(Box::new(sink::Memory::like(image)))
+        });
+        let fpm = Fpm::listen("127.0.0.1:0".parse().unwrap(), Duration::ZERO).unwrap();
+        let daemon = TcpStream::connect(fpm.listener.local_addr().unwrap()).unwrap();
+        let mut bench = Self {
+            fpm,
+            state,
+            tables: tables.unwrap(),
+            notices: Notices::default(),
+            daemon,
+        };
+        bench.say(&fpm::frame(&route(2, 0, &gateway())).unwrap());
+        bench.until("the good route is there", Bench::forwards);
+        bench
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        // One that was closed already may be written to in vain.
+        let _ = self.daemon.write_all(bytes);
+    }
+
+    /// Takes in what comes until something holds.
+    #[track_caller]
+    fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds(self) {
+            assert!(Instant::now() < end, "not within a minute: {what}");
+            self.fpm.read(&mut self.state);
+            settle(&mut self.state, &mut self.tables).unwrap();
+        }
+    }
+
+    /// The good route leads where it should.
+    fn forwards(&self) -> bool {
+        let image = self.tables.fib().image();
+        let neighbour = Target::Neighbour {
+            port: 0,
+            address: IpAddr::from([10, 0, 0, 7]),
+        };
+        looked_up(&self.tables, image, IpAddr::from([192, 0, 2, 1])) == Some(neighbour)
+    }
+
+    /// Says something bad, and looks for its counter and its sentence.
+    #[track_caller]
+    fn bad(&mut self, messages: &[Vec<u8>], counter: &str, sentence: &str) {
+        for message in messages {
+            self.say(&fpm::frame(message).unwrap());
+        }
+        let counted = |bench: &Self| {
+            let all = bench.state.counters.list();
+            all.iter()
+                .any(|(name, count)| *name == counter && *count == 1)
+        };
+        self.until(counter, counted);
+        let said = self.notices.of(&self.state.counters);
+        assert!(said.iter().any(|it| it.contains(sentence)), "{said:?}");
+        assert!(self.forwards(), "after {counter}");
+    }
+}
+
+#[test]
+fn bad_routes_are_counted_said_and_harm_no_other() {
+    let mut bench = Bench::new();
+    bench.bad(&[route(3, 1, &gateway())], "host_bits", "bits behind");
+    bench.bad(&[route(4, 0, &by_object(9))], "unresolvable", "not there");
+    let net = Net::new(IpAddr::from([192, 0, 4, 0]), 24).unwrap();
+    assert_eq!(bench.state.desired(net), Some(Target::Host));
+    let circle = [group(7, 8), group(8, 7), route(5, 0, &by_object(7))];
+    bench.bad(&circle, "loops", "groups themselves");
+    let mut long = route(6, 0, &gateway());
+    long[28] = 99;
+    bench.bad(&[long], "malformed", "points behind");
+}
+
+#[test]
+fn bytes_that_are_no_fpm_end_the_connection_and_routes_stay() {
+    let mut bench = Bench::new();
+    bench.say(b"GET / HTTP/1.1\r\n\r\n");
+    bench.until("closed", |bench| bench.state.counters.fpm_malformed == 1);
+    assert!(bench.forwards() && !bench.fpm.is_connected());
+    let said = bench.notices.of(&bench.state.counters);
+    assert!(said.iter().any(|it| it.contains("no FPM")), "{said:?}");
+    assert!(!matches!(bench.daemon.read(&mut [0]), Ok(1..)));
+    // It comes back, and tells another route.
+    bench.daemon = TcpStream::connect(bench.fpm.listener.local_addr().unwrap()).unwrap();
+    bench.say(&fpm::frame(&route(3, 0, &gateway())).unwrap());
+    bench.until("the other route", |bench| bench.state.net_count() == 2);
+    assert!(bench.forwards());
+}
+
+/// Whatever bytes a daemon sends, the routes of before are forwarded.
+#[test]
+fn altered_streams_harm_no_route() {
+    let mut random = Random::new(11);
+    let mut bench = Bench::new();
+    let (mut sent, address) = (0, bench.fpm.listener.local_addr().unwrap());
+    for _ in 0..300 {
+        // A route to elsewhere; what is altered is behind its destination, or the header.
+        let mut bytes = fpm::frame(&route(7, 0, &gateway())).unwrap();
+        let length = bytes.len() as u64;
+        let at = [random.below(8), 40 + random.below(length - 40)][random.below(2) as usize];
+        bytes[at as usize] = random.bits() as u8;
+        bench.say(&bytes);
+        sent += 1;
+        bench.fpm.read(&mut bench.state);
+        settle(&mut bench.state, &mut bench.tables).unwrap();
+        assert!(bench.forwards(), "after {sent}: {bytes:x?}");
+        if !bench.fpm.is_connected() || random.below(8) == 0 {
+            bench.daemon = TcpStream::connect(address).unwrap();
+        }
+    }
+    let counters = &bench.state.counters;
+    assert!(
+        counters.fpm_malformed > 0 && counters.malformed > 0,
+        "{counters:?}"
+    );
+}
