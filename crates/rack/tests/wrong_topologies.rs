@@ -361,7 +361,7 @@ fn the_host_of_a_switch_is_a_guest_of_its_own() {
             (
                 "kind = \"host-port\"",
                 "kind = \"hostport\"",
-                "line 5: no such value: `hostport`; write one of ipnuma, ring, shared, virtio, host-port",
+                "line 5: no such value: `hostport`; write one of ipnuma, ring, shared, uzura, virtio, host-port",
             ),
         ],
     );
