@@ -8,8 +8,8 @@ use crate::Picoseconds;
 use crate::frame::{Header, Socket, TcpOptions, emit, flags};
 use crate::receive::{Accepted, Receive, SACK_BLOCKS};
 
-/// Gaps that reassembly has room for.
-const ISLANDS: usize = 32;
+/// Gaps that reassembly has room for, where nothing else is said.
+pub const GAPS: usize = 32;
 /// RFC 6298, 2.1; doubled each time.
 const FIRST_TIMEOUT: Picoseconds = Picoseconds::from_us(1_000_000);
 /// A SYN or FIN is sent that often.
@@ -47,6 +47,8 @@ pub struct Listening {
     pub iss: u32,
     /// Whether acknowledgements may wait for a second segment.
     pub delay: bool,
+    /// Gaps that reassembly has room for.
+    pub gaps: usize,
 }
 
 /// The connection.
@@ -89,7 +91,7 @@ impl Endpoint {
             state: State::Listen,
             remote: None,
             irs: 0,
-            receive: Receive::new(u64::from(listening.window), ISLANDS),
+            receive: Receive::new(u64::from(listening.window), listening.gaps),
             ring: vec![0; listening.window as usize],
             read: 0,
             fin: None,
@@ -119,6 +121,11 @@ impl Endpoint {
     /// Data that are there without a gap, all ever.
     pub const fn received(&self) -> u64 {
         self.receive.next()
+    }
+
+    /// Gaps that there are.
+    pub const fn gaps(&self) -> usize {
+        self.receive.gaps()
     }
 
     /// A packet to send.

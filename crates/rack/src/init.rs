@@ -58,7 +58,7 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::Ipnuma => &[IPNUMA_MODULE],
         NicKind::Ring => &[RING_MODULE],
         NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
-        NicKind::Virtio => &[],
+        NicKind::Virtio | NicKind::Toe => &[],
     }
 }
 
@@ -209,7 +209,9 @@ fn hosts(topology: &Topology) -> String {
     for (number, host) in topology.host.iter().enumerate() {
         let ip = match host.nic.kind {
             NicKind::Ipnuma => tables::management_ip(number),
-            NicKind::Ring | NicKind::Shared | NicKind::Virtio => topology.host_ip(number),
+            NicKind::Ring | NicKind::Shared | NicKind::Virtio | NicKind::Toe => {
+                topology.host_ip(number)
+            }
         };
         let _ = writeln!(text, "{ip} {}", host.name.as_ref());
     }

@@ -86,6 +86,7 @@ const NARROW: &[&str] = &["--inline-mult", "1", "--unroll-count", "16", "-GN=2"]
 const NIC: &[&str] = &["rtl/nic/nic.f"];
 const RING: &[&str] = &["rtl/ring/ring.f"];
 const SHELL: &[&str] = &["rtl/shell/shell.f"];
+const TOE: &[&str] = &["rtl/toe/toe_10g.f"];
 const FIBNIC: &[&str] = &["rtl/fibnic/fibnic.f"];
 const FIBNIC_1G: &[&str] = &["rtl/fibnic/fibnic_1g.f"];
 const TESTER: &[&str] = &["rtl/tester/rfc2544.f"];
@@ -101,7 +102,7 @@ const fn model(name: &'static str, top: &'static str, files: &'static [&'static 
     }
 }
 
-/// A switch: large parts several times.
+/// A switch, or another top with large parts several times.
 const fn switch(
     name: &'static str,
     top: &'static str,
@@ -126,6 +127,8 @@ pub const MODELS: &[Model] = &[
     model("ring_nic_10g", "ring_nic_10g", RING),
     // Both behind one cable.
     model("nic_shell_10g", "nic_shell_10g", SHELL),
+    // The TCP offload engine behind its MAC, for a host without PCI Express.
+    switch("toe_10g", "toe_10g", TOE, &[]),
     Model {
         flags: NARROW,
         ..switch("fibnic_1g_narrow", "fibnic_1g", FIBNIC_1G, SMALL_TABLES)
