@@ -296,10 +296,11 @@ impl Endpoint {
         let last = from + i64::from(length) - 1;
         let inside = |position: i64| (next..edge.max(next)).contains(&position);
         let acceptable = match (length, edge > next) {
-            (0, false) => from == next,
+            // No payload fits; a RST and an acknowledgement count all the same.
+            (_, false) => from == next,
             (0, true) => inside(from),
-            (_, false) => false,
-            (_, true) => inside(from) || inside(last) || (from < next && last >= edge),
+            // One that begins before the window and ends behind it is neither, and refused.
+            (_, true) => inside(from) || inside(last),
         };
         if !acceptable {
             let is_old_syn = self.state == State::SynReceived && header.has(flags::SYN);
@@ -382,7 +383,7 @@ impl Endpoint {
                 self.ring[(position % size) as usize] = byte;
             }
         }
-        if fin && bytes.end <= edge && (kept || accepted == Accepted::Duplicate) {
+        if fin && old < edge && bytes.end <= edge && (kept || accepted == Accepted::Duplicate) {
             self.fin = Some(bytes.end);
         }
         if self.fin == Some(self.receive.next()) {

@@ -376,6 +376,34 @@ impl<'a> Case<'a> {
         options
     }
 
+    /// Nobody reads until the window is nearly closed.
+    fn fill(&mut self) {
+        let end = WINDOW as usize - self.rng.random_range(0..3_000);
+        let mut at = 0;
+        while at < end {
+            let length = (end - at).min(usize::from(MSS));
+            self.sound[at..at + length].fill(true);
+            let header = self.header(self.number(at as i64), flags::ACK);
+            let payload = self.data[at..at + length].to_vec();
+            self.send(&header, 0, &[], &payload, None);
+            at += length;
+        }
+        let answers = self.settle(true);
+        self.compare_answers(&answers);
+    }
+
+    /// In the place of some segments, while the window is nearly closed, one that begins before it and ends about its edge.
+    fn over_all(&mut self, from: i64, length: i64) -> (i64, i64) {
+        let next = self.node.endpoint.received() as i64;
+        let edge = self.taken.len() as i64 + i64::from(WINDOW);
+        let before = i64::from(MSS) - 60 - (edge - next);
+        if before < 2 || edge + 20 > STREAM as i64 || !self.rng.random_bool(0.2) {
+            return (from, length);
+        }
+        let from = next - self.rng.random_range(0..before.min(next));
+        (from, edge - from + self.rng.random_range(-1..20))
+    }
+
     /// A random segment.
     fn random(&mut self) {
         let next = self.node.endpoint.received() as i64;
@@ -398,6 +426,7 @@ impl<'a> Case<'a> {
             2 => (edge - from + self.rng.random_range(-1..2)).clamp(0, most),
             _ => self.rng.random_range(0..=most),
         };
+        let (from, length) = self.over_all(from, length);
         let turn = self
             .rng
             .random_bool(0.1)
@@ -518,6 +547,10 @@ impl<'a> Case<'a> {
     fn run(mut self) -> u64 {
         self.open();
         let mut reading = 0.8;
+        if self.rng.random_bool(0.4) {
+            self.fill();
+            reading = 0.02;
+        }
         while self.segments < EACH {
             for _ in 0..self.rng.random_range(1..8) {
                 self.random();
