@@ -458,7 +458,7 @@ module toe_controller
       order_o.ip         = conn.ip;
       order_o.peer_port  = conn.peer_port;
       order_o.local_port = conn.local_port;
-      order_o.seq        = conn.snd_nxt;
+      order_o.seq        = conn.snd_max;
       order_o.ack        = conn.rcv_nxt;
       order_o.flags.rst  = 1'b1;
       order_o.flags.ack  = 1'b1;

@@ -3,18 +3,20 @@
 //! must be the same. Random tests print their seed; `IPNUMA_SEED` repeats one, and `IPNUMA_CASE` begins with one of its
 //! connections and prints each segment.
 
+#[path = "common/engine.rs"]
+mod engine;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ipnuma_rtl::{NetSpeed, NetWord, ToeState};
+use engine::{Rtl, at};
+use ipnuma_rtl::ToeState;
 use offload::endpoint::{Listening, State};
 use offload::frame::{self, Header, Socket, TcpOptions, emit, emit_with, flags};
 use offload::node::Node;
 use offload::{Hardware, Policy};
 use rack::Picoseconds;
-use rack::engine::pins::{Addresses, Pins};
 use rack::engine::sockets::{Accept, Session};
-use rack::frame::{FCS_BYTES, Framer, words};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -32,8 +34,6 @@ const GAPS: usize = 4;
 /// Distance of a number that has nothing to do with the stream.
 const FAR: u32 = 1 << 20;
 
-const SPEED: NetSpeed = NetSpeed::TenGig;
-const PERIOD: Picoseconds = Picoseconds(SPEED.net_period_ps());
 /// From the last word of a burst to the last word of memory and of an answer.
 const SETTLE_CYCLES: u64 = 600;
 /// The engine looks at one of 16 connections' timers every 64 cycles.
@@ -41,12 +41,7 @@ const LOOK_CYCLES: u64 = 16 * 64 + 100;
 /// Longer than an acknowledgement waits.
 const DELAY: Picoseconds = Picoseconds::from_us(60);
 
-const ENGINE: Socket = Socket {
-    address: [10, 0, 0, 1],
-    port: 5001,
-};
-const MAC: u64 = 0x0200_0000_0001;
-const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+const ENGINE: Socket = at(5001);
 
 /// Takes bytes while it may, and closes behind the peer.
 struct Collect {
@@ -65,18 +60,14 @@ impl Session for Collect {
     }
 }
 
-/// The engine in RTL, at the other end of a cable without length.
-struct Rtl {
-    pins: Pins,
-    now: Picoseconds,
-    framer: Framer,
+/// The engine in RTL, and a program behind it.
+struct Engine {
+    rtl: Rtl,
     reads: Rc<Cell<bool>>,
     got: Rc<RefCell<Vec<u8>>>,
-    /// IP packets that it sent.
-    sent: Vec<Vec<u8>>,
 }
 
-impl Rtl {
+impl Engine {
     fn new(secret: u64) -> Self {
         let (reads, got) = (Rc::new(Cell::new(false)), Rc::new(RefCell::default()));
         let (inner_reads, inner_got) = (Rc::clone(&reads), Rc::clone(&got));
@@ -86,64 +77,29 @@ impl Rtl {
                 got: Rc::clone(&inner_got),
             })
         });
-        let addresses = Addresses {
-            mac: MAC,
-            ip: u32::from_be_bytes(ENGINE.address),
-            secret,
-        };
-        let mut rtl = Self {
-            pins: Pins::new(addresses, vec![(ENGINE.port, accept)]).expect("the model is there"),
-            now: Picoseconds::from_us(1),
-            framer: Framer::default(),
+        Self {
+            rtl: Rtl::new(secret, vec![(ENGINE.port, accept)]),
             reads,
             got,
-            sent: Vec::new(),
-        };
-        rtl.run(20);
-        rtl
-    }
-
-    fn cycle(&mut self, word: NetWord) {
-        self.now += PERIOD;
-        let cycle = self.pins.cycle(self.now, word);
-        let cycle = cycle.unwrap_or_else(|error| panic!("{error}"));
-        if let Some(frame) = self.framer.word(self.now, cycle.word) {
-            let bytes = &frame.bytes[..frame.bytes.len() - FCS_BYTES];
-            let packet = &bytes[ETHERNET.len()..];
-            let length = usize::from(packet[2]) << 8 | usize::from(packet[3]);
-            self.sent.push(packet[..length].to_vec());
-        }
-    }
-
-    fn run(&mut self, cycles: u64) {
-        for _ in 0..cycles {
-            self.cycle(SPEED.idle());
-        }
-    }
-
-    fn arrive(&mut self, packet: &[u8]) {
-        let frame = [&ETHERNET, packet].concat();
-        for word in words(SPEED, &frame) {
-            self.cycle(word);
         }
     }
 
     /// Until nothing moves; with `late` acknowledgements that wait are sent as well.
     fn settle(&mut self, late: bool) {
-        self.run(SETTLE_CYCLES);
+        self.rtl.run(SETTLE_CYCLES);
         if late {
-            self.now += DELAY;
-            self.run(LOOK_CYCLES);
+            self.rtl.now += DELAY;
+            self.rtl.run(LOOK_CYCLES);
         }
     }
 
     /// The application reads.
     fn take(&mut self) {
         self.reads.set(true);
-        for (conn, _) in self.pins.sockets.states().collect::<Vec<_>>() {
-            self.pins.sockets.run(conn);
+        for (conn, _) in self.rtl.pins.sockets.states().collect::<Vec<_>>() {
+            self.rtl.pins.sockets.run(conn);
         }
-        self.run(SETTLE_CYCLES / 4);
+        self.rtl.run(SETTLE_CYCLES / 4);
         self.reads.set(false);
     }
 }
@@ -160,7 +116,7 @@ struct Case<'a> {
     rng: ChaCha8Rng,
     data: Vec<u8>,
     now: offload::Picoseconds,
-    rtl: &'a mut Rtl,
+    engine: &'a mut Engine,
     node: Node,
     other: Socket,
     /// Own first number, and theirs: the RTL's, the model's.
@@ -176,7 +132,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(seed: u64, rtl: &'a mut Rtl) -> Self {
+    fn new(seed: u64, engine: &'a mut Engine) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let listening = Listening {
             local: ENGINE,
@@ -192,12 +148,10 @@ impl<'a> Case<'a> {
         };
         let mut data = vec![0; STREAM];
         rng.fill(&mut data[..]);
-        rtl.got.borrow_mut().clear();
-        rtl.sent.clear();
         Self {
             data,
             now: offload::Picoseconds::ZERO,
-            rtl,
+            engine,
             node: Node::new(Hardware::OURS, Policy::DEFAULT, listening),
             other: Socket {
                 address: [10, 0, 0, 2],
@@ -250,7 +204,7 @@ impl<'a> Case<'a> {
                 packet[bit / 8] ^= 1 << (bit % 8);
             }
             match which {
-                0 => self.rtl.arrive(&packet),
+                0 => self.engine.rtl.arrive(&packet),
                 _ => self.node.arrive(self.now, packet),
             }
         }
@@ -263,12 +217,12 @@ impl<'a> Case<'a> {
         let wait = if late { 100 } else { 10 };
         self.now += offload::Picoseconds::from_us(wait);
         self.node.step(self.now);
-        self.rtl.settle(late);
+        self.engine.settle(late);
         self.answers()
     }
 
     fn answers(&mut self) -> [Vec<Header>; 2] {
-        let sent = std::mem::take(&mut self.rtl.sent);
+        let sent = std::mem::take(&mut self.engine.rtl.sent);
         let model = self.node.transmit().into_iter().map(|(_, packet)| packet);
         let all = [sent, model.collect()];
         let answers = all.map(|packets| {
@@ -290,7 +244,7 @@ impl<'a> Case<'a> {
 
     /// Both applications read.
     fn take(&mut self) -> [Vec<Header>; 2] {
-        self.rtl.take();
+        self.engine.take();
         let bytes = self.node.take(self.now);
         self.taken.extend(bytes);
         self.answers()
@@ -320,7 +274,7 @@ impl<'a> Case<'a> {
             sack: Vec::new(),
         };
         let packet = emit(&syn, &[]);
-        self.rtl.arrive(&packet);
+        self.engine.rtl.arrive(&packet);
         self.node.arrive(self.now, packet);
         let answers = self.settle(false);
         for (which, answers) in answers.iter().enumerate() {
@@ -341,7 +295,7 @@ impl<'a> Case<'a> {
     }
 
     fn phases(&self) -> [Phase; 2] {
-        let rtl = match self.rtl.pins.sockets.states().next() {
+        let rtl = match self.engine.rtl.pins.sockets.states().next() {
             Some((_, ToeState::Established)) => Phase::Open,
             Some((_, ToeState::CloseWait | ToeState::LastAck)) => Phase::HalfClosed,
             Some((_, state)) => panic!("nobody has closed, and the state is {state:?}"),
@@ -464,7 +418,7 @@ impl<'a> Case<'a> {
             println!(
                 "{from}+{length} of {next}, edge {edge}, flags {set:#x}, {turn:?}, {} gaps: {:?}",
                 self.node.endpoint.gaps(),
-                self.rtl.pins.counts()
+                self.engine.rtl.pins.counts()
             );
         }
         self.send(&header, ack, &options, &payload, turn);
@@ -501,7 +455,7 @@ impl<'a> Case<'a> {
     fn compare(&self) {
         let phases = self.phases();
         assert_eq!(phases[0], phases[1], "states");
-        let got = self.rtl.got.borrow();
+        let got = self.engine.got.borrow();
         assert!(self.data.starts_with(&got));
         // A reset takes with it what was not read: the model lets it be read.
         if phases[0] != Phase::Gone {
@@ -592,8 +546,8 @@ fn cases(segments: u64) {
         let case = seed.wrapping_mul(1_000_003).wrapping_add(number);
         // An engine a connection: a case can be repeated alone.
         let run = || {
-            let mut rtl = Rtl::new(case);
-            Case::new(case, &mut rtl).run()
+            let mut engine = Engine::new(case);
+            Case::new(case, &mut engine).run()
         };
         let result = std::panic::catch_unwind(run);
         sent += result.unwrap_or_else(|_| panic!("IPNUMA_SEED={seed}: case {number} ({case})"));
