@@ -49,7 +49,11 @@ fn topology(between: Between, loss: f64, command: &str, fetch: &str) -> Topology
 }
 
 fn go(topology: &Topology) -> UmlOutcome {
-    let outcome = run_uml(topology, &Options::default(), &rtl).expect("the run ends");
+    go_with(topology, &Options::default())
+}
+
+fn go_with(topology: &Topology, options: &Options) -> UmlOutcome {
+    let outcome = run_uml(topology, options, &rtl).expect("the run ends");
     let guest = &outcome.guests[0];
     println!(
         "status {:?}\n{}{}{}",
@@ -92,8 +96,8 @@ fn down_and_up(bytes: usize) -> String {
 }
 
 /// Both directions with these losses; what happened.
-fn both_ways(between: Between, loss: f64, bytes: usize) -> UmlOutcome {
-    let outcome = go(&topology(between, loss, &down_and_up(bytes), ""));
+fn both_ways_with(between: Between, loss: f64, bytes: usize, options: &Options) -> UmlOutcome {
+    let outcome = go_with(&topology(between, loss, &down_and_up(bytes), ""), options);
     let engine = outcome.engine("engine").expect("there is an engine");
     assert_eq!((engine.sockets.opened, engine.sockets.reset), (2, 0));
     assert!(engine.sockets.sent >= bytes as u64, "{engine:?}");
@@ -102,11 +106,21 @@ fn both_ways(between: Between, loss: f64, bytes: usize) -> UmlOutcome {
     outcome
 }
 
+fn both_ways(between: Between, loss: f64, bytes: usize) -> UmlOutcome {
+    both_ways_with(between, loss, bytes, &Options::default())
+}
+
+/// The clock of an engine that has nothing to do stops, or goes on: nobody can tell.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
-fn curl_over_a_cable_twice_the_same() {
+fn curl_over_a_cable_the_same_with_idle_cycles_and_without() {
     let one = both_ways(Between::Cable, 0.0, 200_000);
-    let two = both_ways(Between::Cable, 0.0, 200_000);
+    let awake = Options {
+        skip_idle: false,
+        ..Options::default()
+    };
+    let two = both_ways_with(Between::Cable, 0.0, 200_000, &awake);
+    assert!(two.effort.edges > one.effort.edges);
     assert_eq!(one.digest(), two.digest());
     assert_eq!(one.simulated, two.simulated);
 }

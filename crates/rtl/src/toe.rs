@@ -259,6 +259,9 @@ impl Toe {
     pub const CONNECTIONS: usize = 16;
     /// Bytes of a receive buffer of this build.
     pub const RX_BYTES: usize = 65_536;
+    /// Cycles after which an engine with nothing to do is in the same state again: it looks at one connection's timers
+    /// every 64.
+    pub const IDLE_CYCLES: u64 = 64 * Self::CONNECTIONS as u64;
     /// Ports that can be listened at.
     pub const LISTENERS: usize = 4;
 

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ipnuma_rtl::{NetSpeed, NetWord, ToeCounts};
+use ipnuma_rtl::{NetSpeed, NetWord, Toe, ToeCounts};
 
 use crate::calendar::{ComponentId, Message, Outbox};
 use crate::error::Error;
@@ -186,6 +186,7 @@ impl EnginePort {
             return Ok(());
         }
         self.due = None;
+        self.catch_up(now)?;
         self.next = now + PERIOD;
         self.effort.edges += 1;
         self.go_on(now);
@@ -194,10 +195,15 @@ impl EnginePort {
         let rtl = |source| Error::Rtl { time: now, source };
         let cycle = self.pins.cycle(now, word).map_err(rtl)?;
         self.launch_word(now, cycle.word, out, record);
-        if cycle.moves || self.line_active || !self.words.is_empty() {
+        let us = now.whole_us();
+        let left = cycle.alarm.map(|at| at.wrapping_sub(us as u32) as i32);
+        // A timer that is due will be seen to, and what it does takes as long as what a frame does.
+        let due = left.is_some_and(|left| left <= 0);
+        if due || cycle.moves || self.line_active || !self.words.is_empty() {
             self.moved = self.pins.cycles();
         }
-        let next = match self.sleeps_until(now, cycle.alarm) {
+        let alarm = left.map(|left| Picoseconds::from_us(us + u64::from(left.max(0) as u32)));
+        let next = match self.sleeps_until(alarm) {
             Some(None) => {
                 self.effort.sleeps += 1;
                 return Ok(());
@@ -213,18 +219,29 @@ impl EnginePort {
         Ok(())
     }
 
+    /// Runs what was slept of the engine's last turn around its connections, so that it looks at their timers when it would
+    /// have without sleep.
+    fn catch_up(&mut self, now: Picoseconds) -> Result<(), Error> {
+        let missed = now.saturating_sub(self.next).0 / PERIOD.0;
+        for left in (1..=missed % Toe::IDLE_CYCLES).rev() {
+            let time = now - Picoseconds(left * PERIOD.0);
+            let rtl = |source| Error::Rtl { time, source };
+            let cycle = self.pins.cycle(time, SPEED.idle()).map_err(rtl)?;
+            assert!(
+                !cycle.moves && cycle.word == SPEED.idle(),
+                "the engine of {} did something at {time}, while it slept",
+                self.name
+            );
+            self.effort.edges += 1;
+        }
+        Ok(())
+    }
+
     /// Until when nothing can happen, if the clock may stop; without end if only a frame can change something.
-    fn sleeps_until(&self, now: Picoseconds, alarm: Option<u32>) -> Option<Option<Picoseconds>> {
+    fn sleeps_until(&self, alarm: Option<Picoseconds>) -> Option<Option<Picoseconds>> {
         if !self.skip_idle || self.pins.cycles() - self.moved < QUIET_CYCLES {
             return None;
         }
-        let us = now.whole_us();
-        let alarm = match alarm.map(|at| at.wrapping_sub(us as u32) as i32) {
-            // It is due, and will be seen to.
-            Some(..=0) => return None,
-            Some(left) => Some(Picoseconds::from_us(us + left as u64)),
-            None => None,
-        };
         let again = self.fetching.as_ref().and_then(|fetching| fetching.again);
         Some([alarm, again].into_iter().flatten().min())
     }
