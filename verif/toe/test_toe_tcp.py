@@ -103,7 +103,7 @@ async def silence(bench: Bench, frame: bytes) -> None:
 
 @cocotb.test()
 async def acknowledges_behind_all_that_was_sent(dut) -> None:
-    """After a time-out the engine sends again from the start, and acknowledges with the last number."""
+    """After a time-out the engine sends from the start, and acknowledges with the last number."""
     bench, peer = await opened(dut)
     peer.auto = False
     peer.drop = lambda seq, size: True
