@@ -309,32 +309,32 @@ fn engines_are_peers_of_guests() {
             (
                 "kind = \"virtio\"",
                 "kind = \"toe\"",
-                "line 3: host.nic.kind: no guest has a driver for a TCP offload engine; remove the kind = \"uml\" of `a`",
+                "line 5: host.nic.kind: no guest has a driver for a TCP offload engine; remove the kind = \"uml\" of `a`",
             ),
             (
                 "kind = \"toe\", rate = \"10g\"",
                 "kind = \"toe\", rate = \"1g\"",
-                "line 7: host.nic.rate: there is no TCP offload engine at 1g; give that of `b` rate = \"10g\"",
+                "line 10: host.nic.rate: there is no TCP offload engine at 1g; give that of `b` rate = \"10g\"",
             ),
             (
                 "kind = \"toe\"",
                 "kind = \"ring\"",
-                "line 7: host.fetch: only a TCP offload engine fetches; give the nic of `b` kind = \"toe\"",
+                "line 9: host.fetch: only a TCP offload engine fetches; give the nic of `b` kind = \"toe\"",
             ),
             (
                 "a:80/x",
                 "a/x",
-                "line 7: host.fetch: `a/x` names nothing to fetch; write HOST:PORT/PATH",
+                "line 9: host.fetch: `a/x` names nothing to fetch; write HOST:PORT/PATH",
             ),
             (
                 "a:80/x",
                 "c:80/x",
-                "line 7: host.fetch: there is no host `c`; name one of this file",
+                "line 9: host.fetch: there is no host `c`; name one of this file",
             ),
             (
                 "[program]\nkind = \"uml\"",
                 "[program]\nkind = \"pingpong\"\nfirst = \"a\"\nsecond = \"b\"",
-                "line 14: program.kind: `a` is a guest; write kind = \"uml\" for the program, too",
+                "line 15: program.kind: `a` is a guest; write kind = \"uml\" for the program, too",
             ),
         ],
     );
