@@ -195,7 +195,8 @@ PHASES = [
         400,
         "Linux hosts in the rack: every test that needs their kernel",
         f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
-        " --test guests --test ipnuma_guests --test rdma_guests --test memcached -- --ignored && "
+        " --test guests --test ipnuma_guests --test rdma_guests --test engine_guests"
+        " --test memcached -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel", "rdma-kernel"),
         env=GUESTS,
@@ -220,7 +221,8 @@ PHASES = [
         "long-guests",
         3600,
         "10 MB by curl with loss, long forms of memcached's clients, the hash, routing",
-        f"{CARGO} --workspace --test guests -- --ignored && {PYTEST} programs/test_rack_*.py",
+        f"{CARGO} --workspace --test guests --test engine_guests -- --ignored && "
+        f"{PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel"),
         env=GUESTS | LONG,
         long=True,
@@ -307,10 +309,10 @@ PHASES = [
     Phase(
         "long-crates",
         1800,
-        "ten million trapped accesses, a million segments beside smoltcp, a thousand dying daemons,"
-        " incast over eight trees of switches",
-        f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test between --test stream"
-        " -- --include-ignored",
+        "ten million trapped accesses, a million segments beside smoltcp and the RTL, a thousand"
+        " dying daemons, incast over eight trees of switches",
+        f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test engine_fuzz"
+        " --test between --test stream -- --include-ignored",
         ("build", "models"),
         env=LONG,
         long=True,

@@ -97,6 +97,7 @@ module toe_bare
     .read_ready_i,
     .data_i,
     .data_valid_i,
+    .alarm_o(),
     .counts_o,
     .cnt_overflow_o
   );

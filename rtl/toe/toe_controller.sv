@@ -48,6 +48,8 @@ module toe_controller
   input  command_t        command_i,
   input  logic            command_valid_i,
   output logic            command_ready_o,
+  /// What time alone will do first; nothing else happens without a segment or a command.
+  output alarm_t          alarm_o,
   output counts_t         counts_o
 );
   localparam int unsigned IdW = Conns > 1 ? $clog2(Conns) : 1;
@@ -364,10 +366,14 @@ module toe_controller
         told.reset = tmr_reset;
       end
     endcase
-    told.conn    = where_q;
-    told.state   = conn_d.state;
-    told.rcv_nxt = conn_d.rcv_nxt;
-    told.snd_una = conn_d.snd_una;
+    told.conn       = where_q;
+    told.state      = conn_d.state;
+    told.rcv_nxt    = conn_d.rcv_nxt;
+    told.snd_una    = conn_d.snd_una;
+    told.rcv_read   = conn_d.rcv_read;
+    told.local_port = conn_d.local_port;
+    told.peer_port  = conn_d.peer_port;
+    told.peer_ip    = conn_d.ip;
   end
   assign close = conn_d.state == Closed;
   assign half  = conn_d.state == SynReceived && conn_d.passive;
@@ -386,6 +392,30 @@ module toe_controller
       if (close || begins) want_q[where_q[IdW-1:0]] <= close ? '0 : want;
       else if (op_q == OpSend) want_q[where_q[IdW-1:0]] <= snd_want;
       else want_q[where_q[IdW-1:0]] <= want_now | want;
+    end
+  end
+
+  // ---- The first timer -----------------------------------------------------------------------------
+  logic [Conns-1:0] armed_q;
+  us_t  [Conns-1:0] due_q;
+  us_t              owed_at;
+  assign owed_at = conn_d.owed_since + us_t'(DelayUs);
+  always_ff @(posedge clk_i) begin
+    if (rst_i) armed_q <= '0;
+    else if (write) begin
+      armed_q[where_q[IdW-1:0]] <= !close && (conn_d.timer_on || conn_d.owed != '0);
+    end
+    if (write) begin
+      due_q[where_q[IdW-1:0]] <= conn_d.owed != '0 &&
+          !(conn_d.timer_on && precedes(conn_d.timer_at, owed_at)) ? owed_at : conn_d.timer_at;
+    end
+  end
+  always_comb begin
+    alarm_o = '0;
+    for (int unsigned i = 0; i < Conns; i++) begin
+      if (armed_q[i] && (!alarm_o.armed || precedes(due_q[i], alarm_o.at))) begin
+        alarm_o = '{armed: 1'b1, at: due_q[i]};
+      end
     end
   end
 
@@ -428,7 +458,7 @@ module toe_controller
       order_o.ip         = conn.ip;
       order_o.peer_port  = conn.peer_port;
       order_o.local_port = conn.local_port;
-      order_o.seq        = conn.snd_nxt;
+      order_o.seq        = conn.snd_max;
       order_o.ack        = conn.rcv_nxt;
       order_o.flags.rst  = 1'b1;
       order_o.flags.ack  = 1'b1;

@@ -58,6 +58,7 @@ module toe_core
   input  logic              read_ready_i,
   input  logic       [63:0] data_i,
   input  logic              data_valid_i,
+  output alarm_t            alarm_o,
   output counts_t           counts_o,
   output logic              cnt_overflow_o
 );
@@ -166,6 +167,7 @@ module toe_core
     .command_i,
     .command_valid_i,
     .command_ready_o,
+    .alarm_o,
     .counts_o
   );
 

@@ -246,13 +246,24 @@ package toe_pkg;
 
   // A connection as the application sees it now.
   typedef struct packed {
-    conn_id_t conn;
-    state_e   state;
-    logic     opened;   // it is established
-    logic     reset;    // the peer's or ours, or it was given up
-    seq_t     rcv_nxt;  // received, in order, verified, and in memory
-    seq_t     snd_una;
+    conn_id_t    conn;
+    state_e      state;
+    logic        opened;      // it is established
+    logic        reset;       // the peer's or ours, or it was given up
+    seq_t        rcv_nxt;     // received, in order, verified, and in memory
+    seq_t        snd_una;
+    // As the application's Read commands left it: with `opened` the number of the first byte.
+    seq_t        rcv_read;
+    logic [15:0] local_port;
+    logic [15:0] peer_port;
+    logic [31:0] peer_ip;
   } event_t;
+
+  // When the first of all timers is due.
+  typedef struct packed {
+    logic armed;
+    us_t  at;
+  } alarm_t;
 
   // Payload from the network buffer to the receive buffer, and what is said when it is there.
   typedef struct packed {

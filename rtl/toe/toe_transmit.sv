@@ -116,9 +116,12 @@ module toe_transmit
       conn_o.snd_nxt = conn_i.snd_nxt + 1'b1;
       if (precedes(conn_i.snd_max, conn_o.snd_nxt)) conn_o.snd_max = conn_o.snd_nxt;
     end else begin
-      valid_o = open && want_i.ack;
-      more_o  = sack_first;
-      want_o  = '0;
+      valid_o     = open && want_i.ack;
+      more_o      = sack_first;
+      want_o      = '0;
+      // Not snd_nxt, which a timeout takes back: the peer has more, and would find the number old and
+      // not look at the acknowledgement.
+      order_o.seq = conn_i.snd_max;
       if (conn_i.sack_ok) begin
         order_o.sack       = conn_i.gaps;
         order_o.sack_valid = conn_i.gap_valid;

@@ -131,6 +131,7 @@ module tb_toe
     .read_ready_i  (1'b1),
     .data_i        (line_q[MemLatency-1][63:0]),
     .data_valid_i  (line_q[MemLatency-1][64]),
+    .alarm_o       (),
     .counts_o      (counts),
     .cnt_overflow_o(overflow_o)
   );

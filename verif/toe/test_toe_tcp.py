@@ -102,6 +102,21 @@ async def silence(bench: Bench, frame: bytes) -> None:
 
 
 @cocotb.test()
+async def acknowledges_behind_all_that_was_sent(dut) -> None:
+    """After a time-out the engine sends from the start, and acknowledges with the last number."""
+    bench, peer = await opened(dut)
+    peer.auto = False
+    peer.drop = lambda seq, size: True
+    total = 3 * MSS
+    bench.host.commands.append(command(WRITE, peer.conn, amount=total))
+    await bench.until(lambda: len(peer.arrivals) == 4)
+    assert peer.arrivals[-1] == (0, MSS)
+    tcp = await answer(bench, peer.make(0, 100))
+    assert tcp.seq == (peer.engine_isn + 1 + total) % 2**32
+    assert tcp.ack == (peer.isn + 101) % 2**32
+
+
+@cocotb.test()
 async def sends_a_stream_and_closes(dut) -> None:
     """What the application wrote arrives in full segments, then FIN; TIME-WAIT ends by itself."""
     bench, peer = await opened(dut)

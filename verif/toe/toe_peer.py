@@ -16,7 +16,18 @@ STATES = (
     "Closed SynSent SynReceived Established FinWait1 FinWait2 CloseWait Closing LastAck TimeWait"
 ).split()
 LISTEN, UNLISTEN, CONNECT, CLOSE, ABORT, READ, WRITE = range(7)
-EVENT = (("conn", 10), ("state", 4), ("opened", 1), ("reset", 1), ("rcv_nxt", 32), ("snd_una", 32))
+EVENT = (
+    ("conn", 10),
+    ("state", 4),
+    ("opened", 1),
+    ("reset", 1),
+    ("rcv_nxt", 32),
+    ("snd_una", 32),
+    ("rcv_read", 32),
+    ("local_port", 16),
+    ("peer_port", 16),
+    ("peer_ip", 32),
+)
 MEM = (("conn", 10), ("word", 29), ("data", 64), ("strb", 8))
 COUNTS = "bad foreign orphan flooded paws challenge no_gap timeout refused".split()
 FIRST_PORT = 4000

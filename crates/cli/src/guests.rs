@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use rack::capture::write_pcapng_of;
 use rack::cpu::Cost;
+use rack::engine::EngineReport;
 use rack::guests::{GuestOutcome, UmlOutcome, run_uml};
 use rack::outage::Outage;
 use rack::run::{Options, rtl};
@@ -60,10 +61,45 @@ struct Guest<'a> {
 }
 
 #[derive(Debug, Serialize)]
+struct Engine<'a> {
+    name: &'a str,
+    opened: u64,
+    reset: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
+    timeouts: u64,
+    frames_bad: u64,
+    frames_without_room: u64,
+    fetched_status: Option<&'a str>,
+    fetched_bytes: Option<u64>,
+    fetched_sha256: Option<&'a str>,
+}
+
+impl<'a> Engine<'a> {
+    fn of(report: &'a EngineReport) -> Self {
+        let (sockets, fetched) = (&report.sockets, report.fetched.as_ref());
+        Self {
+            name: &report.name,
+            opened: sockets.opened,
+            reset: sockets.reset,
+            bytes_received: sockets.received,
+            bytes_sent: sockets.sent,
+            timeouts: report.counts.timeout,
+            frames_bad: report.counts.bad,
+            frames_without_room: report.counts.overflow,
+            fetched_status: fetched.map(|fetched| fetched.status.as_str()),
+            fetched_bytes: fetched.map(|fetched| fetched.bytes),
+            fetched_sha256: fetched.map(|fetched| fetched.sha256.as_str()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
 struct Report<'a> {
     topology: String,
     seed: u64,
     guests: Vec<Guest<'a>>,
+    engines: Vec<Engine<'a>>,
     simulated_ns: f64,
     frames: u64,
     tlps: u64,
@@ -117,6 +153,28 @@ fn costs(out: &mut String, guests: &[GuestOutcome]) {
     }
 }
 
+/// What passed a TCP offload engine.
+fn engine(out: &mut String, report: &EngineReport) {
+    let (sockets, counts) = (&report.sockets, &report.counts);
+    let _ = writeln!(
+        out,
+        "{}: {} connections opened, {} reset; {} bytes received, {} sent",
+        report.name, sockets.opened, sockets.reset, sockets.received, sockets.sent
+    );
+    let _ = writeln!(
+        out,
+        "  engine: {} time-outs, {} frames bad, {} without room, {} not its own, {} segments without a connection, {} behind too many gaps",
+        counts.timeout, counts.bad, counts.overflow, counts.foreign, counts.orphan, counts.no_gap
+    );
+    if let Some(fetched) = &report.fetched {
+        let _ = writeln!(
+            out,
+            "  fetched: {}, {} bytes, SHA-256 {}",
+            fetched.status, fetched.bytes, fetched.sha256
+        );
+    }
+}
+
 fn report(topology: &Topology, outcome: &UmlOutcome) -> String {
     let mut out = String::new();
     for guest in &outcome.guests {
@@ -146,6 +204,9 @@ fn report(topology: &Topology, outcome: &UmlOutcome) -> String {
                 report.polls
             );
         }
+    }
+    for report in &outcome.engines {
+        engine(&mut out, report);
     }
     costs(&mut out, &outcome.guests);
     if outcome.faults.frames > 0 {
@@ -213,6 +274,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             topology: arguments.topology.display().to_string(),
             seed: topology.seed,
             guests: outcome.guests.iter().map(guest).collect(),
+            engines: outcome.engines.iter().map(Engine::of).collect(),
             simulated_ns: outcome.simulated.as_ns(),
             frames: outcome.record.counted.0,
             tlps: outcome.record.counted.1,

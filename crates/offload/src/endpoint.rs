@@ -8,8 +8,8 @@ use crate::Picoseconds;
 use crate::frame::{Header, Socket, TcpOptions, emit, flags};
 use crate::receive::{Accepted, Receive, SACK_BLOCKS};
 
-/// Gaps that reassembly has room for.
-const ISLANDS: usize = 32;
+/// Gaps that reassembly has room for, where nothing else is said.
+pub const GAPS: usize = 32;
 /// RFC 6298, 2.1; doubled each time.
 const FIRST_TIMEOUT: Picoseconds = Picoseconds::from_us(1_000_000);
 /// A SYN or FIN is sent that often.
@@ -47,6 +47,8 @@ pub struct Listening {
     pub iss: u32,
     /// Whether acknowledgements may wait for a second segment.
     pub delay: bool,
+    /// Gaps that reassembly has room for.
+    pub gaps: usize,
 }
 
 /// The connection.
@@ -89,7 +91,7 @@ impl Endpoint {
             state: State::Listen,
             remote: None,
             irs: 0,
-            receive: Receive::new(u64::from(listening.window), ISLANDS),
+            receive: Receive::new(u64::from(listening.window), listening.gaps),
             ring: vec![0; listening.window as usize],
             read: 0,
             fin: None,
@@ -119,6 +121,11 @@ impl Endpoint {
     /// Data that are there without a gap, all ever.
     pub const fn received(&self) -> u64 {
         self.receive.next()
+    }
+
+    /// Gaps that there are.
+    pub const fn gaps(&self) -> usize {
+        self.receive.gaps()
     }
 
     /// A packet to send.
@@ -289,10 +296,11 @@ impl Endpoint {
         let last = from + i64::from(length) - 1;
         let inside = |position: i64| (next..edge.max(next)).contains(&position);
         let acceptable = match (length, edge > next) {
-            (0, false) => from == next,
+            // No payload fits; a RST and an acknowledgement count all the same.
+            (_, false) => from == next,
             (0, true) => inside(from),
-            (_, false) => false,
-            (_, true) => inside(from) || inside(last) || (from < next && last >= edge),
+            // One that begins before the window and ends behind it is neither, and refused.
+            (_, true) => inside(from) || inside(last),
         };
         if !acceptable {
             let is_old_syn = self.state == State::SynReceived && header.has(flags::SYN);
@@ -375,7 +383,7 @@ impl Endpoint {
                 self.ring[(position % size) as usize] = byte;
             }
         }
-        if fin && bytes.end <= edge && (kept || accepted == Accepted::Duplicate) {
+        if fin && old < edge && bytes.end <= edge && (kept || accepted == Accepted::Duplicate) {
             self.fin = Some(bytes.end);
         }
         if self.fin == Some(self.receive.next()) {

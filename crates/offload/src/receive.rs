@@ -85,6 +85,11 @@ impl Receive {
         !self.islands.is_empty()
     }
 
+    /// Gaps that there are.
+    pub const fn gaps(&self) -> usize {
+        self.islands.len()
+    }
+
     /// Takes bytes; the part before the next and the part beyond the window are cut off.
     pub fn accept(&mut self, bytes: Range<u64>) -> Accepted {
         if bytes.start >= self.edge() && bytes.end > self.next {
@@ -105,8 +110,11 @@ impl Receive {
                 Accepted::Next
             };
         }
-        let inside = |island: &Island| island.from <= bytes.start && bytes.end <= island.to;
-        if self.islands.iter().any(inside) {
+        let inside = |island: &&mut Island| island.from <= bytes.start && bytes.end <= island.to;
+        if let Some(island) = self.islands.iter_mut().find(inside) {
+            // The first block is the one with the segment that is answered, new or not (RFC 2018, 4).
+            self.stamp += 1;
+            island.stamp = self.stamp;
             return Accepted::Duplicate;
         }
         self.keep(bytes)
@@ -177,6 +185,8 @@ mod tests {
         assert_eq!(receive.accept(200..300), Accepted::Kept);
         assert_eq!(receive.accept(400..500), Accepted::Kept);
         assert_eq!(receive.accept(250..260), Accepted::Duplicate);
+        assert_eq!(receive.sack(4), [200..300, 400..500]);
+        assert_eq!(receive.accept(400..410), Accepted::Duplicate);
         assert_eq!(receive.sack(4), [400..500, 200..300]);
         assert_eq!(receive.accept(280..350), Accepted::Kept);
         assert_eq!(receive.sack(4), [200..350, 400..500]);

@@ -159,6 +159,31 @@ fn a_window_that_is_used_up_closes_and_opens_again() {
     assert_eq!((acked(&update[0]), update[0].window), (2000, 2000));
 }
 
+/// Found by the comparison with the RTL: neither its first nor its last byte is within the window (RFC 9293, 3.10.7.4).
+#[test]
+fn a_segment_over_all_of_the_window_is_refused() {
+    let (mut wire, _) = Wire::new(2_000).open(sack());
+    let _ = wire.data(0, &[0; 1500]);
+    let answers = wire.data(1000, &[1; 1001]);
+    assert_eq!(answers.iter().map(acked).collect::<Vec<_>>(), [1500]);
+    let _ = wire.data(1000, &[1; 1000]);
+    assert_eq!(wire.endpoint.received(), 2000);
+}
+
+/// Found likewise: no payload fits, but what a segment says beside it counts. A FIN has to wait for room.
+#[test]
+fn a_closed_window_takes_a_reset_with_payload_and_no_fin() {
+    let (mut wire, _) = Wire::new(1_000).open(sack());
+    let _ = wire.data(0, &[0; 1000]);
+    let fin = wire.header(1000, flags::ACK | flags::FIN);
+    let answers = wire.give(&fin, &[]);
+    assert_eq!(answers.iter().map(acked).collect::<Vec<_>>(), [1000]);
+    assert_eq!(wire.endpoint.state(), State::Established);
+    let reset = wire.header(1000, flags::RST | flags::ACK);
+    assert!(wire.give(&reset, &[1; 10]).is_empty());
+    assert_eq!(wire.endpoint.state(), State::Reset);
+}
+
 /// The window moves with the reader, told or not; the fuzz cannot compare that.
 #[test]
 fn bytes_beyond_what_was_told_are_taken_as_far_as_there_is_room() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::cpu::{Cost, Cpu};
+use crate::engine::EngineReport;
 use crate::error::Error;
 use crate::faults::FaultCounts;
 use crate::guest::{GuestPort, GuestReport, POLL_CLOCK};
@@ -61,8 +62,12 @@ pub struct GuestOutcome {
 /// What came out.
 #[derive(Debug)]
 pub struct UmlOutcome {
-    /// All guests by number.
+    /// All guests in their order.
     pub guests: Vec<GuestOutcome>,
+    /// All hosts with a TCP offload engine, in their order.
+    pub engines: Vec<EngineReport>,
+    /// Names of all hosts by number.
+    hosts: Vec<String>,
     /// All switches by number.
     pub switches: Vec<SwitchReport>,
     /// What happened on the cables.
@@ -100,9 +105,14 @@ impl UmlOutcome {
         outage::outages(topology, &self.record.timeline, &said)
     }
 
-    /// Names of all guests.
+    /// Names of all hosts by number.
     pub fn names(&self) -> Vec<String> {
-        self.guests.iter().map(|guest| guest.name.clone()).collect()
+        self.hosts.clone()
+    }
+
+    /// The outcome of a host with a TCP offload engine.
+    pub fn engine(&self, name: &str) -> Option<&EngineReport> {
+        self.engines.iter().find(|engine| engine.name == name)
     }
 }
 
@@ -186,6 +196,7 @@ fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
         // In the order of their numbers.
         NicKind::Shared => vec![function(RING), function(IPNUMA)],
         NicKind::Uzura => vec![function(RING), function(UZURA)],
+        NicKind::Toe => unreachable!("no guest has a TCP offload engine"),
     }
 }
 
@@ -245,8 +256,8 @@ pub fn run_uml(
             return Err(error);
         }
     };
-    for (host, guest) in outcome.guests.iter_mut().enumerate() {
-        read_results(&linux.of(topology, host), guest)?;
+    for guest in &mut outcome.guests {
+        read_results(&linux.directory.join(&guest.name), guest)?;
     }
     Ok(outcome)
 }
@@ -325,7 +336,8 @@ pub fn run_with(
         });
     }
     let mut guests = Vec::new();
-    for (host, cpu) in cpus.iter().enumerate() {
+    for (host, cpu) in &cpus {
+        let host = *host;
         let id = Rack::ids(host).0;
         let accesses = rack.record.accesses.get(&id).copied().unwrap_or_default();
         let wire = rack.wire_nic(host).map(|card| card.counts);
@@ -346,6 +358,12 @@ pub fn run_with(
     Ok(UmlOutcome {
         guest_seconds: rack.profile.guests.as_secs_f64(),
         guests,
+        engines: rack.engines(),
+        hosts: topology
+            .host
+            .iter()
+            .map(|host| host.name.as_ref().clone())
+            .collect(),
         switches: switch_reports(&mut rack, topology)?,
         faults: rack.faults(),
         effort: rack.effort(),

@@ -66,7 +66,7 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::Shared => &[RING_MODULE, IPNUMA_MODULE],
         NicKind::Uzura => &[RING_MODULE, UZURA_MODULE],
         NicKind::HostPort => &[SWITCH_MODULE],
-        NicKind::Virtio => &[],
+        NicKind::Virtio | NicKind::Toe => &[],
     }
 }
 
@@ -277,7 +277,7 @@ fn hosts(topology: &Topology) -> String {
     for (number, host) in topology.host.iter().enumerate() {
         let ip = match host.nic.kind {
             NicKind::Ipnuma => tables::management_ip(number),
-            NicKind::Ring | NicKind::Shared | NicKind::Uzura | NicKind::Virtio => {
+            NicKind::Ring | NicKind::Shared | NicKind::Uzura | NicKind::Virtio | NicKind::Toe => {
                 topology.host_ip(number)
             }
             NicKind::HostPort => router_ip(topology, number),

@@ -25,6 +25,7 @@ pub mod address;
 pub mod calendar;
 pub mod capture;
 pub mod cpu;
+pub mod engine;
 pub mod error;
 pub mod faults;
 pub mod frame;

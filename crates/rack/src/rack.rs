@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::calendar::{Calendar, ComponentId, Event, Message, Outbox};
 use crate::cpu::Cpu;
+use crate::engine::{EnginePort, EngineReport, EngineSetup};
 use crate::error::Error;
 use crate::faults::{Cut, FaultCounts, Faults, FaultyCable};
 use crate::guest::{Behind, GuestNode, GuestNodeSetup, GuestPort};
@@ -29,6 +30,9 @@ enum Component {
     Host(Box<Host>),
     Guest(Box<GuestNode>),
     Nic(Box<NicPort>),
+    /// The CPU of a host whose programs are in its engine.
+    Absent,
+    Engine(Box<EnginePort>),
     Wire(Box<WireNic>),
     Switch(Box<dyn Node>),
     Cable(Box<FaultyCable>),
@@ -216,6 +220,22 @@ impl Rack {
         Ok(number)
     }
 
+    /// Adds a host with a TCP offload engine as the next one; returns the host's number.
+    pub fn add_engine(&mut self, setup: EngineSetup) -> Result<usize, Error> {
+        let number = self.hosts;
+        assert_eq!(
+            self.components.len(),
+            2 * number,
+            "hosts come before switches"
+        );
+        assert_eq!(setup.id, Self::ids(number).1, "it is the host's NIC");
+        self.components.push(Component::Absent);
+        let engine = EnginePort::new(setup)?;
+        self.components.push(Component::Engine(Box::new(engine)));
+        self.hosts += 1;
+        Ok(number)
+    }
+
     /// Adds a switch; returns its number.
     pub fn add_switch<const N: usize>(&mut self, setup: SwitchSetup<N>) -> Result<usize, Error> {
         let number = self.components.len() - 2 * self.hosts;
@@ -267,6 +287,18 @@ impl Rack {
             Component::Wire(card) => Some(card),
             _ => None,
         }
+    }
+
+    /// What came out of all engines.
+    pub fn engines(&self) -> Vec<EngineReport> {
+        let reports = self
+            .components
+            .iter()
+            .filter_map(|component| match component {
+                Component::Engine(engine) => Some(engine.report()),
+                _ => None,
+            });
+        reports.collect()
     }
 
     /// A NIC.
@@ -344,6 +376,7 @@ impl Rack {
             End::Host(host) => match &mut self.components[2 * host + 1] {
                 Component::Nic(nic) => nic.attach(attachment),
                 Component::Wire(card) => card.attach(attachment),
+                Component::Engine(engine) => engine.attach(attachment),
                 _ => unreachable!("odd components before the switches are NICs"),
             },
             End::Switch(switch, port) => self.switch(switch).attach(port, attachment),
@@ -373,9 +406,11 @@ impl Rack {
             let effort = match component {
                 Component::Host(_)
                 | Component::Guest(_)
+                | Component::Absent
                 | Component::Wire(_)
                 | Component::Cable(_) => continue,
                 Component::Nic(nic) => nic.effort,
+                Component::Engine(engine) => engine.effort,
                 Component::Switch(switch) => switch.effort(),
             };
             sum.edges += effort.edges;
@@ -397,7 +432,11 @@ impl Rack {
                     let file = wave_file(path, switch.name());
                     switch.trace(&file)?;
                 }
-                Component::Wire(_) | Component::Cable(_) => {}
+                // The build of the engine has no waves.
+                Component::Absent
+                | Component::Engine(_)
+                | Component::Wire(_)
+                | Component::Cable(_) => {}
             }
         }
         Ok(())
@@ -409,6 +448,8 @@ impl Rack {
             match component {
                 Component::Host(_)
                 | Component::Guest(_)
+                | Component::Absent
+                | Component::Engine(_)
                 | Component::Wire(_)
                 | Component::Cable(_) => {}
                 Component::Nic(nic) => nic.model().trace_close(),
@@ -426,7 +467,8 @@ impl Rack {
                 Component::Nic(nic) => nic.start(self.now, &mut self.outbox),
                 Component::Switch(switch) => switch.start(self.now, &mut self.outbox),
                 Component::Cable(cable) => cable.start(&mut self.outbox),
-                Component::Wire(_) => {}
+                Component::Engine(engine) => engine.start(self.now, &mut self.outbox),
+                Component::Absent | Component::Wire(_) => {}
             }
             self.calendar
                 .post(self.now, ComponentId(index as u32), &mut self.outbox);
@@ -505,6 +547,14 @@ impl Rack {
                 match event.message {
                     Message::Edge => nic.edge(self.now, out, &mut self.record)?,
                     message => nic.receive(self.now, message, out),
+                }
+            }
+            Component::Absent => unreachable!("nobody sends to a CPU that is not there"),
+            Component::Engine(engine) => {
+                spent = |profile| &mut profile.nics;
+                match event.message {
+                    Message::Edge => engine.edge(self.now, out, &mut self.record)?,
+                    message => engine.receive(self.now, message, out),
                 }
             }
             Component::Switch(switch) => {

@@ -18,6 +18,7 @@ use wire::registers::{PAGE_BYTES, REG_ACK_TICKS, REG_PACE};
 
 use crate::calendar::ComponentId;
 use crate::cpu::Cpu;
+use crate::engine::{EngineSetup, FetchSetup, pins, sockets};
 use crate::error::Error;
 use crate::faults::FaultCounts;
 use crate::guest::Behind;
@@ -330,7 +331,44 @@ fn furnish(
     Ok(timings)
 }
 
-/// Adds all guests and switches; returns the costs of the guests' CPUs.
+/// What an engine of a topology is told.
+fn engine(
+    topology: &Topology,
+    number: usize,
+    phase: Picoseconds,
+    skip_idle: bool,
+    random: &mut ChaCha8Rng,
+) -> EngineSetup {
+    let host = &topology.host[number];
+    let fetch = host.fetch.as_ref().map(|text| {
+        let from = topology.fetch(text).expect("the topology was checked");
+        // All that is not at the other end of the cable is behind it.
+        let next = topology.opposite(End::Host(number));
+        FetchSetup {
+            peer: sockets::Peer {
+                mac: next.map_or(0, tables::mac),
+                ip: topology.host_ip(from.host),
+                port: from.port,
+            },
+            host: topology.host[from.host].name.as_ref().clone(),
+            path: from.path.to_owned(),
+        }
+    });
+    EngineSetup {
+        id: Rack::ids(number).1,
+        name: host.name.as_ref().clone(),
+        phase,
+        skip_idle,
+        addresses: pins::Addresses {
+            mac: tables::host_mac(number),
+            ip: topology.host_ip(number).to_bits(),
+            secret: random.random(),
+        },
+        fetch,
+    }
+}
+
+/// Adds all guests, hosts with an engine, and switches; returns the guests' numbers with the costs of their CPUs.
 pub(crate) fn furnish_guests(
     rack: &mut Rack,
     topology: &Topology,
@@ -338,7 +376,7 @@ pub(crate) fn furnish_guests(
     options: &Options,
     hardware: &dyn Hardware,
     starter: &mut dyn Starter,
-) -> Result<Vec<Cpu>, Error> {
+) -> Result<Vec<(usize, Cpu)>, Error> {
     let mut random = ChaCha8Rng::seed_from_u64(topology.seed);
     let mut cpus = Vec::new();
     let mut timings = Vec::new();
@@ -347,6 +385,17 @@ pub(crate) fn furnish_guests(
         let cpu = Cpu::new(&host.cpu, &topology.cpu);
         let speed = NetSpeed::from(host.nic.rate);
         let nic = match host.nic.kind {
+            NicKind::Toe => {
+                let phase = phases.1;
+                rack.add_engine(engine(
+                    topology,
+                    number,
+                    phase,
+                    options.skip_idle,
+                    &mut random,
+                ))?;
+                continue;
+            }
             NicKind::Virtio | NicKind::HostPort => GuestNic::Wire(speed, phases.1),
             NicKind::Ipnuma => GuestNic::Pci(hardware.nic(speed)?, phases),
             NicKind::Ring => GuestNic::Pci(hardware.ring_nic(speed)?, phases),
@@ -368,7 +417,7 @@ pub(crate) fn furnish_guests(
             nic,
             behind,
         })?;
-        cpus.push(cpu);
+        cpus.push((number, cpu));
     }
     add_switches(rack, (topology, platform), &timings, hardware, &mut random)?;
     Ok(cpus)

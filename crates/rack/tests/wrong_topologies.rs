@@ -361,7 +361,64 @@ fn the_host_of_a_switch_is_a_guest_of_its_own() {
             (
                 "kind = \"host-port\"",
                 "kind = \"hostport\"",
-                "line 5: no such value: `hostport`; write one of ipnuma, ring, shared, uzura, virtio, host-port",
+                "line 5: no such value: `hostport`; write one of ipnuma, ring, shared, uzura, virtio, host-port, toe",
+            ),
+        ],
+    );
+}
+
+/// A guest and a host with a TCP offload engine.
+const ENGINE: &str = r#"platform = "keio-2016"
+[[host]]
+name = "a"
+kind = "uml"
+nic = { kind = "virtio", rate = "10g", ip = "10.0.0.1" }
+command = "true"
+[[host]]
+name = "b"
+fetch = "a:80/x"
+nic = { kind = "toe", rate = "10g", ip = "10.0.0.2" }
+[[cable]]
+between = ["a", "b"]
+metres = 1
+[program]
+kind = "uml"
+"#;
+
+#[test]
+fn engines_are_peers_of_guests() {
+    refused(
+        ENGINE,
+        &[
+            (
+                "kind = \"virtio\"",
+                "kind = \"toe\"",
+                "line 5: host.nic.kind: no guest has a driver for a TCP offload engine; remove the kind = \"uml\" of `a`",
+            ),
+            (
+                "kind = \"toe\", rate = \"10g\"",
+                "kind = \"toe\", rate = \"1g\"",
+                "line 10: host.nic.rate: there is no TCP offload engine at 1g; give that of `b` rate = \"10g\"",
+            ),
+            (
+                "kind = \"toe\"",
+                "kind = \"ring\"",
+                "line 9: host.fetch: only a TCP offload engine fetches; give the nic of `b` kind = \"toe\"",
+            ),
+            (
+                "a:80/x",
+                "a/x",
+                "line 9: host.fetch: `a/x` names nothing to fetch; write HOST:PORT/PATH",
+            ),
+            (
+                "a:80/x",
+                "c:80/x",
+                "line 9: host.fetch: there is no host `c`; name one of this file",
+            ),
+            (
+                "[program]\nkind = \"uml\"",
+                "[program]\nkind = \"pingpong\"\nfirst = \"a\"\nsecond = \"b\"",
+                "line 15: program.kind: `a` is a guest; write kind = \"uml\" for the program, too",
             ),
         ],
     );

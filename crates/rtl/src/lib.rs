@@ -26,7 +26,7 @@
 //! ```
 //!
 //! [`Nic`] is the two-clock interface of the IP-NUMA NIC on top of it, [`Switch`] that of the FIBNIC
-//! switch, and [`Rig`] the switch between the ports of an RFC 2544 instrument.
+//! switch, [`Toe`] that of the TCP offload engine, and [`Rig`] the switch between the ports of an RFC 2544 instrument.
 //!
 //! An RTL assertion that fails, `$error` and `$finish` end the model, not the process: the
 //! evaluation returns [`Error::Rtl`] with the simulator's message, and so does every later one.
@@ -68,6 +68,7 @@ mod nic;
 mod rig;
 mod switch;
 mod sys;
+mod toe;
 
 use std::path::PathBuf;
 
@@ -78,6 +79,10 @@ pub use switch::{
     SwitchWrite, WideSwitch,
 };
 pub use sys::{Handle, PortId, PortInfo};
+pub use toe::{
+    Toe, ToeCommand, ToeCommandKind, ToeCounts, ToeEvent, ToeInputs, ToeOutputs, ToeRead, ToeState,
+    ToeWrite,
+};
 
 /// What can go wrong with a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

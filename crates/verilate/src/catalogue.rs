@@ -87,6 +87,7 @@ const NIC: &[&str] = &["rtl/nic/nic.f"];
 const RING: &[&str] = &["rtl/ring/ring.f"];
 const SHELL: &[&str] = &["rtl/shell/shell.f"];
 const UZURA: &[&str] = &["rtl/shell/uzura_shell.f"];
+const TOE: &[&str] = &["rtl/toe/toe_10g.f"];
 const FIBNIC: &[&str] = &["rtl/fibnic/fibnic.f"];
 const FIBNIC_1G: &[&str] = &["rtl/fibnic/fibnic_1g.f"];
 const TESTER: &[&str] = &["rtl/tester/rfc2544.f"];
@@ -102,7 +103,7 @@ const fn model(name: &'static str, top: &'static str, files: &'static [&'static 
     }
 }
 
-/// A switch: large parts several times.
+/// A switch, or another top with large parts several times.
 const fn switch(
     name: &'static str,
     top: &'static str,
@@ -130,6 +131,8 @@ pub const MODELS: &[Model] = &[
     model("nic_shell_1g", "nic_shell_1g", SHELL),
     // The conventional NIC and the RDMA engine behind one cable.
     model("uzura_shell_10g", "uzura_shell_10g", UZURA),
+    // The TCP offload engine behind its MAC, for a host without PCI Express.
+    switch("toe_10g", "toe_10g", TOE, &[]),
     Model {
         flags: NARROW,
         ..switch("fibnic_1g_narrow", "fibnic_1g", FIBNIC_1G, SMALL_TABLES)

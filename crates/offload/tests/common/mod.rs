@@ -4,7 +4,7 @@
 #![allow(dead_code)] // each test uses a part
 
 use offload::client::{Client, File};
-use offload::endpoint::{Listening, State};
+use offload::endpoint::{GAPS, Listening, State};
 use offload::frame::Socket;
 use offload::link::{Faults, Link};
 use offload::node::Node;
@@ -45,6 +45,7 @@ pub fn listening(window: u32, mss: u16, iss: u32) -> Listening {
         mss,
         iss,
         delay: true,
+        gaps: GAPS,
     }
 }
 

@@ -53,6 +53,10 @@ impl Topology {
                 )),
             };
             checked.map_err(|sentence| (place, format!("host.{sentence}")))?;
+            if let Some(text) = &host.fetch {
+                self.fetch(text)
+                    .map_err(|sentence| (place, format!("host.fetch: {sentence}")))?;
+            }
         }
         let mut plugged = Vec::new();
         for cable in &self.cable {
@@ -382,7 +386,13 @@ impl Topology {
         let uml = matches!(self.program.as_ref(), ProgramSpec::Uml { .. });
         for host in &self.host {
             let (is_guest, name) = (host.kind == HostKind::Uml, host.name.as_ref());
-            if is_guest != uml {
+            let engine = host.nic.kind == NicKind::Toe;
+            if engine && !uml {
+                return Err(fault(format!(
+                    "kind: `{name}` has a TCP offload engine, which guests have as their peer; write kind = \"uml\""
+                )));
+            }
+            if is_guest != uml && !engine {
                 return Err(fault(if uml {
                     format!("kind: uml runs guests, and `{name}` is none; give it kind = \"uml\"")
                 } else {
@@ -526,8 +536,19 @@ fn is_name(text: &str) -> bool {
 /// What a host's kind and its NIC's permit; the sentence goes on after `host.`.
 fn check_host(host: &HostSpec) -> Result<(), String> {
     let name = host.name.as_ref();
+    let engine = host.nic.kind == NicKind::Toe;
+    if engine && host.kind == HostKind::Uml {
+        return Err(format!(
+            "nic.kind: no guest has a driver for a TCP offload engine; remove the kind = \"uml\" of `{name}`"
+        ));
+    }
+    if host.fetch.is_some() && !engine {
+        return Err(format!(
+            "fetch: only a TCP offload engine fetches; give the nic of `{name}` kind = \"toe\""
+        ));
+    }
     if host.kind == HostKind::Native {
-        if host.nic.kind != NicKind::Ipnuma {
+        if !engine && host.nic.kind != NicKind::Ipnuma {
             return Err(format!(
                 "nic.kind: only a guest has another NIC than ipnuma; give `{name}` kind = \"uml\""
             ));
@@ -548,9 +569,14 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
             ));
         }
     }
-    if host.nic.kind == NicKind::Uzura && host.nic.rate != Rate::Ten {
+    let only_ten = match host.nic.kind {
+        NicKind::Uzura => Some("NIC with UZURA"),
+        NicKind::Toe => Some("TCP offload engine"),
+        _ => None,
+    };
+    if let Some(what) = only_ten.filter(|_| host.nic.rate != Rate::Ten) {
         return Err(format!(
-            "nic.rate: there is no NIC with UZURA at {}; give that of `{name}` rate = \"10g\"",
+            "nic.rate: there is no {what} at {}; give that of `{name}` rate = \"10g\"",
             host.nic.rate
         ));
     }

@@ -91,6 +91,8 @@ pub enum NicKind {
     /// No NIC: the guest is the host of a switch (`switch.control`), and each port of that is a network device of it.
     #[serde(rename = "host-port")]
     HostPort,
+    /// The TCP offload engine in RTL, of a host that is no guest: echo, discard, chargen and HTTP are behind it; 10G.
+    Toe,
 }
 
 /// A NIC.
@@ -158,6 +160,9 @@ pub struct HostSpec {
     /// Of a guest: files that it finds in its directory, named from where the topology is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PathBuf>,
+    /// Of a host with a TCP offload engine: what it fetches by HTTP, as `HOST:PORT/PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<String>,
     /// Of a guest: memory in MB.
     #[serde(default = "guest_memory")]
     pub memory_mb: u32,
@@ -315,6 +320,17 @@ pub enum End {
     Host(usize),
     /// A switch and the number of its port.
     Switch(usize, usize),
+}
+
+/// Something that is fetched by HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch<'a> {
+    /// Number of the host that has it.
+    pub host: usize,
+    /// Port of its server.
+    pub port: u16,
+    /// Path, with its slash.
+    pub path: &'a str,
 }
 
 /// What runs.
@@ -511,6 +527,24 @@ impl Topology {
         let number = *spec.number.as_ref();
         // `00` and `+0` are no numbers of ports.
         (number.to_string() == port).then_some(End::Switch(index, number))
+    }
+
+    /// What a `fetch` names; the sentence says why it names nothing.
+    pub fn fetch<'a>(&self, text: &'a str) -> Result<Fetch<'a>, String> {
+        let wrong = || format!("`{text}` names nothing to fetch; write HOST:PORT/PATH");
+        let (name, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (port, path) = rest
+            .find('/')
+            .map(|at| rest.split_at(at))
+            .ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        if port == 0 || path.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(wrong());
+        }
+        let host = self
+            .host_index(name)
+            .ok_or_else(|| format!("there is no host `{name}`; name one of this file"))?;
+        Ok(Fetch { host, port, path })
     }
 
     /// Both ends of a cable; none if the topology was not checked.
