@@ -140,6 +140,7 @@ mod tests {
             "ring_nic_10g",
             "nic_shell_10g",
             "uzura_shell_10g",
+            "toe_10g",
             "rig_10g",
         ]
         .into_iter()
@@ -156,7 +157,8 @@ mod tests {
             ("rtl/eth/xgmii_rx.sv", of_10g.collect()),
             ("rtl/tester/tester_port_1g.sv", ["rig_1g"].into()),
             ("rtl/ring/ring_nic_1g.sv", ["ring_nic_1g"].into()),
-            ("rtl/toe/toe_timer.sv", [].into()),
+            ("rtl/toe/toe_timer.sv", ["toe_10g"].into()),
+            ("rtl/toe/toe_bare.sv", [].into()),
             (
                 "crates/rtl/tops/fib_lookup_flat.sv",
                 ["fib_lookup_full"].into(),
