@@ -301,3 +301,81 @@ def test_what_was_sent_before_a_reset(tmp_path, network):
         assert program.wait() == 0, program.output()
         said = "b'answer'\nConnectionResetError\nb''\n"
         assert program.output().endswith(said), program.output()
+
+
+# A client has sent a request, and waits for something else. A program without the library gets
+# the server's end.
+ELSEWHERE = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+done, says = os.pipe()
+if os.fork() == 0:
+    server = listener.accept()[0]
+    server.sendall(b"ready")
+    while server.recv(100, socket.MSG_PEEK) != b"request":
+        pass
+    os.dup2(server.fileno(), 0)
+    os.dup2(says, 1)
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    os.execve("/usr/bin/head", ["head", "--bytes", sys.argv[1]], plain)
+os.close(says)
+client = socket.create_connection(listener.getsockname())
+listener.close()
+client.recv(5)
+client.sendall(b"request")
+if sys.argv[1] == "8":
+    client.shutdown(socket.SHUT_WR)
+print(os.read(done, 100))
+client.close()
+"""
+
+
+@pytest.mark.parametrize("wanted", [7, 8])
+def test_the_peer_makes_no_call(tmp_path, wanted):
+    """What it has sent, and its end, are sent on in its place: it waits for what comes of them."""
+    with programs.network("ipnuma", tmp_path) as net, net.expect(streams=1):
+        argv = [sys.executable, "-c", ELSEWHERE, str(wanted)]
+        program = net.start(*argv, env={"IPNUMA_LEARN": "0"})
+        assert program.wait() == 0, program.output()
+        assert "b'request'" in program.output(), program.output()
+
+
+# Gives its connection to a program that it has started without the library, over a pair of sockets.
+PAIR = """
+import os, socket, subprocess, sys
+reader = '''
+import socket
+way = socket.socket(fileno=0)
+peer = socket.socket(fileno=socket.recv_fds(way, 1, 1)[1][0])
+got = b""
+while piece := peer.recv(1000):
+    got += piece
+print(got, flush=True)
+peer.sendall(b"answer")
+'''
+plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+own, others = socket.socketpair()
+program = subprocess.Popen([sys.executable, "-c", reader], stdin=others, env=plain)
+others.close()
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+client.sendall(b"hello, ")
+assert server.recv(2) == b"he"
+client.sendall(b"world")
+socket.send_fds(own, [b"!"], [server.fileno()])
+server.close()
+client.sendall(b"!")
+client.shutdown(socket.SHUT_WR)
+print(client.recv(100), program.wait())
+"""
+
+
+def test_a_pair_of_sockets_to_a_program_without_the_library(tmp_path):
+    """The kernel does not say who has the other end; it gets all the same."""
+    with programs.network("ipnuma", tmp_path) as net, net.expect(streams=1):
+        argv = [sys.executable, "-c", PAIR]
+        program = net.start(*argv, env={"IPNUMA_LEARN": "0"})
+        assert program.wait() == 0, program.output()
+        assert "b'llo, world!'" in program.output(), program.output()
+        assert "b'answer' 0" in program.output(), program.output()

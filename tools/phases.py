@@ -310,9 +310,9 @@ PHASES = [
         "long-crates",
         1800,
         "ten million trapped accesses, a million segments beside smoltcp and the RTL, a thousand"
-        " dying daemons, incast over eight trees of switches",
+        " dying daemons, incast over eight trees of switches, the model of two ends of a socket whole",
         f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test engine_fuzz"
-        " --test between --test stream -- --include-ignored",
+        " --test between --test stream --test protocol -- --include-ignored",
         ("build", "models"),
         env=LONG,
         long=True,

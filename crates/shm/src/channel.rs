@@ -72,7 +72,7 @@ pub mod flags {
     /// Of a peer on another machine, by its daemon: nobody has the end any more, and all that was stored has arrived.
     pub const DESERTED: u32 = 32;
     /// The owner uses the kernel from now on, although both had come: what it has not read of its ring the peer sends through
-    /// the twin.
+    /// the twin, unless the owner reads on.
     pub const RETIRED: u32 = 64;
     /// The owner has shut down both directions, and may keep the socket for ever: what is sent to it is answered by a reset.
     pub const DEAF: u32 = 128;
@@ -80,6 +80,8 @@ pub mod flags {
     pub const ABANDONED: u32 = 256;
     /// For those who share the end: one of them has dissolved the connection, and the socket is the kernel's without it.
     pub const DISSOLVED: u32 = 512;
+    /// With `RETIRED`: the owner reads its ring to the end by itself, before it uses the kernel; its peer sends nothing of it on.
+    pub const READS_ON: u32 = 1024;
 }
 
 /// Events that an end counts.
@@ -149,7 +151,8 @@ pub struct Control {
     pub counters: Counters,
     /// The owner's process, for the listing of connections.
     pub pid: AtomicU32,
-    _pad6: u32,
+    /// The owner's twin, as the file system of sockets numbers it: the socket library's.
+    pub inode: AtomicU32,
     /// In half 0: the key of the register in which the ends' processes have their numbers.
     pub living: AtomicU64,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use host::backend::rack::map_channel;
 use ipc::protocol::Reply;
 use rustix::net::sockopt;
-use shm::channel::{End, flags};
+use shm::channel::{End, flags, seat as rules};
 
 use crate::process;
 use crate::stream::{Far, Stream, borrow, option, seat};
@@ -46,6 +46,7 @@ pub fn attach(
     stream.call_far();
     inherit(fd, &stream);
     stream.mark(fd);
+    stream.note_inode(fd);
     Some(stream)
 }
 
@@ -68,10 +69,10 @@ pub fn adopt(reply: (Reply, Vec<OwnedFd>)) -> Adopted {
         process::close(channel);
         return Adopted::Unknown;
     };
-    let gone = flags::RETIRED | flags::DISSOLVED;
+    let is_ours = |own| rules::may_read(own) && own & flags::DISSOLVED == 0;
     if seat::is_given_up(end.peer_flags())
         || !seat::take(end.flags())
-        || end.flags().load(Ordering::Acquire) & gone != 0
+        || !is_ours(end.flags().load(Ordering::Acquire))
     {
         process::close(channel);
         return Adopted::Kernel;

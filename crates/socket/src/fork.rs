@@ -8,7 +8,7 @@ use crate::along::Along;
 use crate::object::Object;
 use crate::ready::Pollable;
 use crate::stream::Stream;
-use crate::{process, ready, reasons, short, table};
+use crate::{process, ready, reasons, receivers, short, table};
 
 fn count(more: bool) {
     count_if(more, |_| true);
@@ -37,6 +37,7 @@ pub fn before() {
     ready::before_fork();
     process::before_fork();
     short::before_fork();
+    receivers::before_fork();
     table::before_fork();
     // Now that none can come or go: the child has exactly those that are counted.
     count(true);
@@ -45,6 +46,7 @@ pub fn before() {
 /// After a fork, in the parent.
 pub fn after_in_parent() {
     table::after_fork();
+    receivers::after_fork();
     short::after_fork();
     process::after_fork(false);
     ready::after_fork(false);
@@ -54,6 +56,7 @@ pub fn after_in_parent() {
 pub fn after_in_child() {
     shm::channel::forked();
     table::after_fork();
+    receivers::after_fork();
     short::after_fork();
     process::after_fork(true);
     reasons::after_fork();

@@ -13,7 +13,7 @@ use crate::lost::Lost;
 use crate::object::Object;
 use crate::pending::Pending;
 use crate::stream::{Stream, borrow, mark::is_marked};
-use crate::{address, close, datagram, hand_over, listener, process, table};
+use crate::{address, close, datagram, hand_over, listener, process, receivers, table};
 
 /// At start: looks at the descriptors that were there before this program.
 pub fn start() {
@@ -198,22 +198,5 @@ pub unsafe fn sending(way: RawFd, message: &libc::msghdr, sent: bool) {
 
 /// Whether who receives from `way` can have the channel, as far as can be seen from here.
 fn is_known_to(way: RawFd, stream: &Stream) -> bool {
-    stream.is_served_by(process::living()) && !lacks_library(way)
-}
-
-/// Whether the process at the other end of a Unix socket runs without the library. Of a pair of sockets the kernel tells
-/// nothing but who made it; there the mark alone says that a connection is elsewhere.
-fn lacks_library(way: RawFd) -> bool {
-    let Ok(peer) = sockopt::socket_peercred(borrow(way)) else {
-        return false;
-    };
-    if peer.pid == rustix::process::getpid() {
-        return false;
-    }
-    let maps = format!("/proc/{}/maps", peer.pid.as_raw_nonzero());
-    // Whoever may not be looked at belongs to another user, whose daemon is another one.
-    !std::fs::read(maps).is_ok_and(|text| {
-        let name = b"libipnuma_socket";
-        text.windows(name.len()).any(|part| part == name)
-    })
+    stream.is_served_by(process::living()) && !receivers::lack_library(way)
 }

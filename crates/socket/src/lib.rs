@@ -15,8 +15,8 @@
 //! machines: IPv4), or processes in different network namespaces of one daemon; all these go by the kernel. It does not
 //! see what the C library does inside of itself or what a program does without it: `FILE` streams opened on a connection,
 //! `sendfile` from it, io_uring, and programs that are linked statically (a connection that such a program accepts goes
-//! back to the kernel). A connection on which a byte is sent out of band goes back to the kernel, too. SO_RCVLOWAT has no
-//! effect on an accelerated one.
+//! back to the kernel). A connection on which a byte is sent out of band, or an option is set that only the kernel can
+//! follow, goes back to the kernel, too.
 
 pub mod address;
 mod along;
@@ -30,6 +30,7 @@ pub mod datagram;
 pub mod epoll;
 pub mod fork;
 pub mod hand_over;
+mod holders;
 pub mod inherit;
 pub mod inside;
 mod kernels_own;
@@ -46,6 +47,7 @@ pub mod process;
 pub mod raw;
 pub mod ready;
 pub mod reasons;
+mod receivers;
 pub mod select;
 pub mod short;
 pub mod signals;

@@ -14,6 +14,7 @@ mod retire;
 pub(crate) mod seat;
 mod send;
 mod stall;
+mod stand_in;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};

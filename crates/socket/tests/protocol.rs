@@ -7,7 +7,7 @@
 //! What flags allow comes from the table that the library itself asks, `shm::channel::seat`. Bells are rung by other
 //! threads as late as they like. There are no heartbeats: a sleeper whose peer has come wakes only by its twin.
 
-use shm::channel::flags::{ATTACHED, CLOSED, FIN, RETIRED};
+use shm::channel::flags::{ATTACHED, CLOSED, FIN, READS_ON, RETIRED};
 use shm::channel::seat;
 use stateright::{Checker, Model, Property};
 
@@ -110,7 +110,12 @@ enum Action {
     Tire(usize),
     Shut(usize),
     Close(usize),
-    Retire(usize),
+    /// True: it reads its ring to the end by itself.
+    Retire(usize, bool),
+    /// Has retired, and cannot read its ring any more.
+    StopReading(usize),
+    /// Sends on what its peer has sent, in its peer's place.
+    StandIn(usize),
     Crash(usize),
     /// Of two processes that share this end, one of which sleeps, the other dies while it retires.
     CrashRetiring(usize),
@@ -120,10 +125,11 @@ enum Action {
     Step(usize),
 }
 
-/// Who has the library, who may retire, how many may die.
+/// Who has the library, who may retire, and read on then, how many may die.
 struct Protocol {
     plain_server: bool,
     retires: [bool; 2],
+    reads_on: bool,
     crashes: u8,
 }
 
@@ -159,8 +165,14 @@ impl World {
             self.bells[who] += 1;
             self.through(who, Byte::Bell);
         }
-        // A peer that died before that bell leaves no reset.
-        let left = !self.ring[who ^ 1].is_empty() && !self.end[who ^ 1].flushed;
+        self.look_for_the_dead(who);
+    }
+
+    /// A peer that died before the last bell leaves no reset.
+    fn look_for_the_dead(&mut self, who: usize) {
+        let left = !seat::may_read(self.flags[who])
+            && !self.ring[who ^ 1].is_empty()
+            && !self.end[who ^ 1].flushed;
         if left && self.twin[who].ended {
             self.twin[who].reset = true;
             self.twin[who].queue.clear();
@@ -285,9 +297,15 @@ impl World {
         }
     }
 
+    /// Whether what the end sends goes by the kernel.
+    fn uses_twin(&self, who: usize) -> bool {
+        let left = self.flags[who] & RETIRED != 0 && self.silent == [true; 2];
+        left && self.end[who].under_way == 0 || self.end[who].kernel || self.end[who].flushed
+    }
+
     fn send(&mut self, who: usize) {
         let value = self.end[who].sent;
-        if self.end[who].kernel || self.end[who].flushed {
+        if self.uses_twin(who) {
             self.through(who, Byte::Data(value));
         } else if seat::may_write(self.flags[who], self.flags[who ^ 1]) {
             self.ring[who].push(value);
@@ -300,12 +318,12 @@ impl World {
     }
 
     fn shut(&mut self, who: usize) {
-        if self.is_retired() && !self.end[who].kernel && !self.end[who].flushed {
+        if self.is_retired() && !self.uses_twin(who) {
             self.end[who].at = At::PassingOn;
             return;
         }
         self.end[who].shut = true;
-        if self.end[who].kernel || self.end[who].flushed {
+        if self.uses_twin(who) {
             self.twin[who ^ 1].ended = true;
         } else {
             self.flags[who] |= FIN;
@@ -354,11 +372,14 @@ impl World {
                     if self.flags[who] & FIN != 0 {
                         self.twin[who ^ 1].ended = true;
                     }
+                    let heard = self.flags[who ^ 1] & FIN != 0 && !self.end[who ^ 1].flushed;
+                    // Its own twin is shut down for reading.
+                    self.twin[who].ended |= heard && self.flags[who] & READS_ON != 0;
                 }
             }
             At::Retiring => {
                 self.close_bells(who);
-                self.end[who].at = At::GoingOver;
+                self.end[who].at = self.or_reads_on(who, At::GoingOver);
             }
             At::Closing => self.leave(who),
             At::Outside | At::Idle | At::Gone => {}
@@ -369,15 +390,36 @@ impl World {
         if self.silent != [true; 2] {
             self.close_bells(who);
         } else if self.flags[who] & RETIRED != 0 {
-            self.end[who].at = At::GoingOver;
+            self.end[who].at = self.or_reads_on(who, At::GoingOver);
+        } else if !self.end[who].flushed && self.flags[who ^ 1] & READS_ON != 0 {
+            self.twin[who ^ 1].ended |= self.flags[who] & FIN != 0;
+            self.end[who].flushed = true;
         } else if !self.end[who].flushed {
             self.end[who].flushed = !self.pass_one(who);
         } else if self.take_bell(who) == Some(false) {
-            self.end[who].at = match self.ring[who ^ 1].is_empty() {
-                true => At::GoingOver,
-                false => At::Idle,
-            };
+            self.end[who].at = self.or_reads_on(who, At::GoingOver);
         }
+    }
+
+    fn or_reads_on(&self, who: usize, then: At) -> At {
+        match seat::may_read(self.flags[who]) && !self.ring[who ^ 1].is_empty() {
+            true => At::Idle,
+            false => then,
+        }
+    }
+
+    /// Whether a process that has retired may send on in its peer's place: that one is not about to, and no bell of it is
+    /// under way.
+    fn may_stand_in(&self, who: usize) -> bool {
+        let peer = &self.end[who ^ 1];
+        let left = !seat::may_read(self.flags[who]) && self.silent == [true; 2];
+        left && peer.at != At::Gone && !peer.lingers_not && !peer.flushed && peer.under_way == 0
+    }
+
+    /// All in one step: the peer's lock for sending is held.
+    fn stand_in(&mut self, who: usize) {
+        while self.pass_one(who ^ 1) {}
+        self.end[who ^ 1].flushed = true;
     }
 
     /// The twin is readable, or, where the peer has not come, the sleep was short.
@@ -468,6 +510,9 @@ impl Model for Protocol {
             if world.can_step(who) {
                 actions.push(Action::Step(who));
             }
+            if end.at == At::GoingOver && world.may_stand_in(who) {
+                actions.push(Action::StandIn(who));
+            }
             if end.at == At::Outside {
                 actions.push(Action::Come(who));
             }
@@ -491,9 +536,14 @@ impl Model for Protocol {
             }
             // Who sees that its peer has died does not rely on it.
             let alive = !world.twin[who].ended && !world.twin[who].reset;
-            let retire = seat::retire(world.flags[who], world.flags[who ^ 1]);
+            let retire = seat::retire(world.flags[who], world.flags[who ^ 1], true);
             if ring && alive && self.retires[who] && retire.is_some() {
-                actions.push(Action::Retire(who));
+                actions.push(Action::Retire(who, self.reads_on));
+            }
+            let reads = world.flags[who] & READS_ON != 0 && world.silent == [true; 2];
+            let stop = seat::stop_reading(world.flags[who], world.end[who ^ 1].flushed);
+            if ring && reads && stop.is_some() {
+                actions.push(Action::StopReading(who));
             }
         }
     }
@@ -516,10 +566,18 @@ impl Model for Protocol {
             Action::Tire(who) => next.give_up(who, At::Flushing),
             Action::Shut(who) => next.shut(who),
             Action::Close(who) => next.close(who),
-            Action::Retire(who) => {
-                next.flags[who] = seat::retire(next.flags[who], next.flags[who ^ 1])?;
+            Action::Retire(who, reads_on) => {
+                let peer = next.flags[who ^ 1];
+                next.flags[who] = seat::retire(next.flags[who], peer, reads_on)?;
                 next.end[who].at = At::Retiring;
             }
+            Action::StopReading(who) => {
+                let passed = next.end[who ^ 1].flushed;
+                next.flags[who] = seat::stop_reading(next.flags[who], passed)?;
+                next.look_for_the_dead(who);
+                next.end[who].at = At::GoingOver;
+            }
+            Action::StandIn(who) => next.stand_in(who),
             Action::Crash(who) => {
                 next.crashes += 1;
                 next.end[who].crashed = true;
@@ -610,6 +668,7 @@ fn both_have_the_library() {
     let protocol = Protocol {
         plain_server: false,
         retires: [false; 2],
+        reads_on: false,
         crashes: 1,
     };
     check("come, give up, end, one death", protocol, true);
@@ -620,18 +679,45 @@ fn the_server_has_not() {
     let protocol = Protocol {
         plain_server: true,
         retires: [false; 2],
+        reads_on: false,
         crashes: 1,
     };
     check("a server without the library, one death", protocol, false);
 }
 
+/// The ends do the same, but for who comes first: one of them has to do, here and where it reads on.
 #[test]
 fn an_end_retires() {
-    // Either may and need not: what only one may is among it.
     let protocol = Protocol {
         plain_server: false,
-        retires: [true; 2],
+        retires: [false, true],
+        reads_on: false,
         crashes: 1,
     };
     check("retiring, one death", protocol, true);
+}
+
+#[test]
+fn an_end_retires_and_reads_on() {
+    let protocol = Protocol {
+        plain_server: false,
+        retires: [true, false],
+        reads_on: true,
+        crashes: 1,
+    };
+    check("retiring and reading on, one death", protocol, true);
+}
+
+#[test]
+#[ignore = "a minute"]
+fn either_end_retires() {
+    for reads_on in [false, true] {
+        let protocol = Protocol {
+            plain_server: false,
+            retires: [true; 2],
+            reads_on,
+            crashes: 1,
+        };
+        check("either retiring, one death", protocol, true);
+    }
 }

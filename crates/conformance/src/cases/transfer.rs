@@ -23,6 +23,9 @@ cases! { "transfer";
     pieces_before_read Accelerated "both ends write thousands of small pieces before either reads, each after a poll for writing"
     pieces_before_read_by_level Accelerated "the same, with an epoll set that has a busy member besides"
     written_ahead Accelerated "a reader that does not read holds up a writer of half a megabyte no more than the kernel does"
+    answered_before_full Accelerated "a writer that has found no room for long reads what its peer had sent before, and its end, though the peer makes no call"
+    answered_around_full Accelerated "and behind it what the peer sends when it goes on, in a child, too, byte for byte"
+    edge_behind_full Accelerated "epoll tells at an edge of what the peer sends when it goes on"
     full_behind_unread Accelerated "an end that has much to read and fills the other direction is not writable, and is again when that is read"
     bulk_small_reads Accelerated "megabytes in odd sizes, read in other odd sizes"
     many_pairs Accelerated "thirty connections at once carry their own bytes each"
@@ -295,6 +298,96 @@ fn written_ahead() -> Outcome {
     gets!(recv_all(client, 6), b"unread");
     send_all(server, b"after")?;
     gets!(recv_all(client, 5), b"after");
+    Ok(())
+}
+
+/// More than a ring holds, and less than the kernel's buffers.
+const LONG: usize = 300_000;
+
+fn answered_before_full() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    send_all(server, b"answer")?;
+    shutdown(server, SHUT_WR)?;
+    send_all(client, &pattern(LONG))?;
+    let both = POLLIN | POLLRDHUP;
+    same!(poll_one(client, both | POLLOUT, 0), Ok(both | POLLOUT));
+    gets!(recv(client, 3, 0), b"ans");
+    gets!(recv(client, 10, MSG_PEEK), b"wer");
+    gets!(recv(client, 10, 0), b"wer");
+    gets!(recv(client, 10, 0), b"");
+    same!(poll_one(client, both, 0), Ok(both));
+    send_all(client, b"more")?;
+    shutdown(client, SHUT_WR)?;
+    same!(recv_all(server, LONG), Ok(pattern(LONG)));
+    gets!(recv_all(server, 4), b"more");
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
+}
+
+fn answered_around_full() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    let bytes = pattern(90_000);
+    send_all(server, &bytes[..50_000])?;
+    send_all(client, &pattern(LONG))?;
+    same!(recv_all(client, 10_000)?, bytes[..10_000]);
+    // Who shares the end reads on where this process was.
+    let child = fork(|| {
+        same!(recv_all(client, 10_000)?, pattern(20_000)[10_000..]);
+        send_all(client, b"child")?;
+        Ok(())
+    })?;
+    child.join()?;
+    same!(recv_all(server, LONG), Ok(pattern(LONG)));
+    gets!(recv_all(server, 5), b"child");
+    send_all(server, &bytes[50_000..])?;
+    shutdown(server, SHUT_WR)?;
+    let mut got = bytes[..20_000].to_vec();
+    let mut size = 1;
+    loop {
+        let part = recv(client, size, 0)?;
+        if part.is_empty() {
+            break;
+        }
+        got.extend(part);
+        size = size * 7 % 9001;
+    }
+    same!(got.len(), bytes.len());
+    holds!(got == bytes);
+    Ok(())
+}
+
+fn edge_behind_full() -> Outcome {
+    let (client, server) = pair()?;
+    if seen::far() {
+        return Ok(());
+    }
+    send_all(server, b"answer")?;
+    let set = epoll::create()?;
+    let all = epoll::IN | epoll::OUT | epoll::ET;
+    epoll::add(set, client, all, 1)?;
+    same!(
+        epoll::wait(set, 1000),
+        Ok(vec![(epoll::IN | epoll::OUT, 1)])
+    );
+    send_all(client, &pattern(LONG))?;
+    gets!(recv(client, 100, 0), b"answer");
+    nonblocking(client, true)?;
+    fails!(recv(client, 100, 0), EAGAIN);
+    while !epoll::wait(set, 0)?.is_empty() {}
+    same!(recv_all(server, LONG), Ok(pattern(LONG)));
+    send_all(server, b"after")?;
+    let waited = epoll::wait(set, 5000)?;
+    holds!(waited.len() == 1 && waited[0].0 & epoll::IN != 0);
+    gets!(recv(client, 100, 0), b"after");
+    close(server)?;
+    holds!(!epoll::wait(set, 5000)?.is_empty());
+    gets!(recv(client, 100, 0), b"");
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! Each function tells what a step makes of the flags, or that it may not be taken. Whoever takes it exchanges the word for
 //! what the function made of it, and asks again if somebody else was there first.
 
-use super::flags::{ABANDONED, ATTACHED, CLOSED, RESET, RETIRED, REVOKED};
+use super::flags::{ABANDONED, ATTACHED, CLOSED, READS_ON, RESET, RETIRED, REVOKED};
 
 /// The owner comes to its channel. None: it was given up.
 #[must_use]
@@ -25,14 +25,25 @@ pub const fn give_up(awaited: u32) -> Option<u32> {
     Some(awaited | ABANDONED)
 }
 
-/// The end leaves the rings, holding all locks. None: it must not, since an end has not come, has ended, or has left before.
+/// The end leaves the rings, holding all locks; `reads_on`: it still reads its own to the end. None: it must not, since an end has
+/// not come, has ended, or has left before.
 #[must_use]
-pub const fn retire(own: u32, peer: u32) -> Option<u32> {
+pub const fn retire(own: u32, peer: u32, reads_on: bool) -> Option<u32> {
     let ends = CLOSED | RESET | REVOKED | RETIRED;
     if own & peer & ATTACHED == 0 || (own | peer) & ends != 0 {
         return None;
     }
-    Some(own | RETIRED)
+    Some(own | RETIRED | if reads_on { READS_ON } else { 0 })
+}
+
+/// The end that has left reads on no longer, holding all locks: its peer sends on what is left, unless it uses the kernel
+/// already (`passed`), for then that would come too late. None: it must read on.
+#[must_use]
+pub const fn stop_reading(own: u32, passed: bool) -> Option<u32> {
+    if passed || own & RETIRED == 0 {
+        return None;
+    }
+    Some(own & !READS_ON)
 }
 
 /// Whether the end may write into its ring, holding its lock for sending.
@@ -44,7 +55,7 @@ pub const fn may_write(own: u32, peer: u32) -> bool {
 /// Whether the end reads its ring, holding its lock for receiving.
 #[must_use]
 pub const fn may_read(own: u32) -> bool {
-    own & RETIRED == 0
+    own & (RETIRED | READS_ON) != RETIRED
 }
 
 /// Whether the end may begin to ring. Those who retire close the count of bells besides.

@@ -225,6 +225,13 @@ impl Stream {
         self.release(fd, held);
         own.words[word::STATE].fetch_and(!state::FLUSHING, Ordering::AcqRel);
         sent?;
+        self.go_on_by(fd);
+        Ok(())
+    }
+
+    /// What is sent goes through the twin from now on, which learns of the end that was said already, and of the options.
+    pub(super) fn go_on_by(&self, fd: RawFd) {
+        let twin = borrow(fd);
         if self.flags().load(Ordering::Relaxed) & flags::FIN != 0 {
             let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
         }
@@ -232,7 +239,6 @@ impl Stream {
         if self.has_option(option::CORK) {
             let _ = sockopt::set_tcp_cork(twin, true);
         }
-        Ok(())
     }
 
     fn send_ring(&self, fd: RawFd) -> std::result::Result<(), Errno> {

@@ -113,8 +113,8 @@ impl Pollable for Stream {
             + u64::from(state & state::BROKEN != 0)
             + u64::from(state & state::READ_SHUT != 0)
             + u64::from(self.is_overdue());
-        // The peer has left the rings: what is sent goes by the kernel, which has room.
-        let kernels_room = u64::from(peer & flags::RETIRED != 0);
+        // An end has left the rings: what is sent goes by the kernel, which has room.
+        let kernels_room = u64::from(self.is_retired());
         if own.words[word::STARVED].load(Ordering::Acquire) != 0
             && (self.end.sender().writable() || peer & flags::DEAF != 0)
             && own.words[word::STARVED].swap(0, Ordering::AcqRel) != 0
@@ -136,7 +136,13 @@ impl Pollable for Stream {
             OPEN if self.state() & state::GONE != 0 => Events::NONE,
             OPEN if self.state() & state::STRANGE != 0 && !self.attached() => Events::NONE,
             OPEN if self.is_retired() => {
-                Events::IN | Events::RDHUP | want & (Events::OUT | Events::WRNORM)
+                let reads = want.has(Events::IN | Events::RDNORM | Events::RDHUP);
+                // What the twin brings comes behind what is in the ring: who waits for room alone would not sleep for it.
+                let behind = match self.reads_on() && !reads {
+                    true => Events::NONE,
+                    false => Events::IN | Events::RDHUP,
+                };
+                behind | want & (Events::OUT | Events::WRNORM)
             }
             OPEN => Events::IN | Events::RDHUP,
             _ => want,
@@ -185,7 +191,7 @@ impl Stream {
             // The next call goes over to the kernel.
             return Events::IN | Events::OUT;
         }
-        if peer & flags::RETIRED != 0 && self.twin_has_room() {
+        if self.is_retired() && self.twin_has_room() {
             // What is sent goes by the kernel, whatever room there is in the ring.
             events |= Events::OUT;
         }

@@ -7,9 +7,10 @@
 //! closes both counts of bells. From then on
 //!
 //! - nobody rings any more. Either end takes exactly as many bytes out of its twin as were counted; what follows is data;
-//! - the end that retired uses its twin, and reads no more from its ring;
-//! - its peer, at its next call or when it wakes, sends what the retired end has not read of its ring through the twin (once,
-//!   whichever process comes first), writes to the twin from then on, and reads its ring to the end before it reads its twin.
+//! - either end writes to its twin, and reads its ring to the end before it reads its twin;
+//! - an end that cannot read its ring any more (it will be another program, or the kernel is to serve what is under way, too) uses its
+//!   twin at once. Its peer, at its next call or when it wakes, sends what that end has not read through the twin, once, whichever
+//!   process comes [first](super::stand_in), before it writes there.
 //!
 //! The retiring end rings a last time, always: that wakes a peer that sleeps, and a peer that is killed before it has sent on
 //! what lies in its ring leaves an unread byte, for which the kernel ends the connection with a reset. So nobody takes a part
@@ -21,11 +22,11 @@ use std::time::Duration;
 
 use ipc::protocol::Fallback;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustix::net::{RecvFlags, SendFlags};
 use shm::channel::{Control, End, flags, seat};
 
 use super::receive::DATA;
-use super::{KERNEL, Stream, borrow, option, state, word};
+use super::{KERNEL, Stream, borrow, state, word};
 use crate::ready::{self, Events};
 use crate::table::{self, Description};
 use crate::{process, reasons, wait};
@@ -36,7 +37,7 @@ const CLOSED: u32 = 1 << 31;
 const LOOKS: u32 = 2_000;
 
 /// How many bells more.
-fn ahead(more: u32, less: u32) -> u32 {
+pub(super) fn ahead(more: u32, less: u32) -> u32 {
     more.wrapping_sub(less) & !CLOSED
 }
 
@@ -85,12 +86,12 @@ impl Stream {
         self.is_retired() && !self.reads_on()
     }
 
-    /// Whether this end still reads its ring, although the peer has retired.
-    fn reads_on(&self) -> bool {
-        self.flags().load(Ordering::Acquire) & flags::RETIRED == 0 && self.end.receiver().readable()
+    /// Whether this end still reads its ring, although an end has retired.
+    pub(super) fn reads_on(&self) -> bool {
+        seat::may_read(self.flags().load(Ordering::Acquire)) && self.end.receiver().readable()
     }
 
-    /// Whether the kernel would take something, of a connection whose peer has retired. Before the first call since then nobody
+    /// Whether the kernel would take something, of a connection of which an end has retired. Before the first call since then nobody
     /// has said by which descriptor, and that call finds out.
     #[cold]
     pub(super) fn twin_has_room(&self) -> bool {
@@ -118,25 +119,49 @@ impl Stream {
             reasons::note(why);
             return true;
         }
+        // Only what is sent has to go by the kernel.
+        let reads_on = matches!(why, Fallback::Stalled | Fallback::OutOfBand);
         if self.is_retired() {
-            return self.follow(fd, description).is_ok() && self.is_kernel();
+            let followed = self.follow(fd, description).is_ok();
+            return followed
+                && (reads_on || self.is_kernel() || self.stop_reading(fd, description));
         }
-        if !self.close_rings(fd) {
+        if !self.close_rings(fd, reads_on) {
             return false;
         }
         reasons::note(why);
-        self.look_for_the_dead(fd);
         process::trace(|| format!("channel {}: left, {}", self.channel, why.about()));
-        let twin = borrow(fd);
-        let over = self.go_over(fd, description);
-        let _ = sockopt::set_tcp_nodelay(twin, self.has_option(option::NODELAY));
-        if self.has_option(option::CORK) {
-            let _ = sockopt::set_tcp_cork(twin, true);
-        }
-        if self.flags().load(Ordering::Relaxed) & flags::FIN != 0 {
-            let _ = rustix::net::shutdown(twin, rustix::net::Shutdown::Write);
-        }
+        let over = if self.reads_on() {
+            self.used_as.store(fd, Ordering::Relaxed);
+            self.own_bells_are_out(fd);
+            ready::changed(description);
+            true
+        } else {
+            self.leave_the_rest(fd, description)
+        };
+        self.go_on_by(fd);
         over
+    }
+
+    /// What lies in the ring is the peer's to send on.
+    fn leave_the_rest(&self, fd: RawFd, description: &Description) -> bool {
+        if !seat::may_read(self.flags().load(Ordering::Acquire)) {
+            self.look_for_the_dead(fd);
+            self.stand_in(fd);
+        }
+        self.go_over(fd, description)
+    }
+
+    /// This end has retired and reads on, which it can no longer. False: what the peer has sent since comes behind what is in
+    /// the ring.
+    fn stop_reading(&self, fd: RawFd, description: &Description) -> bool {
+        let stopped = self.hold_all(|| {
+            let peer = self.peer().words[word::STATE].load(Ordering::Acquire);
+            let step = |own| seat::stop_reading(own, peer & state::FLUSHED != 0);
+            self.flags()
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
+        });
+        matches!(stopped, Some(Ok(_))) && self.leave_the_rest(fd, description)
     }
 
     /// The program has set an option that only the kernel can follow. True: the kernel follows.
@@ -153,8 +178,9 @@ impl Stream {
     }
 
     /// Sets the flags, holding all locks, and rings the last bell.
-    fn close_rings(&self, fd: RawFd) -> bool {
-        self.hold_all(|| self.set_retired(fd)).unwrap_or(false)
+    fn close_rings(&self, fd: RawFd, reads_on: bool) -> bool {
+        self.hold_all(|| self.set_retired(fd, reads_on))
+            .unwrap_or(false)
     }
 
     /// Does something holding the four locks of the channel, of which the dead have none. None: they cannot be had.
@@ -170,14 +196,14 @@ impl Stream {
     }
 
     /// The step of `close_rings` that holds all locks.
-    fn set_retired(&self, fd: RawFd) -> bool {
+    fn set_retired(&self, fd: RawFd, reads_on: bool) -> bool {
         let peer = self.peer_flags().load(Ordering::Acquire);
         // A peer that has died sends nothing on.
         self.look_now(fd);
         if self.state() & state::GONE != 0 {
             return false;
         }
-        let step = |own| seat::retire(own, peer);
+        let step = |own| seat::retire(own, peer, reads_on);
         let retired = self
             .flags()
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
@@ -212,22 +238,17 @@ impl Stream {
         let counts = [self.own(), self.peer()].map(|end| &end.words[word::BELLS]);
         if counts.map(|count| count.load(Ordering::Acquire) & CLOSED) != [CLOSED; 2] {
             self.hold_all(|| self.close_bells(fd));
-            if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
+            if !seat::may_read(self.flags().load(Ordering::Acquire)) {
                 self.look_for_the_dead(fd);
             }
         }
     }
 
-    /// A retired connection, seen from either end: at the end that has retired the kernel serves from now on, at its peer once
-    /// the ring is read. What this end sends goes by the kernel in any case.
+    /// A retired connection, seen from either end: the kernel serves from now on, or, where this end reads its ring, once that is
+    /// read. What this end sends goes by the kernel in any case.
     #[cold]
     pub(super) fn follow(&self, fd: RawFd, description: &Description) -> Result<(), Errno> {
         if self.is_kernel() {
-            return Ok(());
-        }
-        if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
-            self.end_retirement(fd);
-            self.go_over(fd, description);
             return Ok(());
         }
         self.used_as.store(fd, Ordering::Relaxed);
@@ -242,20 +263,35 @@ impl Stream {
     pub(super) fn pass_on(&self, fd: RawFd) -> Result<(), Errno> {
         self.end_retirement(fd);
         if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
+            // The same process may read on, and write to the twin: nothing but its own bells comes before.
+            self.own_bells_are_out(fd);
             return Ok(());
         }
+        let sent = self.pass_on_once(fd);
+        if sent != Ok(false) {
+            // The last bell was left until here: it stands for what was not sent yet.
+            self.take_bells(fd);
+        }
+        sent.map(drop)
+    }
+
+    /// The same of an end that has not retired. False: it was done before.
+    pub(super) fn pass_on_once(&self, fd: RawFd) -> Result<bool, Errno> {
         let Ok(_guard) = self.end.lock_sender() else {
             return Err(Errno::AGAIN);
         };
         if self.state() & state::FLUSHED != 0 {
-            return Ok(());
+            return Ok(false);
         }
         self.own_bells_are_out(fd);
-        let held = self.hold(fd);
-        let sent = self.flush(fd, held);
+        let sent = if self.peer_flags().load(Ordering::Acquire) & flags::READS_ON != 0 {
+            self.go_on_by(fd);
+            Ok(true)
+        } else {
+            let held = self.hold(fd);
+            self.flush(fd, held).map(|()| true)
+        };
         self.note(state::FLUSHED);
-        // The last bell was left until here: it stands for what was not sent yet.
-        self.take_bells(fd);
         sent
     }
 
@@ -275,6 +311,10 @@ impl Stream {
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
             self.unmark(fd);
             self.shut_reading(fd);
+            if self.has_heard_the_end() {
+                // Its twin says so at the peer's next call, which may never be.
+                let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
+            }
             if self.peer_flags().load(Ordering::Acquire) & flags::DEAF != 0 {
                 // Its twin says so only once it goes over, which may be never.
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
@@ -283,6 +323,15 @@ impl Stream {
             ready::changed(description);
         }
         taken
+    }
+
+    /// Whether what this end has read of its ring, after it had retired, was all that the peer sends.
+    fn has_heard_the_end(&self) -> bool {
+        let own = self.flags().load(Ordering::Acquire);
+        // In this order: a peer that says its end by the twin has sent bytes there before.
+        own & flags::READS_ON != 0
+            && self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0
+            && self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED == 0
     }
 
     /// Tells the twin that reading was shut down. Not before all bells are taken: if writing is shut down, too, the kernel
