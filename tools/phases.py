@@ -310,7 +310,7 @@ PHASES = [
         "long-crates",
         1800,
         "ten million trapped accesses, a million segments beside smoltcp and the RTL, a thousand"
-        " dying daemons, incast over eight trees of switches, the model of two ends of a socket whole",
+        " dying daemons, incast over eight trees, the whole model of two ends of a socket",
         f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test engine_fuzz"
         " --test between --test stream --test protocol -- --include-ignored",
         ("build", "models"),
