@@ -36,6 +36,7 @@ cases! { "forking";
     peer_killed_writer Accelerated "a send blocked on a peer that is killed fails with ECONNRESET, without SIGPIPE, the next one with EPIPE"
     peer_killed_poll Accelerated "poll and epoll wake when the peer is killed"
     peer_killed_room Accelerated "poll that asks for room, too, tells of a peer that was killed, at once"
+    peer_killed_send Accelerated "a first send to a peer that was killed is taken and lost, recv gives the end, the next send fails with EPIPE"
     peer_killed_before_accept Any "a client killed between connect and accept gives a connection that ends"
     server_killed Accelerated "the listening process is killed: connect is refused, its connections end"
     signal_exit Accelerated "a peer that ends by exit without close ends the connection in order"
@@ -655,6 +656,20 @@ fn peer_killed_room() -> Outcome {
     pause(20);
     same!(poll_one(server, all, 0), Ok(all));
     same!(poll_one(server, all, -1), Ok(all));
+    Ok(())
+}
+
+fn peer_killed_send() -> Outcome {
+    let (child, server) = victim(|_| Ok(()))?;
+    same!(send(server, b"", 0), Ok(0));
+    child.kill()?;
+    // The kernel is asked each millisecond.
+    pause(20);
+    same!(send(server, b"lost", MSG_NOSIGNAL), Ok(4));
+    pause(20);
+    gets!(recv(server, 10, 0), b"");
+    fails!(send(server, b"more", MSG_NOSIGNAL), EPIPE);
+    gets!(recv(server, 10, 0), b"");
     Ok(())
 }
 

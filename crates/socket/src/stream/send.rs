@@ -105,6 +105,8 @@ impl Stream {
         total: usize,
         done: &mut usize,
     ) -> std::result::Result<(), Errno> {
+        // Before: what is sent to a peer that was killed is lost, and leaves no bytes that it has not read.
+        self.look(fd);
         let Ok(guard) = self.end.lock_sender() else {
             return Err(Errno::AGAIN);
         };
@@ -137,7 +139,6 @@ impl Stream {
         }
         let sender = self.end.sender();
         let longest = sender.max_message().min(CHUNK);
-        let mut rang = false;
         while *done < total {
             let mut pieces: [&[u8]; PIECES] = [&[]; PIECES];
             // SAFETY: passed on.
@@ -147,11 +148,7 @@ impl Stream {
                 break;
             }
             *done += length;
-            rang |= self.ring_if_armed(fd, armed::DATA);
-        }
-        drop(guard);
-        if !rang {
-            self.look(fd);
+            self.ring_if_armed(fd, armed::DATA);
         }
         Ok(())
     }
