@@ -74,6 +74,8 @@ counters! {
     fpm_answers_dropped,
     /// Audits.
     audits,
+    /// Audits that were given up since nobody waited for them any more.
+    audits_given_up,
     /// Differences that audits found.
     differences,
 }

@@ -98,7 +98,7 @@ impl State {
             let explained = self
                 .links
                 .get(device)
-                .is_none_or(|link| !link.up || !link.carrier && link.ignores[0]);
+                .is_none_or(|link| !link.up || self.is_ignored(link, false));
             if !explained && self.paths.set_dead(path, *device, true) {
                 self.dirty_paths.insert(path);
             }

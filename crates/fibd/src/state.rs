@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::counters::Counters;
-use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
+use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind, Settings};
 use crate::net::Net;
 use crate::paths::{Paths, Via};
 
@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) carrier: bool,
     /// Routes are ignored without a carrier: IPv4, IPv6.
     pub(crate) ignores: [bool; 2],
+    /// Its own MAC address.
+    pub(crate) mac: Option<[u8; 6]>,
 }
 
 /// A route to a prefix; there may be several.
@@ -190,6 +192,10 @@ pub struct State {
     pub(crate) unsure: bool,
     /// The kernel forwards at all: IPv4, IPv6.
     pub(crate) forwards: [bool; 2],
+    /// IPv4 routes are ignored without a carrier at all devices, whatever is set for each.
+    pub(crate) all_ignore: bool,
+    /// Settings of devices are to be asked for: no message says what a device took over when it came.
+    pub(crate) unset: bool,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
     pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
@@ -216,6 +222,8 @@ impl State {
             doubt: false,
             unsure: false,
             forwards: [true; 2],
+            all_ignore: false,
+            unset: false,
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
@@ -289,8 +297,9 @@ impl State {
                 up,
                 carrier,
                 running,
+                mac,
             } => {
-                self.link(device, name, up, carrier);
+                self.link(device, name, up, carrier, mac);
                 if !up || running {
                     let changed = self.paths.set_hops_dead(device, !up);
                     self.dirty_paths.extend(changed);
@@ -307,15 +316,23 @@ impl State {
                 device,
                 address,
                 mac,
-            } => self.neighbour(device, address, mac),
+                given,
+            } => {
+                // Where there is no ARP the kernel gives a neighbour the device's own MAC address, and says nothing; what it
+                // sends there, nobody takes.
+                let own = self.links.get(&device).and_then(|link| link.mac);
+                let mac = mac.filter(|mac| !(given && own == Some(*mac)));
+                self.neighbour(device, address, mac);
+            }
             Message::IgnoresLinkDown {
                 device,
                 six,
                 ignores,
+                forwards,
             } => {
-                if let Some(link) = self.links.get_mut(&device) {
-                    link.ignores[usize::from(six)] = ignores;
-                    self.touch_device(device);
+                self.ignores(device, six, ignores);
+                if let Some(forwards) = forwards {
+                    self.forwards[usize::from(six)] = forwards;
                 }
             }
             Message::Forwards { six, forwards } => self.forwards[usize::from(six)] = forwards,
@@ -325,7 +342,14 @@ impl State {
 
     // --- Links and addresses --------------------------------------------------------------------
 
-    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool) {
+    fn link(
+        &mut self,
+        device: u32,
+        name: String,
+        up: bool,
+        carrier: bool,
+        mac: Option<[u8; 6]>,
+    ) {
         if let Some(seen) = &mut self.seen {
             seen.links.insert(device);
         }
@@ -336,13 +360,17 @@ impl State {
             Some(port) => self.ports.insert(device, port),
             None => self.ports.remove(&device),
         };
+        // The message with its settings came before this one, when nothing was known of it.
+        self.unset |= self.seen.is_none() && !self.links.contains_key(&device);
         let link = self.links.entry(device).or_insert_with(|| Link {
             name: String::new(),
             up: false,
             carrier: false,
             ignores: [false; 2],
+            mac: None,
         });
         link.name = name;
+        link.mac = mac.or(link.mac);
         let (was_up, had_carrier) = (link.up, link.carrier);
         (link.up, link.carrier) = (up, carrier);
         let down = was_up && !up;
@@ -362,6 +390,40 @@ impl State {
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);
         }
+    }
+
+    /// Whether routes are ignored without a carrier.
+    fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
+        match of {
+            Settings::Of(device) => {
+                if let Some(link) = self.links.get_mut(&device)
+                    && link.ignores[usize::from(six)] != ignores
+                {
+                    link.ignores[usize::from(six)] = ignores;
+                    self.touch_device(device);
+                }
+            }
+            // IPv6 sets it for each device, and says so of each.
+            Settings::All if six => {}
+            Settings::All if self.all_ignore == ignores => {}
+            Settings::All => {
+                self.all_ignore = ignores;
+                let devices: Vec<_> = self.links.keys().copied().collect();
+                devices.into_iter().for_each(|it| self.touch_device(it));
+            }
+            Settings::Default => self.unset |= self.seen.is_none(),
+        }
+    }
+
+    /// Whether routes of a family at a device are ignored since it has no carrier.
+    pub(crate) fn is_ignored(&self, link: &Link, six: bool) -> bool {
+        let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
+        ignores && !link.carrier
+    }
+
+    /// Whether the settings of devices are to be asked for.
+    pub fn take_unset(&mut self) -> bool {
+        std::mem::take(&mut self.unset)
     }
 
     fn link_gone(&mut self, device: u32) {
@@ -403,11 +465,16 @@ impl State {
             }
             return;
         }
-        // Only IPv4 takes routes along without a message.
-        if !self.addresses.remove(&key) || address.is_ipv6() {
+        if !self.addresses.remove(&key) {
             return;
         }
         self.doubt = true;
+        // Only IPv4 takes routes along without a message, unless IPv6 ends at a device that stays up, with
+        // skip_notify_on_dev_down: then the same messages come as for an address that is taken out.
+        if address.is_ipv6() {
+            self.unsure |= self.is_up(device);
+            return;
+        }
         if !self.addresses.iter().any(|(_, other, _)| *other == address) {
             let with_source = self.paths.all().filter_map(|(number, path)| {
                 (path.source == Some(address) && !path.six).then_some(number)
@@ -467,7 +534,7 @@ impl State {
             && self
                 .links
                 .get(&hop.device)
-                .is_some_and(|link| link.up && (link.carrier || !link.ignores[usize::from(six)]))
+                .is_some_and(|link| link.up && !self.is_ignored(link, six))
     }
 
     /// Takes out the paths all of whose next hops are dead, after those at this device died. Unless forced, the router's
@@ -661,6 +728,7 @@ impl State {
     pub fn begin_resync(&mut self, lost: bool) {
         self.lost = lost;
         self.unsure = false;
+        self.unset = false;
         self.begin_generation(Source::Kernel);
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;

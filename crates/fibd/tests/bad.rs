@@ -87,6 +87,7 @@ impl Bench {
             up: true,
             carrier: true,
             running: true,
+            mac: None,
         };
         let event = Event {
             flags: 0,

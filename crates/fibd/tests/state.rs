@@ -47,6 +47,7 @@ fn link(state: &mut State, port: u32, up: bool) {
         up,
         carrier: up,
         running: up,
+        mac: None,
     };
     tell(state, 0, message);
 }
