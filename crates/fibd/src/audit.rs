@@ -180,13 +180,7 @@ fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
 }
 
 /// What is believed against the image: both ends of a prefix, and a random address inside.
-pub fn within(
-    state: &State,
-    tables: &Tables,
-    net: Net,
-    random: &mut Random,
-    report: &mut Report,
-) {
+pub fn within(state: &State, tables: &Tables, net: Net, random: &mut Random, report: &mut Report) {
     check(state, tables, net.first(), report);
     check(state, tables, net.last(), report);
     if !net.is_host() {

@@ -142,7 +142,9 @@ impl Control {
             }
             // Only what refuses has no listener: one that is busy makes who connects wait, or says so.
             Ok(_) => match UnixStream::connect(path) {
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?
+                }
                 Err(error) => {
                     return exists(&format!(
                         "a socket is there, and whether a process listens at it can't be found out ({error}); end that \
@@ -268,10 +270,19 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     let mut answer = String::new();
-    let exchange = stream.write_all(&text).and_then(|()| stream.read_to_string(&mut answer));
+    let exchange = stream
+        .write_all(&text)
+        .and_then(|()| stream.read_to_string(&mut answer));
     let ended = match exchange {
         Ok(_) => answer.is_empty(),
-        Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => true,
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+            ) =>
+        {
+            true
+        }
         Err(error) => return Err(error),
     };
     if ended {

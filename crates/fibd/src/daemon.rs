@@ -38,10 +38,7 @@ const DUMPS: [(u16, u8); 9] = [
     (kind::GET_ROUTE, AF_INET6),
 ];
 /// What a device has taken over of settings is in none of the messages about it.
-const SETTINGS: [(u16, u8); 2] = [
-    (kind::GET_NETCONF, AF_INET),
-    (kind::GET_NETCONF, AF_INET6),
-];
+const SETTINGS: [(u16, u8); 2] = [(kind::GET_NETCONF, AF_INET), (kind::GET_NETCONF, AF_INET6)];
 /// How often a dump that changes under it is begun anew.
 const ATTEMPTS: u32 = 5;
 /// Prefixes that wait while a dump goes on.
@@ -231,7 +228,7 @@ impl Daemon {
         );
         if let Some(fpm) = &self.fpm {
             fds.push(PollFd::new(&fpm.listener, PollFlags::IN));
-            if let Some((stream, writes)) = fpm.stream() {
+            for (stream, writes) in fpm.streams() {
                 let out = if writes {
                     PollFlags::OUT
                 } else {
@@ -267,6 +264,10 @@ impl Daemon {
         }
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
+            // What a daemon tells of it tells after the kernel: what it was told of links is here by now.
+            if self.events()? == Heard::Lost {
+                self.overrun()?;
+            }
         }
         self.settle()?;
         if let Some(fpm) = &mut self.fpm {

@@ -54,7 +54,8 @@ impl Device {
             );
             wrong(path, &sentence)
         })?;
-        let header = Header::from_bytes(&bytes).map_err(|sentence| wrong(path, &format!("{sentence}; {REMEDY}")))?;
+        let header = Header::from_bytes(&bytes)
+            .map_err(|sentence| wrong(path, &format!("{sentence}; {REMEDY}")))?;
         Ok(Self {
             file,
             header,

@@ -752,11 +752,12 @@ pub fn which(address: IpAddr, sequence: u32) -> Vec<u8> {
     request(kind::GET_ROUTE, 0, sequence, &body)
 }
 
-/// A route's message as it is handed back to who sent it, with what became of the route.
+/// A route's message as it is handed back to who sent it, with what became of the route, whatever it said of that itself.
 pub fn with_route_flags(message: &[u8], set: u32) -> Option<Vec<u8>> {
     let mut bytes = message.to_vec();
     let at = HEADER + 8;
-    let flags = u32_at(&bytes, at)? | set;
+    let all = route_flags::OFFLOAD | route_flags::OFFLOAD_FAILED | route_flags::TRAP;
+    let flags = u32_at(&bytes, at)? & !all | set;
     bytes[at..at + 4].copy_from_slice(&flags.to_ne_bytes());
     Some(bytes)
 }

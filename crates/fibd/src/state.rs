@@ -182,6 +182,8 @@ pub struct State {
     pub(crate) routes: HashMap<Net, Slot>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
+    /// Routes of earlier tellings that a daemon told again.
+    pub(crate) renewed: u64,
     pub(crate) seen: Option<Seen>,
     /// Who asked the kernel for the last change of an object, and by which request.
     pub(crate) object_request: (u32, u32),
@@ -216,6 +218,7 @@ impl State {
             paths: Paths::default(),
             routes: HashMap::new(),
             generation: [0; 2],
+            renewed: 0,
             seen: None,
             object_request: (0, 0),
             lost: false,
@@ -342,14 +345,7 @@ impl State {
 
     // --- Links and addresses --------------------------------------------------------------------
 
-    fn link(
-        &mut self,
-        device: u32,
-        name: String,
-        up: bool,
-        carrier: bool,
-        mac: Option<[u8; 6]>,
-    ) {
+    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool, mac: Option<[u8; 6]>) {
         if let Some(seen) = &mut self.seen {
             seen.links.insert(device);
         }
@@ -790,6 +786,11 @@ impl State {
     pub fn begin_generation(&mut self, source: Source) {
         let generation = &mut self.generation[source as usize];
         *generation = generation.wrapping_add(1);
+    }
+
+    /// How many routes of earlier tellings a daemon has told again.
+    pub const fn renewed(&self) -> u64 {
+        self.renewed
     }
 
     /// Takes out the routes of a source that are older than the last generation.

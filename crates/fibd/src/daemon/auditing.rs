@@ -63,13 +63,18 @@ pub(super) struct Audits {
 
 impl Audits {
     /// Takes one on; what to answer at once if that can't be.
-    pub(super) fn push(&mut self, client: UnixStream, plan: Plan) -> Result<(), (UnixStream, String)> {
+    pub(super) fn push(
+        &mut self,
+        client: UnixStream,
+        plan: Plan,
+    ) -> Result<(), (UnixStream, String)> {
         if let Err(remedy) = plan.check() {
             return Err((client, remedy));
         }
         self.waiting.retain(|(client, _)| !is_gone(client));
         if self.waiting.len() >= MOST_WAITING {
-            let text = format!("{MOST_WAITING} audits wait already; ask again when they have ended");
+            let text =
+                format!("{MOST_WAITING} audits wait already; ask again when they have ended");
             return Err((client, text));
         }
         self.waiting.push_back((client, plan));
