@@ -300,3 +300,103 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
         io::Error::new(ErrorKind::InvalidData, text)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn refused(path: &Path, sentence: &str) {
+        let error = Control::listen(path)
+            .map(|_| ())
+            .expect_err("it must not be taken");
+        assert!(error.to_string().contains(sentence), "{error}");
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_at_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        fs::write(&path, "precious").unwrap();
+        refused(&path, "no socket; move it away");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        refused(&link, "no socket");
+        refused(directory.path(), "no socket");
+        fs::remove_file(&path).unwrap();
+        let live = UnixListener::bind(&path).unwrap();
+        refused(&path, "another process listens there; end");
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(live);
+        drop(Control::listen(&path).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_place_that_cant_be_has_a_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("absent/control");
+        refused(
+            &path,
+            "absent; make it, or name another place with --control",
+        );
+        let path = directory.path().join("x".repeat(200));
+        refused(&path, "too long for a socket");
+    }
+
+    #[test]
+    fn those_who_do_not_ask_shut_nobody_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut control = Control::listen(&path).unwrap();
+        let silent: Vec<_> = (0..3 * MOST_CLIENTS)
+            .map(|_| {
+                let mut stream = UnixStream::connect(&path).unwrap();
+                stream.write_all(b"\"sta").unwrap();
+                stream
+            })
+            .collect();
+        assert!(control.requests().is_empty());
+        assert_eq!(control.streams().count(), MOST_CLIENTS);
+        // The oldest have given way.
+        let open: Vec<_> = silent.iter().map(|stream| !is_gone(stream)).collect();
+        assert!(open[2 * MOST_CLIENTS..].iter().all(|open| *open));
+        assert!(!open[..2 * MOST_CLIENTS].contains(&true));
+        let asks = path.clone();
+        let client = thread::spawn(move || ask(&asks, &Request::Resync));
+        let stream = loop {
+            if let Some((stream, request)) = control.requests().pop() {
+                assert_eq!(request, Ok(Request::Resync));
+                break stream;
+            }
+        };
+        reply(stream, &Reply::Done);
+        assert!(matches!(client.join().unwrap(), Ok(Reply::Done)));
+        // Nor for ever those who are let in.
+        for client in &mut control.clients {
+            client.since = Instant::now().checked_sub(SILENCE).unwrap();
+        }
+        assert!(control.requests().is_empty());
+        assert_eq!(control.streams().count(), 0);
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_has_a_sentence_and_a_client_that_did_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || drop(listener.accept()));
+        let error = ask(&path, &Request::Status).expect_err("nobody answers");
+        server.join().unwrap();
+        assert!(error.to_string().contains("without an answer"), "{error}");
+        let (one, other) = UnixStream::pair().unwrap();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_gone(&one), "it still waits");
+        drop(other);
+        assert!(is_gone(&one));
+        // Nobody takes it, and nothing happens.
+        reply(one, &Reply::Done);
+    }
+}

@@ -352,7 +352,11 @@ impl Daemon {
 
     fn settle(&mut self) -> Result<(), Failure> {
         settle(&mut self.state, &mut self.tables)?;
-        let fresh = self.tables.fresh();
+        let mut fresh = self.tables.fresh();
+        let released = self.state.take_released();
+        let tables = &self.tables;
+        let needed = |(port, address): &(u8, IpAddr)| tables.has_hop(*port, *address);
+        fresh.extend(released.into_iter().filter(needed));
         if self.options.manage {
             for (port, address) in fresh {
                 self.manage(port, address)?;
@@ -366,6 +370,13 @@ impl Daemon {
         let Some((device, true, _)) = self.state.port(port) else {
             return Ok(());
         };
+        // One that somebody gave stays as it is: the kernel would forget what was given, and probe instead.
+        let known = self
+            .asker
+            .ask(|sequence| message::whether(device, address, sequence));
+        if let Message::Neighbour { given: true, .. } = known.map_err(Failure::Netlink)? {
+            return Ok(());
+        }
         let answer = self
             .asker
             .ask(|sequence| message::manage(device, address, sequence));

@@ -304,3 +304,114 @@ fn one(state: &mut State, answers: &mut Vec<(Told, Vec<u8>)>, bytes: Result<&[u8
         Err(error) => state.refused(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::message::{Event, Hop, RouteKind, RouteMessage};
+    use crate::net::Net;
+    use crate::state::Config;
+
+    const HOLD: Duration = Duration::from_secs(60);
+
+    /// A state that was told three routes, and a daemon that has just come back.
+    fn back() -> (Fpm, TcpStream, State, Instant) {
+        let mut state = State::new(Config {
+            fpm: true,
+            ..Config::default()
+        });
+        for third in 0..3 {
+            tell(&mut state, third);
+        }
+        let mut fpm = Fpm::listen("127.0.0.1:0".parse().unwrap(), HOLD).unwrap();
+        let daemon = TcpStream::connect(fpm.listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = accepted(&fpm);
+        let peer = Peer {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+        };
+        fpm.begin(peer, &mut state);
+        let since = fpm.anew.as_ref().unwrap().since;
+        (fpm, daemon, state, since)
+    }
+
+    fn accepted(fpm: &Fpm) -> (TcpStream, SocketAddr) {
+        fpm.listener.set_nonblocking(false).unwrap();
+        fpm.listener.accept().unwrap()
+    }
+
+    fn tell(state: &mut State, third: u8) {
+        let hop = Hop {
+            device: 1,
+            gateway: Some(IpAddr::from([10, 0, 0, 7])),
+            weight: 1,
+            dead: false,
+        };
+        let route = RouteMessage {
+            net: Net::new(IpAddr::from([192, 0, third, 0]), 24).unwrap(),
+            table: 254,
+            tos: 0,
+            metric: 0,
+            protocol: 11,
+            kind: RouteKind::Unicast,
+            source: None,
+            object: None,
+            hops: vec![hop],
+            dead: Vec::new(),
+            flags: 0,
+        };
+        let event = Event {
+            flags: message::flags::REPLACE,
+            sequence: 0,
+            port: 0,
+            message: Message::Route(route),
+        };
+        state.take(event, Source::Fpm);
+    }
+
+    #[test]
+    fn a_daemon_that_never_falls_silent_does_not_keep_what_it_no_longer_tells() {
+        let (mut fpm, _daemon, mut state, since) = back();
+        // The same route each second, and nothing else.
+        for second in 1..60 {
+            tell(&mut state, 0);
+            fpm.sweep(&mut state, since + Duration::from_secs(second));
+            assert_eq!(state.net_count(), 3, "second {second}");
+        }
+        // The first time it was an old one.
+        fpm.sweep(&mut state, since + Duration::from_secs(61));
+        assert_eq!(state.net_count(), 1);
+    }
+
+    #[test]
+    fn a_daemon_that_tells_slowly_has_time_to_the_bound_and_no_longer() {
+        let (mut fpm, _daemon, mut state, since) = back();
+        let second = |second| since + Duration::from_secs(second);
+        for third in 3..20 {
+            tell(&mut state, third);
+        }
+        state.begin_generation(Source::Fpm);
+        // An old one each 50 seconds: a hold never passes without one.
+        for (third, at) in (0..).zip((50..600).step_by(50)) {
+            tell(&mut state, third);
+            fpm.sweep(&mut state, second(at));
+            assert_eq!(state.net_count(), 20, "second {at}");
+        }
+        fpm.sweep(&mut state, second(600));
+        assert_eq!(state.net_count(), 11);
+        // From then on nothing is old.
+        fpm.sweep(&mut state, second(6000));
+        assert_eq!(state.net_count(), 11);
+    }
+
+    #[test]
+    fn no_hold_is_too_long() {
+        let (mut fpm, _daemon, mut state, since) = back();
+        fpm.hold = Duration::from_secs(u64::MAX);
+        fpm.sweep(&mut state, since + Duration::from_secs(1 << 32));
+        assert_eq!(state.net_count(), 3);
+    }
+}

@@ -73,7 +73,8 @@ const IFF_CARRIER: u32 = IFF_RUNNING | 1 << 16;
 const IFF_RUNNING: u32 = 1 << 6;
 /// Incomplete, reachable, stale, delay, probe, failed, no ARP, permanent: those in which the address is valid.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-const NUD_NOARP: u16 = 0x40;
+/// No ARP, permanent.
+const NUD_GIVEN: u16 = 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
 /// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
 const DEAD: u8 = 1;
@@ -204,7 +205,7 @@ pub enum Message {
         address: IpAddr,
         /// Its MAC address, if it is valid.
         mac: Option<[u8; 6]>,
-        /// Nobody is asked for it by ARP or NDP: it was given, or made up.
+        /// Nobody is asked for it by ARP or NDP: somebody gave it, or the kernel made it up.
         given: bool,
     },
     /// A next-hop object is there, or changed.
@@ -472,7 +473,7 @@ fn neighbour(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         device,
         address,
         mac,
-        given: state & NUD_NOARP != 0,
+        given: state & NUD_GIVEN != 0,
     }))
 }
 
@@ -723,6 +724,16 @@ pub fn dump(kind: u16, family: u8, sequence: u32) -> Vec<u8> {
     let mut body = vec![0; length];
     body[0] = family;
     request(kind, flags::DUMP, sequence, &body)
+}
+
+/// Asks the kernel what it knows of a neighbour.
+pub fn whether(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
+    const NDA_DST: u16 = 1;
+    let mut body = vec![family(address), 0, 0, 0];
+    body.extend(device.to_ne_bytes());
+    body.extend([0; 4]);
+    attribute(&mut body, NDA_DST, &octets(address));
+    request(kind::GET_NEIGH, 0, sequence, &body)
 }
 
 /// Asks the kernel to resolve a neighbour and to keep it known from then on.

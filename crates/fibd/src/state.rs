@@ -177,6 +177,10 @@ pub struct State {
     pub(crate) ports: HashMap<u32, u8>,
     pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
     pub(crate) neighbours: BTreeMap<Net, Vec<(u32, [u8; 6])>>,
+    /// Neighbours that nobody is asked for.
+    pub(crate) given: HashSet<(u32, IpAddr)>,
+    /// Those that were, and are not any more.
+    pub(crate) released: Vec<(u32, IpAddr)>,
     pub(crate) objects: HashMap<ObjectKey, Object>,
     pub(crate) paths: Paths,
     pub(crate) routes: HashMap<Net, Slot>,
@@ -214,6 +218,8 @@ impl State {
             ports: HashMap::new(),
             addresses: HashSet::new(),
             neighbours: BTreeMap::new(),
+            given: HashSet::new(),
+            released: Vec::new(),
             objects: HashMap::new(),
             paths: Paths::default(),
             routes: HashMap::new(),
@@ -326,6 +332,11 @@ impl State {
                 let own = self.links.get(&device).and_then(|link| link.mac);
                 let mac = mac.filter(|mac| !(given && own == Some(*mac)));
                 self.neighbour(device, address, mac);
+                if given && mac.is_some() {
+                    self.given.insert((device, address));
+                } else if self.given.remove(&(device, address)) {
+                    self.released.push((device, address));
+                }
             }
             Message::IgnoresLinkDown {
                 device,
@@ -427,6 +438,7 @@ impl State {
         self.links.remove(&device);
         self.flush_paths(device, true, &[false, true]);
         self.addresses.retain(|(of, ..)| *of != device);
+        self.given.retain(|(at, _)| *at != device);
         let addresses: Vec<_> = self.neighbours_at(device).collect();
         for address in addresses {
             self.neighbour(device, address, None);
@@ -579,6 +591,13 @@ impl State {
     }
 
     // --- Neighbours -----------------------------------------------------------------------------
+
+    /// Neighbours that somebody had given, and took back: their ports and addresses.
+    pub fn take_released(&mut self) -> Vec<(u8, IpAddr)> {
+        let released = std::mem::take(&mut self.released).into_iter();
+        let at_port = |(device, address)| Some((*self.ports.get(&device)?, address));
+        released.filter_map(at_port).collect()
+    }
 
     fn neighbour(&mut self, device: u32, address: IpAddr, mac: Option<[u8; 6]>) {
         if let (Some(seen), Some(_)) = (&mut self.seen, mac) {
@@ -750,6 +769,9 @@ impl State {
         for (address, device) in neighbours {
             swept += 1;
             self.neighbour(device, address, None);
+            if self.given.remove(&(device, address)) {
+                self.released.push((device, address));
+            }
         }
         let links: Vec<_> = self.links.keys().copied().collect();
         for device in links {

@@ -71,7 +71,6 @@ impl Audits {
         if let Err(remedy) = plan.check() {
             return Err((client, remedy));
         }
-        self.waiting.retain(|(client, _)| !is_gone(client));
         if self.waiting.len() >= MOST_WAITING {
             let text =
                 format!("{MOST_WAITING} audits wait already; ask again when they have ended");
@@ -79,6 +78,14 @@ impl Audits {
         }
         self.waiting.push_back((client, plan));
         Ok(())
+    }
+
+    /// Gives up those that nobody waits for any more; returns how many.
+    fn give_up(&mut self) -> u64 {
+        let before = self.waiting.len();
+        self.waiting.retain(|(client, _)| !is_gone(client));
+        let gone = self.now.take_if(|audit| is_gone(&audit.client));
+        (before - self.waiting.len()) as u64 + u64::from(gone.is_some())
     }
 
     /// How long there is nothing to do; none if there is no audit.
@@ -97,6 +104,7 @@ impl Audits {
 impl Daemon {
     /// Does a slice of an audit, if there is one.
     pub(super) fn audit(&mut self) -> Result<(), Failure> {
+        self.state.counters.audits_given_up += self.audits.give_up();
         let now = self.audits.now.take();
         let next = || {
             let (client, plan) = self.audits.waiting.pop_front()?;
@@ -112,10 +120,6 @@ impl Daemon {
         let Some(mut audit) = now.or_else(next) else {
             return Ok(());
         };
-        if is_gone(&audit.client) {
-            self.state.counters.audits_given_up += 1;
-            return Ok(());
-        }
         if audit.due.is_some_and(|due| due > Instant::now()) {
             self.audits.now = Some(audit);
             return Ok(());
