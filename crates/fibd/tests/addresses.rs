@@ -274,7 +274,11 @@ impl Shapes {
             2 if verb == "del" => String::new(),
             _ => gateway,
         };
-        let table = self.one(&["", "", "", " metric 20", " table local"]);
+        // Of the local table only whole addresses: the kernel looks there first, for a shorter prefix as well, and fibd for
+        // the longest of both.
+        let host = prefix.ends_with("/32") || prefix.ends_with("/128");
+        let tables = ["", "", "", " metric 20", " table local"];
+        let table = self.one(&tables[..if host { 5 } else { 4 }]);
         format!("route {verb} {prefix} {how}{table}\n")
     }
 
