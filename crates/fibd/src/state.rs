@@ -184,6 +184,8 @@ pub struct State {
     pub(crate) objects: HashMap<ObjectKey, Object>,
     pub(crate) paths: Paths,
     pub(crate) routes: HashMap<Net, Slot>,
+    /// Subnets of the local table of IPv6: they hide longer prefixes of the main one.
+    pub(crate) wide: HashSet<Net>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     /// Routes of earlier tellings that a daemon told again.
@@ -223,6 +225,7 @@ impl State {
             objects: HashMap::new(),
             paths: Paths::default(),
             routes: HashMap::new(),
+            wide: HashSet::new(),
             generation: [0; 2],
             renewed: 0,
             seen: None,

@@ -139,6 +139,32 @@ fn neighbours_that_are_made_up_go_by_the_host_port() {
     assert_eq!(fibd.counter("differences"), 0);
 }
 
+/// The kernel looks into the local table of IPv6 first, and takes what it finds there, however short.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_local_subnet_hides_longer_routes_of_ipv6() {
+    ready!();
+    let net = Net::new("hides", 2);
+    let fibd = net.fibd("");
+    let inside = "2001:db8:ff:1::/64";
+    net.ip(&format!("route add {inside} via 2001:db8::7"));
+    net.ip("route add 192.0.2.0/25 via 10.0.0.7");
+    fibd.audit();
+    net.ip("route add local 2001:db8:ff::/48 dev lo");
+    net.ip("route add local 192.0.2.0/24 dev lo");
+    fibd.audit();
+    fibd.resync();
+    net.ip(&format!("route replace {inside} via 2001:db8:1::8"));
+    // Around a neighbour and its subnet.
+    net.ip("neigh add 2001:db8:1::9 lladdr 02:00:00:00:00:05 dev sw1 nud permanent");
+    net.ip("route add local 2001:db8:1::/63 dev lo");
+    fibd.audit();
+    net.ip("route del local 2001:db8:ff::/48 dev lo");
+    net.ip("route del local 192.0.2.0/24 dev lo");
+    net.ip("route del local 2001:db8:1::/63 dev lo");
+    fibd.audit();
+}
+
 /// To have the kernel keep a neighbour known that somebody gave would make it forget what was given.
 #[test]
 #[ignore = "needs root and network namespaces"]
@@ -274,11 +300,7 @@ impl Shapes {
             2 if verb == "del" => String::new(),
             _ => gateway,
         };
-        // Of the local table only whole addresses: the kernel looks there first, for a shorter prefix as well, and fibd for
-        // the longest of both.
-        let host = prefix.ends_with("/32") || prefix.ends_with("/128");
-        let tables = ["", "", "", " metric 20", " table local"];
-        let table = self.one(&tables[..if host { 5 } else { 4 }]);
+        let table = self.one(&["", "", "", " metric 20", " table local"]);
         format!("route {verb} {prefix} {how}{table}\n")
     }
 
@@ -364,9 +386,13 @@ fn random_addresses_and_neighbours_leave_no_difference() {
         if shapes.random.random_bool(0.4) {
             for port in 0..3 {
                 set(&net, &format!("ipv6.conf.sw{port}.disable_ipv6"), 0);
-                net.ip(&format!("link set sw{port} mtu 1500"));
                 common::run(&format!("ip -n {} link set h{port} up", net.others));
-                net.port_up(port);
+                // One with another scope can't be replaced.
+                net.batch(&format!(
+                    "link set sw{port} mtu 1500\nlink set sw{port} up\n\
+                     addr del 10.0.{port}.1/24 dev sw{port}\naddr add 10.0.{port}.1/24 dev sw{port}\n\
+                     addr replace 2001:db8:{port}::1/64 dev sw{port} nodad\n"
+                ));
             }
             fibd.audit();
         }

@@ -122,7 +122,7 @@ fn an_audit_under_changes_finds_no_difference_in_the_end() {
         "{\"audit\":{\"random\":1000000,\"ask\":1000,\"seed\":1}}\n",
     );
     let lines = (0..3000).map(|host| {
-        let to = format!("192.0.{}.{}/32", host % 500 >> 8, host % 500 & 255);
+        let to = format!("192.0.{}.{}/32", host / 100 % 5, host % 100);
         format!("route replace {to} via 10.0.{}.7\n", host % 2)
     });
     net.batch(&lines.collect::<String>());
