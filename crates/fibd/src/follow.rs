@@ -108,7 +108,9 @@ impl State {
         }
         let slot = self.routes.get(&net);
         let best = slot.and_then(|slot| self.best_route(net, slot));
+        // One that is only in the tables still is to go, hidden or not.
         if !self.wide.is_empty()
+            && (slot.is_some() || self.neighbours.contains_key(&net))
             && best.is_none_or(|(route, _)| route.rank != 0)
             && let Some(choice) = self.hides(net)
         {

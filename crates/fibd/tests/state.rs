@@ -539,8 +539,15 @@ fn a_local_subnet_hides_longer_routes_of_ipv6_until_it_goes() {
     tell(&mut state, flags::CREATE, Message::Route(local.clone()));
     assert_eq!(leads(&mut state, inside), Some(Target::Host));
     assert_eq!(leads(&mut state, outside), neighbour);
-    tell(&mut state, 0, Message::RouteGone(local));
+    tell(&mut state, 0, Message::RouteGone(local.clone()));
     assert_eq!(leads(&mut state, inside), neighbour);
+    // One that goes while it is hidden is not there afterwards.
+    tell(&mut state, flags::CREATE, Message::Route(local.clone()));
+    assert_eq!(leads(&mut state, inside), Some(Target::Host));
+    tell(&mut state, 0, Message::RouteGone(by(inside)));
+    assert_eq!(state.desired(inside), None);
+    tell(&mut state, 0, Message::RouteGone(local));
+    assert_eq!(leads(&mut state, inside), None);
 }
 
 /// A device, and no neighbour.
