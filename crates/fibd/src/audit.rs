@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use fib::Image;
 use fib::layout::{Leaf, Memory};
@@ -56,6 +57,7 @@ impl Report {
     }
 }
 
+/// A target in words.
 fn say(target: Option<Target>) -> String {
     match target {
         None => "no route".to_owned(),
@@ -85,6 +87,11 @@ pub fn looked_up(tables: &Tables, image: &Image, address: IpAddr) -> Option<Targ
     tables.meaning(fib::NextHopId(leaf.next_hop()))
 }
 
+/// Random addresses of an audit at most, and addresses for which the kernel is asked.
+pub const MOST_RANDOM: u32 = 10_000_000;
+/// See [`MOST_RANDOM`].
+pub const MOST_ASKED: u32 = 1_000_000;
+
 /// What is compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -96,31 +103,53 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// The kernel's own routes, dumped anew, against what is believed.
-pub fn beliefs(fresh: &State, state: &State, report: &mut Report) {
-    let nets: HashSet<Net> = fresh.candidates().chain(state.candidates()).collect();
-    report.prefixes += nets.len() as u64;
-    for net in nets {
-        let (kernel, own) = (fresh.desired(net), state.desired(net));
-        if kernel != own {
-            // A dump says too little; the kernel is asked instead.
-            if state.is_interleaved(net) {
-                continue;
+impl Plan {
+    /// That an audit of this takes a time that can be waited for.
+    ///
+    /// # Errors
+    /// The remedy.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, value, most) in [
+            ("random", self.random, MOST_RANDOM),
+            ("ask", self.ask, MOST_ASKED),
+        ] {
+            if value > most {
+                return Err(format!(
+                    "--{name}: {value} addresses are too many for one audit; give {most} at most, and more by several \
+                     audits, each with another --seed"
+                ));
             }
-            if kernel.is_some_and(|target| state.wants_among_others(net, target)) {
-                report.shrunk += 1;
-                continue;
-            }
-            report.tell(|| {
-                let (kernel, own) = (say(kernel), say(own));
-                let (these, those) = (fresh.describe(net), state.describe(net));
-                format!(
-                    "{net}: the kernel's routes lead to {kernel}, fibd believes {own}; \
-                     the kernel has {these}; fibd has {those}"
-                )
-            });
         }
+        Ok(())
     }
+}
+
+/// All prefixes that a fresh dump of the kernel has, or that are believed to be there.
+pub fn prefixes(fresh: &State, state: &State) -> Vec<Net> {
+    let nets: HashSet<Net> = fresh.candidates().chain(state.candidates()).collect();
+    nets.into_iter().collect()
+}
+
+/// The kernel's own routes to a prefix, dumped anew, against what is believed.
+pub fn belief(fresh: &State, state: &State, net: Net, report: &mut Report) {
+    report.prefixes += 1;
+    let (kernel, own) = (fresh.desired(net), state.desired(net));
+    // Of what is interleaved a dump says too little; the kernel is asked instead.
+    if kernel == own || state.is_interleaved(net) {
+        return;
+    }
+    if kernel.is_some_and(|target| state.wants_among_others(net, target)) {
+        report.shrunk += 1;
+        return;
+    }
+    report.tell(|| {
+        let (kernel, own) = (say(kernel), say(own));
+        let (these, those) = (fresh.describe(net), state.describe(net));
+        format!(
+            "{net}: the kernel's routes lead to {kernel}, fibd believes {own}; \
+             the kernel has {these}; fibd has {those}"
+        )
+    });
 }
 
 fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
@@ -150,27 +179,42 @@ fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
     }
 }
 
-/// What is believed against the image: both ends of each prefix, a random address inside, and random addresses.
-pub fn image(state: &State, tables: &Tables, plan: Plan, report: &mut Report) {
-    let mut random = Random::new(plan.seed);
-    for net in state.candidates() {
-        check(state, tables, net.first(), report);
-        check(state, tables, net.last(), report);
-        if !net.is_host() {
-            check(state, tables, net.inside(random.wide()), report);
-        }
+/// What is believed against the image: both ends of a prefix, and a random address inside.
+pub fn within(state: &State, tables: &Tables, net: Net, random: &mut Random, report: &mut Report) {
+    check(state, tables, net.first(), report);
+    check(state, tables, net.last(), report);
+    if !net.is_host() {
+        check(state, tables, net.inside(random.wide()), report);
     }
-    for _ in 0..plan.random {
-        let four = random.bits() as u32;
-        check(state, tables, IpAddr::V4(four.into()), report);
-        check(state, tables, IpAddr::V6(random.wide().into()), report);
-    }
+}
+
+/// What is believed against the image: a random address of each family.
+pub fn anywhere(state: &State, tables: &Tables, random: &mut Random, report: &mut Report) {
+    let four = random.bits() as u32;
+    check(state, tables, IpAddr::V4(four.into()), report);
+    check(state, tables, IpAddr::V6(random.wide().into()), report);
+}
+
+/// What there is no room for.
+pub fn room(tables: &Tables, report: &mut Report) {
     report.spilled = tables.spilled() as u64;
     report.shed = tables.shed() as u64;
 }
 
-/// The image against the memories of the switch, word by word, and each next hop's MAC address against the neighbours.
-pub fn hardware(state: &State, tables: &mut Tables, report: &mut Report) {
+/// What is believed against the image, all at once.
+pub fn image(state: &State, tables: &Tables, plan: Plan, report: &mut Report) {
+    let mut random = Random::new(plan.seed);
+    for net in state.candidates() {
+        within(state, tables, net, &mut random, report);
+    }
+    for _ in 0..plan.random {
+        anywhere(state, tables, &mut random, report);
+    }
+    room(tables, report);
+}
+
+/// Each next hop's MAC address in the image against the neighbours.
+pub fn hops(state: &State, tables: &Tables, report: &mut Report) {
     for (id, port, address) in tables.neighbours() {
         let mac = state.mac(port, address);
         let word = tables.fib().image().read(Memory::NextHop, id.into());
@@ -183,24 +227,44 @@ pub fn hardware(state: &State, tables: &mut Tables, report: &mut Report) {
             });
         }
     }
-    let (image, Some(hardware)) = tables.images() else {
+}
+
+/// Some words of the image against those of the switch.
+pub fn words(tables: &mut Tables, memory: Memory, words: Range<u32>, report: &mut Report) {
+    let (image, Some(hardware)) = tables.images(memory, words.clone()) else {
         return;
     };
-    for memory in Memory::ALL {
-        for addr in 0..image.depth(memory) {
-            report.words += 1;
-            let (want, found) = (image.read(memory, addr), hardware.read(memory, addr));
-            if want != found {
-                report.tell(|| {
-                    let name = memory.name();
-                    format!("word {addr} of {name} is {found:x?} in the switch, not {want:x?}")
-                });
-            }
+    for addr in words {
+        report.words += 1;
+        let (want, found) = (image.read(memory, addr), hardware.read(memory, addr));
+        if want != found {
+            report.tell(|| {
+                let name = memory.name();
+                format!("word {addr} of {name} is {found:x?} in the switch, not {want:x?}")
+            });
         }
     }
 }
 
-/// The kernel's own look-ups against the image.
+/// The image against the memories of the switch, word by word, and each next hop's MAC address against the neighbours.
+pub fn hardware(state: &State, tables: &mut Tables, report: &mut Report) {
+    hops(state, tables, report);
+    for memory in Memory::ALL {
+        let depth = tables.fib().image().depth(memory);
+        words(tables, memory, 0..depth, report);
+    }
+}
+
+/// An address to ask the kernel for: one in each interleaved prefix first, then in any.
+pub fn question(nets: &[Net], interleaved: &[Net], at: usize, random: &mut Random) -> IpAddr {
+    match (interleaved.get(at), nets.len() as u64) {
+        (Some(net), _) => net.inside(random.wide()),
+        (None, 0) => IpAddr::V4((random.bits() as u32).into()),
+        (None, count) => nets[random.below(count) as usize].inside(random.wide()),
+    }
+}
+
+/// The kernel's own look-up of an address against the image.
 ///
 /// # Errors
 /// If the kernel can't be asked.
@@ -208,64 +272,48 @@ pub fn kernel(
     state: &State,
     tables: &Tables,
     asker: &mut Netlink,
-    plan: Plan,
+    address: IpAddr,
     report: &mut Report,
 ) -> io::Result<()> {
-    let mut random = Random::new(plan.seed ^ 0x5EED);
-    let nets: Vec<Net> = state.candidates().collect();
-    let interleaved: Vec<Net> = nets
-        .iter()
-        .copied()
-        .filter(|net| state.is_interleaved(*net))
-        .collect();
-    for at in 0..interleaved.len() + plan.ask as usize {
-        let address = match (interleaved.get(at), nets.len() as u64) {
-            (Some(net), _) => net.inside(random.wide()),
-            (None, 0) => IpAddr::V4((random.bits() as u32).into()),
-            (None, count) => nets[random.below(count) as usize].inside(random.wide()),
-        };
-        if Net::host(address).is_never_looked_up() || is_martian(address) {
-            continue;
+    if Net::host(address).is_never_looked_up() || is_martian(address) {
+        return Ok(());
+    }
+    if address.is_ipv6() && !state.forwards(true) {
+        report.unasked += 1;
+        return Ok(());
+    }
+    report.asked += 1;
+    let answer = asker.ask(|sequence| message::which(address, sequence))?;
+    let found = looked_up(tables, tables.fib().image(), address);
+    let fits = match (&answer, found) {
+        // Network unreachable, or a route that says so with an error of its own.
+        (Message::Error(_), found) => {
+            matches!(found, None | Some(Target::Host | Target::Discard))
         }
-        if address.is_ipv6() && !state.forwards(true) {
-            report.unasked += 1;
-            continue;
+        (Message::Route(route), Some(Target::Discard)) => route.kind == RouteKind::Blackhole,
+        // By the host port is always right, if slow; what is slow without need, the comparison above finds.
+        (Message::Route(_), None | Some(Target::Host)) => true,
+        (Message::Route(route), Some(Target::Neighbour { port, address: to })) => {
+            let shrunk = || {
+                let target = Target::Neighbour { port, address: to };
+                longest(state, address)
+                    .is_some_and(|(net, _)| state.wants_among_others(net, target))
+            };
+            route.kind == RouteKind::Unicast
+                && (state.leads_to(route, address, port, to)
+                    || shrunk()
+                    || state.shares_object(route, address))
         }
-        report.asked += 1;
-        let answer = asker.ask(|sequence| message::which(address, sequence))?;
-        let found = looked_up(tables, tables.fib().image(), address);
-        let fits = match (&answer, found) {
-            // Network unreachable, or a route that says so with an error of its own.
-            (Message::Error(_), found) => {
-                matches!(found, None | Some(Target::Host | Target::Discard))
-            }
-            (Message::Route(route), Some(Target::Discard)) => route.kind == RouteKind::Blackhole,
-            // By the host port is always right, if slow; what is slow without need, the comparison above finds.
-            (Message::Route(_), None | Some(Target::Host)) => true,
-            (Message::Route(route), Some(Target::Neighbour { port, address: to })) => {
-                let shrunk = || {
-                    let target = Target::Neighbour { port, address: to };
-                    longest(state, address)
-                        .is_some_and(|(net, _)| state.wants_among_others(net, target))
-                };
-                route.kind == RouteKind::Unicast
-                    && (state.leads_to(route, address, port, to)
-                        || shrunk()
-                        || state.shares_object(route, address))
-            }
-            _ => false,
-        };
-        if !fits {
-            report.tell(|| {
-                let found = say(found);
-                let by = longest(state, address).map_or("no prefix".to_owned(), |(net, _)| {
-                    format!("{net}, where fibd has {}", state.describe(net))
-                });
-                format!(
-                    "{address}: the kernel answers {answer:?}, the image leads to {found} by {by}"
-                )
+        _ => false,
+    };
+    if !fits {
+        report.tell(|| {
+            let found = say(found);
+            let by = longest(state, address).map_or("no prefix".to_owned(), |(net, _)| {
+                format!("{net}, where fibd has {}", state.describe(net))
             });
-        }
+            format!("{address}: the kernel answers {answer:?}, the image leads to {found} by {by}")
+        });
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use thiserror::Error;
 
-use crate::audit::Report;
+use crate::audit::{Plan, Report};
 use crate::control::{self, Reply, Request, Status};
 use crate::daemon::{Daemon, Failure, Options};
 use crate::device::Device;
@@ -84,10 +84,10 @@ struct Show {
 struct AuditArguments {
     #[command(flatten)]
     show: Show,
-    /// Random addresses to look up, beside three of each prefix
+    /// Random addresses to look up, beside three of each prefix; 10 million at most
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     random: u32,
-    /// Addresses for which the kernel itself is asked
+    /// Addresses for which the kernel itself is asked; a million at most
     #[arg(long, value_name = "N", default_value_t = 2000)]
     ask: u32,
     /// Seed of the random addresses
@@ -355,6 +355,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             ask: addresses,
             seed,
         }) => {
+            let plan = Plan {
+                random: *random,
+                ask: *addresses,
+                seed: *seed,
+            };
+            plan.check().map_err(Error::Usage)?;
             let request = Request::Audit {
                 random: *random,
                 ask: *addresses,

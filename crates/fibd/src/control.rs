@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
@@ -16,6 +17,10 @@ use crate::audit;
 const MOST_CLIENTS: usize = 16;
 const LONGEST: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take to ask.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Clients that are let in at once.
+const AT_ONCE: usize = 64;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +110,7 @@ pub struct Status {
 struct Client {
     stream: UnixStream,
     input: Vec<u8>,
+    since: Instant,
 }
 
 /// The server's end.
@@ -122,19 +128,55 @@ impl Drop for Control {
 }
 
 impl Control {
-    /// Makes the socket, which only its owner may use. One that nobody answers at is replaced.
+    /// Makes the socket, which only its owner may use. One that nobody answers at is replaced, and nothing else.
     ///
     /// # Errors
-    /// If another process answers there, or the socket can't be made.
+    /// If another process answers there, something else is there, or the socket can't be made.
     pub fn listen(path: &Path) -> io::Result<Self> {
-        if UnixStream::connect(path).is_ok() {
-            let text = format!("another fibd answers at {}; end it first", path.display());
-            return Err(io::Error::new(ErrorKind::AddrInUse, text));
+        let exists = |text: &str| Err(io::Error::new(ErrorKind::AlreadyExists, text));
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return exists(
+                    "there is something that is no socket; move it away, or name another place with --control",
+                );
+            }
+            // Only what refuses has no listener: one that is busy makes who connects wait, or says so.
+            Ok(_) => match UnixStream::connect(path) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?
+                }
+                Err(error) => {
+                    return exists(&format!(
+                        "a socket is there, and whether a process listens at it can't be found out ({error}); end that \
+                         process, remove the socket, or name another place with --control"
+                    ));
+                }
+                Ok(_) => {
+                    return exists(
+                        "another process listens there; end that fibd first, or name another place with --control",
+                    );
+                }
+            },
+            Err(_) => {}
         }
-        if path.exists() {
-            fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
+        let listener = UnixListener::bind(path).map_err(|error| {
+            let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new("."));
+            let text = match (error.kind(), directory.is_dir()) {
+                (ErrorKind::NotFound | ErrorKind::NotADirectory, false) => format!(
+                    "there is no directory {}; make it, or name another place with --control",
+                    directory.display()
+                ),
+                (ErrorKind::InvalidInput, _) => {
+                    "its name is too long for a socket; name a shorter one with --control".to_owned()
+                }
+                _ => format!(
+                    "{error}; fibd must be able to write to the directory {}, or name another place with --control",
+                    directory.display()
+                ),
+            };
+            io::Error::new(error.kind(), text)
+        })?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -151,10 +193,16 @@ impl Control {
 
     /// Reads what clients ask: those whose request is whole.
     pub fn requests(&mut self) -> Vec<(UnixStream, Result<Request, String>)> {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
-                let input = Vec::new();
-                self.clients.push(Client { stream, input });
+        for _ in 0..AT_ONCE {
+            let Ok((stream, _)) = self.listener.accept() else {
+                break;
+            };
+            if stream.set_nonblocking(true).is_ok() {
+                self.clients.push(Client {
+                    stream,
+                    input: Vec::new(),
+                    since: Instant::now(),
+                });
             }
         }
         let mut whole = Vec::new();
@@ -179,8 +227,20 @@ impl Control {
                 self.clients.push(client);
             }
         }
+        // Those who are let in and do not ask give way, the oldest first: they would shut others out.
+        self.clients.retain(|it| it.since.elapsed() < SILENCE);
+        let many = self.clients.len().saturating_sub(MOST_CLIENTS);
+        self.clients.drain(..many);
         whole
     }
+}
+
+/// Whether a client has closed its end, so that no answer reaches it; one that only sends nothing more still waits.
+pub fn is_gone(client: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(client, PollFlags::empty())];
+    let now = Timespec::default();
+    poll(&mut fds, Some(&now)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Answers a client, and ends with it.
@@ -209,9 +269,29 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
     })?;
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
-    stream.write_all(&text)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let exchange = stream
+        .write_all(&text)
+        .and_then(|()| stream.read_to_string(&mut answer));
+    let ended = match exchange {
+        Ok(_) => answer.is_empty(),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+            ) =>
+        {
+            true
+        }
+        Err(error) => return Err(error),
+    };
+    if ended {
+        let text = format!(
+            "the fibd at {} ended the connection without an answer; if it still runs, ask again",
+            path.display()
+        );
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
+    }
     serde_json::from_str(&answer).map_err(|error| {
         let text = format!(
             "the fibd at {} gives no answer that makes sense: {error}",
@@ -219,4 +299,104 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
         );
         io::Error::new(ErrorKind::InvalidData, text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn refused(path: &Path, sentence: &str) {
+        let error = Control::listen(path)
+            .map(|_| ())
+            .expect_err("it must not be taken");
+        assert!(error.to_string().contains(sentence), "{error}");
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_at_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        fs::write(&path, "precious").unwrap();
+        refused(&path, "no socket; move it away");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        refused(&link, "no socket");
+        refused(directory.path(), "no socket");
+        fs::remove_file(&path).unwrap();
+        let live = UnixListener::bind(&path).unwrap();
+        refused(&path, "another process listens there; end");
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(live);
+        drop(Control::listen(&path).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_place_that_cant_be_has_a_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("absent/control");
+        refused(
+            &path,
+            "absent; make it, or name another place with --control",
+        );
+        let path = directory.path().join("x".repeat(200));
+        refused(&path, "too long for a socket");
+    }
+
+    #[test]
+    fn those_who_do_not_ask_shut_nobody_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut control = Control::listen(&path).unwrap();
+        let silent: Vec<_> = (0..3 * MOST_CLIENTS)
+            .map(|_| {
+                let mut stream = UnixStream::connect(&path).unwrap();
+                stream.write_all(b"\"sta").unwrap();
+                stream
+            })
+            .collect();
+        assert!(control.requests().is_empty());
+        assert_eq!(control.streams().count(), MOST_CLIENTS);
+        // The oldest have given way.
+        let open: Vec<_> = silent.iter().map(|stream| !is_gone(stream)).collect();
+        assert!(open[2 * MOST_CLIENTS..].iter().all(|open| *open));
+        assert!(!open[..2 * MOST_CLIENTS].contains(&true));
+        let asks = path.clone();
+        let client = thread::spawn(move || ask(&asks, &Request::Resync));
+        let stream = loop {
+            if let Some((stream, request)) = control.requests().pop() {
+                assert_eq!(request, Ok(Request::Resync));
+                break stream;
+            }
+        };
+        reply(stream, &Reply::Done);
+        assert!(matches!(client.join().unwrap(), Ok(Reply::Done)));
+        // Nor for ever those who are let in.
+        for client in &mut control.clients {
+            client.since = Instant::now().checked_sub(SILENCE).unwrap();
+        }
+        assert!(control.requests().is_empty());
+        assert_eq!(control.streams().count(), 0);
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_has_a_sentence_and_a_client_that_did_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || drop(listener.accept()));
+        let error = ask(&path, &Request::Status).expect_err("nobody answers");
+        server.join().unwrap();
+        assert!(error.to_string().contains("without an answer"), "{error}");
+        let (one, other) = UnixStream::pair().unwrap();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_gone(&one), "it still waits");
+        drop(other);
+        assert!(is_gone(&one));
+        // Nobody takes it, and nothing happens.
+        reply(one, &Reply::Done);
+    }
 }

@@ -70,10 +70,28 @@ counters! {
     fpm_malformed,
     /// Routes handed back by FPM as in hardware.
     fpm_offloaded,
+    /// Routes handed back as not in hardware, since they are of a table that is not followed.
+    fpm_failed_table,
+    /// The same, since their destination is a group or link-local.
+    fpm_failed_multicast,
+    /// The same, since they are for one type of service.
+    fpm_failed_tos,
+    /// The same, since they are of no protocol of FRR's, and not in the kernel.
+    fpm_failed_protocol,
+    /// The same, since they name a next-hop object that is not there.
+    fpm_failed_object,
+    /// The same, since their next hops are at devices that are not there.
+    fpm_failed_device,
+    /// The same, since they have no next hop that can be used.
+    fpm_failed_unusable,
+    /// The same, since there is no room.
+    fpm_failed_spilled,
     /// Answers by FPM that were thrown away since the other end does not read.
     fpm_answers_dropped,
     /// Audits.
     audits,
+    /// Audits that were given up since nobody waited for them any more.
+    audits_given_up,
     /// Differences that audits found.
     differences,
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,16 +12,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::audit::{self, Plan, Report};
+use crate::audit::Plan;
 use crate::control::{self, Control, PortStatus, Reply, Request, Status};
 use crate::fpm::Fpm;
 use crate::message::{self, AF_INET, AF_INET6, Malformed, Message, Messages, kind};
-use crate::notice::Notices;
+use crate::notice::{self, Notices};
 use crate::settle;
 use crate::sink::Sink;
 use crate::socket::{Netlink, Read};
 use crate::state::{Config, Source, State};
 use crate::tables::{self, Tables};
+
+mod auditing;
 
 /// What the kernel is asked for, in an order in which nothing refers to what comes later.
 const DUMPS: [(u16, u8); 9] = [
@@ -34,6 +37,8 @@ const DUMPS: [(u16, u8); 9] = [
     (kind::GET_ROUTE, AF_INET),
     (kind::GET_ROUTE, AF_INET6),
 ];
+/// What a device has taken over of settings is in none of the messages about it.
+const SETTINGS: [(u16, u8); 2] = [(kind::GET_NETCONF, AF_INET), (kind::GET_NETCONF, AF_INET6)];
 /// How often a dump that changes under it is begun anew.
 const ATTEMPTS: u32 = 5;
 /// Prefixes that wait while a dump goes on.
@@ -46,9 +51,6 @@ const MOST_TURNS: u32 = 10_000;
 const MOST_WAITING: usize = 512 << 20;
 /// After what the kernel may do without a message, its routes are looked at again, so much later at least.
 const VERIFY: Duration = Duration::from_secs(1);
-/// How often audits look again, since the kernel may have changed meanwhile.
-const AUDITS: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why it ends.
 #[derive(Debug, Error)]
@@ -111,6 +113,7 @@ pub struct Daemon {
     verify: Option<Instant>,
     /// How long the last full dump took.
     took: Duration,
+    audits: auditing::Audits,
 }
 
 /// How much of what the kernel said was taken in.
@@ -186,10 +189,19 @@ impl Daemon {
             notices: Notices::default(),
             verify: None,
             took: Duration::ZERO,
+            audits: auditing::Audits::default(),
         };
         let began = Instant::now();
         daemon.resync(false)?;
         daemon.first = began.elapsed();
+        for (number, name) in daemon.options.state.ports.iter().enumerate() {
+            if daemon.state.port(number as u8).is_none() {
+                notice::say(&format!(
+                    "port {number}: there is no device `{name}` in this network namespace; nothing is forwarded there \
+                     until it comes. If the name is wrong, start fibd with another --port"
+                ));
+            }
+        }
         Ok(daemon)
     }
 
@@ -216,7 +228,7 @@ impl Daemon {
         );
         if let Some(fpm) = &self.fpm {
             fds.push(PollFd::new(&fpm.listener, PollFlags::IN));
-            if let Some((stream, writes)) = fpm.stream() {
+            for (stream, writes) in fpm.streams() {
                 let out = if writes {
                     PollFlags::OUT
                 } else {
@@ -231,7 +243,7 @@ impl Daemon {
         let due = self
             .verify
             .map(|due| due.saturating_duration_since(Instant::now()));
-        let longest = Duration::from_secs(1);
+        let longest = self.audits.pause().unwrap_or(Duration::from_secs(1));
         let time = due.unwrap_or(longest).min(longest);
         let time = Timespec {
             tv_sec: time.as_secs() as i64,
@@ -247,15 +259,22 @@ impl Daemon {
         if self.events()? == Heard::Lost {
             self.overrun()?;
         }
+        if self.state.take_unset() {
+            self.settings()?;
+        }
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
+            // What a daemon tells of it tells after the kernel: what it was told of links is here by now.
+            if self.events()? == Heard::Lost {
+                self.overrun()?;
+            }
         }
         self.settle()?;
         if let Some(fpm) = &mut self.fpm {
             fpm.answer(&mut self.state, &self.tables);
         }
         for notice in self.notices.of(&self.state.counters) {
-            eprintln!("fibd: {notice}");
+            notice::say(&notice);
         }
         if self.state.take_doubt() || self.state.is_unsure() {
             // Often enough to be right soon, seldom enough that a port that flaps does not keep this busy.
@@ -267,12 +286,26 @@ impl Daemon {
             self.resync(false)?;
         }
         for (stream, request) in self.control.requests() {
-            let answer = match request {
-                Ok(request) => self.obey(&request)?,
-                Err(text) => Reply::Error(text),
-            };
-            control::reply(stream, &answer);
+            match request {
+                Ok(request) => self.obey(stream, &request)?,
+                Err(text) => control::reply(stream, &Reply::Error(text)),
+            }
         }
+        self.audit()
+    }
+
+    /// Asks what settings devices have.
+    fn settings(&mut self) -> Result<(), Failure> {
+        for (kind, family) in SETTINGS {
+            let state = &mut self.state;
+            let mut take = |event| {
+                take(state, event);
+            };
+            let done = self.asker.dump(kind, family, &mut take, &mut || Ok(()));
+            done.map_err(Failure::Netlink)?;
+        }
+        // The dump tells of what stands for all devices to come, too, which is no news.
+        self.state.take_unset();
         Ok(())
     }
 
@@ -319,7 +352,11 @@ impl Daemon {
 
     fn settle(&mut self) -> Result<(), Failure> {
         settle(&mut self.state, &mut self.tables)?;
-        let fresh = self.tables.fresh();
+        let mut fresh = self.tables.fresh();
+        let released = self.state.take_released();
+        let tables = &self.tables;
+        let needed = |(port, address): &(u8, IpAddr)| tables.has_hop(*port, *address);
+        fresh.extend(released.into_iter().filter(needed));
         if self.options.manage {
             for (port, address) in fresh {
                 self.manage(port, address)?;
@@ -333,6 +370,13 @@ impl Daemon {
         let Some((device, true, _)) = self.state.port(port) else {
             return Ok(());
         };
+        // One that somebody gave stays as it is: the kernel would forget what was given, and probe instead.
+        let known = self
+            .asker
+            .ask(|sequence| message::whether(device, address, sequence));
+        if let Message::Neighbour { given: true, .. } = known.map_err(Failure::Netlink)? {
+            return Ok(());
+        }
         let answer = self
             .asker
             .ask(|sequence| message::manage(device, address, sequence));
@@ -422,77 +466,24 @@ impl Daemon {
         Ok((whole, lost))
     }
 
-    fn obey(&mut self, request: &Request) -> Result<Reply, Failure> {
-        Ok(match request {
-            Request::Status => Reply::Status(Box::new(self.status())),
-            Request::Audit { random, ask, seed } => Reply::Audit(self.audit(Plan {
-                random: *random,
-                ask: *ask,
-                seed: *seed,
-            })?),
+    fn obey(&mut self, client: UnixStream, request: &Request) -> Result<(), Failure> {
+        match request {
+            Request::Status => {
+                let status = Box::new(self.status());
+                control::reply(client, &Reply::Status(status));
+            }
+            &Request::Audit { random, ask, seed } => {
+                let plan = Plan { random, ask, seed };
+                if let Err((client, text)) = self.audits.push(client, plan) {
+                    control::reply(client, &Reply::Error(text));
+                }
+            }
             Request::Resync => {
                 self.resync(false)?;
-                Reply::Done
-            }
-        })
-    }
-
-    /// A state of its own, from the kernel alone.
-    fn fresh(&mut self) -> Result<State, Failure> {
-        let mut fresh = State::new(Config {
-            fpm: false,
-            ..self.options.state.clone()
-        });
-        fresh.begin_resync(false);
-        for (kind, family) in DUMPS {
-            for attempt in 1..=ATTEMPTS {
-                if attempt > 1 && kind == kind::GET_ROUTE {
-                    fresh.dump_again(family == AF_INET6);
-                }
-                let mut take = |event| {
-                    if let Ok(event) = event {
-                        fresh.take(event, Source::Kernel);
-                    }
-                };
-                let done = self.asker.dump(kind, family, &mut take, &mut || Ok(()));
-                if done.map_err(Failure::Netlink)? {
-                    break;
-                }
+                control::reply(client, &Reply::Done);
             }
         }
-        fresh.end_resync();
-        Ok(fresh)
-    }
-
-    fn audit(&mut self, plan: Plan) -> Result<Report, Failure> {
-        let mut report = Report::default();
-        for attempt in 0..AUDITS {
-            if attempt != 0 {
-                std::thread::sleep(PAUSE);
-            }
-            self.catch_up()?;
-            report = Report::default();
-            let fresh = self.fresh()?;
-            self.catch_up()?;
-            self.settle()?;
-            audit::beliefs(&fresh, &self.state, &mut report);
-            audit::image(&self.state, &self.tables, plan, &mut report);
-            audit::kernel(
-                &self.state,
-                &self.tables,
-                &mut self.asker,
-                plan,
-                &mut report,
-            )
-            .map_err(Failure::Netlink)?;
-            audit::hardware(&self.state, &mut self.tables, &mut report);
-            if report.differences == 0 {
-                break;
-            }
-        }
-        self.state.counters.audits += 1;
-        self.state.counters.differences += report.differences;
-        Ok(report)
+        Ok(())
     }
 
     fn status(&self) -> Status {

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use fib::device::{self, HEADER_BYTES, Header, RECORD_BYTES, Record, WINDOW_RECOR
 use fib::layout::Memory;
 use fib::{Image, Op, Write};
 
+use crate::notice;
 use crate::sink::Sink;
 
 /// The memory of ports' settings, and its fields: docs/fibnic.md.
@@ -17,6 +19,7 @@ const PORT_SETTINGS: u8 = 26;
 const FIELD_BITS: u32 = 3;
 const FIELD_MAC: u32 = 0;
 const FIELD_MTU: u32 = 1;
+const REMEDY: &str = "give --switch the device of a switch, such as /dev/fibnic of linux/fibnic, or leave --switch out to keep the tables in memory only";
 /// Records that are stored by one call.
 const AT_ONCE: usize = 128;
 
@@ -41,12 +44,18 @@ impl Device {
     pub fn open(path: &Path) -> io::Result<Self> {
         let opened = OpenOptions::new().read(true).write(true).open(path);
         let file = opened.map_err(|error| {
-            let text = format!("{} can't be opened: {error}", path.display());
+            let text = format!("{} can't be opened: {error}; {REMEDY}", path.display());
             io::Error::new(error.kind(), text)
         })?;
         let mut bytes = [0; HEADER_BYTES];
-        file.read_exact_at(&mut bytes, 0)?;
-        let header = Header::from_bytes(&bytes).map_err(|sentence| wrong(path, &sentence))?;
+        file.read_exact_at(&mut bytes, 0).map_err(|error| {
+            let sentence = format!(
+                "this is no switch, since it does not have the {HEADER_BYTES} bytes that say which one it is ({error}); {REMEDY}"
+            );
+            wrong(path, &sentence)
+        })?;
+        let header = Header::from_bytes(&bytes)
+            .map_err(|sentence| wrong(path, &format!("{sentence}; {REMEDY}")))?;
         Ok(Self {
             file,
             header,
@@ -116,33 +125,51 @@ impl Device {
 
     /// Reads all memories.
     fn read_back(&mut self) -> io::Result<&Image> {
-        let image = self.read.as_mut().expect("the depths are known");
         for memory in Memory::ALL {
-            let depth = image.depth(memory);
-            for first in (0..depth).step_by(WINDOW_RECORDS as usize) {
-                let select = u64::from(first) << 32 | u64::from(memory.id());
-                self.file
-                    .write_all_at(&select.to_le_bytes(), device::SELECT)?;
-                let count = WINDOW_RECORDS.min(depth - first) as usize;
-                let mut bytes = vec![0; count * RECORD_BYTES];
-                self.file.read_exact_at(&mut bytes, device::WINDOW)?;
-                for (addr, bytes) in (first..).zip(bytes.chunks_exact(RECORD_BYTES)) {
-                    let record = Record::from_bytes(bytes).expect("a chunk is a record");
-                    if (record.memory, record.address) != (memory.id(), addr) {
-                        let text = format!(
-                            "word {addr} of {} was asked for, and word {} of memory {} came: does another process use the device?",
-                            memory.name(),
-                            record.address,
-                            record.memory
-                        );
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-                    }
-                    let data = record.data;
-                    image.write(&Write { memory, addr, data });
+            let depth = self.known().depth(memory);
+            self.read_words(memory, 0..depth)?;
+        }
+        Ok(self.known())
+    }
+
+    fn known(&mut self) -> &mut Image {
+        self.read.as_mut().expect("the depths are known")
+    }
+
+    /// Reads some words of a memory.
+    fn read_words(&mut self, memory: Memory, words: Range<u32>) -> io::Result<()> {
+        for first in words.clone().step_by(WINDOW_RECORDS as usize) {
+            let select = u64::from(first) << 32 | u64::from(memory.id());
+            self.file
+                .write_all_at(&select.to_le_bytes(), device::SELECT)?;
+            let count = WINDOW_RECORDS.min(words.end - first) as usize;
+            let mut bytes = vec![0; count * RECORD_BYTES];
+            self.file.read_exact_at(&mut bytes, device::WINDOW)?;
+            for (addr, bytes) in (first..).zip(bytes.chunks_exact(RECORD_BYTES)) {
+                let record = Record::from_bytes(bytes).expect("a chunk is a record");
+                if (record.memory, record.address) != (memory.id(), addr) {
+                    let text = format!(
+                        "word {addr} of {} was asked for, and word {} of memory {} came: does another process use the device?",
+                        memory.name(),
+                        record.address,
+                        record.memory
+                    );
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
                 }
+                let data = record.data;
+                self.known().write(&Write { memory, addr, data });
             }
         }
-        Ok(image)
+        Ok(())
+    }
+
+    /// What was read; what could not be read differs from everything, since an audit is to say so.
+    fn or_nothing(&mut self, read: io::Result<()>) -> Option<&Image> {
+        if let Err(error) = read {
+            notice::say(&format!("the switch's memories can't be read: {error}"));
+            self.read = self.read.as_ref().map(Image::cleared);
+        }
+        self.read.as_ref()
     }
 }
 
@@ -163,11 +190,12 @@ impl Sink for Device {
     }
 
     fn image(&mut self) -> Option<&Image> {
-        // What can't be read differs from everything: an audit is to say so.
-        if let Err(error) = self.read_back() {
-            eprintln!("error: the switch's memories can't be read: {error}");
-            self.read = self.read.as_ref().map(Image::cleared);
-        }
-        self.read.as_ref()
+        let read = self.read_back().map(|_| ());
+        self.or_nothing(read)
+    }
+
+    fn part(&mut self, memory: Memory, words: Range<u32>) -> Option<&Image> {
+        let read = self.read_words(memory, words);
+        self.or_nothing(read)
     }
 }

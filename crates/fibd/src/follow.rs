@@ -50,6 +50,7 @@ impl State {
     pub fn changes(&mut self) -> Changes {
         self.find_dirty();
         let mut nets = std::mem::take(&mut self.dirty);
+        self.find_hidden(&mut nets);
         // A neighbour in a connected subnet has a route of its own, unless a longer one covers it.
         if !self.neighbours.is_empty() {
             let mut inside = Vec::new();
@@ -70,13 +71,55 @@ impl State {
         Changes { nets, neighbours }
     }
 
+    /// Keeps account of the subnets of the local table of IPv6, and finds the prefixes in those that changed.
+    fn find_hidden(&mut self, nets: &mut Vec<Net>) {
+        let mut changed = Vec::new();
+        for net in nets.iter().filter(|net| net.is_ipv6() && !net.is_host()) {
+            let routes = self.routes.get(net).map_or(&[][..], Slot::routes);
+            let is_wide = routes.iter().any(|route| route.rank == 0);
+            let was_wide = match is_wide {
+                true => !self.wide.insert(*net),
+                false => self.wide.remove(net),
+            };
+            changed.extend((is_wide || was_wide).then_some(*net));
+        }
+        if !changed.is_empty() {
+            let inside = |net: &&Net| changed.iter().any(|wide| wide.covers(**net));
+            nets.extend(self.routes.keys().filter(inside));
+        }
+    }
+
+    /// The choice of a shorter prefix that hides a longer one: the kernel looks into the local table of IPv6 first, and
+    /// into the main one only if it finds nothing there. Those of IPv4 are one as long as there are no policy rules.
+    fn hides(&self, net: Net) -> Option<Choice> {
+        let around = self.wide.iter().filter(|wide| wide.covers(net));
+        let mut around: Vec<Net> = around.copied().collect();
+        around.sort_unstable_by_key(|wide| std::cmp::Reverse(wide.len()));
+        around.into_iter().find_map(|wide| {
+            let (route, choice) = self.best_route(wide, self.routes.get(&wide)?)?;
+            (route.rank == 0).then_some(choice)
+        })
+    }
+
     /// Where the packets are to go for which this prefix is the longest; none if it has no route.
     pub fn desired(&self, net: Net) -> Option<Target> {
         if net.is_never_looked_up() {
             return None;
         }
-        let choice = self.routes.get(&net).and_then(|slot| self.best(net, slot));
-        match choice {
+        let slot = self.routes.get(&net);
+        let best = slot.and_then(|slot| self.best_route(net, slot));
+        // One that is only in the tables still is to go, hidden or not.
+        if !self.wide.is_empty()
+            && (slot.is_some() || self.neighbours.contains_key(&net))
+            && best.is_none_or(|(route, _)| route.rank != 0)
+            && let Some(choice) = self.hides(net)
+        {
+            return match choice {
+                Choice::Target(target) => Some(target),
+                Choice::Connected(device) => Some(self.at(net, device).unwrap_or(Target::Host)),
+            };
+        }
+        match best.map(|(_, choice)| choice) {
             Some(Choice::Target(target)) => Some(target),
             Some(Choice::Connected(device)) => Some(self.at(net, device).unwrap_or(Target::Host)),
             None => self.of_neighbour(net),

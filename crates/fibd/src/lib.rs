@@ -42,10 +42,12 @@ pub mod sink;
 pub mod socket;
 mod state;
 mod tables;
+mod told;
 
 pub use net::{Net, Table};
 pub use state::{Changes, Config, Source, State, Target, is_frr};
 pub use tables::{DISCARD, Error, HOST, Tables};
+pub use told::{Outcome, Told};
 
 /// How often what has changed may make other prefixes be set again, in one go.
 const PASSES: u32 = 16;

@@ -73,6 +73,8 @@ const IFF_CARRIER: u32 = IFF_RUNNING | 1 << 16;
 const IFF_RUNNING: u32 = 1 << 6;
 /// Incomplete, reachable, stale, delay, probe, failed, no ARP, permanent: those in which the address is valid.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
+/// No ARP, permanent.
+const NUD_GIVEN: u16 = 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
 /// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
 const DEAD: u8 = 1;
@@ -150,6 +152,17 @@ pub struct RouteMessage {
     pub flags: u32,
 }
 
+/// Whose a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settings {
+    /// Of one device.
+    Of(u32),
+    /// Of all: of IPv4 it counts beside each device's own.
+    All,
+    /// Of devices that come; of IPv4 also of those that have had no address yet, of which there is no message.
+    Default,
+}
+
 /// What happened, or is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -165,6 +178,8 @@ pub enum Message {
         carrier: bool,
         /// It can send: IPv6 takes it for ready only then, which is a little later.
         running: bool,
+        /// Its own MAC address.
+        mac: Option<[u8; 6]>,
     },
     /// A device is gone.
     LinkGone {
@@ -190,6 +205,8 @@ pub enum Message {
         address: IpAddr,
         /// Its MAC address, if it is valid.
         mac: Option<[u8; 6]>,
+        /// Nobody is asked for it by ARP or NDP: somebody gave it, or the kernel made it up.
+        given: bool,
     },
     /// A next-hop object is there, or changed.
     Object {
@@ -210,11 +227,13 @@ pub enum Message {
     /// Whether routes of a family are ignored while their device has no carrier.
     IgnoresLinkDown {
         /// Device.
-        device: u32,
+        device: Settings,
         /// IPv6.
         six: bool,
         /// They are.
         ignores: bool,
+        /// Whether packets are forwarded, if the same message says so.
+        forwards: Option<bool>,
     },
     /// Whether the kernel forwards packets of a family.
     Forwards {
@@ -369,6 +388,7 @@ pub fn parse(bytes: &[u8]) -> Result<Event, Malformed> {
 
 /// `struct ifinfomsg`: family, type, index, flags, change.
 fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
+    const IFLA_ADDRESS: u16 = 1;
     const IFLA_IFNAME: u16 = 3;
     let family = *body.first().ok_or(Malformed::Length)?;
     let device = u32_at(body, 4).ok_or(Malformed::Length)?;
@@ -381,12 +401,16 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
     if kind == kind::DEL_LINK {
         return Ok(Message::LinkGone { device });
     }
-    let mut name = None;
+    let (mut name, mut mac) = (None, None);
     for attribute in Attributes(attributes) {
-        if let (IFLA_IFNAME, value) = attribute? {
-            let end = value.iter().position(|&byte| byte == 0);
-            let value = &value[..end.unwrap_or(value.len())];
-            name = Some(String::from_utf8_lossy(value).into_owned());
+        match attribute? {
+            (IFLA_ADDRESS, value) => mac = value.try_into().ok(),
+            (IFLA_IFNAME, value) => {
+                let end = value.iter().position(|&byte| byte == 0);
+                let value = &value[..end.unwrap_or(value.len())];
+                name = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            _ => {}
         }
     }
     // Wireless events come without a name and say nothing of the device.
@@ -396,6 +420,7 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_CARRIER != 0,
         running: flags & IFF_RUNNING != 0,
+        mac,
     }))
 }
 
@@ -448,6 +473,7 @@ fn neighbour(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         device,
         address,
         mac,
+        given: state & NUD_GIVEN != 0,
     }))
 }
 
@@ -509,8 +535,9 @@ fn netconf(body: &[u8]) -> Result<Message, Malformed> {
     const NETCONFA_FORWARDING: u16 = 2;
     const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
     let family = *body.first().ok_or(Malformed::Length)?;
-    /// `NETCONFA_IFINDEX_ALL`: what stands for all devices.
+    /// `NETCONFA_IFINDEX_ALL` and `NETCONFA_IFINDEX_DEFAULT`: what stands for all devices, and for those that come.
     const ALL: u32 = u32::MAX;
+    const DEFAULT: u32 = u32::MAX - 1;
     let (mut device, mut ignores, mut forwards) = (None, None, None);
     for attribute in Attributes(body.get(4..).unwrap_or_default()) {
         match attribute? {
@@ -520,21 +547,27 @@ fn netconf(body: &[u8]) -> Result<Message, Malformed> {
             _ => {}
         }
     }
-    if let (AF_INET | AF_INET6, Some(ALL), Some(forwards)) = (family, device, forwards) {
-        let six = family == AF_INET6;
-        return Ok(Message::Forwards { six, forwards });
-    }
-    match (family, device, ignores) {
-        // Indices below 0 stand for "all" and "default".
-        (AF_INET | AF_INET6, Some(device), Some(ignores)) if device as i32 > 0 => {
-            Ok(Message::IgnoresLinkDown {
-                device,
-                six: family == AF_INET6,
-                ignores,
-            })
-        }
-        _ => Ok(Message::Other),
-    }
+    let (AF_INET | AF_INET6, Some(device)) = (family, device) else {
+        return Ok(Message::Other);
+    };
+    let six = family == AF_INET6;
+    let of = match device {
+        ALL => Settings::All,
+        DEFAULT => Settings::Default,
+        device => Settings::Of(device),
+    };
+    // A dump tells all settings of what stands for all devices in one message.
+    let forwards = forwards.filter(|_| of == Settings::All);
+    Ok(match (ignores, forwards) {
+        (None, None) => Message::Other,
+        (None, Some(forwards)) => Message::Forwards { six, forwards },
+        (Some(ignores), forwards) => Message::IgnoresLinkDown {
+            device: of,
+            six,
+            ignores,
+            forwards,
+        },
+    })
 }
 
 fn route_kind(kind: u8) -> RouteKind {
@@ -693,6 +726,16 @@ pub fn dump(kind: u16, family: u8, sequence: u32) -> Vec<u8> {
     request(kind, flags::DUMP, sequence, &body)
 }
 
+/// Asks the kernel what it knows of a neighbour.
+pub fn whether(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
+    const NDA_DST: u16 = 1;
+    let mut body = vec![family(address), 0, 0, 0];
+    body.extend(device.to_ne_bytes());
+    body.extend([0; 4]);
+    attribute(&mut body, NDA_DST, &octets(address));
+    request(kind::GET_NEIGH, 0, sequence, &body)
+}
+
 /// Asks the kernel to resolve a neighbour and to keep it known from then on.
 pub fn manage(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
     const NDA_DST: u16 = 1;
@@ -720,11 +763,12 @@ pub fn which(address: IpAddr, sequence: u32) -> Vec<u8> {
     request(kind::GET_ROUTE, 0, sequence, &body)
 }
 
-/// A route's message as it is handed back to who sent it, with what became of the route.
+/// A route's message as it is handed back to who sent it, with what became of the route, whatever it said of that itself.
 pub fn with_route_flags(message: &[u8], set: u32) -> Option<Vec<u8>> {
     let mut bytes = message.to_vec();
     let at = HEADER + 8;
-    let flags = u32_at(&bytes, at)? | set;
+    let all = route_flags::OFFLOAD | route_flags::OFFLOAD_FAILED | route_flags::TRAP;
+    let flags = u32_at(&bytes, at)? & !all | set;
     bytes[at..at + 4].copy_from_slice(&flags.to_ne_bytes());
     Some(bytes)
 }

@@ -2,7 +2,14 @@
 //! Sentences about bad input: the first time that it comes, and again when it has come ten times as often, so that who sends
 //! it without end fills no log.
 
+use std::io::{self, Write as _};
+
 use crate::counters::Counters;
+
+/// A sentence on the standard error; that nobody may read it ends nothing.
+pub fn say(sentence: &str) {
+    let _ = writeln!(io::stderr(), "fibd: {sentence}");
+}
 
 /// What was said already.
 #[derive(Clone, Debug, Default)]

@@ -43,7 +43,7 @@ impl List {
 
 impl State {
     /// The rank of a table that is followed.
-    fn rank(&self, table: u32) -> Option<u8> {
+    pub(crate) fn rank(&self, table: u32) -> Option<u8> {
         match table {
             LOCAL => Some(0),
             table if table == self.config.table => Some(1),
@@ -98,7 +98,7 @@ impl State {
             let explained = self
                 .links
                 .get(device)
-                .is_none_or(|link| !link.up || !link.carrier && link.ignores[0]);
+                .is_none_or(|link| !link.up || self.is_ignored(link, false));
             if !explained && self.paths.set_dead(path, *device, true) {
                 self.dirty_paths.insert(path);
             }
@@ -182,6 +182,7 @@ impl State {
         {
             // The kernel has none twice: this was dumped already, and its message comes late.
             out.push(routes.remove(at));
+            self.renew(&out, &new);
             place = match (flags & flags::REPLACE != 0, flags & flags::APPEND != 0) {
                 (true, _) => at,
                 (_, true) => routes.len(),
@@ -191,6 +192,7 @@ impl State {
             // It is the only one now.
             out.extend(routes.iter().copied().filter(same));
             routes.retain(|old| !same(old));
+            self.renew(&out, &new);
             place = routes.len();
         } else if flags & flags::REPLACE != 0 {
             let first = |old: &Route| same(old) && !self.paths.is_doomed(old.path);
@@ -208,6 +210,12 @@ impl State {
         if let Some(slot) = Slot::from(routes) {
             self.routes.insert(message.net, slot);
         }
+    }
+
+    /// Counts that a daemon told an old route again.
+    fn renew(&mut self, old: &[Route], new: &Route) {
+        let is_old = |old: &Route| old.generation != new.generation;
+        self.renewed += u64::from(new.source == Source::Fpm && old.iter().any(is_old));
     }
 
     /// Whether a message only says that the object of a route changed. The kernel says so of each route that it has by the

@@ -2,7 +2,9 @@
 //! Where the words go.
 
 use std::io;
+use std::ops::Range;
 
+use fib::layout::Memory as Which;
 use fib::{Image, Op};
 
 /// The memories of a switch.
@@ -15,6 +17,11 @@ pub trait Sink {
 
     /// What is in the memories, if they can be read.
     fn image(&mut self) -> Option<&Image>;
+
+    /// The same, of which only some words of one memory have to be those of now.
+    fn part(&mut self, _memory: Which, _words: Range<u32>) -> Option<&Image> {
+        self.image()
+    }
 }
 
 /// A switch's memories without the switch.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::counters::Counters;
-use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
+use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind, Settings};
 use crate::net::Net;
 use crate::paths::{Paths, Via};
 
@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) carrier: bool,
     /// Routes are ignored without a carrier: IPv4, IPv6.
     pub(crate) ignores: [bool; 2],
+    /// Its own MAC address.
+    pub(crate) mac: Option<[u8; 6]>,
 }
 
 /// A route to a prefix; there may be several.
@@ -175,11 +177,19 @@ pub struct State {
     pub(crate) ports: HashMap<u32, u8>,
     pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
     pub(crate) neighbours: BTreeMap<Net, Vec<(u32, [u8; 6])>>,
+    /// Neighbours that nobody is asked for.
+    pub(crate) given: HashSet<(u32, IpAddr)>,
+    /// Those that were, and are not any more.
+    pub(crate) released: Vec<(u32, IpAddr)>,
     pub(crate) objects: HashMap<ObjectKey, Object>,
     pub(crate) paths: Paths,
     pub(crate) routes: HashMap<Net, Slot>,
+    /// Subnets of the local table of IPv6: they hide longer prefixes of the main one.
+    pub(crate) wide: HashSet<Net>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
+    /// Routes of earlier tellings that a daemon told again.
+    pub(crate) renewed: u64,
     pub(crate) seen: Option<Seen>,
     /// Who asked the kernel for the last change of an object, and by which request.
     pub(crate) object_request: (u32, u32),
@@ -190,6 +200,10 @@ pub struct State {
     pub(crate) unsure: bool,
     /// The kernel forwards at all: IPv4, IPv6.
     pub(crate) forwards: [bool; 2],
+    /// IPv4 routes are ignored without a carrier at all devices, whatever is set for each.
+    pub(crate) all_ignore: bool,
+    /// Settings of devices are to be asked for: no message says what a device took over when it came.
+    pub(crate) unset: bool,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
     pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
@@ -206,16 +220,22 @@ impl State {
             ports: HashMap::new(),
             addresses: HashSet::new(),
             neighbours: BTreeMap::new(),
+            given: HashSet::new(),
+            released: Vec::new(),
             objects: HashMap::new(),
             paths: Paths::default(),
             routes: HashMap::new(),
+            wide: HashSet::new(),
             generation: [0; 2],
+            renewed: 0,
             seen: None,
             object_request: (0, 0),
             lost: false,
             doubt: false,
             unsure: false,
             forwards: [true; 2],
+            all_ignore: false,
+            unset: false,
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
@@ -289,8 +309,9 @@ impl State {
                 up,
                 carrier,
                 running,
+                mac,
             } => {
-                self.link(device, name, up, carrier);
+                self.link(device, name, up, carrier, mac);
                 if !up || running {
                     let changed = self.paths.set_hops_dead(device, !up);
                     self.dirty_paths.extend(changed);
@@ -307,15 +328,28 @@ impl State {
                 device,
                 address,
                 mac,
-            } => self.neighbour(device, address, mac),
+                given,
+            } => {
+                // Where there is no ARP the kernel gives a neighbour the device's own MAC address, and says nothing; what it
+                // sends there, nobody takes.
+                let own = self.links.get(&device).and_then(|link| link.mac);
+                let mac = mac.filter(|mac| !(given && own == Some(*mac)));
+                self.neighbour(device, address, mac);
+                if given && mac.is_some() {
+                    self.given.insert((device, address));
+                } else if self.given.remove(&(device, address)) {
+                    self.released.push((device, address));
+                }
+            }
             Message::IgnoresLinkDown {
                 device,
                 six,
                 ignores,
+                forwards,
             } => {
-                if let Some(link) = self.links.get_mut(&device) {
-                    link.ignores[usize::from(six)] = ignores;
-                    self.touch_device(device);
+                self.ignores(device, six, ignores);
+                if let Some(forwards) = forwards {
+                    self.forwards[usize::from(six)] = forwards;
                 }
             }
             Message::Forwards { six, forwards } => self.forwards[usize::from(six)] = forwards,
@@ -325,7 +359,7 @@ impl State {
 
     // --- Links and addresses --------------------------------------------------------------------
 
-    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool) {
+    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool, mac: Option<[u8; 6]>) {
         if let Some(seen) = &mut self.seen {
             seen.links.insert(device);
         }
@@ -336,13 +370,17 @@ impl State {
             Some(port) => self.ports.insert(device, port),
             None => self.ports.remove(&device),
         };
+        // The message with its settings came before this one, when nothing was known of it.
+        self.unset |= self.seen.is_none() && !self.links.contains_key(&device);
         let link = self.links.entry(device).or_insert_with(|| Link {
             name: String::new(),
             up: false,
             carrier: false,
             ignores: [false; 2],
+            mac: None,
         });
         link.name = name;
+        link.mac = mac.or(link.mac);
         let (was_up, had_carrier) = (link.up, link.carrier);
         (link.up, link.carrier) = (up, carrier);
         let down = was_up && !up;
@@ -364,11 +402,46 @@ impl State {
         }
     }
 
+    /// Whether routes are ignored without a carrier.
+    fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
+        match of {
+            Settings::Of(device) => {
+                if let Some(link) = self.links.get_mut(&device)
+                    && link.ignores[usize::from(six)] != ignores
+                {
+                    link.ignores[usize::from(six)] = ignores;
+                    self.touch_device(device);
+                }
+            }
+            // IPv6 sets it for each device, and says so of each.
+            Settings::All if six => {}
+            Settings::All if self.all_ignore == ignores => {}
+            Settings::All => {
+                self.all_ignore = ignores;
+                let devices: Vec<_> = self.links.keys().copied().collect();
+                devices.into_iter().for_each(|it| self.touch_device(it));
+            }
+            Settings::Default => self.unset |= self.seen.is_none(),
+        }
+    }
+
+    /// Whether routes of a family at a device are ignored since it has no carrier.
+    pub(crate) fn is_ignored(&self, link: &Link, six: bool) -> bool {
+        let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
+        ignores && !link.carrier
+    }
+
+    /// Whether the settings of devices are to be asked for.
+    pub fn take_unset(&mut self) -> bool {
+        std::mem::take(&mut self.unset)
+    }
+
     fn link_gone(&mut self, device: u32) {
         self.flush_objects(device);
         self.links.remove(&device);
         self.flush_paths(device, true, &[false, true]);
         self.addresses.retain(|(of, ..)| *of != device);
+        self.given.retain(|(at, _)| *at != device);
         let addresses: Vec<_> = self.neighbours_at(device).collect();
         for address in addresses {
             self.neighbour(device, address, None);
@@ -403,11 +476,16 @@ impl State {
             }
             return;
         }
-        // Only IPv4 takes routes along without a message.
-        if !self.addresses.remove(&key) || address.is_ipv6() {
+        if !self.addresses.remove(&key) {
             return;
         }
         self.doubt = true;
+        // Only IPv4 takes routes along without a message, unless IPv6 ends at a device that stays up, with
+        // skip_notify_on_dev_down: then the same messages come as for an address that is taken out.
+        if address.is_ipv6() {
+            self.unsure |= self.is_up(device);
+            return;
+        }
         if !self.addresses.iter().any(|(_, other, _)| *other == address) {
             let with_source = self.paths.all().filter_map(|(number, path)| {
                 (path.source == Some(address) && !path.six).then_some(number)
@@ -467,7 +545,7 @@ impl State {
             && self
                 .links
                 .get(&hop.device)
-                .is_some_and(|link| link.up && (link.carrier || !link.ignores[usize::from(six)]))
+                .is_some_and(|link| link.up && !self.is_ignored(link, six))
     }
 
     /// Takes out the paths all of whose next hops are dead, after those at this device died. Unless forced, the router's
@@ -516,6 +594,13 @@ impl State {
     }
 
     // --- Neighbours -----------------------------------------------------------------------------
+
+    /// Neighbours that somebody had given, and took back: their ports and addresses.
+    pub fn take_released(&mut self) -> Vec<(u8, IpAddr)> {
+        let released = std::mem::take(&mut self.released).into_iter();
+        let at_port = |(device, address)| Some((*self.ports.get(&device)?, address));
+        released.filter_map(at_port).collect()
+    }
 
     fn neighbour(&mut self, device: u32, address: IpAddr, mac: Option<[u8; 6]>) {
         if let (Some(seen), Some(_)) = (&mut self.seen, mac) {
@@ -661,6 +746,7 @@ impl State {
     pub fn begin_resync(&mut self, lost: bool) {
         self.lost = lost;
         self.unsure = false;
+        self.unset = false;
         self.begin_generation(Source::Kernel);
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;
@@ -686,6 +772,9 @@ impl State {
         for (address, device) in neighbours {
             swept += 1;
             self.neighbour(device, address, None);
+            if self.given.remove(&(device, address)) {
+                self.released.push((device, address));
+            }
         }
         let links: Vec<_> = self.links.keys().copied().collect();
         for device in links {
@@ -722,6 +811,11 @@ impl State {
     pub fn begin_generation(&mut self, source: Source) {
         let generation = &mut self.generation[source as usize];
         *generation = generation.wrapping_add(1);
+    }
+
+    /// How many routes of earlier tellings a daemon has told again.
+    pub const fn renewed(&self) -> u64 {
+        self.renewed
     }
 
     /// Takes out the routes of a source that are older than the last generation.

@@ -11,7 +11,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 
+use fib::layout::Memory;
 use fib::{Fib, NextHop, NextHopId, Op, Port};
 use thiserror::Error;
 
@@ -125,9 +127,13 @@ impl Tables {
         self.sink.image()
     }
 
-    /// The image, and what is in the switch.
-    pub fn images(&mut self) -> (&fib::Image, Option<&fib::Image>) {
-        (self.fib.image(), self.sink.image())
+    /// The image, and what is in the switch, of which only these words are those of now.
+    pub fn images(
+        &mut self,
+        memory: Memory,
+        words: Range<u32>,
+    ) -> (&fib::Image, Option<&fib::Image>) {
+        (self.fib.image(), self.sink.part(memory, words))
     }
 
     /// Prefixes that go by the host port since there is no room.

@@ -34,8 +34,12 @@ fn message(kind: u16, body: &[u8]) -> Vec<u8> {
 
 /// A route of Zebra's protocol in the main table, to 192.0.`third`.`fourth`/24.
 fn route(third: u8, fourth: u8, by: &[u8]) -> Vec<u8> {
-    let mut body = vec![2, 24, 0, 0, 254, 11, 0, 1, 0, 0, 0, 0];
-    body.extend(attribute(1, &[192, 0, third, fourth]));
+    route_to([192, 0, third, fourth], 0, 254, 11, by)
+}
+
+fn route_to(to: [u8; 4], tos: u8, table: u8, protocol: u8, by: &[u8]) -> Vec<u8> {
+    let mut body = vec![2, 24, 0, tos, table, protocol, 0, 1, 0, 0, 0, 0];
+    body.extend(attribute(1, &to));
     body.extend(by);
     message(NEW_ROUTE, &body)
 }
@@ -87,6 +91,7 @@ impl Bench {
             up: true,
             carrier: true,
             running: true,
+            mac: None,
         };
         let event = Event {
             flags: 0,
@@ -126,6 +131,33 @@ impl Bench {
             self.fpm.read(&mut self.state);
             settle(&mut self.state, &mut self.tables).unwrap();
         }
+    }
+
+    /// Takes in and answers until a route has come back; returns its flags.
+    #[track_caller]
+    fn answered(&mut self, message: &[u8]) -> u32 {
+        self.say(&fpm::frame(message).unwrap());
+        self.daemon.set_nonblocking(true).unwrap();
+        let mut back = Vec::new();
+        let end = Instant::now() + Duration::from_secs(60);
+        while back.len() < 4 + message.len() {
+            assert!(Instant::now() < end, "no answer within a minute");
+            self.fpm.read(&mut self.state);
+            settle(&mut self.state, &mut self.tables).unwrap();
+            self.fpm.answer(&mut self.state, &self.tables);
+            let mut room = [0; 4096];
+            if let Ok(count) = self.daemon.read(&mut room) {
+                back.extend_from_slice(&room[..count]);
+            }
+        }
+        self.daemon.set_nonblocking(false).unwrap();
+        // Behind FPM's header, netlink's, and eight bytes of the route's.
+        u32::from_ne_bytes(back[28..32].try_into().unwrap())
+    }
+
+    fn count(&self, counter: &str) -> u64 {
+        let all = self.state.counters.list();
+        all.iter().find(|(name, _)| *name == counter).unwrap().1
     }
 
     /// The good route leads where it should.
@@ -212,4 +244,91 @@ fn altered_streams_harm_no_route() {
         counters.fpm_malformed > 0 && counters.malformed > 0,
         "{counters:?}"
     );
+}
+
+/// FRR waits for what became of a route: one that is in no table must not pass for one in hardware.
+#[test]
+fn a_route_that_lands_in_no_table_is_answered_as_failed_and_counted_by_reason() {
+    const OFFLOAD: u32 = 0x4000;
+    const FAILED: u32 = 0x2000_0000;
+    let mut bench = Bench::new();
+    // What was told before is answered, too.
+    assert_eq!(bench.answered(&route(2, 0, &gateway())), OFFLOAD);
+    let elsewhere = [
+        attribute(5, &[10, 0, 0, 7]),
+        attribute(4, &9_u32.to_ne_bytes()),
+    ]
+    .concat();
+    let main = |to, tos, protocol| route_to(to, tos, 254, protocol, &gateway());
+    for (message, counter) in [
+        (
+            route_to([192, 0, 9, 0], 0, 100, 11, &gateway()),
+            "fpm_failed_table",
+        ),
+        (main([224, 1, 7, 0], 0, 11), "fpm_failed_multicast"),
+        (main([192, 0, 9, 0], 0x10, 11), "fpm_failed_tos"),
+        (main([192, 0, 9, 0], 0, 4), "fpm_failed_protocol"),
+        (route(10, 0, &by_object(9)), "fpm_failed_object"),
+        (route(11, 0, &elsewhere), "fpm_failed_device"),
+        (route(12, 0, &[]), "fpm_failed_unusable"),
+    ] {
+        let offloaded = bench.count("fpm_offloaded");
+        assert_eq!(bench.answered(&message), FAILED, "{counter}");
+        assert_eq!(bench.count(counter), 1, "{counter}");
+        assert_eq!(bench.count("fpm_offloaded"), offloaded, "{counter}");
+    }
+    // Whatever a daemon says of it itself.
+    let mut claimed = route_to([192, 0, 9, 0], 0, 100, 11, &gateway());
+    claimed[24..28].copy_from_slice(&OFFLOAD.to_ne_bytes());
+    assert_eq!(bench.answered(&claimed), FAILED);
+    // By the host port is in the tables as well; and what was missing may come.
+    let mut object = vec![0; 8];
+    object.extend(by_object_id(9));
+    object.extend(attribute(5, &1_u32.to_ne_bytes()));
+    object.extend(attribute(6, &[10, 0, 0, 7]));
+    bench.say(&fpm::frame(&message(NEW_NEXTHOP, &object)).unwrap());
+    assert_eq!(bench.answered(&route(10, 0, &by_object(9))), OFFLOAD);
+    assert!(bench.forwards());
+}
+
+/// Who only connects, a port scanner say, takes nothing from the daemon that works.
+#[test]
+fn a_silent_connection_does_not_replace_a_daemon_that_works() {
+    let mut bench = Bench::new();
+    let address = bench.fpm.listener.local_addr().unwrap();
+    let connect = || TcpStream::connect(address).unwrap();
+    let silent: Vec<_> = (0..12).map(|_| connect()).collect();
+    let mut half = connect();
+    half.write_all(&[1, 1, 0]).unwrap();
+    bench.until("all are let in", |bench| {
+        bench.state.counters.fpm_connections == 14
+    });
+    assert!(
+        bench.fpm.streams().count() < 10,
+        "those who are silent give way"
+    );
+    bench.say(&fpm::frame(&route(3, 0, &gateway())).unwrap());
+    bench.until("the first works", |bench| bench.state.net_count() == 2);
+    // Nor does nonsense.
+    connect().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    bench.until("closed", |bench| bench.state.counters.fpm_malformed == 1);
+    bench.say(&fpm::frame(&route(4, 0, &gateway())).unwrap());
+    bench.until("it still works", |bench| bench.state.net_count() == 3);
+    // One that says something is the one that was started again.
+    let old = std::mem::replace(&mut bench.daemon, connect());
+    bench.say(&fpm::frame(&route(5, 0, &gateway())).unwrap());
+    bench.until("the other works", |bench| bench.state.net_count() == 4);
+    old.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(
+        (&old).read(&mut [0]).unwrap_or(0),
+        0,
+        "the old one is closed"
+    );
+    // Where none works, one that says nothing yet will do.
+    drop((silent, half));
+    bench.daemon = connect();
+    bench.until("it is taken", |bench| {
+        bench.state.counters.fpm_connections == 17 && bench.fpm.is_connected()
+    });
+    assert!(bench.forwards());
 }

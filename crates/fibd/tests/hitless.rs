@@ -121,6 +121,7 @@ impl Bench {
                 up: true,
                 carrier: true,
                 running: true,
+                mac: None,
             };
             tell(&mut state, 0, message);
         }
@@ -156,6 +157,7 @@ impl Bench {
                     device: u32::from(peer.port()) + 1,
                     address: peer.address(),
                     mac: Some(peer.mac()),
+                    given: false,
                 };
                 tell(&mut self.state, 0, message);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the standard output goes nowhere, `fibd` says so or ends quietly, and does not panic.
+//! Where the standard output goes nowhere, `fibd` says so or ends quietly, and does not panic. What can't be has a remedy.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, pipe};
@@ -78,4 +78,82 @@ fn an_output_that_goes_nowhere_is_no_panic() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), &*errors), (Some(0), ""));
     }
+}
+
+fn fails(arguments: &[&str], sentences: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_fibd"))
+        .args(arguments)
+        .output()
+        .expect("it was built for this test");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+    for sentence in sentences {
+        assert!(errors.contains(sentence), "{arguments:?}: {errors}");
+    }
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
+
+#[test]
+fn what_is_no_switch_and_where_no_socket_can_be_has_a_remedy() {
+    let run = ["run", "--unmanaged", "--port", "fibd-absent"];
+    let with = |option, value| [&run[..], &[option, value]].concat();
+    let directory = tempfile::tempdir().expect("a directory");
+    let zeros = directory.path().join("zeros");
+    std::fs::write(&zeros, [0; 4096]).expect("a file");
+    for (path, sentence) in [
+        ("/dev/null", "/dev/null: this is no switch"),
+        ("/absent/switch", "/absent/switch can't be opened"),
+        (zeros.to_str().expect("a name"), "this is no FIBNIC switch"),
+    ] {
+        let remedy = "give --switch the device of a switch, such as /dev/fibnic";
+        fails(&with("--switch", path), &[sentence, remedy]);
+    }
+    fails(
+        &with("--control", "/absent/socket"),
+        &[
+            "/absent/socket can't be had: there is no directory /absent; make it",
+            "--control",
+        ],
+    );
+    let plain = directory.path().join("plain");
+    std::fs::write(&plain, "precious").expect("a file");
+    let path = plain.to_str().expect("a name");
+    fails(&with("--control", path), &["no socket; move it away"]);
+    assert_eq!(std::fs::read(&plain).expect("it is there"), b"precious");
+}
+
+/// Whoever gave a wrong name is told at once, and a device that comes later is no mistake.
+#[test]
+fn a_port_that_is_not_there_is_told_of_and_nobody_has_to_listen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = |name: &str, errors: Stdio| {
+        let control = directory.path().join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fibd"));
+        command
+            .args(["run", "--unmanaged", "--port", "fibd-absent", "--control"])
+            .arg(control)
+            .stdout(Stdio::piped())
+            .stderr(errors);
+        command.spawn().expect("it was built for this test")
+    };
+    let mut child = start("told", Stdio::piped());
+    let mut line = String::new();
+    let errors = child.stderr.take().expect("it was asked for");
+    BufReader::new(errors).read_line(&mut line).expect("a line");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert!(
+        line.starts_with("fibd: port 0: there is no device `fibd-absent`"),
+        "{line}"
+    );
+    let (reader, writer) = pipe().expect("a pipe");
+    drop(reader);
+    let mut child = start("alone", writer.into());
+    let out = child.stdout.take().expect("it was asked for");
+    line.clear();
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    assert_eq!(line, "fibd follows the kernel\n");
+    assert_eq!(child.try_wait().expect("its state"), None, "it runs on");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }

@@ -7,7 +7,7 @@ use fib::synth::Random;
 use fib::{Config4, Config6};
 use fibd::audit::{self, looked_up};
 use fibd::message::{
-    Event, Hop, Malformed, Message, ObjectMessage, RouteKind, RouteMessage, flags, parse,
+    Event, Hop, Malformed, Message, ObjectMessage, RouteKind, RouteMessage, Settings, flags, parse,
 };
 use fibd::{Config, Net, Source, State, Tables, Target, fpm, settle, sink};
 
@@ -47,6 +47,7 @@ fn link(state: &mut State, port: u32, up: bool) {
         up,
         carrier: up,
         running: up,
+        mac: None,
     };
     tell(state, 0, message);
 }
@@ -506,4 +507,124 @@ fn fpm_is_cut_into_messages_and_nonsense_ends_it() {
     for bad in [[2, 1, 0, 9], [1, 2, 0, 9], [1, 1, 0, 3], [0; 4]] {
         assert!(fpm::split(&mut bad.to_vec(), &mut |_| {}).is_err());
     }
+}
+
+#[test]
+fn a_local_subnet_hides_longer_routes_of_ipv6_until_it_goes() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = |text: &str, len| Net::new(text.parse().unwrap(), len).unwrap();
+    let (inside, outside) = (net("2001:db8:ff:1::", 64), net("2001:db8:fe::", 48));
+    let by = |net| {
+        let gateway = Some("2001:db8::7".parse().unwrap());
+        let hop = Hop {
+            gateway,
+            ..gateway_of(0)
+        };
+        route(net, hop)
+    };
+    for net in [inside, outside] {
+        tell(&mut state, flags::CREATE, Message::Route(by(net)));
+    }
+    let mut local = by(net("2001:db8:ff::", 48));
+    (local.table, local.kind, local.hops) = (255, RouteKind::Local, vec![gateway_of(1)]);
+    let mut leads = |state: &mut State, net: Net| {
+        settle(state, &mut tables).unwrap();
+        let found = looked_up(&tables, tables.fib().image(), net.first());
+        assert_eq!(state.desired(net), found);
+        found
+    };
+    let neighbour = leads(&mut state, outside);
+    assert_ne!(neighbour, Some(Target::Host));
+    assert_eq!(leads(&mut state, inside), neighbour);
+    tell(&mut state, flags::CREATE, Message::Route(local.clone()));
+    assert_eq!(leads(&mut state, inside), Some(Target::Host));
+    assert_eq!(leads(&mut state, outside), neighbour);
+    tell(&mut state, 0, Message::RouteGone(local.clone()));
+    assert_eq!(leads(&mut state, inside), neighbour);
+    // One that goes while it is hidden is not there afterwards.
+    tell(&mut state, flags::CREATE, Message::Route(local.clone()));
+    assert_eq!(leads(&mut state, inside), Some(Target::Host));
+    tell(&mut state, 0, Message::RouteGone(by(inside)));
+    assert_eq!(state.desired(inside), None);
+    tell(&mut state, 0, Message::RouteGone(local));
+    assert_eq!(leads(&mut state, inside), None);
+}
+
+/// A device, and no neighbour.
+fn gateway_of(port: u32) -> Hop {
+    Hop {
+        gateway: None,
+        ..gateway(port, 0)
+    }
+}
+
+#[test]
+fn what_is_set_for_all_devices_counts_beside_what_is_set_for_each() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new(IpAddr::from([192, 0, 2, 0]), 24).unwrap();
+    tell(&mut state, 0, Message::Route(route(net, gateway(0, 7))));
+    let message = Message::Link {
+        device: 1,
+        name: "sw0".into(),
+        up: true,
+        carrier: false,
+        running: false,
+        mac: None,
+    };
+    tell(&mut state, 0, message);
+    let mut set = |state: &mut State, device, ignores| {
+        let message = Message::IgnoresLinkDown {
+            device,
+            six: false,
+            ignores,
+            forwards: None,
+        };
+        tell(state, 0, message);
+        settle(state, &mut tables).unwrap();
+        let found = looked_up(&tables, tables.fib().image(), net.first());
+        assert_eq!(state.desired(net), found);
+        found.is_none()
+    };
+    assert!(state.take_unset(), "devices came");
+    assert!(!set(&mut state, Settings::Of(1), false));
+    assert!(set(&mut state, Settings::All, true));
+    assert!(set(&mut state, Settings::Of(1), true));
+    assert!(set(&mut state, Settings::All, false));
+    assert!(!set(&mut state, Settings::Of(1), false));
+    assert!(!state.take_unset());
+    // Which devices take it over, no message says.
+    assert!(!set(&mut state, Settings::Default, true));
+    assert!(state.take_unset() && !state.take_unset());
+}
+
+/// Where there is no ARP the kernel gives each neighbour the device's own address.
+#[test]
+fn a_neighbour_with_the_devices_own_address_is_none() {
+    let (mut state, own) = (state(), [2, 0, 0, 0, 0, 1]);
+    let message = Message::Link {
+        device: 1,
+        name: "sw0".into(),
+        up: true,
+        carrier: true,
+        running: true,
+        mac: Some(own),
+    };
+    tell(&mut state, 0, message);
+    let address = IpAddr::from([10, 0, 0, 7]);
+    let mut given = |mac, given| {
+        let message = Message::Neighbour {
+            device: 1,
+            address,
+            mac: Some(mac),
+            given,
+        };
+        tell(&mut state, 0, message);
+        (state.mac(0, address), state.take_released())
+    };
+    let other = [2, 0, 0, 0, 0, 2];
+    assert_eq!(given(own, true), (None, vec![]));
+    assert_eq!(given(other, true), (Some(other), vec![]));
+    // Nobody gives it any more: from then on the kernel may be asked to keep it known.
+    assert_eq!(given(other, false), (Some(other), vec![(0, address)]));
+    assert_eq!(given(own, false), (Some(own), vec![]));
 }

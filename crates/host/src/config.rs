@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 #[cfg(feature = "pcie")]
 use crate::backend::pcie::PcieConfig;
@@ -171,7 +172,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct SocketTable {
     enable: Option<bool>,
-    ports: Option<Vec<String>>,
+    ports: Option<Vec<Spanned<String>>>,
     heartbeat: Option<bool>,
     learn: Option<bool>,
 }
@@ -233,9 +234,12 @@ impl Config {
                 enable: file.socket.enable.unwrap_or(default.socket.enable),
                 ports: ports
                     .iter()
-                    .map(|ports| parse_ports(ports))
-                    .collect::<Result<_, _>>()
-                    .map_err(wrong)?,
+                    .map(|ports| {
+                        parse_ports(ports.get_ref()).map_err(|problem| {
+                            wrong(input::at_line(text, Some(ports.span()), &problem))
+                        })
+                    })
+                    .collect::<Result<_>>()?,
                 heartbeat: file.socket.heartbeat.unwrap_or(default.socket.heartbeat),
                 learn: file.socket.learn.unwrap_or(default.socket.learn),
             },
@@ -334,7 +338,7 @@ fn places(environment: impl Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathB
 }
 
 fn parse_ports(text: &str) -> Result<Ports, String> {
-    let wrong = || format!("{text:?} is no port and no range of ports: write 80 or 8000-8099");
+    let wrong = || format!("{text:?} is no port and no range of ports; write 80 or 8000-8099");
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
     let (first, last) = (port(first)?, port(last)?);

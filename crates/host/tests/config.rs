@@ -133,6 +133,10 @@ fn mistakes_are_named() {
         ("profile = 'fast'", "fast"),
         ("[socket]\nports = ['a']", "\"a\""),
         ("[socket]\nports = ['9-1']", "9-1"),
+        (
+            "[socket]\nenable = true\nports = [\n  '80',\n  '9-x']",
+            "line 5: \"9-x\" is no port and no range of ports; write 80",
+        ),
         ("spin_us = -1", "spin_us"),
         ("[", "test.toml"),
         ("\n[", "line 2: "),

@@ -243,7 +243,9 @@ impl Net {
         // What ip itself does not understand ends it, and what follows would not be tried.
         let text = String::from_utf8_lossy(&output.stderr);
         let wrong = text.lines().find(|line| {
-            line.contains("is unknown") || line.contains("is expected") || line.contains("argument")
+            let by_ip = !line.starts_with("RTNETLINK answers");
+            let wrong = ["is unknown", "is expected", "argument"];
+            by_ip && wrong.iter().any(|it| line.contains(it))
         });
         assert_eq!(wrong, None);
     }

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Addresses, neighbours and settings in unusual shapes: an address of the router's that is a neighbour's as well, the same
+//! subnet at two ports, what ends without a message.
+//!
+//!     cargo test -p fibd --test addresses -- --ignored
+//!
+//! Needs root, network namespaces and `ip` of iproute2.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{Net, missing, random, rounds};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+macro_rules! ready {
+    () => {
+        if let Some(why) = missing(&[]) {
+            skip::skip!("{why}");
+            return;
+        }
+    };
+}
+
+/// Sets one of the router's settings; whether there is one of that name.
+fn set(net: &Net, name: &str, value: u8) -> bool {
+    let setting = format!("net.{name}={value}");
+    let command = net.within("sysctl").args(["-qw", &setting]).output();
+    command.unwrap().status.success()
+}
+
+/// A subnet of IPv6 goes when IPv6 ends at a device that stays up, and the kernel need not say so of routes.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv6_go_with_it_whether_the_kernel_says_so_or_not() {
+    ready!();
+    let net = Net::new("ends", 2);
+    let fibd = net.fibd("");
+    net.ip("route add 2001:db8:ff::/48 via 2001:db8::7");
+    for quiet in 0..2 {
+        if quiet == 1 && !set(&net, "ipv6.route.skip_notify_on_dev_down", 1) {
+            skip::skip!("this kernel always says so");
+        }
+        set(&net, "ipv6.conf.sw0.disable_ipv6", 1);
+        assert_eq!(net.ip("-6 route show dev sw0 table all"), "");
+        fibd.audit();
+        set(&net, "ipv6.conf.sw0.disable_ipv6", 0);
+        net.port_up(0);
+        fibd.audit();
+        // Too short for IPv6.
+        net.ip("link set sw0 mtu 1200");
+        fibd.audit();
+        net.ip("link set sw0 mtu 1500");
+        net.port_up(0);
+        fibd.audit();
+        net.ip("-6 addr flush dev sw0");
+        fibd.audit();
+        net.port_up(0);
+    }
+    // Nor does somebody have to ask: it is dumped anew by itself.
+    let before = fibd.counter("swept");
+    set(&net, "ipv6.conf.sw0.disable_ipv6", 1);
+    if set(&net, "ipv6.route.skip_notify_on_dev_down", 1) {
+        common::eventually("they are swept", || fibd.counter("swept") > before);
+    }
+}
+
+/// What a device takes over of settings when it comes is in the messages before it is known.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn settings_that_a_device_takes_over_are_known_at_once() {
+    ready!();
+    let mut net = Net::new("settings", 1);
+    net.ports = 2;
+    let fibd = net.fibd("");
+    set(&net, "ipv4.conf.default.ignore_routes_with_linkdown", 1);
+    set(&net, "ipv6.conf.default.ignore_routes_with_linkdown", 1);
+    let add = |port: u8| {
+        let peer = format!("type veth peer name h{port} netns {}", net.others);
+        net.ip(&format!("link add sw{port} {peer}"));
+    };
+    add(1);
+    // The other end is down: no carrier.
+    net.port_up(1);
+    fibd.audit();
+    common::run(&format!("ip -n {} link set h1 up", net.others));
+    fibd.audit();
+    net.ip("link del sw1");
+    // One that has no address yet takes over what is set later.
+    add(1);
+    set(&net, "ipv4.conf.default.ignore_routes_with_linkdown", 0);
+    net.port_up(1);
+    net.ip("neigh add 10.0.1.0 lladdr 02:00:00:00:00:05 dev sw1 nud permanent");
+    fibd.audit();
+    // What is set for all counts beside what is set for each.
+    for ignores in [1, 0, 1] {
+        set(&net, "ipv4.conf.all.ignore_routes_with_linkdown", ignores);
+        fibd.audit();
+    }
+    common::run(&format!("ip -n {} link set h1 up", net.others));
+    fibd.audit();
+    set(&net, "ipv6.conf.all.ignore_routes_with_linkdown", 0);
+    common::run(&format!("ip -n {} link set h1 down", net.others));
+    fibd.audit();
+    assert_eq!(fibd.counter("differences"), 0);
+}
+
+/// Where there is no ARP the kernel gives neighbours the device's own MAC address, without a message.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn neighbours_that_are_made_up_go_by_the_host_port() {
+    ready!();
+    let net = Net::new("noarp", 2);
+    let fibd = net.fibd("");
+    net.ip("link set sw0 arp off");
+    net.ip("neigh add 10.0.0.7 lladdr 02:00:00:00:00:05 dev sw0 nud permanent use");
+    net.ip("route add 192.0.2.0/24 via 10.0.0.8");
+    net.ip("route add 2001:db8:ff::/48 via 2001:db8::8");
+    let _ = net
+        .within("ping")
+        .args(["-c1", "-W1", "192.0.2.1"])
+        .output();
+    let made_up = net.ip("neigh show dev sw0 nud noarp");
+    assert!(made_up.contains("10.0.0.8"), "{made_up}");
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    // Those that somebody gave are taken.
+    let hops = fibd.status()["next_hops"].as_u64().unwrap();
+    net.ip("neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev sw0 nud noarp");
+    net.ip("neigh replace 10.0.0.10 lladdr 02:00:00:00:00:10 dev sw0 nud permanent");
+    fibd.audit();
+    assert_eq!(fibd.status()["next_hops"].as_u64(), Some(hops + 2));
+    net.ip("link set sw0 arp on");
+    fibd.audit();
+    net.ip("neigh replace 10.0.0.7 lladdr 02:00:00:00:00:07 dev sw0 nud reachable");
+    fibd.audit();
+    assert_eq!(fibd.counter("differences"), 0);
+}
+
+/// The kernel looks into the local table of IPv6 first, and takes what it finds there, however short.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_local_subnet_hides_longer_routes_of_ipv6() {
+    ready!();
+    let net = Net::new("hides", 2);
+    let fibd = net.fibd("");
+    let inside = "2001:db8:ff:1::/64";
+    net.ip(&format!("route add {inside} via 2001:db8::7"));
+    net.ip("route add 192.0.2.0/25 via 10.0.0.7");
+    fibd.audit();
+    net.ip("route add local 2001:db8:ff::/48 dev lo");
+    net.ip("route add local 192.0.2.0/24 dev lo");
+    fibd.audit();
+    fibd.resync();
+    net.ip(&format!("route replace {inside} via 2001:db8:1::8"));
+    // Around a neighbour and its subnet.
+    net.ip("neigh add 2001:db8:1::9 lladdr 02:00:00:00:00:05 dev sw1 nud permanent");
+    net.ip("route add local 2001:db8:1::/63 dev lo");
+    fibd.audit();
+    net.ip("route del local 2001:db8:ff::/48 dev lo");
+    net.ip("route del local 192.0.2.0/24 dev lo");
+    net.ip("route del local 2001:db8:1::/63 dev lo");
+    fibd.audit();
+}
+
+/// To have the kernel keep a neighbour known that somebody gave would make it forget what was given.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn neighbours_that_somebody_gave_stay_given() {
+    ready!();
+    let net = Net::new("given", 1);
+    let fibd = net.fibd("");
+    let (four, six) = ("10.0.0.17", "2001:db8::17");
+    for address in [four, six] {
+        net.ip(&format!(
+            "neigh add {address} lladdr 02:00:00:00:00:05 dev sw0 nud permanent"
+        ));
+    }
+    net.ip(&format!("route add 192.0.2.0/24 via {four}"));
+    net.ip(&format!("route add 2001:db8:ff::/48 via {six}"));
+    fibd.audit();
+    let permanent = net.ip("neigh show nud permanent");
+    for address in [four, six] {
+        let there = permanent.lines().any(|it| it.starts_with(address));
+        assert!(there, "{address} is not in {permanent}");
+    }
+    assert_eq!(fibd.counter("managed"), 0);
+    // Once nobody gives it, the kernel is to find it.
+    net.ip(&format!("neigh del {four} dev sw0"));
+    net.ip(&format!(
+        "neigh replace {six} lladdr 02:00:00:00:00:05 dev sw0 nud stale"
+    ));
+    common::eventually("both are managed", || fibd.counter("managed") == 2);
+    fibd.audit();
+}
+
+/// Random changes of addresses, neighbours, links and settings.
+struct Shapes {
+    random: ChaCha8Rng,
+    ports: u8,
+}
+
+impl Shapes {
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of.choose(&mut self.random).unwrap()
+    }
+
+    fn port(&mut self) -> u8 {
+        self.random.random_range(0..self.ports)
+    }
+
+    fn address(&mut self) -> String {
+        let (port, of) = (self.port(), self.port());
+        let verb = self.one(&["add", "add", "replace", "del", "del"]);
+        let address = match self.random.random_range(0..4) {
+            // The same subnet at two ports, from time to time.
+            0 | 1 => {
+                let of = if self.random.random_bool(0.2) {
+                    of
+                } else {
+                    port
+                };
+                let host = self.one(&["1", "1", "7", "9", "129"]);
+                let len = self.one(&["24", "24", "25", "32", "31"]);
+                format!("10.0.{of}.{host}/{len}")
+            }
+            2 => {
+                let host = self.one(&["1", "1", "7", "9", ""]);
+                let len = self.one(&["64", "64", "127", "128", "48"]);
+                format!("2001:db8:{port}::{host}/{len}")
+            }
+            _ => {
+                let peer = ["10.77.0.1 peer 10.77.0.2/32", "10.77.0.1/32"];
+                self.one(&peer).to_owned()
+            }
+        };
+        let more = match verb {
+            "del" => "",
+            _ => self.one(&["", "", "", " noprefixroute", " metric 50", " scope link"]),
+        };
+        let nodad = if address.contains(':') && verb != "del" {
+            " nodad"
+        } else {
+            ""
+        };
+        format!("addr {verb} {address} dev sw{port}{more}{nodad}\n")
+    }
+
+    /// Of those that are the router's own and the ends of subnets among others.
+    fn neighbour(&mut self) -> String {
+        let port = self.port();
+        let four = ["0", "1", "7", "8", "9", "127", "128", "255"];
+        let address = match self.random.random_range(0..3) {
+            0 | 1 => format!("10.0.{port}.{}", self.one(&four)),
+            _ => format!("2001:db8:{port}::{}", self.one(&["", "1", "7", "9"])),
+        };
+        if self.random.random_bool(0.25) {
+            return format!("neigh del {address} dev sw{port}\n");
+        }
+        let states = [
+            "permanent",
+            "permanent",
+            "reachable",
+            "stale",
+            "noarp",
+            "failed",
+            "none",
+        ];
+        let (verb, state) = (self.one(&["add", "replace"]), self.one(&states));
+        let mac = self.random.random_range(1..250);
+        let more = self.one(&["", "", "", " use", " managed"]);
+        format!(
+            "neigh {verb} {address} lladdr 02:00:00:00:00:{mac:02x} dev sw{port} nud {state}{more}\n"
+        )
+    }
+
+    /// To the ends of subnets, and to what may be an address of the router's.
+    fn route(&mut self) -> String {
+        let (port, via) = (self.port(), self.port());
+        let verb = self.one(&["add", "append", "replace", "del", "del"]);
+        let four = [
+            "0/32", "1/32", "7/32", "255/32", "0/24", "0/25", "0/31", "8/31",
+        ];
+        let six = ["/128", "1/128", "7/128", "/64", "/127", "/48"];
+        let (prefix, gateway) = match self.random.random_bool(0.6) {
+            true => (
+                format!("10.0.{port}.{}", self.one(&four)),
+                format!("via 10.0.{via}.{}", self.one(&["7", "8"])),
+            ),
+            false => (
+                format!("2001:db8:{port}::{}", self.one(&six)),
+                format!("via 2001:db8:{via}::{}", self.one(&["7", "8"])),
+            ),
+        };
+        let how = match self.random.random_range(0..5) {
+            0 => format!("dev sw{via}"),
+            1 if verb != "del" => return format!("route {verb} blackhole {prefix}\n"),
+            2 if verb == "del" => String::new(),
+            _ => gateway,
+        };
+        let table = self.one(&["", "", "", " metric 20", " table local"]);
+        format!("route {verb} {prefix} {how}{table}\n")
+    }
+
+    fn link(&mut self) -> String {
+        let port = self.port();
+        let what = self.one(&[
+            "down",
+            "up",
+            "up",
+            "arp off",
+            "arp on",
+            "mtu 1200",
+            "mtu 1500",
+            "address 02:11:00:00:00:01",
+        ]);
+        format!("link set sw{port} {what}\n")
+    }
+
+    fn setting(&mut self) -> (String, u8) {
+        let port = self.port();
+        let of = [&format!("sw{port}"), "all", "default"];
+        let of = *of.choose(&mut self.random).unwrap();
+        let name = match self.random.random_range(0..6) {
+            0 => format!("ipv4.conf.{of}.promote_secondaries"),
+            1 => format!("ipv4.conf.{of}.ignore_routes_with_linkdown"),
+            2 => format!("ipv6.conf.{of}.ignore_routes_with_linkdown"),
+            3 => format!("ipv6.conf.{of}.keep_addr_on_down"),
+            4 => format!("ipv6.conf.sw{port}.disable_ipv6"),
+            _ => "ipv6.route.skip_notify_on_dev_down".to_owned(),
+        };
+        (name, self.random.random_range(0..2))
+    }
+
+    fn some(&mut self, count: u32) -> String {
+        let mut lines = String::new();
+        for _ in 0..count {
+            lines += &match self.random.random_range(0..10) {
+                0..4 => self.address(),
+                4..7 => self.neighbour(),
+                7 | 8 => self.route(),
+                _ => self.link(),
+            };
+        }
+        lines
+    }
+}
+
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn random_addresses_and_neighbours_leave_no_difference() {
+    ready!();
+    let net = Net::new("shapes", 3);
+    let fibd = net.fibd("");
+    let mut shapes = Shapes {
+        random: random(),
+        ports: 3,
+    };
+    for round in 0..rounds(25) {
+        for _ in 0..shapes.random.random_range(1..4) {
+            let count = [3, 10, 40, 150].choose(&mut shapes.random);
+            let lines = shapes.some(*count.unwrap());
+            net.batch(&lines);
+            match shapes.random.random_range(0..4) {
+                0 => {
+                    let (name, value) = shapes.setting();
+                    set(&net, &name, value);
+                }
+                1 => {
+                    let (port, to) = (shapes.port(), shapes.one(&["up", "down"]));
+                    common::run(&format!("ip -n {} link set h{port} {to}", net.others));
+                }
+                2 if shapes.random.random_bool(0.3) => {
+                    let port = shapes.port();
+                    let peer = format!("type veth peer name h{port} netns {}", net.others);
+                    net.ip(&format!("link del sw{port}"));
+                    net.ip(&format!("link add sw{port} {peer}"));
+                }
+                _ => {}
+            }
+        }
+        println!("round {round}");
+        fibd.audit();
+        if shapes.random.random_bool(0.4) {
+            for port in 0..3 {
+                set(&net, &format!("ipv6.conf.sw{port}.disable_ipv6"), 0);
+                common::run(&format!("ip -n {} link set h{port} up", net.others));
+                // One with another scope can't be replaced.
+                net.batch(&format!(
+                    "link set sw{port} mtu 1500\nlink set sw{port} up\n\
+                     addr del 10.0.{port}.1/24 dev sw{port}\naddr add 10.0.{port}.1/24 dev sw{port}\n\
+                     addr replace 2001:db8:{port}::1/64 dev sw{port} nodad\n"
+                ));
+            }
+            fibd.audit();
+        }
+    }
+    assert_ne!(fibd.counter("implied"), 0);
+}
