@@ -82,6 +82,8 @@ pub mod flags {
     pub const DISSOLVED: u32 = 512;
     /// With `RETIRED`: the owner reads its ring to the end by itself, before it uses the kernel; its peer sends nothing of it on.
     pub const READS_ON: u32 = 1024;
+    /// With `RETIRED`: what the peer has not read of its ring goes through the twin, too; the peer reads no more there.
+    pub const PASSED: u32 = 2048;
 }
 
 /// Events that an end counts.

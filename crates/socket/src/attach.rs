@@ -69,10 +69,10 @@ pub fn adopt(reply: (Reply, Vec<OwnedFd>)) -> Adopted {
         process::close(channel);
         return Adopted::Unknown;
     };
-    let is_ours = |own| rules::may_read(own) && own & flags::DISSOLVED == 0;
+    let reads = |own| rules::may_read(own, 0) && own & flags::DISSOLVED == 0;
     if seat::is_given_up(end.peer_flags())
         || !seat::take(end.flags())
-        || !is_ours(end.flags().load(Ordering::Acquire))
+        || !reads(end.flags().load(Ordering::Acquire))
     {
         process::close(channel);
         return Adopted::Kernel;

@@ -7,7 +7,7 @@
 //! What flags allow comes from the table that the library itself asks, `shm::channel::seat`. Bells are rung by other
 //! threads as late as they like. There are no heartbeats: a sleeper whose peer has come wakes only by its twin.
 
-use shm::channel::flags::{ATTACHED, CLOSED, FIN, READS_ON, RETIRED};
+use shm::channel::flags::{ATTACHED, CLOSED, FIN, PASSED, READS_ON, RETIRED};
 use shm::channel::seat;
 use stateright::{Checker, Model, Property};
 
@@ -51,6 +51,8 @@ enum At {
     GoingOver,
     /// Has set the flag of who retires, and holds all locks.
     Retiring,
+    /// The same, and sends on what its peer has not read; or not, where the kernel has no room for it.
+    Emptying,
     /// Its peer has retired: sends on what that one has not read.
     PassingOn,
     /// Has said that it closes.
@@ -114,6 +116,8 @@ enum Action {
     Retire(usize, bool),
     /// Has retired, and cannot read its ring any more.
     StopReading(usize),
+    /// The kernel has no room for what the peer has not read: the peer reads it in its ring.
+    Withhold(usize),
     /// Sends on what its peer has sent, in its peer's place.
     StandIn(usize),
     Crash(usize),
@@ -138,6 +142,10 @@ impl World {
         (self.flags[0] | self.flags[1]) & RETIRED != 0
     }
 
+    fn may_read(&self, who: usize) -> bool {
+        seat::may_read(self.flags[who], self.flags[who ^ 1])
+    }
+
     fn has_come(&self, who: usize) -> bool {
         self.flags[who] & ATTACHED != 0
     }
@@ -151,7 +159,7 @@ impl World {
 
     /// Whether the other end's process holds all locks.
     fn is_locked_out(&self, who: usize) -> bool {
-        self.end[who ^ 1].at == At::Retiring
+        matches!(self.end[who ^ 1].at, At::Retiring | At::Emptying)
     }
 
     /// No more bells, as far as that was not so; who has retired rings a last one.
@@ -170,9 +178,8 @@ impl World {
 
     /// A peer that died before the last bell leaves no reset.
     fn look_for_the_dead(&mut self, who: usize) {
-        let left = !seat::may_read(self.flags[who])
-            && !self.ring[who ^ 1].is_empty()
-            && !self.end[who ^ 1].flushed;
+        let left =
+            !self.may_read(who) && !self.ring[who ^ 1].is_empty() && !self.end[who ^ 1].flushed;
         if left && self.twin[who].ended {
             self.twin[who].reset = true;
             self.twin[who].queue.clear();
@@ -244,7 +251,7 @@ impl World {
     /// Whether there is something for a reader to do.
     fn concerns(&self, who: usize) -> bool {
         let peer = self.flags[who ^ 1];
-        !self.ring[who ^ 1].is_empty() && seat::may_read(self.flags[who])
+        !self.ring[who ^ 1].is_empty() && self.may_read(who)
             || self.is_retired()
             || peer & (FIN | CLOSED) != 0
     }
@@ -253,7 +260,7 @@ impl World {
         if self.end[who].kernel {
             return self.receive_plainly(who);
         }
-        if seat::may_read(self.flags[who]) && !self.ring[who ^ 1].is_empty() {
+        if self.may_read(who) && !self.ring[who ^ 1].is_empty() {
             let value = self.ring[who ^ 1].remove(0);
             self.take(who, value);
             return self.ring_if_armed(who);
@@ -379,7 +386,13 @@ impl World {
             }
             At::Retiring => {
                 self.close_bells(who);
-                self.end[who].at = self.or_reads_on(who, At::GoingOver);
+                self.end[who].at = At::Emptying;
+            }
+            At::Emptying => {
+                self.flags[who] |= PASSED;
+                if !self.pass_one(who) {
+                    self.end[who].at = self.or_reads_on(who, At::GoingOver);
+                }
             }
             At::Closing => self.leave(who),
             At::Outside | At::Idle | At::Gone => {}
@@ -391,10 +404,8 @@ impl World {
             self.close_bells(who);
         } else if self.flags[who] & RETIRED != 0 {
             self.end[who].at = self.or_reads_on(who, At::GoingOver);
-        } else if !self.end[who].flushed && self.flags[who ^ 1] & READS_ON != 0 {
-            self.twin[who ^ 1].ended |= self.flags[who] & FIN != 0;
-            self.end[who].flushed = true;
         } else if !self.end[who].flushed {
+            self.flags[who ^ 1] &= !READS_ON;
             self.end[who].flushed = !self.pass_one(who);
         } else if self.take_bell(who) == Some(false) {
             self.end[who].at = self.or_reads_on(who, At::GoingOver);
@@ -402,7 +413,7 @@ impl World {
     }
 
     fn or_reads_on(&self, who: usize, then: At) -> At {
-        match seat::may_read(self.flags[who]) && !self.ring[who ^ 1].is_empty() {
+        match self.may_read(who) && !self.ring[who ^ 1].is_empty() {
             true => At::Idle,
             false => then,
         }
@@ -412,7 +423,7 @@ impl World {
     /// under way.
     fn may_stand_in(&self, who: usize) -> bool {
         let peer = &self.end[who ^ 1];
-        let left = !seat::may_read(self.flags[who]) && self.silent == [true; 2];
+        let left = !self.may_read(who) && self.silent == [true; 2];
         left && peer.at != At::Gone && !peer.lingers_not && !peer.flushed && peer.under_way == 0
     }
 
@@ -445,6 +456,7 @@ impl World {
             At::Flushing | At::FlushingToClose | At::Armed => true,
             At::Asleep => self.twin[who].is_readable() || !self.has_come(who ^ 1),
             At::Retiring => true,
+            At::Emptying => end.under_way == 0,
             At::PassingOn if self.is_locked_out(who) => false,
             At::PassingOn if end.flushed => bell,
             At::PassingOn => end.under_way == 0,
@@ -500,7 +512,7 @@ impl Model for Protocol {
             }
             if world.crashes < self.crashes {
                 actions.push(Action::Crash(who));
-                if end.at == At::Retiring {
+                if matches!(end.at, At::Retiring | At::Emptying) {
                     actions.push(Action::CrashRetiring(who));
                 }
             }
@@ -509,6 +521,9 @@ impl Model for Protocol {
             }
             if world.can_step(who) {
                 actions.push(Action::Step(who));
+            }
+            if end.at == At::Emptying && end.under_way == 0 && !end.lingers_not {
+                actions.push(Action::Withhold(who));
             }
             if end.at == At::GoingOver && world.may_stand_in(who) {
                 actions.push(Action::StandIn(who));
@@ -541,8 +556,7 @@ impl Model for Protocol {
                 actions.push(Action::Retire(who, self.reads_on));
             }
             let reads = world.flags[who] & READS_ON != 0 && world.silent == [true; 2];
-            let stop = seat::stop_reading(world.flags[who], world.end[who ^ 1].flushed);
-            if ring && reads && stop.is_some() {
+            if ring && reads {
                 actions.push(Action::StopReading(who));
             }
         }
@@ -572,11 +586,11 @@ impl Model for Protocol {
                 next.end[who].at = At::Retiring;
             }
             Action::StopReading(who) => {
-                let passed = next.end[who ^ 1].flushed;
-                next.flags[who] = seat::stop_reading(next.flags[who], passed)?;
+                next.flags[who] = seat::stop_reading(next.flags[who])?;
                 next.look_for_the_dead(who);
                 next.end[who].at = At::GoingOver;
             }
+            Action::Withhold(who) => next.end[who].at = next.or_reads_on(who, At::GoingOver),
             Action::StandIn(who) => next.stand_in(who),
             Action::Crash(who) => {
                 next.crashes += 1;
@@ -587,6 +601,12 @@ impl Model for Protocol {
                 next.crashes += 1;
                 next.end[who].at = At::Idle;
                 next.armed[who] = true;
+                if next.flags[who] & PASSED != 0 {
+                    // How much was sent on nobody knows: who shares the end breaks it off.
+                    next.crashes = self.crashes;
+                    next.end[who].crashed = true;
+                    next.leave(who);
+                }
             }
             Action::Ring(who) => {
                 next.end[who].under_way -= 1;

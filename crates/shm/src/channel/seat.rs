@@ -5,7 +5,7 @@
 //! Each function tells what a step makes of the flags, or that it may not be taken. Whoever takes it exchanges the word for
 //! what the function made of it, and asks again if somebody else was there first.
 
-use super::flags::{ABANDONED, ATTACHED, CLOSED, READS_ON, RESET, RETIRED, REVOKED};
+use super::flags::{ABANDONED, ATTACHED, CLOSED, PASSED, READS_ON, RESET, RETIRED, REVOKED};
 
 /// The owner comes to its channel. None: it was given up.
 #[must_use]
@@ -36,11 +36,11 @@ pub const fn retire(own: u32, peer: u32, reads_on: bool) -> Option<u32> {
     Some(own | RETIRED | if reads_on { READS_ON } else { 0 })
 }
 
-/// The end that has left reads on no longer, holding all locks: its peer sends on what is left, unless it uses the kernel
-/// already (`passed`), for then that would come too late. None: it must read on.
+/// The end that has left reads on no longer, holding the lock for receiving: its peer sends on what is left, and takes this step
+/// itself before it does. None: it has not left.
 #[must_use]
-pub const fn stop_reading(own: u32, passed: bool) -> Option<u32> {
-    if passed || own & RETIRED == 0 {
+pub const fn stop_reading(own: u32) -> Option<u32> {
+    if own & RETIRED == 0 {
         return None;
     }
     Some(own & !READS_ON)
@@ -54,8 +54,8 @@ pub const fn may_write(own: u32, peer: u32) -> bool {
 
 /// Whether the end reads its ring, holding its lock for receiving.
 #[must_use]
-pub const fn may_read(own: u32) -> bool {
-    own & (RETIRED | READS_ON) != RETIRED
+pub const fn may_read(own: u32, peer: u32) -> bool {
+    own & (RETIRED | READS_ON) != RETIRED && peer & PASSED == 0
 }
 
 /// Whether the end may begin to ring. Those who retire close the count of bells besides.

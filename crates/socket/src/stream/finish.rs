@@ -28,9 +28,14 @@ impl Stream {
             self.ring_if_armed(fd, armed::DATA | armed::SPACE);
         }
         // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can. Before the peer has
-        // come they sleep for moments only, and the twin may have to carry data yet.
+        // come they sleep for moments only, and the twin may have to carry data yet. Who waits for data alone does not care
+        // whether this side still sends; and a twin that was shut for reading can carry no more, see `retire`.
+        let concerned = match read {
+            true => armed::DATA | armed::SPACE,
+            false => armed::SPACE,
+        };
         if self.attached()
-            && self.own().armed.load(Ordering::Acquire) != 0
+            && self.own().armed.load(Ordering::Acquire) & concerned != 0
             && self.note(state::TWIN_SHUT) & state::TWIN_SHUT == 0
         {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);

@@ -142,7 +142,8 @@ impl Stream {
         let Ok(guard) = self.end.lock_receiver() else {
             return Err(Errno::AGAIN);
         };
-        if !seat::may_read(self.flags().load(Ordering::Relaxed)) {
+        let peer = self.peer_flags().load(Ordering::Relaxed);
+        if !seat::may_read(self.flags().load(Ordering::Relaxed), peer) {
             // The peer sends on what lies here.
             return Ok(0);
         }

@@ -8,9 +8,11 @@
 //!
 //! - nobody rings any more. Either end takes exactly as many bytes out of its twin as were counted; what follows is data;
 //! - either end writes to its twin, and reads its ring to the end before it reads its twin;
-//! - an end that cannot read its ring any more (it will be another program, or the kernel is to serve what is under way, too) uses its
-//!   twin at once. Its peer, at its next call or when it wakes, sends what that end has not read through the twin, once, whichever
-//!   process comes [first](super::stand_in), before it writes there.
+//! - the end that retires sends what its peer has not read through the twin, before anything else, if the kernel has room for it;
+//! - its peer, at its next call or when it wakes, does the same, once, before it writes there. Until then the end that has retired
+//!   may read its ring by itself;
+//! - if it cannot (it will be another program, or the kernel is to serve what is under way, too), and its peer makes no call, it
+//!   [stands in](super::stand_in) for it.
 //!
 //! The retiring end rings a last time, always: that wakes a peer that sleeps, and a peer that is killed before it has sent on
 //! what lies in its ring leaves an unread byte, for which the kernel ends the connection with a reset. So nobody takes a part
@@ -22,7 +24,7 @@ use std::time::Duration;
 
 use ipc::protocol::Fallback;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use shm::channel::{Control, End, flags, seat};
 
 use super::receive::DATA;
@@ -64,6 +66,15 @@ fn uncount(count: &AtomicU32) {
     let _ = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
 }
 
+/// Whether the kernel takes so many bytes of an empty socket at once, whatever its peer reads.
+fn makes_room(fd: RawFd, bytes: usize) -> bool {
+    let twin = borrow(fd);
+    // The kernel counts its own buffers, which are larger than what they hold.
+    let enough = 2 * bytes + (1 << 16);
+    let has = || sockopt::socket_send_buffer_size(twin).is_ok_and(|size| size >= enough);
+    has() || sockopt::set_socket_send_buffer_size(twin, enough / 2).is_ok() && has()
+}
+
 impl Stream {
     /// Whether the connection is not simply in its rings: an end has not come yet, has retired, or was dissolved.
     #[inline(always)]
@@ -86,9 +97,14 @@ impl Stream {
         self.is_retired() && !self.reads_on()
     }
 
+    fn may_read(&self) -> bool {
+        let peer = self.peer_flags().load(Ordering::Acquire);
+        seat::may_read(self.flags().load(Ordering::Acquire), peer)
+    }
+
     /// Whether this end still reads its ring, although an end has retired.
     pub(super) fn reads_on(&self) -> bool {
-        seat::may_read(self.flags().load(Ordering::Acquire)) && self.end.receiver().readable()
+        self.may_read() && self.end.receiver().readable()
     }
 
     /// Whether the kernel would take something, of a connection of which an end has retired. Before the first call since then nobody
@@ -145,21 +161,18 @@ impl Stream {
 
     /// What lies in the ring is the peer's to send on.
     fn leave_the_rest(&self, fd: RawFd, description: &Description) -> bool {
-        if !seat::may_read(self.flags().load(Ordering::Acquire)) {
+        if !self.may_read() {
             self.look_for_the_dead(fd);
             self.stand_in(fd);
         }
         self.go_over(fd, description)
     }
 
-    /// This end has retired and reads on, which it can no longer. False: what the peer has sent since comes behind what is in
-    /// the ring.
+    /// This end has retired and reads on, which it can no longer. False: it has not retired, its peer has.
     fn stop_reading(&self, fd: RawFd, description: &Description) -> bool {
         let stopped = self.hold_all(|| {
-            let peer = self.peer().words[word::STATE].load(Ordering::Acquire);
-            let step = |own| seat::stop_reading(own, peer & state::FLUSHED != 0);
             self.flags()
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, seat::stop_reading)
         });
         matches!(stopped, Some(Ok(_))) && self.leave_the_rest(fd, description)
     }
@@ -200,7 +213,10 @@ impl Stream {
         let peer = self.peer_flags().load(Ordering::Acquire);
         // A peer that has died sends nothing on.
         self.look_now(fd);
-        if self.state() & state::GONE != 0 {
+        if self.state() & state::GONE != 0
+            || self.has_deaf_twin()
+            || self.as_the_peer().has_deaf_twin()
+        {
             return false;
         }
         let step = |own| seat::retire(own, peer, reads_on);
@@ -211,7 +227,33 @@ impl Stream {
             return false;
         }
         self.close_bells(fd);
+        self.pass_on_own(fd, peer);
         true
+    }
+
+    /// Sends through the twin what the peer has not read, too, if the kernel's buffers hold it: so the peer has all in one place, and may
+    /// itself leave the ring. Nobody reads meanwhile, for all locks are held.
+    fn pass_on_own(&self, fd: RawFd, peer: u32) {
+        let queued = self.as_the_peer().end.receiver().queued_bytes();
+        if queued > 0 && peer & flags::DEAF == 0 && makes_room(fd, queued) {
+            self.own_bells_are_out(fd);
+            let held = self.hold(fd);
+            self.flags().fetch_or(flags::PASSED, Ordering::AcqRel);
+            let _ = self.flush(fd, held);
+        }
+    }
+
+    /// Who died when it had sent on a part of what its peer had not read leaves a connection that nobody can go on with.
+    fn end_passing(&self, fd: RawFd) {
+        let begun = || self.state() & state::FLUSHING != 0;
+        if begun() && self.hold_all(begun).unwrap_or(true) {
+            self.break_off(fd);
+        }
+    }
+
+    /// Whether the twin was shut for reading to wake sleepers, though the program still reads: what came that way would be lost.
+    fn has_deaf_twin(&self) -> bool {
+        self.state() & (state::TWIN_SHUT | state::READ_SHUT) == state::TWIN_SHUT
     }
 
     /// Closes both counts of bells, as far as they are not, holding all locks. The end that has retired rings a last time.
@@ -238,7 +280,7 @@ impl Stream {
         let counts = [self.own(), self.peer()].map(|end| &end.words[word::BELLS]);
         if counts.map(|count| count.load(Ordering::Acquire) & CLOSED) != [CLOSED; 2] {
             self.hold_all(|| self.close_bells(fd));
-            if !seat::may_read(self.flags().load(Ordering::Acquire)) {
+            if !self.may_read() {
                 self.look_for_the_dead(fd);
             }
         }
@@ -265,6 +307,7 @@ impl Stream {
         if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
             // The same process may read on, and write to the twin: nothing but its own bells comes before.
             self.own_bells_are_out(fd);
+            self.end_passing(fd);
             return Ok(());
         }
         let sent = self.pass_on_once(fd);
@@ -277,20 +320,26 @@ impl Stream {
 
     /// The same of an end that has not retired. False: it was done before.
     pub(super) fn pass_on_once(&self, fd: RawFd) -> Result<bool, Errno> {
-        let Ok(_guard) = self.end.lock_sender() else {
+        // Nobody reads meanwhile, who may have read on until now. The locks are taken in the order of `hold_all`.
+        let peer = End::new(self.end.channel().clone(), self.end.half() ^ 1);
+        let locks = match self.end.half() {
+            0 => (self.end.lock_sender(), peer.lock_receiver()),
+            _ => {
+                let reading = peer.lock_receiver();
+                (self.end.lock_sender(), reading)
+            }
+        };
+        let (Ok(_sending), Ok(_reading)) = locks else {
             return Err(Errno::AGAIN);
         };
         if self.state() & state::FLUSHED != 0 {
             return Ok(false);
         }
         self.own_bells_are_out(fd);
-        let sent = if self.peer_flags().load(Ordering::Acquire) & flags::READS_ON != 0 {
-            self.go_on_by(fd);
-            Ok(true)
-        } else {
-            let held = self.hold(fd);
-            self.flush(fd, held).map(|()| true)
-        };
+        self.peer_flags()
+            .fetch_and(!flags::READS_ON, Ordering::AcqRel);
+        let held = self.hold(fd);
+        let sent = self.flush(fd, held).map(|()| true);
         self.note(state::FLUSHED);
         sent
     }

@@ -58,7 +58,7 @@ impl Stream {
     }
 
     /// The peer's end, as a process has it that shares it. It is not counted as a user.
-    fn as_the_peer(&self) -> Self {
+    pub(super) fn as_the_peer(&self) -> Self {
         Self {
             end: End::new(self.end.channel().clone(), self.end.half() ^ 1),
             channel: self.channel,
