@@ -379,3 +379,97 @@ def test_a_pair_of_sockets_to_a_program_without_the_library(tmp_path):
         assert program.wait() == 0, program.output()
         assert "b'llo, world!'" in program.output(), program.output()
         assert "b'answer' 0" in program.output(), program.output()
+
+
+# Sends its connection to a child that becomes a program without the library only then.
+BEFORE = """
+import os, socket, sys, time
+reader = '''
+import socket
+way = socket.socket(fileno=0)
+count = len(way.recv(5))
+peer = socket.socket(fileno=socket.recv_fds(way, 1, 1)[1][0])
+got = b""
+while piece := peer.recv(1000):
+    got += piece
+print(count, got, flush=True)
+peer.sendall(b"answer")
+'''
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+server = listener.accept()[0]
+client.sendall(b"hello, ")
+assert server.recv(2) == b"he"
+own, others = socket.socketpair()
+go, gone = os.pipe()
+plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+argv = [sys.executable, "-c", reader]
+def become():
+    os.read(go, 1)
+    os.dup2(others.fileno(), 0)
+    os.execve(argv[0], argv, plain)
+if sys.argv[1] == "fork" and os.fork() == 0:
+    server.close()
+    become()
+own.sendall(b"first")
+socket.send_fds(own, [b"!"], [server.fileno()])
+server.close()
+client.sendall(b"world!")
+if sys.argv[1] == "spawn":
+    way = [(os.POSIX_SPAWN_DUP2, others.fileno(), 0)]
+    os.posix_spawn(argv[0], argv, plain, file_actions=way)
+os.write(gone, b"x")
+client.shutdown(socket.SHUT_WR)
+print(client.recv(100), os.wait()[1])
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_message_waits_for_a_program_without_the_library(tmp_path, how):
+    """Whoever becomes that program looks into what waits for it."""
+    with programs.network("ipnuma", tmp_path) as net, net.expect(streams=1):
+        argv = [sys.executable, "-c", BEFORE, how]
+        program = net.start(*argv, env={"IPNUMA_LEARN": "0"})
+        assert program.wait() == 0, program.output()
+        assert "5 b'llo, world!'" in program.output(), program.output()
+        assert "b'answer' 0" in program.output(), program.output()
+
+
+# One thread waits for what the other one's question brings; the peer leaves its rings meanwhile.
+ASKING = """
+import os, socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    client = socket.create_connection(listener.getsockname())
+    def ask():
+        time.sleep(0.05)
+        client.sendall(b"question")
+        client.shutdown(socket.SHUT_WR)
+    asker = threading.Thread(target=ask)
+    asker.start()
+    got = 0
+    while piece := client.recv(65536):
+        got += len(piece)
+    asker.join()
+    print("end after", got, flush=True)
+    os._exit(0)
+server = listener.accept()[0]
+while server.recv(100):
+    pass
+server.sendall(b"a" * 30_000)
+time.sleep(0.1)
+TCP_INQ = 36
+server.setsockopt(socket.IPPROTO_TCP, TCP_INQ, 1)
+time.sleep(0.1)
+server.sendall(b"b" * 100_000)
+server.close()
+os.wait()
+"""
+
+
+def test_the_rings_are_left_behind_an_end(tmp_path):
+    """A thread that slept when another one said the end reads on."""
+    with programs.network("ipnuma", tmp_path) as net, net.expect(streams=1):
+        program = net.start(sys.executable, "-c", ASKING, env={"IPNUMA_LEARN": "0"})
+        assert program.wait() == 0, program.output()
+        assert "end after 130000" in program.output(), program.output()

@@ -100,11 +100,11 @@ fn limited(resource: libc::c_uint, result: libc::c_int) -> libc::c_int {
     result
 }
 
-/// Whether there are connections that a program could take along.
+/// Whether there are connections that a program could take along, or that may lie in messages for it.
 fn knows() -> bool {
     let mut any = false;
     socket::table::each(|_, description| any |= description.object().stream().is_some());
-    any
+    any || socket::queued::is_any()
 }
 
 /// The program is about to become another one, which finds its connections anew; if it does not, they stay.

@@ -36,6 +36,11 @@ impl Along {
         Self::Spawned(hand_over::planned())
     }
 
+    /// Whether the program finds what the process that asks has at `fd`.
+    pub(crate) fn takes(&self, fd: RawFd) -> bool {
+        stays(fd) || matches!(self, Self::Spawned(planned) if planned.contains(&fd))
+    }
+
     /// The number under which the program will find what the table has at `fd`.
     pub(crate) fn number(&self, fd: RawFd) -> Option<RawFd> {
         match self {

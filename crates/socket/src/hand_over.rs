@@ -11,7 +11,7 @@ use crate::latch::Latch;
 use crate::object::Object;
 use crate::stream::Stream;
 use crate::table::{self, Description};
-use crate::{process, raw};
+use crate::{process, queued, raw};
 
 /// The process is about to do what the library cannot go along with: to confine itself, so that what is done for its connections
 /// may be forbidden, or to use an io_uring.
@@ -53,11 +53,12 @@ static PLANNED: Latch<Vec<RawFd>> = Latch::new(Vec::new());
 
 /// A child that will be made is to get a copy of `fd` (posix_spawn_file_actions_adddup2).
 pub fn plan(fd: RawFd) {
-    if !table::known(fd) {
+    let concerns = |fd| table::known(fd) || queued::may_wait_in(fd);
+    if !concerns(fd) {
         return;
     }
     let mut planned = PLANNED.lock();
-    planned.retain(|other| *other != fd && table::known(*other));
+    planned.retain(|other| *other != fd && concerns(*other));
     planned.push(fd);
 }
 
@@ -72,6 +73,9 @@ pub fn to_spawn(foreign: bool) {
 }
 
 fn leave_to(foreign: bool, along: &Along) {
+    if foreign {
+        queued::leave_to(along);
+    }
     let living = std::cell::OnceCell::new();
     table::each(|fd, description| {
         if let Object::Stream(stream) = description.object()

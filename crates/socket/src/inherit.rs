@@ -140,7 +140,7 @@ fn twin_of(fd: RawFd) -> Option<RawFd> {
 ///
 /// # Safety
 /// The header is the program's for sendmsg, or what recvmsg filled in.
-unsafe fn each_right(message: &libc::msghdr, mut visit: impl FnMut(RawFd)) {
+pub(crate) unsafe fn each_right(message: &libc::msghdr, mut visit: impl FnMut(RawFd)) {
     // SAFETY: the caller's promise; the macros walk inside of the control buffer.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);

@@ -44,6 +44,7 @@ pub mod policy;
 pub mod poll;
 pub mod private;
 pub mod process;
+pub mod queued;
 pub mod raw;
 pub mod ready;
 pub mod reasons;

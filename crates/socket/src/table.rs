@@ -308,6 +308,11 @@ pub fn install(fd: RawFd, object: Object) -> (Option<Ref>, Option<Removed>) {
     (Some(description), displaced)
 }
 
+/// A description that no descriptor of the table refers to.
+pub(crate) fn detached(object: Object) -> Ref {
+    Ref(fresh(object))
+}
+
 /// Makes `new` refer to the description behind `old`, as dup does. Gives back what `new` referred to.
 pub fn duplicate(old: RawFd, new: RawFd) -> Option<Removed> {
     let slot = slot(new)?;
