@@ -133,7 +133,7 @@ impl SoftNic {
     pub fn write_key(&mut self, session: u8, keys: &KeyEntry, what: KeyUse) -> Result<(), Error> {
         let link = self.sessions.get(usize::from(session));
         let peer = link.and_then(|link| link.as_ref()?.peer.as_ref());
-        if !peer.is_some_and(|peer| peer.keys.is_some()) {
+        if peer.is_none_or(|peer| peer.keys.is_none()) {
             return Err(Error::Missing {
                 what: "sealed session",
                 number: session.into(),

@@ -236,6 +236,7 @@ impl Sim {
             let still = channels_empty
                 && self.actions.is_empty()
                 && self.drivers_are_up()
+                && self.rekey.is_still()
                 && self.ends.iter().all(|end| end.is_idle())
                 && self.hosts.iter().all(|host| host.answers.is_empty());
             let loads = self
@@ -361,6 +362,7 @@ impl Sim {
     }
 
     pub(super) fn finish(&mut self) -> Result<Report, String> {
+        let mut bad_seals = 0;
         for end in 0..2 {
             let (net, _) = self.counters(end)?;
             let count = |counter: NetCounter| u64::from(net[counter.index()]);
@@ -383,6 +385,7 @@ impl Sim {
             report.duplicates += count(NetCounter::RxDuplicate);
             report.gaps += count(NetCounter::RxGap);
             report.broken += count(NetCounter::RxBadEndCode) + count(NetCounter::RxBadSeal);
+            bad_seals += count(NetCounter::RxBadSeal);
             report.merged += count(NetCounter::TxMerged);
             report.channel += self.channels[end].stats();
             let (data, none, refused) = self.hosts[end].loads_done;
@@ -391,6 +394,8 @@ impl Sim {
             report.loads.2 += refused;
         }
         self.check_channel()?;
+        self.check_rekey(bad_seals)?;
+        self.report.rekeyed = self.rekey.changes();
         for stream in self.streams.iter().flatten() {
             let tally = stream.tally();
             let sum = &mut self.report.tally;
