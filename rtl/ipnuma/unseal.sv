@@ -553,7 +553,7 @@ module unseal
     end
 
     logic unused;
-    assign unused = ^{key_index_i, key_entry_i, m_axis.tready, s_axis.tready, tag_at[16], need_at[16],
-                      setup_valid};
+    assign unused = ^{key_index_i, key_entry_i, m_axis.tready, s_axis.tready, tag_at[16],
+                      need_at[16], setup_valid};
   end
 endmodule
