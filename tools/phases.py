@@ -310,9 +310,10 @@ PHASES = [
         "long-crates",
         1800,
         "ten million trapped accesses, a million segments beside smoltcp and the RTL, a thousand"
-        " dying daemons, incast over eight trees of switches",
+        " dying daemons, incast over eight trees of switches, stores by the million with keys that"
+        " change",
         f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test engine_fuzz"
-        " --test between --test stream -- --include-ignored",
+        " --test between --test stream --test rekey --test keys -- --include-ignored",
         ("build", "models"),
         env=LONG,
         long=True,
