@@ -200,3 +200,106 @@ pub(crate) struct Seal {
 
 /// Whose a sealed frame is, or that it is a bad one.
 pub(crate) type Opened = Result<Seal, ()>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: SessionPort = SessionPort { epoch: 5, index: 1 };
+
+    fn keys(number: u8) -> KeyEntry {
+        KeyEntry {
+            tx_key: [number; 16],
+            rx_key: [0x80 + number; 16],
+            tx_salt: [number; 4],
+            rx_salt: [0x80 + number; 4],
+        }
+    }
+
+    fn write(sessions: &mut Sessions, number: u8, what: KeyUse) {
+        for (dw, value) in keys(number).to_dws_for(what).into_iter().enumerate() {
+            let at = KeyEntry::BYTES * usize::from(PORT.index) + 4 * dw;
+            sessions.write_key(at, value).expect("session 1 is there");
+        }
+    }
+
+    fn begun() -> Sessions {
+        let mut sessions = Sessions::new(2, 4);
+        let entry = SessionEntry {
+            epoch: PORT.epoch,
+            sealed: true,
+            valid: true,
+            port: PORT.to_port(),
+            ..SessionEntry::default()
+        };
+        for (dw, value) in entry.to_dws().into_iter().enumerate() {
+            let written = sessions.table.write_dw(SessionEntry::BYTES + 4 * dw, value);
+            written.expect("session 1 is there");
+        }
+        write(&mut sessions, 0, KeyUse::Begin);
+        sessions
+    }
+
+    fn plain() -> Vec<u8> {
+        let control = wire::Control::Acknowledgement {
+            expected: 0,
+            interval: 0,
+        };
+        let frame = wire::Frame {
+            dst_mac: wire::Mac::from_u64(1),
+            src_mac: wire::Mac::from_u64(2),
+            src_ip: [10, 0, 0, 1].into(),
+            dst_ip: [10, 0, 0, 2].into(),
+            src_port: PORT.to_port(),
+            dst_port: wire::UDP_PORT,
+            payload: wire::Payload::Control(control),
+        };
+        frame.emit(0).expect("sound")
+    }
+
+    /// Whether a frame with this key and packet number is taken.
+    fn takes(sessions: &mut Sessions, number: u8, packet: u64) -> bool {
+        let keys = keys(number);
+        let sealer = Sealer::new(keys.rx_key, keys.rx_salt).in_phase(number % 2 == 1);
+        let mut frame = plain();
+        sealer.seal_frame(&mut frame, packet).expect("48 bits");
+        let end = 34 + usize::from(u16::from_be_bytes([frame[38], frame[39]]));
+        let opened = sessions.open(&frame, end, &mut Vec::new());
+        opened.map(|seal| sessions.opened(&seal)).is_ok()
+    }
+
+    #[test]
+    fn late_frames_count_until_the_key_after_the_next_comes() {
+        let mut sessions = begun();
+        let first = KeyUse::Receive(true);
+        assert!(takes(&mut sessions, 0, 7) && !takes(&mut sessions, 1, 1));
+        write(&mut sessions, 1, first);
+        assert!(takes(&mut sessions, 1, 1), "its numbers begin anew");
+        assert!(takes(&mut sessions, 0, 9), "it was on its way");
+        assert!(!takes(&mut sessions, 0, 9), "once");
+        assert!(!takes(&mut sessions, 1, 1));
+        write(&mut sessions, 2, KeyUse::Receive(false));
+        assert!(!takes(&mut sessions, 0, 10), "its place is taken");
+        assert!(takes(&mut sessions, 2, 1) && takes(&mut sessions, 1, 2));
+        write(&mut sessions, 0, KeyUse::Begin);
+        assert!(!takes(&mut sessions, 1, 3), "all are forgotten");
+        assert!(takes(&mut sessions, 0, 1));
+    }
+
+    #[test]
+    fn the_next_frame_has_the_key_that_was_written() {
+        let mut sessions = begun();
+        let mut packets = Vec::new();
+        for number in [None, None, Some(1), None, Some(2)] {
+            if let Some(number) = number {
+                write(&mut sessions, number, KeyUse::Send(number % 2 == 1));
+            }
+            let mut frame = plain();
+            sessions.seal(PORT.index, &mut frame);
+            packets.push(packet_number(&frame[PAYLOAD_OFFSET..]).expect("sealed"));
+        }
+        let expected = [(false, 1), (false, 2), (true, 1), (true, 2), (false, 1)];
+        assert_eq!(packets, expected);
+        assert_eq!(sessions.sealed_frames(PORT.index), 1);
+    }
+}
