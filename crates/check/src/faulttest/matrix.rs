@@ -359,6 +359,10 @@ pub fn plans(scale: Scale) -> Vec<Plan> {
             plan.sealed = 100;
             plan.sessions = 3;
             plan.rekey = (stores / 20).min(1_000);
+            if some == 0 {
+                // None may be refused.
+                plan.others[2] = 0;
+            }
             faults(
                 &mut plan,
                 Faults {

@@ -99,7 +99,7 @@ pub struct Plan {
     pub masters: u64,
     /// Maximum payload, read request and completion boundary are drawn for each end.
     pub draw_bus: bool,
-    /// Loads, flushes and operations that will be refused; in thousandths.
+    /// Loads, flushes and operations that will be refused; in thousandths. Without refusals no right is taken away either.
     pub others: [u32; 3],
     /// When sessions send again.
     pub timers: Timers,

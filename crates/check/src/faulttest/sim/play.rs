@@ -197,7 +197,9 @@ impl Sim {
         }
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             for end in 0..2 {
-                pair.toggles[end] = self.plan.sessions > 0 && rng.random_range(0..6) == 0;
+                // Not where nothing may be refused.
+                let any = self.plan.sessions > 0 && self.plan.others[2] > 0;
+                pair.toggles[end] = any && rng.random_range(0..6) == 0;
                 if pair.toggles[end] {
                     for _ in 0..rng.random_range(1..6) {
                         let pair = index;
@@ -394,8 +396,6 @@ impl Sim {
             report.loads.2 += refused;
         }
         self.check_channel()?;
-        self.check_rekey(bad_seals)?;
-        self.report.rekeyed = self.rekey.changes();
         for stream in self.streams.iter().flatten() {
             let tally = stream.tally();
             let sum = &mut self.report.tally;
@@ -408,6 +408,8 @@ impl Sim {
             sum.flush_failed += tally.flush_failed;
         }
         self.report.time_ps = self.now_ps;
+        self.report.rekeyed = self.rekey.changes();
+        self.check_rekey(bad_seals)?;
         let looks = self.ledger.looks();
         self.report.resets.looked_at = (looks.written, looks.left);
         self.report.resets.tlps_cut = self.ends.iter().map(|end| end.tlps_cut()).sum();

@@ -193,7 +193,7 @@ impl Sim {
         Ok(())
     }
 
-    /// A run in which no key changed proves nothing, and loss alone breaks no seal.
+    /// A run in which no key changed proves nothing, and loss alone breaks no seal, and no store.
     pub(super) fn check_rekey(&self, bad_seals: u64) -> Result<(), String> {
         let Some(least) = self.report.channel.sent.checked_div(8 * self.plan.rekey) else {
             return Ok(());
@@ -208,6 +208,11 @@ impl Sim {
             return Err(format!(
                 "{bad_seals} frames did not open, though none was altered"
             ));
+        }
+        let tally = &self.report.tally;
+        let lost = tally.stores - tally.delivered;
+        if only_loss && self.plan.others[2] == 0 && lost > 0 {
+            return Err(format!("{lost} stores were not delivered"));
         }
         Ok(())
     }
