@@ -343,6 +343,15 @@ PHASES = [
         long=True,
     ),
     Phase(
+        "long-rekey",
+        1800,
+        "a million stores between NICs in RTL whose keys change every thousand frames, of which one"
+        " in a hundred is lost (faulttest --cell rekey)",
+        f"{TARGET}/release/faulttest --full --cell rekey-rtl-rtl --stores 1000000",
+        ("build", "models"),
+        long=True,
+    ),
+    Phase(
         "long-mutants",
         14400,
         "small mistakes in RTL and crates, and how many the tests find (tools/mutate)",
