@@ -363,7 +363,7 @@ PHASES = [
     Phase(
         "long-timing",
         7200,
-        "levels of the 10G NIC and the switch's port, routed clocks of the MACs (tools/timing)",
+        "levels of NICs, shells, the TCP engine, the switch's port; routed MACs (tools/timing)",
         "tools/timing --long",
         long=True,
     ),
