@@ -91,6 +91,25 @@ class Machine:
         return int(json.loads(asked.output())["result"]["totals"]["streams"])
 
 
+def key(machine: Machine) -> str:
+    """Make a machine's key; return what others know it by."""
+    made = machine.start(
+        str(programs.executable()), "key", "--key", str(machine.directory / "key"), library=False
+    )
+    assert made.wait() == 0, made.output()
+    return made.output().strip()
+
+
+def trust(machine: Machine, address: str, fingerprint: str) -> None:
+    """Let a machine's daemon believe another machine's."""
+    known = str(machine.directory / "known_peers")
+    said = machine.start(
+        str(programs.executable()), "key", "trust", address, fingerprint, "--known-peers", known,
+        library=False,
+    )  # fmt: skip
+    assert said.wait() == 0, said.output()
+
+
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
     """Two machines with a daemon each."""
@@ -104,13 +123,18 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
             ip("netns", "add", machine.name)
         ip("-n", here.name, "link", "add", "cable", "type", "veth",
            "peer", "name", "cable", "netns", there.name)  # fmt: skip
+        keys = {machine.name: key(machine) for machine in both}
+        trust(here, there.address, keys[there.name])
+        trust(there, here.address, keys[here.name])
         for machine in both:
             ip("-n", machine.name, "addr", "add", f"{machine.address}/24", "dev", "cable")
             for device in ("lo", "cable"):
                 ip("-n", machine.name, "link", "set", device, "up")
             daemon = machine.start(
                 str(programs.executable()), "daemon", "--socket", str(machine.socket),
-                "--management", f"{machine.address}:3422", "--insecure", "--sockets", "10.8.7.0/24",
+                "--management", f"{machine.address}:3422", "--sockets", "10.8.7.0/24",
+                "--key", str(machine.directory / "key"),
+                "--known-peers", str(machine.directory / "known_peers"),
                 library=False,
             )  # fmt: skip
             programs.wait_until(

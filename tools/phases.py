@@ -310,9 +310,11 @@ PHASES = [
         "long-crates",
         1800,
         "ten million trapped accesses, a million segments beside smoltcp and the RTL, a thousand"
-        " dying daemons, incast over eight trees, the whole model of two ends of a socket",
+        " dying daemons, incast over eight trees, the whole model of two ends of a socket, stores"
+        " by the million with keys that change",
         f"{CARGO} --workspace --no-fail-fast --test forms --test fuzz --test engine_fuzz"
-        " --test between --test stream --test protocol -- --include-ignored",
+        " --test between --test stream --test protocol --test rekey --test keys --"
+        " --include-ignored",
         ("build", "models"),
         env=LONG,
         long=True,
@@ -342,6 +344,15 @@ PHASES = [
         long=True,
     ),
     Phase(
+        "long-rekey",
+        1800,
+        "a million stores between NICs in RTL whose keys change every thousand frames, of which one"
+        " in a hundred is lost (faulttest --cell rekey)",
+        f"{TARGET}/release/faulttest --full --cell rekey-rtl-rtl --stores 1000000",
+        ("build", "models"),
+        long=True,
+    ),
+    Phase(
         "long-mutants",
         14400,
         "small mistakes in RTL and crates, and how many the tests find (tools/mutate)",
@@ -352,7 +363,7 @@ PHASES = [
     Phase(
         "long-timing",
         7200,
-        "levels of the 10G NIC and the switch's port, routed clocks of the MACs (tools/timing)",
+        "levels of NICs, shells, the TCP engine, the switch's port; routed MACs (tools/timing)",
         "tools/timing --long",
         long=True,
     ),

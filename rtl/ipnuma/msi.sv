@@ -2,7 +2,7 @@
 // Decides when the host gets a message-signalled interrupt: after what it is to see has been written, and not
 // more often than once in moderation_us_i.
 //
-// Latency   : 1 cycle of clk_i from a cause to valid_o, or the rest of the interval.
+// Latency   : 1 cycle of clk_i from a cause to valid_o, or the rest of the interval and 1 cycle.
 // Clock     : clk_i (PCIe).
 // Handshake : the interrupt goes in the cycle with valid_o and take_i. A cause in that cycle or later
 //             makes another one.
@@ -23,17 +23,20 @@ module msi (
   input  logic        take_i,
   output logic        busy_o
 );
-  logic pending_q, sent_q, cause, go;
+  logic pending_q, sent_q, open_q, cause, go;
   logic [31:0] last_q, since;
 
   assign cause   = (arrival_i && on_arrival_i) || (event_i && on_event_i);
   assign since   = now_us_i - last_q;
-  assign valid_o = pending_q && !(sent_q && since < 32'(moderation_us_i));
+  assign valid_o = pending_q && open_q;
   assign go      = valid_o && take_i;
   assign busy_o  = pending_q;
 
+  // Compared a cycle ahead: what valid_o decides is late in its cycle.
   always_ff @(posedge clk_i) begin
     if (go) last_q <= now_us_i;
+    if (go) open_q <= moderation_us_i == '0;
+    else open_q <= !(sent_q && since < 32'(moderation_us_i));
   end
 
   always_ff @(posedge clk_i) begin

@@ -23,7 +23,8 @@
 //             fb_port_i hold with fb_start_i. Payloads have an even number of bytes, 10 or more.
 //             At most two frames are inside.
 // Drops     : frames of a session that has no key, or whose 2^48 packet numbers are used up: taken,
-//             counted, not sent. A session goes on with a new key.
+//             counted, not sent. A session goes on with a new key, from the first frame that is accepted
+//             after it was written; none is, for some 30 cycles, until its hash key is made.
 // Source    : docs/wire-format.md, sealed sessions; NIST SP 800-38D.
 module seal
   import aes_pkg::*;
@@ -51,8 +52,7 @@ module seal
          axis_if.src        m_axis,
   input  logic              key_write_i,
   input  logic       [ 7:0] key_index_i,
-  input  block_t            key_i,
-  input  logic       [31:0] salt_i,
+  input  key_entry_t        key_entry_i,
   /// Pulse: a frame was dropped, because its session has no key or no number.
   output logic              cnt_no_key_o,
   output logic              busy_o
@@ -71,7 +71,7 @@ module seal
 
     logic unused;
     assign unused = ^{clk_i, rst_i, fb_sealed_i, fb_session_i, fb_port_i, key_write_i, key_index_i,
-                      key_i, salt_i};
+                      key_entry_i};
   end else begin : gen_auth
     localparam int unsigned LengthW = 12;  // bytes of a payload; one more bit is the sign
     localparam int unsigned InDepth = 8;
@@ -113,6 +113,7 @@ module seal
     logic [Sessions-1:0] known;
     block_t key, hash_key;
     logic [31:0] salt;
+    logic phase, hash_phase_q, text_phase_q;
     logic [47:0] stored_number;
     logic setup_valid, setup_ready, setup_issue, setup_done, busy_keys;
     logic setup_busy_q;
@@ -208,19 +209,22 @@ module seal
 
     // ==== First part ====
     key_table #(
-      .Sessions(Sessions)
+      .Keys(Sessions)
     ) u_keys (
       .clk_i,
       .rst_i,
-      .key_write_i,
+      .key_write_i         (key_write_i && !key_entry_i.receive),
       .key_index_i         (key_index_i[IndexW-1:0]),
-      .key_i,
-      .salt_i,
+      .key_i               (key_entry_i.tx_key),
+      .salt_i              (key_entry_i.tx_salt),
+      .phase_i             (key_entry_i.phase),
+      .forget_i            (1'b0),
       .known_o             (known),
       .look_i              (accept),
       .look_index_i        (fb_session_i[IndexW-1:0]),
       .key_o               (key),
       .salt_o              (salt),
+      .phase_o             (phase),
       .hash_key_o          (hash_key),
       .number_look_i       (accept),
       .number_index_i      (fb_session_i[IndexW-1:0]),
@@ -362,7 +366,7 @@ module seal
       unique case (prepare_q)
         3'd1: hash_block = hash_key_q;
         3'd3: hash_block = length_block(16'(SEAL_HEADER_BYTES), 16'(hash_bytes_q));
-        3'd5: hash_block = {SEAL_MAGIC, 8'd0, hash_number_q, 64'd0};
+        3'd5: hash_block = {SEAL_MAGIC, 7'd0, hash_phase_q, hash_number_q, 64'd0};
         default: begin
           hash_first = 1'b0;
           hash_block = text_block;
@@ -412,6 +416,7 @@ module seal
       end
       if (hash_take) begin
         hash_key_q    <= hash_key;
+        hash_phase_q  <= phase;
         hash_number_q <= head_number_q;
         hash_bytes_q  <= head_bytes_q;
       end
@@ -498,7 +503,8 @@ module seal
               text_number_q[31:24],
               text_number_q[39:32],
               text_number_q[47:40],
-              8'd0,
+              7'd0,
+              text_phase_q,
               SEAL_MAGIC
             };
           end
@@ -518,7 +524,10 @@ module seal
       else if (step) text_active_q <= index <= 9'd2 || index != last_word;
       if (step) begin
         index_q <= index + 1'b1;
-        if (index == '0) text_number_q <= head_number_q;
+        if (index == '0) begin
+          text_phase_q  <= phase;
+          text_number_q <= head_number_q;
+        end
         if (index == 9'd2) text_bytes_q <= LengthW'(be16(in_word[15:0]) - 16'd28);
         if (index == 9'd5) in_tail_q <= in_word[63:16];
         if (even) text_left_q <= text_left - (LengthW + 1)'(16);
@@ -621,7 +630,7 @@ module seal
     assign busy_o       = !free || plain_q || busy_keys || busy_aes || no_key_q;
 
     logic unused;
-    assign unused = ^{key_index_i, in_last, out_valid, aes_done_use.first};
+    assign unused = ^{key_index_i, key_entry_i, in_last, out_valid, aes_done_use.first};
 
 `ifndef SYNTHESIS
     always_ff @(posedge clk_i) begin

@@ -7,6 +7,9 @@
 // IP length, IP checksum and UDP length follow; tag and FCS stay behind the payload. All other frames
 // go through unchanged.
 //
+// The header's phase says which of a session's two keys it is sealed with; each has packet numbers of its
+// own.
+//
 // The header's words wait until W6 (with the packet number) is there, then leave one a cycle; from W6
 // on a word leaves a fixed time after it came. Key stream block i covers the bytes 50 + 16 (i - 1)
 // and on: lanes 2 to 7 of W(4+2i), all of W(5+2i), lanes 0 and 1 of W(6+2i). It is asked for in the
@@ -47,8 +50,7 @@ module unseal
          axis_if.src                m_axis,
   input  logic                      key_write_i,
   input  logic       [         7:0] key_index_i,
-  input  block_t                    key_i,
-  input  logic       [        31:0] salt_i,
+  input  key_entry_t                key_entry_i,
   /// Pulse: a sealed frame that does not open.
   output logic                      cnt_bad_seal_o,
   output logic                      busy_o
@@ -71,7 +73,7 @@ module unseal
 
     logic unused;
     assign unused = ^{clk_i, rst_i, enable_i, mac_i, ip_i, session_valid_i, session_sealed_i,
-                      key_write_i, key_index_i, key_i, salt_i, m_axis.tready, s_axis.tready};
+                      key_write_i, key_index_i, key_entry_i, m_axis.tready, s_axis.tready};
   end else begin : gen_auth
     function automatic logic [15:0] be16(logic [15:0] bytes);
       return {bytes[7:0], bytes[15:8]};
@@ -128,11 +130,12 @@ module unseal
     logic ours_q, sealed_q, usable_q;
     logic [15:0] port_q, ip_length_q, udp_length_q, udp_length;
     logic [19:0] sum_q, sum_d;  // of the IP header's 16-bit words
-    logic [        16:0] sum_folded;
-    logic [        31:0] number_top_q;
-    logic [        47:0] number_q;
-    logic [  IndexW-1:0] index_q;
-    logic [Sessions-1:0] known;
+    logic [      16:0] sum_folded;
+    logic [      31:0] number_top_q;
+    logic [      47:0] number_q;
+    logic [IndexW-1:0] index_q;
+    logic phase, phase_q;  // of the key
+    logic [2*Sessions-1:0] known;  // by session and phase
 
     always_comb begin
       sum_d = '0;
@@ -147,6 +150,7 @@ module unseal
     end
     assign sum_folded = 17'(sum_q[15:0]) + 17'(sum_q[19:16]);
     assign udp_length = be16(word[63:48]);
+    assign phase      = word[24];
 
     always_ff @(posedge clk_i) begin
       for (int unsigned i = 0; i < HeadWords; i++) if (at[i]) head_q[i] <= word;
@@ -173,9 +177,11 @@ module unseal
       if (at[5]) begin
         sealed_q <= ours_q && sum_folded == 17'h0FFFF && udp_length_q >= 16'd18 &&
             word[23:16] == SEAL_MAGIC;
-        usable_q <= word[31:24] == '0 && udp_length_q >= 16'(MinPayload + 8) &&
+        usable_q <= word[31:25] == '0 && udp_length_q >= 16'(MinPayload + 8) &&
             port_q[15:14] == SESSION_PORT_PREFIX && 32'(port_q[7:0]) < Sessions &&
-            session_valid_i[index_q] && session_sealed_i[index_q] && known[index_q];
+            session_valid_i[index_q] && session_sealed_i[index_q] &&
+            (phase ? known[{index_q, 1'b1}] : known[{index_q, 1'b0}]);
+        phase_q <= phase;
         number_top_q <= be32(word[63:32]);
       end
       if (at[6]) number_q <= {number_top_q, be16(word[15:0])};
@@ -187,29 +193,32 @@ module unseal
     logic setup_valid, setup_ready, setup_issue, setup_done, busy_keys;
     logic [3:0] recent_q;  // blocks that went into AES in the last cycles, the last in bit 0
     logic number_look, number_write;
-    logic [IndexW-1:0] leaving_index_q;
+    logic [IndexW:0] leaving_key_q;  // session and phase
     logic [47:0] last_number, leaving_number_q;
 
     key_table #(
-      .Sessions(Sessions)
+      .Keys(2 * Sessions)
     ) u_keys (
       .clk_i,
       .rst_i,
-      .key_write_i,
-      .key_index_i         (key_index_i[IndexW-1:0]),
-      .key_i,
-      .salt_i,
+      .key_write_i         (key_write_i && !key_entry_i.send),
+      .key_index_i         ({key_index_i[IndexW-1:0], key_entry_i.phase}),
+      .key_i               (key_entry_i.rx_key),
+      .salt_i              (key_entry_i.rx_salt),
+      .phase_i             (key_entry_i.phase),
+      .forget_i            (!key_entry_i.receive),
       .known_o             (known),
-      .look_i              (at[4]),
-      .look_index_i        (word[24+:IndexW]),
+      .look_i              (at[5]),
+      .look_index_i        ({index_q, phase}),
       .key_o               (key),
       .salt_o              (salt),
+      .phase_o             (),
       .hash_key_o          (hash_key),
       .number_look_i       (number_look),
-      .number_index_i      (leaving_index_q),
+      .number_index_i      (leaving_key_q),
       .number_o            (last_number),
       .number_write_i      (number_write),
-      .number_write_index_i(leaving_index_q),
+      .number_write_index_i(leaving_key_q),
       .number_i            (leaving_number_q),
       .setup_valid_o       (setup_valid),
       .setup_ready_i       (setup_ready),
@@ -301,7 +310,7 @@ module unseal
       if (even) begin
         even_tail_q <= word[63:16];
         hash_first_q <= at[6];
-        hash_block_q <= at[6] ? {SEAL_MAGIC, 8'd0, number_top_q, be16(
+        hash_block_q <= at[6] ? {SEAL_MAGIC, 7'd0, phase_q, number_top_q, be16(
             word[15:0]
         ), 64'd0} : swap(
             text
@@ -407,7 +416,7 @@ module unseal
       if (delay_valid_q[2] && delay_q[2].first) begin
         leaving_sealed_q     <= sealed_q;
         leaving_usable_q     <= usable_q;
-        leaving_index_q      <= index_q;
+        leaving_key_q        <= {index_q, phase_q};
         leaving_number_q     <= number_q;
         leaving_ip_length_q  <= ip_length_q - 16'(SEAL_HEADER_BYTES + SEAL_TAG_BYTES);
         leaving_udp_length_q <= udp_length_q - 16'(SEAL_HEADER_BYTES + SEAL_TAG_BYTES);
@@ -485,7 +494,7 @@ module unseal
       if (verdict) tag_ok = (mask_now ? aes_block ^ sum : mask_q) == swap(tag_q);
     end
     assign opened   = leaving_usable_q && (mask_now || masked_q) && !from.cut && newer_q && tag_ok
-        && known[leaving_index_q];
+        && known[leaving_key_q];
     assign number_write = verdict && opened;
 
     always_ff @(posedge clk_i) begin
@@ -544,7 +553,7 @@ module unseal
     end
 
     logic unused;
-    assign unused = ^{key_index_i, m_axis.tready, s_axis.tready, tag_at[16], need_at[16],
-                      setup_valid};
+    assign unused = ^{key_index_i, key_entry_i, m_axis.tready, s_axis.tready, tag_at[16],
+                      need_at[16], setup_valid};
   end
 endmodule

@@ -602,8 +602,7 @@ module ipnuma_nic
     .m_axis          (frames),
     .key_write_i     (key_write),
     .key_index_i     (8'(key_index)),
-    .key_i           (key_wentry.tx_key),
-    .salt_i          (key_wentry.tx_salt),
+    .key_entry_i     (key_wentry),
     .cnt_no_key_o    (no_key),
     .busy_o          (busy_seal)
   );
@@ -669,8 +668,7 @@ module ipnuma_nic
     .m_axis          (opened),
     .key_write_i     (key_write),
     .key_index_i     (8'(key_index)),
-    .key_i           (key_wentry.rx_key),
-    .salt_i          (key_wentry.rx_salt),
+    .key_entry_i     (key_wentry),
     .cnt_bad_seal_o  (net_event[CNT_RX_BAD_SEAL]),
     .busy_o          (busy_unseal)
   );

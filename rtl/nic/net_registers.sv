@@ -318,11 +318,14 @@ module net_registers
           tx_key: {key_dws[0], key_dws[1], key_dws[2], key_dws[3]},
           rx_key: {key_dws[4], key_dws[5], key_dws[6], key_dws[7]},
           tx_salt: key_dws[8],
-          rx_salt: key_dws[9]
+          rx_salt: key_dws[9],
+          send: key_dws[15][2],
+          receive: key_dws[15][1],
+          phase: key_dws[15][0] && key_dws[15][2:1] != '0
       };
 
   logic unused;
-  assign unused = ^key_dws[15:10];
+  assign unused = ^{key_dws[15][31:3], key_dws[14:10]};
 
   always_comb begin
     if (is_region) rsp_o = region_rsp;

@@ -137,12 +137,16 @@ package wire_pkg;
   } event_entry_t;
 
   // The keys of a sealed session. They are byte strings: DW 0 of the window is tx_key[127:96], DW 3
-  // tx_key[31:0], DW 4 rx_key[127:96], DW 8 tx_salt, DW 9 rx_salt, DW 15 commits.
+  // tx_key[31:0], DW 4 rx_key[127:96], DW 8 tx_salt, DW 9 rx_salt, DW 15 {send, receive, phase}, which
+  // commits. With neither bit both keys begin the session, in phase 0; with both nothing is done.
   typedef struct packed {
     logic [127:0] tx_key;   // of what is sent
     logic [127:0] rx_key;   // of what is received
     logic [31:0]  tx_salt;  // first four bytes of the nonces of what is sent
     logic [31:0]  rx_salt;
+    logic         send;     // only the key of what is sent is meant
+    logic         receive;  // only that of what is received is meant
+    logic         phase;
   } key_entry_t;
 
   // ---- BAR 0 ----------------------------------------------------------------------------------

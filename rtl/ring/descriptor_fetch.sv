@@ -47,7 +47,7 @@ module descriptor_fetch
   logic waiting_q, stale_q, fault_q;
   logic [15:0] left, held, count;
   logic [4:0] in_block;
-  logic done, take;
+  logic done, take, any, room_q;
   logic [63:0] base;
 
   // Entry i is kept at i modulo Held, so data of an aligned block find their place. Each array has one
@@ -61,8 +61,9 @@ module descriptor_fetch
   assign count = left < 16'(in_block) ? left : 16'(in_block);
   assign base = {base_i[63:7], 7'd0};
 
-  assign op_valid_o = run_i && !waiting_q && !fault_q && !restart_i && left != '0 &&
-      held <= 16'(Held - DESCRIPTOR_BATCH);
+  // Something is left, without a carry; whether there was room in the cycle before: only what is taken changes it.
+  assign any = ((tail_i ^ asked_q) & mask_i) != '0;
+  assign op_valid_o = run_i && !waiting_q && !fault_q && !restart_i && any && room_q;
   assign op_o = '{
           address: base + 64'({asked_q, 4'd0}),
           bytes: {count[5:0], 4'd0},
@@ -76,7 +77,6 @@ module descriptor_fetch
   assign done = done_i.valid && done_i.reader == Reader;
   assign valid_o = taken_q != have_q;
   assign take = valid_o && take_i;
-  assign empty_o = left == '0 && held == '0 && !waiting_q;
   assign waiting_o = waiting_q;
   assign fault_o = fault_q;
   assign busy_o = op_valid_o || waiting_q;
@@ -108,6 +108,11 @@ module descriptor_fetch
           bytes: flags_q[at][15:0],
           address: {high_q[at], low_q[at]}
       };
+
+  always_ff @(posedge clk_i) begin
+    room_q  <= held <= 16'(Held - DESCRIPTOR_BATCH);
+    empty_o <= !any && held == '0 && !waiting_q;
+  end
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin

@@ -121,6 +121,20 @@ module dma_read
   logic [4:0] even_idx_q, odd_idx_q;
   logic [31:0] even_data_q, odd_data_q;
   cpl_head_t head_q;
+  logic good, good_q, ends_q;
+
+  // What a completion is, is known before whose it is.
+  assign good = cpl_head_i.status == CPL_SC && cpl_head_i.has_data && cpl_head_i.length != '0 &&
+      cpl_head_i.length <= MaxPieceDw;
+  always_ff @(posedge clk_i) begin
+    good_q <= good;
+    ends_q <= !good || rx_pkg::completion_ends(
+        cpl_head_i.status,
+        cpl_head_i.byte_count,
+        cpl_head_i.length[6:0],
+        cpl_head_i.lower_address[1:0]
+    );
+  end
 
   always_ff @(posedge clk_i) begin
     even_idx_q  <= pay_even_idx_i;
@@ -134,18 +148,11 @@ module dma_read
   end
 
   read_t about, expired_about;
-  logic tag_late, late, tag_live, live, good, ends, free, expired, expire, pool_busy;
-  logic [6:0] data_dw;
+  logic tag_late, late, tag_live, live, free, expired, expire, pool_busy;
 
-  assign late = valid_q && tag_late && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
-  assign live = tag_live && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
-  assign good = head_q.status == CPL_SC && head_q.has_data && head_q.length != '0 &&
-      head_q.length <= MaxPieceDw;
-  assign data_dw = head_q.length[6:0];
-  assign ends = !good || rx_pkg::completion_ends(
-      head_q.status, head_q.byte_count, data_dw, head_q.lower_address[1:0]
-  );
-  assign free = valid_q && live && ends;
+  assign late   = valid_q && tag_late && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
+  assign live   = tag_live && 8'(head_q.tag[TagW-1:0]) == head_q.tag;
+  assign free   = valid_q && live && ends_q;
   assign expire = expired && !valid_q;
 
   tag_pool #(
@@ -169,7 +176,7 @@ module dma_read
     .data_o        (about),
     .free_i        (free),
     .late_o        (tag_late),
-    .late_free_i   (late && ends),
+    .late_free_i   (late && ends_q),
     .expired_o     (expired),
     .expired_data_o(expired_about),
     .expire_i      (expire),
@@ -188,8 +195,8 @@ module dma_read
   assign even_dw   = piece[14:2] + 13'({even_idx_q, 1'b0});
   assign odd_dw    = piece[14:2] + 13'({odd_idx_q, 1'b1});
   assign even_bank = even_dw[0];
-  assign even_here = even_we_q && live && good && even_dw < end_dw;
-  assign odd_here  = odd_we_q && live && good && odd_dw < end_dw;
+  assign even_here = even_we_q && live && good_q && even_dw < end_dw;
+  assign odd_here  = odd_we_q && live && good_q && odd_dw < end_dw;
 
   always_comb begin
     data_o.reader = about.reader;
@@ -211,13 +218,13 @@ module dma_read
           valid: free || expire,
           reader: expire ? expired_about.reader : about.reader,
           slot: expire ? expired_about.slot : about.slot,
-          ok: !expire && good
+          ok: !expire && good_q
       };
 
   assign cnt_completion_o = valid_q && live;
   assign cnt_unexpected_o = valid_q && !live;
   assign cnt_timeout_o = expire;
-  assign cnt_failed_o = free && !good;
+  assign cnt_failed_o = free && !good_q;
   assign busy_o = |op_valid_i || active_q || valid_q || even_we_q || odd_we_q || pool_busy;
 
 `ifndef SYNTHESIS
@@ -235,5 +242,5 @@ module dma_read
 `endif
   // Of an expired read only who asked counts; two of a piece's low bits are the DW's.
   logic unused;
-  assign unused = ^{expired_about.end_byte, piece[1:0], head_q.lower_address[6:2], op_q.about};
+  assign unused = ^{expired_about.end_byte, piece[1:0], head_q, op_q.about};
 endmodule

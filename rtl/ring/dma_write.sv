@@ -42,12 +42,13 @@ module dma_write
 
   logic [N-1:0] grant, owner_q;
   logic [IndexW-1:0] grant_idx;
-  logic any, take, active_q, fire, last_beat, last_tlp;
+  logic any, take, active_q, fire, last_beat;
 
-  write_op_t op;
-  logic immediate_q, wide_q;
-  logic [63:0] address_q;
-  logic [31:0] data_q;
+  write_op_t        op;
+  logic      [12:0] op_dws      [N];
+  logic             immediate_q;
+  logic      [63:0] address_q;
+  logic      [31:0] data_q;
   logic [DwW-1:0] dw_q, dw_d;  // of the buffer, next to be sent
   logic [12:0] left_q;  // DWs
   logic [ 1:0] tail_q;  // bytes of the last DW, 0 for all
@@ -67,30 +68,52 @@ module dma_write
   );
   assign take = any && !active_q;
   assign op   = op_i[grant_idx];
+  // Of each before one is chosen.
+  always_comb begin
+    for (int unsigned i = 0; i < N; i++) begin
+      op_dws[i] = op_i[i].immediate ? 13'd1 : 13'((15'(op_i[i].bytes) + 15'd3) >> 2);
+    end
+  end
 
   // ---- The TLP under way ------------------------------------------------------------------------
-  logic [6:0] room, chunk, dws, last_at;
+  // How long it is, is worked out beside its first beat; the beats behind that have it in registers.
+  logic [6:0] room, chunk, dws, chunk_q, last_at_q;
   logic [1:0] used;
-  logic [3:0] first_be, last_be;
+  logic [3:0] first_be, last_be, ends;
   logic [31:0] first_dw, second_dw;
+  logic fits, left_one, wide, wide_q, odd_q, last_tlp_q, begins;
 
   // DWs up to the next boundary of the max payload.
   assign room      = large_i ? 7'd64 - 7'(address_q[7:2]) : 7'd32 - 7'(address_q[6:2]);
-  assign chunk     = left_q < 13'(room) ? left_q[6:0] : room;
-  assign last_tlp  = left_q == 13'(chunk);
-  assign dws       = chunk + 7'd3 + 7'(wide_q);
-  assign last_at   = (dws - 7'd1) >> 1;
-  assign last_beat = beat_q == last_at;
+  assign fits      = left_q <= 13'(room);
+  assign chunk     = fits ? left_q[6:0] : room;
+  assign left_one  = left_q == 13'd1;
+  assign ends      = enables_up_to(tail_q);
+  assign wide      = address_q[63:32] != '0;
+  assign dws       = chunk + 7'd3 + 7'(wide);
+  assign begins    = beat_q == '0;
+  assign last_beat = !begins && beat_q == last_at_q;
   assign fire      = active_q && m_tlp.tready;
-  assign last_be   = chunk == 7'd1 ? 4'h0 : last_tlp ? enables_up_to(tail_q) : 4'hF;
-  assign first_be  = chunk == 7'd1 && last_tlp ? enables_up_to(tail_q) : 4'hF;
+  // Both ways, before it is known which.
+  assign last_be   = fits ? (left_one ? 4'h0 : ends) : (room == 7'd1 ? 4'h0 : 4'hF);
+  assign first_be  = fits && left_one ? ends : 4'hF;
+
+  always_ff @(posedge clk_i) begin
+    if (begins) begin
+      chunk_q    <= chunk;
+      last_at_q  <= (dws - 7'd1) >> 1;
+      odd_q      <= dws[0];
+      wide_q     <= wide;
+      last_tlp_q <= fits;
+    end
+  end
 
   // DWs of the buffer that this beat takes.
   always_comb begin
     used = 2'd2;
-    if (beat_q == '0) used = 2'd0;
+    if (begins) used = 2'd0;
     else if (beat_q == 7'd1) used = {1'b0, !wide_q};
-    else if (last_beat && dws[0]) used = 2'd1;
+    else if (last_beat && odd_q) used = 2'd1;
   end
 
   assign dw_d             = dw_q + (fire ? DwW'(used) : '0);
@@ -104,11 +127,11 @@ module dma_write
     m_tlp.tvalid = active_q;
     m_tlp.tuser  = '0;
     m_tlp.tlast  = last_beat;
-    m_tlp.tkeep  = last_beat && dws[0] ? 8'h0F : 8'hFF;
+    m_tlp.tkeep  = last_beat && odd_q ? 8'h0F : 8'hFF;
     // Behind the end of a packet the buffer may change at any time.
-    m_tlp.tdata  = {last_beat && dws[0] ? 32'd0 : second_dw, first_dw};
-    if (beat_q == '0) begin
-      m_tlp.tdata = request_head(wide_q ? TLP_MWR64 : TLP_MWR32, 10'(chunk), completer_id_i, 8'd0,
+    m_tlp.tdata  = {last_beat && odd_q ? 32'd0 : second_dw, first_dw};
+    if (begins) begin
+      m_tlp.tdata = request_head(wide ? TLP_MWR64 : TLP_MWR32, 10'(chunk), completer_id_i, 8'd0,
                                  last_be, first_be);
     end else if (beat_q == 7'd1) begin
       m_tlp.tdata = wide_q ? {in_wire_order(address_q[31:0]), in_wire_order(address_q[63:32])} :
@@ -116,7 +139,7 @@ module dma_write
     end
   end
 
-  assign done_o             = owner_q & {N{fire && last_beat && last_tlp}};
+  assign done_o             = owner_q & {N{fire && last_beat && last_tlp_q}};
   assign cnt_packet_write_o = fire && last_beat && !immediate_q;
   assign busy_o             = |op_valid_i || active_q;
 
@@ -124,17 +147,16 @@ module dma_write
     if (take) begin
       owner_q     <= grant;
       immediate_q <= op.immediate;
-      wide_q      <= op.address[63:32] != '0;
       address_q   <= {op.address[63:2], 2'b00};
       data_q      <= op.data;
       dw_q        <= {op.word[WordW-1:0], 1'b0};
-      left_q      <= op.immediate ? 13'd1 : 13'((15'(op.bytes) + 15'd3) >> 2);
+      left_q      <= op_dws[grant_idx];
       tail_q      <= op.immediate ? 2'd0 : op.bytes[1:0];
     end else if (active_q) begin
       dw_q <= dw_d;
       if (fire && last_beat) begin
-        address_q <= address_q + 64'({chunk, 2'b00});
-        left_q    <= left_q - 13'(chunk);
+        address_q <= address_q + 64'({chunk_q, 2'b00});
+        left_q    <= left_q - 13'(chunk_q);
       end
     end
   end
@@ -145,7 +167,7 @@ module dma_write
       beat_q   <= '0;
     end else begin
       if (take) active_q <= 1'b1;
-      else if (fire && last_beat && last_tlp) active_q <= 1'b0;
+      else if (fire && last_beat && last_tlp_q) active_q <= 1'b0;
       if (fire) beat_q <= last_beat ? '0 : beat_q + 1'b1;
     end
   end
@@ -160,7 +182,7 @@ module dma_write
   ))
   else $error("dma_write: an offered beat was changed");
   assert property (@(posedge clk_i) disable iff (rst_i)
-      m_tlp.tvalid |-> 11'(address_q[11:2]) + 11'(chunk) <= 11'd1024 && chunk != '0)
+      m_tlp.tvalid && begins |-> 11'(address_q[11:2]) + 11'(chunk) <= 11'd1024 && chunk != '0)
   else $error("dma_write: a write crosses 4 KB, or is empty");
 `endif
 endmodule

@@ -92,7 +92,7 @@ module packet_fetch
   assign most = 10'd128 << max_read_i;
   assign room = most - (address_q[9:0] & (most - 10'd1));
   assign chunk = left_q < 14'(room) ? left_q[9:0] : room;
-  assign last = left_q == 14'(chunk);
+  assign last = left_q <= 14'(room);
   assign ask = op_valid_o && op_ready_i;
   assign op_valid_o = reading_q;
   assign op_o = '{

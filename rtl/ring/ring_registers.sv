@@ -58,6 +58,7 @@ module ring_registers
 );
   localparam logic [31:0] Features = {16'(MaxBytes), 8'd0, 8'(Slots)};
   localparam int unsigned CounterWindowW = 12;
+  localparam int unsigned LowW = 8;
   localparam int unsigned CounterW = $clog2(PCIE_COUNTERS);
 
   logic [63:0] tx_base_q, rx_base_q, msi_address_q;
@@ -67,7 +68,9 @@ module ring_registers
   logic [1:0] control_q, max_read_q;
   logic large_q, tx_restart_q, rx_restart_q;
 
-  logic to_net, is_counter, start, write, done_q, ok_q, ok, count_read, count_valid;
+  logic to_net, is_counter, start, write, done_q, ok_q, read_q, ok, count_read, count_valid;
+  logic        low;
+  logic [22:0] low_addr;
   logic [31:0] rdata_q, rdata, count;
 
   function automatic logic [15:0] mask_of(logic [4:0] log2);
@@ -83,7 +86,11 @@ module ring_registers
   assign count_read = req_i.valid && is_counter && !req_i.write && !done_q &&
       32'(req_i.addr[CounterWindowW-1:2]) < PCIE_COUNTERS;
   assign start = req_i.valid && !to_net && !done_q && !count_read;
-  assign write = start && req_i.write && ok;
+  // Of those that are written below none is refused, a counter or the network's: the address says it all.
+  assign write = req_i.valid && req_i.write && !done_q && low;
+  // All but counters are in the first 256 bytes: which one is found beside whether it is there.
+  assign low = req_i.addr[22:LowW] == '0;
+  assign low_addr = {{(23 - LowW) {1'b0}}, req_i.addr[LowW-1:0]};
 
   stats_ram #(
     .Count(PCIE_COUNTERS)
@@ -101,70 +108,62 @@ module ring_registers
   always_comb begin
     ok    = 1'b1;
     rdata = '0;
-    if (is_counter) begin
-      // Beyond the last one, or a write.
-      ok = 1'b0;
-    end else begin
-      unique case (req_i.addr)
-        REG_ID: begin
-          rdata = ID_VALUE;
-          ok    = !req_i.write;
-        end
-        REG_VERSION: begin
-          rdata = VERSION_VALUE;
-          ok    = !req_i.write;
-        end
-        REG_FEATURES: begin
-          rdata = Features;
-          ok    = !req_i.write;
-        end
-        REG_STATUS: begin
-          rdata = {27'd0, status_i};
-          ok    = !req_i.write;
-        end
-        REG_TX_HEAD: begin
-          rdata = {16'd0, tx_head_i};
-          ok    = !req_i.write;
-        end
-        REG_RX_HEAD: begin
-          rdata = {16'd0, rx_head_i};
-          ok    = !req_i.write;
-        end
-        REG_IRQ_CAUSE: begin
-          rdata = {29'd0, cause_i};
-          ok    = !req_i.write;
-        end
-        REG_CONTROL:            rdata = {30'd0, control_q};
-        REG_TX_BASE_LO:         rdata = tx_base_q[31:0];
-        REG_TX_BASE_HI:         rdata = tx_base_q[63:32];
-        REG_TX_LOG2:            rdata = {27'd0, tx_log2_q};
-        REG_TX_TAIL:            rdata = {16'd0, tx_tail_q};
-        REG_RX_BASE_LO:         rdata = rx_base_q[31:0];
-        REG_RX_BASE_HI:         rdata = rx_base_q[63:32];
-        REG_RX_LOG2:            rdata = {27'd0, rx_log2_q};
-        REG_RX_TAIL:            rdata = {16'd0, rx_tail_q};
-        REG_MSI_ADDRESS_LO:     rdata = msi_address_q[31:0];
-        REG_MSI_ADDRESS_HI:     rdata = msi_address_q[63:32];
-        REG_MSI_DATA:           rdata = msi_data_q;
-        REG_MSI_MODERATION_US:  rdata = {16'd0, msi_moderation_us_q};
-        REG_IRQ_ARMED:          rdata = {29'd0, armed_i};
-        REG_RX_ARM, REG_TX_ARM: rdata = '0;
-        REG_READ_TIMEOUT_US:    rdata = read_timeout_us_q;
-        REG_BUS:                rdata = {26'd0, max_read_q, 3'd0, large_q};
-        default:                ok = 1'b0;
-      endcase
-    end
+    unique case (low_addr)
+      REG_ID: begin
+        rdata = ID_VALUE;
+        ok    = !req_i.write;
+      end
+      REG_VERSION: begin
+        rdata = VERSION_VALUE;
+        ok    = !req_i.write;
+      end
+      REG_FEATURES: begin
+        rdata = Features;
+        ok    = !req_i.write;
+      end
+      REG_STATUS: begin
+        rdata = {27'd0, status_i};
+        ok    = !req_i.write;
+      end
+      REG_TX_HEAD: begin
+        rdata = {16'd0, tx_head_i};
+        ok    = !req_i.write;
+      end
+      REG_RX_HEAD: begin
+        rdata = {16'd0, rx_head_i};
+        ok    = !req_i.write;
+      end
+      REG_IRQ_CAUSE: begin
+        rdata = {29'd0, cause_i};
+        ok    = !req_i.write;
+      end
+      REG_CONTROL:            rdata = {30'd0, control_q};
+      REG_TX_BASE_LO:         rdata = tx_base_q[31:0];
+      REG_TX_BASE_HI:         rdata = tx_base_q[63:32];
+      REG_TX_LOG2:            rdata = {27'd0, tx_log2_q};
+      REG_TX_TAIL:            rdata = {16'd0, tx_tail_q};
+      REG_RX_BASE_LO:         rdata = rx_base_q[31:0];
+      REG_RX_BASE_HI:         rdata = rx_base_q[63:32];
+      REG_RX_LOG2:            rdata = {27'd0, rx_log2_q};
+      REG_RX_TAIL:            rdata = {16'd0, rx_tail_q};
+      REG_MSI_ADDRESS_LO:     rdata = msi_address_q[31:0];
+      REG_MSI_ADDRESS_HI:     rdata = msi_address_q[63:32];
+      REG_MSI_DATA:           rdata = msi_data_q;
+      REG_MSI_MODERATION_US:  rdata = {16'd0, msi_moderation_us_q};
+      REG_IRQ_ARMED:          rdata = {29'd0, armed_i};
+      REG_RX_ARM, REG_TX_ARM: rdata = '0;
+      REG_READ_TIMEOUT_US:    rdata = read_timeout_us_q;
+      REG_BUS:                rdata = {26'd0, max_read_q, 3'd0, large_q};
+      default:                ok = 1'b0;
+    endcase
   end
 
   always_ff @(posedge clk_i) begin
-    if (start) begin
-      ok_q    <= ok;
-      rdata_q <= ok && !req_i.write ? rdata : '0;
-    end else if (count_valid) begin
-      ok_q    <= 1'b1;
-      rdata_q <= count;
-    end
-    done_q <= (start || count_valid) && !rst_i;
+    // Looked at in the cycle behind start only.
+    ok_q    <= (ok && low) || count_valid;
+    read_q  <= count_valid || (ok && low && !req_i.write);
+    rdata_q <= count_valid ? count : rdata;
+    done_q  <= (start || count_valid) && !rst_i;
   end
 
   always_ff @(posedge clk_i) begin
@@ -187,10 +186,10 @@ module ring_registers
       large_q             <= BUS_RESET[0];
       max_read_q          <= BUS_RESET[5:4];
     end else begin
-      tx_restart_q <= write && req_i.addr == REG_TX_LOG2;
-      rx_restart_q <= write && req_i.addr == REG_RX_LOG2;
+      tx_restart_q <= write && low_addr == REG_TX_LOG2;
+      rx_restart_q <= write && low_addr == REG_RX_LOG2;
       if (write) begin
-        unique case (req_i.addr)
+        unique case (low_addr)
           REG_CONTROL:           control_q <= req_i.wdata[1:0];
           REG_TX_BASE_LO:        tx_base_q[31:0] <= req_i.wdata & TX_BASE_LO_MASK;
           REG_TX_BASE_HI:        tx_base_q[63:32] <= req_i.wdata;
@@ -224,9 +223,9 @@ module ring_registers
   end
 
   // With the cycle of the bus access: the interrupt's own registers hold what is written.
-  assign armed_write_o       = write && req_i.addr == REG_IRQ_ARMED;
-  assign rx_arm_o            = write && req_i.addr == REG_RX_ARM;
-  assign tx_arm_o            = write && req_i.addr == REG_TX_ARM;
+  assign armed_write_o       = write && low_addr == REG_IRQ_ARMED;
+  assign rx_arm_o            = write && low_addr == REG_RX_ARM;
+  assign tx_arm_o            = write && low_addr == REG_TX_ARM;
   assign write_data_o        = req_i.wdata;
 
   assign tx_run_o            = control_q[0] && is_ring(tx_log2_q);
@@ -249,6 +248,6 @@ module ring_registers
   always_comb begin
     net_req_o       = req_i;
     net_req_o.valid = req_i.valid && to_net;
-    rsp_o           = to_net ? net_rsp_i : '{done: done_q, ok: ok_q, rdata: rdata_q};
+    rsp_o           = to_net ? net_rsp_i : '{done: done_q, ok: ok_q, rdata: read_q ? rdata_q : '0};
   end
 endmodule

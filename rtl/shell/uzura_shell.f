@@ -7,5 +7,6 @@ rtl/shell/tlp_router.sv
 rtl/shell/tlp_arbiter.sv
 rtl/shell/frame_steer.sv
 rtl/shell/frame_arbiter.sv
+rtl/shell/tlp_slice.sv
 rtl/shell/uzura_shell.sv
 rtl/shell/uzura_shell_10g.sv

@@ -5,8 +5,9 @@
 // The port is one station. Software gives the engine the interface's MAC and IP address; RoCEv2 frames to them
 // never reach the interface (frame_steer). ARP and connection set-up are the interface's.
 //
-// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex.
-//             RoCEv2 may wait for one TLP, and for one frame, of the other that has begun.
+// Latency   : of both engines, and 1 cycle of clk_pcie_i for each TLP of theirs, 1 for each of the root complex
+//             and 1 more for each of its completions: without these registers the two engines in one stream miss
+//             250 MHz. RoCEv2 may wait for one TLP, and for one frame, of the other that has begun.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
 // Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the transmitters ask for it.
 // Drops     : every TLP and frame that is dropped is counted by an engine.
@@ -52,12 +53,19 @@ module uzura_shell
     .DataW(64),
     .UserW(3)
   )
-      ring_down (), uzura_down ();
+      ring_routed (), uzura_routed (), ring_down (), uzura_down ();
   axis_if #(
     .DataW(64),
     .UserW(1)
   )
-      ring_up (), uzura_up (), ring_rx (), uzura_rx (), ring_tx (), uzura_tx ();
+      ring_up (),
+      uzura_up (),
+      ring_out (),
+      uzura_out (),
+      ring_rx (),
+      uzura_rx (),
+      ring_tx (),
+      uzura_tx ();
 
   logic              [47:0] uzura_mac;
   logic              [31:0] uzura_ip;
@@ -65,6 +73,7 @@ module uzura_shell
   eth_pkg::tx_stat_t        ring_tx_stat;
   logic ring_start, ring_ready_start, uzura_start, uzura_ready_start;
   logic busy_router, busy_frames;
+  logic [3:0] busy_slice;
   logic busy_ring_pcie, busy_ring_net, busy_uzura_pcie, busy_uzura_net;
 
   // ---- PCI Express -------------------------------------------------------------------------------
@@ -73,16 +82,49 @@ module uzura_shell
     .rst_i      (rst_pcie_i),
     .device_id_i(completer_id_i),
     .s_axis     (s_tlp),
-    .m_first    (ring_down),
-    .m_second   (uzura_down),
+    .m_first    (ring_routed),
+    .m_second   (uzura_routed),
     .busy_o     (busy_router)
+  );
+
+  tlp_slice #(
+    .UserW(3)
+  ) u_ring_down (
+    .clk_i (clk_pcie_i),
+    .rst_i (rst_pcie_i),
+    .s_axis(ring_routed),
+    .m_axis(ring_down),
+    .busy_o(busy_slice[0])
+  );
+  tlp_slice #(
+    .UserW(3)
+  ) u_uzura_down (
+    .clk_i (clk_pcie_i),
+    .rst_i (rst_pcie_i),
+    .s_axis(uzura_routed),
+    .m_axis(uzura_down),
+    .busy_o(busy_slice[1])
+  );
+  tlp_slice u_ring_up (
+    .clk_i (clk_pcie_i),
+    .rst_i (rst_pcie_i),
+    .s_axis(ring_up),
+    .m_axis(ring_out),
+    .busy_o(busy_slice[2])
+  );
+  tlp_slice u_uzura_up (
+    .clk_i (clk_pcie_i),
+    .rst_i (rst_pcie_i),
+    .s_axis(uzura_up),
+    .m_axis(uzura_out),
+    .busy_o(busy_slice[3])
   );
 
   tlp_arbiter u_tlps (
     .clk_i   (clk_pcie_i),
     .rst_i   (rst_pcie_i),
-    .s_first (uzura_up),
-    .s_second(ring_up),
+    .s_first (uzura_out),
+    .s_second(ring_out),
     .m_axis  (m_tlp)
   );
 
@@ -176,7 +218,7 @@ module uzura_shell
   );
   assign uzura_rx.tready = 1'b1;
 
-  assign busy_pcie_o     = busy_router || busy_ring_pcie || busy_uzura_pcie;
+  assign busy_pcie_o     = busy_router || |busy_slice || busy_ring_pcie || busy_uzura_pcie;
   assign busy_net_o      = busy_frames || busy_ring_net || busy_uzura_net;
 
   logic unused;

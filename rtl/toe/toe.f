@@ -14,6 +14,7 @@ rtl/toe/toe_isn.sv
 rtl/toe/toe_segment.sv
 rtl/toe/toe_transmit.sv
 rtl/toe/toe_timer.sv
+rtl/toe/toe_alarm.sv
 rtl/toe/toe_command.sv
 rtl/toe/toe_controller.sv
 rtl/toe/toe_move.sv

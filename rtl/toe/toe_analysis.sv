@@ -2,10 +2,11 @@
 // The parallel part of the engine: network buffer, distributor, analyzers.
 //
 // Headers come out in arrival order, because dispatch is in that order and each header takes the same
-// time; payload results in any order.
+// time, or less by less than dispatches are apart; payload results in any order.
 //
 // Latency   : 17 edges (at 8 bytes an edge) from a frame's first beat to header_valid_o if an analyzer is idle,
-//             and 5 from its last beat to result_valid_o if they keep pace.
+//             6 behind the last beat of a frame that is shorter than the longest header, 13 at least, if analyzers
+//             are as fast as the wire; and 5 from a frame's last beat to result_valid_o if they keep pace.
 // Clock     : clk_i; an analyzer's clock is PaceNum / PaceDen of it.
 // Handshake : s_eth and headers can't wait; results can.
 // Drops     : see toe_distributor.
@@ -89,7 +90,8 @@ module toe_analysis
     toe_analyzer #(
       .BytesPerCycle(BytesPerCycle),
       .PayloadTicks (PayloadTicks),
-      .BankWords    (BankWords)
+      .BankWords    (BankWords),
+      .Early        (Fast)
     ) u_analyzer (
       .clk_i,
       .rst_i,

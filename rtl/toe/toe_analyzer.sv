@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Analyzes one frame at a time: its header's result comes at a constant time, its payload's when it
-// is done.
+// Analyzes one frame at a time: its header's result comes at a constant time, or earlier if the frame ends
+// before the longest header would, its payload's when it is done.
 //
 // The frame is taken from the bank a word a tick: header bytes are kept, options walked, and the
 // checksums of IPv4 and TCP added up. A payload function that takes longer is stood for by more ticks a
 // word.
 //
 // Latency   : HeaderUnits + 2 ticks from the tick that takes the first word to header_valid_o, if the
-//             frame comes without gaps; with gaps as much more. 3 edges from the last word taken, and
-//             not before toe_header is done with the header, to result_valid_o.
+//             frame comes without gaps; with gaps as much more. With Early, 2 ticks behind its end if that is
+//             earlier, but EarlyUnits + 2 at least. 3 edges from the last word taken, and not before
+//             toe_header is done with the header, to result_valid_o.
 // Clock     : clk_i; tick_i makes it slower.
 // Handshake : idle_o, then a frame at up to a beat an edge. A header can't wait, a result can.
 // Drops     : never.
@@ -22,7 +23,10 @@ module toe_analyzer
   /// Ticks for a word of payload; 1 is the checksum's.
   parameter int unsigned PayloadTicks = 1,
   /// Words of 8 bytes for the longest frame, or 8 if it is taken as fast as it comes.
-  parameter int unsigned BankWords = 256
+  parameter int unsigned BankWords = 256,
+  /// The header of a frame that ends early is told early. Only if frames begin so many ticks apart that headers
+  /// stay in order all the same: more than HeaderUnits - EarlyUnits.
+  parameter bit Early = 1'b0
 ) (
   input  logic        clk_i,
   input  logic        rst_i,
@@ -42,6 +46,7 @@ module toe_analyzer
   localparam int unsigned B = BytesPerCycle;
   localparam int unsigned HeaderUnits = (HeaderBytes + B - 1) / B;
   localparam int unsigned OptUnit = OptOffset / B;
+  localparam int unsigned EarlyUnits = (MinFrame + B - 1) / B;
   localparam int unsigned AgeEnd = HeaderUnits + 2;
   localparam int unsigned AgeW = $clog2(AgeEnd + 2);
   localparam int unsigned WaitW = $clog2(PayloadTicks + 1);
@@ -89,14 +94,18 @@ module toe_analyzer
   logic   [ AgeW-1:0] age_q;
   logic   [WaitW-1:0] wait_q;
   bytes_t             index_q;  // of the next unit
-  logic               in_header;
-  tag_t               tag_q;
-  word_t              addr_q;
+  logic in_header, walked, step;
+  tag_t  tag_q;
+  word_t addr_q;
 
-  assign in_header      = index_q < 15'(HeaderUnits);
-  assign take           = tick_i && beat_there && active_q && !ended_q && wait_q == '0;
-  assign idle_o         = !active_q;
-  assign header_valid_o = active_q && age_q == AgeW'(AgeEnd) && !told_q;
+  // A frame that starves doesn't age: what comes behind it has not begun.
+  assign step = tick_i && (take || ended_q || !in_header);
+  assign in_header = index_q < 15'(HeaderUnits);
+  assign take = tick_i && beat_there && active_q && !ended_q && wait_q == '0;
+  assign idle_o = !active_q;
+  assign walked         = ended_q && index_q < 15'(HeaderUnits) &&
+      age_q >= AgeW'(index_q) + AgeW'(2) && age_q >= AgeW'(EarlyUnits + 2);
+  assign header_valid_o = active_q && !told_q && (age_q == AgeW'(AgeEnd) || (Early && walked));
 
   always_ff @(posedge clk_i) begin
     if (beat_valid_i && !active_q) begin
@@ -109,10 +118,7 @@ module toe_analyzer
     end else if (tick_i && wait_q != '0) begin
       wait_q <= wait_q - 1'b1;
     end
-    // A frame that starves doesn't age: what comes behind it has not begun.
-    if (tick_i && (take || ended_q || !in_header) && age_q != AgeW'(AgeEnd)) begin
-      age_q <= age_q + 1'b1;
-    end
+    if (step && age_q != AgeW'(AgeEnd)) age_q <= age_q + 1'b1;
     if (take && unit_last) ended_q <= 1'b1;
     if (header_valid_o) told_q <= 1'b1;
     if (!active_q) begin
@@ -188,21 +194,15 @@ module toe_analyzer
   end
 
   // ---- Options, a word behind --------------------------------------------------------------------
-  logic                 walk;
-  logic [     7:0]      walk_pos;
-  logic [   B-1:0][7:0] walk_word;
-  logic [AgeW-1:0]      walk_unit;
+  // A word is looked at when the next one is taken, and walked a step later.
+  logic look, walk;
+  logic [     7:0] look_pos;
+  logic [AgeW-1:0] look_unit;
 
-  assign walk_unit = age_q - AgeW'(2);
-  assign walk      = tick_i && age_q >= AgeW'(OptUnit + 2) && age_q < AgeW'(AgeEnd) &&
-      (take || ended_q || !in_header);
-  assign walk_pos = 8'(walk_unit) * 8'(B) - 8'(OptOffset);
-  always_comb begin
-    walk_word = '0;
-    for (int unsigned i = OptUnit * B; i < HeaderBytes; i++) begin
-      if (walk_unit == AgeW'(i / B)) walk_word[i%B] = kept_q[i];
-    end
-  end
+  assign look_unit = age_q - AgeW'(1);
+  assign look      = step && age_q >= AgeW'(OptUnit + 1) && age_q < AgeW'(AgeEnd - 1);
+  assign walk      = step && age_q >= AgeW'(OptUnit + 2) && age_q < AgeW'(AgeEnd);
+  assign look_pos  = 8'(look_unit) * 8'(B) - 8'(OptOffset);
 
   logic [5:0] options_end;
   // A data offset below 5 ends the walk before it begins.
@@ -213,10 +213,11 @@ module toe_analyzer
   ) u_options (
     .clk_i,
     .clear_i  (!active_q),
-    .step_i   (walk),
-    .bytes_i  ({unit_q.data[0], walk_word}),
-    .pos_i    (walk_pos),
+    .look_i   (look),
+    .bytes_i  ({unit_data[0], unit_q.data}),
+    .pos_i    (look_pos),
     .end_i    (options_end),
+    .step_i   (walk),
     .options_o(header_o.options)
   );
 

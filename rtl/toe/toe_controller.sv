@@ -2,10 +2,10 @@
 // The sequential part of the engine: one operation at a time on one connection.
 //
 // Operations are verified segments in the order of the scoreboard, commands, segments to send, and
-// timers. Each takes four steps: pick; find the connection; read it, and take distances; write it
+// timers. Each takes five steps: pick; find the connection; read it, and take distances; weigh them; write it
 // back, while the next one is picked. Nothing changes a connection before the checksum of what says so has passed.
 //
-// Latency   : 4 edges from apply_valid_i to place_o; an operation every 3 edges.
+// Latency   : 5 edges from apply_valid_i to place_o; an operation every 4 edges. An alarm as toe_alarm.
 // Clock     : clk_i.
 // Handshake : apply, place, order, command: valid/ready; at place_ready_i and order_ready_i there is
 //             room for two, as one may be under way when the next is picked.
@@ -55,10 +55,11 @@ module toe_controller
   localparam int unsigned IdW = Conns > 1 ? $clog2(Conns) : 1;
   localparam int unsigned TimerW = $clog2(TimerEvery + 1);
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     Pick,
     Find,
     Look,
+    Weigh,
     Commit
   } step_e;
   typedef enum logic [1:0] {
@@ -116,7 +117,8 @@ module toe_controller
       unique case (step_q)
         Pick: if (picked) step_q <= Find;
         Find: step_q <= Look;
-        Look: step_q <= Commit;
+        Look: step_q <= Weigh;
+        Weigh: step_q <= Commit;
         default: step_q <= picked ? Find : Pick;
       endcase
       if (picked) others_q <= op == OpSegment;
@@ -284,6 +286,7 @@ module toe_controller
     .RxBytes(RxBytes),
     .Mss    (Mss)
   ) u_transmit (
+    .clk_i,
     .now_i  (now_us_i),
     .id_i   (where_q),
     .conn_i (conn),
@@ -395,29 +398,17 @@ module toe_controller
     end
   end
 
-  // ---- The first timer -----------------------------------------------------------------------------
-  logic [Conns-1:0] armed_q;
-  us_t  [Conns-1:0] due_q;
-  us_t              owed_at;
-  assign owed_at = conn_d.owed_since + us_t'(DelayUs);
-  always_ff @(posedge clk_i) begin
-    if (rst_i) armed_q <= '0;
-    else if (write) begin
-      armed_q[where_q[IdW-1:0]] <= !close && (conn_d.timer_on || conn_d.owed != '0);
-    end
-    if (write) begin
-      due_q[where_q[IdW-1:0]] <= conn_d.owed != '0 &&
-          !(conn_d.timer_on && precedes(conn_d.timer_at, owed_at)) ? owed_at : conn_d.timer_at;
-    end
-  end
-  always_comb begin
-    alarm_o = '0;
-    for (int unsigned i = 0; i < Conns; i++) begin
-      if (armed_q[i] && (!alarm_o.armed || precedes(due_q[i], alarm_o.at))) begin
-        alarm_o = '{armed: 1'b1, at: due_q[i]};
-      end
-    end
-  end
+  toe_alarm #(
+    .Conns  (Conns),
+    .DelayUs(DelayUs)
+  ) u_alarm (
+    .clk_i,
+    .rst_i,
+    .write_i(write),
+    .id_i   (where_q),
+    .conn_i (conn_d),
+    .alarm_o
+  );
 
   // Every segment ends in the placer, for its slot; of other operations only what is to be told.
   always_comb begin

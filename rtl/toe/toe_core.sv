@@ -6,8 +6,8 @@
 // verified and reads what it sends, over ports of any latency.
 //
 // Latency   : at 8 bytes an edge and a free analyzer, from the last beat of a segment to the first
-//             word of its payload on write_*: 12 edges for long ones, 17 for minimum ones; one more if
-//             the payload is shifted to a lower byte of a word, up to two if the controller is at
+//             word of its payload on write_*: 13 edges for long ones, 14 for minimum ones; one more if
+//             the payload is shifted to a lower byte of a word, up to three if the controller is at
 //             another operation.
 // Clock     : clk_i.
 // Handshake : valid/ready; s_eth and data_i can't wait, events neither.

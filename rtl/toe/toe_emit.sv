@@ -79,7 +79,7 @@ module toe_emit
     end
   end
 
-  logic [8*HeaderBytes-1:0] image;  // first byte the most significant
+  logic [8*HeaderBytes-1:0] image, kept;  // first byte the most significant
   always_comb begin
     image = {
       sheet_i.mac,
@@ -133,19 +133,24 @@ module toe_emit
       32'(fold(fix_sum_q + opt_sum_q)) + 32'(fold(pay_sum_q)) + 32'(tcp_bytes_q) + 32'(ProtocolTcp)
   );
 
+  always_comb begin
+    for (int unsigned i = 0; i < HeaderBytes; i++) kept[8*(HeaderBytes-1-i)+:8] = bytes_q[i];
+  end
   always_ff @(posedge clk_i) begin
     if (state_q == Idle) begin
       for (int unsigned i = 0; i < HeaderBytes; i++) begin
         bytes_q[i] <= image[8*(HeaderBytes-1-i)+:8];
       end
-      ip_sum_q     <= halves(image, EthBytes, TcpOffset);
-      fix_sum_q    <= halves(image, TcpOffset - 8, OptOffset);
-      opt_sum_q    <= halves(image, OptOffset, HeaderBytes);
       pay_sum_q    <= sum_i;
       tcp_bytes_q  <= ip_bytes - 16'(IpBytes);
       bank_q       <= bank_i;
       header_end_q <= 15'(OptOffset) + {9'd0, count, 2'd0};
       frame_end_q  <= ip_bytes[14:0] + 15'(EthBytes);
+    end
+    if (state_q == Sum) begin
+      ip_sum_q  <= halves(kept, EthBytes, TcpOffset);
+      fix_sum_q <= halves(kept, TcpOffset - 8, OptOffset);
+      opt_sum_q <= halves(kept, OptOffset, HeaderBytes);
     end
     if (state_q == Seal) begin
       {bytes_q[24], bytes_q[25]} <= ip_check;

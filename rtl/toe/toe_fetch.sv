@@ -52,10 +52,8 @@ module toe_fetch
   logic [15:0] span;
   logic [63:0] data, kept;
   logic [7:0] strb;
-  logic [2:0] target;
+  logic [2:0] target_q;
 
-  // Options are whole words of 4 bytes, so the payload begins at byte 2 or 6 of a word.
-  assign target        = {option_words(order_q) [0] ^ 1'b1, 2'd2};
   assign span          = 16'(order_q.bytes) + 16'(order_q.seq[2:0]) + 16'd7;
   assign words         = span[15:3];
   assign asked         = ask_q == words;
@@ -77,7 +75,7 @@ module toe_fetch
     .clk_i,
     .rst_i,
     .source_i(order_q.seq[2:0]),
-    .target_i(target),
+    .target_i(target_q),
     .bytes_i (order_q.bytes),
     .beat_i  (beat && state_q == Reading),
     .data_i,
@@ -109,10 +107,12 @@ module toe_fetch
       endcase
     end
     if (state_q == Idle) begin
-      order_q <= order_i;
-      sum_q   <= '0;
-      ask_q   <= '0;
-      came_q  <= '0;
+      order_q  <= order_i;
+      // Options are whole words of 4 bytes, so the payload begins at byte 2 or 6 of a word.
+      target_q <= {option_words(order_i) [0] ^ 1'b1, 2'd2};
+      sum_q    <= '0;
+      ask_q    <= '0;
+      came_q   <= '0;
     end else begin
       if (read_valid_o && read_ready_i) ask_q <= ask_q + 1'b1;
       if (data_valid_i) came_q <= came_q + 1'b1;

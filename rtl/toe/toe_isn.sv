@@ -4,7 +4,7 @@
 // The mix is two rounds of add, rotate, xor a step; it keeps strangers from guessing by looking at
 // other connections, but is no proven pseudorandom function.
 //
-// Latency : 2 edges from ip_i and ports_i to isn_o.
+// Latency : 3 edges from ip_i and ports_i to isn_o.
 // Clock   : clk_i.
 // Source  : RFC 6528.
 module toe_isn
@@ -35,5 +35,5 @@ module toe_isn
     first_q  <= round(round(secret_i ^ {ip_i, ports_i}));
     second_q <= round(round(first_q ^ {secret_i[31:0], secret_i[63:32]}));
   end
-  assign isn_o = second_q[63:32] + second_q[31:0] + (now_i >> 2);
+  always_ff @(posedge clk_i) isn_o <= second_q[63:32] + second_q[31:0] + (now_i >> 2);
 endmodule

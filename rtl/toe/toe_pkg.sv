@@ -15,6 +15,8 @@ package toe_pkg;
 
   localparam int unsigned EthBytes = 14;
   localparam int unsigned FcsBytes = 4;
+  /// Of a frame, with its FCS.
+  localparam int unsigned MinFrame = 64;
   localparam int unsigned IpBytes = 20;
   localparam int unsigned TcpOffset = EthBytes + IpBytes;
   localparam int unsigned OptOffset = TcpOffset + 20;

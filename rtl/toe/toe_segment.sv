@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a verified segment does to its connection.
 //
-// First the distances of its numbers from the connection's, then the verdict: acceptable or not, reset,
-// SYN, acknowledgement, payload into order or behind a hole, FIN.
+// First the distances of its numbers from the connection's, then what follows from them alone, then the
+// verdict: acceptable or not, reset, SYN, acknowledgement, payload into order or behind a hole, FIN.
 //
-// Latency : 1 edge from conn_i to the distances, then conn_o and the rest are combinational; conn_i and
-//           header_i stay until then.
+// Latency : 2 edges from conn_i to what the verdict is made of, then conn_o and the rest are combinational;
+//           conn_i and header_i stay until then.
 // Clock   : clk_i.
 // Drops   : payload that would need a fifth gap, payload outside the window.
 // Source  : RFC 9293 section 3.10.7, RFC 5961, RFC 7323 section 5, RFC 2018, RFC 5681, RFC 6582.
@@ -86,125 +86,184 @@ module toe_segment
   end
   always_ff @(posedge clk_i) q <= d;
 
-  // ---- Acceptable? ---------------------------------------------------------------------------------
-  logic in_window, end_in_window, acceptable, no_window;
-  logic [31:0] last;
-  assign last = q.first + q.length - 1'b1;
-  assign no_window = q.window == '0;
-  assign in_window = q.first < q.window;
-  assign end_in_window = last < q.window;
-  // A closed window is no reason to ignore what an in-order segment says beside its payload.
-  assign acceptable    = in_window || (q.length != '0 && end_in_window) ||
-      (no_window && q.first == '0);
+  // ---- What follows ----------------------------------------------------------------------------------
+  typedef struct packed {
+    logic              acceptable;
+    logic              no_window;
+    // Payload into the receive buffer; numbers count from rcv_nxt.
+    logic [31:0] from;
+    logic [31:0]       upto;
+    logic [31:0]       merged_from;   // with the gaps that it touches
+    logic [31:0]       merged_upto;
+    logic [Gaps-1:0]   kept;
+    logic              fresh;
+    logic              in_order;
+    logic              stored;
+    logic              whole;
+    // Acknowledgement.
+    logic              news;
+    logic              none;          // it acknowledges what was acknowledged
+    logic              duplicate;
+    logic              third;
+    logic              partial;
+    logic              ahead_nxt;     // of snd_nxt, which a timeout has taken back
+    logic              timed;
+    logic              all;
+    logic              fin_acked;
+    // Windows of congestion, by what the segment is.
+    logic [31:0]       half;
+    logic [31:0]       cwnd_third;
+    logic [31:0]       cwnd_partial;
+    logic [31:0]       cwnd_grown;
+    logic              grows;
+    us_t               srtt;
+    us_t               rttvar;
+  } weight_t;
 
-  // ---- Payload into the receive buffer ---------------------------------------------------------------
-  logic [31:0] from, upto, merged_from, merged_upto;
-  logic [Gaps-1:0] touched, kept, shift;
-  logic fresh, in_order, stored, whole;
-  conn_t placed;
+  weight_t w, w_q;
+
+  logic [31:0] last, mss, flight;
+  logic [Gaps-1:0] touched, lowest, highest;
+  logic slow;
+  us_t  deviation;
+
+  assign last = q.first + q.length - 1'b1;
+  assign mss = 32'(conn_i.mss);
+  assign flight = conn_i.snd_max - conn_i.snd_una;
+  assign slow = conn_i.cwnd < conn_i.ssthresh;
+  assign deviation = q.round_trip > conn_i.srtt ? q.round_trip - conn_i.srtt :
+      conn_i.srtt - q.round_trip;
 
   always_comb begin
-    from        = q.first[31] ? '0 : q.first;
-    upto        = q.behind[31] ? '0 : (q.behind > q.window ? q.window : q.behind);
-    merged_from = from;
-    merged_upto = upto;
+    w.no_window = q.window == '0;
+    // A closed window is no reason to ignore what an in-order segment says beside its payload.
+    w.acceptable = q.first < q.window || (q.length != '0 && last < q.window) ||
+        (w.no_window && q.first == '0);
+
+    w.from = q.first[31] ? '0 : q.first;
+    w.upto = q.behind[31] ? '0 : (q.behind > q.window ? q.window : q.behind);
     for (int unsigned i = 0; i < Gaps; i++) begin
-      touched[i] = conn_i.gap_valid[i] && q.gap_first[i] <= upto && q.gap_behind[i] >= from;
-      if (touched[i] && q.gap_first[i] < merged_from) merged_from = q.gap_first[i];
-      if (touched[i] && q.gap_behind[i] > merged_upto) merged_upto = q.gap_behind[i];
+      touched[i] = conn_i.gap_valid[i] && q.gap_first[i] <= w.upto && q.gap_behind[i] >= w.from;
     end
+    // The outermost of those that it touches, all compared with all at once.
+    for (int unsigned i = 0; i < Gaps; i++) begin
+      lowest[i]  = touched[i] && q.gap_first[i] < w.from;
+      highest[i] = touched[i] && q.gap_behind[i] > w.upto;
+      for (int unsigned k = 0; k < Gaps; k++) begin
+        if (k != i && touched[k]) begin
+          if (q.gap_first[k] < q.gap_first[i] || (k < i && q.gap_first[k] == q.gap_first[i]))
+            lowest[i] = 1'b0;
+          if (q.gap_behind[k] > q.gap_behind[i] || (k < i && q.gap_behind[k] == q.gap_behind[i]))
+            highest[i] = 1'b0;
+        end
+      end
+    end
+    w.merged_from = |lowest ? '0 : w.from;
+    w.merged_upto = |highest ? '0 : w.upto;
+    for (int unsigned i = 0; i < Gaps; i++) begin
+      if (lowest[i]) w.merged_from |= q.gap_first[i];
+      if (highest[i]) w.merged_upto |= q.gap_behind[i];
+    end
+    w.fresh = w.upto > w.from;
+    w.in_order = w.from == '0;
+    w.stored = w.fresh && (w.in_order || (Reassembly && (|touched || !(&conn_i.gap_valid))));
+    w.kept = conn_i.gap_valid & ~touched;
+    // Nothing is missing before the segment's end, all of it found room, nothing is behind it.
+    w.whole = w.in_order && q.behind <= q.window && highest == '0;
+
+    w.news = !q.acked[31] && q.acked != '0 && !q.ack_ahead;
+    w.none = q.acked == '0;
+    w.duplicate = w.none && flight != '0 && header_i.bytes == '0 && !header_i.flags.fin &&
+        q.peer_window == conn_i.snd_wnd;
+    w.third = w.duplicate && conn_i.dups == 2'd2 && !conn_i.recovering &&
+        !precedes(header_i.ack, conn_i.recover);
+    w.partial = w.news && conn_i.recovering && precedes(header_i.ack, conn_i.recover);
+    w.ahead_nxt = precedes(conn_i.snd_nxt, header_i.ack);
+    w.timed = conn_i.timing && precedes(conn_i.timed_seq, header_i.ack);
+    w.all = header_i.ack == conn_i.snd_max;
+    w.fin_acked = conn_i.fin_out && header_i.ack == conn_i.snd_end + 1'b1 && !q.ack_ahead;
+
+    w.half = flight >> 1 < mss << 1 ? mss << 1 : flight >> 1;
+    w.cwnd_third = w.half + mss + (mss << 1);
+    // RFC 6582: deflate by what was acknowledged, inflate by a segment.
+    w.cwnd_partial = (conn_i.cwnd > q.acked ? conn_i.cwnd - q.acked : '0) + mss;
+    // Slow start; else about a segment a round trip, without a division: the window is a number of segments.
+    w.cwnd_grown = conn_i.cwnd +
+        (slow ? (q.acked < mss ? q.acked : mss) : mss >> segments_log2(conn_i.cwnd));
+    w.grows = slow || conn_i.cwnd[31:24] == '0;
+    w.srtt = conn_i.measured ? conn_i.srtt - (conn_i.srtt >> 3) + (q.round_trip >> 3) :
+        q.round_trip;
+    w.rttvar = conn_i.measured ? conn_i.rttvar - (conn_i.rttvar >> 2) + (deviation >> 2) :
+        q.round_trip >> 1;
   end
-  assign fresh    = upto > from;
-  assign in_order = from == '0;
-  assign stored   = fresh && (in_order || (Reassembly && (|touched || !(&conn_i.gap_valid))));
-  assign kept     = conn_i.gap_valid & ~touched;
-  // Nothing is missing before the segment's end, all of it found room, nothing is behind it.
-  assign whole    = in_order && q.behind <= q.window && merged_upto == upto;
+  always_ff @(posedge clk_i) w_q <= w;
+
+  // ---- Payload into the receive buffer ---------------------------------------------------------------
+  logic  [Gaps-1:0] shift;
+  conn_t            placed;
 
   // A gap moves up if all before it stay.
-  assign shift    = {&kept[2:0], &kept[1:0], kept[0], 1'b0};
+  assign shift = {&w_q.kept[2:0], &w_q.kept[1:0], w_q.kept[0], 1'b0};
 
   always_comb begin
     placed = conn_i;
-    if (stored && in_order) begin
-      placed.rcv_nxt   = conn_i.rcv_nxt + merged_upto;
-      placed.gap_valid = kept;
-    end else if (stored) begin
+    if (w_q.stored && w_q.in_order) begin
+      placed.rcv_nxt   = conn_i.rcv_nxt + w_q.merged_upto;
+      placed.gap_valid = w_q.kept;
+    end else if (w_q.stored) begin
       // The latest first (RFC 2018 section 4); the others move up to where one is gone.
       placed.gaps[0] = '{
-          first: conn_i.rcv_nxt + merged_from,
-          behind: conn_i.rcv_nxt + merged_upto
+          first: conn_i.rcv_nxt + w_q.merged_from,
+          behind: conn_i.rcv_nxt + w_q.merged_upto
       };
       placed.gap_valid[0] = 1'b1;
       for (int unsigned i = 1; i < Gaps; i++) begin
         if (shift[i]) placed.gaps[i] = conn_i.gaps[i-1];
-        placed.gap_valid[i] = shift[i] ? kept[i-1] : kept[i];
+        placed.gap_valid[i] = shift[i] ? w_q.kept[i-1] : w_q.kept[i];
       end
     end
   end
 
   // ---- Acknowledgement -----------------------------------------------------------------------------
   conn_t answered;
-  logic news, duplicate, third, partial;
-  logic [31:0] mss, flight, half, deviation;
-  us_t srtt, rttvar, rto;
+  us_t   rto;
 
-  assign mss = 32'(conn_i.mss);
-  assign flight = conn_i.snd_max - conn_i.snd_una;
-  assign half = flight >> 1 < mss << 1 ? mss << 1 : flight >> 1;
-  assign news = !q.acked[31] && q.acked != '0 && !q.ack_ahead;
-  assign duplicate = q.acked == '0 && flight != '0 && header_i.bytes == '0 &&
-      !header_i.flags.fin && q.peer_window == conn_i.snd_wnd;
-  assign third = duplicate && conn_i.dups == 2'd2 && !conn_i.recovering && !precedes(
-      header_i.ack, conn_i.recover
-  );
-  assign partial = news && conn_i.recovering && precedes(header_i.ack, conn_i.recover);
-  assign deviation = q.round_trip > conn_i.srtt ? q.round_trip - conn_i.srtt :
-      conn_i.srtt - q.round_trip;
-  assign srtt      = conn_i.measured ? conn_i.srtt - (conn_i.srtt >> 3) + (q.round_trip >> 3) :
-      q.round_trip;
-  assign rttvar    = conn_i.measured ? conn_i.rttvar - (conn_i.rttvar >> 2) + (deviation >> 2) :
-      q.round_trip >> 1;
-  assign rto = srtt + (rttvar << 2);
+  assign rto = w_q.srtt + (w_q.rttvar << 2);
 
   always_comb begin
     answered = placed;
-    if (news) begin
+    if (w_q.news) begin
       answered.snd_una = header_i.ack;
-      if (precedes(conn_i.snd_nxt, header_i.ack)) answered.snd_nxt = header_i.ack;
+      if (w_q.ahead_nxt) answered.snd_nxt = header_i.ack;
       answered.dups  = '0;
       answered.tries = '0;
-      if (conn_i.timing && precedes(conn_i.timed_seq, header_i.ack)) begin
+      if (w_q.timed) begin
         answered.timing   = 1'b0;
         answered.measured = 1'b1;
-        answered.srtt     = srtt;
-        answered.rttvar   = rttvar;
+        answered.srtt     = w_q.srtt;
+        answered.rttvar   = w_q.rttvar;
         answered.rto      = rto < MinRto ? MinRto : rto > MaxRto ? MaxRto : rto;
       end
-      answered.timer_on = header_i.ack != conn_i.snd_max;
+      answered.timer_on = !w_q.all;
       answered.timer_at = now_i + answered.rto;
-      if (partial) begin
-        // RFC 6582: deflate by what was acknowledged, inflate by a segment.
-        answered.cwnd = (conn_i.cwnd > q.acked ? conn_i.cwnd - q.acked : '0) + mss;
+      if (w_q.partial) begin
+        answered.cwnd = w_q.cwnd_partial;
       end else if (conn_i.recovering) begin
         answered.recovering = 1'b0;
         answered.cwnd       = conn_i.ssthresh;
-      end else if (conn_i.cwnd < conn_i.ssthresh) begin
-        answered.cwnd = conn_i.cwnd + (q.acked < mss ? q.acked : mss);
-      end else if (conn_i.cwnd[31:24] == '0) begin
-        // About a segment a round trip, without a division: the window is a number of segments.
-        answered.cwnd = conn_i.cwnd + (mss >> segments_log2(conn_i.cwnd));
+      end else if (w_q.grows) begin
+        answered.cwnd = w_q.cwnd_grown;
       end
-    end else if (duplicate) begin
+    end else if (w_q.duplicate) begin
       if (conn_i.dups != 2'd3) answered.dups = conn_i.dups + 1'b1;
-      if (third) begin
+      if (w_q.third) begin
         answered.recovering = 1'b1;
         answered.recover    = conn_i.snd_max;
-        answered.ssthresh   = half;
-        answered.cwnd       = half + mss + (mss << 1);
+        answered.ssthresh   = w_q.half;
+        answered.cwnd       = w_q.cwnd_third;
         answered.timing     = 1'b0;
       end else if (conn_i.recovering) begin
-        answered.cwnd = conn_i.cwnd + mss;
+        answered.cwnd = conn_i.cwnd + 32'(conn_i.mss);
       end
     end
     if (!q.ack_ahead && !q.ack_old && q.window_news) begin
@@ -224,14 +283,13 @@ module toe_segment
   endfunction
 
   // ---- The verdict ---------------------------------------------------------------------------------
-  logic fin, fin_acked, receives, challenge, paws, syn_answer, syn_crossing;
+  logic fin, receives, challenge, paws, syn_answer, syn_crossing;
   state_e state;
-  assign fin = header_i.flags.fin && whole && !no_window;
-  assign fin_acked = conn_i.fin_out && header_i.ack == conn_i.snd_end + 1'b1 && !q.ack_ahead;
+  assign fin = header_i.flags.fin && w_q.whole && !w_q.no_window;
   assign receives     = conn_i.state == Established || conn_i.state == FinWait1 ||
       conn_i.state == FinWait2;
   assign paws = q.old_time && !header_i.flags.rst;
-  assign syn_answer = header_i.flags.syn && header_i.flags.ack && news;
+  assign syn_answer = header_i.flags.syn && header_i.flags.ack && w_q.news;
   assign syn_crossing = header_i.flags.syn && !header_i.flags.ack;
 
   // The state after the acknowledgement and before the FIN.
@@ -239,9 +297,9 @@ module toe_segment
     state = conn_i.state;
     unique case (conn_i.state)
       SynReceived: state = conn_i.fin_out ? FinWait1 : Established;
-      FinWait1: if (fin_acked) state = FinWait2;
-      Closing: if (fin_acked) state = TimeWait;
-      LastAck: if (fin_acked) state = Closed;
+      FinWait1: if (w_q.fin_acked) state = FinWait2;
+      Closing: if (w_q.fin_acked) state = TimeWait;
+      LastAck: if (w_q.fin_acked) state = Closed;
       default: ;
     endcase
   end
@@ -260,7 +318,7 @@ module toe_segment
     cnt_no_gap_o    = 1'b0;
     challenge       = 1'b0;
     if (conn_i.state == SynSent) begin
-      if (header_i.flags.ack && (q.ack_ahead || q.acked[31] || q.acked == '0)) begin
+      if (header_i.flags.ack && (q.ack_ahead || q.acked[31] || w_q.none)) begin
         want_o.reset = !header_i.flags.rst;
       end else if (header_i.flags.rst) begin
         if (header_i.flags.ack) begin
@@ -292,7 +350,7 @@ module toe_segment
         want_o.resend = syn_crossing;
         send_o        = 1'b1;
       end
-    end else if (!acceptable || paws) begin
+    end else if (!w_q.acceptable || paws) begin
       want_o.ack = !header_i.flags.rst;
       cnt_paws_o = paws;
     end else if (header_i.flags.rst) begin
@@ -309,26 +367,26 @@ module toe_segment
       // RFC 5961 section 5, and RFC 9293 for a connection that is not open yet.
       want_o.reset = conn_i.state == SynReceived;
       want_o.ack   = conn_i.state != SynReceived;
-    end else if (header_i.flags.ack && !(conn_i.state == SynReceived && !news)) begin
+    end else if (header_i.flags.ack && !(conn_i.state == SynReceived && !w_q.news)) begin
       conn_o        = answered;
       conn_o.state  = state;
       opened_o      = conn_i.state == SynReceived;
-      want_o.resend = third || partial;
+      want_o.resend = w_q.third || w_q.partial;
       send_o        = 1'b1;
-      changed_o     = news;
+      changed_o     = w_q.news;
       if (!receives && conn_i.state != SynReceived) begin
         conn_o.rcv_nxt   = conn_i.rcv_nxt;
         conn_o.gap_valid = conn_i.gap_valid;
       end else begin
-        if (stored) begin
-          skip_o    = from - q.first;
-          bytes_o   = upto - from;
+        if (w_q.stored) begin
+          skip_o    = w_q.from - q.first;
+          bytes_o   = w_q.upto - w_q.from;
           changed_o = 1'b1;
         end
-        cnt_no_gap_o = fresh && !stored;
+        cnt_no_gap_o = w_q.fresh && !w_q.stored;
         if (header_i.bytes != '0) begin
           // At once if something is missing, was missing, or two segments are owed (RFC 5681).
-          want_o.ack = !stored || !in_order || |conn_i.gap_valid || conn_i.owed != '0;
+          want_o.ack = !w_q.stored || !w_q.in_order || |conn_i.gap_valid || conn_i.owed != '0;
           if (conn_i.owed == '0) conn_o.owed_since = now_i;
           conn_o.owed = 2'd1;
         end

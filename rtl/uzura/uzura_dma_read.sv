@@ -2,7 +2,7 @@
 // The engine's reads as TLPs: cut to what the host permits, many at once; their data into a buffer, and
 // word of each piece in the order in which it was asked for.
 //
-// Latency   : a read taken to the first beat of its TLP 2 edges, a TLP in 2; the last beat of its completion
+// Latency   : a read taken to the first beat of its TLP 2 edges, a TLP in 3; the last beat of its completion
 //             to piece_valid_o 2 edges.
 // Clock     : clk_i (PCIe).
 // Handshake : valid/ready. A read waits until the TLPs of all writes before it have left. A slot of the buffer
@@ -125,13 +125,14 @@ module uzura_dma_read
   logic sending_q, second_q, fire, wide;
   logic [3:0] first_be, last_be;
 
-  assign fire = sending_q && m_tlp.tready;
-  assign take = active_q && ordered && room && take_ok && (!sending_q || (fire && second_q));
-  assign wide = address_q[63:32] != '0;
-  assign span = 11'(bytes_q) + 11'(address_q[1:0]);
-  assign dws = 10'((span + 11'd3) >> 2);
+  assign fire                = sending_q && m_tlp.tready;
+  // Not while one leaves: when that happens is found late, in the arbiter of TLPs.
+  assign take                = active_q && ordered && room && take_ok && !sending_q;
+  assign wide                = address_q[63:32] != '0;
+  assign span                = 11'(bytes_q) + 11'(address_q[1:0]);
+  assign dws                 = 10'((span + 11'd3) >> 2);
   assign {last_be, first_be} = run_enables(dws == 10'd1, address_q[1:0], span[1:0]);
-  assign cnt_read_o = take;
+  assign cnt_read_o          = take;
 
   always_comb begin
     m_tlp.tvalid = sending_q;

@@ -118,7 +118,7 @@ module uzura_nic
       write_tlp (), completer_tlp (), error_tlp (), read_tlp ();
 
   reg_op_t reg_op;
-  page_op_t page_op, page_op_q, load_op;
+  page_op_t page_op, page_op_q;
   logic reg_op_valid, reg_op_ready, reg_read_ok;
   logic page_first, page_end, store_ready, page_even_we, page_odd_we;
   logic [4:0] page_even_idx, page_odd_idx;
@@ -129,8 +129,10 @@ module uzura_nic
   cpl_head_t        cpl_head;
   cpl_error_t       cpl_error       [2];
   logic       [1:0] cpl_error_ready;
-  cpl_error_t rx_error, refusal_q, load_error;
-  logic rx_error_valid, refused_q, load_end;
+  cpl_error_t rx_error, rx_error_q, refusal_q, load_error;
+  logic rx_error_valid, rx_error_valid_q, refused_q, load_end_q;
+  logic [11:0] load_count;
+  logic        hold_q;  // a write of the engine was on its way
   logic busy_tlp_rx, busy_completer, busy_cpl_error, busy_stores, busy_write;
 
   tlp_rx #(
@@ -189,34 +191,47 @@ module uzura_nic
     .rsp_i                   (rsp),
     .m_axis                  (completer_tlp),
     .answer_o                (),
-    // What the engine had written before it answered goes first: the command that ends is seen behind it.
-    .hold_i                  (busy_write),
+    // What the engine had written before it answered goes first: the command that ends is seen behind it. It is
+    // here two cycles before the answer is kept.
+    .hold_i                  (hold_q),
     .cnt_tlp_register_write_o(pcie_event[CntTlpRegisterWrite]),
     .cnt_tlp_register_read_o (pcie_event[CntTlpRegisterRead]),
     .cnt_register_refused_o  (pcie_event[CntRegisterRefused]),
     .busy_o                  (busy_completer)
   );
 
-  // Doorbell pages can't be read. One refusal at a time; a read waits for the one before it.
-  assign load_op = page_first ? page_op : page_op_q;
-  assign load_end = page_end && load_op.is_load;
+  always_ff @(posedge clk_pcie_i) hold_q <= busy_write;
+
+  // Doorbell pages can't be read. One refusal at a time; a read waits for the one before it. It is made a cycle
+  // behind the TLP's end: the next one that may be refused has a word in front of the one that asks.
+  assign load_count = read_byte_count(
+      {3'd0, page_op_q.length}, page_op_q.first_be, page_op_q.last_be
+  );
   assign load_error = '{
-          requester_id: load_op.requester_id,
-          tag: load_op.tag,
-          tc: load_op.tc,
-          attr: load_op.attr,
+          requester_id: page_op_q.requester_id,
+          tag: page_op_q.tag,
+          tc: page_op_q.tc,
+          attr: page_op_q.attr,
           locked: 1'b0,
           status: CPL_UR,
-          byte_count: read_byte_count({3'd0, load_op.length}, load_op.first_be, load_op.last_be),
-          lower_address: {load_op.offset[6:2], first_byte(load_op.first_be)}
+          byte_count: load_count,
+          lower_address: {page_op_q.offset[6:2], first_byte(page_op_q.first_be)}
       };
   always_ff @(posedge clk_pcie_i) begin
     if (page_first) page_op_q <= page_op;
-    if (rx_error_valid) refusal_q <= rx_error;
-    else if (load_end) refusal_q <= load_error;
-    if (rst_pcie_i) refused_q <= 1'b0;
-    else if (rx_error_valid || load_end) refused_q <= 1'b1;
-    else if (cpl_error_ready[0]) refused_q <= 1'b0;
+    rx_error_q <= rx_error;
+    if (rx_error_valid_q) refusal_q <= rx_error_q;
+    else if (load_end_q) refusal_q <= load_error;
+    if (rst_pcie_i) begin
+      rx_error_valid_q <= 1'b0;
+      load_end_q       <= 1'b0;
+      refused_q        <= 1'b0;
+    end else begin
+      rx_error_valid_q <= rx_error_valid;
+      load_end_q       <= page_end && (page_first ? page_op.is_load : page_op_q.is_load);
+      if (rx_error_valid_q || load_end_q) refused_q <= 1'b1;
+      else if (cpl_error_ready[0]) refused_q <= 1'b0;
+    end
   end
   assign cpl_error[0] = refusal_q;
   assign cpl_error[1] = '0;
@@ -674,7 +689,8 @@ module uzura_nic
   );
 
   assign busy_pcie_o = busy_tlp_rx || busy_completer || busy_cpl_error || busy_stores ||
-      busy_registers || read_valid || busy_read || freed || busy_write || busy_msi || arrived;
+      busy_registers || read_valid || busy_read || freed || busy_write || busy_msi || arrived ||
+      rx_error_valid_q || load_end_q || refused_q;
   assign busy_net_o = far_busy || busy_port || busy_stream || busy_stage || freed_word_valid ||
       busy_trim || busy_engine || busy_hold || far_read_valid;
 
@@ -688,5 +704,5 @@ module uzura_nic
   end
 `endif
   logic unused;
-  assign unused = ^{cpl_error_ready[1], far_slot, load_op};
+  assign unused = ^{cpl_error_ready[1], far_slot, page_op_q};
 endmodule

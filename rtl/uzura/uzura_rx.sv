@@ -82,9 +82,10 @@ module uzura_rx
 
 
   state_e                state_q;
-  packet_t               p;
+  packet_t               p;  // the head, from the edge on at which it is begun with
   logic        [QpW-1:0] qp_q;
   ctx_t                  ctx_q;
+  sent_t                 sent_q;  // 2 edges behind its address
   rqe_t                  rqe_q;
   owe_t                  owe_q;
   completion_t           cqe_q;
@@ -95,24 +96,42 @@ module uzura_rx
   logic second_word_q, looked_q, placing_q;
   logic        took_q;  // an entry of the receive queue
   logic [63:0] after_atomic;
-  assign p = head_i;
 
   // ---- The packet -------------------------------------------------------------------------------
+  // What it is, is registered with it: the buffer's memory and the decoding cost no decision time.
   logic send, write, read, atomic, first, last, imm, inv, response, read_response, ud;
+  logic head_send, head_write, head_read, head_atomic, head_first, head_last, head_imm, head_inv;
+  logic head_response, head_read_response, head_ud;
   uzura_decode u_decode (
-    .opcode_i       (p.opcode),
-    .send_o         (send),
-    .write_o        (write),
-    .read_o         (read),
-    .atomic_o       (atomic),
-    .first_o        (first),
-    .last_o         (last),
-    .imm_o          (imm),
-    .inv_o          (inv),
-    .response_o     (response),
-    .read_response_o(read_response),
-    .ud_o           (ud)
+    .opcode_i       (head_i.opcode),
+    .send_o         (head_send),
+    .write_o        (head_write),
+    .read_o         (head_read),
+    .atomic_o       (head_atomic),
+    .first_o        (head_first),
+    .last_o         (head_last),
+    .imm_o          (head_imm),
+    .inv_o          (head_inv),
+    .response_o     (head_response),
+    .read_response_o(head_read_response),
+    .ud_o           (head_ud)
   );
+  always_ff @(posedge clk_i) begin
+    if (state_q == Idle) begin
+      p             <= head_i;
+      send          <= head_send;
+      write         <= head_write;
+      read          <= head_read;
+      atomic        <= head_atomic;
+      first         <= head_first;
+      last          <= head_last;
+      imm           <= head_imm;
+      inv           <= head_inv;
+      response      <= head_response;
+      read_response <= head_read_response;
+      ud            <= head_ud;
+    end
+  end
 
   logic [12:0] mtu;
   logic known, fits, in_sequence, begins, needs_rqe, rq_empty, permitted;
@@ -156,16 +175,16 @@ module uzura_rx
   assign ghost = from_una >= 24'(ctx_q.max_psn - ctx_q.una_psn) || ctx_q.error;
   assign is_rnr = p.opcode == RcAcknowledge && p.syndrome[7:5] == SynRnr;
   assign is_nak = p.opcode == RcAcknowledge && p.syndrome[7:5] == SynNakSequence[7:5];
-  assign entry_waits = is_read_or_atomic(sent_i.op);
-  assign sent_left = sent_i.last_psn - ctx_q.una_psn;  // packets behind the oldest
+  assign entry_waits = is_read_or_atomic(sent_q.op);
+  assign sent_left = sent_q.last_psn - ctx_q.una_psn;  // packets behind the oldest
   assign entry_ends = 24'(target_q - ctx_q.una_psn) > sent_left;
   assign read_off = 32'(24'(ctx_q.una_psn - ctx_q.una_first)) << mtu_log2(cfg_i.mtu);
-  assign read_rest = sent_i.length - read_off;
-  assign read_last = ctx_q.una_psn == sent_i.last_psn;
-  assign answer_fits = read_response ? sent_i.op == WrRead &&
+  assign read_rest = sent_q.length - read_off;
+  assign read_last = ctx_q.una_psn == sent_q.last_psn;
+  assign answer_fits = read_response ? sent_q.op == WrRead &&
       p.bytes == (read_last ? read_rest[12:0] : mtu) &&
       read_last == (p.opcode inside {RcReadResponseLast, RcReadResponseOnly}) :
-      sent_i.op inside {WrCompareSwap, WrFetchAdd};
+      sent_q.op inside {WrCompareSwap, WrFetchAdd};
 
   function automatic ctx_t advanced(ctx_t c, logic [23:0] last_psn, logic waits);
     advanced           = c;
@@ -227,8 +246,8 @@ module uzura_rx
         translate: 1'b1
     };
     if (requester_q) begin
-      part.key = sent_i.lkey;
-      part.va  = sent_i.laddr + (read_response ? 64'(read_off) : '0);
+      part.key = sent_q.lkey;
+      part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
       if (!read_response) part.bytes = 32'd8;
     end
   end
@@ -278,6 +297,7 @@ module uzura_rx
   assign end_pd_o    = cfg_i.pd;
 
   // ---- States -----------------------------------------------------------------------------------
+  always_ff @(posedge clk_i) sent_q <= sent_i;
   always_ff @(posedge clk_i) begin
     cnt_packet_o     <= head_take_o;
     cnt_no_qp_o      <= 1'b0;
@@ -292,12 +312,12 @@ module uzura_rx
     cnt_congestion_o <= head_take_o && p.ce;
     unique case (state_q)
       Idle: begin
-        qp_q          <= p.qpn[QpW-1:0];
+        qp_q          <= head_i.qpn[QpW-1:0];
         do_owe_q      <= 1'b0;
         do_cqe_q      <= 1'b0;
         write_q       <= 1'b0;
         kick_q        <= 1'b0;
-        requester_q   <= response;
+        requester_q   <= head_response;
         gap_q         <= 1'b0;
         progress_q    <= 1'b0;
         retire_q      <= 1'b0;
@@ -552,10 +572,10 @@ module uzura_rx
             gap_q <= 1'b1;
           end else if (entry_ends) begin
             progress_q   <= 1'b1;
-            do_cqe_q     <= sent_i.signaled;
+            do_cqe_q     <= sent_q.signaled;
             cqe_q        <= ended(cfg_i.scq, qp_q, ctx_q.sq_una, StSuccess);
-            cqe_q.cqe.op <= sent_i.op;
-            ctx_q        <= advanced(ctx_q, sent_i.last_psn, entry_waits);
+            cqe_q.cqe.op <= sent_q.op;
+            ctx_q        <= advanced(ctx_q, sent_q.last_psn, entry_waits);
             state_q      <= AnswerCqe;
           end else begin
             progress_q    <= 1'b1;
@@ -636,11 +656,11 @@ module uzura_rx
         retire_q      <= 1'b1;
         state_q       <= AnswerCqe;
         if (!read_response || read_last) begin
-          do_cqe_q        <= sent_i.signaled;
+          do_cqe_q        <= sent_q.signaled;
           cqe_q           <= ended(cfg_i.scq, qp_q, ctx_q.sq_una, StSuccess);
-          cqe_q.cqe.op    <= sent_i.op;
-          cqe_q.cqe.bytes <= sent_i.length;
-          ctx_q           <= advanced(ctx_q, sent_i.last_psn, entry_waits);
+          cqe_q.cqe.op    <= sent_q.op;
+          cqe_q.cqe.bytes <= sent_q.length;
+          ctx_q           <= advanced(ctx_q, sent_q.last_psn, entry_waits);
         end
       end
 

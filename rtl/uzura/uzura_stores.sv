@@ -30,13 +30,15 @@ module uzura_stores
   logic [31:0] even_q[32], odd_q[32];
   page_op_t op, op_q;
   logic [5:0] at_q, words_q;
-  logic sending_q, store_end, whole;
+  logic sending_q, store_end, whole_i, whole, whole_q;
 
-  // What a store is, is known with its second word; it may be its last.
+  // What a store is, is known with its second word; it may be its last. Both are looked at before it is known
+  // which one it is.
   assign op = first_i ? op_i : op_q;
-  assign store_end = end_i && !op.is_load;
-  assign whole         = op.length[0] == 1'b0 && op.offset[2:0] == '0 && op.first_be == '1 &&
-      op.last_be == '1;
+  assign store_end = end_i && (first_i ? !op_i.is_load : !op_q.is_load);
+  assign whole_i = op_i.length[0] == 1'b0 && op_i.offset[2:0] == '0 && op_i.first_be == '1 &&
+      op_i.last_be == '1;
+  assign whole = first_i ? whole_i : whole_q;
   assign store_ready_o = !sending_q;
   assign door_o = '{
           addr: {op_q.page[5:0], op_q.offset[11:3] + 9'(at_q), 3'd0},
@@ -46,7 +48,10 @@ module uzura_stores
   assign busy_o = sending_q;
 
   always_ff @(posedge clk_i) begin
-    if (first_i) op_q <= op_i;
+    if (first_i) begin
+      op_q    <= op_i;
+      whole_q <= whole_i;
+    end
     if (even_we_i) even_q[even_idx_i] <= even_data_i;
     if (odd_we_i) odd_q[odd_idx_i] <= odd_data_i;
     if (store_end) words_q <= op.length[6:1];

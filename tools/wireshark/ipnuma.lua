@@ -139,8 +139,9 @@ local CONTROL = layout("ipnuma.control", {
 -- header of a sealed payload: name, first byte, bytes, shift, bits, show, names, meaning.
 local SEAL = layout("ipnuma.seal", {
   { "magic", 0, 1, 0, 8, "hex", nil, "0xA0" },
-  { "zero", 1, 1, 0, 8, "zero", nil, "sent as 0" },
-  { "packet_high", 2, 2, 0, 16, "dec", nil, "packet number of the session, bits 47:32" },
+  { "zero", 1, 1, 1, 7, "zero", nil, "sent as 0" },
+  { "phase", 1, 1, 0, 1, "dec", nil, "which of the receiver's two keys it is" },
+  { "packet_high", 2, 2, 0, 16, "dec", nil, "packet number under this key, bits 47:32" },
   { "packet_low", 4, 4, 0, 32, "dec", nil, "bits 31:0" },
 })
 

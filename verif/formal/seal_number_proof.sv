@@ -10,22 +10,22 @@
 // Source : docs/wire-format.md, sealed sessions; NIST SP 800-38D, section 8.
 module seal_number_proof
   import aes_pkg::*;
+  import wire_pkg::*;
 (
-  input logic          clk_i,
-  input logic          rst_i,
-  input logic          fb_start_i,
-  input logic          fb_sealed_i,
-  input logic          fb_session_i,
-  input logic   [15:0] fb_port_i,
-  input logic   [63:0] tdata_i,
-  input logic          tvalid_i,
-  input logic          tlast_i,
-  input logic          ready_start_i,
-  input logic          tready_i,
-  input logic          key_write_i,
-  input logic          key_index_i,
-  input block_t        key_i,
-  input logic   [31:0] salt_i
+  input logic              clk_i,
+  input logic              rst_i,
+  input logic              fb_start_i,
+  input logic              fb_sealed_i,
+  input logic              fb_session_i,
+  input logic       [15:0] fb_port_i,
+  input logic       [63:0] tdata_i,
+  input logic              tvalid_i,
+  input logic              tlast_i,
+  input logic              ready_start_i,
+  input logic              tready_i,
+  input logic              key_write_i,
+  input logic              key_index_i,
+  input key_entry_t        key_entry_i
 );
   axis_if #(
     .DataW(64),
@@ -68,6 +68,7 @@ module seal_number_proof
   block_t asked;
   logic [47:0] used_q, base_q;  // last number with the key there is; with that of the frame, before
   block_t shadow_key_q, frame_key_q;
+  logic shadow_phase_q, frame_phase_q;
   logic [15:0] port_q;
   initial begin
     begun_q = 1'b0;
@@ -75,19 +76,23 @@ module seal_number_proof
   end
 
   assign accepted = fb_start_i && fb_sealed_i && fb_ready;
-  assign written  = key_write_i && key_index_i == session_q;
+  assign written  = key_write_i && !key_entry_i.receive && key_index_i == session_q;
 
   always_ff @(posedge clk_i) begin
     begun_q     <= 1'b1;
     new_q       <= accepted && !rst_i;
     rewritten_q <= written;
     if (accepted) begin
-      mine_q      <= fb_session_i == session_q;
-      base_q      <= used_q;
-      frame_key_q <= shadow_key_q;
-      port_q      <= fb_port_i;
+      mine_q        <= fb_session_i == session_q;
+      base_q        <= used_q;
+      frame_key_q   <= shadow_key_q;
+      frame_phase_q <= shadow_phase_q;
+      port_q        <= fb_port_i;
     end
-    if (written) shadow_key_q <= key_i;
+    if (written) begin
+      shadow_key_q   <= key_entry_i.tx_key;
+      shadow_phase_q <= key_entry_i.phase;
+    end
     // A frame that met its key's last cycle has the old key, and does not count for the new one.
     if (written || rst_i) used_q <= '0;
     else if (new_q && mine_q && !rewritten_q && !dropped) used_q <= base_q + 48'd1;
@@ -111,6 +116,7 @@ module seal_number_proof
         a_number : assert (asked[95:48] == base_q + 48'd1);
         a_port : assert (asked[47:32] == port_q);
         a_key : assert (u_seal.gen_auth.u_aes.key_i == frame_key_q);
+        a_phase : assert (u_seal.gen_auth.phase == frame_phase_q);
       end
       if (u_seal.gen_auth.ask_mask) a_mask : assert (asked[31:0] == 32'd1);
     end
@@ -138,6 +144,7 @@ module seal_number_proof
         t_stored :
         assert (used_q == (fresh ? '0 : u_seal.gen_auth.u_keys.u_numbers.mem_q[session_q]));
         t_key : assert (u_seal.gen_auth.u_keys.u_keys.mem_q[session_q][159:32] == shadow_key_q);
+        t_phase : assert (u_seal.gen_auth.u_keys.u_keys.mem_q[session_q][160] == shadow_phase_q);
       end
       if (fresh) t_fresh : assert (used_q == '0);
       if (u_seal.gen_auth.head_q) begin
@@ -146,12 +153,14 @@ module seal_number_proof
         if (mine_q && new_q && u_seal.gen_auth.head_known_q) begin
           t_base : assert (u_seal.gen_auth.stored_number == base_q);
           t_old : assert (u_seal.gen_auth.key == frame_key_q);
+          t_old_phase : assert (u_seal.gen_auth.phase == frame_phase_q);
           t_known : assert (known || rewritten_q);
           t_used : assert (used_q == (rewritten_q ? '0 : base_q));
         end
         if (mine_q && !new_q && !u_seal.gen_auth.head_drop_q) begin
           t_number : assert (u_seal.gen_auth.head_number_q == base_q + 48'd1);
           t_frame_key : assert (u_seal.gen_auth.key == frame_key_q);
+          t_frame_phase : assert (u_seal.gen_auth.phase == frame_phase_q);
         end
       end
     end

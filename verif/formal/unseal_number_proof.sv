@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // No sealed frame is taken twice: each packet number that is accepted for a session is greater than all
-// accepted before with the same key. Keys may be written in any cycle.
+// accepted before with the same key. None is accepted with a key that was forgotten when the session began
+// anew. Keys may be written in any cycle.
 //
-// The proof follows one arbitrary session of two and keeps the greatest number on its own. The receive
+// The proof follows one arbitrary key, of two a session and two sessions, and keeps the greatest number on
+// its own. The receive
 // stream is free but for 2 cycles between frames; what AES and GHASH answer is free, so that any tag may
 // be right.
 //
@@ -10,23 +12,23 @@
 // Source : docs/wire-format.md, sealed sessions.
 module unseal_number_proof
   import aes_pkg::*;
+  import wire_pkg::*;
 (
-  input logic          clk_i,
-  input logic          rst_i,
-  input logic          enable_i,
-  input logic   [47:0] mac_i,
-  input logic   [31:0] ip_i,
-  input logic   [ 1:0] session_valid_i,
-  input logic   [ 1:0] session_sealed_i,
-  input logic   [63:0] tdata_i,
-  input logic   [ 7:0] tkeep_i,
-  input logic          tvalid_i,
-  input logic          tlast_i,
-  input logic          tuser_i,
-  input logic          key_write_i,
-  input logic          key_index_i,
-  input block_t        key_i,
-  input logic   [31:0] salt_i
+  input logic              clk_i,
+  input logic              rst_i,
+  input logic              enable_i,
+  input logic       [47:0] mac_i,
+  input logic       [31:0] ip_i,
+  input logic       [ 1:0] session_valid_i,
+  input logic       [ 1:0] session_sealed_i,
+  input logic       [63:0] tdata_i,
+  input logic       [ 7:0] tkeep_i,
+  input logic              tvalid_i,
+  input logic              tlast_i,
+  input logic              tuser_i,
+  input logic              key_write_i,
+  input logic              key_index_i,
+  input key_entry_t        key_entry_i
 );
   axis_if #(
     .DataW(64),
@@ -57,23 +59,26 @@ module unseal_number_proof
     .*
   );
 
-  // ---- Arbitrary, constant: the session that is followed ---------------------------------------
-  logic session_q;
-  always_ff @(posedge clk_i) session_q <= session_q;
+  // ---- Arbitrary, constant: the key that is followed, by session and phase ---------------------
+  logic [1:0] key_q;
+  always_ff @(posedge clk_i) key_q <= key_q;
 
   // ---- What was accepted, kept a second time ---------------------------------------------------
-  logic begun_q, written, ever_q, accept, accept_q, mine;
+  logic begun_q, write, written, forgotten, gone_key_q, ever_q, accept, accept_q, mine;
   logic [47:0] number, accepted_q;
   initial begin
     begun_q    = 1'b0;
     ever_q     = 1'b0;
     accepted_q = '0;
+    gone_key_q = 1'b0;
   end
 
-  assign written = key_write_i && key_index_i == session_q;
-  assign accept  = u_unseal.gen_auth.number_write;
-  assign number  = u_unseal.gen_auth.leaving_number_q;
-  assign mine    = u_unseal.gen_auth.leaving_index_q == session_q;
+  assign write     = key_write_i && !key_entry_i.send;
+  assign written   = write && {key_index_i, key_entry_i.phase} == key_q;
+  assign forgotten = write && !key_entry_i.receive && {key_index_i, !key_entry_i.phase} == key_q;
+  assign accept    = u_unseal.gen_auth.number_write;
+  assign number    = u_unseal.gen_auth.leaving_number_q;
+  assign mine      = u_unseal.gen_auth.leaving_key_q == key_q;
 
   always_ff @(posedge clk_i) begin
     begun_q  <= 1'b1;
@@ -82,6 +87,8 @@ module unseal_number_proof
     else if (accept && mine) accepted_q <= number;
     if (rst_i) ever_q <= 1'b0;
     else if (written) ever_q <= 1'b1;
+    if (rst_i || written) gone_key_q <= 1'b0;
+    else if (forgotten) gone_key_q <= 1'b1;
   end
 
   // ---- The stream ------------------------------------------------------------------------------
@@ -109,6 +116,7 @@ module unseal_number_proof
   always_comb begin
     if (begun_q && !rst_i) begin
       if (accept && mine) a_greater : assert (number > accepted_q);
+      if (accept && mine) a_there : assert (!gone_key_q);
       // What the parser is told is what was accepted.
       if (opened.tvalid && opened.tlast && u_unseal.gen_auth.enable_q) begin
         a_told : assert (opened.tuser[1] == accept_q);
@@ -135,11 +143,10 @@ module unseal_number_proof
     else if (first[9]) gone_q <= 1'b1;
   end
 
-  assign known = u_unseal.gen_auth.known[session_q];
-  assign fresh = u_unseal.gen_auth.u_keys.fresh_q[session_q];
-  assign setup     = u_unseal.gen_auth.u_keys.todo_q[session_q] ||
-      (u_unseal.gen_auth.u_keys.setup_busy_q &&
-       u_unseal.gen_auth.u_keys.setup_index_q == session_q);
+  assign known = u_unseal.gen_auth.known[key_q];
+  assign fresh = u_unseal.gen_auth.u_keys.fresh_q[key_q];
+  assign setup = u_unseal.gen_auth.u_keys.todo_q[key_q] ||
+      (u_unseal.gen_auth.u_keys.setup_busy_q && u_unseal.gen_auth.u_keys.setup_index_q == key_q);
   // newer_q is that of the frame in the delay.
   assign has_newer = gone_q || |first[9:5];
 
@@ -172,9 +179,13 @@ module unseal_number_proof
       if (words > 4'd6) t_begun : assert (gone_q || first != '0);
       if (has_newer && u_unseal.gen_auth.newer_q) t_not_zero : assert (number != '0);
       if (known || setup) t_ever : assert (ever_q);
+      if (gone_key_q) begin
+        t_gone : assert (!known && !u_unseal.gen_auth.u_keys.todo_q[key_q]);
+        t_void : assert (!setup || u_unseal.gen_auth.u_keys.setup_void_q);
+      end
       if (ever_q) begin
         t_stored :
-        assert (accepted_q == (fresh ? '0 : u_unseal.gen_auth.u_keys.u_numbers.mem_q[session_q]));
+        assert (accepted_q == (fresh ? '0 : u_unseal.gen_auth.u_keys.u_numbers.mem_q[key_q]));
         if (mine && first[4]) t_looked : assert (u_unseal.gen_auth.last_number >= accepted_q);
         if (mine && has_newer && u_unseal.gen_auth.newer_q) t_newer : assert (number > accepted_q);
       end

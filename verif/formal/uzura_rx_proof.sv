@@ -89,8 +89,35 @@ module uzura_rx_proof
     waits_q <= !rst_i && (asked || (waits_q && !resolve_done_i));
   end
   logic busy, answer, ud;
-  assign busy   = u_rx.state_q != Idle;
-  assign ud     = head_i.opcode inside {UdSendOnly, UdSendOnlyImm};
+  logic [10:0] kind, head_kind;
+  assign kind = {
+    u_rx.send,
+    u_rx.write,
+    u_rx.read,
+    u_rx.atomic,
+    u_rx.first,
+    u_rx.last,
+    u_rx.imm,
+    u_rx.inv,
+    u_rx.response,
+    u_rx.read_response,
+    u_rx.ud
+  };
+  assign head_kind = {
+    u_rx.head_send,
+    u_rx.head_write,
+    u_rx.head_read,
+    u_rx.head_atomic,
+    u_rx.head_first,
+    u_rx.head_last,
+    u_rx.head_imm,
+    u_rx.head_inv,
+    u_rx.head_response,
+    u_rx.head_read_response,
+    u_rx.head_ud
+  };
+  assign busy = u_rx.state_q != Idle;
+  assign ud = head_i.opcode inside {UdSendOnly, UdSendOnlyImm};
   assign answer = head_i.opcode inside {[RcReadResponseFirst : RcAtomicAcknowledge]};
   always_comb begin
     if (!begun_q) m_reset : assume (rst_i);
@@ -137,6 +164,7 @@ module uzura_rx_proof
       if (waits_q) i_waits : assert (u_rx.state_q inside {Region, Resolve, Long});
       if (busy) begin
         i_head : assert (head_valid_i);
+        i_kept : assert (u_rx.p == head_i && kind == head_kind);
         i_answer : assert (u_rx.requester_q == answer || answer);
       end
       if (expected_state && request) begin

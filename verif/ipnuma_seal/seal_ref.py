@@ -39,12 +39,13 @@ class Key:
     key: bytes
     salt: bytes
     number: int = 0
+    phase: int = 0
 
 
 def seal(plain: bytes, key: Key, number: int) -> bytes:
     """Seal a frame."""
     port = plain[34:36]
-    head = bytes((MAGIC, 0)) + number.to_bytes(6, "big")
+    head = bytes((MAGIC, key.phase)) + number.to_bytes(6, "big")
     nonce = key.salt + head[2:] + port
     payload = head + AESGCM(key.key).encrypt(nonce, plain[HEAD:], head)
     return frame(
@@ -62,6 +63,7 @@ class Receiver:
     keys: dict[int, Key] = field(default_factory=dict)
     valid: set[int] = field(default_factory=set)
     sealed: set[int] = field(default_factory=set)
+    odd_keys: dict[int, Key] = field(default_factory=dict)  # those of phase 1
 
     def is_sealed(self, data: bytes) -> bool:
         """Say whether a good frame (with FCS) is one that unseal opens."""
@@ -87,17 +89,18 @@ class Receiver:
         port = int.from_bytes(data[34:36], "big")
         udp_length = int.from_bytes(data[38:40], "big")
         index = port & 0xFF
+        keys = self.odd_keys if data[43] == 1 else self.keys
         if (
             udp_length < 8 + 34
-            or data[43] != 0
+            or data[43] > 1
             or len(data) < 34 + udp_length + 4
             or port >> 14 != 3
-            or index not in self.keys
+            or index not in keys
             or index not in self.valid
             or index not in self.sealed
         ):
             return None
-        key = self.keys[index]
+        key = keys[index]
         number = int.from_bytes(data[44:50], "big")
         payload = data[HEAD : 34 + udp_length]
         nonce = key.salt + payload[2:8] + data[34:36]

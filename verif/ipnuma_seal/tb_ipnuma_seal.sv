@@ -17,6 +17,7 @@ module tb_ipnuma_seal #(
   input  logic [         7:0] key_index_i,
   input  logic [       127:0] key_i,
   input  logic [        31:0] salt_i,
+  input  logic                key_phase_i,
   // Builder.
   input  logic                fb_start_i,
   output logic                fb_ready_start_o,
@@ -86,16 +87,28 @@ module tb_ipnuma_seal #(
   ) opened ();
   eth_pkg::tx_stat_t tx_stat;
   logic busy_tx, busy_rx, tx_start, tx_ready_start;
+  wire_pkg::key_entry_t key_entry;
 
-  assign tx_start         = tx_start_o && !hold_i;
+  // Both begin a session.
+  assign key_entry = '{
+          tx_key: key_i,
+          rx_key: key_i,
+          tx_salt: salt_i,
+          rx_salt: salt_i,
+          send: !key_rx_write_i,
+          receive: !key_tx_write_i,
+          phase: key_phase_i
+      };
+
+  assign tx_start = tx_start_o && !hold_i;
   assign tx_ready_start_o = tx_ready_start && !hold_i;
 
-  assign frames.tdata     = fb_tdata_i;
-  assign frames.tkeep     = fb_tkeep_i;
-  assign frames.tvalid    = fb_tvalid_i;
-  assign frames.tlast     = fb_tlast_i;
-  assign frames.tuser     = '0;
-  assign fb_tready_o      = frames.tready;
+  assign frames.tdata = fb_tdata_i;
+  assign frames.tkeep = fb_tkeep_i;
+  assign frames.tvalid = fb_tvalid_i;
+  assign frames.tlast = fb_tlast_i;
+  assign frames.tuser = '0;
+  assign fb_tready_o = frames.tready;
 
   seal #(
     .Sessions(Sessions),
@@ -112,10 +125,9 @@ module tb_ipnuma_seal #(
     .start_o      (tx_start_o),
     .ready_start_i(tx_ready_start_o),
     .m_axis       (mac),
-    .key_write_i  (key_tx_write_i),
+    .key_write_i  (key_tx_write_i || key_rx_write_i),
     .key_index_i,
-    .key_i,
-    .salt_i,
+    .key_entry_i  (key_entry),
     .cnt_no_key_o,
     .busy_o       (seal_busy_o)
   );
@@ -200,10 +212,9 @@ module tb_ipnuma_seal #(
     .session_sealed_i,
     .s_axis     (received),
     .m_axis     (opened),
-    .key_write_i(key_rx_write_i),
+    .key_write_i(key_tx_write_i || key_rx_write_i),
     .key_index_i,
-    .key_i,
-    .salt_i,
+    .key_entry_i(key_entry),
     .cnt_bad_seal_o,
     .busy_o     (unseal_busy_o)
   );

@@ -108,9 +108,9 @@ class Bench:
         """Reset; both directions know all sessions as valid and sealed, but no keys."""
         dut = self.dut
         for name in (
-            "key_tx_write_i key_rx_write_i key_index_i key_i salt_i fb_start_i fb_sealed_i "
-            "fb_session_i fb_port_i hold_i fb_tdata_i fb_tkeep_i fb_tvalid_i fb_tlast_i loop_i "
-            "rx_tdata_i rx_tkeep_i rx_tvalid_i rx_tlast_i rx_tuser_i"
+            "key_tx_write_i key_rx_write_i key_index_i key_i salt_i key_phase_i "
+            "fb_start_i fb_sealed_i fb_session_i fb_port_i hold_i fb_tdata_i fb_tkeep_i "
+            "fb_tvalid_i fb_tlast_i loop_i rx_tdata_i rx_tkeep_i rx_tvalid_i rx_tlast_i rx_tuser_i"
         ).split():
             dut[name].value = 0
         dut.enable_i.value = 1
@@ -231,7 +231,8 @@ class Bench:
         raise AssertionError("it does not come to rest")
 
     async def key(self, index: int, key: Key, tx: bool = True, rx: bool = True) -> None:
-        """Write a key."""
+        """Write a key, alone or as the first one of its session."""
+        assert not (tx and rx and key.phase)
         dut = self.dut
         await Timer(100, "ps")
         dut.key_tx_write_i.value = int(tx)
@@ -239,6 +240,7 @@ class Bench:
         dut.key_index_i.value = index
         dut.key_i.value = int.from_bytes(key.key, "big")
         dut.salt_i.value = int.from_bytes(key.salt, "big")
+        dut.key_phase_i.value = key.phase
         await self.step()
         await Timer(100, "ps")
         dut.key_tx_write_i.value = 0
@@ -441,6 +443,52 @@ async def seal_without_key(dut) -> None:
     assert seen_new
 
 
+@cocotb.test()
+async def seal_rekeyed(dut) -> None:
+    """Each frame has the key that was there when it was accepted; no number is left out or lost."""
+    bench = Bench(dut, gmii_of(dut))
+    await bench.start()
+    used = {i: [k] for i, k in (await bench.keys()).items()}
+    jobs = []
+    for _ in range(120 if bench.gmii else 600):
+        session = random.randrange(3)
+        size = random.choice((10, 14, 2 * random.randrange(5, 80)))
+        sealed = random.random() < 0.9
+        gap = random.choice((0, 0, 0, 1, 20))
+        jobs.append(Job(inner(size, session_port(session)), sealed, session, gap))
+    bench.jobs.extend(jobs)
+    while bench.jobs:
+        await bench.run(random.randrange(1, 200))
+        session = random.randrange(3)
+        key = fresh(1 - used[session][-1].phase)
+        used[session].append(key)
+        await bench.key(session, key, rx=False)
+    await bench.drain()
+    assert bench.no_key == 0 and len(bench.sent) == len(jobs)
+    at = dict.fromkeys(used, 0)
+    changes = 0
+    for job, sent in zip(jobs, bench.sent, strict=True):
+        if not job.sealed:
+            assert sent.data == job.data
+            continue
+        number = int.from_bytes(sent.data[44:50], "big")
+        keys = used[job.session]
+        before = at[job.session]
+        # Keys may follow one another without a frame in between.
+        while sent.data != seal(job.data, keys[at[job.session]], number):
+            at[job.session] += 1
+            assert at[job.session] < len(keys), "sealed with no key that it could have"
+        keys[at[job.session]].number += 1
+        assert number == keys[at[job.session]].number
+        changes += at[job.session] != before
+    assert changes > 5
+
+
+def fresh(phase: int) -> Key:
+    """Return a new key."""
+    return Key(random.randbytes(16), random.randbytes(4), phase=phase)
+
+
 # ---- unseal -------------------------------------------------------------------------------------
 @cocotb.test()
 async def open_every_length(dut) -> None:
@@ -628,6 +676,63 @@ async def open_keys(dut) -> None:
     await bench.drain()
     opened = sum(out.user == 2 for out in bench.out)
     assert opened == len(sent) and not bench.bad_seals
+
+
+@cocotb.test()
+async def open_phases(dut) -> None:
+    """Both keys of a session open frames, each with numbers of its own, until it is replaced."""
+    bench = Bench(dut, gmii_of(dut))
+    await bench.start()
+    # By session the two keys that open, and others that do not, or not any more.
+    have = {i: [k, fresh(1)] for i, k in (await bench.keys()).items()}
+    state = receiver({i: k for i, (k, _) in have.items()})
+    gone = [fresh(0), fresh(1)]
+    injected: list[tuple[bytes, bool]] = []
+    history: list[bytes] = []
+    counts = dict.fromkeys(("opened", "refused"), 0)
+    for turn in range(25 if bench.gmii else 120):
+        session = random.randrange(3)
+        phase = random.randrange(2)
+        if turn % 10 == 9:
+            # The session begins anew, perhaps while the hash key of its other key is made.
+            key = fresh(0)
+            await bench.key(session, fresh(1), tx=False)
+            await bench.run(random.randrange(25))
+            await bench.key(session, key)
+            gone.extend(have[session])
+            have[session] = [key, fresh(1)]
+            state.keys[session] = replace(key)
+            state.odd_keys.pop(session, None)
+        else:
+            key = fresh(phase)
+            await bench.key(session, key, tx=False)
+            gone.append(have[session][phase])
+            have[session][phase] = key
+            (state.odd_keys if phase else state.keys)[session] = replace(key)
+        await bench.drain()
+        for _ in range(12):
+            session = random.randrange(3)
+            key = random.choice((*have[session], *have[session], random.choice(gone)))
+            key.number += random.choice((1, 1, 5))
+            plain = inner(2 * random.randrange(5, 40), session_port(session))
+            data = with_fcs(seal(plain, key, key.number))
+            if random.random() < 0.2 and history:
+                data = random.choice(history[-30:])
+            if random.random() < 0.1:
+                # The other phase is authenticated, too.
+                data = with_fcs(data[:43] + bytes((data[43] ^ 1,)) + data[44:-4])
+            history.append(data)
+            injected.append((data, False))
+            bench.inject(data)
+        await bench.drain()
+        for kind, count in judge(bench, state, injected).items():
+            if kind in counts:
+                counts[kind] += count
+        injected.clear()
+        bench.out.clear()
+        bench.bad_seals.clear()
+    dut._log.info(f"{counts}")
+    assert min(counts.values()) > 50
 
 
 @cocotb.test()

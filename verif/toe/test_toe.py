@@ -28,9 +28,9 @@ SETTINGS = {
     "document": {"Policy": 4, "BytesPerCycle": 4, "PaceNum": 2, "PaceDen": 5},
 }
 # Cycles from the last beat of a segment to the first word of its payload in memory.
-LATENCY = {"minimum": 17, "long": 12}
+LATENCY = {"minimum": 14, "long": 13}
 # The payload may have to be shifted down; another operation of the controller ends first.
-MORE = 1 + 2
+MORE = 1 + 3
 MSS = 1460
 
 
@@ -255,7 +255,7 @@ async def line_rate_minimum(dut) -> None:
                 next(words)
         dut._log.info("last beat to first committed word: %d to %d cycles", min(late), max(late))
         assert min(late) == LATENCY["minimum"]
-        assert max(late) <= LATENCY["minimum"] + MORE == 20
+        assert max(late) <= LATENCY["minimum"] + MORE <= 20
         dut._log.info("ACKs: %d", peer.acks)
 
 

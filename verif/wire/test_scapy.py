@@ -58,7 +58,8 @@ def control_payload(fields: dict[str, Any]) -> bytes:
 
 def sealed_payload(fields: dict[str, Any]) -> bytes:
     number = fields["ipnuma.seal.packet_high"] << 32 | fields["ipnuma.seal.packet_low"]
-    out = b"\xa0\0" + big(number, 6) + bytes.fromhex(fields["ipnuma.seal.data"])
+    out = b"\xa0" + big(fields["ipnuma.seal.phase"], 1) + big(number, 6)
+    out += bytes.fromhex(fields["ipnuma.seal.data"])
     return out + bytes.fromhex(fields["ipnuma.seal.tag"])
 
 

@@ -85,6 +85,7 @@ fn sessions_mend_every_fault() {
             continue;
         }
         plan.stores = 1_500;
+        plan.rekey = plan.rekey.min(100);
         let name = plan.name.clone();
         let report = Sim::new(plan, 1).and_then(|mut sim| sim.run());
         stores += report

@@ -3,6 +3,7 @@
 
 use crate::support::outcome::{Failure, Outcome};
 use crate::support::seen;
+use daemon::keys::{Key, Known};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request, SocketKind, SocketStatus};
 use std::io::Error;
@@ -52,6 +53,23 @@ impl Drop for Process {
     }
 }
 
+/// Frames after which a session gets new keys: they shall change while the cases run.
+const REKEY_FRAMES: u64 = 1_000;
+
+/// The key in this directory, and those that it trusts, which is itself: machines at loopback addresses share one.
+fn keyed(options: &mut daemon::Options, directory: &Path) -> Outcome {
+    let [key, known] = ["key", "known_peers"].map(|name| directory.join(name));
+    let own = match Key::load(&key).map_err(Failure::new)? {
+        Some(own) => own,
+        None => Key::make(&key).map_err(Failure::new)?,
+    };
+    Known::trust(&known, "127.0.0.0/8", own.fingerprint(), "").map_err(Failure::new)?;
+    options.remote.key = Some(key);
+    options.remote.known_peers = Some(known);
+    options.remote.rekey_frames = REKEY_FRAMES;
+    Ok(())
+}
+
 /// Is the daemon, until the process that started it ends. With `far` (frames lost in a thousand, and a seed) it is two
 /// machines at once: what would be local goes through its NIC.
 pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
@@ -67,7 +85,7 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
         return server.run().map_err(Failure::new);
     };
     options.remote.loopback = true;
-    options.remote.insecure = true;
+    keyed(&mut options, socket.parent().unwrap_or(Path::new(".")))?;
     options.remote.patience = PATIENCE;
     if loss > 0 {
         options.remote.faults = Some((faults(loss), seed));
@@ -87,12 +105,13 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
 }
 
 /// Is the daemon of a machine at a loopback address; all others there are other machines. The network loses so many
-/// frames in a thousand, and it waits so many seconds for others.
+/// frames in a thousand, and it waits so many seconds for others. Its key is in a directory.
 pub fn machine(
     socket: &Path,
     address: std::net::Ipv4Addr,
     loss: (u32, u64),
     patience: u64,
+    keys: &Path,
 ) -> Outcome {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -105,7 +124,7 @@ pub fn machine(
     let machines: daemon::remote::Network = "127.0.0.0/8".parse().map_err(Failure::new)?;
     options.remote.sockets = vec![machines];
     options.remote.software_sockets = true;
-    options.remote.insecure = true;
+    keyed(&mut options, keys)?;
     // The kernel gives programs the source address 127.0.0.1, whichever machine they stand for.
     options.remote.peer = vec![daemon::remote::Peer {
         daemon: machines,

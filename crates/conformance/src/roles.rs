@@ -34,11 +34,12 @@ pub fn play(role: &[String]) -> Outcome {
             let far = loss.parse().ok().zip(seed.parse().ok());
             crate::daemon::serve(std::path::Path::new(socket), far)
         }
-        ["machine", socket, address, loss, seed, patience] => {
+        ["machine", socket, address, loss, seed, patience, keys] => {
             let address = address.parse().map_err(Failure::new)?;
             let loss = (number(loss)? as u32, number(seed)?);
             let socket = std::path::Path::new(socket);
-            crate::daemon::machine(socket, address, loss, number(patience)?)
+            let keys = std::path::Path::new(keys);
+            crate::daemon::machine(socket, address, loss, number(patience)?, keys)
         }
         ["property", seed] => crate::property::play(number(seed)?),
         _ => Err(Failure::new(format!("there is no role {words:?}"))),

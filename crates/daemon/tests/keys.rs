@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use daemon::keys::{Key, Known};
+use daemon::remote::Faults;
 use daemon::{Options, Running};
 use host::{Config, Device, Flush, Rights, Token};
 use stranger::{PATIENCE, Stranger, address, counts_more_than, refused};
@@ -33,6 +34,10 @@ fn files(directory: &Path) -> [PathBuf; 2] {
 
 impl Machine {
     fn start() -> Self {
+        Self::start_with(&|_| {})
+    }
+
+    fn start_with(set: &dyn Fn(&mut Options)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let [key, known] = files(directory.path());
         Key::make(&key).expect("a key");
@@ -47,6 +52,7 @@ impl Machine {
             options.remote.known_peers = Some(known.clone());
             options.remote.sockets = vec!["127.0.0.0/8".parse().expect("a network")];
             options.remote.patience = 10;
+            set(&mut options);
             if let Ok(running) = daemon::spawn(options) {
                 return Self {
                     running,
@@ -75,7 +81,11 @@ impl Machine {
 
 /// Two that trust each other, wherever they seem to be.
 fn pair() -> (Machine, Machine) {
-    let (here, there) = (Machine::start(), Machine::start());
+    pair_with(&|_| {})
+}
+
+fn pair_with(set: &dyn Fn(&mut Options)) -> (Machine, Machine) {
+    let (here, there) = (Machine::start_with(set), Machine::start_with(set));
     here.trust(&there, "127.0.0.0/8");
     there.trust(&here, "127.0.0.0/8");
     (here, there)
@@ -212,6 +222,85 @@ fn only_tls_and_sealed_payloads_travel() {
         let types = records(way);
         assert!(types.len() > 3 && types.contains(&23), "{types:?}");
         assert!(!has(way, &token.secret), "the token's secret went in clear");
+    }
+}
+
+/// Looks at the packets that have come of these addresses' NICs: how often the phase of their keys has changed.
+#[derive(Default)]
+struct Phases {
+    last: std::collections::HashMap<[u8; 6], u8>,
+    changes: usize,
+}
+
+impl Phases {
+    fn look(&mut self, tap: &rustix::fd::OwnedFd, of: [Ipv4Addr; 2]) {
+        let mut bytes = [0; 4096];
+        while let Ok((count @ 30.., _)) =
+            rustix::net::recv(tap, &mut bytes, rustix::net::RecvFlags::empty())
+        {
+            let from: [u8; 4] = bytes[12..16].try_into().expect("four bytes");
+            let sealed = bytes[9] == 17 && bytes[28] == 0xA0;
+            if count > 52 && sealed && of.iter().any(|it| it.octets() == from) {
+                let sender = [from[0], from[1], from[2], from[3], bytes[20], bytes[21]];
+                let before = self.last.insert(sender, bytes[29]);
+                self.changes += usize::from(before.is_some_and(|it| it != bytes[29]));
+            }
+        }
+    }
+}
+
+/// New keys every few frames, while one frame in a hundred is lost: every store arrives.
+#[test]
+fn keys_change_and_no_store_is_lost() {
+    // So many stores of 64 bytes, and frames with a key.
+    let (stores, frames) = match std::env::var_os("IPNUMA_LONG") {
+        Some(_) => (1_000_000_usize, 1_000),
+        None => (20_000, 200),
+    };
+    let (here, there) = pair_with(&|options| {
+        options.remote.rekey_frames = frames;
+        let loss = Faults {
+            loss: 10,
+            ..Faults::default()
+        };
+        options.remote.faults = Some((loss, 1));
+    });
+    let tap = tap();
+    let (server, client) = (there.device(), here.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region.export(0..BYTES, Rights::ReadWrite, None);
+    let window = client.connect(&token.expect("a token")).expect("it may");
+    let epoch = window.epoch();
+    let mut expected = vec![0; BYTES];
+    let mut phases = Phases::default();
+    for store in 0..stores {
+        let at = store * 64 % BYTES;
+        let line = [store as u64; 8].map(u64::to_ne_bytes).concat();
+        window.put(at, &line).expect("it may be written");
+        expected[at..at + 64].copy_from_slice(&line);
+        if store % 512 == 511 {
+            window
+                .flush(Flush::Delivered, Some(PATIENCE))
+                .expect("it arrives");
+            if let Ok(tap) = &tap {
+                phases.look(tap, [here.address, there.address]);
+            }
+        }
+    }
+    window
+        .flush(Flush::Delivered, Some(PATIENCE))
+        .expect("it arrives");
+    window.check(epoch).expect("nothing is lost");
+    let mut seen = vec![0; BYTES];
+    region.read(0, &mut seen).expect("it is there");
+    assert!(seen == expected, "a store is missing");
+    match tap {
+        // A tap that is full misses some.
+        Ok(_) => {
+            println!("phases changed {} times", phases.changes);
+            assert!(phases.changes > 10, "phases changed {}", phases.changes);
+        }
+        Err(error) => skip::skipped("what the NICs send to each other", &error),
     }
 }
 

@@ -108,8 +108,8 @@ impl Nic {
         let mut room = std::mem::take(&mut self.opened);
         let end = match self.open(body, &mut room) {
             None => self.take(body, false, out),
-            Some(Ok((session, packet))) => {
-                self.sessions.opened(session, packet);
+            Some(Ok(seal)) => {
+                self.sessions.opened(&seal);
                 self.take(&room, true, out)
             }
             Some(Err(())) => NetCounter::RxBadSeal,

@@ -186,11 +186,13 @@ bus-master enable nothing is written, and reads wait for nothing; what was accep
 | rx_key | DW 4 to 7 | key of what is received |
 | tx_salt | DW 8 | first four bytes of the nonces of what is sent; byte 0 is [31:24] |
 | rx_salt | DW 9 | the same of what is received |
-| reserved | DW 10 to 15 | write 0 |
+| reserved | DW 10 to 14 | write 0 |
+| use | DW 15 [2:0] | 0: both keys are the session's first, of phase 0, and all that it had before are forgotten; 2 + p: the key of what is received becomes that of phase p, and nothing else changes; 4 + p: the next frame and all after it are sent with the key of what is sent, in phase p; others do nothing |
 
-Keys read as 0. Writing an entry sets both packet numbers of the session back, so a key must never be written twice, not
+Keys read as 0. Writing a key sets its packet numbers back, so a key must never be written twice, not
 even after a reset of the NIC: the same numbers with the same key give both payloads away. Take new random keys each time,
-and different keys or salts for the two directions.
+and different keys or salts for the two directions. [Rekeying](wire-format.md#rekeying) says in which order a session gets its
+next keys.
 
 ",
     );

@@ -415,7 +415,8 @@ fn seal(random: &mut Random, sample: &mut Sample) -> Result<(), String> {
     let packet = random.bits(48);
     let key: [u8; 16] = std::array::from_fn(|_| random.bits(8) as u8);
     let salt: [u8; 4] = std::array::from_fn(|_| random.bits(8) as u8);
-    let sealer = Sealer::new(key, salt);
+    let phase = random.bits(1) == 1;
+    let sealer = Sealer::new(key, salt).in_phase(phase);
     let end = 34 + usize::from(u16::from_be_bytes([sample.bytes[38], sample.bytes[39]]));
     let plain = sample.bytes[wire::PAYLOAD_OFFSET..end].to_vec();
     sample.seal = Some([key.to_vec(), salt.to_vec(), plain]);
@@ -431,6 +432,7 @@ fn seal(random: &mut Random, sample: &mut Sample) -> Result<(), String> {
         .fields
         .retain(|(name, _)| !name.starts_with("ipnuma") || name.starts_with("ipnuma.session."));
     sample.add("ipnuma.seal.magic", wire::SEAL_MAGIC);
+    sample.add("ipnuma.seal.phase", u64::from(phase));
     sample.add("ipnuma.seal.packet_high", packet >> 32);
     sample.add("ipnuma.seal.packet_low", packet & 0xFFFF_FFFF);
     sample.add_data("ipnuma.seal.data", data);

@@ -242,11 +242,12 @@ pub const SEAL_HEADER: Layout = Layout {
     doc: "header of a sealed payload",
     fields: &[
         hex("magic", 8, "0xA0"),
-        zero("zero", 8),
+        zero("zero", 7),
+        dec("phase", 1, "which of the receiver's two keys it is"),
         dec(
             "packet_high",
             16,
-            "packet number of the session, bits 47:32",
+            "packet number under this key, bits 47:32",
         ),
         dec("packet_low", 32, "bits 31:0"),
     ],

@@ -53,7 +53,7 @@ pub use format::*;
 pub use frame::*;
 pub use ring::{RingNetCounter, RingPcieCounter};
 pub use tables::{
-    EventEntry, KeyEntry, PageMapEntry, PcIdEntry, RegionEntry, SessionEntry, SessionStatus,
+    EventEntry, KeyEntry, KeyUse, PageMapEntry, PcIdEntry, RegionEntry, SessionEntry, SessionStatus,
 };
 pub use tlp::{
     Completion, CompletionStatus, MemRequest, TlpError, TlpHeader, TlpView, byte_enables,

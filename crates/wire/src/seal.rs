@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sealed payloads: AES-128-GCM around a whole payload of a session.
 //!
-//! A sealed payload is 8 bytes in the clear (0xA0, 0, the packet number in 48 bits), the encrypted payload, and a tag
-//! of 16 bytes. The nonce is salt, packet number and source port; the bytes in the clear are authenticated too.
+//! A sealed payload is 8 bytes in the clear (0xA0, the phase of the key, the packet number in 48 bits), the encrypted
+//! payload, and a tag of 16 bytes. The nonce is salt, packet number and source port; the bytes in the clear are authenticated too.
 //!
 //! ```
 //! use wire::seal::{Sealer, SealError};
@@ -27,6 +27,7 @@ use crate::frame::seal_ip;
 use crate::layout::Span;
 
 const S_MAGIC: Span = SEAL_HEADER.span("magic");
+const S_PHASE: Span = SEAL_HEADER.span("phase");
 const S_HIGH: Span = SEAL_HEADER.span("packet_high");
 const S_LOW: Span = SEAL_HEADER.span("packet_low");
 
@@ -40,7 +41,7 @@ pub const LAST_PACKET: u64 = (1 << 48) - 1;
 pub enum SealError {
     /// Not a sealed payload, or shorter than a seal.
     #[error(
-        "a payload of {0} bytes is not sealed: it must begin with 0xA0 0x00 and have 25 bytes or more"
+        "a payload of {0} bytes is not sealed: it must begin with 0xA0 and 0x00 or 0x01, and have 25 bytes or more"
     )]
     NotSealed(usize),
     /// The tag is wrong.
@@ -61,7 +62,11 @@ pub enum SealError {
 pub struct Sealer {
     cipher: Aes128Gcm,
     salt: [u8; 4],
+    phase: Phase,
 }
+
+/// Which of the two keys that a receiver may have at a time: they alternate, the first key of a session is `false`.
+pub type Phase = bool;
 
 impl std::fmt::Debug for Sealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,21 +74,31 @@ impl std::fmt::Debug for Sealer {
     }
 }
 
-/// The packet number of a sealed payload; `None` if it is not one.
+/// The phase of a sealed payload's key, and its packet number under that key; `None` if it is not one.
 #[must_use]
-pub fn packet_number(payload: &[u8]) -> Option<u64> {
-    let sealed = payload.len() > SEAL_BYTES && payload[..2] == [SEAL_MAGIC, 0];
-    sealed.then(|| S_HIGH.get(payload) << 32 | S_LOW.get(payload))
+pub fn packet_number(payload: &[u8]) -> Option<(Phase, u64)> {
+    let sealed = payload.len() > SEAL_BYTES && payload[0] == SEAL_MAGIC && payload[1] <= 1;
+    sealed.then(|| {
+        let phase = S_PHASE.get(payload) == 1;
+        (phase, S_HIGH.get(payload) << 32 | S_LOW.get(payload))
+    })
 }
 
 impl Sealer {
-    /// With this key and the first four bytes of the nonces.
+    /// With this key and the first four bytes of the nonces, for phase 0.
     #[must_use]
     pub fn new(key: [u8; 16], salt: [u8; 4]) -> Self {
         Self {
             cipher: Aes128Gcm::new(&key.into()),
             salt,
+            phase: false,
         }
+    }
+
+    /// The same as the key of a phase.
+    #[must_use]
+    pub fn in_phase(self, phase: Phase) -> Self {
+        Self { phase, ..self }
     }
 
     fn nonce(&self, header: &[u8], port: u16) -> [u8; 12] {
@@ -100,6 +115,7 @@ impl Sealer {
         let (inner, tag) = rest.split_at_mut(rest.len() - SEAL_TAG_BYTES);
         header.fill(0);
         S_MAGIC.put(header, u64::from(SEAL_MAGIC));
+        S_PHASE.put(header, self.phase.into());
         S_HIGH.put(header, packet >> 32);
         S_LOW.put(header, packet);
         let nonce = self.nonce(header, port);
@@ -112,7 +128,10 @@ impl Sealer {
 
     /// Opens in place; the payload stands between the header and the tag afterwards.
     fn open_room(&self, room: &mut [u8], port: u16) -> Result<u64, SealError> {
-        let packet = packet_number(room).ok_or(SealError::NotSealed(room.len()))?;
+        let (phase, packet) = packet_number(room).ok_or(SealError::NotSealed(room.len()))?;
+        if phase != self.phase {
+            return Err(SealError::Forged);
+        }
         let (header, rest) = room.split_at_mut(SEAL_HEADER_BYTES);
         let (inner, tag) = rest.split_at_mut(rest.len() - SEAL_TAG_BYTES);
         let tag = (&*tag).try_into().expect("a tag's bytes were split off");
@@ -261,6 +280,15 @@ mod tests {
             )
             .expect("sealed with this nonce");
         assert_eq!(text, [1, 2, 3]);
+        let next = sealer.clone().in_phase(true);
+        let other = next.seal(&[1, 2, 3], 7, 0xC2FE).expect("48 bits");
+        assert_eq!(other[..8], [0xA0, 1, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(packet_number(&other), Some((true, 7)));
+        assert_eq!(next.open(&other, 0xC2FE), Ok((7, vec![1, 2, 3])));
+        assert_eq!(sealer.open(&other, 0xC2FE), Err(SealError::Forged));
+        let mut third = other;
+        third[1] = 2;
+        assert_eq!(packet_number(&third), None);
         assert_eq!(
             sealer.seal(&[1], 1 << 48, 0),
             Err(SealError::Exhausted(1 << 48))

@@ -6,6 +6,7 @@
 
 use crate::format::EVENT_CODES;
 use crate::layout::{Field, Layout, Show};
+use crate::seal::Phase;
 
 /// A value that fits in some bits of an entry.
 trait Bits: Copy {
@@ -264,6 +265,47 @@ pub struct KeyEntry {
     pub rx_salt: [u8; 4],
 }
 
+/// What is done with the keys that are written: the last word says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyUse {
+    /// Both are those of phase 0, and all that the session had before are forgotten.
+    #[default]
+    Begin,
+    /// The key of what is received becomes that of this phase; the other phase's stays, and so does what is sent with.
+    Receive(Phase),
+    /// The next frame and all after it are sent with the key of what is sent, in this phase.
+    Send(Phase),
+}
+
+/// Bits of the last word: the phase; the key of what is sent is not meant; that of what is received is not.
+const KEY_PHASE: u32 = 1;
+const KEY_RECEIVE: u32 = 2;
+const KEY_SEND: u32 = 4;
+
+impl KeyUse {
+    /// What the last word says; `None`: nothing is done.
+    #[must_use]
+    pub fn from_dw(dw: u32) -> Option<Self> {
+        let phase = dw & KEY_PHASE != 0;
+        match dw & (KEY_RECEIVE | KEY_SEND) {
+            0 => Some(Self::Begin),
+            KEY_RECEIVE => Some(Self::Receive(phase)),
+            KEY_SEND => Some(Self::Send(phase)),
+            _ => None,
+        }
+    }
+
+    /// The last word.
+    #[must_use]
+    pub fn to_dw(self) -> u32 {
+        match self {
+            Self::Begin => 0,
+            Self::Receive(phase) => KEY_RECEIVE | u32::from(phase),
+            Self::Send(phase) => KEY_SEND | u32::from(phase),
+        }
+    }
+}
+
 impl std::fmt::Debug for KeyEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyEntry { .. }")
@@ -276,10 +318,17 @@ impl KeyEntry {
     /// Bytes from one entry to the next in BAR 0.
     pub const BYTES: usize = 64;
 
-    /// The words to write, in this order.
+    /// The words to write, in this order, at the beginning of a session.
     #[must_use]
     pub fn to_dws(&self) -> [u32; Self::DWS] {
+        self.to_dws_for(KeyUse::Begin)
+    }
+
+    /// The words to write, in this order.
+    #[must_use]
+    pub fn to_dws_for(&self, what: KeyUse) -> [u32; Self::DWS] {
         let mut dws = [0; Self::DWS];
+        dws[Self::DWS - 1] = what.to_dw();
         let bytes = [
             &self.tx_key[..],
             &self.rx_key[..],
@@ -425,6 +474,18 @@ mod tests {
         assert_eq!((dws[8], dws[9]), (0x2021_2223, 0x3031_3233));
         assert_eq!(dws[10..], [0; 6]);
         assert_eq!(KeyEntry::from_dws(&dws), key);
+        for (what, last) in [
+            (KeyUse::Begin, 0),
+            (KeyUse::Receive(false), 2),
+            (KeyUse::Receive(true), 3),
+            (KeyUse::Send(false), 4),
+            (KeyUse::Send(true), 5),
+        ] {
+            let next = key.to_dws_for(what);
+            assert_eq!((next[..15].to_vec(), next[15]), (dws[..15].to_vec(), last));
+            assert_eq!(KeyUse::from_dw(last), Some(what));
+        }
+        assert_eq!(KeyUse::from_dw(7), None);
         assert_eq!(
             format!("{key:?}"),
             "KeyEntry { .. }",

@@ -296,7 +296,7 @@ proptest! {
         let inner = usize::from(u16::from_be_bytes([plain[38], plain[39]])) - 8;
         prop_assert_eq!(bytes.len(), (PAYLOAD_OFFSET + inner + 24).max(60));
         let sealed = FrameView::new(&bytes)?.payload()?;
-        prop_assert_eq!(packet_number(sealed), Some(packet));
+        prop_assert_eq!(packet_number(sealed), Some((false, packet)));
         prop_assert_eq!(PayloadView::new(sealed).expect_err("sealed"), WireError::BadMagic);
         // The receiver's padding is not the sender's business.
         bytes.resize(bytes.len() + 7, 0xEE);

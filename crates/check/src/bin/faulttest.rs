@@ -106,7 +106,7 @@ fn print_outcome(outcome: &Outcome) {
     let (name, seconds) = (&outcome.plan.name, outcome.seconds);
     match &outcome.result {
         Ok(report) => println!(
-            "{name:36} {:>8} {:>8} {:>7} {:>6} {:>7} {:>7} {:>7} {:>6} {:>5} {:>5} {:>9} {seconds:>6.1}  ok",
+            "{name:36} {:>8} {:>8} {:>7} {:>6} {:>7} {:>7} {:>7} {:>6} {:>5} {:>5} {:>9} {seconds:>6.1}  ok{}",
             report.tally.stores,
             report.channel.sent + report.fuzzed,
             report.resends,
@@ -118,6 +118,10 @@ fn print_outcome(outcome: &Outcome) {
             report.lost_peers,
             report.anew,
             report.time_ps / 1_000_000,
+            match report.rekeyed {
+                0 => String::new(),
+                keys => format!(", new keys {keys} times"),
+            },
         ),
         Err(error) => println!("{name:36} FAILED after {seconds:.1} s\n{error}"),
     }

@@ -72,6 +72,13 @@ pub enum RegisterRead {
     Done(u32),
 }
 
+impl RegisterRead {
+    /// Somebody reads.
+    pub fn is_used(self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
 /// A completion of a DMA read that the root complex has not given yet.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {

@@ -348,6 +348,35 @@ pub fn plans(scale: Scale) -> Vec<Plan> {
             plans.push(plan);
         }
     }
+    // Keys that change while one frame in a hundred is lost, or everything happens to frames.
+    for (ends, stores) in [(RTL, scale.rtl), (MIXED, scale.rtl), (MODEL, scale.model)] {
+        for (name, some) in [("rekey", 0), ("rekey-mix", 5_000)] {
+            if ends == RTL && some > 0 {
+                continue;
+            }
+            let name = format!("{name}-{}-10g", ends_name(ends));
+            let mut plan = Plan::new(name, ends, NetSpeed::TenGig, stores);
+            plan.sealed = 100;
+            plan.sessions = 3;
+            plan.rekey = (stores / 20).min(1_000);
+            if some == 0 {
+                // None may be refused.
+                plan.others[2] = 0;
+            }
+            faults(
+                &mut plan,
+                Faults {
+                    loss: 10_000,
+                    duplicate: some,
+                    reorder: some,
+                    corrupt: some,
+                    replay: some,
+                    ..NONE
+                },
+            );
+            plans.push(plan);
+        }
+    }
     plans.sort_by_key(|plan| (plan.ends == MODEL, plan.ends == MIXED));
     plans
 }

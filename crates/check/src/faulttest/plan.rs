@@ -81,6 +81,8 @@ pub struct Plan {
     pub merge: bool,
     /// Chance in percent that a session is sealed.
     pub sealed: u32,
+    /// Sealed sessions get new keys after so many frames of one end; 0: never. No session may begin anew then.
+    pub rekey: u64,
     /// Sessions between the two NICs; 0 for one connection without any.
     pub sessions: usize,
     /// What the channels do.
@@ -97,7 +99,7 @@ pub struct Plan {
     pub masters: u64,
     /// Maximum payload, read request and completion boundary are drawn for each end.
     pub draw_bus: bool,
-    /// Loads, flushes and operations that will be refused; in thousandths.
+    /// Loads, flushes and operations that will be refused; in thousandths. Without refusals no right is taken away either.
     pub others: [u32; 3],
     /// When sessions send again.
     pub timers: Timers,
@@ -123,6 +125,7 @@ impl Plan {
             format: Format::Mixed,
             merge: false,
             sealed: 0,
+            rekey: 0,
             sessions: 4,
             faults: Faults::default(),
             outage_ps: None,

@@ -3,6 +3,7 @@
 
 mod issue;
 mod play;
+mod rekey;
 mod resets;
 mod root;
 mod setup;
@@ -161,6 +162,8 @@ pub struct Report {
     pub fuzzed: u64,
     /// Quiet moments at which memories were compared.
     pub quiet: u64,
+    /// Keys of sessions that were replaced by the next ones.
+    pub rekeyed: u64,
     /// What was reset or taken away, and what was seen of it.
     pub resets: Resets,
     /// Simulated picoseconds.
@@ -213,6 +216,7 @@ pub struct Sim {
     starved_ps: [u64; 2],
     /// The run has failed: what its NICs still do is for its report alone.
     failed: bool,
+    rekey: rekey::Rekey,
 }
 
 fn fork(rng: &mut ChaCha8Rng) -> ChaCha8Rng {
@@ -310,6 +314,7 @@ impl Sim {
             masters_off: [false; 2],
             starved_ps: [0; 2],
             failed: false,
+            rekey: rekey::Rekey::default(),
             plan,
         };
         for end in 0..2 {

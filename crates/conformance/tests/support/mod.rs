@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Daemon and programs of a test; all end with the test, also when it fails.
 
+use daemon::keys::{Key, Known};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request, SocketStatus, Totals};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,21 @@ pub struct Daemon {
     /// It is the daemon of a machine at this address, whose network loses so many frames in a thousand, by this seed; it
     /// waits so many seconds for others.
     machine: Option<(std::net::Ipv4Addr, u32, u64, u64)>,
+}
+
+/// Where the key is that machines of this process share.
+fn keys() -> &'static Path {
+    static KEYS: OnceLock<PathBuf> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let own = format!("machines-{}", std::process::id());
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(own);
+        let [key, known] = ["key", "known_peers"].map(|name| directory.join(name));
+        // Of another process with this number, long ago.
+        let _ = std::fs::remove_dir_all(&directory);
+        let made = Key::make(&key).expect("a key");
+        Known::trust(&known, "127.0.0.0/8", made.fingerprint(), "").expect("it can be written");
+        directory
+    })
 }
 
 impl Daemon {
@@ -105,7 +122,8 @@ impl Daemon {
                 .args(["--role", "machine"])
                 .arg(self.socket())
                 .arg(address.to_string())
-                .args([loss.into(), seed, patience].map(|number| number.to_string())),
+                .args([loss.into(), seed, patience].map(|number| number.to_string()))
+                .arg(keys()),
         };
         command.stdin(Stdio::null()).env_remove("LD_PRELOAD");
         if limit > 0 {

@@ -3,6 +3,7 @@
 //! server and other machines answer comes as an [`Input`].
 
 mod readers;
+mod rekey;
 mod sockets;
 mod writers;
 
@@ -25,6 +26,7 @@ use crate::remote::tls::Secret;
 use crate::state::{Granted, Refusal};
 
 use readers::Reader;
+pub use rekey::Numbers;
 use writers::Writer;
 
 /// What it is told.
@@ -82,6 +84,10 @@ pub enum Input {
     Forgotten(u64),
     /// There is no room to carry a channel.
     Uncarried(u64),
+    /// A session has sent as many frames with its key as it should.
+    Worn(u8),
+    /// The NIC has taken keys, which makes these the numbers, or has not.
+    Keyed(LinkId, Numbers, Result<(), softnic::Error>),
     /// It is time to end.
     Stop,
 }
@@ -99,6 +105,8 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug)]
 pub struct Greeting {
     ip: u32,
+    /// Its number of the session.
+    session: u8,
     epoch: u8,
 }
 
@@ -243,6 +251,10 @@ impl Coordinator {
             Input::Answered(link, answered, _owed) => self.answered(link, answered),
             Input::Forgotten(channel) => self.forgotten(channel),
             Input::Uncarried(channel) => self.uncarried(channel),
+            Input::Worn(session) => self.worn(session),
+            Input::Keyed(link, ours, result) => {
+                self.keyed(link, ours, nic_result(Some(result)));
+            }
             Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
             // Seen by `run`.
             Input::Stop => {}
@@ -272,6 +284,7 @@ impl Coordinator {
         for link in lost {
             self.closed(link, "it does not answer");
         }
+        self.rekey_old();
         self.hurry();
     }
 
@@ -312,12 +325,17 @@ impl Coordinator {
         self.reader_closed(link);
     }
 
-    fn session_lost(&mut self, session: u8) {
+    /// The connection of a session.
+    fn link_of(&self, session: u8) -> Option<LinkId> {
         let of_writer = |(_, writer): &(&LinkId, &Writer)| writer.session == Some(session);
         let of_reader = |(_, reader): &(&LinkId, &Reader)| reader.session == Some(session);
         let writer = self.writers.iter().find(of_writer).map(|(link, _)| *link);
         let reader = self.readers.iter().find(of_reader).map(|(link, _)| *link);
-        if let Some(link) = writer.or(reader) {
+        writer.or(reader)
+    }
+
+    fn session_lost(&mut self, session: u8) {
+        if let Some(link) = self.link_of(session) {
             self.closed(link, "its NIC does not answer any more");
         }
     }
@@ -354,7 +372,7 @@ impl Coordinator {
     fn close_session(&self, session: Option<u8>) {
         if let Some(session) = session {
             self.engine
-                .post(move |engine| engine.nic().close_session(session));
+                .post(move |engine| engine.close_session(session));
         }
     }
 

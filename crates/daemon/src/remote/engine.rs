@@ -13,7 +13,8 @@ use ipc::operations::state;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use softnic::{Event, Refusal, Share, Shared};
+use softnic::{Event, PeerAddress, Refusal, Share, Shared};
+use wire::{KeyEntry, KeyUse};
 
 use crate::Error;
 use crate::remote::carry::Carried;
@@ -65,6 +66,10 @@ pub struct Engine {
     last_mark: u64,
     epoll: OwnedFd,
     inputs: mpsc::Sender<Input>,
+    /// Sealed sessions, and whether it was told that their keys are worn.
+    sealed: BTreeMap<u8, bool>,
+    /// Frames after which they are; 0: never.
+    rekey_frames: u64,
 }
 
 /// A NIC says nothing of itself in messages for people.
@@ -159,6 +164,8 @@ impl Engine {
             last_mark: 0,
             epoll,
             inputs,
+            sealed: BTreeMap::new(),
+            rekey_frames: options.rekey_frames,
         };
         let (calls, queue) = mpsc::channel();
         let spin = match engine.nic.0.polls() {
@@ -182,6 +189,49 @@ impl Engine {
     /// The NIC.
     pub fn nic(&mut self) -> &mut dyn Nic {
         &mut *self.nic.0
+    }
+
+    /// Begins a session.
+    pub fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), softnic::Error> {
+        self.nic().open_session(session, peer)?;
+        if peer.keys.is_some() {
+            self.sealed.insert(session, false);
+        }
+        Ok(())
+    }
+
+    /// Ends it.
+    pub fn close_session(&mut self, session: u8) {
+        self.sealed.remove(&session);
+        self.nic().close_session(session);
+    }
+
+    /// Gives a sealed session its next keys.
+    pub fn write_keys(
+        &mut self,
+        session: u8,
+        writes: &[(KeyEntry, KeyUse)],
+    ) -> Result<(), softnic::Error> {
+        for (entry, what) in writes {
+            self.nic().write_key(session, entry, *what)?;
+            if matches!(what, KeyUse::Send(_)) {
+                self.sealed.insert(session, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whose keys have sealed as many frames as they should: once.
+    fn look_at_keys(&mut self) {
+        if self.rekey_frames == 0 {
+            return;
+        }
+        for (&session, told) in &mut self.sealed {
+            if !*told && self.nic.0.sealed_frames(session) >= self.rekey_frames {
+                *told = true;
+                let _ = self.inputs.send(Input::Worn(session));
+            }
+        }
     }
 
     /// Takes stores from a ring from now on.
@@ -329,6 +379,7 @@ impl Engine {
                 }
             }
             self.tell();
+            self.look_at_keys();
             busy |= self.drain();
             self.unseen += 1;
             if self.unseen >= BLIND {

@@ -12,7 +12,7 @@ use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 
@@ -135,6 +135,13 @@ pub enum Message {
     Ping,
     /// The answer to [`Message::Ping`].
     Pong,
+    /// The sender's NIC has taken keys of the session: the receiver's may send with what it receives with.
+    Keys {
+        /// Highest number of a key that it receives with; with the one before, too.
+        receives: u64,
+        /// Number of the key that it sends with.
+        sends: u64,
+    },
 }
 
 /// Decodes a message; trailing bytes make it none.
@@ -283,6 +290,10 @@ mod tests {
             },
             Message::Ping,
             Message::Pong,
+            Message::Keys {
+                receives: 9,
+                sends: 8,
+            },
         ]
     }
 

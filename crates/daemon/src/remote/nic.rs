@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use shm::channel::Carrier;
 use softnic::{Error, Event, Identity, PeerAddress, Segment, Share, Shared, SoftNic};
+use wire::{KeyEntry, KeyUse};
 
 /// A window on memory of another machine, by a number that is not used again.
 pub type WindowId = u64;
@@ -60,6 +61,24 @@ pub trait Nic: Send {
     /// # Errors
     /// [`Error::Port`] if another epoch may do; others.
     fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), Error>;
+
+    /// Gives a sealed session one of its next keys.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is no such session, or it is not sealed.
+    fn write_key(&mut self, session: u8, keys: &KeyEntry, what: KeyUse) -> Result<(), Error> {
+        let _ = (keys, what);
+        Err(Error::Missing {
+            what: "sealed session",
+            number: session.into(),
+        })
+    }
+
+    /// Frames that were sent with the key that a session sends with now.
+    fn sealed_frames(&self, session: u8) -> u64 {
+        let _ = session;
+        0
+    }
 
     /// Ends it; its number may be used again.
     fn close_session(&mut self, session: u8);
@@ -167,6 +186,14 @@ impl Nic for Soft {
 
     fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), Error> {
         self.nic.open_session(session, peer)
+    }
+
+    fn write_key(&mut self, session: u8, keys: &KeyEntry, what: KeyUse) -> Result<(), Error> {
+        self.nic.write_key(session, keys, what)
+    }
+
+    fn sealed_frames(&self, session: u8) -> u64 {
+        self.nic.sealed_frames(session)
     }
 
     fn close_session(&mut self, session: u8) {

@@ -204,6 +204,10 @@ pub struct Options {
     pub key: Option<PathBuf>,
     /// Those of other machines; by default `known_peers` there.
     pub known_peers: Option<PathBuf>,
+    /// A sealed session gets new keys when one side has sent so many frames with its key; 0: never for that reason.
+    pub rekey_frames: u64,
+    /// And when it has sent with it for so many seconds; 0: never for that reason.
+    pub rekey_seconds: u64,
     /// What each other machine may have here.
     pub guests: Guests,
     /// For tests: connections within this machine go by the NIC, too, as if between machines.
@@ -226,6 +230,8 @@ impl Default for Options {
             insecure: false,
             key: None,
             known_peers: None,
+            rekey_frames: 1 << 24,
+            rekey_seconds: 3600,
             guests: Guests::default(),
             loopback: false,
             faults: None,

@@ -45,13 +45,34 @@ impl ring::hkdf::KeyType for Bytes {
 }
 
 impl Secret {
+    /// A secret, for tests.
+    #[cfg(test)]
+    pub fn of(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Keys and salts of a session, for the writer or the reader. They are bound to both numbers of the session and its epoch,
-    /// of which one is another with each session of a connection; another connection has another secret.
-    pub fn session(&self, writer: u8, reader: u8, epoch: u8, of_writer: bool) -> Option<KeyEntry> {
+    /// of which one is another with each session of a connection; another connection has another secret. A session's keys
+    /// are numbered from 0.
+    pub fn session(
+        &self,
+        writer: u8,
+        reader: u8,
+        epoch: u8,
+        of_writer: bool,
+        number: u64,
+    ) -> Option<KeyEntry> {
         let secret = ring::hkdf::Prk::new_less_safe(ring::hkdf::HKDF_SHA256, &self.0);
         let mut bytes = [0; 40];
         secret
-            .expand(&[b"IP-NUMA session", &[writer, reader, epoch]], Bytes)
+            .expand(
+                &[
+                    b"IP-NUMA session",
+                    &[writer, reader, epoch],
+                    &number.to_be_bytes(),
+                ],
+                Bytes,
+            )
             .and_then(|material| material.fill(&mut bytes))
             .ok()?;
         let (there, back) = bytes.split_at(20);
@@ -293,7 +314,7 @@ mod tests {
         let secret = Secret([7; 32]);
         let session = |secret: &Secret, numbers: [u8; 3], writer| {
             let [own, theirs, epoch] = numbers;
-            secret.session(own, theirs, epoch, writer).expect("keys")
+            secret.session(own, theirs, epoch, writer, 0).expect("keys")
         };
         let writer = session(&secret, [1, 2, 50], true);
         let reader = session(&secret, [1, 2, 50], false);
@@ -309,6 +330,10 @@ mod tests {
         for numbers in [[1, 2, 51], [1, 3, 50], [2, 2, 50], [2, 1, 50]] {
             let other = session(&secret, numbers, true);
             seen.extend([other.tx_key, other.rx_key]);
+        }
+        for number in [1, 2, 1 << 32] {
+            let next = secret.session(1, 2, 50, true, number).expect("keys");
+            seen.extend([next.tx_key, next.rx_key]);
         }
         seen.push(session(&Secret([8; 32]), [1, 2, 50], true).tx_key);
         let count = seen.len();

@@ -2,7 +2,7 @@
 //! Sessions: who the peers are.
 
 use wire::registers as reg;
-use wire::{KeyEntry, PcIdEntry, SessionEntry, SessionPort, SessionStatus};
+use wire::{KeyEntry, KeyUse, PcIdEntry, SessionEntry, SessionPort, SessionStatus};
 
 use crate::error::Error;
 use crate::nic::{SoftNic, leap};
@@ -123,6 +123,29 @@ impl SoftNic {
         });
         self.settle();
         Ok(())
+    }
+
+    /// Gives a sealed session one of its next keys, as the two managements have agreed: first [`KeyUse::Receive`] at one
+    /// side, and when that has said so, [`KeyUse::Send`] at the other. Never the same key twice.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is no such session, or it is not sealed.
+    pub fn write_key(&mut self, session: u8, keys: &KeyEntry, what: KeyUse) -> Result<(), Error> {
+        let link = self.sessions.get(usize::from(session));
+        let peer = link.and_then(|link| link.as_ref()?.peer.as_ref());
+        if peer.is_none_or(|peer| peer.keys.is_none()) {
+            return Err(Error::Missing {
+                what: "sealed session",
+                number: session.into(),
+            });
+        }
+        self.write_entry(reg::KEY_BASE, session.into(), &keys.to_dws_for(what));
+        Ok(())
+    }
+
+    /// Frames that were sent with the key that a session sends with now; 0 if it is not sealed.
+    pub fn sealed_frames(&self, session: u8) -> u64 {
+        self.nic.sessions().sealed_frames(session)
     }
 
     /// Stores to the peer are dropped from now on, and nothing of it is taken any more.

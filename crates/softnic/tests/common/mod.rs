@@ -155,6 +155,16 @@ pub fn contents(memory: &Segment) -> Vec<u8> {
 /// Random stores both ways; memory must be as if each had been written once and in order. Returns which were not, of each
 /// side, since their keys were altered twice.
 pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) -> [Vec<usize>; 2] {
+    exchange_meanwhile(sides, stores, rng, |_| {})
+}
+
+/// The same, with something that is done in between, again and again.
+pub fn exchange_meanwhile(
+    sides: &mut [Side; 2],
+    stores: usize,
+    rng: &mut ChaCha8Rng,
+    mut meanwhile: impl FnMut(&mut [Side; 2]),
+) -> [Vec<usize>; 2] {
     let windows = windows(sides);
     let mut shadows = [0, 1].map(|index| contents(&sides[1 - index].memory));
     let before = [0, 1].map(|index| sides[index].nic.counters().pcie(PcieCounter::DmaWrite));
@@ -168,6 +178,7 @@ pub fn exchange(sides: &mut [Side; 2], stores: usize, rng: &mut ChaCha8Rng) -> [
     // A counter at the start of each memory shows the order while it happens.
     let mut seen = [0_u32; 2];
     let events = work(sides, |sides| {
+        meanwhile(sides);
         for index in 0..2 {
             for _ in 0..rng.random_range(0..16) {
                 let count = issued[index].stores.len();

@@ -197,7 +197,9 @@ impl Sim {
         }
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             for end in 0..2 {
-                pair.toggles[end] = self.plan.sessions > 0 && rng.random_range(0..6) == 0;
+                // Not where nothing may be refused.
+                let any = self.plan.sessions > 0 && self.plan.others[2] > 0;
+                pair.toggles[end] = any && rng.random_range(0..6) == 0;
                 if pair.toggles[end] {
                     for _ in 0..rng.random_range(1..6) {
                         let pair = index;
@@ -236,6 +238,7 @@ impl Sim {
             let still = channels_empty
                 && self.actions.is_empty()
                 && self.drivers_are_up()
+                && self.rekey.is_still()
                 && self.ends.iter().all(|end| end.is_idle())
                 && self.hosts.iter().all(|host| host.answers.is_empty());
             let loads = self
@@ -361,6 +364,7 @@ impl Sim {
     }
 
     pub(super) fn finish(&mut self) -> Result<Report, String> {
+        let mut bad_seals = 0;
         for end in 0..2 {
             let (net, _) = self.counters(end)?;
             let count = |counter: NetCounter| u64::from(net[counter.index()]);
@@ -383,6 +387,7 @@ impl Sim {
             report.duplicates += count(NetCounter::RxDuplicate);
             report.gaps += count(NetCounter::RxGap);
             report.broken += count(NetCounter::RxBadEndCode) + count(NetCounter::RxBadSeal);
+            bad_seals += count(NetCounter::RxBadSeal);
             report.merged += count(NetCounter::TxMerged);
             report.channel += self.channels[end].stats();
             let (data, none, refused) = self.hosts[end].loads_done;
@@ -403,6 +408,8 @@ impl Sim {
             sum.flush_failed += tally.flush_failed;
         }
         self.report.time_ps = self.now_ps;
+        self.report.rekeyed = self.rekey.changes();
+        self.check_rekey(bad_seals)?;
         let looks = self.ledger.looks();
         self.report.resets.looked_at = (looks.written, looks.left);
         self.report.resets.tlps_cut = self.ends.iter().map(|end| end.tlps_cut()).sum();

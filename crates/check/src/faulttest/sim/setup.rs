@@ -180,7 +180,7 @@ impl Sim {
     }
 }
 
-fn entry_writes(base: u32, index: u32, stride: u32, dws: &[u32]) -> Vec<(u32, u32)> {
+pub(super) fn entry_writes(base: u32, index: u32, stride: u32, dws: &[u32]) -> Vec<(u32, u32)> {
     let at = base + index * stride;
     (0..)
         .zip(dws)

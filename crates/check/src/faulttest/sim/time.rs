@@ -9,6 +9,7 @@ impl Sim {
         let until = self.now_ps + self.window_ps;
         self.act()?;
         self.drive()?;
+        self.rekey();
         self.inject();
         for end in 0..2 {
             while self.ends[end].backlog() < ANSWER_BACKLOG
@@ -46,6 +47,7 @@ impl Sim {
                 if self.plan.one_sided > 0 {
                     self.ledger.frame_left(end, at, &frame)?;
                 }
+                self.watch_seal(end, &frame)?;
                 self.channels[end].send(at, frame);
             }
             for (at, bytes) in out.cuts.drain(..) {

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use shm::channel::Carrier;
 use softnic::{Identity, Share, Shared};
 
+use super::rekey::Keys;
 use super::{Answered, Asked, Coordinator, Greeting, Input, refusal};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Answer, Event};
@@ -33,6 +34,8 @@ pub struct Reader {
     greeted: bool,
     /// Own number of the session.
     pub session: Option<u8>,
+    /// Keys of that.
+    pub(super) keys: Option<Keys>,
     /// Its NIC's address.
     ip: u32,
     /// Keys of what it may use.
@@ -43,6 +46,13 @@ pub struct Reader {
     channels: BTreeSet<u64>,
 }
 
+impl Reader {
+    /// Says something to the other daemon.
+    pub(super) fn tell(&self, message: Message) {
+        self.link.send(message);
+    }
+}
+
 impl Coordinator {
     pub(super) fn accepted(&mut self, link: Link, peer: Ipv4Addr, secret: Option<Secret>) {
         let reader = Reader {
@@ -51,6 +61,7 @@ impl Coordinator {
             age: Duration::ZERO,
             greeted: false,
             session: None,
+            keys: None,
             ip: 0,
             grants: HashMap::new(),
             intents: BTreeSet::new(),
@@ -150,6 +161,7 @@ impl Coordinator {
                     Answered::Abandon(channel, theirs, done)
                 });
             }
+            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             // An intent or a channel that has ended in the meantime.
             Message::Announce { channel, .. } => {
                 let token = None;
@@ -170,17 +182,18 @@ impl Coordinator {
         let secret = self.readers.get(&id).and_then(|reader| reader.secret);
         let greeting = Greeting {
             ip: identity.ip,
+            session: theirs,
             epoch,
         };
         self.engine.post(move |engine| {
-            let nic = engine.nic();
-            let opened = nic.reserve_session().and_then(|own| {
-                peer.keys = secret.and_then(|secret| secret.session(theirs, own, epoch, false));
-                let opened = nic.open_session(own, &peer);
+            let opened = engine.nic().reserve_session().and_then(|own| {
+                let keys = secret.map(|secret| Keys::new(secret, (theirs, own, epoch), false));
+                peer.keys = keys.and_then(|keys| keys.entry(0));
+                let opened = engine.open_session(own, &peer);
                 if opened.is_err() {
-                    nic.close_session(own);
+                    engine.close_session(own);
                 }
-                opened.map(|()| (own, nic.identity()))
+                opened.map(|()| (own, engine.nic().identity()))
             });
             engine.say(Input::Greeted(id, greeting, opened));
         });
@@ -195,6 +208,8 @@ impl Coordinator {
         match (opened, self.readers.get_mut(&id)) {
             (Ok((own, identity)), Some(reader)) => {
                 (reader.session, reader.ip) = (Some(own), greeting.ip);
+                let of = (greeting.session, own, greeting.epoch);
+                reader.keys = reader.secret.map(|secret| Keys::new(secret, of, false));
                 reader.link.send(Self::hello(own, identity, greeting.epoch));
             }
             (Ok((own, _)), None) => self.close_session(Some(own)),

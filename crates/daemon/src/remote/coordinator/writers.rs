@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use softnic::{Identity, Shared};
 
+use super::rekey::Keys;
 use super::{Coordinator, EPOCHS, Input, named, refusal};
 use crate::outside::{Event, Opened};
 use crate::remote::link::{Link, LinkId};
@@ -52,6 +53,8 @@ pub struct Writer {
     secret: Option<Secret>,
     /// Own number of the session.
     pub session: Option<u8>,
+    /// Keys of that.
+    pub(super) keys: Option<Keys>,
     epoch: u8,
     stage: Stage,
     /// Epochs that were tried.
@@ -105,6 +108,11 @@ impl Writer {
         }
     }
 
+    /// Says something about the session itself.
+    pub(super) fn tell(&self, message: Message) {
+        self.link.send(message);
+    }
+
     /// Asks, now or when there is a session.
     pub(super) fn question(&mut self, number: u64, message: Message) {
         if self.is_up() {
@@ -136,6 +144,7 @@ impl Coordinator {
                 link,
                 secret: None,
                 session: None,
+                keys: None,
                 epoch,
                 stage: Stage::Begun,
                 tries: 1,
@@ -330,6 +339,7 @@ impl Coordinator {
                     self.tell(Event::Abandoned { channel, done });
                 }
             }
+            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             _ => return false,
         }
         true
@@ -344,14 +354,14 @@ impl Coordinator {
             return;
         };
         let mut peer = self.peer_address(theirs, identity, epoch);
-        peer.keys = writer
-            .secret
-            .and_then(|secret| secret.session(own, theirs, epoch, true));
+        let of = (own, theirs, epoch);
+        let keys = writer.secret.map(|secret| Keys::new(secret, of, true));
+        peer.keys = keys.as_ref().and_then(|keys| keys.entry(0));
         if let Some(writer) = self.writers.get_mut(&id) {
-            writer.stage = Stage::Opening;
+            (writer.stage, writer.keys) = (Stage::Opening, keys);
         }
         self.engine.post(move |engine| {
-            let opened = engine.nic().open_session(own, &peer);
+            let opened = engine.open_session(own, &peer);
             engine.say(Input::SessionOpen(id, opened));
         });
     }

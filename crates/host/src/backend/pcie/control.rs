@@ -10,7 +10,7 @@ use wire::registers::{
     REGION_BASE, SESSION_BASE, SESSION_STATUS_BASE, VERSION_VALUE,
 };
 use wire::{
-    KeyEntry, NetCounter, PageMapEntry, PcIdEntry, PcieCounter, RegionEntry, SessionEntry,
+    KeyEntry, KeyUse, NetCounter, PageMapEntry, PcIdEntry, PcieCounter, RegionEntry, SessionEntry,
     SessionStatus,
 };
 
@@ -167,9 +167,10 @@ impl Control {
         );
     }
 
-    /// Gives a session its keys. A key must never be written twice.
-    pub fn set_keys(&self, session: usize, entry: &KeyEntry) {
-        self.write_entry(KEY_BASE, session, self.features.sessions, &entry.to_dws());
+    /// Gives a session its keys, or one of its next ones. A key must never be written twice.
+    pub fn set_keys(&self, session: usize, entry: &KeyEntry, what: KeyUse) {
+        let dws = entry.to_dws_for(what);
+        self.write_entry(KEY_BASE, session, self.features.sessions, &dws);
     }
 
     /// What a session does at the moment.
