@@ -34,6 +34,8 @@ counters! {
     dumps_interrupted,
     /// Routes, neighbours and objects that a full dump no longer had, and no message had said so.
     swept,
+    /// Next hops whose MAC address a full dump found to be another in the tables.
+    healed,
     /// Routes that were taken out since the kernel does so without a message.
     implied,
     /// Messages of routes to take out that were not there.

@@ -353,6 +353,15 @@ impl Daemon {
     fn settle(&mut self) -> Result<(), Failure> {
         settle(&mut self.state, &mut self.tables)?;
         let mut fresh = self.tables.fresh();
+        // What the kernel keeps known it keeps known at a device.
+        let moved = self.state.take_moved();
+        if !moved.is_empty() {
+            let hops = self.tables.neighbours().into_iter();
+            let hops = hops.filter(|(_, port, _)| moved.contains(port));
+            fresh.extend(hops.map(|(_, port, address)| (port, address)));
+            fresh.sort_unstable();
+            fresh.dedup();
+        }
         let released = self.state.take_released();
         let tables = &self.tables;
         let needed = |(port, address): &(u8, IpAddr)| tables.has_hop(*port, *address);
@@ -425,6 +434,11 @@ impl Daemon {
             }
             self.state.counters.overruns += 1;
         }
+        let mut counters = std::mem::take(&mut self.state.counters);
+        let mac = |port, address| self.state.mac(port, address);
+        let healed = self.tables.heal(mac, &mut counters);
+        self.state.counters = counters;
+        healed?;
         self.took = began.elapsed();
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! The kernel takes routes out without a message when their device goes down, when the address that they prefer as source
 //! goes, when a next-hop object goes. Each of these has a message of its own, and what it implies is done here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::counters::Counters;
@@ -206,7 +206,10 @@ pub struct State {
     pub(crate) unset: bool,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
-    pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
+    /// By the port at which they were when they changed: at the end another device may be there.
+    pub(crate) dirty_neighbours: Vec<(u8, IpAddr)>,
+    /// Ports at which another device is.
+    moved: BTreeSet<u8>,
     /// What was counted.
     pub counters: Counters,
 }
@@ -239,6 +242,7 @@ impl State {
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
+            moved: BTreeSet::new(),
             counters: Counters::default(),
         }
     }
@@ -366,10 +370,16 @@ impl State {
         let port = self.config.ports.iter().position(|port| *port == name);
         let before = self.ports.get(&device).copied();
         let port = port.map(|port| port as u8);
-        match port {
-            Some(port) => self.ports.insert(device, port),
-            None => self.ports.remove(&device),
-        };
+        if before != port {
+            // Neighbours leave one port and come to the other.
+            self.touch_neighbours(device);
+            match port {
+                Some(port) => self.ports.insert(device, port),
+                None => self.ports.remove(&device),
+            };
+            self.touch_neighbours(device);
+            self.moved.extend(port);
+        }
         // The message with its settings came before this one, when nothing was known of it.
         self.unset |= self.seen.is_none() && !self.links.contains_key(&device);
         let link = self.links.entry(device).or_insert_with(|| Link {
@@ -388,9 +398,6 @@ impl State {
             self.revive(device);
         }
         self.doubt |= (was_up, had_carrier) != (up, carrier) && self.seen.is_none();
-        if before != port {
-            self.touch_neighbours(device);
-        }
         if down || had_carrier && !carrier {
             self.flush_objects(device);
         }
@@ -460,8 +467,14 @@ impl State {
         let addresses: Vec<_> = self.neighbours_at(device).collect();
         for address in addresses {
             self.dirty.push(Net::host(address));
-            self.dirty_neighbours.push((device, address));
+            self.touch_neighbour(device, address);
         }
+    }
+
+    fn touch_neighbour(&mut self, device: u32, address: IpAddr) {
+        let port = self.ports.get(&device);
+        self.dirty_neighbours
+            .extend(port.map(|port| (*port, address)));
     }
 
     fn address(&mut self, device: u32, address: IpAddr, len: u8, present: bool) {
@@ -602,6 +615,11 @@ impl State {
         released.filter_map(at_port).collect()
     }
 
+    /// Ports at which another device is than when this was last asked.
+    pub fn take_moved(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.moved).into_iter().collect()
+    }
+
     fn neighbour(&mut self, device: u32, address: IpAddr, mac: Option<[u8; 6]>) {
         if let (Some(seen), Some(_)) = (&mut self.seen, mac) {
             seen.neighbours.insert((address, device));
@@ -615,7 +633,7 @@ impl State {
         if old != mac {
             known.retain(|(at, _)| *at != device);
             known.extend(mac.map(|mac| (device, mac)));
-            self.dirty_neighbours.push((device, address));
+            self.touch_neighbour(device, address);
             if old.is_some() != mac.is_some() {
                 self.dirty.push(net);
             }

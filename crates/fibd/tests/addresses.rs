@@ -399,3 +399,26 @@ fn random_addresses_and_neighbours_leave_no_difference() {
     }
     assert_ne!(fibd.counter("implied"), 0);
 }
+
+/// Ports exchange their names while fibd does not read: at the end each device is at the other's port.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn neighbours_move_with_devices_that_exchange_names() {
+    ready!();
+    let net = Net::new("swap", 2);
+    let fibd = net.fibd("");
+    net.ip("neigh replace fe80::1 lladdr 02:00:00:00:00:02 dev sw0 nud permanent");
+    net.ip("route add 2001:db8:f0::/48 via fe80::1 dev sw0");
+    net.ip("route add 2001:db8:f1::/48 via fe80::1 dev sw1");
+    fibd.audit();
+    let id = fibd.child.id();
+    common::run(&format!("kill -STOP {id}"));
+    for (old, new) in [("sw0", "swx"), ("sw1", "sw0"), ("swx", "sw1")] {
+        net.ip(&format!("link set {old} name {new}"));
+    }
+    common::run(&format!("kill -CONT {id}"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    assert_eq!(fibd.counter("healed"), 0);
+}
