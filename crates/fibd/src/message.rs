@@ -78,6 +78,8 @@ const NUD_GIVEN: u16 = 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
 /// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
 const DEAD: u8 = 1;
+/// `RTNH_F_LINKDOWN`: no carrier.
+const LINK_DOWN: u8 = 1 << 4;
 
 /// Why a message can't be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -148,6 +150,9 @@ pub struct RouteMessage {
     pub hops: Vec<Hop>,
     /// Devices of those that are dead.
     pub dead: Vec<u32>,
+    /// Devices of those that are dead and have no carrier: perhaps they are called dead for that alone, since the device's
+    /// setting has routes ignored then.
+    pub idle: Vec<u32>,
     /// `rtm_flags`.
     pub flags: u32,
 }
@@ -616,6 +621,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         object: None,
         hops: Vec::new(),
         dead: Vec::new(),
+        idle: Vec::new(),
         flags,
     };
     let (mut destination, mut device, mut gateway) = (None, None, None);
@@ -641,6 +647,8 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         _ => return Err(Malformed::Prefix),
     };
     if let Some(device) = device.filter(|_| route.hops.is_empty()) {
+        let idle = u32::from(DEAD | LINK_DOWN);
+        route.idle.extend((flags & idle == idle).then_some(device));
         route.hops.push(Hop {
             device,
             gateway,
@@ -674,6 +682,8 @@ fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed>
         }
         if list[2] & DEAD != 0 {
             route.dead.push(hop.device);
+            let is_idle = list[2] & LINK_DOWN != 0;
+            route.idle.extend(is_idle.then_some(hop.device));
         }
         route.hops.push(hop);
         list = list.get(align(length)..).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::counters::Counters;
-use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind, Settings};
+use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
 use crate::net::Net;
 use crate::paths::{Paths, Via};
 
@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) carrier: bool,
     /// Routes are ignored without a carrier: IPv4, IPv6.
     pub(crate) ignores: [bool; 2],
+    /// It was down, or may have been, and was not ready since: IPv6 next hops that outlived that are dead.
+    pub(crate) was_down: bool,
     /// Its own MAC address.
     pub(crate) mac: Option<[u8; 6]>,
 }
@@ -290,8 +292,11 @@ impl State {
     }
 
     /// Takes in what someone says.
-    pub fn take(&mut self, event: Event, source: Source) {
+    pub fn take(&mut self, mut event: Event, source: Source) {
         let request = (event.port, event.sequence);
+        if let Message::Route(route) | Message::RouteGone(route) = &mut event.message {
+            self.tell_apart(route);
+        }
         match event.message {
             Message::Route(route) if source == Source::Kernel && self.is_note(&route, request) => {
                 self.note(&route);
@@ -317,6 +322,9 @@ impl State {
             } => {
                 self.link(device, name, up, carrier, mac);
                 if !up || running {
+                    if let Some(link) = self.links.get_mut(&device) {
+                        link.was_down = !up;
+                    }
                     let changed = self.paths.set_hops_dead(device, !up);
                     self.dirty_paths.extend(changed);
                 }
@@ -387,6 +395,7 @@ impl State {
             up: false,
             carrier: false,
             ignores: [false; 2],
+            was_down: true,
             mac: None,
         });
         link.name = name;
@@ -407,35 +416,6 @@ impl State {
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);
         }
-    }
-
-    /// Whether routes are ignored without a carrier.
-    fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
-        match of {
-            Settings::Of(device) => {
-                if let Some(link) = self.links.get_mut(&device)
-                    && link.ignores[usize::from(six)] != ignores
-                {
-                    link.ignores[usize::from(six)] = ignores;
-                    self.touch_device(device);
-                }
-            }
-            // IPv6 sets it for each device, and says so of each.
-            Settings::All if six => {}
-            Settings::All if self.all_ignore == ignores => {}
-            Settings::All => {
-                self.all_ignore = ignores;
-                let devices: Vec<_> = self.links.keys().copied().collect();
-                devices.into_iter().for_each(|it| self.touch_device(it));
-            }
-            Settings::Default => self.unset |= self.seen.is_none(),
-        }
-    }
-
-    /// Whether routes of a family at a device are ignored since it has no carrier.
-    pub(crate) fn is_ignored(&self, link: &Link, six: bool) -> bool {
-        let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
-        ignores && !link.carrier
     }
 
     /// Whether the settings of devices are to be asked for.
@@ -763,6 +743,9 @@ impl State {
     /// A full dump of the kernel begins, perhaps since messages were lost.
     pub fn begin_resync(&mut self, lost: bool) {
         self.lost = lost;
+        if lost {
+            self.links.values_mut().for_each(|it| it.was_down = true);
+        }
         self.unsure = false;
         self.unset = false;
         self.begin_generation(Source::Kernel);

@@ -77,6 +77,7 @@ fn route(net: Net, hop: Hop) -> RouteMessage {
         object: None,
         hops: vec![hop],
         dead: Vec::new(),
+        idle: Vec::new(),
         flags: 0,
     }
 }
@@ -695,5 +696,66 @@ fn next_hops_with_another_mac_address_are_healed() {
         let mac = |port, address| state.mac(port, address);
         tables.heal(mac, &mut counters).unwrap();
         assert_eq!((tables.mac(id), counters.healed), (None, healed));
+    }
+}
+
+/// A port without a carrier, whose setting has routes ignored: the kernel calls its next hops dead, and says of the setting
+/// when it is another, but not of them.
+#[test]
+fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
+    for was_down in [false, true] {
+        let mut state = state();
+        let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+        let address = "2001:db8::7".parse().unwrap();
+        let hop = Hop {
+            gateway: Some(address),
+            dead: true,
+            ..gateway(0, 7)
+        };
+        let set = |state: &mut State, ignores| {
+            let message = Message::IgnoresLinkDown {
+                device: Settings::Of(1),
+                six: true,
+                ignores,
+                forwards: None,
+            };
+            tell(state, 0, message);
+        };
+        set(&mut state, true);
+        if was_down {
+            link(&mut state, 0, false);
+        }
+        let message = Message::Link {
+            device: 1,
+            name: "sw0".into(),
+            up: true,
+            carrier: false,
+            running: false,
+            mac: None,
+        };
+        tell(&mut state, 0, message);
+        state.begin_resync(false);
+        for port in 0..2 {
+            let message = Message::Link {
+                device: port + 1,
+                name: format!("sw{port}"),
+                up: true,
+                carrier: port == 1,
+                running: port == 1,
+                mac: None,
+            };
+            tell(&mut state, 0, message);
+        }
+        let message = RouteMessage {
+            idle: vec![1],
+            ..route(net, hop)
+        };
+        tell(&mut state, 0, Message::Route(message));
+        state.end_resync();
+        assert_eq!(state.desired(net), None);
+        set(&mut state, false);
+        // After it was down some may really be dead, which a dump says then.
+        let alive = (!was_down).then_some(Target::Neighbour { port: 0, address });
+        assert_eq!((state.desired(net), state.is_unsure()), (alive, was_down));
     }
 }
