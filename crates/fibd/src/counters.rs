@@ -78,6 +78,8 @@ counters! {
     fpm_failed_multicast,
     /// The same, since they are for one type of service.
     fpm_failed_tos,
+    /// The same, since their type is none of Linux.
+    fpm_failed_type,
     /// The same, since they are of no protocol of FRR's, and not in the kernel.
     fpm_failed_protocol,
     /// The same, since they name a next-hop object that is not there.

@@ -67,7 +67,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// Of FPM's socket.
-    #[error("FPM can't be listened for at {address}: {source}; is another fibd there?")]
+    #[error("FPM can't be listened for at {address}: {source}; {}", remedy(source))]
     Fpm {
         /// Where.
         address: SocketAddr,
@@ -77,6 +77,17 @@ pub enum Failure {
     /// Of the tables.
     #[error(transparent)]
     Tables(#[from] tables::Error),
+}
+
+/// What to do where FPM can't be listened for.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "give --fpm an address of this machine, in this network namespace; 127.0.0.1 needs lo to be up"
+        }
+        io::ErrorKind::PermissionDenied => "give --fpm a port from 1024 on, or run fibd as root",
+        _ => "is another fibd there?",
+    }
 }
 
 /// How it is to be.
@@ -201,6 +212,12 @@ impl Daemon {
                      until it comes. If the name is wrong, start fibd with another --port"
                 ));
             }
+        }
+        if !daemon.listener.is_privileged() && daemon.options.manage {
+            notice::say(
+                "this process has no CAP_NET_ADMIN: the kernel keeps no neighbour known for it, and its buffer for the \
+                 kernel's messages is a small one; run it as root, or with --unmanaged",
+            );
         }
         Ok(daemon)
     }

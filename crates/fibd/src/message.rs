@@ -112,6 +112,8 @@ pub enum RouteKind {
     Prohibit,
     /// What only the kernel can do: continue in the next table, translate.
     Other,
+    /// No type of Linux.
+    Unknown,
 }
 
 /// One of a route's next hops.
@@ -583,7 +585,9 @@ fn route_kind(kind: u8) -> RouteKind {
         6 => RouteKind::Blackhole,
         7 => RouteKind::Unreachable,
         8 => RouteKind::Prohibit,
-        _ => RouteKind::Other,
+        // Throw, NAT, one that a program resolves.
+        9..=11 => RouteKind::Other,
+        _ => RouteKind::Unknown,
     }
 }
 
