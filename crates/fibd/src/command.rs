@@ -61,8 +61,9 @@ struct Run {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:2620")]
     fpm: Option<SocketAddr>,
     /// Seconds that routes stay which a daemon that came back by FPM has not told again
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    fpm_hold: u64,
+    /// (60), 5 at least
+    #[arg(long, value_name = "SECONDS")]
+    fpm_hold: Option<u64>,
     /// Bytes of the buffer for the kernel's messages
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     buffer: usize,
@@ -154,6 +155,10 @@ pub fn device(name: &str, most: usize) -> Result<(), String> {
     ))
 }
 
+/// Seconds that a daemon that came back by FPM has to tell an old route again; and the fewest that can be asked for.
+const HOLD: u64 = 60;
+const SHORTEST_HOLD: u64 = 5;
+
 fn check(arguments: &Run) -> Result<(), String> {
     for (at, name) in arguments.ports.iter().enumerate() {
         device(name, LONGEST_NAME).map_err(|remedy| {
@@ -166,6 +171,17 @@ fn check(arguments: &Run) -> Result<(), String> {
     }
     if arguments.table == 0 {
         return Err("--table: the kernel has no table 0; write 1 to 4294967295".to_owned());
+    }
+    if let Some(hold) = arguments.fpm_hold {
+        if arguments.fpm.is_none() {
+            let text = "--fpm-hold: it is of no use without --fpm; add that, or leave it out";
+            return Err(text.to_owned());
+        }
+        if hold < SHORTEST_HOLD {
+            return Err(format!(
+                "--fpm-hold: {hold} seconds are too few; write {SHORTEST_HOLD} or more"
+            ));
+        }
     }
     if !BUFFERS.contains(&arguments.buffer) {
         return Err(format!(
@@ -208,7 +224,7 @@ fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
         buffer: arguments.buffer,
         control: arguments.place.control.clone(),
         fpm: arguments.fpm,
-        hold: Duration::from_secs(arguments.fpm_hold),
+        hold: Duration::from_secs(arguments.fpm_hold.unwrap_or(HOLD)),
         manage: !arguments.unmanaged,
     };
     let mut daemon = Daemon::start(options, |image| {

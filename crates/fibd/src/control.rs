@@ -255,18 +255,24 @@ pub fn reply(mut stream: UnixStream, reply: &Reply) {
     let _ = stream.write_all(&text);
 }
 
+/// Why nobody answers.
+fn unanswered(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    if error.kind() == ErrorKind::PermissionDenied {
+        return format!(
+            "the control socket {path} is another user's: {error}; run this as the user that fibd runs as, such as root"
+        );
+    }
+    format!("no fibd answers at {path}: {error}; start one with `fibd run`")
+}
+
 /// Asks a server.
 ///
 /// # Errors
 /// If nobody answers at that path, or with something else.
 pub fn ask(path: &Path, request: &Request) -> io::Result<Reply> {
-    let mut stream = UnixStream::connect(path).map_err(|error| {
-        let text = format!(
-            "no fibd answers at {}: {error}; start one with `fibd run`",
-            path.display()
-        );
-        io::Error::new(error.kind(), text)
-    })?;
+    let mut stream = UnixStream::connect(path)
+        .map_err(|error| io::Error::new(error.kind(), unanswered(path, &error)))?;
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     let mut answer = String::new();
@@ -380,6 +386,15 @@ mod tests {
         }
         assert!(control.requests().is_empty());
         assert_eq!(control.streams().count(), 0);
+    }
+
+    #[test]
+    fn another_users_socket_is_no_reason_to_start_a_second_fibd() {
+        let said = |kind: ErrorKind| unanswered(Path::new("/run/fibd.sock"), &kind.into());
+        let denied = said(ErrorKind::PermissionDenied);
+        assert!(denied.contains("another user's"), "{denied}");
+        assert!(!denied.contains("start one"), "{denied}");
+        assert!(said(ErrorKind::NotFound).contains("start one"));
     }
 
     #[test]

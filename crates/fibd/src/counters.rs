@@ -34,6 +34,8 @@ counters! {
     dumps_interrupted,
     /// Routes, neighbours and objects that a full dump no longer had, and no message had said so.
     swept,
+    /// Next hops whose MAC address a full dump found to be another in the tables.
+    healed,
     /// Routes that were taken out since the kernel does so without a message.
     implied,
     /// Messages of routes to take out that were not there.
@@ -76,6 +78,8 @@ counters! {
     fpm_failed_multicast,
     /// The same, since they are for one type of service.
     fpm_failed_tos,
+    /// The same, since their type is none of Linux.
+    fpm_failed_type,
     /// The same, since they are of no protocol of FRR's, and not in the kernel.
     fpm_failed_protocol,
     /// The same, since they name a next-hop object that is not there.

@@ -67,7 +67,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// Of FPM's socket.
-    #[error("FPM can't be listened for at {address}: {source}; is another fibd there?")]
+    #[error("FPM can't be listened for at {address}: {source}; {}", remedy(source))]
     Fpm {
         /// Where.
         address: SocketAddr,
@@ -77,6 +77,17 @@ pub enum Failure {
     /// Of the tables.
     #[error(transparent)]
     Tables(#[from] tables::Error),
+}
+
+/// What to do where FPM can't be listened for.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "give --fpm an address of this machine, in this network namespace; 127.0.0.1 needs lo to be up"
+        }
+        io::ErrorKind::PermissionDenied => "give --fpm a port from 1024 on, or run fibd as root",
+        _ => "is another fibd there?",
+    }
 }
 
 /// How it is to be.
@@ -201,6 +212,12 @@ impl Daemon {
                      until it comes. If the name is wrong, start fibd with another --port"
                 ));
             }
+        }
+        if !daemon.listener.is_privileged() && daemon.options.manage {
+            notice::say(
+                "this process has no CAP_NET_ADMIN: the kernel keeps no neighbour known for it, and its buffer for the \
+                 kernel's messages is a small one; run it as root, or with --unmanaged",
+            );
         }
         Ok(daemon)
     }
@@ -353,6 +370,15 @@ impl Daemon {
     fn settle(&mut self) -> Result<(), Failure> {
         settle(&mut self.state, &mut self.tables)?;
         let mut fresh = self.tables.fresh();
+        // What the kernel keeps known it keeps known at a device.
+        let moved = self.state.take_moved();
+        if !moved.is_empty() {
+            let hops = self.tables.neighbours().into_iter();
+            let hops = hops.filter(|(_, port, _)| moved.contains(port));
+            fresh.extend(hops.map(|(_, port, address)| (port, address)));
+            fresh.sort_unstable();
+            fresh.dedup();
+        }
         let released = self.state.take_released();
         let tables = &self.tables;
         let needed = |(port, address): &(u8, IpAddr)| tables.has_hop(*port, *address);
@@ -425,6 +451,11 @@ impl Daemon {
             }
             self.state.counters.overruns += 1;
         }
+        let mut counters = std::mem::take(&mut self.state.counters);
+        let mac = |port, address| self.state.mac(port, address);
+        let healed = self.tables.heal(mac, &mut counters);
+        self.state.counters = counters;
+        healed?;
         self.took = began.elapsed();
         Ok(())
     }

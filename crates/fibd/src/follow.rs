@@ -62,10 +62,7 @@ impl State {
         }
         nets.sort_unstable();
         nets.dedup();
-        let mut neighbours: Vec<_> = std::mem::take(&mut self.dirty_neighbours)
-            .into_iter()
-            .filter_map(|(device, address)| Some((*self.ports.get(&device)?, address)))
-            .collect();
+        let mut neighbours = std::mem::take(&mut self.dirty_neighbours);
         neighbours.sort_unstable();
         neighbours.dedup();
         Changes { nets, neighbours }

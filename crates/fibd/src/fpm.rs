@@ -361,6 +361,7 @@ mod tests {
             object: None,
             hops: vec![hop],
             dead: Vec::new(),
+            idle: Vec::new(),
             flags: 0,
         };
         let event = Event {

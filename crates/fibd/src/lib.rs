@@ -33,6 +33,7 @@ pub mod daemon;
 pub mod device;
 mod follow;
 pub mod fpm;
+mod ignored;
 pub mod message;
 mod net;
 pub mod notice;

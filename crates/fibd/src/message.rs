@@ -78,6 +78,8 @@ const NUD_GIVEN: u16 = 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
 /// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
 const DEAD: u8 = 1;
+/// `RTNH_F_LINKDOWN`: no carrier.
+const LINK_DOWN: u8 = 1 << 4;
 
 /// Why a message can't be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -110,6 +112,8 @@ pub enum RouteKind {
     Prohibit,
     /// What only the kernel can do: continue in the next table, translate.
     Other,
+    /// No type of Linux.
+    Unknown,
 }
 
 /// One of a route's next hops.
@@ -148,6 +152,9 @@ pub struct RouteMessage {
     pub hops: Vec<Hop>,
     /// Devices of those that are dead.
     pub dead: Vec<u32>,
+    /// Devices of those that are dead and have no carrier: perhaps they are called dead for that alone, since the device's
+    /// setting has routes ignored then.
+    pub idle: Vec<u32>,
     /// `rtm_flags`.
     pub flags: u32,
 }
@@ -578,7 +585,9 @@ fn route_kind(kind: u8) -> RouteKind {
         6 => RouteKind::Blackhole,
         7 => RouteKind::Unreachable,
         8 => RouteKind::Prohibit,
-        _ => RouteKind::Other,
+        // Throw, NAT, one that a program resolves.
+        9..=11 => RouteKind::Other,
+        _ => RouteKind::Unknown,
     }
 }
 
@@ -616,6 +625,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         object: None,
         hops: Vec::new(),
         dead: Vec::new(),
+        idle: Vec::new(),
         flags,
     };
     let (mut destination, mut device, mut gateway) = (None, None, None);
@@ -641,6 +651,8 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         _ => return Err(Malformed::Prefix),
     };
     if let Some(device) = device.filter(|_| route.hops.is_empty()) {
+        let idle = u32::from(DEAD | LINK_DOWN);
+        route.idle.extend((flags & idle == idle).then_some(device));
         route.hops.push(Hop {
             device,
             gateway,
@@ -674,6 +686,8 @@ fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed>
         }
         if list[2] & DEAD != 0 {
             route.dead.push(hop.device);
+            let is_idle = list[2] & LINK_DOWN != 0;
+            route.idle.extend(is_idle.then_some(hop.device));
         }
         route.hops.push(hop);
         list = list.get(align(length)..).unwrap_or_default();

@@ -26,6 +26,7 @@ pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
     room: Vec<u8>,
+    privileged: bool,
 }
 
 /// What a read of the listening socket gave.
@@ -53,16 +54,18 @@ impl Netlink {
             socket,
             sequence: 0,
             room: vec![0; ROOM],
+            privileged: true,
         })
     }
 
     /// A socket that is told of every change, with a receive buffer of so many bytes: more than the system's limit if the
     /// process may.
     pub fn listener(buffer: usize) -> io::Result<Self> {
-        let netlink = Self::open(GROUPS)?;
+        let mut netlink = Self::open(GROUPS)?;
         // The kernel doubles what it is asked for.
         let half = buffer / 2;
         if sockopt::set_socket_recv_buffer_size_force(&netlink.socket, half).is_err() {
+            netlink.privileged = false;
             sockopt::set_socket_recv_buffer_size(&netlink.socket, half)?;
         }
         Ok(netlink)
@@ -73,6 +76,11 @@ impl Netlink {
         let netlink = Self::open(0)?;
         let _ = sockopt::set_socket_recv_buffer_size_force(&netlink.socket, 4 << 20);
         Ok(netlink)
+    }
+
+    /// Whether a listener could go beyond the system's limit, which takes CAP_NET_ADMIN.
+    pub const fn is_privileged(&self) -> bool {
+        self.privileged
     }
 
     /// Reads what waits; see [`Netlink::bytes`].

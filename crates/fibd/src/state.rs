@@ -4,11 +4,11 @@
 //! The kernel takes routes out without a message when their device goes down, when the address that they prefer as source
 //! goes, when a next-hop object goes. Each of these has a message of its own, and what it implies is done here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::counters::Counters;
-use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind, Settings};
+use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
 use crate::net::Net;
 use crate::paths::{Paths, Via};
 
@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) carrier: bool,
     /// Routes are ignored without a carrier: IPv4, IPv6.
     pub(crate) ignores: [bool; 2],
+    /// It was down, or may have been, and was not ready since: IPv6 next hops that outlived that are dead.
+    pub(crate) was_down: bool,
     /// Its own MAC address.
     pub(crate) mac: Option<[u8; 6]>,
 }
@@ -206,7 +208,10 @@ pub struct State {
     pub(crate) unset: bool,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
-    pub(crate) dirty_neighbours: Vec<(u32, IpAddr)>,
+    /// By the port at which they were when they changed: at the end another device may be there.
+    pub(crate) dirty_neighbours: Vec<(u8, IpAddr)>,
+    /// Ports at which another device is.
+    moved: BTreeSet<u8>,
     /// What was counted.
     pub counters: Counters,
 }
@@ -239,6 +244,7 @@ impl State {
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
+            moved: BTreeSet::new(),
             counters: Counters::default(),
         }
     }
@@ -286,8 +292,11 @@ impl State {
     }
 
     /// Takes in what someone says.
-    pub fn take(&mut self, event: Event, source: Source) {
+    pub fn take(&mut self, mut event: Event, source: Source) {
         let request = (event.port, event.sequence);
+        if let Message::Route(route) | Message::RouteGone(route) = &mut event.message {
+            self.tell_apart(route);
+        }
         match event.message {
             Message::Route(route) if source == Source::Kernel && self.is_note(&route, request) => {
                 self.note(&route);
@@ -313,6 +322,9 @@ impl State {
             } => {
                 self.link(device, name, up, carrier, mac);
                 if !up || running {
+                    if let Some(link) = self.links.get_mut(&device) {
+                        link.was_down = !up;
+                    }
                     let changed = self.paths.set_hops_dead(device, !up);
                     self.dirty_paths.extend(changed);
                 }
@@ -366,10 +378,16 @@ impl State {
         let port = self.config.ports.iter().position(|port| *port == name);
         let before = self.ports.get(&device).copied();
         let port = port.map(|port| port as u8);
-        match port {
-            Some(port) => self.ports.insert(device, port),
-            None => self.ports.remove(&device),
-        };
+        if before != port {
+            // Neighbours leave one port and come to the other.
+            self.touch_neighbours(device);
+            match port {
+                Some(port) => self.ports.insert(device, port),
+                None => self.ports.remove(&device),
+            };
+            self.touch_neighbours(device);
+            self.moved.extend(port);
+        }
         // The message with its settings came before this one, when nothing was known of it.
         self.unset |= self.seen.is_none() && !self.links.contains_key(&device);
         let link = self.links.entry(device).or_insert_with(|| Link {
@@ -377,6 +395,7 @@ impl State {
             up: false,
             carrier: false,
             ignores: [false; 2],
+            was_down: true,
             mac: None,
         });
         link.name = name;
@@ -388,9 +407,6 @@ impl State {
             self.revive(device);
         }
         self.doubt |= (was_up, had_carrier) != (up, carrier) && self.seen.is_none();
-        if before != port {
-            self.touch_neighbours(device);
-        }
         if down || had_carrier && !carrier {
             self.flush_objects(device);
         }
@@ -400,35 +416,6 @@ impl State {
         if (was_up, had_carrier, before) != (up, carrier, port) {
             self.touch_device(device);
         }
-    }
-
-    /// Whether routes are ignored without a carrier.
-    fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
-        match of {
-            Settings::Of(device) => {
-                if let Some(link) = self.links.get_mut(&device)
-                    && link.ignores[usize::from(six)] != ignores
-                {
-                    link.ignores[usize::from(six)] = ignores;
-                    self.touch_device(device);
-                }
-            }
-            // IPv6 sets it for each device, and says so of each.
-            Settings::All if six => {}
-            Settings::All if self.all_ignore == ignores => {}
-            Settings::All => {
-                self.all_ignore = ignores;
-                let devices: Vec<_> = self.links.keys().copied().collect();
-                devices.into_iter().for_each(|it| self.touch_device(it));
-            }
-            Settings::Default => self.unset |= self.seen.is_none(),
-        }
-    }
-
-    /// Whether routes of a family at a device are ignored since it has no carrier.
-    pub(crate) fn is_ignored(&self, link: &Link, six: bool) -> bool {
-        let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
-        ignores && !link.carrier
     }
 
     /// Whether the settings of devices are to be asked for.
@@ -460,8 +447,14 @@ impl State {
         let addresses: Vec<_> = self.neighbours_at(device).collect();
         for address in addresses {
             self.dirty.push(Net::host(address));
-            self.dirty_neighbours.push((device, address));
+            self.touch_neighbour(device, address);
         }
+    }
+
+    fn touch_neighbour(&mut self, device: u32, address: IpAddr) {
+        let port = self.ports.get(&device);
+        self.dirty_neighbours
+            .extend(port.map(|port| (*port, address)));
     }
 
     fn address(&mut self, device: u32, address: IpAddr, len: u8, present: bool) {
@@ -602,6 +595,11 @@ impl State {
         released.filter_map(at_port).collect()
     }
 
+    /// Ports at which another device is than when this was last asked.
+    pub fn take_moved(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.moved).into_iter().collect()
+    }
+
     fn neighbour(&mut self, device: u32, address: IpAddr, mac: Option<[u8; 6]>) {
         if let (Some(seen), Some(_)) = (&mut self.seen, mac) {
             seen.neighbours.insert((address, device));
@@ -615,7 +613,7 @@ impl State {
         if old != mac {
             known.retain(|(at, _)| *at != device);
             known.extend(mac.map(|mac| (device, mac)));
-            self.dirty_neighbours.push((device, address));
+            self.touch_neighbour(device, address);
             if old.is_some() != mac.is_some() {
                 self.dirty.push(net);
             }
@@ -745,6 +743,9 @@ impl State {
     /// A full dump of the kernel begins, perhaps since messages were lost.
     pub fn begin_resync(&mut self, lost: bool) {
         self.lost = lost;
+        if lost {
+            self.links.values_mut().for_each(|it| it.was_down = true);
+        }
         self.unsure = false;
         self.unset = false;
         self.begin_generation(Source::Kernel);

@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use fib::layout::Memory;
+use fib::layout::{self, Memory};
 use fib::{Fib, NextHop, NextHopId, Op, Port};
 use thiserror::Error;
 
@@ -268,6 +268,33 @@ impl Tables {
             Some(&id) => self.write_hop(id, port, mac, counters),
             None => Ok(()),
         }
+    }
+
+    /// The MAC address that a next hop has in the tables.
+    pub fn mac(&self, id: u16) -> Option<[u8; 6]> {
+        let word = self.fib.image().read(Memory::NextHop, id.into());
+        let mac = layout::NEXT_HOP_MAC.get(&word).to_be_bytes();
+        let is_known = layout::NEXT_HOP_RESOLVED.get(&word) != 0;
+        is_known.then(|| mac[2..].try_into().ok()).flatten()
+    }
+
+    /// Gives each next hop the MAC address that it is to have, and counts those that had another.
+    ///
+    /// # Errors
+    /// If the switch does not take it.
+    pub fn heal(
+        &mut self,
+        mac: impl Fn(u8, IpAddr) -> Option<[u8; 6]>,
+        counters: &mut Counters,
+    ) -> Result<(), Error> {
+        for (id, port, address) in self.neighbours() {
+            let right = mac(port, address);
+            if self.mac(id) != right {
+                counters.healed += 1;
+                self.write_hop(id, port, right, counters)?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts a route into hardware, or takes it out, for which there always is room; says whether there was.

@@ -2,7 +2,7 @@
 //! What became of a route that a daemon told by FPM: in the tables of the switch, or why not.
 
 use crate::counters::Counters;
-use crate::message::{Hop, RouteMessage};
+use crate::message::{Hop, RouteKind, RouteMessage};
 use crate::net::Net;
 use crate::state::{Source, State, is_frr};
 
@@ -17,6 +17,8 @@ pub enum Outcome {
     Multicast,
     /// It is for one type of service.
     Tos,
+    /// Its type is none of Linux.
+    Kind,
     /// It is none of FRR's own, and the kernel does not have it.
     Protocol,
     /// It names a next-hop object that is not there.
@@ -37,6 +39,7 @@ impl Counters {
             Outcome::Table => &mut self.fpm_failed_table,
             Outcome::Multicast => &mut self.fpm_failed_multicast,
             Outcome::Tos => &mut self.fpm_failed_tos,
+            Outcome::Kind => &mut self.fpm_failed_type,
             Outcome::Protocol => &mut self.fpm_failed_protocol,
             Outcome::Object => &mut self.fpm_failed_object,
             Outcome::Device => &mut self.fpm_failed_device,
@@ -68,6 +71,8 @@ impl State {
             Some(Outcome::Multicast)
         } else if route.tos != 0 {
             Some(Outcome::Tos)
+        } else if route.kind == RouteKind::Unknown {
+            Some(Outcome::Kind)
         } else {
             None
         };

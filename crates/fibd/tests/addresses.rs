@@ -399,3 +399,76 @@ fn random_addresses_and_neighbours_leave_no_difference() {
     }
     assert_ne!(fibd.counter("implied"), 0);
 }
+
+/// Ports exchange their names while fibd does not read: at the end each device is at the other's port.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn neighbours_move_with_devices_that_exchange_names() {
+    ready!();
+    let net = Net::new("swap", 2);
+    let fibd = net.fibd("");
+    net.ip("neigh replace fe80::1 lladdr 02:00:00:00:00:02 dev sw0 nud permanent");
+    net.ip("route add 2001:db8:f0::/48 via fe80::1 dev sw0");
+    net.ip("route add 2001:db8:f1::/48 via fe80::1 dev sw1");
+    fibd.audit();
+    let id = fibd.child.id();
+    common::run(&format!("kill -STOP {id}"));
+    for (old, new) in [("sw0", "swx"), ("sw1", "sw0"), ("swx", "sw1")] {
+        net.ip(&format!("link set {old} name {new}"));
+    }
+    common::run(&format!("kill -CONT {id}"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    assert_eq!(fibd.counter("healed"), 0);
+}
+
+/// Of IPv6 the kernel calls next hops dead for want of a carrier, too, if they are to be ignored then, and does not say so
+/// when they are to be no longer.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_that_were_ignored_are_alive_at_once() {
+    ready!();
+    let net = Net::new("ignored", 2);
+    let to = "2001:db8:ff::/48";
+    let set = |of: &str, ignores| {
+        let name = format!("ipv6.conf.{of}.ignore_routes_with_linkdown");
+        assert!(set(&net, &name, ignores));
+    };
+    for of in ["sw1", "all"] {
+        let fibd = net.fibd("");
+        net.ip(&format!("route add {to} via 2001:db8::7"));
+        net.ip(&format!("route append {to} via 2001:db8:1::8"));
+        set(of, 1);
+        let dumps = fibd.counter("resyncs");
+        common::run(&format!("ip -n {} link set h1 down", net.others));
+        common::eventually("the kernel calls them dead", || {
+            net.ip("-6 route show dev sw1").contains("dead linkdown")
+        });
+        fibd.audit();
+        // It looks once more after the loss; a later look would hide what is tried here.
+        common::eventually("it dumps", || fibd.counter("resyncs") > dumps);
+        // Told anew while it is ignored.
+        net.ip("route add 2001:db8:fe::/48 via 2001:db8:1::8");
+        net.ip("route add 2001:db8:fd::/48 via 2001:db8:1::8");
+        net.ip("route del 2001:db8:fd::/48");
+        fibd.audit();
+        set(of, 0);
+        fibd.audit();
+        set(of, 1);
+        fibd.audit();
+        // One of the next hops of the first outlives this, and is dead whatever is set.
+        net.ip("link set sw1 down");
+        net.ip("link set sw1 up");
+        fibd.audit();
+        drop(fibd);
+        let fibd = net.fibd("");
+        set(of, 0);
+        net.ip(&format!("route del {to} via 2001:db8::7"));
+        fibd.audit();
+        common::run(&format!("ip -n {} link set h1 up", net.others));
+        net.port_up(1);
+        fibd.audit();
+        net.may_ip(&format!("-6 route flush {to}"));
+    }
+}

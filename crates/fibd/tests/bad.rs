@@ -259,6 +259,11 @@ fn a_route_that_lands_in_no_table_is_answered_as_failed_and_counted_by_reason() 
         attribute(4, &9_u32.to_ne_bytes()),
     ]
     .concat();
+    let of_type = |kind| {
+        let mut message = route(13, 0, &gateway());
+        message[23] = kind;
+        message
+    };
     let main = |to, tos, protocol| route_to(to, tos, 254, protocol, &gateway());
     for (message, counter) in [
         (
@@ -271,12 +276,18 @@ fn a_route_that_lands_in_no_table_is_answered_as_failed_and_counted_by_reason() 
         (route(10, 0, &by_object(9)), "fpm_failed_object"),
         (route(11, 0, &elsewhere), "fpm_failed_device"),
         (route(12, 0, &[]), "fpm_failed_unusable"),
+        (of_type(200), "fpm_failed_type"),
     ] {
         let offloaded = bench.count("fpm_offloaded");
         assert_eq!(bench.answered(&message), FAILED, "{counter}");
         assert_eq!(bench.count(counter), 1, "{counter}");
         assert_eq!(bench.count("fpm_offloaded"), offloaded, "{counter}");
     }
+    for kind in [0, 12] {
+        assert_eq!(bench.answered(&of_type(kind)), FAILED, "type {kind}");
+    }
+    // Throw is a type, which only the kernel follows.
+    assert_eq!(bench.answered(&of_type(9)), OFFLOAD);
     // Whatever a daemon says of it itself.
     let mut claimed = route_to([192, 0, 9, 0], 0, 100, 11, &gateway());
     claimed[24..28].copy_from_slice(&OFFLOAD.to_ne_bytes());

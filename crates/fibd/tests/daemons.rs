@@ -121,7 +121,7 @@ fn frr(by_fpm: bool) {
         return;
     }
     let net = Net::new(if by_fpm { "fpm" } else { "frr" }, 2);
-    let options = if by_fpm { "--fpm --fpm-hold 1" } else { "" };
+    let options = if by_fpm { "--fpm --fpm-hold 5" } else { "" };
     let mut fibd = net.fibd(options);
     let own = routes(&fibd);
     let modules: &[&str] = if by_fpm {

@@ -197,6 +197,7 @@ impl Bench {
                 dead: false,
             }],
             dead: Vec::new(),
+            idle: Vec::new(),
             flags: 0,
         }
     }

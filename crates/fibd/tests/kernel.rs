@@ -38,7 +38,8 @@ fn random_changes_leave_no_difference() {
         let prefixes = fibd.audit();
         assert!(prefixes > 20, "round {round}: {prefixes} prefixes");
     }
-    for name in ["overruns", "malformed", "differences"] {
+    net.carried.borrow().has_all();
+    for name in ["overruns", "malformed", "differences", "healed"] {
         assert_eq!(fibd.counter(name), 0, "{name}");
     }
     assert_ne!(fibd.counter("multipath"), 0);

@@ -3,6 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, pipe};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -115,6 +116,23 @@ fn what_is_no_switch_and_where_no_socket_can_be_has_a_remedy() {
             "--control",
         ],
     );
+    let beside = |options: &[&'static str]| [&run[..], options].concat();
+    fails(
+        &beside(&["--fpm-hold", "60"]),
+        &["--fpm-hold: it is of no use without --fpm"],
+    );
+    fails(
+        &beside(&["--fpm", "--fpm-hold", "4"]),
+        &["--fpm-hold: 4 seconds are too few; write 5"],
+    );
+    let control = directory.path().join("control");
+    let control = control.to_str().expect("a name");
+    // TEST-NET-1: nobody's.
+    let elsewhere = ["--fpm", "192.0.2.1:2620", "--control", control];
+    fails(
+        &[&run[..], &elsewhere].concat(),
+        &["at 192.0.2.1:2620", "an address of this machine"],
+    );
     let plain = directory.path().join("plain");
     std::fs::write(&plain, "precious").expect("a file");
     let path = plain.to_str().expect("a name");
@@ -156,4 +174,34 @@ fn a_port_that_is_not_there_is_told_of_and_nobody_has_to_listen() {
     assert_eq!(child.try_wait().expect("its state"), None, "it runs on");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+}
+
+/// It works without, but less well, and says so once.
+#[test]
+fn who_has_no_privileges_is_told_so_and_served() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fibd = env!("CARGO_BIN_EXE_fibd");
+    let made = directory.path().metadata().expect("it is there");
+    let is_root = made.uid() == 0;
+    let mut words = vec![fibd, "run", "--port", "lo", "--control"];
+    if is_root {
+        let without = "--bounding-set=-net_admin";
+        words.splice(0..0, ["setpriv", without, "--inh-caps=-net_admin"]);
+    }
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
+        .arg(directory.path().join("control"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it was built for this test");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("it was asked for");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    assert_eq!(line, "fibd follows the kernel\n");
+    child.kill().expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("has no CAP_NET_ADMIN"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
 }

@@ -77,6 +77,7 @@ fn route(net: Net, hop: Hop) -> RouteMessage {
         object: None,
         hops: vec![hop],
         dead: Vec::new(),
+        idle: Vec::new(),
         flags: 0,
     }
 }
@@ -627,4 +628,134 @@ fn a_neighbour_with_the_devices_own_address_is_none() {
     // Nobody gives it any more: from then on the kernel may be asked to keep it known.
     assert_eq!(given(other, false), (Some(other), vec![(0, address)]));
     assert_eq!(given(own, false), (Some(own), vec![]));
+}
+
+/// All that a swap of names says comes at once: first neither device is at the port, then the other one is.
+#[test]
+fn ports_that_exchange_names_leave_no_neighbour_of_the_other_behind() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let address: IpAddr = "fe80::1".parse().unwrap();
+    for port in 0..2 {
+        let net = Net::new(format!("2001:db8:f{port}::").parse().unwrap(), 48).unwrap();
+        let hop = Hop {
+            gateway: Some(address),
+            ..gateway(port, 0)
+        };
+        tell(&mut state, 0, Message::Route(route(net, hop)));
+    }
+    let mac = [2, 0, 0, 0, 0, 2];
+    let known = Message::Neighbour {
+        device: 1,
+        address,
+        mac: Some(mac),
+        given: true,
+    };
+    tell(&mut state, 0, known);
+    settle(&mut state, &mut tables).unwrap();
+    state.take_moved();
+    let in_tables = |tables: &Tables| {
+        let of = |port: u8| {
+            let all = tables.neighbours();
+            let (id, ..) = all.iter().find(|hop| hop.1 == port).unwrap();
+            tables.mac(*id)
+        };
+        [of(0), of(1)]
+    };
+    assert_eq!(in_tables(&tables), [Some(mac), None]);
+    for (device, name) in [(1, "sw"), (2, "sw0"), (1, "sw1")] {
+        let message = Message::Link {
+            device,
+            name: name.into(),
+            up: true,
+            carrier: true,
+            running: true,
+            mac: None,
+        };
+        tell(&mut state, 0, message);
+    }
+    settle(&mut state, &mut tables).unwrap();
+    assert_eq!(in_tables(&tables), [None, Some(mac)]);
+    // The kernel was asked to keep those of the other device known.
+    assert_eq!(state.take_moved(), [0, 1]);
+    assert!(state.take_moved().is_empty());
+}
+
+/// Whatever went wrong, a full dump puts it right, and says how often.
+#[test]
+fn next_hops_with_another_mac_address_are_healed() {
+    let (mut state, mut tables) = (state(), tables(fib::Config::default()));
+    let net = Net::new(IpAddr::from([192, 0, 2, 0]), 24).unwrap();
+    tell(&mut state, 0, Message::Route(route(net, gateway(0, 7))));
+    settle(&mut state, &mut tables).unwrap();
+    let mut counters = fibd::counters::Counters::default();
+    let (id, port, address) = tables.neighbours()[0];
+    let wrong = Some([2, 0, 0, 0, 0, 9]);
+    tables.set_mac(port, address, wrong, &mut counters).unwrap();
+    assert_eq!(tables.mac(id), wrong);
+    for healed in [1, 1] {
+        let mac = |port, address| state.mac(port, address);
+        tables.heal(mac, &mut counters).unwrap();
+        assert_eq!((tables.mac(id), counters.healed), (None, healed));
+    }
+}
+
+/// A port without a carrier, whose setting has routes ignored: the kernel calls its next hops dead, and says of the setting
+/// when it is another, but not of them.
+#[test]
+fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
+    for was_down in [false, true] {
+        let mut state = state();
+        let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+        let address = "2001:db8::7".parse().unwrap();
+        let hop = Hop {
+            gateway: Some(address),
+            dead: true,
+            ..gateway(0, 7)
+        };
+        let set = |state: &mut State, ignores| {
+            let message = Message::IgnoresLinkDown {
+                device: Settings::Of(1),
+                six: true,
+                ignores,
+                forwards: None,
+            };
+            tell(state, 0, message);
+        };
+        set(&mut state, true);
+        if was_down {
+            link(&mut state, 0, false);
+        }
+        let message = Message::Link {
+            device: 1,
+            name: "sw0".into(),
+            up: true,
+            carrier: false,
+            running: false,
+            mac: None,
+        };
+        tell(&mut state, 0, message);
+        state.begin_resync(false);
+        for port in 0..2 {
+            let message = Message::Link {
+                device: port + 1,
+                name: format!("sw{port}"),
+                up: true,
+                carrier: port == 1,
+                running: port == 1,
+                mac: None,
+            };
+            tell(&mut state, 0, message);
+        }
+        let message = RouteMessage {
+            idle: vec![1],
+            ..route(net, hop)
+        };
+        tell(&mut state, 0, Message::Route(message));
+        state.end_resync();
+        assert_eq!(state.desired(net), None);
+        set(&mut state, false);
+        // After it was down some may really be dead, which a dump says then.
+        let alive = (!was_down).then_some(Target::Neighbour { port: 0, address });
+        assert_eq!((state.desired(net), state.is_unsure()), (alive, was_down));
+    }
 }

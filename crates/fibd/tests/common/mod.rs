@@ -5,6 +5,8 @@
 pub mod checking;
 pub mod full;
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -156,12 +158,70 @@ fn no_namespaces() -> Option<String> {
     None
 }
 
+/// Why the kernel may refuse a random change; what ip itself does not understand is none of it.
+const REFUSALS: [&str; 20] = [
+    "RTNETLINK answers: File exists",
+    "RTNETLINK answers: No such process",
+    "RTNETLINK answers: No such file or directory",
+    "RTNETLINK answers: No such device",
+    "RTNETLINK answers: No route to host",
+    "RTNETLINK answers: Network is down",
+    "RTNETLINK answers: Network is unreachable",
+    // An address of IPv6 at a device that has none.
+    "RTNETLINK answers: Invalid argument",
+    "IPv6 is disabled on this device",
+    "Nexthop id does not exist",
+    "Invalid nexthop id",
+    "Nexthop has invalid gateway",
+    "Nexthop device is not up",
+    "Device for nexthop is not up",
+    "Gateway can not be a local address",
+    "Invalid prefsrc address",
+    "Invalid scope value",
+    "Address not found",
+    "ddress already assigned",
+    "address not found",
+];
+
+/// Of each kind of command how many were carried out, and how many the kernel refused.
+#[derive(Debug, Default)]
+pub struct Carried(pub BTreeMap<String, (u32, u32)>);
+
+impl Carried {
+    /// Of the kinds of random changes there is none that the kernel never took.
+    #[track_caller]
+    pub fn has_all(&self) {
+        let mut kinds = vec!["neigh add 4", "neigh replace 4", "neigh del 4"];
+        kinds.extend(["nexthop replace 4", "nexthop replace 6"]);
+        kinds.extend(["nexthop del 4", "nexthop del 6"]);
+        kinds.extend(["route add 4", "route append 4", "route prepend 4"]);
+        kinds.extend(["route add 6", "route append 6", "route prepend 6"]);
+        kinds.extend(["route replace 4", "route replace 6"]);
+        kinds.extend(["route del 4", "route del 6"]);
+        for kind in kinds {
+            let done = self.0.get(kind).map_or(0, |counts| counts.0);
+            assert_ne!(done, 0, "`ip {kind}`: {self:?}");
+        }
+    }
+}
+
+/// Object, verb and family of a command of ip.
+fn kind(line: &str) -> String {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let six = match words[..] {
+        ["nexthop", _, "id", id, ..] => id.len() > 2,
+        _ => line.contains("2001:") || line.contains("fe80:"),
+    };
+    format!("{} {} {}", words[0], words[1], if six { 6 } else { 4 })
+}
+
 /// A router's namespace with ports `sw0` and up, each with a cable to a namespace of its neighbours.
 pub struct Net {
     pub router: String,
     pub others: String,
     pub ports: u8,
     pub directory: tempfile::TempDir,
+    pub carried: RefCell<Carried>,
 }
 
 impl Drop for Net {
@@ -181,6 +241,7 @@ impl Net {
             others: format!("fibd-{name}-o-{id}"),
             ports,
             directory: tempfile::tempdir().unwrap(),
+            carried: RefCell::default(),
         };
         let (router, others) = (&net.router, &net.others);
         run(&format!("ip netns add {router}"));
@@ -232,22 +293,54 @@ impl Net {
         may(&format!("ip -n {} {what}", self.router))
     }
 
-    /// Many at once; those that the kernel refuses are passed over.
+    /// Many at once; those that the kernel refuses for a reason that random ones give it are passed over.
     pub fn batch(&self, lines: &str) {
+        let mut carried = self.carried.borrow_mut();
+        let mut lines: Vec<&str> = lines.lines().collect();
+        while !lines.is_empty() {
+            let tried = self.batch_until_it_ends(&lines, &mut carried);
+            lines.drain(..tried);
+        }
+    }
+
+    /// Returns how many lines ip has come to: when a neighbour is refused it ends without a word, whatever it was told of
+    /// going on.
+    fn batch_until_it_ends(&self, lines: &[&str], carried: &mut Carried) -> usize {
+        const MARK: &str = "link show dev lo";
         let file = self.path("batch");
-        std::fs::write(&file, lines).unwrap();
+        let marked = lines.iter().map(|line| format!("{line}\n{MARK}\n"));
+        std::fs::write(&file, marked.collect::<String>()).unwrap();
         let output = Command::new("ip")
-            .args(["-n", &self.router, "-force", "-batch", &file])
+            .args(["-n", &self.router, "-o", "-force", "-batch", &file])
             .output()
             .unwrap();
-        // What ip itself does not understand ends it, and what follows would not be tried.
+        let marks = String::from_utf8(output.stdout).unwrap();
+        let passed = marks.lines().filter(|line| line.contains(": lo:")).count();
+        let tried = lines.len().min(passed + 1);
+        let mut refused = HashMap::new();
         let text = String::from_utf8_lossy(&output.stderr);
-        let wrong = text.lines().find(|line| {
-            let by_ip = !line.starts_with("RTNETLINK answers");
-            let wrong = ["is unknown", "is expected", "argument"];
-            by_ip && wrong.iter().any(|it| line.contains(it))
-        });
-        assert_eq!(wrong, None);
+        let mut why = "";
+        for said in text.lines() {
+            match said.strip_prefix(&format!("Command failed {file}:")) {
+                Some(number) => {
+                    let number: usize = number.parse().unwrap();
+                    refused.insert((number - 1) / 2, std::mem::take(&mut why));
+                }
+                None => why = said,
+            }
+        }
+        if passed < lines.len() {
+            refused.insert(passed, why);
+        }
+        for (at, line) in lines[..tried].iter().enumerate() {
+            let place = carried.0.entry(kind(line)).or_default();
+            match refused.get(&at) {
+                None => place.0 += 1,
+                Some(why) if REFUSALS.iter().any(|it| why.contains(it)) => place.1 += 1,
+                Some(why) => panic!("`ip {line}` is refused: {why}"),
+            }
+        }
+        tried
     }
 
     pub fn path(&self, name: &str) -> String {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Routes that are ignored while their device has no carrier, if it is set so (`ignore_routes_with_linkdown`), and which of
+//! what the kernel calls dead is no more than that.
+
+use crate::message::{RouteMessage, Settings};
+use crate::state::{Link, State};
+
+impl State {
+    /// The kernel calls next hops dead that are, and those of a device whose routes are ignored for want of a carrier. Of a
+    /// device that has not been down they are the latter, and alive as soon as the setting or the carrier is another.
+    pub(crate) fn tell_apart(&self, route: &mut RouteMessage) {
+        let only_idle = |device: &u32| {
+            let link = self.links.get(device);
+            link.is_some_and(|link| link.up && !link.was_down)
+        };
+        for hop in &mut route.hops {
+            hop.dead &= !(route.idle.contains(&hop.device) && only_idle(&hop.device));
+        }
+    }
+
+    /// Whether routes are ignored without a carrier.
+    pub(crate) fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
+        match of {
+            Settings::Of(device) => {
+                if let Some(link) = self.links.get_mut(&device)
+                    && link.ignores[usize::from(six)] != ignores
+                {
+                    link.ignores[usize::from(six)] = ignores;
+                    // Which of its next hops are really dead, only a dump can say now.
+                    let unknown = six && !ignores && link.was_down && !link.carrier;
+                    self.unsure |= unknown && self.seen.is_none();
+                    self.touch_device(device);
+                }
+            }
+            // IPv6 sets it for each device, and says so of each.
+            Settings::All if six => {}
+            Settings::All if self.all_ignore == ignores => {}
+            Settings::All => {
+                self.all_ignore = ignores;
+                let devices: Vec<_> = self.links.keys().copied().collect();
+                devices.into_iter().for_each(|it| self.touch_device(it));
+            }
+            Settings::Default => self.unset |= self.seen.is_none(),
+        }
+    }
+
+    /// Whether routes of a family at a device are ignored since it has no carrier.
+    pub(crate) fn is_ignored(&self, link: &Link, six: bool) -> bool {
+        let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
+        ignores && !link.carrier
+    }
+}
