@@ -124,6 +124,8 @@ pub struct Daemon {
     verify: Option<Instant>,
     /// How long the last full dump took.
     took: Duration,
+    /// When it ended.
+    dumped: Instant,
     audits: auditing::Audits,
 }
 
@@ -200,6 +202,7 @@ impl Daemon {
             notices: Notices::default(),
             verify: None,
             took: Duration::ZERO,
+            dumped: Instant::now(),
             audits: auditing::Audits::default(),
         };
         let began = Instant::now();
@@ -257,9 +260,8 @@ impl Daemon {
                 ));
             }
         }
-        let due = self
-            .verify
-            .map(|due| due.saturating_duration_since(Instant::now()));
+        let due = self.verify.into_iter().chain(self.state.expiry()).min();
+        let due = due.map(|due| due.saturating_duration_since(Instant::now()));
         let longest = self.audits.pause().unwrap_or(Duration::from_secs(1));
         let time = due.unwrap_or(longest).min(longest);
         let time = Timespec {
@@ -292,6 +294,11 @@ impl Daemon {
         }
         for notice in self.notices.of(&self.state.counters) {
             notice::say(&notice);
+        }
+        if self.state.take_expired(Instant::now()) {
+            // At once, unless there was a dump just now.
+            let due = self.dumped + VERIFY.max(self.took * 10);
+            self.verify = Some(self.verify.map_or(due, |verify| verify.min(due)));
         }
         if self.state.take_doubt() || self.state.is_unsure() {
             // Often enough to be right soon, seldom enough that a port that flaps does not keep this busy.
@@ -361,6 +368,7 @@ impl Daemon {
                 Heard::Lost => self.overrun()?,
             }
         }
+        self.state.take_expired(Instant::now());
         if self.state.is_unsure() {
             self.resync(false)?;
         }
@@ -457,6 +465,7 @@ impl Daemon {
         self.state.counters = counters;
         healed?;
         self.took = began.elapsed();
+        self.dumped = Instant::now();
         Ok(())
     }
 

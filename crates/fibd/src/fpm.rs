@@ -362,6 +362,7 @@ mod tests {
             hops: vec![hop],
             dead: Vec::new(),
             idle: Vec::new(),
+            expires: 0,
             flags: 0,
         };
         let event = Event {

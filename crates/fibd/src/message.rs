@@ -155,6 +155,8 @@ pub struct RouteMessage {
     /// Devices of those that are dead and have no carrier: perhaps they are called dead for that alone, since the device's
     /// setting has routes ignored then.
     pub idle: Vec<u32>,
+    /// Of IPv6: in so many hundredths of a second it expires; negative if it has, 0 if it does not.
+    pub expires: i32,
     /// `rtm_flags`.
     pub flags: u32,
 }
@@ -599,6 +601,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
     const RTA_PRIORITY: u16 = 6;
     const RTA_PREFSRC: u16 = 7;
     const RTA_MULTIPATH: u16 = 9;
+    const RTA_CACHEINFO: u16 = 12;
     const RTA_TABLE: u16 = 15;
     const RTA_VIA: u16 = 18;
     const RTA_ENCAP: u16 = 22;
@@ -626,6 +629,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         hops: Vec::new(),
         dead: Vec::new(),
         idle: Vec::new(),
+        expires: 0,
         flags,
     };
     let (mut destination, mut device, mut gateway) = (None, None, None);
@@ -637,6 +641,8 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
             (RTA_VIA, value) => gateway = Some(via(value)?),
             (RTA_PRIORITY, value) => route.metric = number(value)?,
             (RTA_PREFSRC, value) => route.source = Some(address(value)?),
+            // `struct rta_cacheinfo`: references, last use, expiry.
+            (RTA_CACHEINFO, value) if six => route.expires = u32_at(value, 8).unwrap_or(0) as i32,
             (RTA_TABLE, value) => route.table = number(value)?,
             (RTA_NH_ID, value) => route.object = Some(number(value)?),
             (RTA_MULTIPATH, value) => multipath(value, &mut route)?,

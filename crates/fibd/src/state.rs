@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
+use std::time::Instant;
 
 use crate::counters::Counters;
 use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
@@ -206,6 +207,8 @@ pub struct State {
     pub(crate) all_ignore: bool,
     /// Settings of devices are to be asked for: no message says what a device took over when it came.
     pub(crate) unset: bool,
+    /// When the first of the routes that expire does.
+    pub(crate) expiry: Option<Instant>,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
     /// By the port at which they were when they changed: at the end another device may be there.
@@ -241,6 +244,7 @@ impl State {
             forwards: [true; 2],
             all_ignore: false,
             unset: false,
+            expiry: None,
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
@@ -296,6 +300,12 @@ impl State {
         let request = (event.port, event.sequence);
         if let Message::Route(route) | Message::RouteGone(route) = &mut event.message {
             self.tell_apart(route);
+        }
+        if let Message::Route(route) = &event.message
+            && source == Source::Kernel
+            && !self.lasts(route)
+        {
+            return;
         }
         match event.message {
             Message::Route(route) if source == Source::Kernel && self.is_note(&route, request) => {
@@ -748,6 +758,7 @@ impl State {
         }
         self.unsure = false;
         self.unset = false;
+        self.expiry = None;
         self.begin_generation(Source::Kernel);
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;

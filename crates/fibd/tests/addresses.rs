@@ -472,3 +472,27 @@ fn routes_that_were_ignored_are_alive_at_once() {
         net.may_ip(&format!("-6 route flush {to}"));
     }
 }
+
+/// The kernel passes over a route that has expired, and says so only when it collects it.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv6_that_expire_are_taken_out_in_time() {
+    ready!();
+    let net = Net::new("expires", 1);
+    let fibd = net.fibd("");
+    net.ip("route add 2001:db8:fe::/48 via 2001:db8::8");
+    net.ip("route add 2001:db8:ff::/48 via 2001:db8::7 expires 1");
+    let prefixes = fibd.audit();
+    let unreachable = || !net.may_ip("route get 2001:db8:ff::1");
+    common::eventually("the kernel passes over it", unreachable);
+    assert_eq!(fibd.audit(), prefixes - 1);
+    // By itself, too.
+    let routes = || fibd.status()["prefixes"].as_u64().unwrap();
+    let before = routes();
+    net.ip("route add 2001:db8:fd::/48 via 2001:db8::7 expires 2");
+    common::eventually("it is there", || routes() == before + 1);
+    let since = std::time::Instant::now();
+    common::eventually("it is gone", || routes() == before);
+    println!("gone after {:?}", since.elapsed());
+    fibd.audit();
+}

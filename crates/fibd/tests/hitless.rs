@@ -198,6 +198,7 @@ impl Bench {
             }],
             dead: Vec::new(),
             idle: Vec::new(),
+            expires: 0,
             flags: 0,
         }
     }

@@ -78,6 +78,7 @@ fn route(net: Net, hop: Hop) -> RouteMessage {
         hops: vec![hop],
         dead: Vec::new(),
         idle: Vec::new(),
+        expires: 0,
         flags: 0,
     }
 }
