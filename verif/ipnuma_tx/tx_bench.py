@@ -340,13 +340,15 @@ def random_sender(pages: int, pc_ids: int) -> Sender:
     """Tables with a bit of everything."""
     sender = Sender(Config(), pages, pc_ids)
     for index in range(1, pc_ids):
+        # Of a few peers none may have a session: the first one has, and number 0 has not.
+        first = index == 1
         sender.peers[index] = Peer(
-            valid=random.random() < 0.85,
+            valid=random.random() < 0.85 or first,
             compact=random.random() < 0.5,
             port=random.randrange(0xC000),
             mac=random.getrandbits(48),
             ip=random.choice((0x0A000000, 0x0B010200)) | random.randrange(256),
-            session=random.random() < 0.4,
+            session=random.random() < 0.4 or first,
         )
     sender.peers[0] = Peer(valid=True, mac=1, ip=0x0A000009)
     for index in range(pages):
