@@ -159,7 +159,7 @@ impl Stream {
         over
     }
 
-    /// What lies in the ring is the peer's to send on.
+    /// What lies in the ring is the peer's to send on, if this end does not read it.
     fn leave_the_rest(&self, fd: RawFd, description: &Description) -> bool {
         if !self.may_read() {
             self.look_for_the_dead(fd);
@@ -243,12 +243,14 @@ impl Stream {
         }
     }
 
-    /// Who died when it had sent on a part of what its peer had not read leaves a connection that nobody can go on with.
-    fn end_passing(&self, fd: RawFd) {
+    /// Who died when it had sent on a part of what its peer had not read leaves a connection that nobody can go on with. AGAIN: a
+    /// handler of a signal asks in the middle of it.
+    fn end_passing(&self, fd: RawFd) -> Result<(), Errno> {
         let begun = || self.state() & state::FLUSHING != 0;
-        if begun() && self.hold_all(begun).unwrap_or(true) {
+        if begun() && self.hold_all(begun).ok_or(Errno::AGAIN)? {
             self.break_off(fd);
         }
+        Ok(())
     }
 
     /// Whether the twin was shut for reading to wake sleepers, though the program still reads: what came that way would be lost.
@@ -307,8 +309,7 @@ impl Stream {
         if self.flags().load(Ordering::Acquire) & flags::RETIRED != 0 {
             // The same process may read on, and write to the twin: nothing but its own bells comes before.
             self.own_bells_are_out(fd);
-            self.end_passing(fd);
-            return Ok(());
+            return self.end_passing(fd);
         }
         let sent = self.pass_on_once(fd);
         if sent != Ok(false) {
