@@ -720,10 +720,13 @@ fn signal_exit() -> Outcome {
     let (listener, address) = listener()?;
     let child = fork(|| {
         let client = client(&address)?;
+        gets!(recv_all(client, 2), b"go");
         Ok(send_all(client, b"and gone")?)
     })?;
     let server = accept(listener)?;
+    // Not behind the child's end: of a process that is gone before its peer has accepted, the kernel brings the bytes.
     seen::stream(server);
+    send_all(server, b"go")?;
     gets!(recv_all(server, 100), b"and gone");
     child.join()
 }
