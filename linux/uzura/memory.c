@@ -66,6 +66,16 @@ static void table_free(struct nic *nic, struct mr *mr)
 	mutex_unlock(&nic->control);
 }
 
+/* Goes around, so that a number, and with it a key, comes again as late as can be. */
+static int region_alloc(struct nic *nic)
+{
+	/* Region 0 is left out: a key of 0 is nobody's. */
+	int from = 1 + (u32)atomic_inc_return(&nic->regions_given) % (REGIONS - 1);
+	int number = ida_alloc_range(&nic->region_numbers, from, REGIONS - 1, GFP_KERNEL);
+
+	return number == -ENOSPC ? ida_alloc_range(&nic->region_numbers, 1, REGIONS - 1, GFP_KERNEL) : number;
+}
+
 struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 address, int access,
 				struct ib_udata *udata)
 {
@@ -85,8 +95,7 @@ struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 add
 		goto out_free;
 	}
 	mr->pages = ib_umem_num_pages(mr->umem);
-	/* Region 0 is left out: a key of 0 is nobody's. */
-	number = ida_alloc_range(&nic->region_numbers, 1, REGIONS - 1, GFP_KERNEL);
+	number = region_alloc(nic);
 	if (number < 0) {
 		error = number;
 		goto out_umem;
@@ -96,8 +105,8 @@ struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 add
 	if (error)
 		goto out_number;
 
-	/* Another tag each time: the key of what was here before opens nothing. */
-	mr->ib.lkey = (u32)number << 8 | ++nic->tag;
+	/* Another tag each time: the key of what was here before opens nothing. Who has the number has its tag. */
+	mr->ib.lkey = (u32)number << 8 | ++nic->region_tags[number];
 	mr->ib.rkey = mr->ib.lkey;
 	mr->ib.length = length;
 	words[0] = 1 | (u64)rights_of(access) << 4 | (u64)(mr->ib.lkey & 0xFF) << 8 | (u64)to_pd(ib)->number << 16 |

@@ -46,7 +46,8 @@ struct nic {
 	__le64 *table;
 	dma_addr_t table_at;
 	unsigned long *table_used; /* under control */
-	u8 tag;
+	atomic_t regions_given;
+	u8 region_tags[REGIONS]; /* who has the number */
 	/* Programs that poll sleep here. */
 	wait_queue_head_t looks;
 	unsigned int seen; /* DMA writes to what is watched */

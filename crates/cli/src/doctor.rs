@@ -104,7 +104,7 @@ impl Check {
 
     /// Of an error whose sentence ends with the remedy.
     fn failed(check: &'static str, error: &str) -> Self {
-        let sentence = crate::wrong::own_words(error);
+        let sentence = input::own_words(error);
         match sentence.split_once("; ") {
             Some((says, remedy)) => Self::wrong(check, Verdict::Stops, says.to_owned(), remedy),
             None => Self {

@@ -31,7 +31,6 @@ mod run;
 mod schema;
 mod sockets;
 mod stream;
-mod wrong;
 
 use std::process::ExitCode;
 
@@ -273,7 +272,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let words: Vec<_> = std::env::args_os().skip(1).collect();
-            eprintln!("error: {}", wrong::sentence(error, &words));
+            eprintln!("error: {}", input::command_line::sentence(error, &words));
             ExitCode::from(USAGE)
         }
     }
@@ -329,7 +328,7 @@ fn main() -> ExitCode {
         Err(error) => {
             if error.is_usage() {
                 let sentence = input::one_line(error.to_string().trim());
-                eprintln!("error: {}", wrong::own_words(&sentence));
+                eprintln!("error: {}", input::own_words(&sentence));
                 return ExitCode::from(USAGE);
             }
             match error {

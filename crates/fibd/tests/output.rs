@@ -205,3 +205,31 @@ fn who_has_no_privileges_is_told_so_and_served() {
     assert!(errors.contains("has no CAP_NET_ADMIN"), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
 }
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_one_line() {
+    for (arguments, said) in [
+        (
+            &["--nope"][..],
+            "--nope: there is no such option; --help lists what there is",
+        ),
+        (
+            &["bogus"],
+            "bogus: there is no such command; --help lists them",
+        ),
+        (
+            &["audit", "--random", "x"],
+            "--random: `x` is no whole number; write one such as 10",
+        ),
+    ] {
+        let fibd = Command::new(env!("CARGO_BIN_EXE_fibd"))
+            .args(arguments)
+            .output();
+        let output = fibd.expect("it was built for this test");
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            format!("error: {said}\n")
+        );
+    }
+}

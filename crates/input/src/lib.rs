@@ -17,6 +17,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "command-line")]
+pub mod command_line;
 mod words;
 
 use std::fs::{File, OpenOptions};

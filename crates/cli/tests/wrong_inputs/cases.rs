@@ -347,7 +347,7 @@ pub const CASES: &[Case] = &[
     (&["pingpong", "--loss="], None, "--loss", "such as 0.5"),
     (&["pingpong", "--delay="], None, "--delay", "such as 0.5"),
     (&["stream", "--offer", ""], None, "--offer", "such as 0.5"),
-    (&[""], None, "the command", "ipnuma --help"),
+    (&[""], None, "the command", "--help lists them"),
     (
         &["fibd", "run", "--port", ""],
         None,
@@ -465,7 +465,7 @@ pub const CASES: &[Case] = &[
         "/",
         "say with --known-peers",
     ),
-    (&["nonsense"], None, "nonsense", "ipnuma --help"),
+    (&["nonsense"], None, "nonsense", "--help lists them"),
     (
         &["paper", "--only", "table-9.9"],
         None,

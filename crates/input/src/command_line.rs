@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-pub use input::own_words;
+
+use crate::words::one_line;
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     Some(match error.get(kind)? {
@@ -24,7 +25,7 @@ fn place(argument: &str) -> &str {
 
 /// The sentence, in one line. `words` are those of the command line.
 pub fn sentence(error: &clap::Error, words: &[OsString]) -> String {
-    input::one_line(&match error.kind() {
+    one_line(&match error.kind() {
         ErrorKind::UnknownArgument => unknown(error, words),
         ErrorKind::InvalidUtf8 => no_text(words),
         _ => of_kind(error),
@@ -102,8 +103,8 @@ fn of_kind(error: &clap::Error) -> String {
         ErrorKind::InvalidSubcommand => {
             let name = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let near = text(error, ContextKind::SuggestedSubcommand);
-            let near = near.map_or("ipnuma --help lists them".to_owned(), |near| {
-                format!("write {near}, or see ipnuma --help")
+            let near = near.map_or("--help lists them".to_owned(), |near| {
+                format!("write {near}, or see --help")
             });
             match name.as_str() {
                 "" => format!("the command is an empty word; {near}"),
