@@ -46,14 +46,46 @@ pub struct Report {
     pub differences: u64,
     /// The first of them.
     pub told: Vec<String>,
+    /// All of them, to be looked at again.
+    #[serde(skip)]
+    pub suspects: Vec<Suspect>,
+}
+
+/// What differed, perhaps only since something changed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspect {
+    /// The kernel's routes to a prefix.
+    Net(Net),
+    /// Where the image leads for an address.
+    Address(IpAddr),
+    /// The kernel's own look-up of an address.
+    Asked(IpAddr),
+    /// The MAC address of a neighbour at a port.
+    Hop(u8, IpAddr),
+    /// A word of a memory.
+    Word(Memory, u32),
 }
 
 impl Report {
-    fn tell(&mut self, what: impl FnOnce() -> String) {
+    fn tell(&mut self, suspect: Suspect, what: impl FnOnce() -> String) {
         self.differences += 1;
+        self.suspects.push(suspect);
         if self.told.len() < MOST {
             self.told.push(what());
         }
+    }
+
+    /// Forgets the differences, and returns what is to be looked at again.
+    pub fn doubt(&mut self) -> Vec<Suspect> {
+        self.differences = 0;
+        self.told.clear();
+        std::mem::take(&mut self.suspects)
+    }
+
+    /// Takes over the differences that were found by looking again.
+    pub fn found_again(&mut self, again: Self) {
+        (self.differences, self.told, self.suspects) =
+            (again.differences, again.told, again.suspects);
     }
 }
 
@@ -142,7 +174,7 @@ pub fn belief(fresh: &State, state: &State, net: Net, report: &mut Report) {
         report.shrunk += 1;
         return;
     }
-    report.tell(|| {
+    report.tell(Suspect::Net(net), || {
         let (kernel, own) = (say(kernel), say(own));
         let (these, those) = (fresh.describe(net), state.describe(net));
         format!(
@@ -172,7 +204,7 @@ fn check(state: &State, tables: &Tables, address: IpAddr, report: &mut Report) {
         tables.by_host(net) || tables.is_shed(address) || full
     });
     if !excused {
-        report.tell(|| {
+        report.tell(Suspect::Address(address), || {
             let (want, found) = (say(target), say(found));
             format!("{address}: the routes lead to {want}, the image to {found}")
         });
@@ -215,14 +247,19 @@ pub fn image(state: &State, tables: &Tables, plan: Plan, report: &mut Report) {
 
 /// Each next hop's MAC address in the image against the neighbours.
 pub fn hops(state: &State, tables: &Tables, report: &mut Report) {
-    for (id, port, address) in tables.neighbours() {
+    hops_of(state, tables, |_, _| true, report);
+}
+
+fn hops_of(state: &State, tables: &Tables, of: impl Fn(u8, IpAddr) -> bool, report: &mut Report) {
+    let neighbours = tables.neighbours().into_iter();
+    for (id, port, address) in neighbours.filter(|(_, port, at)| of(*port, *at)) {
         let mac = state.mac(port, address);
         let word = tables.fib().image().read(Memory::NextHop, id.into());
         let resolved = fib::layout::NEXT_HOP_RESOLVED.get(&word) != 0;
         let value = fib::layout::NEXT_HOP_MAC.get(&word);
         let wanted = mac.map(|mac| mac.iter().fold(0, |mac, &byte| mac << 8 | u64::from(byte)));
         if resolved.then_some(value) != wanted {
-            report.tell(|| {
+            report.tell(Suspect::Hop(port, address), || {
                 format!("{address} at port {port}: its MAC address in the image is {value:012x}, not {wanted:012x?}")
             });
         }
@@ -238,7 +275,7 @@ pub fn words(tables: &mut Tables, memory: Memory, words: Range<u32>, report: &mu
         report.words += 1;
         let (want, found) = (image.read(memory, addr), hardware.read(memory, addr));
         if want != found {
-            report.tell(|| {
+            report.tell(Suspect::Word(memory, addr), || {
                 let name = memory.name();
                 format!("word {addr} of {name} is {found:x?} in the switch, not {want:x?}")
             });
@@ -307,13 +344,37 @@ pub fn kernel(
         _ => false,
     };
     if !fits {
-        report.tell(|| {
+        report.tell(Suspect::Asked(address), || {
             let found = say(found);
             let by = longest(state, address).map_or("no prefix".to_owned(), |(net, _)| {
                 format!("{net}, where fibd has {}", state.describe(net))
             });
             format!("{address}: the kernel answers {answer:?}, the image leads to {found} by {by}")
         });
+    }
+    Ok(())
+}
+
+/// What differed before, once more.
+///
+/// # Errors
+/// If the kernel can't be asked.
+pub fn again(
+    fresh: &State,
+    state: &State,
+    tables: &mut Tables,
+    asker: &mut Netlink,
+    suspect: Suspect,
+    report: &mut Report,
+) -> io::Result<()> {
+    match suspect {
+        Suspect::Net(net) => belief(fresh, state, net, report),
+        Suspect::Address(address) => check(state, tables, address, report),
+        Suspect::Asked(address) => kernel(state, tables, asker, address, report)?,
+        Suspect::Hop(port, address) => {
+            hops_of(state, tables, |at, of| (at, of) == (port, address), report);
+        }
+        Suspect::Word(memory, at) => words(tables, memory, at..at + 1, report),
     }
     Ok(())
 }

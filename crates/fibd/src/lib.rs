@@ -38,6 +38,7 @@ mod ignored;
 pub mod message;
 mod net;
 pub mod notice;
+mod objects;
 mod paths;
 mod routes;
 pub mod sink;

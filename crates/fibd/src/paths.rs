@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::message::{Hop, RouteKind};
-use crate::state::ObjectKey;
+use crate::objects::ObjectKey;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,8 @@ pub struct Paths {
     entries: Vec<Option<Entry>>,
     numbers: HashMap<Path, u32>,
     free: Vec<u32>,
+    /// Those that go by an object and are not doomed.
+    by: HashMap<ObjectKey, Vec<u32>>,
 }
 
 impl Paths {
@@ -77,6 +79,9 @@ impl Paths {
             Some(place) => *place = entry,
             None => self.entries.push(entry),
         }
+        if let Via::Object(key) = path.via {
+            self.by.entry(key).or_default().push(number);
+        }
         self.numbers.insert(path, number);
         number
     }
@@ -90,8 +95,11 @@ impl Paths {
         entry.users -= 1;
         if entry.users == 0 {
             // Two that became equal have one number that is found.
-            if !entry.doomed && self.numbers.get(&entry.path) == Some(&number) {
-                self.numbers.remove(&entry.path);
+            if !entry.doomed {
+                if self.numbers.get(&entry.path) == Some(&number) {
+                    self.numbers.remove(&entry.path);
+                }
+                forget(&mut self.by, &entry.path, number);
             }
             *place = None;
             self.free.push(number);
@@ -117,10 +125,16 @@ impl Paths {
                 if self.numbers.get(&entry.path) == Some(&number) {
                     self.numbers.remove(&entry.path);
                 }
+                forget(&mut self.by, &entry.path, number);
                 entry.users
             }
             _ => 0,
         }
+    }
+
+    /// Those that go by an object and are not doomed.
+    pub fn by(&self, object: ObjectKey) -> &[u32] {
+        self.by.get(&object).map_or(&[], Vec::as_slice)
     }
 
     /// Devices at which the next hops of a path are dead.
@@ -204,5 +218,16 @@ impl Paths {
     /// How many.
     pub fn count(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+}
+
+/// A path goes by its object no longer.
+fn forget(by: &mut HashMap<ObjectKey, Vec<u32>>, path: &Path, number: u32) {
+    let Via::Object(key) = path.via else { return };
+    if let Some(numbers) = by.get_mut(&key) {
+        numbers.retain(|other| *other != number);
+        if numbers.is_empty() {
+            by.remove(&key);
+        }
     }
 }

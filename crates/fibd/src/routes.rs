@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use crate::message::{Event, Hop, Message, RouteKind, RouteMessage, flags};
 use crate::net::Net;
+use crate::objects::Object;
 use crate::paths::{Path, Via};
-use crate::state::{MAY_HIDE, Object, RUNS, Route, Slot, Source, State, WHOLE, is_frr};
+use crate::state::{MAY_HIDE, RUNS, Route, Slot, Source, State, WHOLE, is_frr};
 
 /// The kernel's table of the router's own addresses.
 const LOCAL: u32 = 255;

@@ -9,8 +9,9 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use crate::counters::Counters;
-use crate::message::{Event, Hop, Malformed, Message, ObjectMessage, RouteKind};
+use crate::message::{Event, Hop, Malformed, Message, RouteKind};
 use crate::net::Net;
+use crate::objects::Objects;
 use crate::paths::{Paths, Via};
 
 /// Who says that a route is there.
@@ -21,9 +22,6 @@ pub enum Source {
     /// A routing daemon, by FPM.
     Fpm,
 }
-
-/// A next-hop object: numbers of the kernel and of a daemon are not the same ones.
-pub type ObjectKey = (Source, u32);
 
 /// What is fixed.
 #[derive(Clone, Debug)]
@@ -147,13 +145,6 @@ impl Slot {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum Object {
-    Hop(Hop),
-    Blackhole,
-    Group(Vec<(u32, u16)>),
-}
-
 /// What a full dump has had.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
@@ -184,7 +175,7 @@ pub struct State {
     pub(crate) given: HashSet<(u32, IpAddr)>,
     /// Those that were, and are not any more.
     pub(crate) released: Vec<(u32, IpAddr)>,
-    pub(crate) objects: HashMap<ObjectKey, Object>,
+    pub(crate) objects: Objects,
     pub(crate) paths: Paths,
     pub(crate) routes: HashMap<Net, Slot>,
     /// Subnets of the local table of IPv6: they hide longer prefixes of the main one.
@@ -230,7 +221,7 @@ impl State {
             neighbours: BTreeMap::new(),
             given: HashSet::new(),
             released: Vec::new(),
-            objects: HashMap::new(),
+            objects: Objects::default(),
             paths: Paths::default(),
             routes: HashMap::new(),
             wide: HashSet::new(),
@@ -276,11 +267,6 @@ impl State {
     /// How many neighbours have a MAC address.
     pub fn neighbour_count(&self) -> usize {
         self.neighbours.len()
-    }
-
-    /// How many next-hop objects there are.
-    pub fn object_count(&self) -> usize {
-        self.objects.len()
     }
 
     /// How many different paths routes have.
@@ -576,7 +562,7 @@ impl State {
             .any(|(_, path)| path.between && path.via.hops().iter().any(at_device));
     }
 
-    fn doom(&mut self, paths: &[u32]) {
+    pub(crate) fn doom(&mut self, paths: &[u32]) {
         for &path in paths {
             self.counters.implied += u64::from(self.paths.doom(path));
             self.dirty_paths.insert(path);
@@ -642,112 +628,6 @@ impl State {
         at.map(|(_, mac)| *mac)
     }
 
-    // --- Objects --------------------------------------------------------------------------------
-
-    fn object(&mut self, key: ObjectKey, object: ObjectMessage) {
-        if let (Some(seen), Source::Kernel) = (&mut self.seen, key.0) {
-            seen.objects.insert(key.1);
-        }
-        let object = match object {
-            ObjectMessage::Hop(hop) => Object::Hop(hop),
-            ObjectMessage::Blackhole => Object::Blackhole,
-            ObjectMessage::Group(members) => Object::Group(members),
-        };
-        self.objects.insert(key, object);
-        self.touch_object(key);
-    }
-
-    fn object_gone(&mut self, key: ObjectKey) {
-        if self.objects.remove(&key).is_none() {
-            return;
-        }
-        let mut gone = vec![key];
-        // Groups that lose their last member go, too.
-        for (other, object) in &mut self.objects {
-            if let (true, Object::Group(members)) = (other.0 == key.0, object) {
-                let before = members.len();
-                members.retain(|(id, _)| *id != key.1);
-                if members.is_empty() && before != 0 {
-                    gone.push(*other);
-                }
-            }
-        }
-        for key in &gone[1..] {
-            self.objects.remove(key);
-        }
-        let with = self
-            .paths
-            .all()
-            .filter_map(|(number, path)| match &path.via {
-                Via::Object(of) if gone.contains(of) => Some(number),
-                _ => None,
-            });
-        let with: Vec<_> = with.collect();
-        self.doom(&with);
-        self.touch_groups(key);
-    }
-
-    /// Objects at a device that lost its carrier or went down.
-    fn flush_objects(&mut self, device: u32) {
-        let at = self
-            .objects
-            .iter()
-            .filter_map(|(key, object)| match object {
-                Object::Hop(hop) if hop.device == device && key.0 == Source::Kernel => Some(*key),
-                _ => None,
-            });
-        let at: Vec<_> = at.collect();
-        for key in at {
-            self.object_gone(key);
-        }
-    }
-
-    fn touch_object(&mut self, key: ObjectKey) {
-        let with = self
-            .paths
-            .all()
-            .filter_map(|(number, path)| match &path.via {
-                Via::Object(of) if *of == key => Some(number),
-                _ => None,
-            });
-        let with: Vec<_> = with.collect();
-        self.dirty_paths.extend(with);
-        self.touch_groups(key);
-    }
-
-    fn touch_groups(&mut self, member: ObjectKey) {
-        let with = self
-            .paths
-            .all()
-            .filter_map(|(number, path)| match &path.via {
-                Via::Object(of) if of.0 == member.0 => match self.objects.get(of) {
-                    Some(Object::Group(_)) => Some(number),
-                    _ => None,
-                },
-                _ => None,
-            });
-        let with: Vec<_> = with.collect();
-        self.dirty_paths.extend(with);
-    }
-
-    /// An object's next hops with their weights; none for one that drops.
-    pub(crate) fn members(&self, key: ObjectKey) -> Vec<(Option<Hop>, u16)> {
-        match self.objects.get(&key) {
-            None => Vec::new(),
-            Some(Object::Hop(hop)) => vec![(Some(*hop), 1)],
-            Some(Object::Blackhole) => vec![(None, 1)],
-            Some(Object::Group(members)) => members
-                .iter()
-                .filter_map(|(id, weight)| match self.objects.get(&(key.0, *id))? {
-                    Object::Hop(hop) => Some((Some(*hop), *weight)),
-                    Object::Blackhole => Some((None, *weight)),
-                    // The kernel forbids it; a daemon's mistake must not lead round in circles.
-                    Object::Group(_) => None,
-                })
-                .collect(),
-        }
-    }
-
     // --- Full dumps -----------------------------------------------------------------------------
 
     /// A full dump of the kernel begins, perhaps since messages were lost.
@@ -768,7 +648,7 @@ impl State {
     pub fn end_resync(&mut self) {
         let Some(seen) = self.seen.take() else { return };
         let mut swept = 0;
-        let objects: Vec<_> = self.objects.keys().copied().collect();
+        let objects: Vec<_> = self.objects.keys().collect();
         for key in objects {
             if key.0 == Source::Kernel && !seen.objects.contains(&key.1) {
                 swept += 1;

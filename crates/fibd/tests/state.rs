@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Without privileges: routes from messages, full tables, hostile input.
 
+mod messages;
+
 use std::net::IpAddr;
 
 use fib::synth::Random;
@@ -9,78 +11,14 @@ use fibd::audit::{self, looked_up};
 use fibd::message::{
     Event, Hop, Malformed, Message, ObjectMessage, RouteKind, RouteMessage, Settings, flags, parse,
 };
-use fibd::{Config, Net, Source, State, Tables, Target, fpm, settle, sink};
+use fibd::{Net, State, Tables, Target, fpm, settle};
+use messages::{gateway, link, route, state, tables, tell};
 
 fn seed() -> u64 {
     let seed = std::env::var("IPNUMA_SEED").ok();
     let seed = seed.and_then(|text| text.parse().ok()).unwrap_or(1);
     println!("IPNUMA_SEED={seed}");
     seed
-}
-
-fn tell(state: &mut State, flags: u16, message: Message) {
-    let event = Event {
-        flags,
-        sequence: 0,
-        port: 0,
-        message,
-    };
-    state.take(event, Source::Kernel);
-}
-
-/// Two ports, up.
-fn state() -> State {
-    let mut state = State::new(Config {
-        ports: vec!["sw0".into(), "sw1".into()],
-        ..Config::default()
-    });
-    for port in 0..2 {
-        link(&mut state, port, true);
-    }
-    state
-}
-
-fn link(state: &mut State, port: u32, up: bool) {
-    let message = Message::Link {
-        device: port + 1,
-        name: format!("sw{port}"),
-        up,
-        carrier: up,
-        running: up,
-        mac: None,
-    };
-    tell(state, 0, message);
-}
-
-fn tables(config: fib::Config) -> Tables {
-    Tables::new(config, |image| Ok(Box::new(sink::Memory::like(image)))).unwrap()
-}
-
-fn gateway(port: u32, host: u8) -> Hop {
-    Hop {
-        device: port + 1,
-        gateway: Some(IpAddr::from([10, 0, port as u8, host])),
-        weight: 1,
-        dead: false,
-    }
-}
-
-fn route(net: Net, hop: Hop) -> RouteMessage {
-    RouteMessage {
-        net,
-        table: 254,
-        tos: 0,
-        metric: 0,
-        protocol: 4,
-        kind: RouteKind::Unicast,
-        source: None,
-        object: None,
-        hops: vec![hop],
-        dead: Vec::new(),
-        idle: Vec::new(),
-        expires: 0,
-        flags: 0,
-    }
 }
 
 /// A table with room for very little: what it leads to is the truth, or the host.

@@ -10,7 +10,7 @@ use fib::layout::Memory;
 use fib::synth::Random;
 
 use super::{ATTEMPTS, DUMPS, Daemon, Failure, take};
-use crate::audit::{self, Plan, Report};
+use crate::audit::{self, Plan, Report, Suspect};
 use crate::control::{self, Reply, is_gone};
 use crate::message::{self, AF_INET6, Messages, kind};
 use crate::net::Net;
@@ -18,7 +18,8 @@ use crate::settle;
 use crate::socket::{Netlink, Read};
 use crate::state::{Config, Source, State};
 
-/// How often audits look again, since the kernel may have changed meanwhile.
+/// How often audits look, since the kernel may have changed meanwhile: after the first time only at what differed, so that what
+/// changes all the time differs only where it does each time.
 const AUDITS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Audits that may wait for their turn.
@@ -42,6 +43,8 @@ enum Step {
     Anywhere(Vec<Net>, u32, Random),
     Kernel(Vec<Net>, Vec<Net>, usize, Random),
     Words(usize, u32),
+    /// What differed is looked at again, and nothing else.
+    Again(Box<State>, Vec<Suspect>, usize, Report),
     End,
 }
 
@@ -132,6 +135,10 @@ impl Daemon {
         audit.due = None;
         audit.step = match audit.step {
             Step::Dump => match self.dumped(&audit.client)? {
+                Some(fresh) if audit.attempt > 1 => {
+                    let suspects = audit.report.doubt();
+                    Step::Again(Box::new(fresh), suspects, 0, Report::default())
+                }
                 Some(fresh) => {
                     let nets = audit::prefixes(&fresh, &self.state);
                     Step::Beliefs(Box::new(fresh), nets, 0)
@@ -156,7 +163,6 @@ impl Daemon {
             self.audits.now = Some(Audit {
                 attempt: audit.attempt + 1,
                 due: Some(Instant::now() + PAUSE),
-                report: Report::default(),
                 step: Step::Dump,
                 ..audit
             });
@@ -231,6 +237,18 @@ impl Daemon {
                     true => Step::Words(number, end),
                     false => Step::Words(number + 1, 0),
                 }
+            }
+            Step::Again(fresh, suspects, at, mut found) => {
+                let end = suspects.len().min(at + QUESTIONS);
+                for suspect in &suspects[at..end] {
+                    audit::again(&fresh, state, tables, &mut self.asker, *suspect, &mut found)
+                        .map_err(Failure::Netlink)?;
+                }
+                if end < suspects.len() {
+                    return Ok(Step::Again(fresh, suspects, end, found));
+                }
+                report.found_again(found);
+                Step::End
             }
             Step::Dump | Step::End => step,
         })
