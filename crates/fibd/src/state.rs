@@ -638,7 +638,7 @@ impl State {
         }
         self.unsure = false;
         self.unset = false;
-        self.expiry = None;
+        self.forget_expiry();
         self.begin_generation(Source::Kernel);
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;

@@ -11,6 +11,8 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{Fibd, Net, Running, missing};
 
@@ -136,5 +138,54 @@ fn an_audit_under_changes_finds_no_difference_in_the_end() {
     net.batch(&lines.collect::<String>());
     let reply = answer(stream);
     assert_eq!(reply["audit"]["differences"], 0, "{reply}");
+    fibd.audit();
+}
+
+/// Thirty routes change a hundred times a second: each audit meets some on their way, and none of them each time.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_that_change_all_the_time_are_no_difference() {
+    if let Some(why) = missing(&[]) {
+        skip::skip!("{why}");
+        return;
+    }
+    let net = Net::new("flapping", 2);
+    let fibd = net.fibd("");
+    let mut batch = net
+        .within("ip")
+        .args(["-force", "-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = batch.stdin.take().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0.. {
+                for route in 0..30 {
+                    let _ = writeln!(
+                        lines,
+                        "route replace 192.0.{route}.0/24 via 10.0.{}.7",
+                        round % 2
+                    );
+                }
+                std::thread::sleep(Duration::from_millis(10));
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            drop(lines);
+        });
+        let found = [(); 5].map(|()| {
+            let reply = answer(start(
+                &fibd,
+                "{\"audit\":{\"random\":1000,\"ask\":100,\"seed\":1}}\n",
+            ));
+            reply["audit"]["differences"].as_u64().unwrap()
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(found, [0; 5]);
+    });
+    batch.wait().unwrap();
     fibd.audit();
 }
