@@ -310,6 +310,17 @@ PROFILES = ("throughput", "latency")
 WORK_US = 200
 
 
+def call_costs(net: Network, settings: Settings) -> Figures:
+    """Time single calls on a stream; experiments/library.toml has what the rack charges of it."""
+    program = str(programs.compile_c("call_costs.c"))
+    said = net.run(
+        program, "--rounds", str(max(settings.count // 5, 100)),
+        "--cores", f"{settings.client_core},{settings.server_core}",
+    )  # fmt: skip
+    report = json.loads(said[said.index("{") :])
+    return {figure: ns for figure, ns in report.items() if figure.endswith("_ns")}
+
+
 def slow_answer(profile: str) -> Callable[[Network, Settings], Figures]:
     """One that computes before it answers: longer than a wait spins, unless the profile says so."""
 
@@ -350,6 +361,11 @@ def memcached_many(profile: str) -> Callable[[Network, Settings], Figures]:
 
 TRIED = {"streams": 1}
 PAIRS = [
+    Measurement(
+        "calls",
+        "single calls on a TCP stream, by what they cost who makes them; bytes of a message",
+        call_costs,
+    ),
     Measurement(
         "sockperf-tcp",
         "sockperf ping-pong, TCP, 14 bytes, half of the round trip",

@@ -50,7 +50,7 @@ def topology(name: str, executable: Path) -> str:
     """Make a topology; its guests find the command where `executable` is, if they need it."""
     printed = subprocess.run(
         [str(executable), "memcached", "--print-topology", "--place", "rack", "--switch", "fibnic",
-         "--rate", "10g", "--length", "16,512", *TOPOLOGIES[name]],
+         "--rate", "10g", "--length", "16,512", "--library", "free", *TOPOLOGIES[name]],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     if name == LOCKED:

@@ -174,7 +174,8 @@ def topology(transport: str) -> str:
     """Make the topology of `ipnuma memcached`, with other clients in the place of its own."""
     printed = subprocess.run(
         [str(programs.executable()), "memcached", "--print-topology", "--transport", transport,
-         "--place", "rack", "--switch", "fibnic", "--rate", "10g", "--protocol", "tcp"],
+         "--place", "rack", "--switch", "fibnic", "--rate", "10g", "--protocol", "tcp",
+         "--library", "free"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     ipnuma = shlex.quote(str(programs.executable()))

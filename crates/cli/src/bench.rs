@@ -13,7 +13,7 @@ use rack::{Error, Topology};
 use serde::Serialize;
 
 use crate::output;
-use report::memcached::{self, Batch, Measured, Path, Place, Setup, SwitchKind};
+use report::memcached::{self, Batch, Library, Measured, Path, Place, Setup, SwitchKind};
 use report::text;
 
 /// Options.
@@ -245,6 +245,7 @@ fn gets(count: u64) -> Result<Vec<Gets>, Error> {
             path,
             switch: Some(SwitchKind::Fibnic),
             rate,
+            library: Library::Free,
         };
         let taken = |count| -> Result<Taken, Error> {
             let batch = Batch {

@@ -138,9 +138,9 @@ fn margin(out: &mut String, bytes: &[u8]) {
 
 /// What the guests' code cost, once for all that have the same.
 fn costs(out: &mut String, guests: &[GuestOutcome]) {
-    let mut told: Vec<&[Cost; 6]> = Vec::new();
+    let mut told: Vec<&[Cost]> = Vec::new();
     for guest in guests {
-        if told.contains(&&guest.costs) {
+        if told.contains(&guest.costs.as_slice()) {
             continue;
         }
         told.push(&guest.costs);

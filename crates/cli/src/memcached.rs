@@ -8,8 +8,8 @@ use ::mcb::{Command, Transport, check_values};
 use rack::Error;
 use rack::cpu::CpuSpec;
 use report::memcached::{
-    Asked, Batch, LENGTHS, Nic, Path, Place, Row, Setup, SwitchKind, measure, set_cost, show,
-    stages, take_apart,
+    Asked, Batch, LENGTHS, Library, Nic, Path, Place, Row, Setup, SwitchKind, measure, set_cost,
+    show, stages, take_apart,
 };
 
 use crate::{Failure, RateArgument, given, output};
@@ -24,6 +24,7 @@ tools/uml-kernel builds once, in some minutes. Times are simulated: the same arg
   ipnuma memcached --place rack --command set,get,add --length 16 --count 1000
   ipnuma memcached --place racks --transport socket --switch fibnic --loss 0.01 --protocol tcp
   ipnuma memcached --place rack --cost application_ns=5000,kernel_send_ns=1000
+  ipnuma memcached --place rack --switch fibnic --library charged --cost library_poll_ns=0,library_recv_ns=120
   ipnuma memcached --place rack --transport ipnuma --switch fibnic --print-topology")]
 pub struct Arguments {
     /// Commands that are timed
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// Switches in the rack and between racks
     #[arg(long, value_delimiter = ',', default_value = "ax3630s,fibnic")]
     switch: Vec<SwitchKind>,
+    /// What the socket library's calls cost, of IP-NUMA
+    #[arg(long, value_delimiter = ',', default_value = "free,charged")]
+    library: Vec<Library>,
     /// Line rate
     #[arg(long, default_value = "1g")]
     rate: RateArgument,
@@ -111,6 +115,7 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
     given::distinct("--place", &arguments.place)?;
     given::distinct("--transport", &arguments.transport)?;
     given::distinct("--switch", &arguments.switch)?;
+    given::distinct("--library", &arguments.library)?;
     // IP-NUMA carries streams only, which take longer values than datagrams.
     let carrier = match arguments.transport.contains(&Path::Socket) {
         true => arguments.protocol,
@@ -146,6 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         &arguments.place,
         &arguments.transport,
         &arguments.switch,
+        &arguments.library,
         rate,
     );
     if arguments.print_topology {

@@ -252,12 +252,54 @@ fn the_work_of_the_server_is_charged_once() {
     }
 }
 
+/// A GET takes what its five calls do, and no more: send, epoll_wait, recv, send, recv; memcached looks once more in vain, when
+/// its answer is on its way.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn calls_of_the_library_are_charged_on_the_way() {
+    let times = |cost: &str| {
+        let way = ["memcached", "--place", "direct", "--transport", "ipnuma"];
+        let more = ["--length", "16", "--count", "20", "--json"];
+        let rows = json(&[&way[..], &more, &["--cost", cost]].concat());
+        let time = |row: usize| rows["rows"][row]["reports"][0]["ns"]["mean"].as_f64();
+        let names = [0, 1].map(|row| rows["rows"][row]["library"].as_str().map(str::to_owned));
+        assert_eq!(names.map(Option::unwrap_or_default), ["free", "charged"]);
+        [0, 1].map(|row| time(row).expect("a time"))
+    };
+    let all = |send: u32, recv: u32, epoll: u32, poll: u32| {
+        format!(
+            "library_send_ns={send},library_recv_ns={recv},library_epoll_wait_ns={epoll},library_poll_ns={poll},\
+             library_send_kib_ns=0,library_recv_kib_ns=0"
+        )
+    };
+    for (cost, calls) in [
+        (all(1_000, 0, 0, 0), 2.0),
+        (all(0, 1_000, 0, 0), 2.0),
+        (all(0, 0, 1_000, 0), 1.0),
+        (all(0, 0, 0, 1_000), 0.0),
+    ] {
+        let [free, charged] = times(&cost);
+        let more = charged - free;
+        // Clocks are read, and acknowledgements travel alone or with an answer, by when it comes.
+        assert!(
+            (more - 1_000.0 * calls).abs() < 700.0,
+            "{cost}: {more} ns more than {free}"
+        );
+    }
+}
+
 /// The stages of a GET touch each other, and take as long as a GET.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn a_get_is_taken_apart() {
-    for transport in ["socket", "ipnuma"] {
-        let way = ["memcached", "--place", "direct", "--transport", transport];
+    for (transport, library) in [
+        ("socket", "free"),
+        ("ipnuma", "free"),
+        ("ipnuma", "charged"),
+    ] {
+        let place = ["memcached", "--place", "direct"];
+        let how = ["--transport", transport, "--library", library];
+        let way = [&place[..], &how].concat();
         let found = text(&ipnuma(&[&way[..], &["--stages"]].concat()).stdout);
         let lines = found.lines().skip(1);
         let times: Vec<(&str, f64)> = lines

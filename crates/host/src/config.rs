@@ -16,6 +16,7 @@
 //!
 //! [rack]                                # in a guest of the virtual rack
 //! request_ns = 0                        # a program's work for a request     IPNUMA_REQUEST_NS
+//! calls_ns = { send = 0, send_kib = 0 } # the socket library's calls         IPNUMA_CALLS_NS
 //! ```
 //!
 //! The file is `$IPNUMA_CONFIG`, `$XDG_CONFIG_HOME/ipnuma/config.toml` (`~/.config`), or `/etc/ipnuma.toml`: the first
@@ -309,6 +310,10 @@ impl Config {
                     format!("{value:?}: write a number of nanoseconds"),
                 )
             })?;
+        }
+        if let Some(value) = variable("IPNUMA_CALLS_NS") {
+            let costs = value.parse();
+            self.rack.calls_ns = costs.map_err(|problem| wrong("IPNUMA_CALLS_NS", problem))?;
         }
         if let Some(value) = variable("IPNUMA_PORTS") {
             let ports = value.split(',').map(|ports| parse_ports(ports.trim()));

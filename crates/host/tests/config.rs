@@ -67,8 +67,24 @@ fn the_environment_wins() {
         ("IPNUMA_DAEMON", "/y"),
         ("IPNUMA_SOCKET", "on"),
         ("IPNUMA_REQUEST_NS", "1167"),
+        (
+            "IPNUMA_CALLS_NS",
+            "send=1,send_kib=2,recv=3,recv_kib=4,epoll_wait=5,poll=6",
+        ),
     ])
     .expect("right");
+    let calls = config.rack.calls_ns;
+    assert_eq!(
+        [
+            calls.send,
+            calls.send_kib,
+            calls.recv,
+            calls.recv_kib,
+            calls.epoll_wait,
+            calls.poll
+        ],
+        [1, 2, 3, 4, 5, 6]
+    );
     assert_eq!(config.rack.request_ns, 1167);
     assert_eq!(
         (config.spin, config.trace, config.daemon.to_str()),
@@ -160,6 +176,9 @@ fn mistakes_are_named() {
         ("IPNUMA_PORTS", "70000"),
         ("IPNUMA_SOCKET", "2"),
         ("IPNUMA_REQUEST_NS", "-1"),
+        ("IPNUMA_CALLS_NS", "send"),
+        ("IPNUMA_CALLS_NS", "accept=1"),
+        ("IPNUMA_CALLS_NS", "send=1,poll=soon"),
     ] {
         let error = with(&[(name, value)]).expect_err("wrong");
         assert_eq!(error.errno(), 22);

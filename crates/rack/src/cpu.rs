@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::library;
+
 /// Costs in a topology; what is absent is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,24 @@ pub struct CpuSpec {
     /// From the moment a polling core sees a store to its next instruction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_ns: Option<u64>,
+    /// A call of the socket library that sends on a stream, without its data; absent: nothing, as of all that begins so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_send_ns: Option<u64>,
+    /// More for each KiB that it sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_send_kib_ns: Option<u64>,
+    /// A call of the socket library that receives from a stream, without its data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_recv_ns: Option<u64>,
+    /// More for each KiB that it receives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_recv_kib_ns: Option<u64>,
+    /// epoll_wait in the socket library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_epoll_wait_ns: Option<u64>,
+    /// poll or select in the socket library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_poll_ns: Option<u64>,
 }
 
 impl CpuSpec {
@@ -43,7 +63,7 @@ pub struct Cost {
     /// Nanoseconds.
     pub ns: u64,
     /// Where it stands.
-    pub source: &'static str,
+    pub source: String,
 }
 
 /// All costs of a host.
@@ -61,9 +81,21 @@ pub struct Cpu {
     pub store_ns: u64,
     /// See [`CpuSpec::poll_ns`].
     pub poll_ns: u64,
+    /// See [`CpuSpec::library_send_ns`].
+    pub library_send_ns: u64,
+    /// See [`CpuSpec::library_send_kib_ns`].
+    pub library_send_kib_ns: u64,
+    /// See [`CpuSpec::library_recv_ns`].
+    pub library_recv_ns: u64,
+    /// See [`CpuSpec::library_recv_kib_ns`].
+    pub library_recv_kib_ns: u64,
+    /// See [`CpuSpec::library_epoll_wait_ns`].
+    pub library_epoll_wait_ns: u64,
+    /// See [`CpuSpec::library_poll_ns`].
+    pub library_poll_ns: u64,
 }
 
-/// The published costs.
+/// The published costs; of the socket library none is.
 const PUBLISHED: Cpu = Cpu {
     kernel_send_ns: 2_861,
     kernel_receive_ns: 2_861,
@@ -71,6 +103,12 @@ const PUBLISHED: Cpu = Cpu {
     application_ns: 1_167,
     store_ns: 223,
     poll_ns: 0,
+    library_send_ns: 0,
+    library_send_kib_ns: 0,
+    library_recv_ns: 0,
+    library_recv_kib_ns: 0,
+    library_epoll_wait_ns: 0,
+    library_poll_ns: 0,
 };
 
 /// The source gives sending and receiving together; how they share it is not published.
@@ -97,17 +135,70 @@ impl Cpu {
             application_ns: pick(|spec| spec.application_ns, PUBLISHED.application_ns),
             store_ns: pick(|spec| spec.store_ns, PUBLISHED.store_ns),
             poll_ns: pick(|spec| spec.poll_ns, PUBLISHED.poll_ns),
+            library_send_ns: pick(|spec| spec.library_send_ns, PUBLISHED.library_send_ns),
+            library_send_kib_ns: pick(
+                |spec| spec.library_send_kib_ns,
+                PUBLISHED.library_send_kib_ns,
+            ),
+            library_recv_ns: pick(|spec| spec.library_recv_ns, PUBLISHED.library_recv_ns),
+            library_recv_kib_ns: pick(
+                |spec| spec.library_recv_kib_ns,
+                PUBLISHED.library_recv_kib_ns,
+            ),
+            library_epoll_wait_ns: pick(
+                |spec| spec.library_epoll_wait_ns,
+                PUBLISHED.library_epoll_wait_ns,
+            ),
+            library_poll_ns: pick(|spec| spec.library_poll_ns, PUBLISHED.library_poll_ns),
         }
     }
 
-    /// All of them with their sources.
-    pub fn table(&self) -> [Cost; 6] {
-        let cost = |name, ns: u64, published: u64, source| Cost {
+    /// What the socket library's calls cost: name in a topology, name in its configuration, ns.
+    pub const fn library(&self) -> [(&'static str, &'static str, u64); 6] {
+        [
+            ("library_send_ns", "send", self.library_send_ns),
+            ("library_send_kib_ns", "send_kib", self.library_send_kib_ns),
+            ("library_recv_ns", "recv", self.library_recv_ns),
+            ("library_recv_kib_ns", "recv_kib", self.library_recv_kib_ns),
+            (
+                "library_epoll_wait_ns",
+                "epoll_wait",
+                self.library_epoll_wait_ns,
+            ),
+            ("library_poll_ns", "poll", self.library_poll_ns),
+        ]
+    }
+
+    /// All of them with their sources; the socket library's calls where they cost anything.
+    pub fn table(&self) -> Vec<Cost> {
+        let mut table = self.published();
+        table.extend(self.charged_calls());
+        table
+    }
+
+    /// Those of the socket library's calls that are not free.
+    fn charged_calls(&self) -> impl Iterator<Item = Cost> {
+        let measured = Self::new(&library::measured(), &CpuSpec::default()).library();
+        let calls = self.library().into_iter().zip(measured);
+        let charged = calls.filter(|((_, _, ns), _)| *ns > 0);
+        charged.map(|((name, _, ns), (_, _, measured))| Cost {
             name,
             ns,
-            source: if ns == published { source } else { GIVEN },
+            source: if ns == measured {
+                library::source()
+            } else {
+                GIVEN.to_owned()
+            },
+        })
+    }
+
+    fn published(&self) -> Vec<Cost> {
+        let cost = |name, ns: u64, published: u64, source: &str| Cost {
+            name,
+            ns,
+            source: if ns == published { source } else { GIVEN }.to_owned(),
         };
-        [
+        vec![
             cost(
                 "kernel_send_ns",
                 self.kernel_send_ns,
@@ -159,5 +250,19 @@ mod tests {
         let table = cpu.table();
         assert_eq!(table[0].source, GIVEN);
         assert_eq!(table[1].source, KERNEL);
+        assert_eq!(table.len(), 6, "{table:?}");
+    }
+
+    #[test]
+    fn calls_of_the_library_are_shown_where_they_cost_anything() {
+        let rack = CpuSpec {
+            library_poll_ns: Some(1),
+            ..library::measured()
+        };
+        let cpu = Cpu::new(&CpuSpec::default(), &rack);
+        let table = cpu.table();
+        assert_eq!(table.len(), 12, "{table:?}");
+        assert_eq!(table[6].source, library::source());
+        assert_eq!((table[11].ns, table[11].source.as_str()), (1, GIVEN));
     }
 }

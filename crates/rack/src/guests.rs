@@ -56,7 +56,7 @@ pub struct GuestOutcome {
     /// Accesses over its bus.
     pub accesses: BusAccesses,
     /// What its code cost.
-    pub costs: [Cost; 6],
+    pub costs: Vec<Cost>,
 }
 
 /// What came out.

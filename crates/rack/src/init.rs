@@ -222,6 +222,7 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
     if let Some(gateway) = topology.gateway(host) {
         let _ = writeln!(text, "export IPNUMA_GATEWAY={}", gateway.address);
     }
+    text += &calls(spec.nic.kind, cpu);
     for module in modules(spec.nic.kind) {
         let parameters = parameters(topology, platform, host, cpu, module);
         let _ = writeln!(
@@ -262,6 +263,16 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
     }
     text += "echo o > /proc/sysrq-trigger\nsleep 10\n";
     text
+}
+
+/// Has the socket library charge its calls, of guests with the NIC that it uses, if they cost anything.
+fn calls(kind: NicKind, cpu: &Cpu) -> String {
+    let costs = cpu.library();
+    if !modules(kind).contains(&IPNUMA_MODULE) || costs.iter().all(|(_, _, ns)| *ns == 0) {
+        return String::new();
+    }
+    let costs = costs.map(|(_, name, ns)| format!("{name}={ns}"));
+    format!("export IPNUMA_CALLS_NS={}\n", costs.join(","))
 }
 
 /// The address of a switch's host: that of its first port.
@@ -397,6 +408,20 @@ mod tests {
             assert!(program.contains(line), "{line} is not in:\n{program}");
         }
         assert!(!program.contains("IPNUMA_MANAGEMENT"), "{program}");
+        // The library's calls cost something where that is said, and where there is its NIC.
+        assert!(!program.contains("IPNUMA_CALLS_NS"), "{program}");
+        let cpu = Cpu::new(
+            &CpuSpec {
+                library_recv_ns: Some(7),
+                ..CpuSpec::default()
+            },
+            &CpuSpec::default(),
+        );
+        let program = init(&topology, &platform, 0, &cpu);
+        let line =
+            "export IPNUMA_CALLS_NS=send=0,send_kib=0,recv=7,recv_kib=0,epoll_wait=0,poll=0\n";
+        assert!(program.contains(line), "{program}");
+        assert!(!init(&topology, &platform, 1, &cpu).contains("IPNUMA_CALLS_NS"));
         assert!(hosts(&topology).contains("10.0.0.1 a\n"));
     }
 

@@ -36,6 +36,7 @@ pub mod host_port;
 pub mod ideal;
 pub mod ids;
 pub mod init;
+pub mod library;
 pub mod live;
 pub mod memory;
 pub mod meter;

@@ -327,12 +327,22 @@ impl<'a> Cuts<'a> {
         } else {
             costs.push(("poll", cost("poll_ns")));
         }
+        // Of the library's calls: memcached asks which connection it is, the client receives; what some tens of bytes
+        // take to copy is left with the rest.
+        if server {
+            costs.push(("library: epoll_wait", cost("library_epoll_wait_ns")));
+        }
+        costs.push(("library: recv", cost("library_recv_ns")));
         if server {
             costs.push(("memcached", cost("application_ns")));
         }
         if kernel {
             costs.push(("kernel sends", cost("kernel_send_ns")));
+        } else {
+            costs.push(("library: send", cost("library_send_ns")));
         }
+        // Without the library, or with calls that are free, there is nothing to see of them.
+        costs.retain(|(name, ns)| !name.starts_with("library") || *ns > 0);
         costs
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use libc::pollfd;
 use rustix::io::Errno;
 
+use crate::cost::{self, Work};
 use crate::epoll::SignalMask;
 use crate::object::Object;
 use crate::raw;
@@ -74,6 +75,17 @@ pub unsafe fn poll(
 
 /// Waits for any of the descriptors, of which at least one is accelerated.
 pub(crate) fn wait_many(
+    fds: &mut [pollfd],
+    timeout: Option<Duration>,
+    mask: SignalMask,
+) -> Result<usize, Errno> {
+    let found = wait_for_any(fds, timeout, mask);
+    cost::call(Work::Poll);
+    found
+}
+
+#[inline]
+fn wait_for_any(
     fds: &mut [pollfd],
     timeout: Option<Duration>,
     mask: SignalMask,

@@ -367,8 +367,10 @@ pub fn start() {
         crate::wait::without_heartbeat();
     }
     let rack = &config().rack;
-    if let Err(error) = crate::cost::configure(&rack.device, rack.request_ns) {
-        say(&format!("ipnuma: IPNUMA_REQUEST_NS: {error}\n"));
+    if let Err(error) = crate::cost::configure(&rack.device, rack.request_ns, rack.calls_ns) {
+        say(&format!(
+            "ipnuma: IPNUMA_REQUEST_NS, IPNUMA_CALLS_NS: {error}\n"
+        ));
         std::process::exit(1);
     }
 }

@@ -530,6 +530,12 @@ pub const CASES: &[Case] = &[
     ),
     (&["memcached", "--place", "x"], None, "--place", "loopback"),
     (
+        &["memcached", "--library", "half"],
+        None,
+        "--library",
+        "charged",
+    ),
+    (
         &["memcached", "--command", "x"],
         None,
         "--command",

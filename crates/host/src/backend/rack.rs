@@ -20,6 +20,7 @@
 //!
 //! A guest's code takes no simulated time: [`Polling::Blocks`]. Stores cost what the driver charges.
 
+mod calls;
 pub mod nic;
 mod sys;
 
@@ -35,6 +36,7 @@ use serde::Deserialize;
 use shm::memory::Mapping;
 use shm::ring::LINE;
 
+pub use calls::CallCosts;
 pub use nic::{Nic, RegionFile, WindowFile, charge, map_channel, region_bytes};
 
 use super::peers::{MacAddress, PeerConfig, check, netmask, tag_of};
@@ -54,6 +56,8 @@ pub struct RackConfig {
     pub address: Option<Ipv4Addr>,
     /// What a program's own work from a request to its answer is taken to cost, by the socket library; IPNUMA_REQUEST_NS.
     pub request_ns: u32,
+    /// What the socket library's own calls are taken to cost; IPNUMA_CALLS_NS.
+    pub calls_ns: CallCosts,
     /// Bits of the network in the address.
     pub network_bits: u8,
     /// Own MAC address.
@@ -71,6 +75,7 @@ impl Default for RackConfig {
             device: "/dev/ipnuma0".into(),
             address: None,
             request_ns: 0,
+            calls_ns: CallCosts::default(),
             network_bits: 24,
             mac: MacAddress::default(),
             gateway_mac: MacAddress::default(),

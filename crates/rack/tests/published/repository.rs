@@ -132,7 +132,7 @@ pub fn all_numbers() -> Vec<Number> {
         }
     }
     let costs = Cpu::new(&CpuSpec::default(), &CpuSpec::default()).table();
-    found.extend(costs.map(|cost| Number {
+    found.extend(costs.into_iter().map(|cost| Number {
         file: "costs".to_owned(),
         path: cost.name.to_owned(),
         value: cost.ns as f64,

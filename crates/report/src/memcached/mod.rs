@@ -99,6 +99,29 @@ impl SwitchKind {
     }
 }
 
+/// What the socket library's own calls cost the processor; code takes no time in a guest.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Library {
+    /// Nothing, as the dissertation has it
+    #[default]
+    Free,
+    /// What was measured (experiments/library.toml)
+    Charged,
+}
+
 /// NICs that the kernel's sockets can have, and whether IP-NUMA shares one with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Nic {
@@ -121,6 +144,8 @@ pub struct Setup {
     pub switch: Option<SwitchKind>,
     /// Line rate.
     pub rate: Rate,
+    /// What the socket library's calls cost; of sockets nothing, as they have none.
+    pub library: Library,
 }
 
 /// Bytes of a value in table 6.3.
@@ -130,7 +155,7 @@ const CLIENT: &str = "client";
 const SERVER: &str = "server";
 
 impl Setup {
-    /// Name of the published times of a GET in `paper.toml`.
+    /// Name of the published times of a GET in `paper.toml`; with the library's calls charged there are none.
     pub fn key(self) -> String {
         let place = match self.place {
             Place::Loopback => return "memcached_loopback_get".to_owned(),
@@ -142,7 +167,14 @@ impl Setup {
         let switch = self
             .switch
             .map(|switch| format!("_{}", switch.name().to_lowercase()));
-        format!("memcached_{place}_{path}{}", switch.unwrap_or_default())
+        let library = match self.library {
+            Library::Free => "",
+            Library::Charged => "_library",
+        };
+        format!(
+            "memcached_{place}_{path}{}{library}",
+            switch.unwrap_or_default()
+        )
     }
 
     /// In tables.
@@ -153,15 +185,23 @@ impl Setup {
             .unwrap_or_default();
         match self.place {
             Place::Loopback => self.place.name().to_owned(),
-            place => format!("{}, {}{switch}", place.name(), self.path.name()),
+            place => {
+                let library = match self.library {
+                    Library::Free => "",
+                    Library::Charged => ", calls charged",
+                };
+                format!("{}, {}{switch}{library}", place.name(), self.path.name())
+            }
         }
     }
 
-    /// All combinations that make sense, in the dissertation's order.
+    /// All combinations that make sense, in the dissertation's order; an arrangement with the library's calls charged comes
+    /// behind the same without.
     pub fn all(
         places: &[Place],
         transports: &[Path],
         switches: &[SwitchKind],
+        libraries: &[Library],
         rate: Rate,
     ) -> Vec<Self> {
         let mut found = Vec::new();
@@ -175,12 +215,20 @@ impl Setup {
                 _ => transports,
             };
             for path in paths {
-                for switch in &between {
+                let libraries = match path {
+                    Path::Socket => &[Library::Free][..],
+                    Path::Ipnuma => libraries,
+                };
+                for (switch, library) in between
+                    .iter()
+                    .flat_map(|switch| libraries.iter().map(move |library| (switch, library)))
+                {
                     let setup = Self {
                         place: *place,
                         path: *path,
                         switch: *switch,
                         rate,
+                        library: *library,
                     };
                     if !found.contains(&setup) {
                         found.push(setup);

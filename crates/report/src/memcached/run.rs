@@ -72,7 +72,7 @@ impl Measured {
             .map(|cost| Cost {
                 name: cost.name.to_owned(),
                 ns: cost.ns,
-                source: cost.source.to_owned(),
+                source: cost.source.clone(),
             })
             .collect();
         let application = costs.iter().find(|cost| cost.name == "application_ns");

@@ -7,7 +7,7 @@ use mcb::{Command, Transport};
 use rack::topology::Rate;
 use serde::Serialize;
 
-use super::{Measured, Path, Place, Setup, SwitchKind};
+use super::{Library, Measured, Path, Place, Setup, SwitchKind};
 use crate::text;
 use crate::waterfall::{Kind, Waterfall};
 
@@ -18,6 +18,7 @@ pub struct Row {
     place: Place,
     transport: Path,
     switch: Option<SwitchKind>,
+    library: Library,
     #[serde(flatten)]
     measured: Measured,
 }
@@ -30,6 +31,7 @@ impl Row {
             place: setup.place,
             transport: setup.path,
             switch: setup.switch,
+            library: setup.library,
             measured,
         }
     }
@@ -75,9 +77,12 @@ pub fn stages(waterfall: &Waterfall) -> String {
 
 /// Times, then what they were computed with, then the hashes.
 pub fn show(asked: &Asked, rows: &[Row]) -> String {
-    let Some(first) = rows.first() else {
+    // One that is charged everything, where there is one.
+    let is_charged = |row: &&Row| row.library == Library::Charged;
+    let Some(first) = rows.iter().find(is_charged).or(rows.first()) else {
         return String::new();
     };
+    let width = width(rows);
     let mut out = text::wrap(
         &format!(
             "memcached and its client in Linux hosts, {}, {} commands of each, one after the other; sockets by {}, IP-NUMA \
@@ -90,13 +95,13 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
     );
     for command in &asked.commands {
         let name = command.name().to_uppercase();
-        let _ = write!(out, "\n{:<34}", format!("ns per {name} of bytes"));
+        let _ = write!(out, "\n{:<width$}  ", format!("ns per {name} of bytes"));
         for length in &asked.lengths {
             let _ = write!(out, "{length:>10}");
         }
         out.push('\n');
         for row in rows {
-            let _ = write!(out, "  {:<32}", row.name);
+            let _ = write!(out, "  {:<width$}", row.name);
             for length in &asked.lengths {
                 let report = row.measured.report(*command, *length);
                 let _ = write!(
@@ -109,24 +114,24 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
         }
         out += &shares(*command, &asked.lengths, rows);
     }
-    out += "\nCPU costs, assumed and charged in simulated time\n";
+    out += "\nCPU costs, assumed and charged in simulated time; those of the library where calls are charged\n";
     for cost in &first.measured.costs {
         let _ = writeln!(
             out,
-            "  {:<20}{:>8} ns   {}",
+            "  {:<22}{:>8} ns   {}",
             cost.name, cost.ns, cost.source
         );
     }
     let _ = writeln!(
         out,
-        "\n{:<34}{:>12}{:>14}   run hash",
+        "\n{:<width$}  {:>12}{:>14}   run hash",
         "", "simulated ms", "commands/s"
     );
     for row in rows {
         let commands: u64 = row.measured.reports.iter().map(|report| report.count).sum();
         let _ = writeln!(
             out,
-            "  {:<32}{:>12.1}{:>14.0}   {}",
+            "  {:<width$}{:>12.1}{:>14.0}   {}",
             row.name,
             row.measured.simulated_ns / 1e6,
             commands as f64 / row.measured.wall_seconds.max(1e-9),
@@ -140,15 +145,20 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
     out
 }
 
+/// Of the column of names.
+fn width(rows: &[Row]) -> usize {
+    rows.iter().map(|row| row.name.len()).fold(32, usize::max)
+}
+
 /// As tables 6.7 and 6.8: commands a second beside sockets and AX3630S in the same place.
 fn shares(command: Command, lengths: &[usize], rows: &[Row]) -> String {
-    let mut out = String::new();
+    let (mut out, width) = (String::new(), width(rows));
     let is_base =
         |row: &&Row| row.transport == Path::Socket && row.switch == Some(SwitchKind::Ax3630s);
     for base in rows.iter().filter(is_base) {
         let _ = writeln!(out, "\n% of the commands a second of {}", base.name);
         for row in rows.iter().filter(|row| row.place == base.place) {
-            let _ = write!(out, "  {:<32}", row.name);
+            let _ = write!(out, "  {:<width$}", row.name);
             for length in lengths {
                 let ns = |row: &Row| {
                     row.measured

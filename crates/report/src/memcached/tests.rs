@@ -9,7 +9,8 @@ use rack::topology::Rate;
 
 use super::run::{kernel, reports};
 use super::{
-    Asked, Batch, Cost, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind, show,
+    Asked, Batch, Cost, Library, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind,
+    set_cost, show,
 };
 use crate::text;
 
@@ -31,6 +32,7 @@ fn setups() -> Vec<Setup> {
                     path,
                     switch: *switch,
                     rate,
+                    library: Library::Free,
                 }));
             }
         }
@@ -63,6 +65,42 @@ fn every_topology_is_one() {
             assert!((metres - setup.place.way().1).abs() < 1e-9);
         }
     }
+}
+
+#[test]
+fn the_library_s_calls_are_charged_of_ip_numa_where_that_is_asked() {
+    let both = [Library::Free, Library::Charged];
+    let transports = [Route::Socket, Route::Ipnuma];
+    let switches = [SwitchKind::Fibnic];
+    let setups = Setup::all(&[Place::Rack], &transports, &switches, &both, Rate::One);
+    let names: Vec<_> = setups.iter().map(|setup| setup.name()).collect();
+    assert_eq!(
+        names,
+        [
+            "in the rack, socket + FIBNIC",
+            "in the rack, IP-NUMA + FIBNIC",
+            "in the rack, IP-NUMA + FIBNIC, calls charged"
+        ]
+    );
+    let mut batch = Batch::all();
+    let costs = |batch: &Batch, setup: Setup| setup.topology(batch).expect("it is right").cpu;
+    assert!(costs(&batch, setups[1]).is_empty());
+    assert_eq!(costs(&batch, setups[2]), rack::library::measured());
+    // What is given takes the place of what was measured, and of nothing without the calls.
+    for name in ["library_poll_ns", "library_recv_kib_ns", "store_ns"] {
+        set_cost(&mut batch.costs, name, 1).expect("there is such a cost");
+    }
+    let free = costs(&batch, setups[1]);
+    assert_eq!((free.store_ns, free.library_poll_ns), (Some(1), None));
+    let charged = costs(&batch, setups[2]);
+    assert_eq!(
+        [charged.library_poll_ns, charged.library_recv_kib_ns],
+        [Some(1); 2]
+    );
+    assert_eq!(
+        charged.library_send_ns,
+        rack::library::measured().library_send_ns
+    );
 }
 
 /// As a client printed it.
@@ -110,6 +148,7 @@ fn the_tables_have_times_shares_costs_and_hashes() {
         &[Place::Rack],
         &[Route::Socket, Route::Ipnuma],
         &[SwitchKind::Ax3630s, SwitchKind::Fibnic],
+        &[Library::Free],
         Rate::One,
     );
     assert_eq!(setups.len(), 4);

@@ -5,9 +5,9 @@ use rack::cpu::CpuSpec;
 use rack::faults::Faults;
 use rack::init::mac_text;
 use rack::topology::{GuestRow, NicKind};
-use rack::{Error, Topology, tables};
+use rack::{Error, Topology, library, tables};
 
-use super::{Batch, CLIENT, Nic, Path, Place, SERVER, Setup, SwitchKind};
+use super::{Batch, CLIENT, Library, Nic, Path, Place, SERVER, Setup, SwitchKind};
 
 /// Table 5.2: from the first bit in to the first bit out, frames of 64 bytes; the author takes it for all sizes.
 const AX3630S_NS: f64 = 4_072.0;
@@ -44,10 +44,40 @@ impl Setup {
                 loss: batch.loss,
                 ..Faults::default()
             },
-            cpu: batch.costs,
+            cpu: self.costs(&batch.costs),
             limit_s: LIMIT_S,
         };
         Topology::guests(row).checked()
+    }
+
+    /// CPU costs: those that were given; of the library's calls the others as measured, or none at all.
+    fn costs(self, given: &CpuSpec) -> CpuSpec {
+        let (measured, given) = match self.library {
+            Library::Charged => (library::measured(), *given),
+            Library::Free => (
+                CpuSpec::default(),
+                CpuSpec {
+                    library_send_ns: None,
+                    library_send_kib_ns: None,
+                    library_recv_ns: None,
+                    library_recv_kib_ns: None,
+                    library_epoll_wait_ns: None,
+                    library_poll_ns: None,
+                    ..*given
+                },
+            ),
+        };
+        CpuSpec {
+            library_send_ns: given.library_send_ns.or(measured.library_send_ns),
+            library_send_kib_ns: given.library_send_kib_ns.or(measured.library_send_kib_ns),
+            library_recv_ns: given.library_recv_ns.or(measured.library_recv_ns),
+            library_recv_kib_ns: given.library_recv_kib_ns.or(measured.library_recv_kib_ns),
+            library_epoll_wait_ns: given
+                .library_epoll_wait_ns
+                .or(measured.library_epoll_wait_ns),
+            library_poll_ns: given.library_poll_ns.or(measured.library_poll_ns),
+            ..given
+        }
     }
 
     /// As a file, with a sentence that says what it is.
@@ -98,10 +128,17 @@ pub fn set_cost(costs: &mut CpuSpec, name: &str, ns: u64) -> Result<(), String> 
         "application_ns" => &mut costs.application_ns,
         "store_ns" => &mut costs.store_ns,
         "poll_ns" => &mut costs.poll_ns,
+        "library_send_ns" => &mut costs.library_send_ns,
+        "library_send_kib_ns" => &mut costs.library_send_kib_ns,
+        "library_recv_ns" => &mut costs.library_recv_ns,
+        "library_recv_kib_ns" => &mut costs.library_recv_kib_ns,
+        "library_epoll_wait_ns" => &mut costs.library_epoll_wait_ns,
+        "library_poll_ns" => &mut costs.library_poll_ns,
         _ => {
             return Err(format!(
                 "there is no CPU cost `{name}`; choose from kernel_send_ns, kernel_receive_ns, loopback_ns, \
-                 application_ns, store_ns, poll_ns"
+                 application_ns, store_ns, poll_ns, library_send_ns, library_send_kib_ns, library_recv_ns, \
+                 library_recv_kib_ns, library_epoll_wait_ns, library_poll_ns"
             ));
         }
     };

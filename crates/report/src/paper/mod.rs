@@ -535,6 +535,14 @@ mod tests {
         let mut one_wrong = rows(100.0, Some(500.0));
         one_wrong[3].ours = Some(501.0);
         assert_eq!(found(&one_wrong), [Some(true), Some(false)]);
+        // What nobody published has no place in the order.
+        let mut more = rows(100.0, Some(500.0));
+        more.extend(rows(100.0, Some(200.0)).into_iter().map(|row| Row {
+            paper: None,
+            stem: "three".to_owned(),
+            ..row
+        }));
+        assert_eq!(found(&more), [Some(true), Some(true)]);
         // A reason that is known explains a failure, and nothing else.
         let known = ExperimentFile {
             rising_fails: Some("because".to_owned()),

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::kernel::{self, Event, NO_EVENT, SignalMask};
 use super::members::{Member, OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
+use crate::cost::{self, Work};
 use crate::ready::{self, Events, Told};
 use crate::signals::handlers::Watch;
 use crate::table::{self, Ref};
@@ -116,8 +117,9 @@ impl Epoll {
         // SAFETY: by the caller; the kernel would write there as well.
         let events = unsafe { std::slice::from_raw_parts_mut(out, max as usize) };
         let mut output = Output::new(events);
-        set.wait_actively(epoll, &mut output, timeout, mask, deadline)?;
-        Ok(output.filled)
+        let waited = set.wait_actively(epoll, &mut output, timeout, mask, deadline);
+        cost::call(Work::EpollWait);
+        waited.map(|_| output.filled)
     }
 }
 

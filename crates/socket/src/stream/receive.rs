@@ -10,6 +10,7 @@ use shm::channel::{armed, flags, seat};
 use super::abandon::kernel_call;
 use super::send::kernel_rest;
 use super::{Result, Stream, state};
+use crate::cost::{self, Work};
 use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::signals::handlers::Watch;
@@ -28,6 +29,22 @@ impl Stream {
     /// Each buffer is writable memory that nobody else uses meanwhile.
     #[inline]
     pub unsafe fn receive(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        parts: &[libc::iovec],
+        how: i32,
+    ) -> Result {
+        // SAFETY: passed on.
+        let received = unsafe { self.receive_all(fd, description, parts, how) };
+        cost::call(Work::Receive(received.unwrap_or(0)));
+        received
+    }
+
+    /// # Safety
+    /// As [`Self::receive`].
+    #[inline]
+    unsafe fn receive_all(
         &self,
         fd: RawFd,
         description: &Description,

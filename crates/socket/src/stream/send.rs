@@ -11,6 +11,7 @@ use shm::channel::{armed, flags, seat as table};
 use super::abandon::kernel_call;
 use super::receive::DATA;
 use super::{Result, Stream, state};
+use crate::cost::{self, Work};
 use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::table::Description;
@@ -38,6 +39,7 @@ impl Stream {
         let mut deadline = None;
         let (mut fd, mut inside) = (fd, None);
         self.request.answered();
+        cost::call(Work::Send);
         loop {
             if self.is_unusual() && self.is_kernels(fd, description)? {
                 // SAFETY: passed on.
@@ -143,6 +145,7 @@ impl Stream {
             let mut pieces: [&[u8]; PIECES] = [&[]; PIECES];
             // SAFETY: passed on.
             let (count, length) = unsafe { gather(parts, *done, longest, &mut pieces) };
+            cost::call(Work::SendBytes(length));
             if sender.try_send(DATA, &pieces[..count]).is_err() {
                 self.starve();
                 break;

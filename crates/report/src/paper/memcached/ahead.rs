@@ -85,7 +85,7 @@ impl Drop for Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memcached::{Path, Place, SwitchKind};
+    use crate::memcached::{Library, Path, Place, SwitchKind};
     use rack::topology::Rate;
 
     fn setup(rate: Rate) -> Setup {
@@ -94,6 +94,7 @@ mod tests {
             path: Path::Socket,
             switch: Some(SwitchKind::Fibnic),
             rate,
+            library: Library::Free,
         }
     }
 
