@@ -30,7 +30,9 @@ struct peer {
 	u8 epoch;
 	bool valid;
 	bool compact;
+	bool sealed;
 	bool lost;
+	atomic64_t frames; /* under the key that it is sent to with */
 };
 
 /* An open /dev/ipnuma0: events that wait to be read. */
@@ -74,6 +76,8 @@ struct nic {
 	u32 version;
 	int vectors;
 	u32 page_count, pc_ids, keys, sessions;
+	bool seals;   /* it was built with AES-GCM */
+	bool unseals; /* and sealed frames are opened */
 
 	/* Registers and tables; all reads of BARs, which must not meet each other. Never taken by interrupts. */
 	struct mutex control;
@@ -143,7 +147,7 @@ u64 nic_clock(void);
 struct holder *holder_charge(struct nic *nic, u32 pages, u32 keys);
 void holder_uncharge(struct holder *user, u32 pages, u32 keys);
 long nic_flush(struct nic *nic, struct window *window, s64 timeout_ns);
-void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
+u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
 
 long region_open(struct nic *nic, struct ipnuma_region __user *arg);
 void regions_fire(struct nic *nic);
@@ -151,5 +155,10 @@ long window_open(struct nic *nic, struct ipnuma_window __user *arg);
 void windows_cut(struct nic *nic, struct peer *peer);
 struct peer *peer_find(struct nic *nic, u32 ip, u32 session);
 void peer_fault(struct nic *nic, struct peer *peer, u32 state);
+long peer_set(struct nic *nic, struct ipnuma_peer __user *arg);
+long peer_set_sealed(struct nic *nic, struct ipnuma_sealed_peer __user *arg);
+long peer_get(struct nic *nic, struct ipnuma_peer __user *arg);
+long peer_keys(struct nic *nic, struct ipnuma_keys __user *arg);
+long peer_frames(struct nic *nic, struct ipnuma_frames __user *arg);
 
 #endif

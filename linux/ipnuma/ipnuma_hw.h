@@ -41,18 +41,27 @@
 #define REG_PACE 0x84
 /* REG_CONTROL: stores that wait anyway travel in one frame. */
 #define CONTROL_MERGE 1
+/* And sealed frames are opened. */
+#define CONTROL_AUTH 2
 
 #define MSI_ON_EVENT 2
 
 #define SESSION_BASE 0x010000
+#define KEY_BASE 0x020000
 #define PC_ID_BASE 0x100000
 #define REGION_BASE 0x200000
 #define PAGE_MAP_BASE 0x400000
 
 /* Session entry. */
 #define SESSION_VALID 0x1
+#define SESSION_SEALED 0x2
 #define SESSION_EPOCH_SHIFT 2
 #define SESSION_PORT 0xC000
+/* Key entry: DWs, and what the last one says. */
+#define KEY_DWS 16
+#define KEY_USE_BEGIN 0
+#define KEY_USE_RECEIVE 2
+#define KEY_USE_SEND 4
 /* PC ID entry. */
 #define PC_VALID 0x1
 #define PC_COMPACT 0x2
@@ -63,6 +72,7 @@
 #define REGION_WRITE 0x02
 #define REGION_READ 0x04
 #define REGION_SESSION 0x10
+#define REGION_SEALED 0x20
 
 /* Events. */
 #define EVENT_ERR_BAD_KEY 1

@@ -3,8 +3,8 @@
  * What programs say to /dev/ipnuma0. Numbers are in host order, addresses IPv4 as numbers (10.0.0.1 is 0x0A000001), MAC
  * addresses numbers whose bits 47:40 are the first byte on the wire. Fields named reserved must be zero.
  *
- * /dev/ipnuma0   INFO, NOW, CHARGE; with CAP_NET_ADMIN: IDENTITY, PEER; REGION and WINDOW give new descriptors; read, poll: struct
- *                ipnuma_event, what happened since it was opened; MARK.
+ * /dev/ipnuma0   INFO, NOW, CHARGE, FRAMES; with CAP_NET_ADMIN: IDENTITY, PEER, SEALED_PEER, KEYS; REGION and WINDOW give new
+ *                descriptors; read, poll: struct ipnuma_event, what happened since it was opened; MARK.
  * region         mmap: the memory; read, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
  * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH.
  */
@@ -14,13 +14,15 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define IPNUMA_ABI 1
+#define IPNUMA_ABI 2
 #define IPNUMA_MAGIC 'N'
 
 /* struct ipnuma_info, flags */
 #define IPNUMA_LINK_UP 1
 /* The clock stands still while a program computes: who polls without sleeping never sees anything new. */
 #define IPNUMA_FROZEN 2
+/* It was built with AES-GCM: SEALED_PEER and KEYS. */
+#define IPNUMA_SEALS 4
 
 struct ipnuma_info {
 	__u32 abi;
@@ -48,6 +50,7 @@ struct ipnuma_identity {
 #define IPNUMA_PEER_VALID 1
 #define IPNUMA_PEER_COMPACT 2
 #define IPNUMA_PEER_LOST 4 /* only answered */
+#define IPNUMA_PEER_SEALED 8 /* only answered */
 
 struct ipnuma_peer {
 	__u64 mac;
@@ -56,6 +59,31 @@ struct ipnuma_peer {
 	__u8 peer_session;
 	__u8 epoch;
 	__u8 flags;
+};
+
+/*
+ * Keys of a session, DWs 0 to 9 of its entry (docs/registers.md): of what is sent (4), of what is received (4), and the
+ * salts of both. The NIC alone keeps them. Never the same ones twice.
+ */
+#define IPNUMA_KEY_WORDS 10
+
+struct ipnuma_sealed_peer {
+	struct ipnuma_peer peer;
+	__u32 words[10];
+};
+
+/* The next key of a sealed session; use: 2 + phase receives with it, 4 + phase sends with it. */
+struct ipnuma_keys {
+	__u32 session;
+	__u32 use;
+	__u32 words[10];
+};
+
+/* Stores and loads to a peer since it is sent to with the present key, or since its session began. */
+struct ipnuma_frames {
+	__u32 session;
+	__u32 reserved;
+	__u64 frames; /* comes back */
 };
 
 struct ipnuma_region {
@@ -69,6 +97,9 @@ struct ipnuma_region {
 #define IPNUMA_READ 1
 #define IPNUMA_WRITE 2
 
+/* struct ipnuma_export, flags: only for frames that came sealed */
+#define IPNUMA_EXPORT_SEALED 1
+
 struct ipnuma_export {
 	__u64 first; /* multiple of 4 */
 	__u64 bytes; /* multiple of 4 */
@@ -76,7 +107,7 @@ struct ipnuma_export {
 	__u32 rights;
 	__u16 tag; /* 1 to 0xFFF */
 	__u16 key; /* comes back */
-	__u32 reserved;
+	__u32 flags;
 };
 
 struct ipnuma_wait {
@@ -149,6 +180,9 @@ struct ipnuma_status {
 /* Nanoseconds that the caller's processor is busy, at most IPNUMA_MOST_CHARGE: what its own code would take. */
 #define IPNUMA_MOST_CHARGE 1000000000
 #define IPNUMA_CHARGE _IOW(IPNUMA_MAGIC, 8, __u32)
+#define IPNUMA_SEALED_PEER _IOW(IPNUMA_MAGIC, 9, struct ipnuma_sealed_peer)
+#define IPNUMA_KEYS _IOW(IPNUMA_MAGIC, 10, struct ipnuma_keys)
+#define IPNUMA_FRAMES _IOWR(IPNUMA_MAGIC, 11, struct ipnuma_frames)
 
 #define IPNUMA_EXPORT _IOWR(IPNUMA_MAGIC, 16, struct ipnuma_export)
 #define IPNUMA_REVOKE _IOW(IPNUMA_MAGIC, 17, __u32)

@@ -92,10 +92,15 @@ static u64 nic_now(struct nic *nic)
 	return now != ~0ULL ? now : nic_clock();
 }
 
-/* One transaction for each line that is touched, as a write-combining buffer makes them, and its cost. */
-void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
+/*
+ * One transaction for each line that is touched, as a write-combining buffer makes them, and its cost. Returns how many
+ * there were.
+ */
+u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 {
-	while (bytes) {
+	u32 count = 0;
+
+	for (; bytes; count++) {
 		size_t step = min_t(size_t, bytes, LINE_BYTES - at % LINE_BYTES);
 
 		memcpy_toio(nic->pages + at, from, step);
@@ -107,6 +112,7 @@ void nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 		from += step;
 		bytes -= step;
 	}
+	return count;
 }
 
 /*
@@ -144,30 +150,6 @@ void holder_uncharge(struct holder *holder, u32 pages, u32 keys)
 		return;
 	list_del(&holder->list);
 	kfree(holder);
-}
-
-struct peer *peer_find(struct nic *nic, u32 ip, u32 session)
-{
-	struct peer *peer;
-
-	for (peer = nic->peers + 1; peer < nic->peers + MOST_PEERS; peer++)
-		if (peer->valid && (peer->ip == ip || (!ip && session)) && (peer->session == session || !session))
-			return peer;
-	return NULL;
-}
-
-/* Stores to this peer may be lost. */
-void peer_fault(struct nic *nic, struct peer *peer, u32 state)
-{
-	struct window *window;
-
-	lockdep_assert_held(&nic->lock);
-	list_for_each_entry(window, &nic->windows, list) {
-		if (peer && window->peer != peer)
-			continue;
-		WRITE_ONCE(window->status->state, window->status->state | state);
-		WRITE_ONCE(window->status->faults, window->status->faults + 1);
-	}
 }
 
 static void tell(struct client *client, const struct ipnuma_event *event)
@@ -481,7 +463,8 @@ static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
 		.pc_ids = nic->pc_ids,
 		.regions = nic->keys,
 		.sessions = nic->sessions,
-		.flags = IPNUMA_FROZEN | (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0),
+		.flags = IPNUMA_FROZEN | (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0) |
+			 (nic->seals ? IPNUMA_SEALS : 0),
 		.store_ns = store_ns,
 		.most_region = (u64)PAGE_SIZE << (MAX_ORDER - 1),
 	};
@@ -517,98 +500,6 @@ static long set_identity(struct nic *nic, struct ipnuma_identity __user *arg)
 	return 0;
 }
 
-static void write_peer(struct nic *nic, u32 session, const struct peer *peer)
-{
-	u32 session_entry[4] = {}, pc_entry[4] = {};
-
-	if (peer) {
-		bool outside = (peer->ip ^ nic->identity.ip) & nic->identity.netmask;
-		u64 mac = outside ? nic->identity.gateway_mac : peer->mac;
-		u32 port = SESSION_PORT | (u32)peer->epoch << 8 | peer->peer_session;
-
-		session_entry[0] = peer->ip;
-		session_entry[1] = mac;
-		session_entry[2] = port << 16 | (u32)(mac >> 32);
-		session_entry[3] = SESSION_VALID | (u32)peer->epoch << SESSION_EPOCH_SHIFT;
-		pc_entry[0] = peer->ip;
-		pc_entry[1] = peer->mac;
-		pc_entry[2] = (u32)UDP_PORT << 16 | (u32)(peer->mac >> 32);
-		pc_entry[3] = PC_VALID | PC_SESSION | (peer->compact ? PC_COMPACT : 0);
-	}
-	nic_write_entry(nic, SESSION_BASE, session, session_entry, 4);
-	nic_write_entry(nic, PC_ID_BASE, session, pc_entry, 4);
-}
-
-static long set_peer(struct nic *nic, struct ipnuma_peer __user *arg)
-{
-	struct ipnuma_peer wanted;
-	struct window *window;
-	struct peer *peer;
-	bool valid, same;
-
-	if (!capable(CAP_NET_ADMIN))
-		return -EPERM;
-	if (copy_from_user(&wanted, arg, sizeof(wanted)))
-		return -EFAULT;
-	if (wanted.flags & ~(IPNUMA_PEER_VALID | IPNUMA_PEER_COMPACT) || wanted.mac >> 48 || wanted.epoch > 63)
-		return -EINVAL;
-	if (!wanted.session || wanted.session >= nic->sessions || wanted.session >= nic->pc_ids)
-		return -EINVAL;
-	valid = wanted.flags & IPNUMA_PEER_VALID;
-	peer = &nic->peers[wanted.session];
-	mutex_lock(&nic->control);
-	same = valid && peer->ip == wanted.ip && peer->peer_session == wanted.peer_session;
-	/* What is still under way to the former peer must not reach the new one, and no store that comes later. */
-	if (peer->valid) {
-		write_peer(nic, wanted.session, NULL);
-		if (!same)
-			windows_cut(nic, peer);
-		nic_read(nic, REG_ID);
-	}
-	spin_lock_irq(&nic->lock);
-	if (peer->valid && same)
-		list_for_each_entry(window, &nic->windows, list)
-			if (window->peer == peer)
-				WRITE_ONCE(window->status->state, window->status->state & ~IPNUMA_STATE_LOST);
-	*peer = (struct peer){
-		.ip = wanted.ip,
-		.mac = wanted.mac,
-		.session = wanted.session,
-		.peer_session = wanted.peer_session,
-		.epoch = wanted.epoch,
-		.valid = valid,
-		.compact = wanted.flags & IPNUMA_PEER_COMPACT,
-	};
-	spin_unlock_irq(&nic->lock);
-	if (valid)
-		write_peer(nic, wanted.session, peer);
-	nic_read(nic, REG_ID);
-	mutex_unlock(&nic->control);
-	return 0;
-}
-
-static long get_peer(struct nic *nic, struct ipnuma_peer __user *arg)
-{
-	struct ipnuma_peer answer;
-	struct peer *peer;
-
-	if (copy_from_user(&answer, arg, sizeof(answer)))
-		return -EFAULT;
-	peer = &nic->peers[answer.session];
-	mutex_lock(&nic->control);
-	answer = (struct ipnuma_peer){
-		.mac = peer->mac,
-		.ip = peer->ip,
-		.session = answer.session,
-		.peer_session = peer->peer_session,
-		.epoch = peer->epoch,
-		.flags = (peer->valid ? IPNUMA_PEER_VALID : 0) | (peer->compact ? IPNUMA_PEER_COMPACT : 0) |
-			 (peer->lost ? IPNUMA_PEER_LOST : 0),
-	};
-	mutex_unlock(&nic->control);
-	return copy_to_user(arg, &answer, sizeof(answer)) ? -EFAULT : 0;
-}
-
 static long charge(u32 __user *arg)
 {
 	u32 ns;
@@ -638,9 +529,15 @@ static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg
 	case IPNUMA_IDENTITY:
 		return set_identity(nic, user);
 	case IPNUMA_PEER:
-		return set_peer(nic, user);
+		return peer_set(nic, user);
 	case IPNUMA_PEER_GET:
-		return get_peer(nic, user);
+		return peer_get(nic, user);
+	case IPNUMA_SEALED_PEER:
+		return peer_set_sealed(nic, user);
+	case IPNUMA_KEYS:
+		return peer_keys(nic, user);
+	case IPNUMA_FRAMES:
+		return peer_frames(nic, user);
 	case IPNUMA_REGION:
 		return region_open(nic, user);
 	case IPNUMA_WINDOW:
@@ -696,6 +593,7 @@ static int identify(struct nic *nic)
 	nic->page_count = min_t(u64, 1ULL << width, pci_resource_len(nic->pdev, BAR_PAGES) / PAGE_BYTES);
 	nic->pc_ids = min(1U << (features >> 8 & 0x1F), (u32)MOST_PEERS);
 	nic->keys = min(1U << (features >> 16 & 0x1F), (u32)COMPACT_KEYS);
+	nic->seals = features >> 26 & 1;
 	nic->sessions = features >> 25 & 1 ? min(1U << (features >> 28), (u32)MOST_PEERS) : 0;
 	if (nic->sessions < 2) {
 		dev_err(&nic->pdev->dev, "the NIC was built without sessions, which this driver needs\n");

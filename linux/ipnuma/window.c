@@ -21,6 +21,7 @@ static ssize_t window_write(struct file *file, const char __user *from, size_t b
 {
 	struct window *window = file->private_data;
 	size_t done = 0;
+	u32 frames;
 
 	if (!(window->rights & IPNUMA_WRITE))
 		return -EACCES;
@@ -35,7 +36,8 @@ static ssize_t window_write(struct file *file, const char __user *from, size_t b
 			mutex_unlock(&window->lock);
 			return done ? done : -EFAULT;
 		}
-		nic_store(window->nic, window->base + *position, window->bounce, step);
+		frames = nic_store(window->nic, window->base + *position, window->bounce, step);
+		atomic64_add(frames, &window->peer->frames);
 		*position += step;
 		done += step;
 		if (signal_pending(current))
@@ -63,6 +65,7 @@ static ssize_t window_read(struct file *file, char __user *into, size_t bytes, l
 		mutex_lock(&window->nic->control);
 		memcpy_fromio(window->bounce, window->nic->pages + at, step);
 		mutex_unlock(&window->nic->control);
+		atomic64_inc(&window->peer->frames);
 		if (copy_to_user(into + done, window->bounce, step)) {
 			mutex_unlock(&window->lock);
 			return done ? done : -EFAULT;

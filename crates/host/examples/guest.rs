@@ -20,10 +20,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use host::backend::rack::Nic;
-use host::backend::rack::nic::{Part, Peer, Wanted};
+use host::backend::rack::nic::{KEY_DWS, Part, Peer, Wanted, peer};
 use host::clock::Deadline;
 use host::{Config, Device, Flush, Region, Rights, Token, Window};
 use outcome::{Outcome, Wrong, number};
+use wire::{KeyEntry, KeyUse};
 
 /// Bytes of a region: the line of the ping-pong, and a block.
 const BYTES: usize = 12_288;
@@ -63,6 +64,7 @@ fn run() -> Outcome {
         impatient(&window)?;
         withdrawn(&region, &window)?;
         another_peer(&nic, &token, &window)?;
+        sealed(&nic, &token)?;
         nobody(&nic, &token)
     } else {
         pong(&region, &window, rounds)?;
@@ -164,6 +166,7 @@ fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
         rights: Rights::Write,
         peer: None,
         tag: 1,
+        sealed: false,
     };
     must_fail("no memory", nic.region(0).map(drop))?;
     must_fail("too much memory", nic.region(1 << 30).map(drop))?;
@@ -264,6 +267,72 @@ fn another_peer(nic: &Nic, token: &Token, window: &Window) -> Outcome {
     Ok(())
 }
 
+/// Keys, no two of which are the same, and their use.
+fn entry(number: u8, what: KeyUse) -> [u32; KEY_DWS] {
+    let keys = KeyEntry {
+        tx_key: [number; 16],
+        rx_key: [number + 1; 16],
+        tx_salt: [number; 4],
+        rx_salt: [number + 1; 4],
+    };
+    keys.to_dws_for(what)
+}
+
+/// A session that is sealed, with nobody: what may be done with its keys, and what may not.
+fn sealed(nic: &Nic, token: &Token) -> Outcome {
+    let nobody = Peer {
+        mac: 0x0200_0000_0003,
+        ip: u32::from(*token.management.ip()) + 100,
+        session: 2,
+        peer_session: 2,
+        epoch: 9,
+        flags: peer::VALID | peer::COMPACT,
+    };
+    let next = |session, what| nic.next_key(session, &entry(3, what));
+    must_fail("a key for nobody", next(2, KeyUse::Send(true)))?;
+    must_fail("a key for no session", next(0, KeyUse::Send(true)))?;
+    must_fail("a key in the clear", next(1, KeyUse::Send(true)))?;
+    let first = entry(1, KeyUse::Begin);
+    let mut same = first;
+    same.copy_within(..4, 4);
+    same[9] = same[8];
+    must_fail("one key both ways", nic.seal_peer(&nobody, &same))?;
+    let none = Peer {
+        session: 255,
+        ..nobody
+    };
+    must_fail("a seal of no session", nic.seal_peer(&none, &first))?;
+    let ended = Peer { flags: 0, ..nobody };
+    must_fail("a seal of what ends", nic.seal_peer(&ended, &first))?;
+
+    nic.seal_peer(&nobody, &first)?;
+    if nic.peer(2)?.flags & peer::SEALED == 0 || nic.peer(1)?.flags & peer::SEALED != 0 {
+        return Err("another session is sealed than should be".into());
+    }
+    let wanted = Wanted {
+        peer: None,
+        session: Some(2),
+        ..wanted(token)
+    };
+    let file = nic.window(&wanted)?;
+    file.store(60, &[1; 8])?;
+    let before = nic.frames(2)?;
+    must_fail("to begin again", next(2, KeyUse::Begin))?;
+    next(2, KeyUse::Receive(true))?;
+    let between = nic.frames(2)?;
+    next(2, KeyUse::Send(true))?;
+    file.store(0, &[1; 8])?;
+    let after = nic.frames(2)?;
+    if (before, between, after) != (2, 2, 1) {
+        return Err(format!("{before}, {between} and {after} frames were counted").into());
+    }
+    nic.set_peer(&nobody)?;
+    must_fail("a window to what was sealed", file.state())?;
+    nic.set_peer(&ended)?;
+    println!("a session was sealed");
+    Ok(())
+}
+
 /// What a user without privileges may have.
 fn nobody(nic: &Nic, token: &Token) -> Outcome {
     const UID: libc::uid_t = 65534;
@@ -305,6 +374,7 @@ fn nobody(nic: &Nic, token: &Token) -> Outcome {
         rights: Rights::Write,
         peer: None,
         tag: 1,
+        sealed: false,
     };
     let keys: u32 = nic.info()?.regions / 2;
     let mut taken = Vec::new();
@@ -316,6 +386,11 @@ fn nobody(nic: &Nic, token: &Token) -> Outcome {
     region.export(&part)?;
     let peer = nic.peer(1)?;
     must_fail("a peer", nic.set_peer(&peer))?;
+    must_fail(
+        "a sealed peer",
+        nic.seal_peer(&peer, &entry(5, KeyUse::Begin)),
+    )?;
+    must_fail("a key", nic.next_key(1, &entry(5, KeyUse::Send(true))))?;
     println!("nobody has his share");
     Ok(())
 }

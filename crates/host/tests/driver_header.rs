@@ -50,6 +50,14 @@ fn the_driver_knows_the_nic() {
         ("ID_VALUE", u64::from(r::ID_VALUE)),
         ("VERSION_MAJOR", u64::from(r::VERSION_VALUE >> 16)),
         ("SESSION_BASE", u64::from(r::SESSION_BASE)),
+        ("KEY_BASE", u64::from(r::KEY_BASE)),
+        ("KEY_DWS", wire::KeyEntry::DWS as u64),
+        ("KEY_USE_BEGIN", wire::KeyUse::Begin.to_dw().into()),
+        (
+            "KEY_USE_RECEIVE",
+            wire::KeyUse::Receive(false).to_dw().into(),
+        ),
+        ("KEY_USE_SEND", wire::KeyUse::Send(false).to_dw().into()),
         ("PC_ID_BASE", u64::from(r::PC_ID_BASE)),
         ("REGION_BASE", u64::from(r::REGION_BASE)),
         ("PAGE_MAP_BASE", u64::from(r::PAGE_MAP_BASE)),
@@ -68,10 +76,12 @@ fn the_driver_knows_the_nic() {
     }
     let session = wire::SessionEntry {
         valid: true,
+        sealed: true,
         epoch: 1,
         ..wire::SessionEntry::default()
     };
-    let word = header["SESSION_VALID"] | 1 << header["SESSION_EPOCH_SHIFT"];
+    let word =
+        header["SESSION_VALID"] | header["SESSION_SEALED"] | 1 << header["SESSION_EPOCH_SHIFT"];
     assert_eq!(u64::from(session.to_dws()[3]), word);
     let peer = wire::PcIdEntry {
         session: true,
@@ -86,9 +96,10 @@ fn the_driver_knows_the_nic() {
         write: true,
         read: true,
         session: true,
+        sealed: true,
         ..wire::RegionEntry::default()
     };
-    let word = ["VALID", "WRITE", "READ", "SESSION"]
+    let word = ["VALID", "WRITE", "READ", "SESSION", "SEALED"]
         .map(|bit| header[format!("REGION_{bit}").as_str()])
         .iter()
         .sum::<u64>();

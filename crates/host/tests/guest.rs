@@ -60,6 +60,8 @@ struct World {
     stores: Vec<(u64, usize, usize)>,
     /// Frames to neither of the two.
     astray: Vec<Vec<u8>>,
+    /// Sealed frames to nobody.
+    sealed: usize,
 }
 
 fn request(offset: u64, len: usize, tag: u8) -> MemRequest {
@@ -98,6 +100,13 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Frame(_, bytes) => {
+                    // To nobody, sealed.
+                    if bytes[..6] == [2, 0, 0, 0, 0, 3]
+                        && bytes[wire::PAYLOAD_OFFSET] == wire::SEAL_MAGIC
+                    {
+                        self.sealed += 1;
+                        continue;
+                    }
                     // 02:00:00:00:00:01 and :02.
                     if !matches!(bytes[..6], [2, 0, 0, 0, 0, 1 | 2]) {
                         self.astray.push(bytes.clone());
@@ -408,6 +417,7 @@ fn two_guests_store_into_each_others_memory() {
         count: 0,
         stores: Vec::new(),
         astray: Vec::new(),
+        sealed: 0,
     };
     world.run();
     drop(one);
@@ -446,6 +456,8 @@ fn two_guests_store_into_each_others_memory() {
         "after the revocation: the server has revoked",
         "patience is rewarded",
         "a window of the former peer: ",
+        "a session was sealed",
+        "a sealed peer: ",
         "nobody has his share",
     ] {
         assert!(out[0].contains(refusal), "{refusal:?} is not in {}", out[0]);
@@ -455,6 +467,7 @@ fn two_guests_store_into_each_others_memory() {
         Vec::<Vec<u8>>::new(),
         "what was mapped for the peer went to a stranger"
     );
+    assert!(world.sealed >= 3, "of three stores {} frames", world.sealed);
     assert!(
         out[1].contains("nothing came after the revocation"),
         "{}",

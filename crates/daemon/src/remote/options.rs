@@ -309,7 +309,8 @@ impl Options {
                 with(Tap::open(device, *mac, *address)?, self.faults)
             }
             Transport::Rack(device, own) => {
-                return Ok(Box::new(Rack::open(Path::new(device), *own)?));
+                let rack = Rack::open(Path::new(device), *own, !self.insecure)?;
+                return Ok(Box::new(rack));
             }
         };
         let nic = SoftNic::new(softnic::Config::default(), transport)?;

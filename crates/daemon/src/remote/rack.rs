@@ -21,6 +21,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use shm::memory::{Access, Mapping};
 use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
+use wire::{KeyEntry, KeyUse};
 
 use super::nic::{Memory, Nic, Sleeper, WindowId};
 use super::options::Own;
@@ -74,9 +75,18 @@ fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
 }
 
 impl Rack {
-    /// Opens the driver's device; with addresses, they are given to the NIC.
-    pub fn open(path: &Path, own: Option<Own>) -> Result<Self, Error> {
+    /// Opens the driver's device; with addresses, they are given to the NIC. It must be able to seal, if sessions will be.
+    pub fn open(path: &Path, own: Option<Own>, seals: bool) -> Result<Self, Error> {
         let device = Device::open(path).map_err(refused("open it"))?;
+        let info = device.info().map_err(refused("ask what it is"))?;
+        if seals && info.flags & nic::info::SEALS == 0 {
+            return Err(Error::Device {
+                device: "the rack's NIC".to_owned(),
+                what: "seal sessions",
+                source: std::io::ErrorKind::Unsupported.into(),
+                remedy: "it was built without AES-GCM: start with --insecure, and everything goes in clear",
+            });
+        }
         if let Some(own) = own {
             let identity = nic::Identity {
                 mac: own.mac,
@@ -204,12 +214,6 @@ impl Nic for Rack {
     }
 
     fn open_session(&mut self, session: u8, peer: &PeerAddress) -> Result<(), Error> {
-        if peer.keys.is_some() {
-            return Err(refused("seal a session")(host::Error::Unsupported {
-                what: "sealing a session",
-                backend: "rack",
-            }));
-        }
         let wanted = nic::Peer {
             mac: peer.identity.mac,
             ip: peer.identity.ip,
@@ -218,9 +222,22 @@ impl Nic for Rack {
             epoch: peer.epoch,
             flags: peer::VALID | if peer.compact { peer::COMPACT } else { 0 },
         };
+        match &peer.keys {
+            Some(keys) => self.device.seal_peer(&wanted, &keys.to_dws()),
+            None => self.device.set_peer(&wanted),
+        }
+        .map_err(refused("open a session"))
+    }
+
+    fn write_key(&mut self, session: u8, keys: &KeyEntry, what: KeyUse) -> Result<(), Error> {
         self.device
-            .set_peer(&wanted)
-            .map_err(refused("open a session"))
+            .next_key(session, &keys.to_dws_for(what))
+            .map_err(refused("give a session its next key"))
+    }
+
+    fn sealed_frames(&self, session: u8) -> u64 {
+        // It cannot fail: the descriptor is the NIC's.
+        self.device.frames(session).unwrap_or_default()
     }
 
     fn close_session(&mut self, session: u8) {
@@ -265,6 +282,7 @@ impl Nic for Rack {
             // The driver knows one machine or all; narrower than asked for is the safe side.
             peer: (mask != 0).then(|| Ipv4Addr::from(ip)),
             tag,
+            sealed: share.sealed,
         };
         let key = nic::export(fd, &part).map_err(refused("share memory"))?;
         // A region that is shared twice is known by a descriptor of its own each time.

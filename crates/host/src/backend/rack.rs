@@ -146,9 +146,10 @@ fn session_of(peer: &PeerConfig) -> nic::Peer {
     }
 }
 
-/// Whether what the driver knows of a session is what is wanted; that it was lost since changes nothing.
+/// Whether what the driver knows of a session is what is wanted; that it was lost since changes nothing, and a daemon may have
+/// sealed it.
 fn is_begun(known: nic::Peer, wanted: &nic::Peer) -> bool {
-    let flags = known.flags & !nic::peer::LOST;
+    let flags = known.flags & !(nic::peer::LOST | nic::peer::SEALED);
     nic::Peer { flags, ..known } == *wanted
 }
 
@@ -251,6 +252,7 @@ impl RegionMemory for Memory {
             rights,
             peer,
             tag: tag_of(&secret),
+            sealed: false,
         })?;
         let token = Token {
             rights,

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use shm::channel::Channel;
 use shm::memory::{Access, Mapping, PAGE};
 
-pub use super::sys::{Identity, Info, Peer, event, info, peer};
+pub use super::sys::{Identity, Info, KEY_DWS, Peer, event, info, peer};
 
 use super::sys::{self, status};
 use crate::clock::Deadline;
@@ -139,6 +139,11 @@ pub fn charge(nic: BorrowedFd<'_>, ns: u32) -> Result<()> {
     sys::charge(nic, ns).map_err(failed("charging time"))
 }
 
+/// The words of keys and salts.
+fn words_of(entry: &[u32; KEY_DWS]) -> [u32; sys::KEY_WORDS] {
+    std::array::from_fn(|word| entry[word])
+}
+
 impl From<Nic> for OwnedFd {
     fn from(nic: Nic) -> Self {
         nic.fd
@@ -218,6 +223,44 @@ impl Nic {
     /// If that is not permitted, or there is no such session.
     pub fn set_peer(&self, peer: &Peer) -> Result<()> {
         sys::peer(&self.fd, *peer).map_err(failed("giving the NIC a peer"))
+    }
+
+    /// Begins a sealed session with a peer, with keys as an entry of the NIC's table has them (docs/registers.md), which must
+    /// never have been used before. Needs CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// If that is not permitted, there is no such session, or the NIC was built without AES-GCM.
+    pub fn seal_peer(&self, peer: &Peer, entry: &[u32; KEY_DWS]) -> Result<()> {
+        let words = words_of(entry);
+        let wanted = sys::SealedPeer { peer: *peer, words };
+        sys::sealed_peer(&self.fd, wanted).map_err(failed("sealing a session with a peer"))
+    }
+
+    /// Gives a sealed session its next key for one direction, which the entry's last word says. Needs CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// If that is not permitted, or the session is not sealed.
+    pub fn next_key(&self, session: u8, entry: &[u32; KEY_DWS]) -> Result<()> {
+        let wanted = sys::Keys {
+            session: session.into(),
+            r#use: entry[KEY_DWS - 1],
+            words: words_of(entry),
+        };
+        sys::keys(&self.fd, wanted).map_err(failed("giving a session its next key"))
+    }
+
+    /// Stores and loads to a peer since its session is sent with the present key: frames, but for what was sent again and
+    /// what answers.
+    ///
+    /// # Errors
+    /// Never, for a NIC.
+    pub fn frames(&self, session: u8) -> Result<u64> {
+        let mut asked = sys::Frames {
+            session: session.into(),
+            ..sys::Frames::default()
+        };
+        sys::frames(&self.fd, &mut asked).map_err(failed("asking how much a key has sealed"))?;
+        Ok(asked.frames)
     }
 
     /// The peer of a session.
@@ -357,6 +400,8 @@ pub struct Part {
     pub peer: Option<Ipv4Addr>,
     /// What is folded into the end code, 1 to 0xFFF.
     pub tag: u16,
+    /// Only frames that come sealed may.
+    pub sealed: bool,
 }
 
 impl RegionFile {
@@ -441,6 +486,7 @@ pub fn export(region: impl AsFd, part: &Part) -> Result<u16> {
         peer: part.peer.map_or(0, u32::from),
         rights: part.rights.bits().into(),
         tag: part.tag,
+        flags: if part.sealed { sys::EXPORT_SEALED } else { 0 },
         ..sys::Export::default()
     };
     sys::export(region, &mut export).map_err(|source| match source {

@@ -9,7 +9,7 @@ use rustix::ioctl::{self, Getter, Opcode, Setter, Updater, opcode};
 /// The driver's letter.
 pub const MAGIC: u8 = b'N';
 /// Version of these calls.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Bits of [`Info::flags`].
 pub mod info {
@@ -17,6 +17,8 @@ pub mod info {
     pub const LINK_UP: u32 = 1;
     /// The clock stands still while a program computes.
     pub const FROZEN: u32 = 2;
+    /// It can seal sessions.
+    pub const SEALS: u32 = 4;
 }
 
 /// Bits of [`Peer::flags`].
@@ -27,7 +29,17 @@ pub mod peer {
     pub const COMPACT: u8 = 2;
     /// It does not answer any more.
     pub const LOST: u8 = 4;
+    /// Its session is sealed.
+    pub const SEALED: u8 = 8;
 }
+
+/// Only for frames that came sealed: a bit of [`Export::flags`].
+pub const EXPORT_SEALED: u32 = 1;
+
+/// Words of an entry of the NIC's table of keys.
+pub const KEY_DWS: usize = 16;
+/// Those of them that are keys.
+pub const KEY_WORDS: usize = 10;
 
 /// Bits of a window's state.
 pub mod status {
@@ -123,6 +135,31 @@ pub struct Peer {
     pub flags: u8,
 }
 
+/// A peer, and the keys of its session. Nobody shows them.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct SealedPeer {
+    pub peer: Peer,
+    pub words: [u32; KEY_WORDS],
+}
+
+/// The next key of a session. Nobody shows it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Keys {
+    pub session: u32,
+    pub r#use: u32,
+    pub words: [u32; KEY_WORDS],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frames {
+    pub session: u32,
+    pub reserved: u32,
+    pub frames: u64,
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Region {
@@ -163,7 +200,7 @@ pub struct Export {
     pub rights: u32,
     pub tag: u16,
     pub key: u16,
-    pub reserved: u32,
+    pub flags: u32,
 }
 
 #[repr(C)]
@@ -192,6 +229,9 @@ pub const REGION: Opcode = opcode::read_write::<Region>(MAGIC, 5);
 pub const WINDOW: Opcode = opcode::read_write::<Window>(MAGIC, 6);
 pub const MARK: Opcode = opcode::write::<Mark>(MAGIC, 7);
 pub const CHARGE: Opcode = opcode::write::<u32>(MAGIC, 8);
+pub const SEALED_PEER: Opcode = opcode::write::<SealedPeer>(MAGIC, 9);
+pub const KEYS: Opcode = opcode::write::<Keys>(MAGIC, 10);
+pub const FRAMES: Opcode = opcode::read_write::<Frames>(MAGIC, 11);
 pub const EXPORT: Opcode = opcode::read_write::<Export>(MAGIC, 16);
 pub const REVOKE: Opcode = opcode::write::<u32>(MAGIC, 17);
 pub const ARM: Opcode = opcode::write::<u32>(MAGIC, 18);
@@ -237,6 +277,12 @@ calls! {
     set peer(PEER, Peer);
     /// How the peer of a session is reached.
     update peer_get(PEER_GET, Peer);
+    /// Says how a peer is reached, and with which keys its session is sealed.
+    set sealed_peer(SEALED_PEER, SealedPeer);
+    /// Gives a sealed session its next key.
+    set keys(KEYS, Keys);
+    /// What was sent to a peer with one key.
+    update frames(FRAMES, Frames);
     /// Asks for an event when all stores so far have arrived.
     set mark(MARK, Mark);
     /// Has the processor be busy, nanoseconds.
@@ -309,9 +355,15 @@ mod tests {
             };
             let fields = lines.by_ref().take_while(|line| *line != "};");
             let bytes = fields
-                .filter_map(|line| line.split_ascii_whitespace().next())
-                .filter(|first| first.starts_with("__"))
-                .map(|first| size(first, &all))
+                .filter_map(|line| line.trim_start().split_once(';'))
+                .filter_map(|(field, _)| field.rsplit_once(' '))
+                .map(|(kind, name)| {
+                    let many = name.split_once('[').map_or(1, |(_, count)| {
+                        let count = count.trim_end_matches(']');
+                        count.parse().expect("a number")
+                    });
+                    many * size(kind, &all)
+                })
                 .sum();
             all.insert(name.to_owned(), bytes);
         }
@@ -331,6 +383,9 @@ mod tests {
             ("WINDOW", WINDOW),
             ("MARK", MARK),
             ("CHARGE", CHARGE),
+            ("SEALED_PEER", SEALED_PEER),
+            ("KEYS", KEYS),
+            ("FRAMES", FRAMES),
             ("EXPORT", EXPORT),
             ("REVOKE", REVOKE),
             ("ARM", ARM),
@@ -382,9 +437,13 @@ mod tests {
             ("ABI", ABI),
             ("LINK_UP", info::LINK_UP),
             ("FROZEN", info::FROZEN),
+            ("SEALS", info::SEALS),
             ("PEER_VALID", peer::VALID.into()),
             ("PEER_COMPACT", peer::COMPACT.into()),
             ("PEER_LOST", peer::LOST.into()),
+            ("PEER_SEALED", peer::SEALED.into()),
+            ("EXPORT_SEALED", EXPORT_SEALED),
+            ("KEY_WORDS", KEY_WORDS as u32),
             ("STATE_LOST", status::LOST),
             ("STATE_REVOKED", status::REVOKED),
             ("BAD_KEY", event::BAD_KEY),
