@@ -63,7 +63,7 @@ impl Over<'_> {
 }
 
 /// Not as between machines: such a connection needs descriptors of its own, and without them it is the kernel's.
-const NEAR_ONLY: [&str; 9] = [
+const NEAR_ONLY: [&str; 11] = [
     "descriptors.none_left_accept",
     "descriptors.none_left_connect",
     // Connections leave their rings on one machine.
@@ -74,6 +74,8 @@ const NEAR_ONLY: [&str; 9] = [
     "fallback.exec_plain_closed",
     "fallback.exec_plain_shared",
     "fallback.confined",
+    "names.asynchronous",
+    "names.io_signal",
 ];
 
 /// Runs what the arguments select; true if everything was as expected.

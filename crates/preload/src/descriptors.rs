@@ -158,6 +158,9 @@ pub fn controlled(fd: c_int, command: c_int, argument: usize, result: c_int) -> 
         libc::F_SETFL => {
             if let Some(description) = table::get(fd) {
                 options::nonblocking(fd, &description, argument as c_int & libc::O_NONBLOCK != 0);
+                if argument as c_int & libc::O_ASYNC != 0 {
+                    options::kernel_only(fd, &description);
+                }
             }
         }
         _ => {}
@@ -192,6 +195,14 @@ unsafe fn control(
             if result == 0 {
                 // SAFETY: the kernel has read it, too.
                 options::nonblocking(fd, description, unsafe { *word } != 0);
+            }
+            Some(result)
+        }
+        libc::FIOASYNC => {
+            let result = next!(ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int);
+            // SAFETY: the kernel has read it, too.
+            if result == 0 && unsafe { *word } != 0 {
+                options::kernel_only(fd, description);
             }
             Some(result)
         }

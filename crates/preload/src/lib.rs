@@ -10,6 +10,7 @@
 #![allow(missing_docs, reason = "as above")]
 
 mod about;
+mod also;
 mod confined;
 mod data;
 mod descriptors;

@@ -162,6 +162,100 @@ pub unsafe extern "C" fn fileno_unlocked(file: *mut FILE) -> c_int {
     }
 }
 
+/// What `open` is told by a mode of `fopen`.
+fn flags(mode: &[u8]) -> Option<c_int> {
+    let has = |letter| mode.contains(&letter);
+    let way = match (mode.first()?, has(b'+')) {
+        (b'r' | b'w' | b'a', true) => libc::O_RDWR,
+        (b'r', false) => libc::O_RDONLY,
+        (b'w' | b'a', false) => libc::O_WRONLY,
+        _ => return None,
+    };
+    let fresh = match mode[0] {
+        b'w' => libc::O_CREAT | libc::O_TRUNC,
+        b'a' => libc::O_CREAT | libc::O_APPEND,
+        _ => 0,
+    };
+    let option = |letter, flag| if has(letter) { flag } else { 0 };
+    Some(way | fresh | option(b'x', libc::O_EXCL) | option(b'e', libc::O_CLOEXEC))
+}
+
+/// Another file comes under the number of a stream of ours. The C library's own function takes no stream that it did not make of
+/// a file; ours works by number, and stays what it is.
+unsafe fn reopen(
+    path: *const c_char,
+    mode: *const c_char,
+    file: *mut FILE,
+    fd: c_int,
+) -> *mut FILE {
+    unsafe extern "C" {
+        fn __fpurge(file: *mut FILE);
+        fn __freadable(file: *mut FILE) -> c_int;
+        fn __fwritable(file: *mut FILE) -> c_int;
+    }
+    // SAFETY: as freopen(3).
+    unsafe {
+        libc::fflush(file);
+        __fpurge(file);
+        let flags = flags(std::ffi::CStr::from_ptr(mode).to_bytes());
+        let new = match flags {
+            // A socket is not opened anew.
+            Some(_) if path.is_null() => {
+                set_errno(libc::ENXIO);
+                -1
+            }
+            Some(flags) => libc::open(path, flags | libc::O_CLOEXEC, 0o666),
+            None => {
+                set_errno(libc::EINVAL);
+                -1
+            }
+        };
+        let way = flags.unwrap_or(0);
+        let reads = way & libc::O_ACCMODE != libc::O_WRONLY;
+        let writes = way & libc::O_ACCMODE != libc::O_RDONLY;
+        if new < 0 {
+            let why = *libc::__errno_location();
+            descriptors::close(fd);
+            set_errno(why);
+            return ptr::null_mut();
+        }
+        if reads && __freadable(file) == 0 || writes && __fwritable(file) == 0 {
+            // It goes the other way than the stream was made for.
+            libc::fclose(file);
+            return libc::fdopen(new, mode);
+        }
+        descriptors::dup3(new, fd, way & libc::O_CLOEXEC);
+        libc::close(new);
+        libc::clearerr(file);
+        file
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    file: *mut FILE,
+) -> *mut FILE {
+    match of(file) {
+        // SAFETY: as freopen(3).
+        Some(fd) => unsafe { reopen(path, mode, file, fd) },
+        None => {
+            next!(freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    file: *mut FILE,
+) -> *mut FILE {
+    // SAFETY: as freopen(3); a file's length has 64 bits in any case.
+    unsafe { freopen(path, mode, file) }
+}
+
 /// A descriptor has come under the number `fd`: if it is a socket and the number that of a standard stream, that one's
 /// transfers are ours from now on.
 pub fn came(fd: c_int) {

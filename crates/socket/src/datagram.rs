@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 
 pub use outgoing::send;
 pub(crate) use registry::{after_fork, before_fork, hear_all};
-pub use setup::{bound, closing, connected, nonblocking, option, shut};
+pub use setup::{bound, closing, connected, kernel_only, nonblocking, option, shut};
 
 use crate::latch::Latch;
 use crate::object::Object;

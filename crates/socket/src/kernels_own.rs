@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::raw;
+use crate::stream::borrow;
 
 /// Tells with each message how much is left to read; libc does not have it.
 const TCP_INQ: i32 = 36;
@@ -42,10 +43,16 @@ pub(crate) fn note() {
 /// Whether a socket that has become a connection has one.
 pub(crate) fn has(fd: RawFd) -> bool {
     ANY.load(Ordering::Relaxed)
-        && NUMBERS
-            .iter()
-            .chain([&(libc::SOL_SOCKET, libc::SO_RCVLOWAT)])
-            .any(|&(level, name)| is(level, name, value(fd, level, name)))
+        && (is_async(fd)
+            || NUMBERS
+                .iter()
+                .chain([&(libc::SOL_SOCKET, libc::SO_RCVLOWAT)])
+                .any(|&(level, name)| is(level, name, value(fd, level, name))))
+}
+
+/// Whether the program wants a signal whenever something comes (SIGIO), which only the kernel sends.
+pub(crate) fn is_async(fd: RawFd) -> bool {
+    rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0)
 }
 
 fn value(fd: RawFd, level: i32, name: i32) -> Option<i32> {

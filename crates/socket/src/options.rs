@@ -148,6 +148,20 @@ pub fn nonblocking(fd: RawFd, description: &Description, on: bool) {
     }
 }
 
+/// The program asks for what only the kernel can do (signals for data, asynchronous I/O): it serves from now on.
+pub fn kernel_only(fd: RawFd, description: &Description) {
+    match description.object() {
+        Object::Stream(stream) => {
+            stream.leave_for_option(fd, description);
+        }
+        Object::Datagram(_) | Object::Pending(_) => {
+            datagram::kernel_only(description);
+            kernels_own::note();
+        }
+        _ => kernels_own::note(),
+    }
+}
+
 /// FIONREAD.
 pub fn queued(fd: RawFd, description: &Description) -> Option<i32> {
     match description.object() {

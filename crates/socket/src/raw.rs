@@ -6,9 +6,9 @@
 
 use rustix::io::Errno;
 
-pub use crate::wait::clock::ticks;
+pub use crate::wait::clock::{milliseconds, shared_milliseconds, ticks};
 
-/// About a millisecond of [`ticks`].
+/// A millisecond of [`ticks`], by the order of magnitude, where the measured one would cost too much.
 pub const MILLISECOND: u64 = 2_500_000;
 
 pub use shm::raw::syscall;

@@ -15,7 +15,7 @@ use crate::stream::borrow;
 use crate::{holders, raw};
 
 /// How long an answer is believed at least, and how many times as long as it took to find.
-const AT_LEAST: u64 = 50 * raw::MILLISECOND;
+const AT_LEAST_MS: u64 = 50;
 const TIMES: u64 = 50;
 /// Answers that are kept.
 const MOST: usize = 16;
@@ -80,7 +80,7 @@ fn pair_lacks_library(way: RawFd) -> bool {
     known.unwrap_or_else(|| {
         let lacks = holders::of(inode, None).any(|(pid, _)| has_library(pid) == Some(false));
         let now = raw::ticks();
-        let until = now + AT_LEAST.max(TIMES * (now - begin));
+        let until = now + raw::milliseconds(AT_LEAST_MS).max(TIMES * (now - begin));
         let mut known = KNOWN.lock();
         known.retain(|found| found.inode != inode && now < found.until);
         known.truncate(MOST - 1);

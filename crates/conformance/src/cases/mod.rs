@@ -12,6 +12,7 @@ mod epoll_sets;
 mod fallback;
 mod forking;
 mod mixed;
+mod names;
 mod options;
 mod polling;
 mod signals;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Case> {
         datagram_shared::CASES,
         signals::CASES,
         mixed::CASES,
+        names::CASES,
         soak::CASES,
     ]
     .into_iter()

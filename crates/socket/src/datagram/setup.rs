@@ -507,6 +507,17 @@ pub fn option(fd: RawFd, description: &Description, level: i32, name: i32) {
     }
 }
 
+/// The program asks for what only the kernel can do.
+pub fn kernel_only(description: &Description) {
+    match description.object() {
+        Object::Pending(pending) if pending.kind == libc::SOCK_DGRAM => {
+            let _ = description.decide(Object::Datagram(Datagram::new(pending.family, true)));
+        }
+        Object::Datagram(datagram) if !datagram.plain => datagram.give_up(description),
+        _ => {}
+    }
+}
+
 /// After F_SETFL or FIONBIO.
 pub fn nonblocking(_fd: RawFd, description: &Description, on: bool) {
     if let Object::Datagram(datagram) = description.object() {

@@ -105,6 +105,8 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
                     tv_nsec: 0,
                 })
             };
+            // It is over with that sleep. A handler that jumps leaves its place on the stack to others.
+            here.limit.set(ptr::null_mut());
         }
         // SAFETY: what the kernel gave.
         here.held.get() == 0 || !unsafe { put_off(here, signal, info, context) }

@@ -26,7 +26,7 @@ use crate::table::Description;
 use crate::{process, raw, reasons, wait};
 
 /// How long a client that waits for an answer waits for its peer to attach.
-const PATIENCE: u64 = 400 * raw::MILLISECOND;
+const PATIENCE_MS: u64 = 400;
 
 /// SO_LINGER as it was.
 #[must_use]
@@ -61,7 +61,7 @@ impl Stream {
             && self.state() & state::COMING == 0
             && (self.state() & state::STRANGE != 0
                 || seat::is_given_up(self.peer_flags())
-                || raw::ticks().wrapping_sub(self.born) > PATIENCE)
+                || raw::ticks().wrapping_sub(self.born) > raw::milliseconds(PATIENCE_MS))
     }
 
     /// Whether a wait is to take the connection back to the kernel, for its peer is not likely to come.

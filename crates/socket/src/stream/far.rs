@@ -23,7 +23,7 @@ use crate::{process, raw};
 
 /// How long the last bytes of a peer may take after the end of its twin. The daemon says sooner that the other machine is
 /// lost: this is for one that is there and never says that it has nothing more.
-const PATIENCE: u64 = 30_000 * raw::MILLISECOND;
+const PATIENCE_MS: u64 = 30_000;
 
 /// What a connection to another machine has besides.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Stream {
         let ended = far.ended.load(Ordering::Relaxed);
         let late = ended != 0
             && self.state() & state::GONE == 0
-            && raw::ticks().wrapping_sub(ended) > PATIENCE;
+            && raw::ticks().wrapping_sub(ended) > raw::milliseconds(PATIENCE_MS);
         if late || far.daemon_is_gone() {
             let before = self.flags().fetch_or(flags::REVOKED, Ordering::AcqRel);
             if before & flags::REVOKED == 0 {

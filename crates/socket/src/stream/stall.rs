@@ -21,7 +21,7 @@ const ONE: u32 = 2_000;
 
 /// Milliseconds, of an arbitrary beginning.
 fn now() -> u32 {
-    (raw::ticks() / raw::MILLISECOND) as u32
+    raw::shared_milliseconds() as u32
 }
 
 /// Whether the end's writer has found no room for so many milliseconds, as far as it says itself.

@@ -57,6 +57,8 @@ static FIRST_TIME: AtomicU64 = AtomicU64::new(0);
 static PER_MICROSECOND: AtomicU64 = AtomicU64::new(0);
 /// Taken until the two clocks have run side by side for long enough; the order of magnitude matters, not the value.
 const GUESS: u64 = 2_000;
+/// What is taken for ticks in a microsecond by [`milliseconds`] where looks are counted.
+const COUNTED_RATE: u64 = 2_500;
 /// So many nanoseconds side by side make a measurement.
 const LONG_ENOUGH: u64 = 1_000_000;
 
@@ -69,6 +71,23 @@ pub(crate) fn per_microsecond() -> u64 {
     match PER_MICROSECOND.load(Ordering::Relaxed) {
         0 => measure(),
         known => known,
+    }
+}
+
+/// So many milliseconds in ticks. Where looks are counted these are so many that nobody has waited in vain before.
+pub fn milliseconds(count: u64) -> u64 {
+    let rate = match COUNTING.load(Ordering::Relaxed) {
+        true => COUNTED_RATE,
+        false => per_microsecond(),
+    };
+    count * 1_000 * rate
+}
+
+/// A time of the kernel's clock that all processes share, in milliseconds.
+pub fn shared_milliseconds() -> u64 {
+    match COUNTING.load(Ordering::Relaxed) {
+        true => ticks() / (1_000 * COUNTED_RATE),
+        false => nanoseconds() / 1_000_000,
     }
 }
 
