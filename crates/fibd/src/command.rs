@@ -15,6 +15,7 @@ use crate::audit::{Plan, Report};
 use crate::control::{self, Reply, Request, Status};
 use crate::daemon::{Daemon, Failure, Options};
 use crate::device::Device;
+use crate::notice;
 use crate::sink;
 use crate::state::Config;
 
@@ -261,6 +262,18 @@ fn show_status(status: &Status) -> String {
                 "the kernel does not forward {family}, the switch does; set {setting} to 1 if this is a router"
             );
         }
+    }
+    for (number, port) in status.ports.iter().enumerate() {
+        if status.forwards4 && port.there && !port.forwards4 {
+            let _ = writeln!(out, "{}", notice::deaf(number, &port.name));
+        }
+    }
+    if status.rules > 0 {
+        let _ = writeln!(
+            out,
+            "{} policy rules are not followed; the switch forwards as if there were none",
+            status.rules
+        );
     }
     let _ = writeln!(
         out,

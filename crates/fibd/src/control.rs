@@ -66,6 +66,8 @@ pub struct PortStatus {
     pub up: bool,
     /// The device has a carrier.
     pub carrier: bool,
+    /// The kernel forwards packets of IPv4 that come in there; the switch does in any case.
+    pub forwards4: bool,
 }
 
 /// How it is.
@@ -93,6 +95,8 @@ pub struct Status {
     pub next_hops: u64,
     /// Next-hop objects.
     pub objects: u64,
+    /// Policy rules that are not followed.
+    pub rules: u64,
     /// Different paths that routes have.
     pub paths: u64,
     /// A daemon is connected by FPM.

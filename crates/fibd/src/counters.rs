@@ -46,6 +46,13 @@ counters! {
     loops,
     /// Routes for one type of service, which hardware does not look at.
     tos_ignored,
+    /// Routes for one source prefix, which hardware does not look at: all packets to their destinations go by the host
+    /// port.
+    from_by_host,
+    /// Policy rules that came, and are not followed.
+    rules_ignored,
+    /// Routes for which packets that fit their port may be too long: they go by the host port.
+    narrow,
     /// Routes whose next hops are several: hardware spreads prefixes over them, not flows.
     multipath,
     /// Changes of routes in the tables.

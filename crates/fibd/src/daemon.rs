@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +17,7 @@ use crate::control::{self, Control, PortStatus, Reply, Request, Status};
 use crate::fpm::Fpm;
 use crate::message::{self, AF_INET, AF_INET6, Malformed, Message, Messages, kind};
 use crate::notice::{self, Notices};
+use crate::rules;
 use crate::settle;
 use crate::sink::Sink;
 use crate::socket::{Netlink, Read};
@@ -26,7 +27,9 @@ use crate::tables::{self, Tables};
 mod auditing;
 
 /// What the kernel is asked for, in an order in which nothing refers to what comes later.
-const DUMPS: [(u16, u8); 9] = [
+const DUMPS: [(u16, u8); 11] = [
+    (kind::GET_RULE, AF_INET),
+    (kind::GET_RULE, AF_INET6),
     (kind::GET_LINK, 0),
     (kind::GET_NETCONF, AF_INET),
     (kind::GET_NETCONF, AF_INET6),
@@ -120,6 +123,8 @@ pub struct Daemon {
     fpm: Option<Fpm>,
     first: Duration,
     notices: Notices,
+    /// Ports of which it was said that the kernel forwards nothing from there.
+    deaf: Vec<bool>,
     /// When the kernel's routes are to be looked at again.
     verify: Option<Instant>,
     /// How long the last full dump took.
@@ -193,6 +198,7 @@ impl Daemon {
         let mut daemon = Self {
             state: State::new(options.state.clone()),
             tables: Tables::new(options.fib, sink)?,
+            deaf: vec![false; options.state.ports.len()],
             options,
             listener,
             asker,
@@ -295,6 +301,7 @@ impl Daemon {
         for notice in self.notices.of(&self.state.counters) {
             notice::say(&notice);
         }
+        self.say_deaf();
         if self.state.take_expired(Instant::now()) {
             // At once, unless there was a dump just now.
             let due = self.dumped + VERIFY.max(self.took * 10);
@@ -316,6 +323,21 @@ impl Daemon {
             }
         }
         self.audit()
+    }
+
+    /// Says which ports the kernel forwards nothing from, once of each time.
+    fn say_deaf(&mut self) {
+        let ports = self.options.state.ports.iter().enumerate();
+        for ((number, name), said) in ports.zip(&mut self.deaf) {
+            let port = number as u8;
+            let is_deaf = self.state.forwards(false)
+                && self.state.port(port).is_some()
+                && !self.state.port_forwards(port);
+            if is_deaf && !*said {
+                notice::say(&notice::deaf(number, name));
+            }
+            *said = is_deaf;
+        }
     }
 
     /// Asks what settings devices have.
@@ -437,6 +459,10 @@ impl Daemon {
                 }
             }
             self.state.begin_resync(lost);
+            // A rule that was there once leaves nothing else behind.
+            if !self.state.is_split() && rules::are_apart(Path::new("/proc/self/net")) {
+                self.state.keep_apart();
+            }
             let mut waiting = Vec::new();
             let (whole, again) = self.dump(&mut waiting)?;
             if whole {
@@ -535,6 +561,7 @@ impl Daemon {
                 there: port.is_some(),
                 up: port.is_some_and(|(_, up, _)| up),
                 carrier: port.is_some_and(|(.., carrier)| carrier),
+                forwards4: self.state.port_forwards(number as u8),
             }
         });
         let counters = self.state.counters.list().into_iter();
@@ -552,6 +579,7 @@ impl Daemon {
             neighbours: self.state.neighbour_count() as u64,
             next_hops: self.tables.hop_count() as u64,
             objects: self.state.object_count() as u64,
+            rules: self.state.rule_count() as u64,
             paths: self.state.path_count() as u64,
             fpm: self.fpm.as_ref().is_some_and(Fpm::is_connected),
             first_ms: self.first.as_millis() as u64,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::message::{Hop, RouteKind, RouteMessage};
 use crate::net::Net;
-use crate::paths::Via;
+use crate::paths::{Path, Via};
 use crate::state::{Changes, Choice, MAY_HIDE, Route, Slot, Source, State, Target, WHOLE};
 
 impl State {
@@ -68,12 +68,14 @@ impl State {
         Changes { nets, neighbours }
     }
 
-    /// Keeps account of the subnets of the local table of IPv6, and finds the prefixes in those that changed.
+    /// Keeps account of the subnets of the local table that hide others, and finds the prefixes in those that changed.
     fn find_hidden(&mut self, nets: &mut Vec<Net>) {
         let mut changed = Vec::new();
-        for net in nets.iter().filter(|net| net.is_ipv6() && !net.is_host()) {
+        let split = self.split;
+        let may_hide = |net: &&Net| (split || net.is_ipv6()) && !net.is_host();
+        for net in nets.iter().filter(may_hide) {
             let routes = self.routes.get(net).map_or(&[][..], Slot::routes);
-            let is_wide = routes.iter().any(|route| route.rank == 0);
+            let is_wide = routes.iter().any(|route| route.rank == 0) || self.sourced.is_local(*net);
             let was_wide = match is_wide {
                 true => !self.wide.insert(*net),
                 false => self.wide.remove(net),
@@ -87,12 +89,15 @@ impl State {
     }
 
     /// The choice of a shorter prefix that hides a longer one: the kernel looks into the local table of IPv6 first, and
-    /// into the main one only if it finds nothing there. Those of IPv4 are one as long as there are no policy rules.
+    /// into the main one only if it finds nothing there. Those of IPv4 are one as long as there has been no policy rule.
     fn hides(&self, net: Net) -> Option<Choice> {
         let around = self.wide.iter().filter(|wide| wide.covers(net));
         let mut around: Vec<Net> = around.copied().collect();
         around.sort_unstable_by_key(|wide| std::cmp::Reverse(wide.len()));
         around.into_iter().find_map(|wide| {
+            if self.sourced.is_local(wide) {
+                return Some(Choice::Target(Target::Host));
+            }
             let (route, choice) = self.best_route(wide, self.routes.get(&wide)?)?;
             (route.rank == 0).then_some(choice)
         })
@@ -102,6 +107,9 @@ impl State {
     pub fn desired(&self, net: Net) -> Option<Target> {
         if net.is_never_looked_up() {
             return None;
+        }
+        if self.sourced.has(net) {
+            return Some(Target::Host);
         }
         let slot = self.routes.get(&net);
         let best = slot.and_then(|slot| self.best_route(net, slot));
@@ -127,7 +135,10 @@ impl State {
     pub fn candidates(&self) -> impl Iterator<Item = Net> {
         let alone = self.neighbours.keys().copied();
         let alone = alone.filter(|net| !self.routes.contains_key(net));
-        self.nets().chain(alone)
+        let sourced = self.sourced.nets();
+        let sourced = sourced
+            .filter(|net| !self.routes.contains_key(net) && !self.neighbours.contains_key(net));
+        self.nets().chain(alone).chain(sourced)
     }
 
     /// The neighbour that a host's prefix is, if it is known at this device.
@@ -147,6 +158,9 @@ impl State {
             return None;
         }
         let choice = net.ancestors().find_map(|around| {
+            if self.sourced.has(around) {
+                return Some(Choice::Target(Target::Host));
+            }
             let slot = self.routes.get(&around)?;
             // Of several next hops one may be a neighbour's; which one, the covering prefix says.
             self.best(around, slot)
@@ -166,6 +180,9 @@ impl State {
         if let [route] = routes {
             return Some((route, self.choose(net, route.path)?));
         }
+        if net.is_ipv6() {
+            return self.best_of_six(net, routes);
+        }
         let usable = routes.iter().filter_map(|route| {
             if !self.is_alive(route) {
                 return None;
@@ -179,7 +196,7 @@ impl State {
 
     /// Whether one of the next hops at this place of the kernel's order can be used: if not, those at another place may
     /// be, and what is between is before them.
-    fn is_alive(&self, route: &Route) -> bool {
+    pub(crate) fn is_alive(&self, route: &Route) -> bool {
         let Some(path) = self.paths.get(route.path) else {
             return false;
         };
@@ -190,14 +207,14 @@ impl State {
     }
 
     /// Whether a dump would not have all routes of a prefix, or not in their order: some are between the next hops of one
-    /// that is told of as a whole.
+    /// that is told of as a whole, or are beside one of whose next hops it does not tell all.
     pub fn is_interleaved(&self, net: Net) -> bool {
         let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
         let part = |route: &Route| !matches!(route.run, WHOLE | MAY_HIDE);
-        routes.iter().any(part)
+        routes.iter().any(part) || self.is_contested(net)
     }
 
-    fn choose(&self, net: Net, number: u32) -> Option<Choice> {
+    pub(crate) fn choose(&self, net: Net, number: u32) -> Option<Choice> {
         let path = self.paths.get(number)?;
         let dead = self.paths.dead(number);
         match path.kind {
@@ -212,14 +229,16 @@ impl State {
                 Some(Choice::Target(Target::Host))
             }
             Via::Hops(hops) => match hops.as_slice() {
-                [hop] => self.is_usable(hop, path.six, dead).then(|| self.over(hop)),
+                [hop] => self
+                    .is_usable(hop, path.six, dead)
+                    .then(|| self.over(hop, path.terms.mtu)),
                 hops => {
                     let members = hops.iter().map(|hop| (Some(*hop), hop.weight));
-                    self.spread(net, members, path.six, dead)
+                    self.spread(net, members, path, dead)
                 }
             },
             Via::Object(key) if self.objects.contains_key(key) => {
-                self.spread(net, self.members(*key).into_iter(), path.six, &[])
+                self.spread(net, self.members(*key).into_iter(), path, &[])
             }
             // The kernel knows it; it does not get here before this one does.
             Via::Object(_) => Some(Choice::Target(Target::Host)),
@@ -231,11 +250,11 @@ impl State {
         &self,
         net: Net,
         members: impl Iterator<Item = (Option<Hop>, u16)>,
-        six: bool,
+        path: &Path,
         dead: &[u32],
     ) -> Option<Choice> {
         let usable = members.filter(|(hop, _)| match hop {
-            Some(hop) => self.is_usable(hop, six, dead),
+            Some(hop) => self.is_usable(hop, path.six, dead),
             None => true,
         });
         let usable: Vec<_> = usable.collect();
@@ -250,12 +269,16 @@ impl State {
             here
         });
         chosen.map(|(hop, _)| match hop {
-            Some(hop) => self.over(hop),
+            Some(hop) => self.over(hop, path.terms.mtu),
             None => Choice::Target(Target::Discard),
         })
     }
 
-    fn over(&self, hop: &Hop) -> Choice {
+    /// Where a next hop of a route leads; packets that are too long for the route only the kernel answers.
+    fn over(&self, hop: &Hop, mtu: u32) -> Choice {
+        if self.is_narrow(hop.device, hop.terms.mtu.max(mtu)) {
+            return Choice::Target(Target::Host);
+        }
         match (self.ports.get(&hop.device), hop.gateway) {
             (Some(&port), Some(address)) => Choice::Target(Target::Neighbour { port, address }),
             (Some(_), None) => Choice::Connected(hop.device),
@@ -268,6 +291,12 @@ impl State {
         let leads = |hop: &Hop| {
             self.ports.get(&hop.device) == Some(&port) && hop.gateway.unwrap_or(address) == to
         };
+        let is_narrow = |hop: &Hop| self.is_narrow(hop.device, route.terms.mtu);
+        if let [hop] = &route.hops[..]
+            && is_narrow(hop)
+        {
+            return false;
+        }
         // With compatibility off the kernel names the object alone.
         route.hops.iter().any(leads)
             || route.object.is_some_and(|id| {
@@ -334,7 +363,7 @@ impl State {
                     members.filter_map(|(hop, _)| hop).collect()
                 }
             };
-            let leads = |hop: &Hop| self.over(hop) == Choice::Target(target);
+            let leads = |hop: &Hop| self.over(hop, path.terms.mtu) == Choice::Target(target);
             hops.len() > 1 && hops.iter().any(leads)
         })
     }

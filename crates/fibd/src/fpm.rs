@@ -313,6 +313,7 @@ mod tests {
     use crate::message::{Event, Hop, RouteKind, RouteMessage};
     use crate::net::Net;
     use crate::state::Config;
+    use crate::terms::Terms;
 
     const HOLD: Duration = Duration::from_secs(60);
 
@@ -349,6 +350,7 @@ mod tests {
             gateway: Some(IpAddr::from([10, 0, 0, 7])),
             weight: 1,
             dead: false,
+            terms: Terms::default(),
         };
         let route = RouteMessage {
             net: Net::new(IpAddr::from([192, 0, third, 0]), 24).unwrap(),
@@ -361,6 +363,8 @@ mod tests {
             object: None,
             hops: vec![hop],
             dead: Vec::new(),
+            from: None,
+            terms: Terms::default(),
             idle: Vec::new(),
             expires: 0,
             flags: 0,

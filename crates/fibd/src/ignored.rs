@@ -18,6 +18,25 @@ impl State {
         }
     }
 
+    /// Whether packets are forwarded: of IPv6 what stands for all devices counts alone, of IPv4 that of each does.
+    pub(crate) fn set_forwards(&mut self, of: Settings, six: bool, forwards: bool) {
+        match of {
+            Settings::All => self.forwards[usize::from(six)] = forwards,
+            Settings::Of(device) if !six => {
+                if let Some(link) = self.links.get_mut(&device) {
+                    link.forwards = forwards;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the kernel forwards packets of IPv4 that come in at a port.
+    pub fn port_forwards(&self, port: u8) -> bool {
+        let link = self.port(port).and_then(|(it, ..)| self.links.get(&it));
+        link.is_some_and(|link| link.forwards)
+    }
+
     /// Whether routes are ignored without a carrier.
     pub(crate) fn ignores(&mut self, of: Settings, six: bool, ignores: bool) {
         match of {

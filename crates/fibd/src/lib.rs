@@ -41,15 +41,19 @@ pub mod notice;
 mod objects;
 mod paths;
 mod routes;
+mod rules;
 pub mod sink;
 pub mod socket;
+mod sourced;
 mod state;
 mod tables;
+mod terms;
 mod told;
 
 pub use net::{Net, Table};
 pub use state::{Changes, Config, Source, State, Target, is_frr};
 pub use tables::{DISCARD, Error, HOST, Tables};
+pub use terms::{Preference, Terms};
 pub use told::{Outcome, Told};
 
 /// How often what has changed may make other prefixes be set again, in one go.

@@ -9,6 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 
 use crate::net::Net;
+use crate::rules;
+pub use crate::rules::RuleMessage;
+use crate::terms::{Preference, Terms};
 
 /// `struct nlmsghdr`.
 pub const HEADER: usize = 16;
@@ -31,6 +34,9 @@ pub mod kind {
     pub const NEW_NEIGH: u16 = 28;
     pub const DEL_NEIGH: u16 = 29;
     pub const GET_NEIGH: u16 = 30;
+    pub const NEW_RULE: u16 = 32;
+    pub const DEL_RULE: u16 = 33;
+    pub const GET_RULE: u16 = 34;
     pub const NEW_NETCONF: u16 = 80;
     pub const GET_NETCONF: u16 = 82;
     pub const NEW_NEXTHOP: u16 = 104;
@@ -127,6 +133,8 @@ pub struct Hop {
     pub weight: u16,
     /// Of IPv6: its device went down, and had no carrier since.
     pub dead: bool,
+    /// Its own, if it is one of those that IPv6 joins.
+    pub terms: Terms,
 }
 
 /// A route.
@@ -157,6 +165,10 @@ pub struct RouteMessage {
     pub idle: Vec<u32>,
     /// Of IPv6: in so many hundredths of a second it expires; negative if it has, 0 if it does not.
     pub expires: i32,
+    /// Of IPv6: the prefix of the sources for which it is alone.
+    pub from: Option<Net>,
+    /// Preference and longest packet.
+    pub terms: Terms,
     /// `rtm_flags`.
     pub flags: u32,
 }
@@ -189,6 +201,8 @@ pub enum Message {
         running: bool,
         /// Its own MAC address.
         mac: Option<[u8; 6]>,
+        /// Bytes of the longest packet; 0 if it does not say.
+        mtu: u32,
     },
     /// A device is gone.
     LinkGone {
@@ -246,10 +260,19 @@ pub enum Message {
     },
     /// Whether the kernel forwards packets of a family.
     Forwards {
+        /// Device.
+        device: Settings,
         /// IPv6.
         six: bool,
         /// It does.
         forwards: bool,
+    },
+    /// A policy rule is there, or gone.
+    Rule {
+        /// What it says.
+        rule: RuleMessage,
+        /// It is there.
+        present: bool,
     },
     /// End of a dump.
     Done,
@@ -289,7 +312,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
@@ -299,7 +322,7 @@ const fn align(length: usize) -> usize {
 }
 
 /// Attributes of a message; ends with an error if a length points outside.
-struct Attributes<'a>(&'a [u8]);
+pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = Result<(u16, &'a [u8]), Malformed>;
@@ -319,7 +342,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-fn number(value: &[u8]) -> Result<u32, Malformed> {
+pub(crate) fn number(value: &[u8]) -> Result<u32, Malformed> {
     u32_at(value, 0).ok_or(Malformed::Length)
 }
 
@@ -380,6 +403,7 @@ pub fn parse(bytes: &[u8]) -> Result<Event, Malformed> {
         kind::NEW_NEIGH | kind::DEL_NEIGH => neighbour(kind, body)?,
         kind::NEW_NEXTHOP | kind::DEL_NEXTHOP => object(kind, body)?,
         kind::NEW_NETCONF => netconf(body)?,
+        kind::NEW_RULE | kind::DEL_RULE => rules::read(kind, body)?,
         kind::NEW_ROUTE | kind::DEL_ROUTE => match route(body)? {
             None => Message::Other,
             Some(route) if kind == kind::NEW_ROUTE => Message::Route(route),
@@ -399,6 +423,7 @@ pub fn parse(bytes: &[u8]) -> Result<Event, Malformed> {
 fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
     const IFLA_ADDRESS: u16 = 1;
     const IFLA_IFNAME: u16 = 3;
+    const IFLA_MTU: u16 = 4;
     let family = *body.first().ok_or(Malformed::Length)?;
     let device = u32_at(body, 4).ok_or(Malformed::Length)?;
     let flags = u32_at(body, 8).ok_or(Malformed::Length)?;
@@ -410,10 +435,11 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
     if kind == kind::DEL_LINK {
         return Ok(Message::LinkGone { device });
     }
-    let (mut name, mut mac) = (None, None);
+    let (mut name, mut mac, mut mtu) = (None, None, 0);
     for attribute in Attributes(attributes) {
         match attribute? {
             (IFLA_ADDRESS, value) => mac = value.try_into().ok(),
+            (IFLA_MTU, value) => mtu = number(value)?,
             (IFLA_IFNAME, value) => {
                 let end = value.iter().position(|&byte| byte == 0);
                 let value = &value[..end.unwrap_or(value.len())];
@@ -430,6 +456,7 @@ fn link(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
         carrier: flags & IFF_CARRIER != 0,
         running: flags & IFF_RUNNING != 0,
         mac,
+        mtu,
     }))
 }
 
@@ -533,6 +560,7 @@ fn object(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
             gateway,
             weight: 1,
             dead: false,
+            terms: Terms::default(),
         })
     };
     Ok(Message::Object { id, object })
@@ -565,11 +593,14 @@ fn netconf(body: &[u8]) -> Result<Message, Malformed> {
         DEFAULT => Settings::Default,
         device => Settings::Of(device),
     };
-    // A dump tells all settings of what stands for all devices in one message.
-    let forwards = forwards.filter(|_| of == Settings::All);
+    // A dump tells all settings of a device in one message.
     Ok(match (ignores, forwards) {
         (None, None) => Message::Other,
-        (None, Some(forwards)) => Message::Forwards { six, forwards },
+        (None, Some(forwards)) => Message::Forwards {
+            device: of,
+            six,
+            forwards,
+        },
         (Some(ignores), forwards) => Message::IgnoresLinkDown {
             device: of,
             six,
@@ -596,14 +627,17 @@ fn route_kind(kind: u8) -> RouteKind {
 /// `struct rtmsg`: family, destination and source length, TOS, table, protocol, scope, type, flags.
 fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
     const RTA_DST: u16 = 1;
+    const RTA_SRC: u16 = 2;
     const RTA_OIF: u16 = 4;
     const RTA_GATEWAY: u16 = 5;
     const RTA_PRIORITY: u16 = 6;
     const RTA_PREFSRC: u16 = 7;
+    const RTA_METRICS: u16 = 8;
     const RTA_MULTIPATH: u16 = 9;
     const RTA_CACHEINFO: u16 = 12;
     const RTA_TABLE: u16 = 15;
     const RTA_VIA: u16 = 18;
+    const RTA_PREF: u16 = 20;
     const RTA_ENCAP: u16 = 22;
     const RTA_NH_ID: u16 = 30;
     let head = body.get(..12).ok_or(Malformed::Length)?;
@@ -613,8 +647,8 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         _ => return Ok(None),
     };
     let flags = u32_at(head, 8).ok_or(Malformed::Length)?;
-    // Not of the table but of one destination or, in IPv6, of one source.
-    if flags & route_flags::CLONED != 0 || head[2] != 0 {
+    // Not of the table but of one destination.
+    if flags & route_flags::CLONED != 0 || head[2] != 0 && !six {
         return Ok(None);
     }
     let mut route = RouteMessage {
@@ -630,17 +664,22 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         dead: Vec::new(),
         idle: Vec::new(),
         expires: 0,
+        from: None,
+        terms: Terms::default(),
         flags,
     };
-    let (mut destination, mut device, mut gateway) = (None, None, None);
+    let (mut destination, mut from, mut device, mut gateway) = (None, None, None, None);
     for attribute in Attributes(&body[12..]) {
         match attribute? {
             (RTA_DST, value) => destination = Some(address(value)?),
+            (RTA_SRC, value) if six => from = Some(address(value)?),
             (RTA_OIF, value) => device = Some(number(value)?),
             (RTA_GATEWAY, value) => gateway = Some(address(value)?),
             (RTA_VIA, value) => gateway = Some(via(value)?),
             (RTA_PRIORITY, value) => route.metric = number(value)?,
             (RTA_PREFSRC, value) => route.source = Some(address(value)?),
+            (RTA_METRICS, value) => route.terms.mtu = mtu(value)?,
+            (RTA_PREF, value) if six => route.terms.preference = Preference::read(value)?,
             // `struct rta_cacheinfo`: references, last use, expiry.
             (RTA_CACHEINFO, value) if six => route.expires = u32_at(value, 8).unwrap_or(0) as i32,
             (RTA_TABLE, value) => route.table = number(value)?,
@@ -651,6 +690,11 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
             _ => {}
         }
     }
+    route.from = match from {
+        _ if head[2] == 0 => None,
+        Some(from) if from.is_ipv6() => Some(Net::new(from, head[2]).ok_or(Malformed::Prefix)?),
+        _ => return Err(Malformed::Prefix),
+    };
     route.net = match destination {
         None if head[1] == 0 => Net::default_of(six),
         Some(to) if to.is_ipv6() == six => Net::new(to, head[1]).ok_or(Malformed::Prefix)?,
@@ -664,9 +708,22 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
             gateway,
             weight: 1,
             dead: six && flags & u32::from(DEAD) != 0,
+            terms: Terms::default(),
         });
     }
     Ok(Some(route))
+}
+
+/// The longest packet of a route's metrics; 0 if they say nothing of it.
+fn mtu(metrics: &[u8]) -> Result<u32, Malformed> {
+    const RTAX_MTU: u16 = 2;
+    let mut mtu = 0;
+    for attribute in Attributes(metrics) {
+        if let (RTAX_MTU, value) = attribute? {
+            mtu = number(value)?;
+        }
+    }
+    Ok(mtu)
 }
 
 /// A list of `struct rtnexthop` (length, flags, weight - 1, index), each with attributes.
@@ -682,6 +739,7 @@ fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed>
             gateway: None,
             weight: u16::from(list[3]) + 1,
             dead: route.net.is_ipv6() && list[2] & DEAD != 0,
+            terms: Terms::default(),
         };
         for attribute in Attributes(attributes) {
             match attribute? {
@@ -737,7 +795,7 @@ pub fn dump(kind: u16, family: u8, sequence: u32) -> Vec<u8> {
     // The longest of the headers, struct ifinfomsg, would make the kernel look for attributes in the shorter ones.
     let length = match kind {
         kind::GET_LINK => 16,
-        kind::GET_ROUTE | kind::GET_NEIGH => 12,
+        kind::GET_ROUTE | kind::GET_NEIGH | kind::GET_RULE => 12,
         kind::GET_ADDR | kind::GET_NEXTHOP => 8,
         _ => 4,
     };

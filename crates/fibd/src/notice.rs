@@ -11,13 +11,21 @@ pub fn say(sentence: &str) {
     let _ = writeln!(io::stderr(), "fibd: {sentence}");
 }
 
+/// Of a port at which the kernel takes nothing in to forward it.
+pub fn deaf(number: usize, name: &str) -> String {
+    format!(
+        "port {number}: the kernel does not forward IPv4 that comes in at `{name}`, the switch does; set \
+         net.ipv4.conf.{name}.forwarding to 1, or take the cable out"
+    )
+}
+
 /// What was said already.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     said: [u64; KINDS],
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// What is counted, and what is said of so many.
 fn kinds(counters: &Counters) -> [(u64, &'static str); KINDS] {
@@ -38,6 +46,11 @@ fn kinds(counters: &Counters) -> [(u64, &'static str); KINDS] {
         (
             counters.loops,
             "members of next-hop groups are groups themselves, and lend no next hop; name the next hops instead",
+        ),
+        (
+            counters.rules_ignored,
+            "policy rules came, and are not followed: the switch forwards by the local and the followed table alone, \
+             whatever they say; take them out, or let none concern what comes in at a port",
         ),
         (
             counters.fpm_malformed,

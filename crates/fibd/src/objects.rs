@@ -120,6 +120,7 @@ impl State {
         if !self.objects.remove(key) {
             return;
         }
+        self.doubt_sourced();
         self.doom_object(key);
         for group in self.objects.groups(key) {
             // One that loses its last member goes, too.

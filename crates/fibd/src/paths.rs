@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use crate::message::{Hop, RouteKind};
 use crate::objects::ObjectKey;
+use crate::terms::Terms;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +38,8 @@ pub struct Path {
     pub via: Via,
     /// Preferred source address.
     pub source: Option<IpAddr>,
+    /// Preference and longest packet, unless its next hops have their own.
+    pub terms: Terms,
     /// Its routes are between next hops of another of IPv6, where the kernel forgets them when their device goes down: they
     /// stay, and what they get is lost.
     pub between: bool,
@@ -156,7 +159,8 @@ impl Paths {
         before != entry.dead.len()
     }
 
-    /// Whether two numbers are of paths that differ at most in which next hops are dead.
+    /// Whether two numbers are of paths that differ at most in which next hops are dead, and in the terms of
+    /// these.
     pub fn alike(&self, one: u32, other: u32) -> bool {
         let alike = |one: &Path, other: &Path| {
             let hop = |hop: &Hop| (hop.device, hop.gateway, hop.weight);
@@ -164,7 +168,7 @@ impl Paths {
                 (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
                 (one, other) => one == other,
             };
-            let rest = |path: &Path| (path.six, path.kind, path.source, path.between);
+            let rest = |path: &Path| (path.six, path.kind, path.source, path.terms, path.between);
             via && rest(one) == rest(other)
         };
         one == other

@@ -8,6 +8,7 @@ use crate::net::Net;
 use crate::objects::Object;
 use crate::paths::{Path, Via};
 use crate::state::{MAY_HIDE, RUNS, Route, Slot, Source, State, WHOLE, is_frr};
+use crate::terms::{Preference, Terms, is_same};
 
 /// The kernel's table of the router's own addresses.
 const LOCAL: u32 = 255;
@@ -81,6 +82,7 @@ impl State {
             kind,
             via,
             source: route.source,
+            terms: route.terms,
             between: false,
         };
         // The order of joined next hops is another in a dump.
@@ -107,6 +109,7 @@ impl State {
     }
 
     fn judge(&mut self, path: &Path) {
+        self.counters.narrow += u64::from(self.has_narrow(path));
         match &path.via {
             Via::Hops(hops) => self.counters.multipath += u64::from(hops.len() > 1),
             Via::Object(key) => match self.objects.get(key) {
@@ -128,18 +131,23 @@ impl State {
 
     /// Whether IPv6 joins routes of one metric: those by gateways are one route with several next hops, and are told of
     /// together.
-    fn joins(path: &Path) -> bool {
-        let by_gateways = match &path.via {
-            Via::Hops(hops) => hops.iter().all(|hop| hop.gateway.is_some()) && !hops.is_empty(),
-            Via::Object(_) => false,
-        };
-        path.six && path.kind == RouteKind::Unicast && by_gateways
+    pub(crate) fn joins(path: &Path) -> bool {
+        Self::joins_hops(path.six, path.kind, path.via.hops())
+    }
+
+    pub(crate) fn joins_hops(six: bool, kind: RouteKind, hops: &[Hop]) -> bool {
+        let by_gateways = hops.iter().all(|hop| hop.gateway.is_some()) && !hops.is_empty();
+        six && kind == RouteKind::Unicast && by_gateways
     }
 
     pub(crate) fn route(&mut self, message: RouteMessage, flags: u16, source: Source) {
         let Some(rank) = self.follows(&message, source) else {
             return;
         };
+        if let Some(from) = message.from {
+            self.sourced_route(&message, from, (rank, source), flags);
+            return;
+        }
         let path = self.path(&message, source);
         self.judge(&path);
         self.dirty.push(message.net);
@@ -234,6 +242,9 @@ impl State {
         let Some(rank) = self.follows(message, Source::Kernel) else {
             return;
         };
+        if message.from.is_some() {
+            return;
+        }
         let path = self.path(message, Source::Kernel);
         let routes = self.routes.get(&message.net).map_or(&[][..], Slot::routes);
         let is_it = |route: &Route| {
@@ -321,18 +332,39 @@ impl State {
             list.places.extend(new);
         } else if joins {
             // All of them are told; the others are there already.
-            let key = |hop: &Hop| (hop.device, hop.gateway);
-            let told = |hop: &Hop| message.hops.iter().find(|new| key(new) == key(hop));
+            let told = |hop: &Hop| message.hops.iter().find(|new| is_same(new, hop));
+            let first = message.hops.first();
+            let is_first = |hop: &Hop| first.is_some_and(|first| is_same(first, hop));
             list.places.retain_mut(|place| match place {
-                Place::Hop(hop) => told(hop).map(|new| *hop = *new).is_some(),
+                Place::Hop(hop) => {
+                    let terms = hop.terms;
+                    let new = told(hop).map(|new| *hop = *new);
+                    // The message has those of the first alone.
+                    if !is_first(hop) {
+                        hop.terms = terms;
+                    }
+                    new.is_some()
+                }
                 Place::Other(_) => true,
             });
             let there = list.hops();
             let more = message
                 .hops
                 .iter()
-                .filter(|hop| !there.iter().any(|old| key(old) == key(hop)));
-            list.places.extend(more.copied().map(Place::Hop));
+                .filter(|hop| !there.iter().any(|old| is_same(old, hop)));
+            // Where several are appended the first of all is told first, and not one of those that came.
+            let known = !there.iter().any(is_first);
+            let more = more.map(|hop| match known {
+                true => *hop,
+                false => Hop {
+                    terms: Terms {
+                        preference: Preference::Unknown,
+                        ..hop.terms
+                    },
+                    ..*hop
+                },
+            });
+            list.places.extend(more.map(Place::Hop));
         } else if !new.iter().all(|new| list.places.contains(new)) {
             // Only by replacing does the kernel have one twice: else it was dumped already, and its message comes late.
             list.places.extend(new);
@@ -399,6 +431,7 @@ impl State {
             kind: RouteKind::Unicast,
             via: Via::Hops(hops.clone()),
             source: list.source,
+            terms: Terms::default(),
             between: false,
         };
         let mut seen = 0;
@@ -445,6 +478,10 @@ impl State {
         let Some(rank) = self.follows(message, source) else {
             return;
         };
+        if let Some(from) = message.from {
+            self.sourced_gone(message, from, (rank, source));
+            return;
+        }
         let path = self.path(message, source);
         let Some(slot) = self.routes.get(&message.net) else {
             self.counters.unmatched += 1;
@@ -545,6 +582,9 @@ impl State {
     /// A dump of a family's routes that was interrupted begins again: none is confirmed.
     pub fn dump_again(&mut self, six: bool) {
         let generation = self.generation[Source::Kernel as usize];
+        if six {
+            self.sourced.forget(generation);
+        }
         for (net, slot) in &mut self.routes {
             for route in slot.routes_mut() {
                 if net.is_ipv6() == six

@@ -17,9 +17,10 @@ const ROOM: usize = 1 << 20;
 const PATIENCE_MS: i64 = 10_000;
 
 /// Groups that are listened to, as bits: link, neighbours, addresses, routes and settings of both families, next-hop
-/// objects.
+/// objects; rules of IPv4 and IPv6.
 const GROUPS: u32 =
-    1 << 0 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 23 | 1 << 24 | 1 << 31;
+    RULES | 1 << 0 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 23 | 1 << 24 | 1 << 31;
+const RULES: u32 = 1 << 7 | 1 << 18;
 
 /// A socket of rtnetlink.
 pub struct Netlink {

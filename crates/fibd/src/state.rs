@@ -13,6 +13,8 @@ use crate::message::{Event, Hop, Malformed, Message, RouteKind};
 use crate::net::Net;
 use crate::objects::Objects;
 use crate::paths::{Paths, Via};
+use crate::rules::Rules;
+use crate::sourced::Sourced;
 
 /// Who says that a route is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +86,10 @@ pub(crate) struct Link {
     pub(crate) was_down: bool,
     /// Its own MAC address.
     pub(crate) mac: Option<[u8; 6]>,
+    /// Bytes of its longest packet.
+    pub(crate) mtu: u32,
+    /// IPv4 packets that come in there are forwarded.
+    pub(crate) forwards: bool,
 }
 
 /// A route to a prefix; there may be several.
@@ -178,13 +184,19 @@ pub struct State {
     pub(crate) objects: Objects,
     pub(crate) paths: Paths,
     pub(crate) routes: HashMap<Net, Slot>,
-    /// Subnets of the local table of IPv6: they hide longer prefixes of the main one.
+    /// Subnets of the local table of IPv6, and of IPv4 where it is looked into first: they hide longer prefixes of the main
+    /// one.
     pub(crate) wide: HashSet<Net>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     /// Routes of earlier tellings that a daemon told again.
     pub(crate) renewed: u64,
     pub(crate) seen: Option<Seen>,
+    /// Routes for one source prefix.
+    pub(crate) sourced: Sourced,
+    pub(crate) rules: Rules,
+    /// The kernel looks into the local table of IPv4 before the main one, and not into both as one.
+    pub(crate) split: bool,
     /// Who asked the kernel for the last change of an object, and by which request.
     pub(crate) object_request: (u32, u32),
     /// The dump that goes on makes up for lost messages: the order that is known may be an old one.
@@ -228,6 +240,9 @@ impl State {
             generation: [0; 2],
             renewed: 0,
             seen: None,
+            sourced: Sourced::default(),
+            rules: Rules::default(),
+            split: false,
             object_request: (0, 0),
             lost: false,
             doubt: false,
@@ -286,6 +301,7 @@ impl State {
         let request = (event.port, event.sequence);
         if let Message::Route(route) | Message::RouteGone(route) = &mut event.message {
             self.tell_apart(route);
+            self.share_terms(route, source);
         }
         if let Message::Route(route) = &event.message
             && source == Source::Kernel
@@ -315,8 +331,9 @@ impl State {
                 carrier,
                 running,
                 mac,
+                mtu,
             } => {
-                self.link(device, name, up, carrier, mac);
+                self.link(device, name, (up, carrier), mac, mtu);
                 if !up || running {
                     if let Some(link) = self.links.get_mut(&device) {
                         link.was_down = !up;
@@ -357,17 +374,29 @@ impl State {
             } => {
                 self.ignores(device, six, ignores);
                 if let Some(forwards) = forwards {
-                    self.forwards[usize::from(six)] = forwards;
+                    self.set_forwards(device, six, forwards);
                 }
             }
-            Message::Forwards { six, forwards } => self.forwards[usize::from(six)] = forwards,
+            Message::Rule { rule, present } => self.rule(rule, present),
+            Message::Forwards {
+                device,
+                six,
+                forwards,
+            } => self.set_forwards(device, six, forwards),
             Message::Done | Message::Error(_) | Message::Overrun | Message::Other => {}
         }
     }
 
     // --- Links and addresses --------------------------------------------------------------------
 
-    fn link(&mut self, device: u32, name: String, up: bool, carrier: bool, mac: Option<[u8; 6]>) {
+    fn link(
+        &mut self,
+        device: u32,
+        name: String,
+        (up, carrier): (bool, bool),
+        mac: Option<[u8; 6]>,
+        mtu: u32,
+    ) {
         if let Some(seen) = &mut self.seen {
             seen.links.insert(device);
         }
@@ -393,9 +422,12 @@ impl State {
             ignores: [false; 2],
             was_down: true,
             mac: None,
+            mtu,
+            forwards: true,
         });
         link.name = name;
         link.mac = mac.or(link.mac);
+        let old_mtu = std::mem::replace(&mut link.mtu, mtu);
         let (was_up, had_carrier) = (link.up, link.carrier);
         (link.up, link.carrier) = (up, carrier);
         let down = was_up && !up;
@@ -403,13 +435,16 @@ impl State {
             self.revive(device);
         }
         self.doubt |= (was_up, had_carrier) != (up, carrier) && self.seen.is_none();
+        if down {
+            self.doubt_sourced();
+        }
         if down || had_carrier && !carrier {
             self.flush_objects(device);
         }
         if down {
             self.flush_paths(device, false, &[false, true]);
         }
-        if (was_up, had_carrier, before) != (up, carrier, port) {
+        if (was_up, had_carrier, before, old_mtu) != (up, carrier, port, mtu) {
             self.touch_device(device);
         }
     }
@@ -420,6 +455,7 @@ impl State {
     }
 
     fn link_gone(&mut self, device: u32) {
+        self.doubt_sourced();
         self.flush_objects(device);
         self.links.remove(&device);
         self.flush_paths(device, true, &[false, true]);
@@ -469,6 +505,7 @@ impl State {
             return;
         }
         self.doubt = true;
+        self.doubt_sourced();
         // Only IPv4 takes routes along without a message, unless IPv6 ends at a device that stays up, with
         // skip_notify_on_dev_down: then the same messages come as for an address that is taken out.
         if address.is_ipv6() {
@@ -640,6 +677,7 @@ impl State {
         self.unset = false;
         self.forget_expiry();
         self.begin_generation(Source::Kernel);
+        self.begin_rules();
         self.seen = Some(Seen::default());
         self.counters.resyncs += 1;
     }
@@ -677,6 +715,7 @@ impl State {
         }
         self.addresses.retain(|key| seen.addresses.contains(key));
         self.counters.swept += swept;
+        self.sweep_rules();
         self.sweep(Source::Kernel);
     }
 
@@ -713,6 +752,9 @@ impl State {
     /// Takes out the routes of a source that are older than the last generation.
     pub fn sweep(&mut self, source: Source) {
         let generation = self.generation[source as usize];
+        let sourced = self.sourced.sweep(source, generation);
+        self.counters.swept += sourced.len() as u64;
+        self.dirty.extend(sourced);
         let paths = &mut self.paths;
         let (dirty, counters) = (&mut self.dirty, &mut self.counters);
         self.routes.retain(|net, slot| {

@@ -92,6 +92,7 @@ impl Bench {
             carrier: true,
             running: true,
             mac: None,
+            mtu: 1500,
         };
         let event = Event {
             flags: 0,

@@ -17,7 +17,7 @@ use common::checking::{Checker, Checking, Frame, Order, Probe};
 use fib::synth::{Random, Table};
 use fib::{Config4, Config6};
 use fibd::message::{Event, Hop, Message, RouteKind, RouteMessage, flags};
-use fibd::{Config, Net, Source, State, Tables, settle};
+use fibd::{Config, Net, Source, State, Tables, Terms, settle};
 
 const PORTS: u8 = 4;
 /// Neighbours of a set and family: so many that with the third set numbers of next hops are used again.
@@ -122,6 +122,7 @@ impl Bench {
                 carrier: true,
                 running: true,
                 mac: None,
+                mtu: 1500,
             };
             tell(&mut state, 0, message);
         }
@@ -195,10 +196,13 @@ impl Bench {
                 gateway: Some(peer.address()),
                 weight: 1,
                 dead: false,
+                terms: Terms::default(),
             }],
             dead: Vec::new(),
             idle: Vec::new(),
             expires: 0,
+            from: None,
+            terms: Terms::default(),
             flags: 0,
         }
     }

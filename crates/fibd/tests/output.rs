@@ -24,6 +24,7 @@ fn status() -> Status {
         neighbours: 0,
         next_hops: 0,
         objects: 0,
+        rules: 0,
         paths: 0,
         fpm: false,
         first_ms: 0,

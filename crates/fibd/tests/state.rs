@@ -297,6 +297,7 @@ fn a_carrier_revives_next_hops_of_ipv6() {
     let hop = Hop {
         gateway: Some(address),
         dead: true,
+        terms: Terms::default(),
         ..gateway(0, 7)
     };
     tell(&mut state, flags::APPEND, Message::Route(route(net, hop)));
@@ -510,6 +511,7 @@ fn what_is_set_for_all_devices_counts_beside_what_is_set_for_each() {
         carrier: false,
         running: false,
         mac: None,
+        mtu: 1500,
     };
     tell(&mut state, 0, message);
     let mut set = |state: &mut State, device, ignores| {
@@ -548,6 +550,7 @@ fn a_neighbour_with_the_devices_own_address_is_none() {
         carrier: true,
         running: true,
         mac: Some(own),
+        mtu: 1500,
     };
     tell(&mut state, 0, message);
     let address = IpAddr::from([10, 0, 0, 7]);
@@ -609,6 +612,7 @@ fn ports_that_exchange_names_leave_no_neighbour_of_the_other_behind() {
             carrier: true,
             running: true,
             mac: None,
+            mtu: 1500,
         };
         tell(&mut state, 0, message);
     }
@@ -649,6 +653,7 @@ fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
         let hop = Hop {
             gateway: Some(address),
             dead: true,
+            terms: Terms::default(),
             ..gateway(0, 7)
         };
         let set = |state: &mut State, ignores| {
@@ -671,6 +676,7 @@ fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
             carrier: false,
             running: false,
             mac: None,
+            mtu: 1500,
         };
         tell(&mut state, 0, message);
         state.begin_resync(false);
@@ -682,6 +688,7 @@ fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
                 carrier: port == 1,
                 running: port == 1,
                 mac: None,
+                mtu: 1500,
             };
             tell(&mut state, 0, message);
         }

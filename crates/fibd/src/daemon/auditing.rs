@@ -262,6 +262,9 @@ impl Daemon {
             fpm: false,
             ..self.options.state.clone()
         });
+        if self.state.is_split() {
+            fresh.keep_apart();
+        }
         fresh.begin_resync(false);
         for (kind, family) in DUMPS {
             for attempt in 1..=ATTEMPTS {

@@ -159,7 +159,9 @@ fn no_namespaces() -> Option<String> {
 }
 
 /// Why the kernel may refuse a random change; what ip itself does not understand is none of it.
-const REFUSALS: [&str; 20] = [
+const REFUSALS: [&str; 22] = [
+    "Carrier for nexthop device is down",
+    "Nexthops can not be used with source routing",
     "RTNETLINK answers: File exists",
     "RTNETLINK answers: No such process",
     "RTNETLINK answers: No such file or directory",
@@ -507,7 +509,26 @@ impl Changes {
             }
             _ => self.gateway(six),
         };
-        format!("route {verb} {prefix}{metric} {how}")
+        let pref = match six && verb != "del" && self.random.random_bool(0.3) {
+            true => ["low", "medium", "high"][self.random.random_range(0..3)],
+            false => "",
+        };
+        let pref = match pref {
+            "" => String::new(),
+            pref => format!(" pref {pref}"),
+        };
+        let mtu = match verb != "del" && self.random.random_bool(0.1) {
+            true => [" mtu 1300", " mtu lock 1400", " mtu 9000"][self.random.random_range(0..3)],
+            false => "",
+        };
+        let from = match six && self.random.random_bool(0.05) {
+            true => {
+                [" from 2001:db8:1::/64", " from 2001:db8::/32"][self.random.random_range(0..2)]
+            }
+            false => "",
+        };
+        // What is said of the route stands before its next hops.
+        format!("route {verb} {prefix}{from}{metric}{pref}{mtu} {how}")
     }
 
     /// An object command: 1 to 6 are next hops, 7 and 8 groups; 100 more for IPv6.

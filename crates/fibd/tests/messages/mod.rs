@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use fibd::message::{Event, Hop, Message, RouteKind, RouteMessage};
-use fibd::{Config, Net, Source, State, Tables, sink};
+use fibd::{Config, Net, Source, State, Tables, Terms, sink};
 
 pub fn tell(state: &mut State, flags: u16, message: Message) {
     let event = Event {
@@ -37,6 +37,7 @@ pub fn link(state: &mut State, port: u32, up: bool) {
         carrier: up,
         running: up,
         mac: None,
+        mtu: 1500,
     };
     tell(state, 0, message);
 }
@@ -51,6 +52,7 @@ pub fn gateway(port: u32, host: u8) -> Hop {
         gateway: Some(IpAddr::from([10, 0, port as u8, host])),
         weight: 1,
         dead: false,
+        terms: Terms::default(),
     }
 }
 
@@ -68,6 +70,8 @@ pub fn route(net: Net, hop: Hop) -> RouteMessage {
         dead: Vec::new(),
         idle: Vec::new(),
         expires: 0,
+        from: None,
+        terms: Terms::default(),
         flags: 0,
     }
 }

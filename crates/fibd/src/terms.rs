@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a route says beside where it leads: which of several of IPv6 is preferred, and how long packets may be.
+//!
+//! Next hops that IPv6 joins to one route each have terms of their own, of which a message tells those of the first alone.
+
+use crate::message::{Hop, Malformed, RouteMessage};
+use crate::net::Net;
+use crate::paths::{Path, Via};
+use crate::state::{Choice, Route, Slot, Source, State, Target};
+
+/// Which of several routes of IPv6 of one metric is taken: the highest, and of equals the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Preference {
+    /// A dump does not say it.
+    Unknown,
+    /// Low.
+    Low,
+    /// What a route has that says nothing.
+    #[default]
+    Medium,
+    /// High.
+    High,
+}
+
+impl Preference {
+    /// As the kernel writes it.
+    pub(crate) fn read(value: &[u8]) -> Result<Self, Malformed> {
+        Ok(match value.first().ok_or(Malformed::Length)? {
+            1 => Self::High,
+            3 => Self::Low,
+            _ => Self::Medium,
+        })
+    }
+}
+
+/// What a route, or a next hop that is joined, says beside where it leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Terms {
+    /// Of IPv6.
+    pub preference: Preference,
+    /// Bytes of the longest packet; 0 if it says nothing.
+    pub mtu: u32,
+}
+
+/// Whether two next hops are the same one for the kernel.
+pub(crate) fn is_same(one: &Hop, other: &Hop) -> bool {
+    (one.device, one.gateway) == (other.device, other.gateway)
+}
+
+impl State {
+    /// Gives the terms of a message to the next hops that they are of, if IPv6 joins them.
+    pub(crate) fn share_terms(&self, route: &mut RouteMessage, source: Source) {
+        if !Self::joins_hops(route.net.is_ipv6(), route.kind, &route.hops) || route.object.is_some()
+        {
+            return;
+        }
+        let terms = std::mem::take(&mut route.terms);
+        let dumped = self.seen.is_some() && source == Source::Kernel;
+        let (net, key) = (route.net, (self.rank(route.table), route.metric));
+        for (hop, at) in route.hops.iter_mut().zip(0..) {
+            hop.terms = terms;
+            if dumped && at > 0 {
+                let preference = Preference::Unknown;
+                let unknown = Terms {
+                    preference,
+                    ..terms
+                };
+                hop.terms = self.remembered(net, key, hop).unwrap_or(unknown);
+            }
+        }
+    }
+
+    /// The terms that a next hop of a joined route was told to have.
+    fn remembered(&self, net: Net, key: (Option<u8>, u32), hop: &Hop) -> Option<Terms> {
+        // What was lost may have changed them.
+        let routes = self.routes.get(&net).filter(|_| !self.lost)?.routes();
+        let of = routes.iter().filter(|route| {
+            (Some(route.rank), route.metric, route.source) == (key.0, key.1, Source::Kernel)
+        });
+        let paths = of.filter_map(|route| self.paths.get(route.path));
+        let mut hops = paths
+            .filter(|path| Self::joins(path))
+            .flat_map(|path| path.via.hops());
+        hops.find(|old| is_same(old, hop)).map(|old| old.terms)
+    }
+
+    /// The best of several routes of IPv6, as the kernel looks for it: of the lowest metric the one with the highest
+    /// preference; if none of these can be used, the one with the highest of all others, whatever their metrics.
+    pub(crate) fn best_of_six<'a>(
+        &self,
+        net: Net,
+        routes: &'a [Route],
+    ) -> Option<(&'a Route, Choice)> {
+        [0, 1].into_iter().find_map(|rank| {
+            let there = |route: &&Route| route.rank == rank && !self.paths.is_doomed(route.path);
+            let mut routes: Vec<&Route> = routes.iter().filter(there).collect();
+            routes.sort_by_key(|route| route.metric);
+            let lowest = routes.first()?.metric;
+            let (first, others) =
+                routes.split_at(routes.partition_point(|route| route.metric == lowest));
+            self.preferred(net, first)
+                .or_else(|| self.preferred(net, others))
+        })
+    }
+
+    fn preferred<'a>(&self, net: Net, routes: &[&'a Route]) -> Option<(&'a Route, Choice)> {
+        let (route, choice) = self.scan(net, routes, Preference::Low)?;
+        let (other, _) = self.scan(net, routes, Preference::High)?;
+        // What is not known decides: the kernel knows.
+        let choice = match other.path == route.path {
+            true => choice,
+            false => Choice::Target(Target::Host),
+        };
+        Some((route, choice))
+    }
+
+    fn scan<'a>(
+        &self,
+        net: Net,
+        routes: &[&'a Route],
+        unknown: Preference,
+    ) -> Option<(&'a Route, Choice)> {
+        let mut best: Option<(Preference, &Route, Choice)> = None;
+        for route in routes.iter().filter(|route| self.is_alive(route)) {
+            let Some(choice) = self.choose(net, route.path) else {
+                continue;
+            };
+            // The kernel ends its search at an object that drops, whatever it has found.
+            if self.is_hole(route) {
+                return Some((route, choice));
+            }
+            let preference = self.preference(route, unknown);
+            if best.is_none_or(|(most, ..)| preference > most) {
+                best = Some((preference, route, choice));
+            }
+        }
+        best.map(|(_, route, choice)| (route, choice))
+    }
+
+    /// Whether a route goes by an object that drops.
+    fn is_hole(&self, route: &Route) -> bool {
+        match self.paths.get(route.path).map(|path| &path.via) {
+            Some(Via::Object(key)) => matches!(self.members(*key)[..], [(None, _)]),
+            _ => false,
+        }
+    }
+
+    /// The highest of those of its next hops that can be used.
+    fn preference(&self, route: &Route, unknown: Preference) -> Preference {
+        let Some(path) = self.paths.get(route.path) else {
+            return Preference::Low;
+        };
+        if !Self::joins(path) {
+            return path.terms.preference;
+        }
+        let here = path.via.hops().iter().zip(0..);
+        let here = here.filter(|(hop, at)| route.has(*at) && self.is_usable(hop, true, &[]));
+        let each = here.map(|(hop, _)| match hop.terms.preference {
+            Preference::Unknown => unknown,
+            preference => preference,
+        });
+        each.max().unwrap_or(Preference::Low)
+    }
+
+    /// Whether a joined route of IPv6 has others beside it, or next hops with other longest packets: then what a dump does
+    /// not say of its next hops may decide.
+    pub(crate) fn is_contested(&self, net: Net) -> bool {
+        let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
+        let paths = routes.iter().filter_map(|it| self.paths.get(it.path));
+        let mut joined = paths.filter(|path| Self::joins(path));
+        joined.any(|path| {
+            let hops = path.via.hops();
+            let alike = |hop: &Hop| hop.terms.mtu == hops[0].terms.mtu;
+            hops.len() > 1 && (routes.len() > 1 || !hops.iter().all(alike))
+        })
+    }
+
+    /// Whether packets that fit the port are too long for a route by it.
+    pub(crate) fn is_narrow(&self, device: u32, mtu: u32) -> bool {
+        let link = self.links.get(&device);
+        mtu != 0 && link.is_some_and(|link| mtu < link.mtu)
+    }
+
+    /// Whether a path has next hops at ports whose packets may be too long for it.
+    pub(crate) fn has_narrow(&self, path: &Path) -> bool {
+        let mtu = |hop: &Hop| hop.terms.mtu.max(path.terms.mtu);
+        let narrow = |hop: &Hop| {
+            self.ports.contains_key(&hop.device) && self.is_narrow(hop.device, mtu(hop))
+        };
+        path.kind == crate::message::RouteKind::Unicast
+            && match &path.via {
+                Via::Hops(hops) => hops.iter().any(narrow),
+                Via::Object(_) if path.terms.mtu == 0 => false,
+                Via::Object(key) => {
+                    let members = self.members(*key).into_iter();
+                    members.filter_map(|(hop, _)| hop).any(|hop| narrow(&hop))
+                }
+            }
+    }
+}
