@@ -115,7 +115,14 @@ fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
         skip::skip!("{error}");
         return;
     }
-    let way = ["memcached", "--print-topology", "--rate", "10g", "--library", "free"];
+    let way = [
+        "memcached",
+        "--print-topology",
+        "--rate",
+        "10g",
+        "--library",
+        "free",
+    ];
     let place = ["--place", "rack", "--switch", "fibnic"];
     let what = ["--transport", "ipnuma", "--length", LENGTH, "--count", "20"];
     let clear = ipnuma(&[&way[..], &place, &what].concat());

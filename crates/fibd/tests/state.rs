@@ -11,7 +11,7 @@ use fibd::audit::{self, looked_up};
 use fibd::message::{
     Event, Hop, Malformed, Message, ObjectMessage, RouteKind, RouteMessage, Settings, flags, parse,
 };
-use fibd::{Net, State, Tables, Target, fpm, settle};
+use fibd::{Net, Preference, State, Tables, Target, Terms, fpm, settle};
 use messages::{gateway, link, route, state, tables, tell};
 
 fn seed() -> u64 {
@@ -704,4 +704,67 @@ fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
         let alive = (!was_down).then_some(Target::Neighbour { port: 0, address });
         assert_eq!((state.desired(net), state.is_unsure()), (alive, was_down));
     }
+}
+
+/// A route's preference counts before the order, its longest packet and its source make the kernel forward.
+#[test]
+fn preference_mtu_and_source_of_a_route_decide() {
+    let mut state = state();
+    let six = |text: &str| text.parse::<IpAddr>().unwrap();
+    let net = Net::new(six("2001:db8:ff::"), 48).unwrap();
+    let at = |port: u32, preference: Preference| {
+        let hop = Hop {
+            gateway: None,
+            ..gateway(port, 7)
+        };
+        let terms = Terms { preference, mtu: 0 };
+        RouteMessage {
+            terms,
+            ..route(net, hop)
+        }
+    };
+    let tell_route = |state: &mut State, message: RouteMessage| {
+        let flags = flags::CREATE | flags::APPEND;
+        tell(state, flags, Message::Route(message));
+        state.changes();
+    };
+    tell_route(&mut state, at(0, Preference::Low));
+    let hole = RouteMessage {
+        kind: RouteKind::Blackhole,
+        hops: Vec::new(),
+        ..at(0, Preference::Medium)
+    };
+    assert_eq!(state.desired(net), Some(Target::Host));
+    tell_route(&mut state, hole.clone());
+    assert_eq!(state.desired(net), Some(Target::Discard));
+    tell_route(&mut state, at(1, Preference::High));
+    assert_eq!(state.desired(net), Some(Target::Host));
+    tell(&mut state, 0, Message::RouteGone(at(1, Preference::High)));
+    state.changes();
+    assert_eq!(state.desired(net), Some(Target::Discard));
+    let sourced = RouteMessage {
+        from: Net::new(six("2001:db8:1::"), 64),
+        ..hole
+    };
+    tell_route(&mut state, sourced.clone());
+    assert_eq!(state.desired(net), Some(Target::Host));
+    assert_eq!(state.counters.from_by_host, 1);
+    tell(&mut state, 0, Message::RouteGone(sourced));
+    state.changes();
+    assert_eq!(state.desired(net), Some(Target::Discard));
+    let four = Net::new(IpAddr::from([192, 0, 2, 0]), 24).unwrap();
+    for (mtu, by_host) in [(0, false), (1499, true), (1500, false)] {
+        let terms = Terms {
+            mtu,
+            ..Terms::default()
+        };
+        let message = RouteMessage {
+            terms,
+            ..route(four, gateway(0, 7))
+        };
+        tell(&mut state, flags::REPLACE, Message::Route(message));
+        state.changes();
+        assert_eq!(state.desired(four) == Some(Target::Host), by_host, "{mtu}");
+    }
+    assert_eq!(state.counters.narrow, 1);
 }
