@@ -107,7 +107,7 @@ pub fn source() -> String {
 mod tests {
     use super::*;
 
-    /// Hundredths by which a length that was measured may be off the line.
+    /// The part of itself by which a length that was measured may be off the line.
     const OFF: f64 = 0.25;
 
     #[test]

@@ -131,9 +131,11 @@ fn io_signal() -> Outcome {
 
 fn reopened() -> Outcome {
     let (client, server) = pair()?;
+    let (ours, theirs) = pair()?;
     send_all(client, b"line\n")?;
     let child = fork(move || {
         close(client)?;
+        close(ours)?;
         // SAFETY: the child's own streams.
         unsafe {
             same!(libc::dup2(server, 0), 0);
@@ -142,13 +144,15 @@ fn reopened() -> Outcome {
             let again = libc::freopen(c"/dev/zero".as_ptr(), c"r".as_ptr(), stdin);
             holds!(!again.is_null());
             same!(libc::fgetc(stdin), 0);
-            pause(500);
         }
+        gets!(recv_all(theirs, 2), b"go");
         Ok(())
     })?;
     close(server)?;
-    // Not only when the child has ended.
-    same!(poll_one(client, POLLIN, 400), Ok(POLLIN));
+    close(theirs)?;
+    // While the child lives, which waits for the word.
+    same!(poll_one(client, POLLIN, 5000), Ok(POLLIN));
+    send_all(ours, b"go")?;
     child.join()
 }
 
