@@ -83,9 +83,29 @@ impl Entry {
         }
     }
 
-    /// A store that must still arrive.
-    fn is_owed(&self) -> bool {
-        self.what == What::Store && !self.excused && !self.reported && self.fate == Fate::Deliver
+    /// Whether a write of the one may be taken for a write of the other: the same bytes at the same place.
+    fn looks_like(&self, other: &Self) -> bool {
+        let what = |entry: &Self| (entry.what, entry.page, entry.offset, entry.dws);
+        let (mut own, mut others) = ([0; 256], [0; 256]);
+        fill(self.seed, &mut own[..self.bytes()]);
+        fill(other.seed, &mut others[..other.bytes()]);
+        what(self) == what(other)
+            && (0..usize::from(self.dws)).all(|dw| {
+                let enables = self.enables(dw);
+                let differ = (0..4).any(|byte| {
+                    own[4 * dw + byte] != others[4 * dw + byte] && enables >> byte & 1 == 1
+                });
+                enables == other.enables(dw) && !differ
+            })
+    }
+
+    /// A store that must still arrive, unless it was taken for `mistakable`.
+    fn is_owed(&self, mistakable: Option<&Self>) -> bool {
+        self.what == What::Store
+            && !self.excused
+            && !self.reported
+            && self.fate == Fate::Deliver
+            && !mistakable.is_some_and(|other| other.looks_like(self))
     }
 
     /// fmt/type in reports.
@@ -241,6 +261,9 @@ pub struct Stream {
     altered: u32,
     /// Bytes of the store in front that were written.
     done: usize,
+    /// The store that was written last, if it was excused: it may not have been that one but a later one of which
+    /// nothing can be told apart, as of two stores without a byte at one place.
+    mistakable: Option<Entry>,
     lossy: bool,
     tally: Tally,
 }
@@ -332,6 +355,7 @@ impl Stream {
                     self.done = 0;
                     self.pending.pop_front();
                     self.tally.delivered += 1;
+                    self.mistakable = entry.excused.then_some(entry);
                     self.remember(entry, "arrived");
                 }
                 continue;
@@ -356,6 +380,7 @@ impl Stream {
             }
             match entry.fate {
                 _ if entry.excused => self.tally.excused += 1,
+                Fate::Deliver if self.had_arrived(&entry) => {}
                 Fate::Deliver if entry.what == What::Store => {
                     let kind = self.kind_of_disorder(write);
                     return Err(format!("{kind}: {}", self.show(write, &entry)));
@@ -380,6 +405,14 @@ impl Stream {
             .piece
             .is_some_and(|piece| (write.offset + from + bytes).is_multiple_of(piece));
         (ends || is_cut).then_some(bytes)
+    }
+
+    /// Whether the last write was this store's and was taken for an excused one's. All between the two were passed
+    /// without a write.
+    fn had_arrived(&mut self, entry: &Entry) -> bool {
+        let mistaken = self.mistakable.take_if(|other| other.looks_like(entry));
+        self.tally.excused += u64::from(mistaken.is_some());
+        mistaken.is_some()
     }
 
     fn kind_of_disorder(&self, write: &Write<'_>) -> &'static str {
@@ -542,8 +575,9 @@ impl Stream {
             .position(|e| e.what == What::Flush(cookie));
         let Some(at) = at else { return Ok(()) };
         let mut missing = 0;
+        let mistakable = self.mistakable;
         for entry in self.pending.iter_mut().take(at) {
-            if entry.is_owed() {
+            if entry.is_owed(mistakable.as_ref()) {
                 entry.promised = true;
                 missing += 1;
             }
@@ -602,6 +636,7 @@ impl Stream {
         self.tally.excused += self.open() as u64;
         self.pending.clear();
         self.done = 0;
+        self.mistakable = None;
         self.unreported.clear();
         self.flushes.clear();
         self.unheard = 0;
@@ -617,7 +652,7 @@ impl Stream {
             return Ok(());
         };
         let mut before = self.pending.iter().take(at);
-        match before.find(|entry| entry.is_owed()) {
+        match before.find(|entry| entry.is_owed(self.mistakable.as_ref())) {
             None => Ok(()),
             Some(entry) => Err(format!(
                 "a load was served before an earlier store: {}",
@@ -631,6 +666,7 @@ impl Stream {
         while let Some(entry) = self.pending.pop_front() {
             match entry.fate {
                 _ if entry.excused => self.tally.excused += 1,
+                Fate::Deliver if self.had_arrived(&entry) => {}
                 Fate::Deliver if entry.what == What::Store => {
                     return Err(format!(
                         "a store never arrived and nobody reported it ({} operations behind it): {}",
@@ -651,12 +687,14 @@ impl Stream {
         self.forget_flushes();
         self.refused_loads.clear();
         self.done = 0;
+        self.mistakable = None;
         Ok(())
     }
 
     /// Operations that wait for something other than the end of refused ones.
     pub fn waits(&self) -> bool {
-        !self.flushes.is_empty() || self.pending.iter().any(Entry::is_owed)
+        let mistakable = self.mistakable.as_ref();
+        !self.flushes.is_empty() || self.pending.iter().any(|entry| entry.is_owed(mistakable))
     }
 
     fn show(&self, write: &Write<'_>, entry: &Entry) -> String {

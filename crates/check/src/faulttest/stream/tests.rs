@@ -113,6 +113,49 @@ fn refusals_are_reported_once() {
 }
 
 #[test]
+fn a_store_without_a_byte_may_have_been_another_one() {
+    let blank = |seed, excused| Entry {
+        dws: 1,
+        first_be: 0,
+        last_be: 0,
+        seed,
+        excused,
+        ..store(0, D)
+    };
+    let write = Write {
+        page: 0,
+        offset: 0,
+        first_be: 0,
+        last_be: 0,
+        data: &[0; 4],
+    };
+    let bed = |excused| {
+        let mut bed = Bed::new(false, &[]);
+        bed.stream.issue(blank(1, excused));
+        bed.stream.issue(blank(2, false));
+        bed.stream.issue(store(1, D));
+        bed.stream
+            .write(&write, &mut bed.shadow)
+            .expect("one of the two");
+        bed
+    };
+    bed(true).write(&[1]).expect("the first never came");
+    assert!(
+        bed(false).write(&[1]).is_err(),
+        "the first had to come, so the second is left out"
+    );
+    let mut settled = bed(true);
+    settled.write(&[1]).expect("the first never came");
+    settled.stream.settle().expect("nothing is owed");
+    let mut both = bed(true);
+    both.stream
+        .write(&write, &mut both.shadow)
+        .expect("the other of the two");
+    both.write(&[1]).expect("all came");
+    both.stream.settle().expect("nothing is owed");
+}
+
+#[test]
 fn few_stores_may_be_told_as_refused_where_keys_are_altered() {
     let told = |bed: &mut Bed, index: u16| {
         let wire = 8 * u64::from(index);
