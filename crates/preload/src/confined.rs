@@ -31,7 +31,7 @@ pub fn refuse_io_uring() -> Option<c_int> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
     match refuse_io_uring() {
         Some(error) => -error,
         None => next!(io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int),
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn io_uring_setup(entries: c_uint, parameters: *mut c_void
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init(
+pub unsafe extern "C-unwind" fn io_uring_queue_init(
     entries: c_uint,
     ring: *mut c_void,
     flags: c_uint,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn io_uring_queue_init(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init_params(
+pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     entries: c_uint,
     ring: *mut c_void,
     parameters: *mut c_void,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init_mem(
+pub unsafe extern "C-unwind" fn io_uring_queue_init_mem(
     entries: c_uint,
     ring: *mut c_void,
     parameters: *mut c_void,
@@ -90,7 +90,13 @@ pub fn by_number() -> Option<isize> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+pub unsafe extern "C-unwind" fn prctl(
+    option: c_int,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+) -> c_int {
     // To ask whether there are filters, programs pass none.
     if option == libc::PR_SET_SECCOMP && (a as c_uint == libc::SECCOMP_MODE_STRICT || b != 0) {
         hand_over::confine(Fallback::Seccomp);

@@ -8,13 +8,14 @@ use libc::{
 use rustix::io::Errno;
 use socket::calls;
 use socket::object::Object;
+use socket::signals::entry::whole;
 use socket::table;
 
 use crate::next::next;
 use crate::{answer, set_errno};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
     if table::known(fd) {
         if count == 0
             && table::get(fd).is_some_and(|description| description.object().stream().is_some())
@@ -22,7 +23,7 @@ pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> 
             return 0;
         }
         // SAFETY: as read(2).
-        if let Some(result) = unsafe { calls::receive(fd, buffer, count, 0) } {
+        if let Some(result) = whole(|| unsafe { calls::receive(fd, buffer, count, 0) }) {
             return answer(result);
         }
     }
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(
+pub unsafe extern "C-unwind" fn __read_chk(
     fd: c_int,
     buffer: *mut c_void,
     count: size_t,
@@ -42,21 +43,21 @@ pub unsafe extern "C" fn __read_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(
+pub unsafe extern "C-unwind" fn recv(
     fd: c_int,
     buffer: *mut c_void,
     count: size_t,
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: as recv(2).
-    if let Some(result) = unsafe { calls::receive(fd, buffer, count, flags) } {
+    if let Some(result) = whole(|| unsafe { calls::receive(fd, buffer, count, flags) }) {
         return answer(result);
     }
     next!(recv(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     buffer: *mut c_void,
     count: size_t,
@@ -80,7 +81,7 @@ fn check(count: size_t, room: size_t) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+pub unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     buffer: *mut c_void,
     count: size_t,
@@ -88,7 +89,8 @@ pub unsafe extern "C" fn recvfrom(
     name: *mut sockaddr,
     length: *mut socklen_t,
 ) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         let mut part = iovec {
             iov_base: buffer,
             iov_len: count,
@@ -100,21 +102,21 @@ pub unsafe extern "C" fn recvfrom(
             message.msg_namelen = unsafe { *length };
         }
         // SAFETY: as recvfrom(2).
-        if let Some(result) =
-            unsafe { calls::receive_message(fd, &description, &mut message, flags) }
-        {
-            if !name.is_null() && !length.is_null() && result.is_ok() {
-                // SAFETY: as recvfrom(2).
-                unsafe { *length = message.msg_namelen };
-            }
-            return answer(result);
+        let result = unsafe { calls::receive_message(fd, &description, &mut message, flags) }?;
+        if !name.is_null() && !length.is_null() && result.is_ok() {
+            // SAFETY: as recvfrom(2).
+            unsafe { *length = message.msg_namelen };
         }
+        Some(result)
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     next!(recvfrom(fd: c_int, buffer: *mut c_void, count: size_t, flags: c_int, name: *mut sockaddr, length: *mut socklen_t) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     buffer: *mut c_void,
     count: size_t,
@@ -129,14 +131,14 @@ pub unsafe extern "C" fn __recvfrom_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         // SAFETY: as recvmsg(2).
-        if let Some(result) =
-            unsafe { calls::receive_message(fd, &description, &mut *message, flags) }
-        {
-            return answer(result);
-        }
+        unsafe { calls::receive_message(fd, &description, &mut *message, flags) }
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     let result = next!(recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t);
     // SAFETY: the call has filled it in.
@@ -149,49 +151,51 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+pub unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         if count < 0 || count as usize > calls::MAX_BUFFERS {
-            return answer(Err(Errno::INVAL));
+            return Some(Err(Errno::INVAL));
         }
         // SAFETY: as readv(2).
         if unsafe { nothing(&description, parts, count as usize) } {
-            return 0;
+            return Some(Ok(0));
         }
         let mut message = calls::header(parts.cast_mut(), count as usize);
         // SAFETY: as readv(2).
-        if let Some(result) = unsafe { calls::receive_message(fd, &description, &mut message, 0) } {
-            return answer(result);
-        }
+        unsafe { calls::receive_message(fd, &description, &mut message, 0) }
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     next!(readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: as write(2).
-    if let Some(result) = unsafe { calls::send(fd, buffer, count, 0) } {
+    if let Some(result) = whole(|| unsafe { calls::send(fd, buffer, count, 0) }) {
         return answer(result);
     }
     next!(write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(
+pub unsafe extern "C-unwind" fn send(
     fd: c_int,
     buffer: *const c_void,
     count: size_t,
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: as send(2).
-    if let Some(result) = unsafe { calls::send(fd, buffer, count, flags) } {
+    if let Some(result) = whole(|| unsafe { calls::send(fd, buffer, count, flags) }) {
         return answer(result);
     }
     next!(send(fd: c_int, buffer: *const c_void, count: size_t, flags: c_int) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+pub unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     buffer: *const c_void,
     count: size_t,
@@ -199,7 +203,8 @@ pub unsafe extern "C" fn sendto(
     name: *const sockaddr,
     length: socklen_t,
 ) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         let mut part = iovec {
             iov_base: buffer.cast_mut(),
             iov_len: count,
@@ -208,20 +213,27 @@ pub unsafe extern "C" fn sendto(
         message.msg_name = name.cast_mut().cast();
         message.msg_namelen = if name.is_null() { 0 } else { length };
         // SAFETY: as sendto(2).
-        if let Some(result) = unsafe { calls::send_message(fd, &description, &message, flags) } {
-            return answer(result);
-        }
+        unsafe { calls::send_message(fd, &description, &message, flags) }
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     next!(sendto(fd: c_int, buffer: *const c_void, count: size_t, flags: c_int, name: *const sockaddr, length: socklen_t) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+pub unsafe extern "C-unwind" fn sendmsg(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         // SAFETY: as sendmsg(2).
-        if let Some(result) = unsafe { calls::send_message(fd, &description, &*message, flags) } {
-            return answer(result);
-        }
+        unsafe { calls::send_message(fd, &description, &*message, flags) }
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     // SAFETY: as sendmsg(2).
     let rights = unsafe { message.as_ref() }
@@ -239,35 +251,52 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    if let Some(description) = table::get(fd) {
+pub unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let result = whole(|| {
+        let description = table::get(fd)?;
         if count < 0 || count as usize > calls::MAX_BUFFERS {
-            return answer(Err(Errno::INVAL));
+            return Some(Err(Errno::INVAL));
         }
         // SAFETY: as writev(2).
         if unsafe { nothing(&description, parts, count as usize) } {
-            return 0;
+            return Some(Ok(0));
         }
         let message = calls::header(parts.cast_mut(), count as usize);
         // SAFETY: as writev(2).
-        if let Some(result) = unsafe { calls::send_message(fd, &description, &message, 0) } {
-            return answer(result);
-        }
+        unsafe { calls::send_message(fd, &description, &message, 0) }
+    });
+    if let Some(result) = result {
+        return answer(result);
     }
     next!(writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
+pub unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    let Some(description) = table::get(fd) else {
-        return next!(recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int);
-    };
+    // SAFETY: as recvmmsg(2).
+    match whole(|| unsafe { receive_several(fd, messages, count, flags, timeout) }) {
+        Some(result) => answer(result) as c_int,
+        None => {
+            next!(recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int)
+        }
+    }
+}
+
+/// recvmmsg on what is ours. None: it is the kernel's.
+unsafe fn receive_several(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Option<Result<usize, Errno>> {
+    let description = table::get(fd)?;
     // SAFETY: as recvmmsg(2).
     let limit = unsafe { timeout.as_ref() }.map(|time| {
         let limit = std::time::Duration::from_secs(time.tv_sec.max(0) as u64)
@@ -280,16 +309,13 @@ pub unsafe extern "C" fn recvmmsg(
         // SAFETY: as recvmmsg(2).
         let entry = unsafe { &mut *messages.add(done as usize) };
         // SAFETY: as recvmmsg(2).
-        let result = match unsafe {
-            calls::receive_message(fd, &description, &mut entry.msg_hdr, how)
-        } {
-            Some(result) => result,
-            // The kernel's socket: all of it, if nothing was received yet.
-            None if done == 0 => {
-                return next!(recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int);
-            }
-            None => break,
-        };
+        let result =
+            match unsafe { calls::receive_message(fd, &description, &mut entry.msg_hdr, how) } {
+                Some(result) => result,
+                // The kernel's socket: all of it, if nothing was received yet.
+                None if done == 0 => return None,
+                None => break,
+            };
         match result {
             Ok(bytes) => {
                 entry.msg_len = bytes as c_uint;
@@ -303,28 +329,32 @@ pub unsafe extern "C" fn recvmmsg(
                 }
             }
             Err(_) if done > 0 => break,
-            Err(error) => return answer(Err(error)) as c_int,
+            Err(error) => return Some(Err(error)),
         }
     }
-    done as c_int
+    Some(Ok(done as usize))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(
+pub unsafe extern "C-unwind" fn sendmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    let Some(description) = table::get(fd) else {
+    if !table::known(fd) {
         return next!(sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int);
-    };
+    }
     let mut done = 0;
     while done < count.min(1024) {
         // SAFETY: as sendmmsg(2).
         let entry = unsafe { &mut *messages.add(done as usize) };
         // SAFETY: as sendmmsg(2).
-        let result = match unsafe { calls::send_message(fd, &description, &entry.msg_hdr, flags) } {
+        let result = match whole(|| {
+            let description = table::get(fd)?;
+            // SAFETY: as sendmmsg(2).
+            unsafe { calls::send_message(fd, &description, &entry.msg_hdr, flags) }
+        }) {
             Some(result) => result,
             // This one is the kernel's.
             None => match unsafe { sendmsg(fd, &entry.msg_hdr, flags) } {
@@ -347,7 +377,7 @@ pub unsafe extern "C" fn sendmmsg(
 const PIECE: usize = 32768;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(
+pub unsafe extern "C-unwind" fn sendfile(
     out: c_int,
     file: c_int,
     offset: *mut off_t,
@@ -364,7 +394,7 @@ pub unsafe extern "C" fn sendfile(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(
+pub unsafe extern "C-unwind" fn sendfile64(
     out: c_int,
     file: c_int,
     offset: *mut off_t,
@@ -435,7 +465,12 @@ unsafe fn copy_file(
             iov_len: had as usize,
         };
         // SAFETY: the buffer is filled that far.
-        match unsafe { stream.send(out, description, std::slice::from_ref(&part), 0) } {
+        match whole(|| {
+            // SAFETY: as above.
+            Some(unsafe { stream.send(out, description, std::slice::from_ref(&part), 0) })
+        })
+        .unwrap_or(Err(Errno::BADF))
+        {
             Ok(sent) => {
                 done += sent;
                 // SAFETY: as sendfile(2).
@@ -458,7 +493,7 @@ unsafe fn copy_file(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
+pub unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_offset: *mut off_t,
     to: c_int,

@@ -10,7 +10,7 @@ use crate::next::next;
 use crate::{answer, set_errno, stdio};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if process::is_private(fd) {
         // The program can't know it.
         set_errno(libc::EBADF);
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if first > last {
         set_errno(libc::EINVAL);
         return -1;
@@ -70,13 +70,13 @@ fn real_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: as closefrom(3).
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(old: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup(old: c_int) -> c_int {
     let new = next!(dup(old: c_int) -> c_int);
     if new >= 0 {
         closing::duplicated(old, new);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn dup(old: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     if process::is_private(new) {
         set_errno(libc::EBUSY);
         return -1;
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if process::is_private(new) {
         set_errno(libc::EBUSY);
         return -1;
@@ -134,13 +134,13 @@ fn valid(fd: c_int) -> bool {
 // is passed like that of an ordinary function.
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     let result = next!(fcntl(fd: c_int, command: c_int, argument: usize) -> c_int);
     controlled(fd, command, argument, result)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
     let result = next!(fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int);
     controlled(fd, command, argument, result)
 }
@@ -169,7 +169,7 @@ pub fn controlled(fd: c_int, command: c_int, argument: usize, result: c_int) -> 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
     if let Some(description) = table::get(fd) {
         // SAFETY: as ioctl(2) and tcp(7).
         if let Some(result) = unsafe { control(fd, &description, request, argument) } {

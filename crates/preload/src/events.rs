@@ -6,6 +6,8 @@ use std::time::Duration;
 use libc::{c_int, c_long, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 use socket::epoll::{Epoll, SignalMask};
 use socket::object::Object;
+use socket::signals::entry::whole;
+use socket::signals::handlers::Quiet;
 use socket::{poll as polling, select as selecting, table};
 
 use crate::next::next;
@@ -16,6 +18,30 @@ const KERNEL_SET: usize = 8;
 
 fn mask(set: *const sigset_t) -> SignalMask {
     SignalMask(set.cast(), KERNEL_SET)
+}
+
+/// poll on what may be ours. None: it is the kernel's.
+unsafe fn polled(
+    fds: *mut pollfd,
+    count: usize,
+    limit: Option<Duration>,
+    mask: SignalMask,
+) -> Option<socket::stream::Result> {
+    // SAFETY: as poll(2).
+    whole(|| unsafe { polling::poll(fds, count, limit, mask) })
+}
+
+/// select on what may be ours. None: it is the kernel's.
+unsafe fn selected(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    limit: Option<Duration>,
+    mask: SignalMask,
+) -> Option<socket::stream::Result> {
+    // SAFETY: as select(2).
+    whole(|| unsafe { selecting::select(count, read, write, except, limit, mask) })
 }
 
 /// Milliseconds as poll and epoll_wait take them: negative is for ever.
@@ -44,22 +70,23 @@ fn made(fd: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     made(next!(epoll_create(size: c_int) -> c_int))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     made(next!(epoll_create1(flags: c_int) -> c_int))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_ctl(
+pub unsafe extern "C-unwind" fn epoll_ctl(
     epoll: c_int,
     op: c_int,
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
+    let quiet = Quiet::begin();
     let mut description = table::get(epoll);
     if description.is_none() && op == libc::EPOLL_CTL_ADD && table::known(fd) {
         // Made behind the library's back: in a set that it does not know nobody would hear of the connection.
@@ -72,6 +99,7 @@ pub unsafe extern "C" fn epoll_ctl(
         // SAFETY: as epoll_ctl(2).
         return status(unsafe { set.control(epoll, op, fd, event) });
     }
+    drop(quiet);
     next!(epoll_ctl(epoll: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int)
 }
 
@@ -83,16 +111,19 @@ unsafe fn wait(
     timeout: Option<Duration>,
     mask: SignalMask,
 ) -> Option<c_int> {
-    let description = table::get(epoll)?;
-    let Object::Epoll(set) = description.object() else {
-        return None;
-    };
-    // SAFETY: as epoll_wait(2).
-    Some(answer(unsafe { set.wait(epoll, events, max, timeout, mask) }) as c_int)
+    let result = whole(|| {
+        let description = table::get(epoll)?;
+        let Object::Epoll(set) = description.object() else {
+            return None;
+        };
+        // SAFETY: as epoll_wait(2).
+        Some(unsafe { set.wait(epoll, events, max, timeout, mask) })
+    })?;
+    Some(answer(result) as c_int)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(
+pub unsafe extern "C-unwind" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
     max: c_int,
@@ -108,7 +139,7 @@ pub unsafe extern "C" fn epoll_wait(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+pub unsafe extern "C-unwind" fn epoll_pwait(
     epoll: c_int,
     events: *mut epoll_event,
     max: c_int,
@@ -125,7 +156,7 @@ pub unsafe extern "C" fn epoll_pwait(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+pub unsafe extern "C-unwind" fn epoll_pwait2(
     epoll: c_int,
     events: *mut epoll_event,
     max: c_int,
@@ -142,22 +173,22 @@ pub unsafe extern "C" fn epoll_pwait2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: as poll(2).
-    match unsafe { polling::poll(fds, count as usize, milliseconds(timeout), SignalMask::NONE) } {
+    match unsafe { polled(fds, count as usize, milliseconds(timeout), SignalMask::NONE) } {
         Some(result) => answer(result) as c_int,
         None => next!(poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int),
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: as poll(2).
     unsafe { poll(fds, count, timeout) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(
+pub unsafe extern "C-unwind" fn __poll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: c_int,
@@ -171,7 +202,7 @@ pub unsafe extern "C" fn __poll_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -179,7 +210,7 @@ pub unsafe extern "C" fn ppoll(
 ) -> c_int {
     // SAFETY: as ppoll(2).
     if let Ok(limit) = unsafe { span(timeout) }
-        && let Some(result) = unsafe { polling::poll(fds, count as usize, limit, mask(signals)) }
+        && let Some(result) = unsafe { polled(fds, count as usize, limit, mask(signals)) }
     {
         return answer(result) as c_int;
     }
@@ -187,7 +218,7 @@ pub unsafe extern "C" fn ppoll(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -202,7 +233,7 @@ pub unsafe extern "C" fn __ppoll_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -221,7 +252,7 @@ pub unsafe extern "C" fn select(
         let deadline = limit.map(socket::wait::Deadline::after);
         // SAFETY: as select(2).
         if let Some(result) =
-            unsafe { selecting::select(count, read, write, except, limit, SignalMask::NONE) }
+            unsafe { selected(count, read, write, except, limit, SignalMask::NONE) }
         {
             // Linux tells how much time was left.
             if let Some(deadline) = deadline {
@@ -239,7 +270,7 @@ pub unsafe extern "C" fn select(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -249,8 +280,7 @@ pub unsafe extern "C" fn pselect(
 ) -> c_int {
     // SAFETY: as pselect(2).
     if let Ok(limit) = unsafe { span(timeout) }
-        && let Some(result) =
-            unsafe { selecting::select(count, read, write, except, limit, mask(signals)) }
+        && let Some(result) = unsafe { selected(count, read, write, except, limit, mask(signals)) }
     {
         return answer(result) as c_int;
     }
@@ -280,7 +310,7 @@ pub unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<isize> 
             )?,
             libc::SYS_ppoll => {
                 let limit = span(c as *const timespec).ok()?;
-                answer(polling::poll(
+                answer(polled(
                     a as *mut pollfd,
                     b,
                     limit,
@@ -298,7 +328,7 @@ pub unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<isize> 
                 SignalMask::NONE,
             )?,
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_poll => answer(polling::poll(
+            libc::SYS_poll => answer(polled(
                 a as *mut pollfd,
                 b,
                 milliseconds(c as c_int),

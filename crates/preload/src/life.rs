@@ -9,10 +9,17 @@ use crate::elsewhere;
 use crate::next::next;
 
 unsafe extern "C" fn start() {
+    // What unwinds through the program's frames is the end of a cancelled thread, never a mistake of ours.
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
     process::start();
     socket::wait::start();
     socket::inherit::start();
     crate::stdio::start();
+    crate::handlers::start();
     // SAFETY: the handlers stay loaded as long as the process lives.
     unsafe { pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
@@ -42,7 +49,7 @@ unsafe extern "C" fn after_in_child() {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fork() -> libc::pid_t {
+pub unsafe extern "C-unwind" fn fork() -> libc::pid_t {
     let child = next!(fork() -> libc::pid_t);
     if child < 0 {
         fork::failed();
@@ -59,19 +66,19 @@ unsafe extern "C" fn end() {
 static END: unsafe extern "C" fn() = end;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn _exit(code: libc::c_int) -> ! {
+pub unsafe extern "C-unwind" fn _exit(code: libc::c_int) -> ! {
     fork::leave();
     next!(_exit(code: libc::c_int) -> !)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn _Exit(code: libc::c_int) -> ! {
+pub unsafe extern "C-unwind" fn _Exit(code: libc::c_int) -> ! {
     fork::leave();
     next!(_Exit(code: libc::c_int) -> !)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setrlimit(
+pub unsafe extern "C-unwind" fn setrlimit(
     resource: libc::c_uint,
     limit: *const libc::rlimit,
 ) -> libc::c_int {
@@ -82,7 +89,7 @@ pub unsafe extern "C" fn setrlimit(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setrlimit64(
+pub unsafe extern "C-unwind" fn setrlimit64(
     resource: libc::c_uint,
     limit: *const libc::rlimit,
 ) -> libc::c_int {
@@ -119,7 +126,7 @@ fn exec(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execve(
+pub unsafe extern "C-unwind" fn execve(
     path: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -133,7 +140,10 @@ pub unsafe extern "C" fn execve(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execv(
+    path: *const c_char,
+    arguments: *const *const c_char,
+) -> c_int {
     // SAFETY: as execv(3).
     let foreign = knows() && unsafe { elsewhere::is_foreign(path, elsewhere::own()) };
     exec(
@@ -143,7 +153,10 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_c
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execvp(
+    file: *const c_char,
+    arguments: *const *const c_char,
+) -> c_int {
     // SAFETY: as execvp(3).
     let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, elsewhere::own()) };
     exec(
@@ -153,7 +166,7 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvpe(
+pub unsafe extern "C-unwind" fn execvpe(
     file: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -182,7 +195,7 @@ fn spawn(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawn(
+pub unsafe extern "C-unwind" fn posix_spawn(
     pid: *mut libc::pid_t,
     path: *const c_char,
     actions: SpawnPlan,
@@ -199,7 +212,7 @@ pub unsafe extern "C" fn posix_spawn(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawnp(
+pub unsafe extern "C-unwind" fn posix_spawnp(
     pid: *mut libc::pid_t,
     file: *const c_char,
     actions: SpawnPlan,
@@ -216,7 +229,7 @@ pub unsafe extern "C" fn posix_spawnp(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     actions: *mut libc::c_void,
     fd: c_int,
     new: c_int,

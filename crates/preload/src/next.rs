@@ -51,7 +51,7 @@ macro_rules! next {
             unsafe { std::ffi::CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) },
         );
         // SAFETY: the C library's function has this type.
-        let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(NEXT.address()) };
+        let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { std::mem::transmute(NEXT.address()) };
         // SAFETY: the caller of our function of the same name promised what this one demands.
         unsafe { function($($argument),*) }
     }};

@@ -2,15 +2,18 @@
 //! Calls that make, connect and describe sockets.
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use socket::address::Storage;
 use socket::object::Object;
 use socket::pending::Pending;
+use socket::signals::entry::whole;
+use socket::signals::handlers::Quiet;
 use socket::{close, connect as connecting, datagram, listener, options, table};
 
 use crate::next::next;
 use crate::{answer, set_errno, status, stdio};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     let fd = next!(socket(family: c_int, kind: c_int, protocol: c_int) -> c_int);
     made(fd, family, kind, protocol);
     fd
@@ -21,6 +24,7 @@ pub fn made(fd: c_int, family: c_int, kind: c_int, protocol: c_int) {
     if fd < 0 {
         return;
     }
+    let _quiet = Quiet::begin();
     if let Some(pending) = Pending::of(family, kind, protocol) {
         drop(table::install(fd, Object::Pending(pending)));
         stdio::came(fd);
@@ -30,9 +34,14 @@ pub fn made(fd: c_int, family: c_int, kind: c_int, protocol: c_int) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn bind(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
     let result = next!(bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int);
     if result == 0
+        && let _quiet = Quiet::begin()
         && let Some(description) = table::get(fd)
     {
         datagram::bound(fd, &description);
@@ -41,7 +50,8 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    let _quiet = Quiet::begin();
     let description = table::get(fd);
     let told = description
         .as_ref()
@@ -61,24 +71,41 @@ pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     result
 }
 
-fn accepted(result: socket::stream::Result<c_int>) -> c_int {
-    if let Ok(fd) = result {
-        stdio::came(fd);
+/// accept4 on what may be a listening socket of ours. None: it is none.
+///
+/// # Safety
+/// As accept(2).
+unsafe fn accepted(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> Option<c_int> {
+    if let Err(error) = listener::about_to_accept(fd)? {
+        return Some(answer(Err(error)) as c_int);
     }
-    answer(result.map(|fd| fd as usize)) as c_int
+    let mut storage = Storage::new();
+    let (name, room) = (storage.bytes.as_mut_ptr().cast(), &raw mut storage.length);
+    // Nothing is held: here the thread may be cancelled, and handlers need not return.
+    let new =
+        next!(accept4(fd: c_int, name: *mut sockaddr, room: *mut socklen_t, flags: c_int) -> c_int);
+    if new >= 0 {
+        // SAFETY: as accept(2).
+        unsafe { listener::accepted(new, &storage, address, length) };
+        stdio::came(new);
+    }
+    Some(new)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(
+pub unsafe extern "C-unwind" fn accept(
     fd: c_int,
     address: *mut sockaddr,
     length: *mut socklen_t,
 ) -> c_int {
-    if let Some(description) = table::get(fd)
-        && let Object::Listener(listener) = description.object()
-    {
-        // SAFETY: as accept(2).
-        return accepted(unsafe { listener::accept(fd, listener, address, length, 0) });
+    // SAFETY: as accept(2).
+    if let Some(accepted) = unsafe { accepted(fd, address, length, 0) } {
+        return accepted;
     }
     let accepted =
         next!(accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int);
@@ -87,17 +114,15 @@ pub unsafe extern "C" fn accept(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(
+pub unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     address: *mut sockaddr,
     length: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    if let Some(description) = table::get(fd)
-        && let Object::Listener(listener) = description.object()
-    {
-        // SAFETY: as accept(2).
-        return accepted(unsafe { listener::accept(fd, listener, address, length, flags) });
+    // SAFETY: as accept(2).
+    if let Some(accepted) = unsafe { accepted(fd, address, length, flags) } {
+        return accepted;
     }
     let accepted = next!(accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int);
     close::closing(accepted);
@@ -105,30 +130,44 @@ pub unsafe extern "C" fn accept4(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-    let Some(description) = table::get(fd) else {
+pub unsafe extern "C-unwind" fn connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
+    if !table::known(fd) {
         return next!(connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int);
-    };
-    let stream = match description.object() {
-        Object::Pending(pending) => pending.kind == libc::SOCK_STREAM,
-        Object::Stream(_) => true,
-        _ => false,
-    };
-    if stream {
-        // SAFETY: as connect(2).
-        if let Some(result) = unsafe { connecting::connect(fd, &description, address, length) } {
-            return status(result);
+    }
+    let mut stream = false;
+    let result = whole(|| {
+        let description = table::get(fd)?;
+        stream = match description.object() {
+            Object::Pending(pending) => pending.kind == libc::SOCK_STREAM,
+            Object::Stream(_) => true,
+            _ => false,
+        };
+        if !stream {
+            return None;
         }
+        // SAFETY: as connect(2).
+        unsafe { connecting::connect(fd, &description, address, length) }
+    });
+    if let Some(result) = result {
+        return status(result);
     }
     let result = next!(connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int);
     if result == 0 && !stream {
-        datagram::connected(fd, &description);
+        let _quiet = Quiet::begin();
+        if let Some(description) = table::get(fd) {
+            datagram::connected(fd, &description);
+        }
     }
     result
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let quiet = Quiet::begin();
     if let Some(description) = table::get(fd)
         && let Object::Stream(stream) = description.object()
         && stream.settle(fd)
@@ -136,6 +175,7 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     {
         return status(stream.shutdown(fd, how != libc::SHUT_WR, how != libc::SHUT_RD));
     }
+    drop(quiet);
     let result = next!(shutdown(fd: c_int, how: c_int) -> c_int);
     // SAFETY: the calling thread's errno.
     if (result == 0 || unsafe { *libc::__errno_location() } == libc::ENOTCONN)
@@ -148,13 +188,14 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
+pub unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
     value: *const c_void,
     length: socklen_t,
 ) -> c_int {
+    let _quiet = Quiet::begin();
     let Some(description) = table::get(fd) else {
         return next!(setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int);
     };
@@ -171,13 +212,14 @@ pub unsafe extern "C" fn setsockopt(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
+pub unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
+    let quiet = Quiet::begin();
     if let Some(description) = table::get(fd)
         && !value.is_null()
         && !length.is_null()
@@ -192,5 +234,6 @@ pub unsafe extern "C" fn getsockopt(
         }
         return 0;
     }
+    drop(quiet);
     next!(getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int)
 }

@@ -129,7 +129,7 @@ fn is_stream(fd: c_int) -> bool {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if is_stream(fd) {
         // SAFETY: as fdopen(3).
         return unsafe { open(fd, mode) };
@@ -147,7 +147,7 @@ fn of(file: *mut FILE) -> Option<c_int> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fileno(file: *mut FILE) -> c_int {
+pub unsafe extern "C-unwind" fn fileno(file: *mut FILE) -> c_int {
     match of(file) {
         Some(fd) => fd,
         None => next!(fileno(file: *mut FILE) -> c_int),
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn fileno(file: *mut FILE) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fileno_unlocked(file: *mut FILE) -> c_int {
+pub unsafe extern "C-unwind" fn fileno_unlocked(file: *mut FILE) -> c_int {
     match of(file) {
         Some(fd) => fd,
         None => next!(fileno_unlocked(file: *mut FILE) -> c_int),
@@ -343,7 +343,7 @@ unsafe fn formatted(fd: c_int, format: *const c_char, arguments: *mut c_void) ->
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vdprintf(
+pub unsafe extern "C-unwind" fn vdprintf(
     fd: c_int,
     format: *const c_char,
     arguments: *mut c_void,
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn vdprintf(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __vdprintf_chk(
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
     fd: c_int,
     _how: c_int,
     format: *const c_char,
@@ -370,13 +370,13 @@ pub unsafe extern "C" fn __vdprintf_chk(
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dprintf() -> c_int {
+pub unsafe extern "C-unwind" fn dprintf() -> c_int {
     variadic!(2, "rdx", vdprintf)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __dprintf_chk() -> c_int {
+pub unsafe extern "C-unwind" fn __dprintf_chk() -> c_int {
     variadic!(3, "rcx", __vdprintf_chk)
 }

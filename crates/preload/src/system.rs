@@ -10,7 +10,7 @@ use crate::{confined, data, descriptors, events, set_errno, sockets};
 
 /// The C library's takes any number of arguments; on the processors here they are passed like an ordinary function's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: usize,
     b: usize,

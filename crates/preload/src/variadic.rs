@@ -105,18 +105,18 @@ unsafe extern "C" fn list_e(path: *const c_char, first: *const c_char, rest: *mu
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execl() -> c_int {
+pub unsafe extern "C-unwind" fn execl() -> c_int {
     variadic!(2, "rdx", list)
 }
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execlp() -> c_int {
+pub unsafe extern "C-unwind" fn execlp() -> c_int {
     variadic!(2, "rdx", list_p)
 }
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execle() -> c_int {
+pub unsafe extern "C-unwind" fn execle() -> c_int {
     variadic!(2, "rdx", list_e)
 }

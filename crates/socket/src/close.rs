@@ -4,6 +4,7 @@
 use std::os::fd::RawFd;
 
 use crate::object::Object;
+use crate::signals::handlers::Quiet;
 use crate::table::{self, Description, Removed};
 use crate::{datagram, inside, process, ready};
 
@@ -11,6 +12,7 @@ use crate::{datagram, inside, process, ready};
 #[inline]
 pub fn closing(fd: RawFd) {
     if table::known(fd) && !process::is_borrowed() {
+        let _quiet = Quiet::begin();
         finish(fd, table::remove(fd));
     }
 }
@@ -20,6 +22,7 @@ pub fn closing_range(first: RawFd, last: RawFd) {
     if process::is_borrowed() {
         return;
     }
+    let _quiet = Quiet::begin();
     let mut hit = Vec::new();
     table::each(|fd, _| {
         if (first..=last).contains(&fd) {
@@ -37,6 +40,7 @@ pub fn duplicated(old: RawFd, new: RawFd) {
         return;
     }
     if table::known(old) || table::known(new) {
+        let _quiet = Quiet::begin();
         finish(new, table::duplicate(old, new));
     }
 }

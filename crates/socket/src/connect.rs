@@ -238,7 +238,7 @@ fn finished(fd: RawFd, description: &Description) -> Result<()> {
                     Ok(Err(error)) | Err(error) => Err(error),
                 };
             }
-            Err(Errno::INTR) if limit.is_none() && signals::restart() => {}
+            Err(Errno::INTR) if limit.is_none() && signals::goes_on() => {}
             Err(error) => return Err(error),
             Ok(_) if deadline.is_some_and(Deadline::passed) => return Err(Errno::INPROGRESS),
             Ok(_) if !table::still(fd, description) => return Err(Errno::BADF),

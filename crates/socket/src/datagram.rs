@@ -260,7 +260,7 @@ pub unsafe fn receive(
         match wait_one(fd, description, datagram, Events::IN, deadline) {
             Wait::Ready => {}
             Wait::TimedOut => return Some(Err(Errno::AGAIN)),
-            Wait::Interrupted if patience == 0 && signals::restart() => {}
+            Wait::Interrupted if patience == 0 && signals::goes_on() => {}
             Wait::Interrupted => return Some(Err(Errno::INTR)),
             Wait::Closed => return Some(Err(Errno::BADF)),
         }

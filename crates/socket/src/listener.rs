@@ -13,9 +13,10 @@ use rustix::io::Errno;
 use crate::address::{self, Storage};
 use crate::attach::attach;
 use crate::object::Object;
+use crate::signals::handlers::Quiet;
 use crate::stream::{Result, borrow};
 use crate::table::{self, Description};
-use crate::{kernels_own, policy, process, raw, ready, reasons};
+use crate::{kernels_own, policy, process, ready, reasons};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -129,49 +130,41 @@ impl Listener {
     }
 }
 
-/// accept4 on one of our listening sockets.
+/// The program is about to accept on a listening socket of ours. None: it is none.
 ///
-/// # Safety
-/// `peer` and `length` are null or as accept(2) says.
-pub unsafe fn accept(
-    fd: RawFd,
-    listener: &Listener,
-    peer: *mut libc::sockaddr,
-    length: *mut libc::socklen_t,
-    flags: i32,
-) -> Result<RawFd> {
+/// The kernel's accept is the C library's: it can be left by handlers and by a thread's end, and holds nothing of ours.
+pub fn about_to_accept(fd: RawFd) -> Option<Result<()>> {
+    let description = table::get(fd)?;
+    let Object::Listener(listener) = description.object() else {
+        return None;
+    };
+    let _quiet = Quiet::begin();
     listener.register();
     // Whoever accepts must be able to receive the channel as well.
     if process::current().is_some() && !process::has_room() {
-        return Err(Errno::MFILE);
+        return Some(Err(Errno::MFILE));
     }
-    let mut storage = Storage::new();
-    // SAFETY: the kernel writes at most `length` bytes into the storage.
-    let result = unsafe {
-        raw::syscall(
-            libc::SYS_accept4 as usize,
-            [
-                fd as usize,
-                storage.bytes.as_mut_ptr() as usize,
-                &raw mut storage.length as usize,
-                flags as usize,
-                0,
-                0,
-            ],
-        )
-    };
-    if result < 0 {
-        return Err(Errno::from_raw_os_error(-result as i32));
-    }
-    let accepted = result as RawFd;
+    Some(Ok(()))
+}
+
+/// The kernel has accepted; its answer is in `storage`.
+///
+/// # Safety
+/// `peer` and `length` are null or as accept(2) says.
+pub unsafe fn accepted(
+    fd: RawFd,
+    storage: &Storage,
+    peer: *mut libc::sockaddr,
+    length: *mut libc::socklen_t,
+) {
+    let _quiet = Quiet::begin();
     // SAFETY: the caller's promise.
     unsafe { storage.give(peer, length) };
     // A stale entry of a number that was closed behind our back.
-    drop(table::remove(accepted));
+    drop(table::remove(fd));
     if let Some(from) = storage.address() {
-        resolve(accepted, from);
+        resolve(fd, from);
     }
-    Ok(accepted)
 }
 
 /// Asks whether a connection that was accepted is accelerated.

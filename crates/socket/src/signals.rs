@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What signals mean for calls that wait: restart, and SIGPIPE; and the handlers.
 
+pub mod cancel;
+pub mod entry;
 pub mod handlers;
 
 use crate::raw;
@@ -33,6 +35,12 @@ pub fn restart() -> bool {
             || matches!(signal, 32 | 33 | libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGSYS)
             || action.flags & libc::SA_RESTART as usize != 0
     })
+}
+
+/// Whether a wait that a signal interrupted goes on where it is: not if the call is [whole](entry::whole), which begins again.
+#[cold]
+pub(crate) fn goes_on() -> bool {
+    restart() && !handlers::take_up_again()
 }
 
 /// Sends SIGPIPE to the calling thread, as a write to a closed connection does.

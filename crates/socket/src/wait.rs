@@ -103,6 +103,9 @@ fn limit(timeout: Duration) -> Option<Timespec> {
 
 /// The kernel's word about a single descriptor, waiting at most `timeout`.
 pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<Events, Errno> {
+    if timeout != Duration::ZERO && crate::signals::handlers::wait() {
+        return Err(Errno::INTR);
+    }
     // SAFETY: the number is only lent to the call; if it is closed meanwhile, the kernel says so.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut polled = [PollFd::from_borrowed_fd(

@@ -31,6 +31,8 @@ cases! { "signals";
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
+    left Accelerated "a handler leaves a blocked recv for good, as siglongjmp does: the connection can still be closed"
+    cancelled Accelerated "pthread_cancel ends threads that wait in recv, poll, accept and epoll_wait, also where they let it end them anywhere"
 }
 
 const SIGNAL: i32 = libc::SIGUSR1;
@@ -397,4 +399,143 @@ fn ignored() -> Outcome {
     holds!(!reader.ended());
     send_all(client, b"late")?;
     reader.join()
+}
+
+/// Where the program goes on, where it was interrupted, and what it did there.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+static WAITS_ON: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
+
+unsafe extern "C" {
+    fn getcontext(place: *mut libc::ucontext_t) -> i32;
+    fn setcontext(place: *const libc::ucontext_t) -> i32;
+    fn makecontext(place: *mut libc::ucontext_t, body: extern "C" fn(), arguments: i32, ...);
+    fn swapcontext(from: *mut libc::ucontext_t, to: *const libc::ucontext_t) -> i32;
+}
+
+extern "C" fn leave(_: i32) {
+    let place = PLACES.load(Ordering::SeqCst) as *const libc::ucontext_t;
+    // SAFETY: filled in by `swapcontext`, whose frame lives. As siglongjmp, it restores the mask of signals.
+    unsafe { setcontext(place) };
+}
+
+extern "C" fn receives_for_ever() {
+    loop {
+        let mut byte = 0u8;
+        let fd = WAITS_ON.load(Ordering::SeqCst);
+        // SAFETY: one byte of room.
+        unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, 0) };
+    }
+}
+
+fn left() -> Outcome {
+    for _ in 0..5 {
+        let (client, server) = pair()?;
+        WAITS_ON.store(client, Ordering::SeqCst);
+        count_signal(SIGNAL, 0)?;
+        // SAFETY: a function that takes a number is what a handler is.
+        unsafe { libc::signal(SIGNAL, leave as extern "C" fn(i32) as libc::sighandler_t) };
+        // SAFETY: takes nothing.
+        let waits = unsafe { libc::pthread_self() };
+        let waker = thread(move || {
+            pause(20);
+            // SAFETY: the thread joins this one.
+            unsafe { libc::pthread_kill(waits, SIGNAL) };
+            Ok(())
+        });
+        let mut stack = vec![0u8; 1 << 18];
+        // SAFETY: zeros are a context without content; the stack lives until nothing runs on it any more.
+        unsafe {
+            let mut here: Box<libc::ucontext_t> = Box::new(std::mem::zeroed());
+            let mut there: Box<libc::ucontext_t> = Box::new(std::mem::zeroed());
+            done(getcontext(&raw mut *there))?;
+            there.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+            there.uc_stack.ss_size = stack.len();
+            PLACES.store(&raw mut *here as usize, Ordering::SeqCst);
+            makecontext(&raw mut *there, receives_for_ever, 0);
+            done(swapcontext(&raw mut *here, &raw const *there))?;
+        }
+        waker.join()?;
+        close(client)?;
+        readable(server)?;
+        gets!(recv(server, 1, 0), b"");
+        close(server)?;
+    }
+    Ok(())
+}
+
+/// What a thread waits in.
+const WAYS: usize = 4;
+/// Of `pthread.h`, which the libc crate leaves out.
+const PTHREAD_CANCEL_ASYNCHRONOUS: i32 = 1;
+
+unsafe extern "C" {
+    fn pthread_setcanceltype(new: i32, old: *mut i32) -> i32;
+}
+
+extern "C" fn waits(what: *mut libc::c_void) -> *mut libc::c_void {
+    let fd = WAITS_ON.load(Ordering::SeqCst);
+    let mut byte = 0u8;
+    let mut polled = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: room for what is asked.
+    unsafe {
+        if what as usize >= WAYS {
+            let mut old = 0;
+            pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &raw mut old);
+        }
+        match what as usize % WAYS {
+            0 => libc::recv(fd, (&raw mut byte).cast(), 1, 0) as i32,
+            1 => libc::poll(&raw mut polled, 1, -1),
+            2 => libc::accept(fd, std::ptr::null_mut(), std::ptr::null_mut()),
+            _ => libc::epoll_wait(fd, &raw mut event, 1, -1),
+        }
+    };
+    std::ptr::null_mut()
+}
+
+fn cancelled() -> Outcome {
+    unsafe extern "C" {
+        fn pthread_timedjoin_np(
+            thread: libc::pthread_t,
+            result: *mut *mut libc::c_void,
+            limit: *const libc::timespec,
+        ) -> i32;
+    }
+    let (_client, server) = pair()?;
+    let (listener, _) = listener()?;
+    // Has nothing of the library's: the kernel waits alone.
+    let set = epoll::create()?;
+    for what in 0..2 * WAYS {
+        let fd = match what % WAYS {
+            2 => listener,
+            3 => set,
+            _ => server,
+        };
+        WAITS_ON.store(fd, Ordering::SeqCst);
+        // SAFETY: as the manual pages say.
+        unsafe {
+            let mut thread = 0;
+            let none = std::ptr::null();
+            same!(
+                libc::pthread_create(&raw mut thread, none, waits, what as *mut libc::c_void),
+                0
+            );
+            pause(20);
+            same!(libc::pthread_cancel(thread), 0);
+            let mut limit: libc::timespec = std::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut limit);
+            limit.tv_sec += 5;
+            let mut result = std::ptr::null_mut();
+            same!(
+                pthread_timedjoin_np(thread, &raw mut result, &raw const limit),
+                0
+            );
+            same!(result as isize, -1);
+        }
+    }
+    Ok(())
 }

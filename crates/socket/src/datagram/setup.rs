@@ -327,7 +327,7 @@ pub(super) unsafe fn receive_pending(
         }
         let longest = deadline.map_or(GLANCE, |deadline| deadline.left().min(GLANCE));
         match poll_kernel(fd, Events::IN, longest) {
-            Err(Errno::INTR) if patience > 0 || !signals::restart() => {
+            Err(Errno::INTR) if patience > 0 || !signals::goes_on() => {
                 return Some(Err(Errno::INTR));
             }
             Err(Errno::INTR) | Ok(_) => {}

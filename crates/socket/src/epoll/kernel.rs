@@ -10,6 +10,7 @@ use libc::{c_int, c_long, epoll_event};
 use rustix::io::Errno;
 
 use crate::raw;
+use crate::signals::cancel;
 use crate::signals::handlers::Watch;
 use crate::wait::FOR_EVER;
 
@@ -153,10 +154,11 @@ pub(super) unsafe fn wait(
         }
         NO_PWAIT2.store(true, Ordering::Relaxed);
     }
-    let milliseconds = match timeout {
-        None => -1,
-        Some(timeout) => timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int,
+    let Some(timeout) = timeout else {
+        // SAFETY: by the caller.
+        return unsafe { cancel::epoll_wait(epoll, out, max, (mask.0, mask.1)) };
     };
+    let milliseconds = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int;
     // SAFETY: by the caller.
     unsafe {
         raw::call(

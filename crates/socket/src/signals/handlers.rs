@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, siginfo_t, timespec};
 
+use super::{cancel, entry};
 use crate::raw;
 use crate::wait::FOR_EVER;
 
@@ -33,6 +34,10 @@ struct Here {
     held: Cell<u32>,
     /// Signals that wait until it holds none.
     put_off: Cell<u64>,
+    /// Those of them that are blocked then, but for the call (ppoll and its like).
+    blocked: Cell<u64>,
+    /// The interrupted call is to begin again.
+    again: Cell<bool>,
     /// Handlers that have run, or were put off.
     ran: Cell<u32>,
     /// The time limit of the sleep that the thread is about to begin.
@@ -44,6 +49,8 @@ thread_local! {
         Here {
             held: Cell::new(0),
             put_off: Cell::new(0),
+            blocked: Cell::new(0),
+            again: Cell::new(false),
             ran: Cell::new(0),
             limit: Cell::new(ptr::null_mut()),
         }
@@ -74,8 +81,57 @@ pub fn leave() {
 #[cold]
 fn let_in(here: &Here) {
     let mask = here.put_off.replace(0);
+    let blocked = here.blocked.replace(0);
     // The handlers run before this returns.
     change_mask(libc::SIG_UNBLOCK, mask);
+    if blocked != 0 {
+        change_mask(libc::SIG_BLOCK, blocked);
+    }
+}
+
+/// Handlers that have run in this thread, or were put off.
+pub(super) fn ran() -> u32 {
+    HERE.with(|here| here.ran.get())
+}
+
+/// Whether handlers wait for the end of the call.
+pub(crate) fn wait() -> bool {
+    HERE.with(|here| here.put_off.get() != 0)
+}
+
+/// The interrupted call is to begin again. False: it holds nothing back, and can go on.
+pub(super) fn take_up_again() -> bool {
+    HERE.with(|here| {
+        let inside = here.held.get() > 0 || cancel::is_marked();
+        here.again.set(inside);
+        inside
+    })
+}
+
+/// Whether it is.
+pub(super) fn takes_up_again() -> bool {
+    HERE.with(|here| here.again.replace(false))
+}
+
+/// Makes a system call that may sleep in the kernel's own way, with nothing held: handlers run when they come, and may not return.
+pub(crate) fn exposed<R>(call: impl FnOnce() -> R) -> R {
+    struct Exposed(u32);
+    impl Drop for Exposed {
+        fn drop(&mut self) {
+            compiler_fence(Ordering::SeqCst);
+            HERE.with(|here| here.held.set(self.0));
+        }
+    }
+    // Given back also when the thread is cancelled: what else it holds on the way out counts on it.
+    let _exposed = Exposed(HERE.with(|here| {
+        let held = here.held.replace(0);
+        compiler_fence(Ordering::SeqCst);
+        if here.put_off.get() != 0 {
+            let_in(here);
+        }
+        held
+    }));
+    call()
 }
 
 fn change_mask(how: c_int, mask: u64) {
@@ -147,28 +203,37 @@ unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mu
             .cast::<u8>()
             .add(offset_of!(libc::ucontext_t, uc_sigmask))
             .cast::<u64>();
+        here.blocked.set(here.blocked.get() | *blocked & mask);
         *blocked |= mask;
     }
     here.put_off.set(here.put_off.get() | mask);
     true
 }
 
-/// Puts handlers off as a latch does, for what a handler must not find half done.
+/// Puts handlers off as a latch does, for what a handler must not find half done, and the end of a thread that lets itself be
+/// cancelled anywhere.
 #[derive(Debug)]
-pub struct Quiet(());
+pub struct Quiet {
+    /// It does.
+    asynchronous: bool,
+}
 
 impl Quiet {
     /// Until it is dropped.
     #[must_use]
     pub fn begin() -> Self {
+        let asynchronous = cancel::protect();
         enter();
-        Self(())
+        Self { asynchronous }
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
         leave();
+        if self.asynchronous {
+            cancel::expose();
+        }
     }
 }
 
@@ -184,12 +249,12 @@ impl Watch {
         Self(HERE.with(|here| here.ran.get()))
     }
 
-    /// Whether one has run.
+    /// Whether one has run, or waits for the call's end, or the thread was cancelled.
     #[inline]
     #[must_use]
     pub fn is_broken(self) -> bool {
         compiler_fence(Ordering::SeqCst);
-        HERE.with(|here| here.ran.get()) != self.0
+        HERE.with(|here| here.ran.get() != self.0 || here.put_off.get() != 0) || cancel::is_marked()
     }
 
     /// Makes a system call that sleeps for at most `limit`, and for no time if a handler has run, also if that runs in the moment
@@ -275,6 +340,7 @@ pub unsafe fn action(
         let informed = wanted.sa_flags & libc::SA_SIGINFO != 0;
         remember(signal, wanted.sa_sigaction, informed);
         mine.sa_sigaction = handle as *const () as usize;
+        entry::careful();
         mine.sa_flags |= libc::SA_SIGINFO;
     }
     let result = next(signal, &raw const mine, old);

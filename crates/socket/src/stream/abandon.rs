@@ -22,6 +22,8 @@ use shm::channel::{End, flags};
 use super::receive::DATA;
 use super::{KERNEL, Result, Stream, borrow, option, seat, state, word};
 use crate::ready::{self, Events};
+use crate::signals::cancel;
+use crate::signals::handlers::exposed;
 use crate::table::Description;
 use crate::{process, raw, reasons, wait};
 
@@ -298,28 +300,11 @@ pub(super) unsafe fn kernel_call(
             libc::SYS_sendmsg => libc::SYS_write,
             _ => libc::SYS_read,
         };
-        let arguments = [fd as usize, part.iov_base as usize, part.iov_len, 0, 0, 0];
         // SAFETY: the caller's promise.
-        return unsafe { raw::call(plain, arguments) };
+        return exposed(|| unsafe { cancel::transfer(plain, fd, part.iov_base, part.iov_len) });
     }
-    let message = crate::calls::header(parts.as_ptr().cast_mut(), parts.len());
+    let mut message = crate::calls::header(parts.as_ptr().cast_mut(), parts.len());
+    let message = (&raw mut message).cast();
     // SAFETY: the caller's promise.
-    let result = unsafe {
-        raw::syscall(
-            call as usize,
-            [
-                fd as usize,
-                &raw const message as usize,
-                how as usize,
-                0,
-                0,
-                0,
-            ],
-        )
-    };
-    if result < 0 {
-        Err(Errno::from_raw_os_error(-result as i32))
-    } else {
-        Ok(result as usize)
-    }
+    exposed(|| unsafe { cancel::transfer(call, fd, message, how as usize) })
 }

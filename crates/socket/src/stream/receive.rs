@@ -78,6 +78,8 @@ impl Stream {
                 if done > 0 && peek {
                     return Ok(done);
                 }
+                // From here on the kernel holds what a call needs, and a handler may leave it.
+                drop(inside.take());
                 // SAFETY: passed on.
                 return match unsafe { kernel_rest(libc::SYS_recvmsg, fd, parts, done, how) } {
                     Err(_) if done > 0 => Ok(done),
@@ -89,6 +91,7 @@ impl Stream {
                     Ok(false) => {}
                     // That nobody takes what was sent is no reader's concern: the kernel says what there is to read.
                     Ok(true) | Err(Errno::PIPE) => {
+                        drop(inside.take());
                         // SAFETY: passed on.
                         return unsafe { kernel_call(libc::SYS_recvmsg, fd, parts, how) };
                     }
@@ -284,7 +287,7 @@ impl Stream {
             Wait::Ready => Ok(()),
             Wait::TimedOut => Err(Errno::AGAIN),
             // As the kernel: with a time limit a call is never taken up again.
-            Wait::Interrupted if !part && deadline.is_none() && crate::signals::restart() => Ok(()),
+            Wait::Interrupted if !part && deadline.is_none() && crate::signals::goes_on() => Ok(()),
             Wait::Interrupted => Err(Errno::INTR),
             Wait::Closed => Err(Errno::BADF),
         }

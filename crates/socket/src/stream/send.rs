@@ -42,6 +42,7 @@ impl Stream {
         cost::call(Work::Send);
         loop {
             if self.is_unusual() && self.is_kernels(fd, description)? {
+                drop(inside.take());
                 // SAFETY: passed on.
                 return match unsafe { kernel_rest(libc::SYS_sendmsg, fd, parts, done, how) } {
                     Err(_) if done > 0 => Ok(done),

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The program's way into the library and out of it.
+//!
+//! A handler may leave by siglongjmp, and a cancelled thread by unwinding: nothing of what a call holds (a count, a lock in shared
+//! memory, a mark that somebody sleeps) would be given back. So handlers are put off for a whole call, not only for its latches. A
+//! call that sleeps or spins is ended by them, gives all back, and begins again here when they have run, as the kernel's call
+//! does (SA_RESTART). A cancelled thread ends here, too.
+//!
+//! A program that has neither handlers nor cancels threads pays a load and a branch.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+
+use super::{cancel, handlers};
+
+static CAREFUL: AtomicBool = AtomicBool::new(false);
+
+/// From now on calls can be left in the middle.
+pub(crate) fn careful() {
+    CAREFUL.store(true, Ordering::Relaxed);
+}
+
+/// A call that the program makes; it is made again after an interruption that it is to survive, so it must have done nothing if
+/// it says that it was interrupted.
+#[inline(always)]
+pub fn whole<T>(mut call: impl FnMut() -> Option<Result<T, Errno>>) -> Option<Result<T, Errno>> {
+    if CAREFUL.load(Ordering::Relaxed) {
+        return carefully(&mut call);
+    }
+    let result = call();
+    if matches!(result, Some(Err(Errno::INTR))) && is_meant_for_us() {
+        return carefully(&mut call);
+    }
+    result
+}
+
+/// Whether a call that began before anybody was careful was interrupted to be cancelled, or to begin again.
+#[cold]
+fn is_meant_for_us() -> bool {
+    let again = handlers::takes_up_again();
+    cancel::test() || again
+}
+
+#[inline(never)]
+fn carefully<T>(call: &mut dyn FnMut() -> Option<Result<T, Errno>>) -> Option<Result<T, Errno>> {
+    cancel::test();
+    loop {
+        let before = handlers::ran();
+        let quiet = handlers::Quiet::begin();
+        let result = call();
+        let again = handlers::takes_up_again();
+        // Handlers that were put off run now, when the call holds nothing any more.
+        drop(quiet);
+        if !matches!(result, Some(Err(Errno::INTR))) {
+            return result;
+        }
+        let called = cancel::test();
+        let alone = called && before == handlers::ran();
+        if !again && !alone {
+            return result;
+        }
+    }
+}
