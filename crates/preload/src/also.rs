@@ -8,6 +8,7 @@ use libc::{
     aiocb, fd_set, iovec, msghdr, off64_t, pid_t, sigevent, size_t, sockaddr, socklen_t, ssize_t,
     termios, timeval, winsize,
 };
+use socket::signals::handlers::Quiet;
 use socket::{options, table};
 
 use crate::next::next;
@@ -17,7 +18,7 @@ use crate::{also as this, data, descriptors, events, life, set_errno, sockets};
 macro_rules! also {
     ($($name:ident = $module:ident::$call:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             // SAFETY: the same promise.
             unsafe { $module::$call($($argument),*) }
         }
@@ -54,7 +55,7 @@ fn message(parts: *const iovec, count: c_int) -> msghdr {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv2(
+pub unsafe extern "C-unwind" fn preadv2(
     fd: c_int,
     parts: *const iovec,
     count: c_int,
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn preadv2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev2(
+pub unsafe extern "C-unwind" fn pwritev2(
     fd: c_int,
     parts: *const iovec,
     count: c_int,
@@ -96,6 +97,7 @@ also! {
 
 /// The C library's threads read and write for the program: by the kernel.
 fn by_the_kernel(fd: c_int) {
+    let _quiet = Quiet::begin();
     if let Some(description) = table::get(fd) {
         options::kernel_only(fd, &description);
     }
@@ -105,7 +107,7 @@ fn by_the_kernel(fd: c_int) {
 macro_rules! asynchronous {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(block: *mut aiocb) -> c_int {
+        pub unsafe extern "C-unwind" fn $name(block: *mut aiocb) -> c_int {
             // SAFETY: as aio(7).
             if let Some(block) = unsafe { block.as_ref() } {
                 by_the_kernel(block.aio_fildes);
@@ -121,7 +123,7 @@ asynchronous!(aio_read aio_read64 aio_write aio_write64);
 macro_rules! listed {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(mode: c_int, blocks: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
+        pub unsafe extern "C-unwind" fn $name(mode: c_int, blocks: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
             for index in 0..count.max(0) as usize {
                 // SAFETY: as lio_listio(3).
                 if let Some(block) = unsafe { (*blocks.add(index)).as_ref() } {
@@ -137,7 +139,7 @@ listed!(lio_listio lio_listio64);
 
 /// A terminal becomes the program's 0, 1 and 2, by calls of which the library knows.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn login_tty(terminal: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn login_tty(terminal: c_int) -> c_int {
     // SAFETY: as login_tty(3).
     unsafe {
         libc::setsid();
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn login_tty(terminal: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn forkpty(
+pub unsafe extern "C-unwind" fn forkpty(
     master: *mut c_int,
     name: *mut c_char,
     how: *const termios,

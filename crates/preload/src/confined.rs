@@ -11,6 +11,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use ipc::protocol::Fallback;
+use socket::signals::handlers::Quiet;
 use socket::{hand_over, policy, process, reasons};
 
 use crate::next::next;
@@ -21,6 +22,7 @@ pub fn refuse_io_uring() -> Option<c_int> {
     if !process::is_enabled() {
         return None;
     }
+    let _quiet = Quiet::begin();
     // Whose sockets are the kernel's anyhow may have what the kernel has.
     if policy::leaves_program() {
         hand_over::confine(Fallback::IoUring);

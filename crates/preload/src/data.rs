@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use socket::calls;
 use socket::object::Object;
 use socket::signals::entry::whole;
+use socket::signals::handlers::quietly;
 use socket::table;
 
 use crate::next::next;
@@ -240,12 +241,12 @@ pub unsafe extern "C-unwind" fn sendmsg(
         .is_some_and(|message| message.msg_controllen >= size_of::<libc::cmsghdr>());
     if rights {
         // SAFETY: as sendmsg(2).
-        unsafe { socket::inherit::sending(fd, &*message, true) };
+        quietly(|| unsafe { socket::inherit::sending(fd, &*message, true) });
     }
     let result = next!(sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t);
     if rights && result < 0 {
         // SAFETY: as sendmsg(2).
-        unsafe { socket::inherit::sending(fd, &*message, false) };
+        quietly(|| unsafe { socket::inherit::sending(fd, &*message, false) });
     }
     result
 }

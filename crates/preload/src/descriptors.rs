@@ -4,6 +4,7 @@
 use libc::{c_int, c_uint, c_ulong};
 use rustix::io::Errno;
 use socket::object::Object;
+use socket::signals::handlers::{Quiet, quietly};
 use socket::{close as closing, options, process, table};
 
 use crate::next::next;
@@ -32,6 +33,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     if i32::try_from(first).is_ok() {
         closing::closing_range(first as i32, last.min(i32::MAX as c_uint) as i32);
     }
+    let _quiet = Quiet::begin();
     // Around the library's own descriptors.
     let mut from = first;
     for own in process::private() {
@@ -79,8 +81,10 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 pub unsafe extern "C-unwind" fn dup(old: c_int) -> c_int {
     let new = next!(dup(old: c_int) -> c_int);
     if new >= 0 {
-        closing::duplicated(old, new);
-        stdio::came(new);
+        quietly(|| {
+            closing::duplicated(old, new);
+            stdio::came(new);
+        });
     }
     new
 }
@@ -96,8 +100,10 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     }
     let result = next!(dup2(old: c_int, new: c_int) -> c_int);
     if result >= 0 {
-        closing::duplicated(old, new);
-        stdio::came(new);
+        quietly(|| {
+            closing::duplicated(old, new);
+            stdio::came(new);
+        });
     }
     result
 }
@@ -113,8 +119,10 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
     }
     let result = next!(dup3(old: c_int, new: c_int, flags: c_int) -> c_int);
     if result >= 0 {
-        closing::duplicated(old, new);
-        stdio::came(new);
+        quietly(|| {
+            closing::duplicated(old, new);
+            stdio::came(new);
+        });
     }
     result
 }
@@ -150,6 +158,7 @@ pub fn controlled(fd: c_int, command: c_int, argument: usize, result: c_int) -> 
     if result < 0 {
         return result;
     }
+    let _quiet = Quiet::begin();
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             closing::duplicated(fd, result);
@@ -170,11 +179,13 @@ pub fn controlled(fd: c_int, command: c_int, argument: usize, result: c_int) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-    if let Some(description) = table::get(fd) {
+    let own = quietly(|| {
+        let description = table::get(fd)?;
         // SAFETY: as ioctl(2) and tcp(7).
-        if let Some(result) = unsafe { control(fd, &description, request, argument) } {
-            return result;
-        }
+        unsafe { control(fd, &description, request, argument) }
+    });
+    if let Some(result) = own {
+        return result;
     }
     next!(ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int)
 }

@@ -7,7 +7,7 @@ use libc::{c_int, c_long, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespe
 use socket::epoll::{Epoll, SignalMask};
 use socket::object::Object;
 use socket::signals::entry::whole;
-use socket::signals::handlers::Quiet;
+use socket::signals::handlers::{Quiet, quietly};
 use socket::{poll as polling, select as selecting, table};
 
 use crate::next::next;
@@ -64,7 +64,7 @@ unsafe fn span(timeout: *const timespec) -> Result<Option<Duration>, ()> {
 /// An epoll set was made.
 fn made(fd: c_int) -> c_int {
     if fd >= 0 {
-        drop(table::install(fd, Object::Epoll(Epoll::new(fd))));
+        quietly(|| drop(table::install(fd, Object::Epoll(Epoll::new(fd)))));
     }
     fd
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The process's own life: start, fork and end.
 
+use socket::signals::handlers::quietly;
 use socket::{fork, hand_over, process};
 
 use std::ffi::{c_char, c_int};
@@ -52,7 +53,7 @@ unsafe extern "C" fn after_in_child() {
 pub unsafe extern "C-unwind" fn fork() -> libc::pid_t {
     let child = next!(fork() -> libc::pid_t);
     if child < 0 {
-        fork::failed();
+        quietly(fork::failed);
     }
     child
 }
@@ -102,7 +103,7 @@ pub unsafe extern "C-unwind" fn setrlimit64(
 /// After a change of limits.
 fn limited(resource: libc::c_uint, result: libc::c_int) -> libc::c_int {
     if result == 0 && resource == libc::RLIMIT_NOFILE && !process::is_borrowed() {
-        process::limit_changed();
+        quietly(process::limit_changed);
     }
     result
 }
@@ -116,12 +117,17 @@ fn knows() -> bool {
 
 /// The program is about to become another one, which finds its connections anew; if it does not, they stay.
 fn exec(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
-    if knows() {
-        hand_over::to_exec(foreign);
-    }
-    let taken = fork::leave_for_exec();
+    let taken = quietly(|| {
+        if knows() {
+            hand_over::to_exec(foreign);
+        }
+        fork::leave_for_exec()
+    });
     let result = call();
-    fork::stay(&taken);
+    quietly(|| {
+        fork::stay(&taken);
+        drop(taken);
+    });
     result
 }
 
@@ -132,7 +138,7 @@ pub unsafe extern "C-unwind" fn execve(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: as execve(2).
-    let foreign = knows() && unsafe { elsewhere::is_foreign(path, environment) };
+    let foreign = quietly(|| knows() && unsafe { elsewhere::is_foreign(path, environment) });
     exec(
         foreign,
         || next!(execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
@@ -145,7 +151,7 @@ pub unsafe extern "C-unwind" fn execv(
     arguments: *const *const c_char,
 ) -> c_int {
     // SAFETY: as execv(3).
-    let foreign = knows() && unsafe { elsewhere::is_foreign(path, elsewhere::own()) };
+    let foreign = quietly(|| knows() && unsafe { elsewhere::is_foreign(path, elsewhere::own()) });
     exec(
         foreign,
         || next!(execv(path: *const c_char, arguments: *const *const c_char) -> c_int),
@@ -158,7 +164,8 @@ pub unsafe extern "C-unwind" fn execvp(
     arguments: *const *const c_char,
 ) -> c_int {
     // SAFETY: as execvp(3).
-    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, elsewhere::own()) };
+    let foreign =
+        quietly(|| knows() && unsafe { elsewhere::is_foreign_file(file, elsewhere::own()) });
     exec(
         foreign,
         || next!(execvp(file: *const c_char, arguments: *const *const c_char) -> c_int),
@@ -172,7 +179,7 @@ pub unsafe extern "C-unwind" fn execvpe(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: as execvpe(3).
-    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, environment) };
+    let foreign = quietly(|| knows() && unsafe { elsewhere::is_foreign_file(file, environment) });
     exec(
         foreign,
         || next!(execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int),
@@ -183,14 +190,19 @@ type SpawnPlan = *const libc::c_void;
 
 /// posix_spawn and its like: the child is another program from its first breath on.
 fn spawn(foreign: bool, call: impl FnOnce() -> c_int) -> c_int {
-    if knows() {
-        hand_over::to_spawn(foreign);
-    }
-    let taken = fork::before_spawn();
+    let taken = quietly(|| {
+        if knows() {
+            hand_over::to_spawn(foreign);
+        }
+        fork::before_spawn()
+    });
     let result = call();
-    if result != 0 {
-        fork::spawn_failed(&taken);
-    }
+    quietly(|| {
+        if result != 0 {
+            fork::spawn_failed(&taken);
+        }
+        drop(taken);
+    });
     result
 }
 
@@ -204,7 +216,7 @@ pub unsafe extern "C-unwind" fn posix_spawn(
     environment: *const *mut c_char,
 ) -> c_int {
     // SAFETY: as posix_spawn(3).
-    let foreign = knows() && unsafe { elsewhere::is_foreign(path, environment.cast()) };
+    let foreign = quietly(|| knows() && unsafe { elsewhere::is_foreign(path, environment.cast()) });
     spawn(
         foreign,
         || next!(posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
@@ -221,7 +233,8 @@ pub unsafe extern "C-unwind" fn posix_spawnp(
     environment: *const *mut c_char,
 ) -> c_int {
     // SAFETY: as posix_spawnp(3).
-    let foreign = knows() && unsafe { elsewhere::is_foreign_file(file, environment.cast()) };
+    let foreign =
+        quietly(|| knows() && unsafe { elsewhere::is_foreign_file(file, environment.cast()) });
     spawn(
         foreign,
         || next!(posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, actions: SpawnPlan, attributes: SpawnPlan, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int),
@@ -234,6 +247,6 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     fd: c_int,
     new: c_int,
 ) -> c_int {
-    hand_over::plan(fd);
+    quietly(|| hand_over::plan(fd));
     next!(posix_spawn_file_actions_adddup2(actions: *mut libc::c_void, fd: c_int, new: c_int) -> c_int)
 }

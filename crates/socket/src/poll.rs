@@ -109,7 +109,9 @@ fn wait_for_any(
         if found == 0 {
             leave_full_rings(fds, &own);
         }
-        found = look_at_all(fds, &own)?;
+        // Signals that are blocked but for the call come in where nothing is ready, however short it is.
+        let mask = if found == 0 { mask } else { SignalMask::NONE };
+        found = look_at_all(fds, &own, mask)?;
     }
     if found > 0 || timeout == Some(Duration::ZERO) {
         return Ok(found);
@@ -120,7 +122,7 @@ fn wait_for_any(
         match spin.step() {
             Step::Again => found = look(fds, &own),
             _ if watch.is_some_and(Watch::is_broken) => return Err(Errno::INTR),
-            Step::Kernel => found = look_at_all(fds, &own)?,
+            Step::Kernel => found = look_at_all(fds, &own, SignalMask::NONE)?,
             Step::Sleep => break,
         }
         if found > 0 {
@@ -260,8 +262,8 @@ fn only_room(fds: &[pollfd], own: &[Own]) -> bool {
 }
 
 /// The kernel's word about all descriptors.
-fn look_at_all(fds: &mut [pollfd], own: &[Own]) -> Result<usize, Errno> {
-    let twins = ask_kernel(fds, own, SignalMask::NONE, Duration::ZERO, None)?;
+fn look_at_all(fds: &mut [pollfd], own: &[Own], mask: SignalMask) -> Result<usize, Errno> {
+    let twins = ask_kernel(fds, own, mask, Duration::ZERO, None)?;
     for each in own {
         let twin = twins[each.index];
         if let Some(pollable) = each.pollable()

@@ -19,9 +19,13 @@ struct Action {
 
 /// Whether a wait that a signal interrupted is to be taken up again: yes if every handler wants that (SA_RESTART).
 ///
-/// Which signal it was can't be told; a program that mixes both kinds of handlers gets EINTR, which it must expect anyway.
+/// Which signals these were is known of handlers that run [through the library](handlers). Of others it can't be told; a program that
+/// mixes both kinds gets EINTR then, which it must expect anyway.
 #[cold]
 pub fn restart() -> bool {
+    if let Some(all) = handlers::all_restart() {
+        return all;
+    }
     (1..=64_i32).all(|signal| {
         let mut action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // SAFETY: asks only; the kernel writes one structure of this layout.

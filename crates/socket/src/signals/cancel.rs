@@ -117,12 +117,21 @@ pub(crate) unsafe fn epoll_wait(
     }
 }
 
-/// Threads that can be noted at a time: more than are likely to be cancelled within a heartbeat.
-const MARKS: usize = 64;
+/// Places for notes. Threads that end elsewhere leave theirs behind.
+const MARKS: usize = 1024;
+/// Of these a thread's note lies in one of so many, from its own on.
+const NEAR: usize = 16;
 
 static USED: AtomicBool = AtomicBool::new(false);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static MARKED: [AtomicUsize; MARKS] = [const { AtomicUsize::new(0) }; MARKS];
+
+/// Where a thread's note may lie.
+fn places(thread: usize) -> impl Iterator<Item = &'static AtomicUsize> {
+    // Threads are addresses, far apart: Fibonacci hashing, of which the upper bits are good.
+    let first = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - MARKS.ilog2());
+    (0..NEAR).map(move |step| &MARKED[(first + step) % MARKS])
+}
 
 fn own() -> usize {
     // SAFETY: has no conditions.
@@ -131,8 +140,18 @@ fn own() -> usize {
 
 /// The thread is about to be cancelled.
 pub fn mark(thread: libc::pthread_t) {
-    let place = NEXT.fetch_add(1, Ordering::Relaxed) % MARKS;
-    MARKED[place].store(thread as usize, Ordering::Relaxed);
+    let thread = thread as usize;
+    let claim = |old| {
+        let (yes, no) = (Ordering::Relaxed, Ordering::Relaxed);
+        places(thread).any(|place| place.compare_exchange(old, thread, yes, no).is_ok())
+    };
+    if !find(thread) && !claim(0) {
+        // Of threads that are gone, most likely.
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) % NEAR;
+        if let Some(place) = places(thread).nth(step) {
+            place.store(thread, Ordering::Relaxed);
+        }
+    }
     USED.store(true, Ordering::Release);
     super::entry::careful();
 }
@@ -180,9 +199,7 @@ pub(crate) fn is_marked() -> bool {
 
 #[cold]
 fn find(thread: usize) -> bool {
-    MARKED
-        .iter()
-        .any(|mark| mark.load(Ordering::Relaxed) == thread)
+    places(thread).any(|mark| mark.load(Ordering::Relaxed) == thread)
 }
 
 /// Ends the thread if it was cancelled and allows it. Else says whether it was noted; it is no more.
@@ -192,7 +209,7 @@ pub(crate) fn test() -> bool {
     }
     let own = own();
     let mut any = false;
-    for mark in &MARKED {
+    for mark in places(own) {
         any |= mark
             .compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();

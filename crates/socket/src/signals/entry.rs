@@ -47,6 +47,7 @@ fn carefully<T>(call: &mut dyn FnMut() -> Option<Result<T, Errno>>) -> Option<Re
     cancel::test();
     loop {
         let before = handlers::ran();
+        handlers::begin_call();
         let quiet = handlers::Quiet::begin();
         let result = call();
         let again = handlers::takes_up_again();

@@ -8,7 +8,7 @@
 //!
 //! Nobody pays for that but the handlers: a latch costs an addition, no system call.
 //!
-//! What a program installs behind the C library's back, with `SA_RESETHAND`, or for the signals of faults, runs as it is.
+//! What a program installs behind the C library's back, or for the signals of faults, runs as it is.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -28,6 +28,10 @@ const SIGNALS: usize = 65;
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 /// Signals whose handler wants `SA_SIGINFO`.
 static INFORMED: AtomicU64 = AtomicU64::new(0);
+/// Signals whose handler is for one time (`SA_RESETHAND`). The kernel would take it away when the signal is put off.
+static RESET: AtomicU64 = AtomicU64::new(0);
+/// Signals whose handler has interrupted calls begin again (`SA_RESTART`).
+static RESTARTING: AtomicU64 = AtomicU64::new(0);
 
 struct Here {
     /// Latches that the thread holds.
@@ -38,6 +42,8 @@ struct Here {
     blocked: Cell<u64>,
     /// The interrupted call is to begin again.
     again: Cell<bool>,
+    /// Whether all handlers that came in this call want that; None: none came.
+    restarts: Cell<Option<bool>>,
     /// Handlers that have run, or were put off.
     ran: Cell<u32>,
     /// The time limit of the sleep that the thread is about to begin.
@@ -51,6 +57,7 @@ thread_local! {
             put_off: Cell::new(0),
             blocked: Cell::new(0),
             again: Cell::new(false),
+            restarts: Cell::new(None),
             ran: Cell::new(0),
             limit: Cell::new(ptr::null_mut()),
         }
@@ -92,6 +99,16 @@ fn let_in(here: &Here) {
 /// Handlers that have run in this thread, or were put off.
 pub(super) fn ran() -> u32 {
     HERE.with(|here| here.ran.get())
+}
+
+/// Nothing has interrupted the call that begins.
+pub(super) fn begin_call() {
+    HERE.with(|here| here.restarts.set(None));
+}
+
+/// Whether all handlers that interrupted the call want it to begin again; None if it was none that runs through here.
+pub(super) fn all_restart() -> Option<bool> {
+    HERE.with(|here| here.restarts.get())
 }
 
 /// Whether handlers wait for the end of the call.
@@ -152,6 +169,9 @@ fn bit(signal: c_int) -> u64 {
 unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let runs = HERE.with(|here| {
         here.ran.set(here.ran.get().wrapping_add(1));
+        let restarts = RESTARTING.load(Ordering::Relaxed) & bit(signal) != 0;
+        let before = here.restarts.get().unwrap_or(true);
+        here.restarts.set(Some(before && restarts));
         let limit = here.limit.get();
         if !limit.is_null() {
             // SAFETY: lent by `Watch::sleep` of this thread, which has not returned.
@@ -168,6 +188,9 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
         here.held.get() == 0 || !unsafe { put_off(here, signal, info, context) }
     });
     let handler = HANDLERS[signal as usize % SIGNALS].load(Ordering::Acquire);
+    if runs && RESET.load(Ordering::Relaxed) & bit(signal) != 0 {
+        reset(signal);
+    }
     if runs && handler > libc::SIG_IGN {
         // SAFETY: the program's handler; one that takes a number alone does not look at the rest.
         unsafe {
@@ -176,6 +199,19 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
             handler(signal, info, context);
         }
     }
+}
+
+/// Takes a handler away that was for one time.
+fn reset(signal: c_int) {
+    // The kernel's structure: the default, no flags, an empty mask.
+    let action = [0_usize; 4];
+    // SAFETY: the kernel reads the structure.
+    unsafe {
+        raw::syscall(
+            libc::SYS_rt_sigaction as usize,
+            [signal as usize, &raw const action as usize, 0, 8, 0, 0],
+        )
+    };
 }
 
 /// Has the signal come again when it is let in. False: it can't be.
@@ -208,6 +244,12 @@ unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mu
     }
     here.put_off.set(here.put_off.get() | mask);
     true
+}
+
+/// Does something with handlers put off.
+pub fn quietly<R>(what: impl FnOnce() -> R) -> R {
+    let _quiet = Quiet::begin();
+    what()
 }
 
 /// Puts handlers off as a latch does, for what a handler must not find half done, and the end of a thread that lets itself be
@@ -323,7 +365,7 @@ pub unsafe fn action(
     if !can_wait(signal) || crate::process::is_borrowed() {
         let result = next(signal, new, old);
         // SAFETY: by the caller.
-        unsafe { as_installed(signal, result, old, known(signal)) };
+        unsafe { as_installed(result, old, known(signal)) };
         return result;
     }
     let before = known(signal);
@@ -331,58 +373,81 @@ pub unsafe fn action(
     let Some(wanted) = (unsafe { new.as_ref() }).copied() else {
         let result = next(signal, new, old);
         // SAFETY: by the caller.
-        unsafe { as_installed(signal, result, old, before) };
+        unsafe { as_installed(result, old, before) };
         return result;
     };
     let mut mine = wanted;
-    let plain = [libc::SIG_DFL, libc::SIG_IGN].contains(&wanted.sa_sigaction);
-    if !plain && wanted.sa_flags & libc::SA_RESETHAND == 0 {
-        let informed = wanted.sa_flags & libc::SA_SIGINFO != 0;
-        remember(signal, wanted.sa_sigaction, informed);
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&wanted.sa_sigaction) {
+        remember(signal, Known::of(&wanted));
         mine.sa_sigaction = handle as *const () as usize;
         entry::careful();
         mine.sa_flags |= libc::SA_SIGINFO;
+        mine.sa_flags &= !libc::SA_RESETHAND;
     }
     let result = next(signal, &raw const mine, old);
     if result != 0 {
-        remember(signal, before.0, before.1);
+        remember(signal, before);
     }
     // SAFETY: by the caller.
-    unsafe { as_installed(signal, result, old, before) };
+    unsafe { as_installed(result, old, before) };
     result
 }
 
-fn known(signal: c_int) -> (usize, bool) {
-    let handler = HANDLERS[signal as usize % SIGNALS].load(Ordering::Acquire);
-    (
-        handler,
-        INFORMED.load(Ordering::Relaxed) & bit(signal.max(1)) != 0,
-    )
+/// What is known of a signal's handler.
+#[derive(Clone, Copy)]
+struct Known {
+    handler: usize,
+    /// The flags that the kernel does not have, or not only, and `SA_RESTART`.
+    flags: c_int,
 }
 
-fn remember(signal: c_int, handler: usize, informed: bool) {
-    if informed {
-        INFORMED.fetch_or(bit(signal), Ordering::Relaxed);
-    } else {
-        INFORMED.fetch_and(!bit(signal), Ordering::Relaxed);
+const FLAGS: [(c_int, &AtomicU64); 3] = [
+    (libc::SA_SIGINFO, &INFORMED),
+    (libc::SA_RESETHAND, &RESET),
+    (libc::SA_RESTART, &RESTARTING),
+];
+
+impl Known {
+    fn of(wanted: &libc::sigaction) -> Self {
+        Self {
+            handler: wanted.sa_sigaction,
+            flags: wanted.sa_flags,
+        }
     }
-    HANDLERS[signal as usize % SIGNALS].store(handler, Ordering::Release);
+}
+
+fn known(signal: c_int) -> Known {
+    let has = |flag: &AtomicU64| flag.load(Ordering::Relaxed) & bit(signal.max(1)) != 0;
+    Known {
+        handler: HANDLERS[signal as usize % SIGNALS].load(Ordering::Acquire),
+        flags: FLAGS
+            .iter()
+            .filter(|(_, signals)| has(signals))
+            .fold(0, |all, (flag, _)| all | flag),
+    }
+}
+
+fn remember(signal: c_int, known: Known) {
+    for (flag, signals) in FLAGS {
+        if known.flags & flag != 0 {
+            signals.fetch_or(bit(signal), Ordering::Relaxed);
+        } else {
+            signals.fetch_and(!bit(signal), Ordering::Relaxed);
+        }
+    }
+    HANDLERS[signal as usize % SIGNALS].store(known.handler, Ordering::Release);
 }
 
 /// Shows the program the handler that it installed.
-unsafe fn as_installed(
-    _signal: c_int,
-    result: c_int,
-    old: *mut libc::sigaction,
-    (handler, informed): (usize, bool),
-) {
+unsafe fn as_installed(result: c_int, old: *mut libc::sigaction, known: Known) {
     // SAFETY: by the caller.
     if result == 0
         && let Some(old) = unsafe { old.as_mut() }
         && old.sa_sigaction == handle as *const () as usize
     {
-        old.sa_sigaction = handler;
-        if !informed {
+        old.sa_sigaction = known.handler;
+        old.sa_flags |= known.flags & libc::SA_RESETHAND;
+        if known.flags & libc::SA_SIGINFO == 0 {
             old.sa_flags &= !libc::SA_SIGINFO;
         }
     }
