@@ -178,7 +178,11 @@ impl State {
     fn best_route<'a>(&self, net: Net, slot: &'a Slot) -> Option<(&'a Route, Choice)> {
         let routes = slot.routes();
         if let [route] = routes {
-            return Some((route, self.choose(net, route.path)?));
+            let choice = self.choose(net, route.path)?;
+            return Some(match self.may_be_outdone(route) {
+                true => (route, Choice::Target(Target::Host)),
+                false => (route, choice),
+            });
         }
         if net.is_ipv6() {
             return self.best_of_six(net, routes);

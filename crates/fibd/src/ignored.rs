@@ -2,19 +2,54 @@
 //! Routes that are ignored while their device has no carrier, if it is set so (`ignore_routes_with_linkdown`), and which of
 //! what the kernel calls dead is no more than that.
 
+use std::net::IpAddr;
+
 use crate::message::{RouteMessage, Settings};
 use crate::state::{Link, State};
 
 impl State {
-    /// The kernel calls next hops dead that are, and those of a device whose routes are ignored for want of a carrier. Of a
-    /// device that has not been down they are the latter, and alive as soon as the setting or the carrier is another.
+    /// The kernel calls next hops dead that are, and those of a device whose routes are ignored for want of a carrier. Where
+    /// they are ignored, those of a device that has not been down are the latter, and alive as soon as the setting or the
+    /// carrier is another. Where they are not, the kernel means what it says.
     pub(crate) fn tell_apart(&self, route: &mut RouteMessage) {
         let only_idle = |device: &u32| {
             let link = self.links.get(device);
-            link.is_some_and(|link| link.up && !link.was_down)
+            link.is_some_and(|link| link.up && !link.was_down && self.is_ignored(link, true))
         };
         for hop in &mut route.hops {
             hop.dead &= !(route.idle.contains(&hop.device) && only_idle(&hop.device));
+        }
+    }
+
+    /// A device went down, or is ready: the IPv6 next hops there are dead, or alive again.
+    pub(crate) fn readiness(&mut self, device: u32, up: bool) {
+        let Some(link) = self.links.get_mut(&device) else {
+            return;
+        };
+        let was_down = std::mem::replace(&mut link.was_down, !up);
+        if up && !was_down && self.seen.is_some() {
+            // Nothing happened; which next hops are dead all the same the dump says of each.
+            return;
+        }
+        let changed = self.paths.set_hops_dead(device, !up);
+        // Without IPv6 they stay dead, however ready the device is.
+        let unknown = up && !changed.is_empty() && !self.has_six(device);
+        self.unsure |= unknown && self.seen.is_none();
+        self.dirty_paths.extend(changed);
+    }
+
+    /// Whether a device has an address of IPv6, its link-local one at least: without there is no IPv6.
+    pub(crate) fn has_six(&self, device: u32) -> bool {
+        let of = |(at, address, _): &(u32, IpAddr, u8)| *at == device && address.is_ipv6();
+        self.addresses.iter().any(of)
+    }
+
+    /// An IPv6 address of a device went. With the last IPv6 ends there, and next hops of routes that have others die as if it
+    /// went down.
+    pub(crate) fn ends_six(&mut self, device: u32) {
+        let ended = !self.has_six(device);
+        if let Some(link) = self.links.get_mut(&device) {
+            link.was_down |= ended;
         }
     }
 

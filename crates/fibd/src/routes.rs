@@ -568,6 +568,8 @@ impl State {
             Message::Route(route) | Message::RouteGone(route) => Some(route),
             _ => None,
         };
+        // It may have called next hops dead by a setting that was not known yet.
+        self.unsure |= matches!(event.message, Message::IgnoresLinkDown { six: true, .. });
         let by_fpm = |protocol| self.config.fpm && is_frr(protocol);
         self.unsure |=
             route.is_some_and(|route| self.rank(route.table).is_some() && !by_fpm(route.protocol));

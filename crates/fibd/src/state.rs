@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use std::time::Instant;
 
 use crate::counters::Counters;
+use crate::expiry::Expiries;
 use crate::message::{Event, Hop, Malformed, Message, RouteKind};
 use crate::net::Net;
 use crate::objects::Objects;
@@ -210,8 +210,8 @@ pub struct State {
     pub(crate) all_ignore: bool,
     /// Settings of devices are to be asked for: no message says what a device took over when it came.
     pub(crate) unset: bool,
-    /// When the first of the routes that expire does.
-    pub(crate) expiry: Option<Instant>,
+    /// When routes expire.
+    pub(crate) expiries: Expiries,
     pub(crate) dirty: Vec<Net>,
     pub(crate) dirty_paths: HashSet<u32>,
     /// By the port at which they were when they changed: at the end another device may be there.
@@ -250,7 +250,7 @@ impl State {
             forwards: [true; 2],
             all_ignore: false,
             unset: false,
-            expiry: None,
+            expiries: Expiries::default(),
             dirty: Vec::new(),
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
@@ -335,11 +335,7 @@ impl State {
             } => {
                 self.link(device, name, (up, carrier), mac, mtu);
                 if !up || running {
-                    if let Some(link) = self.links.get_mut(&device) {
-                        link.was_down = !up;
-                    }
-                    let changed = self.paths.set_hops_dead(device, !up);
-                    self.dirty_paths.extend(changed);
+                    self.readiness(device, up);
                 }
             }
             Message::LinkGone { device } => self.link_gone(device),
@@ -459,6 +455,9 @@ impl State {
         self.flush_objects(device);
         self.links.remove(&device);
         self.flush_paths(device, true, &[false, true]);
+        // Of a device that is no more, IPv4 takes out whole routes, whatever other next hops they have.
+        let whole = self.paths_over(device, false);
+        self.doom(&whole);
         self.addresses.retain(|(of, ..)| *of != device);
         self.given.retain(|(at, _)| *at != device);
         let addresses: Vec<_> = self.neighbours_at(device).collect();
@@ -495,9 +494,13 @@ impl State {
             if let Some(seen) = &mut self.seen {
                 seen.addresses.insert(key);
             }
+            let first = address.is_ipv6() && self.seen.is_none() && !self.has_six(device);
             self.addresses.insert(key);
             if address.is_ipv4() {
                 self.revive(device);
+            } else if first {
+                // IPv6 begins there anew, and has its next hops live again without a message.
+                self.unsure |= self.is_up(device);
             }
             return;
         }
@@ -510,6 +513,7 @@ impl State {
         // skip_notify_on_dev_down: then the same messages come as for an address that is taken out.
         if address.is_ipv6() {
             self.unsure |= self.is_up(device);
+            self.ends_six(device);
             return;
         }
         if !self.addresses.iter().any(|(_, other, _)| *other == address) {
@@ -675,7 +679,7 @@ impl State {
         }
         self.unsure = false;
         self.unset = false;
-        self.forget_expiry();
+        self.begin_expiries();
         self.begin_generation(Source::Kernel);
         self.begin_rules();
         self.seen = Some(Seen::default());
@@ -685,6 +689,7 @@ impl State {
     /// The dump is whole: what it did not have is not there.
     pub fn end_resync(&mut self) {
         let Some(seen) = self.seen.take() else { return };
+        self.end_expiries(true);
         let mut swept = 0;
         let objects: Vec<_> = self.objects.keys().collect();
         for key in objects {
@@ -722,6 +727,7 @@ impl State {
     /// A dump can't be had whole: what it did not have may still be there.
     pub fn abandon_resync(&mut self) {
         self.seen = None;
+        self.end_expiries(false);
         self.unsure = true;
     }
 

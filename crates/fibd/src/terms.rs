@@ -6,7 +6,7 @@
 use crate::message::{Hop, Malformed, RouteMessage};
 use crate::net::Net;
 use crate::paths::{Path, Via};
-use crate::state::{Choice, Route, Slot, Source, State, Target};
+use crate::state::{Choice, MAY_HIDE, Route, Slot, Source, State, Target};
 
 /// Which of several routes of IPv6 of one metric is taken: the highest, and of equals the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,11 +107,24 @@ impl State {
         let (route, choice) = self.scan(net, routes, Preference::Low)?;
         let (other, _) = self.scan(net, routes, Preference::High)?;
         // What is not known decides: the kernel knows.
-        let choice = match other.path == route.path {
+        let hidden = routes.iter().any(|route| self.may_be_outdone(route));
+        let choice = match other.path == route.path && !hidden {
             true => choice,
             false => Choice::Target(Target::Host),
         };
         Some((route, choice))
+    }
+
+    /// Whether a joined route of IPv6 of which a dump alone has said may hide another that is preferred: what is between its
+    /// next hops comes after the first of them, and is taken only if it is preferred to that, as each is that says nothing of
+    /// its preference if that one's is low.
+    pub(crate) fn may_be_outdone(&self, route: &Route) -> bool {
+        let low = |hop: &Hop| hop.terms.preference == Preference::Low;
+        route.run == MAY_HIDE
+            && self
+                .paths
+                .get(route.path)
+                .is_some_and(|path| Self::joins(path) && path.via.hops().iter().any(low))
     }
 
     fn scan<'a>(
@@ -162,8 +175,8 @@ impl State {
         each.max().unwrap_or(Preference::Low)
     }
 
-    /// Whether a joined route of IPv6 has others beside it, or next hops with other longest packets: then what a dump does
-    /// not say of its next hops may decide.
+    /// Whether a joined route of IPv6 has others beside it, or next hops with other longest packets or of low
+    /// preference: then what a dump does not say, of its next hops or of what is between them, may decide.
     pub(crate) fn is_contested(&self, net: Net) -> bool {
         let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
         let paths = routes.iter().filter_map(|it| self.paths.get(it.path));
@@ -171,7 +184,8 @@ impl State {
         joined.any(|path| {
             let hops = path.via.hops();
             let alike = |hop: &Hop| hop.terms.mtu == hops[0].terms.mtu;
-            hops.len() > 1 && (routes.len() > 1 || !hops.iter().all(alike))
+            let low = |hop: &Hop| hop.terms.preference == Preference::Low;
+            hops.len() > 1 && (routes.len() > 1 || !hops.iter().all(alike) || hops.iter().any(low))
         })
     }
 

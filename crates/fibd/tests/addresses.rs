@@ -66,6 +66,87 @@ fn routes_of_ipv6_go_with_it_whether_the_kernel_says_so_or_not() {
     }
 }
 
+/// IPv6 ends at a device that had lost its carrier: its next hops of routes that have others are dead, not only without a
+/// carrier, until IPv6 is there again and runs.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn next_hops_of_ipv6_die_with_it_whether_there_is_a_carrier_or_not() {
+    ready!();
+    let net = Net::new("dies", 2);
+    let fibd = net.fibd("");
+    let disable = |value| assert!(set(&net, "ipv6.conf.sw1.disable_ipv6", value));
+    let shown = || net.ip("-6 route show 2001:db8:f0::/48");
+    for (carrier, ignores) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
+        for to in 0..16 {
+            let hops = "nexthop via 2001:db8:1::8 weight 4 nexthop via 2001:db8::7";
+            net.ip(&format!("route add 2001:db8:f{to:x}::/48 {hops}"));
+        }
+        set(&net, "ipv6.conf.sw1.ignore_routes_with_linkdown", ignores);
+        fibd.audit();
+        if !carrier {
+            common::run(&format!("ip -n {} link set h1 down", net.others));
+            common::eventually("it is told", || shown().contains("linkdown"));
+            fibd.audit();
+        }
+        disable(1);
+        assert!(shown().contains("dead linkdown"), "{}", shown());
+        fibd.audit();
+        fibd.resync();
+        fibd.audit();
+        // A message of the link, and a setting of it, let nothing live again.
+        net.ip("link set sw1 mtu 1400");
+        fibd.audit();
+        set(&net, "ipv6.conf.sw1.ignore_routes_with_linkdown", 0);
+        fibd.audit();
+        common::run(&format!("ip -n {} link set h1 up", net.others));
+        fibd.audit();
+        disable(0);
+        net.ip("link set sw1 mtu 1500");
+        net.port_up(1);
+        fibd.audit();
+        for to in 0..16 {
+            net.ip(&format!("-6 route flush 2001:db8:f{to:x}::/48"));
+        }
+    }
+}
+
+/// A device that is no more takes a whole route of IPv4 along, whatever other next hops it has; that it goes down does not.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_device_that_leaves_takes_routes_of_ipv4_with_other_next_hops_along() {
+    ready!();
+    let net = Net::new("leaves", 3);
+    let (four, six) = ("192.0.2.0/24", "2001:db8:ff::/48");
+    let fibd = net.fibd("");
+    net.ip("route add 192.0.0.0/16 via 10.0.2.8");
+    for (port, how) in [
+        (1, "link set sw1 down"),
+        (1, "link del sw1"),
+        (0, "link set sw0 netns"),
+    ] {
+        net.may_ip(&format!("route flush {four}"));
+        net.may_ip(&format!("-6 route flush {six}"));
+        net.port_up(port);
+        net.ip(&format!(
+            "route add {four} nexthop via 10.0.2.7 nexthop via 10.0.{port}.7"
+        ));
+        net.ip(&format!(
+            "route add {six} nexthop via 2001:db8:2::7 nexthop via 2001:db8:{port}::7"
+        ));
+        fibd.audit();
+        let [swept, dumps] = ["swept", "resyncs"].map(|name| fibd.counter(name));
+        match how.ends_with("netns") {
+            true => net.ip(&format!("{how} {}", net.others)),
+            false => net.ip(how),
+        };
+        fibd.audit();
+        // The dump that comes after it finds nothing more.
+        common::eventually("it dumps", || fibd.counter("resyncs") > dumps);
+        fibd.audit();
+        assert_eq!(fibd.counter("swept"), swept, "{how}");
+    }
+}
+
 /// What a device takes over of settings when it comes is in the messages before it is known.
 #[test]
 #[ignore = "needs root and network namespaces"]
@@ -480,11 +561,22 @@ fn routes_of_ipv6_that_expire_are_taken_out_in_time() {
     ready!();
     let net = Net::new("expires", 1);
     let fibd = net.fibd("");
-    net.ip("route add 2001:db8:fe::/48 via 2001:db8::8");
+    // The next hops are known first: each has a prefix of its own, which would be counted with those of the routes.
+    for (to, host) in [(0xfc, 7), (0xfe, 8)] {
+        net.ip(&format!(
+            "route add 2001:db8:{to:x}::/48 via 2001:db8::{host}"
+        ));
+        common::eventually("its next hop is known", || {
+            let address = format!("2001:db8::{host}");
+            net.ip(&format!("neigh show {address}")).contains("lladdr")
+        });
+    }
     net.ip("route add 2001:db8:ff::/48 via 2001:db8::7 expires 1");
     let prefixes = fibd.audit();
     let unreachable = || !net.may_ip("route get 2001:db8:ff::1");
     common::eventually("the kernel passes over it", unreachable);
+    // This one may look before fibd has dumped the kernel, and looks again at what differs, but counts what it saw first.
+    fibd.audit();
     assert_eq!(fibd.audit(), prefixes - 1);
     // By itself, too.
     let routes = || fibd.status()["prefixes"].as_u64().unwrap();

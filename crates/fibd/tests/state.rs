@@ -238,6 +238,20 @@ fn a_link_that_goes_takes_its_routes_along_and_nothing_else() {
     assert_eq!((state.desired(nets[0]), state.counters.implied), (None, 1));
 }
 
+/// Of a route of IPv4 with several next hops a device that goes down takes its own; one that is no more takes all.
+#[test]
+fn a_device_that_is_no_more_takes_whole_routes_of_ipv4_along() {
+    let mut state = state();
+    let net = Net::new(IpAddr::from([192, 0, 2, 0]), 24).unwrap();
+    let mut message = route(net, gateway(0, 7));
+    message.hops.push(gateway(1, 7));
+    tell(&mut state, flags::EXCLUSIVE, Message::Route(message));
+    link(&mut state, 0, false);
+    assert_eq!(state.desired(net), Some(of(gateway(1, 7))));
+    tell(&mut state, 0, Message::LinkGone { device: 1 });
+    assert_eq!((state.desired(net), state.counters.implied), (None, 1));
+}
+
 /// The kernel tells of the IPv6 routes that a link took along, but leaves one that is between next hops of another. The
 /// message about the first of two equal ones must not take out the second.
 #[test]
@@ -704,6 +718,117 @@ fn what_is_ignored_without_a_carrier_is_alive_once_the_setting_is_another() {
         let alive = (!was_down).then_some(Target::Neighbour { port: 0, address });
         assert_eq!((state.desired(net), state.is_unsure()), (alive, was_down));
     }
+}
+
+/// A next hop that is dead and without a carrier is only ignored where that is set, and only while there is IPv6: when that
+/// ends at a device the kernel has those of routes with others die, whatever its carrier.
+#[test]
+fn what_is_dead_without_a_carrier_is_no_more_than_ignored_only_where_that_is_set() {
+    for (ignores, ends, carrier, alive) in [
+        (true, false, false, true),
+        (false, false, false, false),
+        (false, true, false, false),
+        (true, true, false, false),
+        (true, true, true, false),
+    ] {
+        let mut state = state();
+        let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+        let own = "2001:db8::1".parse().unwrap();
+        let told = |state: &mut State| {
+            for port in 0..2 {
+                let ready = carrier || port == 1;
+                let message = Message::Link {
+                    device: port + 1,
+                    name: format!("sw{port}"),
+                    up: true,
+                    carrier: ready,
+                    running: ready,
+                    mac: None,
+                    mtu: 1500,
+                };
+                tell(state, 0, message);
+            }
+        };
+        let address = |present| Message::Address {
+            device: 1,
+            address: own,
+            len: 64,
+            present,
+        };
+        let set = |ignores| Message::IgnoresLinkDown {
+            device: Settings::Of(1),
+            six: true,
+            ignores,
+            forwards: None,
+        };
+        tell(&mut state, 0, address(true));
+        tell(&mut state, 0, set(ignores));
+        told(&mut state);
+        if ends {
+            tell(&mut state, 0, address(false));
+            assert!(state.is_unsure(), "it is dumped");
+        }
+        state.begin_resync(false);
+        told(&mut state);
+        if !ends {
+            tell(&mut state, 0, address(true));
+        }
+        let hop = Hop {
+            gateway: Some("2001:db8::7".parse().unwrap()),
+            dead: true,
+            ..gateway(0, 7)
+        };
+        let message = RouteMessage {
+            idle: vec![1],
+            ..route(net, hop)
+        };
+        tell(&mut state, 0, Message::Route(message));
+        state.end_resync();
+        // Nothing else says whether it was only ignored.
+        tell(&mut state, 0, set(false));
+        assert_eq!(
+            state.desired(net).is_some(),
+            alive,
+            "{ignores} {ends} {carrier}"
+        );
+    }
+}
+
+/// Where a device is without IPv6, only a dump says what that did to next hops there, and what it does that IPv6 begins anew.
+#[test]
+fn next_hops_of_a_device_without_ipv6_do_not_live_again_by_its_being_ready() {
+    let mut state = state();
+    let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let hop = Hop {
+        gateway: Some("2001:db8::7".parse().unwrap()),
+        dead: true,
+        ..gateway(0, 7)
+    };
+    let dump = |state: &mut State| {
+        state.begin_resync(false);
+        for port in 0..2 {
+            link(state, port, true);
+        }
+        tell(state, 0, Message::Route(route(net, hop)));
+        state.end_resync();
+    };
+    dump(&mut state);
+    assert_eq!((state.desired(net), state.is_unsure()), (None, false));
+    link(&mut state, 0, true);
+    assert!(
+        state.is_unsure(),
+        "it is dumped after a message of the link"
+    );
+    dump(&mut state);
+    assert_eq!((state.desired(net), state.is_unsure()), (None, false));
+    let message = Message::Address {
+        device: 1,
+        address: "fe80::1".parse().unwrap(),
+        len: 64,
+        present: true,
+    };
+    tell(&mut state, 0, message);
+    assert!(state.is_unsure(), "it is dumped when IPv6 begins");
 }
 
 /// A route's preference counts before the order, its longest packet and its source make the kernel forward.

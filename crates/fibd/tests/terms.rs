@@ -65,6 +65,39 @@ fn the_preferred_of_several_routes_of_ipv6_is_taken() {
     routes(&["dev sw0 pref high", "nhid 9 pref low"]);
 }
 
+/// A dump passes over what is between joined next hops. If the first of these is of low preference, the kernel takes that.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn what_a_dump_hides_may_be_preferred_to_next_hops_of_low_preference() {
+    ready!();
+    let net = Net::new("hidden", 2);
+    let [one, other] = ["via 2001:db8::7", "via 2001:db8:1::8"];
+    for (first, kind, last) in [
+        ("low", "unreachable", "low"),
+        ("low", "prohibit", "medium"),
+        ("low", "blackhole", "high"),
+        ("medium", "unreachable", "low"),
+        ("high", "unreachable", "low"),
+    ] {
+        net.ip(&format!("route append {SIX} pref {first} {one}"));
+        net.ip(&format!("route append {kind} {SIX}"));
+        net.ip(&format!("route append {SIX} pref {last} {other}"));
+        let fibd = net.fibd("");
+        fibd.audit();
+        fibd.resync();
+        fibd.audit();
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+        // Where nothing was hidden, fibd is told so, and a later dump changes nothing.
+        net.ip(&format!("route append {SIX} pref low {one}"));
+        net.ip(&format!("route append {SIX} pref low {other}"));
+        fibd.audit();
+        fibd.resync();
+        fibd.audit();
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+    }
+}
+
 /// If none of the lowest metric can be used the kernel no longer looks at metrics.
 #[test]
 #[ignore = "needs root and network namespaces"]
