@@ -31,6 +31,9 @@ cases! { "signals";
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
+    mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
+    once Accelerated "a handler that is for one time (SA_RESETHAND) interrupts recv, and is gone"
+    pending Accelerated "ppoll without a wait lets in a signal that is blocked but for it"
     left Accelerated "a handler leaves a blocked recv for good, as siglongjmp does: the connection can still be closed"
     cancelled Accelerated "pthread_cancel ends threads that wait in recv, poll, accept and epoll_wait, also where they let it end them anywhere"
 }
@@ -309,6 +312,78 @@ fn masked() -> Outcome {
     holds!(!reader.ended());
     send_all(client, b"late")?;
     reader.join()
+}
+
+fn mixed() -> Outcome {
+    let (client, server) = pair()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    count_signal(libc::SIGUSR2, 0)?;
+    let (reader, id) = identified(move || {
+        gets!(recv(server, 10, 0), b"late");
+        Ok(())
+    })?;
+    pause(20);
+    // SAFETY: the thread is blocked until we send.
+    unsafe { libc::pthread_kill(id, SIGNAL) };
+    pause(20);
+    holds!(SIGNALS.load(Ordering::SeqCst) > 0);
+    holds!(!reader.ended());
+    send_all(client, b"late")?;
+    reader.join()
+}
+
+fn once() -> Outcome {
+    let (client, server) = pair()?;
+    let (reader, id) = identified(move || {
+        fails!(recv(server, 10, 0), EINTR);
+        Ok(())
+    })?;
+    // A thread that is late may have had the first ones before it slept.
+    for _ in 0..100 {
+        pause(20);
+        if reader.ended() {
+            break;
+        }
+        count_signal(SIGNAL, libc::SA_RESETHAND)?;
+        // SAFETY: it was not joined.
+        unsafe { libc::pthread_kill(id, SIGNAL) };
+    }
+    reader.join()?;
+    holds!(SIGNALS.load(Ordering::SeqCst) > 0);
+    // SAFETY: asks only.
+    let now = unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        done(libc::sigaction(SIGNAL, std::ptr::null(), &raw mut now))?;
+        now.sa_sigaction
+    };
+    same!(now, libc::SIG_DFL);
+    echo(client, server)
+}
+
+fn pending() -> Outcome {
+    let (_client, server) = pair()?;
+    count_signal(SIGNAL, 0)?;
+    mask(libc::SIG_BLOCK, &signal_set(SIGNAL))?;
+    let mut polled = libc::pollfd {
+        fd: server,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the calling thread; zeros are no time and no signals.
+    let result = unsafe {
+        libc::pthread_kill(libc::pthread_self(), SIGNAL);
+        let (now, nothing): (libc::timespec, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
+        done(libc::ppoll(
+            &raw mut polled,
+            1,
+            &raw const now,
+            &raw const nothing,
+        ))
+    };
+    fails!(result, EINTR);
+    same!(SIGNALS.load(Ordering::SeqCst), 1);
+    Ok(())
 }
 
 static HANDLER_FD: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);

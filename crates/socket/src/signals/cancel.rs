@@ -218,3 +218,20 @@ pub(crate) fn test() -> bool {
     unsafe { pthread_testcancel() };
     any
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_threads_are_noted_at_once() {
+        // As far apart as stacks are.
+        let threads = (1..=300_u64).map(|number| 0x7000_0000_0000 + (number << 23));
+        for thread in threads.clone() {
+            mark(thread as libc::pthread_t);
+            mark(thread as libc::pthread_t);
+        }
+        let lost = threads.filter(|thread| !find(*thread as usize)).count();
+        assert_eq!(lost, 0);
+    }
+}
