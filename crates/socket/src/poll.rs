@@ -109,9 +109,10 @@ fn wait_for_any(
         if found == 0 {
             leave_full_rings(fds, &own);
         }
-        // Signals that are blocked but for the call come in where nothing is ready, however short it is.
-        let mask = if found == 0 { mask } else { SignalMask::NONE };
-        found = look_at_all(fds, &own, mask)?;
+        found = look_at_all(fds, &own)?;
+    }
+    if found == 0 && timeout == Some(Duration::ZERO) && !mask.0.is_null() {
+        let_in(mask)?;
     }
     if found > 0 || timeout == Some(Duration::ZERO) {
         return Ok(found);
@@ -122,7 +123,7 @@ fn wait_for_any(
         match spin.step() {
             Step::Again => found = look(fds, &own),
             _ if watch.is_some_and(Watch::is_broken) => return Err(Errno::INTR),
-            Step::Kernel => found = look_at_all(fds, &own, SignalMask::NONE)?,
+            Step::Kernel => found = look_at_all(fds, &own)?,
             Step::Sleep => break,
         }
         if found > 0 {
@@ -261,9 +262,22 @@ fn only_room(fds: &[pollfd], own: &[Own]) -> bool {
     })
 }
 
+/// Signals that are blocked but for a call come in where it finds nothing ready, however short it is. Asked of the kernel without
+/// the descriptors: it would rather tell of a bell that has rung.
+#[cold]
+fn let_in(mask: SignalMask) -> Result<(), Errno> {
+    let now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let arguments = [0, 0, &raw const now as usize, mask.0 as usize, mask.1, 0];
+    // SAFETY: no descriptors; the time lives as long as the call, the mask is the program's.
+    unsafe { raw::call(libc::SYS_ppoll, arguments) }.map(drop)
+}
+
 /// The kernel's word about all descriptors.
-fn look_at_all(fds: &mut [pollfd], own: &[Own], mask: SignalMask) -> Result<usize, Errno> {
-    let twins = ask_kernel(fds, own, mask, Duration::ZERO, None)?;
+fn look_at_all(fds: &mut [pollfd], own: &[Own]) -> Result<usize, Errno> {
+    let twins = ask_kernel(fds, own, SignalMask::NONE, Duration::ZERO, None)?;
     for each in own {
         let twin = twins[each.index];
         if let Some(pollable) = each.pollable()
