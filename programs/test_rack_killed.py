@@ -58,4 +58,4 @@ def test_no_guest_outlives_its_rack(tmp_path: Path):
         assert len(inside(directory)) >= 4, "two kernels and their programs"
     finally:
         rack.kill()
-    programs.wait_until(lambda: not inside(directory), "all guests have ended", 10.0)
+    programs.wait_until(lambda: not inside(directory), "all guests have ended", 60.0)
