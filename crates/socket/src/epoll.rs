@@ -57,6 +57,8 @@ pub struct Set {
     stalls: AtomicU64,
     /// An outer set or a poll sleeps on this one.
     armed: AtomicBool,
+    /// How many members have gone back to the kernel.
+    turns: AtomicU64,
     /// Grows with what happens to members: the edges of a nested set.
     happened: AtomicU64,
     /// Sleeps must be short: some member cannot be woken through the kernel's set. Found anew after each sleep that was.
@@ -94,6 +96,7 @@ impl Epoll {
             polled: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
             armed: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
             happened: AtomicU64::new(1),
             short: AtomicBool::new(false),
             stashed: AtomicBool::new(false),
@@ -321,6 +324,8 @@ impl Set {
         member.accelerated = false;
         let events = member.plain();
         self.register(member, key, events);
+        // Waits that begin from now on hear of the new registration alone.
+        member.turned = self.turns.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some(bell) = member.bell.take()
             && !self.inherited.load(Ordering::Relaxed)
             && let Some(epoll) = self.descriptor()

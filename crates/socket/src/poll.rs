@@ -15,7 +15,7 @@ use crate::raw;
 use crate::ready::{self, Events, Pollable};
 use crate::signals::handlers::Watch;
 use crate::table::{self, Ref};
-use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest};
+use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest, poll_kernel};
 
 thread_local! {
     /// When this thread's poll asked the kernel last.
@@ -241,11 +241,7 @@ fn look(fds: &mut [pollfd], own: &[Own]) -> usize {
         };
         let entry = &mut fds[each.index];
         let asked = asked(entry) | Events::ALWAYS;
-        let ready = match each.description.object().is_overdue(Events::NONE) {
-            true => Events::NONE,
-            false => pollable.ready(),
-        };
-        let events = ready.with_aliases() & asked;
+        let events = pollable.ready().with_aliases() & asked;
         entry.revents = events.0 as i16;
         found += usize::from(!events.is_empty());
     }
@@ -297,6 +293,14 @@ fn gather(fds: &mut [pollfd], own: &[Own], twins: &[Events]) -> usize {
         entry.revents = twin.0 as i16;
     }
     look(fds, own);
+    for each in own {
+        let entry = &mut fds[each.index];
+        // It has gone over to the kernel meanwhile: what the kernel saw may have been a doorbell, which is gone.
+        if entry.revents != 0 && each.pollable().is_none() {
+            let now = poll_kernel(entry.fd, asked(entry), Duration::ZERO);
+            entry.revents = now.map_or(entry.revents, |events| events.0 as i16);
+        }
+    }
     fds.iter().filter(|entry| entry.revents != 0).count()
 }
 

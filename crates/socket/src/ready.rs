@@ -51,6 +51,8 @@ impl Events {
     pub const BELL: Self = Self(1 << 24);
     /// Not the program's: the kernel is not to be asked about the twin.
     pub const SKIP: Self = Self(1 << 25);
+    /// Not the program's: the connection is about to go over to the kernel, or has, and then only that can say what is ready.
+    pub const KERNEL: Self = Self(1 << 26);
     /// What is reported whether asked for or not.
     pub const ALWAYS: Self = Self(Self::ERR.0 | Self::HUP.0);
 

@@ -177,7 +177,7 @@ pub fn wait_one(
     want: Events,
     deadline: Option<Deadline>,
 ) -> Wait {
-    let want = want | Events::ALWAYS;
+    let want = want | Events::ALWAYS | Events::KERNEL;
     // What ends a sleep ends the spin in front of it, too.
     let watch = Watch::begin();
     let mut spin = Spin::begin(clock::ticks());

@@ -421,3 +421,14 @@ fn a_writer_without_room_is_told_at_an_edge_that_its_peer_has_become_deaf() {
     // The reset is one more.
     assert_eq!(a.stream().edges().1, before + 2);
 }
+
+#[test]
+fn a_peer_that_has_left_its_rings_is_neither_input_nor_room_of_itself() {
+    let (a, b) = pair(64);
+    assert!(a.stream().retire(a.fd(), &a.description, Fallback::Exec));
+    // Before the next call goes over, and when it has.
+    assert_eq!(b.stream().ready(), Events::KERNEL);
+    assert_eq!(b.receive(8, NOW), Err(Errno::AGAIN));
+    assert!(b.stream().is_kernel());
+    assert_eq!(b.stream().ready(), Events::KERNEL);
+}

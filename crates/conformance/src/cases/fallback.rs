@@ -4,6 +4,7 @@
 use crate::support::epoll::*;
 use crate::support::prelude::*;
 use crate::support::seen;
+use std::time::Duration;
 
 cases! { "fallback";
     late_in_set Kernel "a connection whose acceptor is late stays level-triggered in its set, and tells no event unasked"
@@ -19,6 +20,7 @@ cases! { "fallback";
     exec_plain_shared Accelerated "the same of a connection that a forked child has, too"
     confined Accelerated "a process that confines itself by seccomp goes on with its connections"
     io_uring Any "a program that asks for an io_uring over the library is told that there is none"
+    peer_leaves_a_sleeper Any "poll and epoll_wait that sleep while the peer leaves its rings tell of nothing"
 }
 
 /// Longer than a client waits for its acceptor.
@@ -316,4 +318,44 @@ fn confined() -> Outcome {
     shutdown(client, SHUT_WR)?;
     gets!(recv(client, 10, 0), b"");
     child.join()
+}
+
+/// Which call sleeps.
+#[derive(Clone, Copy, Debug)]
+enum Sleep {
+    Poll,
+    Set,
+}
+
+fn peer_leaves_a_sleeper() -> Outcome {
+    for sleep in [Sleep::Poll, Sleep::Set] {
+        for round in 0..150 {
+            let (client, server) = pair()?;
+            let child = fork(move || {
+                close(server)?;
+                std::thread::sleep(Duration::from_micros(100 + round * 4));
+                // SAFETY: takes numbers only. Signals of what arrives are the kernel's: the connection leaves its rings.
+                unsafe { same!(libc::fcntl(client, libc::F_SETFL, libc::O_ASYNC), 0) };
+                gets!(recv_all(client, 1), b"!");
+                Ok(())
+            })?;
+            close(client)?;
+            let set = create()?;
+            add(set, server, IN, 7)?;
+            let told = match sleep {
+                Sleep::Poll => poll_one(server, POLLIN, 3)? != 0,
+                Sleep::Set => !wait(set, 3)?.is_empty(),
+            };
+            holds!(
+                !told,
+                "{sleep:?} told of input in round {round}, of which there is none"
+            );
+            send_all(server, b"!")?;
+            child.join()?;
+            for fd in [server, set] {
+                close(fd)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -7,10 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use crate::object::Object;
-use crate::ready::{Events, Pollable};
-use crate::table::Ref;
+use crate::ready::{self, Events, Pollable};
+use crate::table::{self, Ref};
+use crate::wait::poll_kernel;
 
 pub(super) const EXCLUSIVE: u32 = 1 << 28;
 pub(super) const WAKEUP: u32 = 1 << 29;
@@ -44,6 +46,8 @@ pub(super) struct Member {
     pub data: u64,
     /// Its readiness is known at user level; else the kernel's registration is the program's own.
     pub accelerated: bool,
+    /// When it went back to the kernel, in [`Set::turns`](super::Set); 0: it never did.
+    pub turned: u64,
     /// What the kernel's registration asks for.
     pub registered: u32,
     /// The bell that is registered besides.
@@ -69,6 +73,7 @@ impl Member {
             interest,
             data,
             accelerated: false,
+            turned: 0,
             registered: 0,
             bell: None,
             hot: false,
@@ -126,13 +131,37 @@ impl Member {
         }
     }
 
+    /// The kernel's word about a connection that is the kernel's. What it said in a wait that began at turn `begun` may have been
+    /// about the twin of one that was accelerated, and is asked again: a doorbell is no input.
+    pub fn told_by_kernel(&mut self, events: u32, begun: u64) -> u32 {
+        let asked = events & (self.interest | Events::ALWAYS.0);
+        let in_doubt = self.accelerated || begun < self.turned;
+        if asked == 0 || self.spent || !in_doubt {
+            return if self.spent { 0 } else { asked };
+        }
+        let fd = self.description.as_ref().and_then(|description| {
+            match table::still(self.fd, description) {
+                true => Some(self.fd),
+                false => ready::any_fd(description),
+            }
+        });
+        let now = fd.map(|fd| poll_kernel(fd, Events(asked), Duration::ZERO));
+        let told = match now {
+            Some(Ok(events)) => events.0 & asked,
+            _ => asked,
+        };
+        // The registration that is the program's own may tell of the same once more.
+        self.spent = told != 0 && self.interest & ONESHOT != 0;
+        told
+    }
+
     /// The program has changed what it wants, or the description what it is.
     pub fn renew(&mut self) {
         self.fresh = true;
         self.spent = false;
     }
 
-    /// What would be reported now; looking does not count as reporting.
+    /// What would be reported now; looking does not count as reporting. With [`Events::KERNEL`] it is to be given back first.
     #[inline]
     pub fn peek(&self) -> Events {
         self.look().0
@@ -156,6 +185,9 @@ impl Member {
     #[inline]
     pub fn report(&mut self) -> Events {
         let (events, edges) = self.look();
+        if events.has(Events::KERNEL) {
+            return Events::NONE;
+        }
         if self.interest & EDGE != 0 {
             self.seen = edges;
         }
@@ -174,7 +206,7 @@ impl Member {
         let Some(pollable) = self.pollable() else {
             return (Events::NONE, self.seen);
         };
-        let wanted = self.want() | Events::ALWAYS;
+        let wanted = self.want() | Events::ALWAYS | Events::KERNEL;
         if self.interest & EDGE == 0 {
             return (pollable.ready() & wanted, self.seen);
         }

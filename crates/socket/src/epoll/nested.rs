@@ -30,6 +30,7 @@ impl Pollable for Epoll {
         }
         // A doorbell of a member, or an event of a plain file: only fetching it tells.
         let mut batch = [NO_EVENT; BATCH];
+        let begun = set.turns.load(Ordering::SeqCst);
         // SAFETY: the batch is ours and has room.
         let count = unsafe {
             kernel::wait(
@@ -40,7 +41,7 @@ impl Pollable for Epoll {
                 SignalMask::NONE,
             )
         };
-        set.keep(&batch[..count.unwrap_or(0)]);
+        set.keep(&batch[..count.unwrap_or(0)], begun);
         if set.has_report() {
             Events::IN
         } else {
@@ -96,10 +97,10 @@ impl Set {
     }
 
     /// Keeps events of plain files for the next wait.
-    fn keep(&self, batch: &[Event]) {
+    fn keep(&self, batch: &[Event], begun: u64) {
         let mut events = [NO_EVENT; BATCH];
         let mut output = Output::new(&mut events);
-        self.digest(batch, &mut output).tell();
+        self.digest(batch, begun, &mut output).tell();
         let filled = output.filled;
         let mut inner = self.inner.lock();
         for event in &events[..filled] {

@@ -151,6 +151,7 @@ impl Set {
     ) -> Option<Result<usize, Errno>> {
         loop {
             let left = remaining(timeout, deadline);
+            let begun = self.turns.load(Ordering::SeqCst);
             let count = {
                 let _sleeper = Counted::new(&self.sleepers);
                 if self.accelerated.load(Ordering::SeqCst) > 0 {
@@ -168,7 +169,7 @@ impl Set {
             }
             // SAFETY: the kernel has written so many events.
             let events = unsafe { std::slice::from_raw_parts_mut(out, count) };
-            let (kept, digest) = self.translate(events);
+            let (kept, digest) = self.translate(events, begun);
             let stale = digest.stale;
             digest.tell();
             if kept > 0 {
@@ -227,6 +228,7 @@ impl Set {
             let left = remaining(timeout, &mut deadline).map_or(longest, |left| left.min(longest));
             let mut batch = [NO_EVENT; BATCH];
             let room = output.room().min(BATCH);
+            let begun = self.turns.load(Ordering::SeqCst);
             let (count, slept) = {
                 let _sleeper = Counted::new(&self.sleepers);
                 let asleep = {
@@ -242,7 +244,7 @@ impl Set {
             };
             let now = clock::ticks();
             self.polled.store(now, Ordering::Relaxed);
-            let digest = self.digest(&batch[..count], output);
+            let digest = self.digest(&batch[..count], begun, output);
             let stale = digest.stale;
             digest.tell();
             if count == 0 && slept {
@@ -369,6 +371,7 @@ impl Set {
             return Ok(());
         }
         let mut batch = [NO_EVENT; BATCH];
+        let begun = self.turns.load(Ordering::SeqCst);
         // SAFETY: the batch is ours and has room.
         let count = unsafe {
             kernel::wait(
@@ -382,7 +385,7 @@ impl Set {
         let now = clock::ticks();
         self.polled.store(now, Ordering::Relaxed);
         if count > 0 {
-            self.digest(&batch[..count], output).tell();
+            self.digest(&batch[..count], begun, output).tell();
         }
         self.unstash(output);
         self.sweep(now);
@@ -390,15 +393,15 @@ impl Set {
         Ok(())
     }
 
-    /// Turns the kernel's events into the program's.
-    pub(super) fn digest(&self, batch: &[Event], output: &mut Output) -> Digest {
+    /// Turns the kernel's events into the program's, those of a wait that began at turn `begun`.
+    pub(super) fn digest(&self, batch: &[Event], begun: u64, output: &mut Output) -> Digest {
         let mut digest = Digest::default();
         if batch.is_empty() {
             return digest;
         }
         let mut inner = self.inner.lock();
         for event in batch {
-            if let Some((events, data)) = self.resolve(&mut inner, *event, &mut digest) {
+            if let Some((events, data)) = self.resolve(&mut inner, *event, begun, &mut digest) {
                 output.push(events, data);
             }
         }
@@ -406,12 +409,13 @@ impl Set {
     }
 
     /// The same in place. Returns how many events are left.
-    fn translate(&self, events: &mut [Event]) -> (usize, Digest) {
+    fn translate(&self, events: &mut [Event], begun: u64) -> (usize, Digest) {
         let mut digest = Digest::default();
         let mut inner = self.inner.lock();
         let mut kept = 0;
         for index in 0..events.len() {
-            if let Some((bits, data)) = self.resolve(&mut inner, events[index], &mut digest) {
+            if let Some((bits, data)) = self.resolve(&mut inner, events[index], begun, &mut digest)
+            {
                 events[kept] = Event {
                     events: bits,
                     u64: data,
@@ -423,7 +427,13 @@ impl Set {
     }
 
     /// What the program shall see of an event: of a plain file all of it, of a twin nothing, but the member is hot now.
-    fn resolve(&self, inner: &mut Inner, event: Event, digest: &mut Digest) -> Option<(u32, u64)> {
+    fn resolve(
+        &self,
+        inner: &mut Inner,
+        event: Event,
+        begun: u64,
+        digest: &mut Digest,
+    ) -> Option<(u32, u64)> {
         let (events, data) = (event.events, event.u64);
         if !looks_like_key(data) {
             return Some((events, data));
@@ -434,13 +444,17 @@ impl Set {
             digest.stale += 1;
             return None;
         };
-        let member = inner.members.get(place)?;
+        let member = inner.members.get_mut(place)?;
+        if member.pollable().is_none() {
+            let told = match bell {
+                true => 0,
+                false => member.told_by_kernel(events, begun),
+            };
+            return (told != 0).then_some((told, member.data));
+        }
         let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
         else {
-            // The kernel's word goes; the registration may still be the one of an accelerated connection.
-            let asked = events & (member.interest | Events::ALWAYS.0);
-            let told = !bell && !member.spent && asked != 0;
-            return told.then_some((asked, member.data));
+            return None;
         };
         let events = if bell { Events::BELL } else { Events(events) };
         let fd = if table::still(member.fd, description) {

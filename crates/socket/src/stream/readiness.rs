@@ -19,9 +19,8 @@ impl Pollable for Stream {
     fn ready(&self) -> Events {
         match self.phase.load(Ordering::Acquire) {
             OPEN => {}
-            FAILED | KERNEL => {
-                return Events::IN | Events::OUT | Events::ERR | Events::HUP | Events::RDHUP;
-            }
+            KERNEL => return Events::KERNEL,
+            FAILED => return Events::IN | Events::OUT | Events::ERR | Events::HUP | Events::RDHUP,
             _ => return Events::NONE,
         }
         let peer = self.peer_flags().load(Ordering::Acquire);
@@ -188,8 +187,7 @@ impl Stream {
         }
         let state = self.state();
         if self.is_overdue() {
-            // The next call goes over to the kernel.
-            return Events::IN | Events::OUT;
+            return Events::KERNEL;
         }
         if self.is_retired() && self.twin_has_room() {
             // What is sent goes by the kernel, whatever room there is in the ring.
