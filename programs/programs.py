@@ -191,6 +191,8 @@ class Network:
     def environment(self) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
         env["LC_ALL"] = "C"
+        # A shell whose input is a connection reads its user's startup files, whatever they do.
+        env["HOME"] = str(self.directory)
         if self.accelerated:
             env["IPNUMA_DAEMON"] = str(self.socket)
             if self.spin_us is not None:

@@ -164,6 +164,7 @@ AuthorizedKeysFile {directory}/client.pub
 StrictModes no
 UsePAM no
 PasswordAuthentication no
+SetEnv HOME={directory}
 Subsystem sftp internal-sftp
 """
 
