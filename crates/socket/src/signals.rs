@@ -44,19 +44,50 @@ pub fn restart() -> bool {
 /// Whether a wait that a signal interrupted goes on where it is: not if the call is [whole](entry::whole), which begins again.
 #[cold]
 pub(crate) fn goes_on() -> bool {
-    restart() && !handlers::take_up_again()
+    restart() && !handlers::begin_again()
 }
 
-/// Sends SIGPIPE to the calling thread, as a write to a closed connection does.
+/// Sends SIGPIPE to the calling thread, as a write to a closed connection does: to a handler it is from the process itself.
 #[cold]
 pub fn pipe() {
-    let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    /// A signal from a process, as the kernel lays it out.
+    #[repr(C)]
+    struct Info {
+        signal: i32,
+        error: i32,
+        code: i32,
+        _gap: i32,
+        process: i32,
+        user: u32,
+        _rest: [u8; 104],
+    }
+    let info = Info {
+        signal: libc::SIGPIPE,
+        error: 0,
+        code: libc::SI_USER,
+        _gap: 0,
+        process: rustix::process::getpid().as_raw_nonzero().get(),
+        user: rustix::process::getuid().as_raw(),
+        _rest: [0; 104],
+    };
+    let process = info.process as usize;
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as usize;
-    // SAFETY: a signal to the calling thread.
-    unsafe {
-        raw::syscall(
-            libc::SYS_tgkill as usize,
-            [process, thread, libc::SIGPIPE as usize, 0, 0, 0],
+    let signal = libc::SIGPIPE as usize;
+    let at = &raw const info as usize;
+    // SAFETY: a signal to the calling thread, with what the kernel reads of it.
+    let sent = unsafe {
+        raw::call(
+            libc::SYS_rt_tgsigqueueinfo,
+            [process, thread, signal, at, 0, 0],
         )
     };
+    if sent.is_err() {
+        // SAFETY: a signal to the calling thread.
+        unsafe {
+            raw::syscall(
+                libc::SYS_tgkill as usize,
+                [process, thread, signal, 0, 0, 0],
+            )
+        };
+    }
 }

@@ -33,6 +33,7 @@ cases! { "signals";
     ignored Accelerated "an ignored signal interrupts nothing"
     mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
     once Accelerated "a handler that is for one time (SA_RESETHAND) interrupts recv, and is gone"
+    from_itself Accelerated "a handler of SIGPIPE is told that the process itself has sent it"
     pending Accelerated "ppoll without a wait lets in a signal that is blocked but for it"
     left Accelerated "a handler leaves a blocked recv for good, as siglongjmp does: the connection can still be closed"
     cancelled Accelerated "pthread_cancel ends threads that wait in recv, poll, accept and epoll_wait, also where they let it end them anywhere"
@@ -615,5 +616,39 @@ fn cancelled() -> Outcome {
             same!(result as isize, -1);
         }
     }
+    Ok(())
+}
+
+/// Code and sender of the last signal.
+static ORIGIN: [AtomicUsize; 2] = [const { AtomicUsize::new(usize::MAX) }; 2];
+
+extern "C" fn note_origin(_signal: i32, info: *const libc::siginfo_t, _context: usize) {
+    // SAFETY: what the kernel gives to a handler with SA_SIGINFO.
+    let (code, process) = unsafe { ((*info).si_code, (*info).si_pid()) };
+    ORIGIN[0].store(code as usize, Ordering::SeqCst);
+    ORIGIN[1].store(process as usize, Ordering::SeqCst);
+}
+
+fn from_itself() -> Outcome {
+    let (client, server) = pair()?;
+    // SAFETY: all zeroes is a valid sigaction; the handler touches atomics alone.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note_origin as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        same!(
+            libc::sigaction(libc::SIGPIPE, &raw const action, std::ptr::null_mut()),
+            0
+        );
+    }
+    close(server)?;
+    eventually("a write fails with EPIPE", || {
+        send(client, b"x", 0) == Err(Errno(libc::EPIPE))
+    })?;
+    let origin = [&ORIGIN[0], &ORIGIN[1]].map(|part| part.load(Ordering::SeqCst));
+    same!(
+        origin,
+        [libc::SI_USER as usize, std::process::id() as usize]
+    );
     Ok(())
 }

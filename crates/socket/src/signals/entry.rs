@@ -38,7 +38,7 @@ pub fn whole<T>(mut call: impl FnMut() -> Option<Result<T, Errno>>) -> Option<Re
 /// Whether a call that began before anybody was careful was interrupted to be cancelled, or to begin again.
 #[cold]
 fn is_meant_for_us() -> bool {
-    let again = handlers::takes_up_again();
+    let again = handlers::asked_to_begin_again();
     cancel::test() || again
 }
 
@@ -50,7 +50,7 @@ fn carefully<T>(call: &mut dyn FnMut() -> Option<Result<T, Errno>>) -> Option<Re
         handlers::begin_call();
         let quiet = handlers::Quiet::begin();
         let result = call();
-        let again = handlers::takes_up_again();
+        let again = handlers::asked_to_begin_again();
         // Handlers that were put off run now, when the call holds nothing any more.
         drop(quiet);
         if !matches!(result, Some(Err(Errno::INTR))) {

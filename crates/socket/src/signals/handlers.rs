@@ -117,7 +117,7 @@ pub(crate) fn wait() -> bool {
 }
 
 /// The interrupted call is to begin again. False: it holds nothing back, and can go on.
-pub(super) fn take_up_again() -> bool {
+pub(super) fn begin_again() -> bool {
     HERE.with(|here| {
         let inside = here.held.get() > 0 || cancel::is_marked();
         here.again.set(inside);
@@ -125,8 +125,8 @@ pub(super) fn take_up_again() -> bool {
     })
 }
 
-/// Whether it is.
-pub(super) fn takes_up_again() -> bool {
+/// Whether [`begin_again`] was asked for. Asking forgets it.
+pub(super) fn asked_to_begin_again() -> bool {
     HERE.with(|here| here.again.replace(false))
 }
 
