@@ -301,6 +301,31 @@ pub fn question(nets: &[Net], interleaved: &[Net], at: usize, random: &mut Rando
     }
 }
 
+/// Whether the kernel, which gave this answer for an address, may send as a target says.
+pub fn fits(state: &State, answer: &Message, address: IpAddr, found: Option<Target>) -> bool {
+    match (answer, found) {
+        // Network unreachable, or a route that says so with an error of its own.
+        (Message::Error(_), found) => {
+            matches!(found, None | Some(Target::Host | Target::Discard))
+        }
+        (Message::Route(route), Some(Target::Discard)) => route.kind == RouteKind::Blackhole,
+        // By the host port is always right, if slow; what is slow without need, the comparison above finds.
+        (Message::Route(_), None | Some(Target::Host)) => true,
+        (Message::Route(route), Some(Target::Neighbour { port, address: to })) => {
+            let shrunk = || {
+                let target = Target::Neighbour { port, address: to };
+                longest(state, address)
+                    .is_some_and(|(net, _)| state.wants_among_others(net, target))
+            };
+            route.kind == RouteKind::Unicast
+                && (state.leads_to(route, address, port, to)
+                    || shrunk()
+                    || state.shares_object(route, address))
+        }
+        _ => false,
+    }
+}
+
 /// The kernel's own look-up of an address against the image.
 ///
 /// # Errors
@@ -322,27 +347,7 @@ pub fn kernel(
     report.asked += 1;
     let answer = asker.ask(|sequence| message::which(address, sequence))?;
     let found = looked_up(tables, tables.fib().image(), address);
-    let fits = match (&answer, found) {
-        // Network unreachable, or a route that says so with an error of its own.
-        (Message::Error(_), found) => {
-            matches!(found, None | Some(Target::Host | Target::Discard))
-        }
-        (Message::Route(route), Some(Target::Discard)) => route.kind == RouteKind::Blackhole,
-        // By the host port is always right, if slow; what is slow without need, the comparison above finds.
-        (Message::Route(_), None | Some(Target::Host)) => true,
-        (Message::Route(route), Some(Target::Neighbour { port, address: to })) => {
-            let shrunk = || {
-                let target = Target::Neighbour { port, address: to };
-                longest(state, address)
-                    .is_some_and(|(net, _)| state.wants_among_others(net, target))
-            };
-            route.kind == RouteKind::Unicast
-                && (state.leads_to(route, address, port, to)
-                    || shrunk()
-                    || state.shares_object(route, address))
-        }
-        _ => false,
-    };
+    let fits = fits(state, &answer, address, found);
     if !fits {
         report.tell(Suspect::Asked(address), || {
             let found = say(found);

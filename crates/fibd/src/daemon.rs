@@ -24,6 +24,7 @@ use crate::socket::{Netlink, Read};
 use crate::state::{Config, Source, State};
 use crate::tables::{self, Tables};
 
+mod asking;
 mod auditing;
 
 /// What the kernel is asked for, in an order in which nothing refers to what comes later.
@@ -464,9 +465,10 @@ impl Daemon {
                 self.state.keep_apart();
             }
             let mut waiting = Vec::new();
-            let (whole, again) = self.dump(&mut waiting)?;
+            let (whole, mut again) = self.dump(&mut waiting)?;
             if whole {
                 self.state.end_resync();
+                again |= self.ask_in_doubt(&mut waiting)?;
             } else {
                 self.state.abandon_resync();
             }

@@ -179,7 +179,7 @@ impl State {
         let routes = slot.routes();
         if let [route] = routes {
             let choice = self.choose(net, route.path)?;
-            return Some(match self.may_be_outdone(route) {
+            return Some(match self.may_be_outdone(net, route) {
                 true => (route, Choice::Target(Target::Host)),
                 false => (route, choice),
             });
@@ -215,7 +215,7 @@ impl State {
     pub fn is_interleaved(&self, net: Net) -> bool {
         let routes = self.routes.get(&net).map_or(&[][..], Slot::routes);
         let part = |route: &Route| !matches!(route.run, WHOLE | MAY_HIDE);
-        routes.iter().any(part) || self.is_contested(net)
+        routes.iter().any(part) || self.is_contested(net) || self.outdone.contains(&net)
     }
 
     pub(crate) fn choose(&self, net: Net, number: u32) -> Option<Choice> {

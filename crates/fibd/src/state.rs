@@ -187,6 +187,8 @@ pub struct State {
     /// Subnets of the local table of IPv6, and of IPv4 where it is looked into first: they hide longer prefixes of the main
     /// one.
     pub(crate) wide: HashSet<Net>,
+    /// Prefixes for which the kernel, asked, named another route than those that its dump has.
+    pub(crate) outdone: HashSet<Net>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     /// Routes of earlier tellings that a daemon told again.
@@ -237,6 +239,7 @@ impl State {
             paths: Paths::default(),
             routes: HashMap::new(),
             wide: HashSet::new(),
+            outdone: HashSet::new(),
             generation: [0; 2],
             renewed: 0,
             seen: None,

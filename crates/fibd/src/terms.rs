@@ -3,6 +3,8 @@
 //!
 //! Next hops that IPv6 joins to one route each have terms of their own, of which a message tells those of the first alone.
 
+use std::collections::HashSet;
+
 use crate::message::{Hop, Malformed, RouteMessage};
 use crate::net::Net;
 use crate::paths::{Path, Via};
@@ -107,7 +109,7 @@ impl State {
         let (route, choice) = self.scan(net, routes, Preference::Low)?;
         let (other, _) = self.scan(net, routes, Preference::High)?;
         // What is not known decides: the kernel knows.
-        let hidden = routes.iter().any(|route| self.may_be_outdone(route));
+        let hidden = routes.iter().any(|route| self.may_be_outdone(net, route));
         let choice = match other.path == route.path && !hidden {
             true => choice,
             false => Choice::Target(Target::Host),
@@ -117,14 +119,38 @@ impl State {
 
     /// Whether a joined route of IPv6 of which a dump alone has said may hide another that is preferred: what is between its
     /// next hops comes after the first of them, and is taken only if it is preferred to that, as each is that says nothing of
-    /// its preference if that one's is low.
-    pub(crate) fn may_be_outdone(&self, route: &Route) -> bool {
+    /// its preference if that one's is low. Whether there is one that says that it is to be preferred the kernel was asked.
+    pub(crate) fn may_be_outdone(&self, net: Net, route: &Route) -> bool {
         let low = |hop: &Hop| hop.terms.preference == Preference::Low;
-        route.run == MAY_HIDE
-            && self
-                .paths
-                .get(route.path)
-                .is_some_and(|path| Self::joins(path) && path.via.hops().iter().any(low))
+        self.hiding_hops(route)
+            .is_some_and(|hops| self.outdone.contains(&net) || hops.iter().any(low))
+    }
+
+    /// The next hops of a joined route of which a dump alone has said, which may have passed over what is between them.
+    fn hiding_hops(&self, route: &Route) -> Option<&[Hop]> {
+        let path = self.paths.get(route.path)?;
+        (route.run == MAY_HIDE && Self::joins(path)).then(|| path.via.hops())
+    }
+
+    /// Prefixes of which only the kernel can say whether what a dump has is what it takes.
+    pub(crate) fn in_doubt(&self) -> Vec<Net> {
+        let hides = |slot: &Slot| {
+            slot.routes()
+                .iter()
+                .any(|route| self.hiding_hops(route).is_some())
+        };
+        let slots = self.routes.iter().filter(|(net, _)| net.is_ipv6());
+        slots
+            .filter(|(_, slot)| hides(slot))
+            .map(|(net, _)| *net)
+            .collect()
+    }
+
+    /// What came of asking.
+    pub(crate) fn set_outdone(&mut self, nets: HashSet<Net>) {
+        let changed = self.outdone.symmetric_difference(&nets);
+        self.dirty.extend(changed.copied());
+        self.outdone = nets;
     }
 
     fn scan<'a>(

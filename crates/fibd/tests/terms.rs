@@ -98,6 +98,31 @@ fn what_a_dump_hides_may_be_preferred_to_next_hops_of_low_preference() {
     }
 }
 
+/// The same of a route that says that it is to be preferred. Only the kernel itself can be asked for it.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn what_a_dump_hides_may_be_preferred_by_itself() {
+    ready!();
+    let net = Net::new("preferred", 2);
+    for hidden in [
+        "dev sw0 pref high",
+        "dev sw1 pref medium",
+        "dev lo pref high",
+    ] {
+        net.ip(&format!("route append {SIX} via 2001:db8::7"));
+        net.ip(&format!("route append {SIX} {hidden}"));
+        net.ip(&format!("route append {SIX} via 2001:db8:1::8"));
+        let fibd = net.fibd("");
+        fibd.audit();
+        fibd.resync();
+        fibd.audit();
+        net.ip(&format!("route del {SIX} {hidden}"));
+        fibd.audit();
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+    }
+}
+
 /// If none of the lowest metric can be used the kernel no longer looks at metrics.
 #[test]
 #[ignore = "needs root and network namespaces"]

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a dump does not say: of routes of IPv6 that are between the next hops of another it tells nothing. Whether the kernel
+//! takes one of those it is asked itself.
+
+use std::collections::HashSet;
+
+use fib::synth::Random;
+
+use super::{Daemon, Failure, queue};
+use crate::audit;
+use crate::message;
+use crate::net::Net;
+
+/// Questions between two looks at what the kernel says meanwhile.
+const TURN: usize = 256;
+/// Tries to find an address that has no longer prefix.
+const TRIES: u32 = 4;
+
+impl Daemon {
+    /// Asks about each prefix of which only the kernel can say what it takes. Whether events were lost meanwhile.
+    pub(super) fn ask_in_doubt(&mut self, waiting: &mut Vec<u8>) -> Result<bool, Failure> {
+        let mut lost = false;
+        let mut outdone = HashSet::new();
+        // Without an answer of before.
+        self.state.set_outdone(HashSet::new());
+        // One that does not forward IPv6 answers as the host that it is then.
+        if self.state.forwards(true) {
+            let mut random = Random::new(0);
+            for (net, at) in self.state.in_doubt().into_iter().zip(0_usize..) {
+                if self.is_outdone(net, &mut random)? {
+                    outdone.insert(net);
+                }
+                if at % TURN == TURN - 1 {
+                    lost |= queue(&mut self.listener, waiting).map_err(Failure::Netlink)?;
+                }
+            }
+        }
+        self.state.set_outdone(outdone);
+        Ok(lost)
+    }
+
+    /// Whether the kernel takes another route for a prefix than those that are known.
+    fn is_outdone(&mut self, net: Net, random: &mut Random) -> Result<bool, Failure> {
+        let longest = |address| audit::longest(&self.state, address);
+        let address = (0..TRIES)
+            .map(|_| net.inside(random.wide()))
+            .find(|address| longest(*address).is_some_and(|(found, _)| found == net));
+        let Some(address) = address else {
+            return Ok(false);
+        };
+        let answer = self
+            .asker
+            .ask(|sequence| message::which(address, sequence))
+            .map_err(Failure::Netlink)?;
+        let target = self.state.desired(net);
+        Ok(!audit::fits(&self.state, &answer, address, target))
+    }
+}
