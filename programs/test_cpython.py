@@ -40,6 +40,8 @@ TRIES = 3
 UNKNOWN = "no verdict"
 # So many rounds of a module run side by side: most of them sleep.
 BESIDE = 5
+# They bind one name, which the machine has once: only one of the rounds runs them.
+ALONE = "test.test_socket.TestLinuxAbstractNamespace"
 STARTING = threading.Lock()
 
 
@@ -51,7 +53,10 @@ def verdicts(net: programs.Network, module: str, run: str, only: list[str]) -> d
     argv = [PYTHON, "-m", "test", "--junit-xml", str(report), "--tempdir", str(directory)]
     argv += ["--timeout", str(DUMP), *(word for name in only for word in ("-m", name))]
     # Virtual machines' sockets are nobody's here, and wait for a host that answers.
-    argv += ["-i", "*VSOCK*", *MORE.get(module, []), module]
+    argv += ["-i", "*VSOCK*", *MORE.get(module, [])]
+    if run.startswith("round ") and run != "round 1":
+        argv += ["-i", f"{ALONE}.*"]
+    argv.append(module)
     with STARTING:
         running = net.start(*argv, cwd=directory, env={"IPNUMA_LEARN": "0"})
     where = f"{module} over {net.name}, {run}"
@@ -110,6 +115,8 @@ def test_same_verdicts(tmp_path, kernel, rounds, module):
         assert net.totals().streams >= rounds or module in NO_STREAMS
     for nth, found in enumerate(all_found, 1):
         for name in expected.keys() | found.keys():
+            if nth > 1 and name.startswith(f"{ALONE}."):
+                continue
             case = (name, found.get(name, UNKNOWN))
             same = expected.get(name, UNKNOWN) == case[1]
             if not same or (rounds > 1 and case[1] not in ("passed", "skipped")):
