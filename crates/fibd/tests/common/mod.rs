@@ -159,7 +159,7 @@ fn no_namespaces() -> Option<String> {
 }
 
 /// Why the kernel may refuse a random change; what ip itself does not understand is none of it.
-const REFUSALS: [&str; 22] = [
+const REFUSALS: [&str; 23] = [
     "Carrier for nexthop device is down",
     "Nexthops can not be used with source routing",
     "RTNETLINK answers: File exists",
@@ -172,6 +172,7 @@ const REFUSALS: [&str; 22] = [
     // An address of IPv6 at a device that has none.
     "RTNETLINK answers: Invalid argument",
     "IPv6 is disabled on this device",
+    "IPv6 is disabled on nexthop device",
     "Nexthop id does not exist",
     "Invalid nexthop id",
     "Nexthop has invalid gateway",
