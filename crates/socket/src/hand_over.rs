@@ -94,7 +94,9 @@ pub(crate) fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
     if stream.retire(fd, description, Fallback::Exec) || !stream.is_open() {
         return;
     }
-    if !(stream.is_finished() || stream.was_cut()) || !substitute(fd, stream) {
+    let given = (stream.is_finished() || stream.was_cut()) && substitute(fd, stream);
+    // Who shares the end goes on with it, and must not pay for what the next program can't have.
+    if !given && !stream.is_shared() {
         stream.break_off(fd);
     }
 }

@@ -4,6 +4,8 @@
 use crate::support::epoll::*;
 use crate::support::prelude::*;
 use crate::support::seen;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 cases! { "fallback";
@@ -18,6 +20,7 @@ cases! { "fallback";
     exec_plain_ended Accelerated "the same after the peer has shut its direction"
     exec_plain_closed Accelerated "the same after the peer has closed: what it sent, then the end"
     exec_plain_shared Accelerated "the same of a connection that a forked child has, too"
+    exec_plain_aside Accelerated "a forked child becomes a program that reads nothing of a connection whose peer has closed: its parent reads all"
     confined Accelerated "a process that confines itself by seccomp goes on with its connections"
     io_uring Any "a program that asks for an io_uring over the library is told that there is none"
     peer_leaves_a_sleeper Any "poll and epoll_wait that sleep while the peer leaves its rings tell of nothing"
@@ -249,6 +252,27 @@ fn exec_plain_shared() -> Outcome {
     child.join()?;
     gets!(recv(client, 10, 0), b"");
     role.join()
+}
+
+fn exec_plain_aside() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, &pattern(40_000))?;
+    close(client)?;
+    let sent = pattern(40_000);
+    holds!(recv_all(server, 10_000)? == sent[..10_000]);
+    let child = fork(|| {
+        let failed = Command::new("true").env_remove("LD_PRELOAD").exec();
+        Err(Failure::new(&failed.to_string()))
+    })?;
+    child.join()?;
+    let rest = recv_all(server, 40_000)?;
+    holds!(
+        rest == sent[10_000..],
+        "{} bytes came, or other ones",
+        rest.len()
+    );
+    gets!(recv(server, 10, 0), b"");
+    Ok(())
 }
 
 /// Ends the process at system calls that the library makes and these cases do not.

@@ -77,6 +77,7 @@ impl Stream {
         if read {
             self.note(state::READ_SHUT);
         }
+        let over = self.is_over();
         if write {
             self.flags().fetch_or(flags::FIN, Ordering::AcqRel);
         }
@@ -87,7 +88,11 @@ impl Stream {
             (true, false) => rustix::net::Shutdown::Read,
             _ => rustix::net::Shutdown::Write,
         };
-        rustix::net::shutdown(borrow(fd), how)
+        match rustix::net::shutdown(borrow(fd), how) {
+            // The twin was told with what lay in the ring, and its peer has ended as well.
+            Err(Errno::NOTCONN) if !over => Ok(()),
+            said => said,
+        }
     }
 
     /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.

@@ -473,12 +473,23 @@ impl Stream {
         gone && self.is_reset() && !self.is_revoked() && self.state() & state::TOLD == 0
     }
 
-    /// Takes all that is left in the ring. False: `put` did not want it.
+    /// Whether another process has this end, too.
+    pub fn is_shared(&self) -> bool {
+        self.own().refs.load(Ordering::Acquire) > 1
+    }
+
+    /// Takes all that is left in the ring, of which who shares this end keeps its own copy: which of them is going to read it nobody
+    /// knows. False: `put` did not want it.
     pub fn empty(&self, mut put: impl FnMut(&[u8]) -> bool) -> bool {
         let Ok(_guard) = self.end.lock_receiver() else {
             return false;
         };
         let mut receiver = self.end.receiver();
+        if self.is_shared() {
+            let mut all = vec![0; receiver.queued_bytes()];
+            let count = receiver.copy(DATA, &mut all);
+            return put(&all[..count]);
+        }
         let mut buffer = [0; 16384];
         loop {
             let (count, _) = receiver.read(DATA, &mut buffer);
