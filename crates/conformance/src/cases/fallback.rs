@@ -262,7 +262,7 @@ fn exec_plain_aside() -> Outcome {
     holds!(recv_all(server, 10_000)? == sent[..10_000]);
     let child = fork(|| {
         let failed = Command::new("true").env_remove("LD_PRELOAD").exec();
-        Err(Failure::new(&failed.to_string()))
+        Err(Failure::new(failed.to_string()))
     })?;
     child.join()?;
     let rest = recv_all(server, 40_000)?;
