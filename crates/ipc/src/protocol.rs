@@ -273,11 +273,13 @@ pub enum Fallback {
     Stalled,
     /// The program has set an option that only the kernel can follow.
     Option,
+    /// It is in a set of epoll that a child uses, too, which has it by a fork.
+    SharedSet,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NoListener,
         Self::NotAnnounced,
         Self::Unannounced,
@@ -294,6 +296,7 @@ impl Fallback {
         Self::OutOfBand,
         Self::Stalled,
         Self::Option,
+        Self::SharedSet,
     ];
 
     /// Its name, in one word.
@@ -316,6 +319,7 @@ impl Fallback {
             Self::OutOfBand => "out-of-band",
             Self::Stalled => "stalled",
             Self::Option => "option",
+            Self::SharedSet => "shared-set",
         }
     }
 
@@ -341,6 +345,7 @@ impl Fallback {
             Self::OutOfBand => "the program sent out-of-band data",
             Self::Stalled => "a writer found no room for long",
             Self::Option => "the program set an option that only the kernel can follow",
+            Self::SharedSet => "a child by fork uses the set of epoll that it is in, too",
         }
     }
 }

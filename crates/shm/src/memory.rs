@@ -208,6 +208,31 @@ impl Mapping {
         })
     }
 
+    /// `len` bytes of zeros that children have by a fork, and nobody else.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn for_children(len: usize) -> Result<Self> {
+        // SAFETY: a fresh address range chosen by the kernel.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                Access::ReadWrite.protection(),
+                MapFlags::SHARED,
+            )
+        }
+        .map_err(|source| Error::Memory {
+            what: "making memory to share with children",
+            bytes: len,
+            source,
+        })?;
+        Ok(Self {
+            base: base.cast(),
+            len,
+        })
+    }
+
     /// Puts `len` bytes of `fd` from `offset` on at `at` of this mapping, in place of what was there.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 //! Locks: a set's before the waiters' of a member; an outer set's before an inner's. Other sets are told with none held.
 
 mod control;
+mod forked;
 mod kernel;
 mod members;
 mod nested;
@@ -22,6 +23,7 @@ mod waiting;
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 pub use kernel::SignalMask;
@@ -34,6 +36,9 @@ use crate::table;
 use crate::wait::clock;
 use kernel::Event;
 use members::{EDGE, EXCLUSIVE, Members, OF_BELL};
+
+/// Counted when a member is asked no more what has happened to it, which is less: no sum of all comes twice.
+const ONE_LESS: u64 = 1 << 40;
 
 /// An epoll set, as an open description.
 pub struct Epoll(Arc<Set>);
@@ -59,7 +64,7 @@ pub struct Set {
     armed: AtomicBool,
     /// How many members have gone back to the kernel.
     turns: AtomicU64,
-    /// Grows with what happens to members: the edges of a nested set.
+    /// Grows with what happens to a nested set, but for what its members count themselves.
     happened: AtomicU64,
     /// Sleeps must be short: some member cannot be woken through the kernel's set. Found anew after each sleep that was.
     short: AtomicBool,
@@ -69,6 +74,12 @@ pub struct Set {
     bells: AtomicBool,
     /// Inherited by a fork: the kernel's set is the parent's too.
     inherited: AtomicBool,
+    /// It is this process's alone, as far as that knows.
+    owned: AtomicBool,
+    /// Since the first fork: what the processes agree on that have the set.
+    shared: OnceLock<forked::Shared>,
+    /// See [`forked::stage`].
+    stage: AtomicU32,
 }
 
 #[derive(Default)]
@@ -102,6 +113,9 @@ impl Epoll {
             stashed: AtomicBool::new(false),
             bells: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
+            owned: AtomicBool::new(true),
+            shared: OnceLock::new(),
+            stage: AtomicU32::new(forked::stage::OWN),
         }))
     }
 
@@ -113,6 +127,7 @@ impl Epoll {
 
     /// The last descriptor is about to be closed.
     pub(crate) fn close(&self) {
+        self.0.give_up();
         let places = self.0.inner.lock().members.all();
         for place in places {
             let key = self.0.inner.lock().members.key(place);
@@ -121,6 +136,7 @@ impl Epoll {
     }
 
     pub(crate) fn before_fork(&self) {
+        self.0.share();
         self.0.inner.acquire();
     }
 
@@ -129,7 +145,7 @@ impl Epoll {
             self.0.sleepers.store(0, Ordering::Relaxed);
             self.0.inside.store(0, Ordering::Relaxed);
             self.0.armed.store(false, Ordering::Relaxed);
-            self.0.inherited.store(true, Ordering::Relaxed);
+            self.0.was_inherited();
         }
         self.0.inner.release();
     }
@@ -165,7 +181,8 @@ impl Set {
         else {
             return false;
         };
-        if pollable.shared() {
+        // In a plain set another process may take what the kernel says of this member.
+        if pollable.shared() || self.is_plain() {
             self.short.store(true, Ordering::Relaxed);
         }
         let want = member.want();
@@ -293,7 +310,8 @@ impl Set {
             };
             if member.accelerated && member.pollable().is_none() {
                 self.give_back(&mut inner, place, key);
-                return;
+                drop(inner);
+                return self.gone_over(key);
             }
             if member.accelerated || !control::is_accelerated(member.description.as_deref()) {
                 return;
@@ -322,8 +340,10 @@ impl Set {
             return;
         };
         member.accelerated = false;
-        let events = member.plain();
-        self.register(member, key, events);
+        if !self.is_plain() {
+            let events = member.plain();
+            self.register(member, key, events);
+        }
         // Waits that begin from now on hear of the new registration alone.
         member.turned = self.turns.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some(bell) = member.bell.take()
@@ -334,7 +354,7 @@ impl Set {
         }
         inner.members.cool(place);
         self.accelerated.fetch_sub(1, Ordering::AcqRel);
-        self.happened.fetch_add(1, Ordering::Relaxed);
+        self.happened.fetch_add(ONE_LESS, Ordering::Relaxed);
     }
 
     /// The set has its first accelerated member: a set that contains this one must look at it in another way.
@@ -394,6 +414,7 @@ impl Set {
     /// What is left to do for a member that is no longer in the table.
     fn forgotten(&self, member: members::Member, key: u64) {
         self.known.fetch_sub(1, Ordering::AcqRel);
+        self.happened.fetch_add(ONE_LESS, Ordering::Relaxed);
         if member.accelerated {
             self.accelerated.fetch_sub(1, Ordering::AcqRel);
         }

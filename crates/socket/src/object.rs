@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an open description can be.
 
+use std::os::fd::RawFd;
+
 use crate::datagram::Datagram;
 use crate::epoll::Epoll;
 use crate::listener::Listener;
@@ -8,6 +10,7 @@ use crate::lost::Lost;
 use crate::pending::Pending;
 use crate::ready::{Events, Pollable};
 use crate::stream::Stream;
+use crate::table::Description;
 
 /// What an open description is.
 pub enum Object {
@@ -39,11 +42,28 @@ impl Object {
     }
 
     /// Whether it is a connection that waits in vain for its peer, or for room if the program wants that, and goes back to the
-    /// kernel with the next call.
+    /// kernel with the next call; or a set with such a connection.
     #[inline]
     pub fn is_overdue(&self, want: Events) -> bool {
-        self.stream()
-            .is_some_and(|stream| stream.is_overdue() || stream.waits_for_room(want))
+        match self {
+            Object::Stream(stream) => stream.is_overdue() || stream.waits_for_room(want),
+            Object::Epoll(epoll) => !epoll.overdue().is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Gives what is overdue back to the kernel. No lock of a set is held.
+    #[cold]
+    pub fn fall_back(&self, fd: RawFd, description: &Description) {
+        match self {
+            Object::Stream(stream) => stream.fall_back(fd, description),
+            Object::Epoll(epoll) => {
+                for (fd, description) in epoll.overdue() {
+                    description.object().fall_back(fd, &description);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// User-level readiness; None: only the kernel knows.

@@ -212,11 +212,9 @@ fn asked(entry: &pollfd) -> Events {
 
 /// A connection that waits in vain goes over to the kernel here, where no thread of this call sleeps on it.
 fn fall_back(entry: &pollfd, description: &Ref, want: Events) {
-    if description.object().is_overdue(want)
-        && table::still(entry.fd, description)
-        && let Some(stream) = description.object().stream()
-    {
-        stream.fall_back(entry.fd, description);
+    let object = description.object();
+    if object.is_overdue(want) && table::still(entry.fd, description) {
+        object.fall_back(entry.fd, description);
     }
 }
 

@@ -55,6 +55,8 @@ mod state {
     pub const FLUSHING: u32 = 512;
     /// What a retired peer had not read has been sent through the twin.
     pub const FLUSHED: u32 = 1024;
+    /// A reader was told the peer's end.
+    pub const HEARD: u32 = 2048;
 }
 
 /// Use of `Control::words`.

@@ -24,6 +24,10 @@ cases! { "fallback";
     confined Accelerated "a process that confines itself by seccomp goes on with its connections"
     io_uring Any "a program that asks for an io_uring over the library is told that there is none"
     peer_leaves_a_sleeper Any "poll and epoll_wait that sleep while the peer leaves its rings tell of nothing"
+    leaves_what_is_told Any "a thread is told of bytes while another one's call takes the connection out of its rings: they can be read at once"
+    end_stays_an_end Any "after the end comes nothing, also if the peer leaves its rings then"
+    both_leave Any "both ends leave their rings, at once or one after the other, and end: each reads all, and the end"
+    leaves_in_nested_set Any "a connection in a set in a set: of what has gone over to the kernel the outer set tells as before"
 }
 
 /// Longer than a client waits for its acceptor.
@@ -351,6 +355,13 @@ enum Sleep {
     Set,
 }
 
+/// Signals of what arrives are the kernel's: the connection leaves its rings.
+fn leave_rings(fd: Fd) -> Outcome {
+    // SAFETY: takes numbers only.
+    same!(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC) }, 0);
+    Ok(())
+}
+
 fn peer_leaves_a_sleeper() -> Outcome {
     for sleep in [Sleep::Poll, Sleep::Set] {
         for round in 0..150 {
@@ -358,8 +369,7 @@ fn peer_leaves_a_sleeper() -> Outcome {
             let child = fork(move || {
                 close(server)?;
                 std::thread::sleep(Duration::from_micros(100 + round * 4));
-                // SAFETY: takes numbers only. Signals of what arrives are the kernel's: the connection leaves its rings.
-                unsafe { same!(libc::fcntl(client, libc::F_SETFL, libc::O_ASYNC), 0) };
+                leave_rings(client)?;
                 gets!(recv_all(client, 1), b"!");
                 Ok(())
             })?;
@@ -379,6 +389,112 @@ fn peer_leaves_a_sleeper() -> Outcome {
             for fd in [server, set] {
                 close(fd)?;
             }
+        }
+    }
+    Ok(())
+}
+
+fn leaves_what_is_told() -> Outcome {
+    for round in 0..100 {
+        let (client, server) = pair()?;
+        echo(client, server)?;
+        let reader = thread(move || {
+            same!(poll_one(server, POLLIN, 5000), Ok(POLLIN));
+            gets!(recv(server, 10, MSG_DONTWAIT), b"bytes");
+            Ok(())
+        });
+        std::thread::sleep(Duration::from_micros(50 + round % 10 * 10));
+        send_all(client, b"bytes")?;
+        leave_rings(server)?;
+        reader.join()?;
+        for fd in [client, server] {
+            close(fd)?;
+        }
+    }
+    Ok(())
+}
+
+fn end_stays_an_end() -> Outcome {
+    for _ in 0..100 {
+        let (client, server) = pair()?;
+        echo(client, server)?;
+        let child = fork(move || {
+            close(server)?;
+            send_all(client, b"all")?;
+            shutdown(client, SHUT_WR)?;
+            leave_rings(client)?;
+            gets!(recv(client, 10, 0), b"");
+            Ok(())
+        })?;
+        close(client)?;
+        gets!(recv_all(server, 3), b"all");
+        for how in [0, MSG_DONTWAIT, MSG_DONTWAIT] {
+            gets!(recv(server, 10, how), b"");
+        }
+        close(server)?;
+        child.join()?;
+    }
+    Ok(())
+}
+
+/// One end: sends, leaves its rings before, in the middle, behind its end, or in the middle of what it reads; then all is read.
+fn leave_at(fd: Fd, place: u64, wait: u64) -> Outcome {
+    let part = [7; 5000];
+    let leave = |here| -> Outcome {
+        if here == place {
+            std::thread::sleep(Duration::from_micros(wait));
+            leave_rings(fd)?;
+        }
+        Ok(())
+    };
+    leave(0)?;
+    send_all(fd, &part)?;
+    leave(1)?;
+    send_all(fd, &part)?;
+    leave(2)?;
+    shutdown(fd, SHUT_WR)?;
+    leave(3)?;
+    gets!(recv_all(fd, part.len()), part);
+    leave(4)?;
+    gets!(recv_all(fd, part.len()), part);
+    gets!(recv(fd, 10, 0), b"");
+    Ok(())
+}
+
+fn both_leave() -> Outcome {
+    for round in 0..600 {
+        let (client, server) = pair()?;
+        echo(client, server)?;
+        let [first, second] = [round % 6, round / 6 % 6];
+        let child = fork(move || {
+            close(server)?;
+            leave_at(client, first, round % 7 * 10)
+        })?;
+        close(client)?;
+        leave_at(server, second, round % 5 * 10)?;
+        close(server)?;
+        child.join()?;
+    }
+    Ok(())
+}
+
+fn leaves_in_nested_set() -> Outcome {
+    for outer_events in [IN, IN | ET] {
+        let (client, server) = pair()?;
+        echo(client, server)?;
+        let (inner, outer) = (create()?, create()?);
+        add(inner, server, IN, 5)?;
+        add(outer, inner, outer_events, 6)?;
+        for round in 0..40 {
+            if round == 20 {
+                leave_rings(client)?;
+            }
+            same!(wait(outer, 2), Ok(vec![]));
+            send_all(client, b"x")?;
+            same!(wait(outer, 5000), Ok(vec![(IN, 6)]));
+            same!(wait(inner, 0), Ok(vec![(IN, 5)]));
+            gets!(recv(server, 10, 0), b"x");
+            same!(wait(inner, 0), Ok(vec![]));
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod datagram_shared;
 mod descriptors;
 mod ending;
 mod epoll;
+mod epoll_forked;
 mod epoll_sets;
 mod fallback;
 mod forking;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Case> {
         polling::CASES,
         epoll::CASES,
         epoll_sets::CASES,
+        epoll_forked::CASES,
         fallback::CASES,
         datagram::CASES,
         datagram_refused::CASES,

@@ -46,6 +46,13 @@ pub const fn stop_reading(own: u32) -> Option<u32> {
     Some(own & !READS_ON)
 }
 
+/// The end that has left comes back, holding all locks, since its peer has died before it did anything about it: what that has
+/// sent lies in the ring, and nowhere else.
+#[must_use]
+pub const fn come_back(own: u32) -> u32 {
+    own & !(RETIRED | READS_ON | PASSED)
+}
+
 /// Whether the end may write into its ring, holding its lock for sending.
 #[must_use]
 pub const fn may_write(own: u32, peer: u32) -> bool {

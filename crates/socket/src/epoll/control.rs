@@ -63,6 +63,12 @@ impl Epoll {
         if let Some(Object::Lost(lost)) = description.as_deref().map(Description::object) {
             lost.touch(fd);
         }
+        set.attend(epoll);
+        if set.is_kernels(fd, description.as_ref(), event.u64)
+            && set.inner.lock().members.find(fd, id).is_none()
+        {
+            return kernel::ctl(epoll, op, fd, event.events, event.u64);
+        }
         match op {
             EPOLL_CTL_ADD => self.add(epoll, fd, description, event),
             EPOLL_CTL_MOD => match set.modify(epoll, fd, id, event) {

@@ -135,24 +135,34 @@ impl Member {
     /// about the twin of one that was accelerated, and is asked again: a doorbell is no input.
     pub fn told_by_kernel(&mut self, events: u32, begun: u64) -> u32 {
         let asked = events & (self.interest | Events::ALWAYS.0);
-        let in_doubt = self.accelerated || begun < self.turned;
-        if asked == 0 || self.spent || !in_doubt {
-            return if self.spent { 0 } else { asked };
+        if asked == 0 || self.spent {
+            return 0;
         }
-        let fd = self.description.as_ref().and_then(|description| {
-            match table::still(self.fd, description) {
-                true => Some(self.fd),
-                false => ready::any_fd(description),
-            }
-        });
-        let now = fd.map(|fd| poll_kernel(fd, Events(asked), Duration::ZERO));
-        let told = match now {
-            Some(Ok(events)) => events.0 & asked,
-            _ => asked,
+        let in_doubt = self.accelerated || begun < self.turned;
+        let told = match in_doubt {
+            true => self
+                .ask_kernel(Events(asked))
+                .map_or(asked, |events| events.0 & asked),
+            false => asked,
         };
-        // The registration that is the program's own may tell of the same once more.
+        // What other threads were told in waits that began before, or will be by the registration that is the program's own, may be
+        // the same once more.
         self.spent = told != 0 && self.interest & ONESHOT != 0;
         told
+    }
+
+    /// The kernel's word about the twin. None: it cannot be asked.
+    pub fn ask_kernel(&self, want: Events) -> Option<Events> {
+        poll_kernel(self.number()?, want, Duration::ZERO).ok()
+    }
+
+    /// A number under which the program has it: the one that it was added with may be closed.
+    pub fn number(&self) -> Option<RawFd> {
+        let description = self.description.as_ref()?;
+        match table::still(self.fd, description) {
+            true => Some(self.fd),
+            false => ready::any_fd(description),
+        }
     }
 
     /// The program has changed what it wants, or the description what it is.
@@ -165,6 +175,22 @@ impl Member {
     #[inline]
     pub fn peek(&self) -> Events {
         self.look().0
+    }
+
+    /// Whether something is to be reported. Of a connection that is about to go over only the kernel can say it, once it has.
+    pub fn has_report(&self) -> bool {
+        !(self.peek() & !Events::KERNEL).is_empty()
+    }
+
+    /// Counts what has happened that it is asked for: the edges of a set that is a member itself.
+    pub fn happened(&self) -> u64 {
+        let Some(pollable) = self.pollable() else {
+            return 0;
+        };
+        let (input, output) = pollable.edges();
+        let want = self.want();
+        u64::from(want.has(Events::IN | Events::RDNORM | Events::RDHUP)) * input
+            + u64::from(want.has(Events::OUT | Events::WRNORM)) * output
     }
 
     /// Whether it waits for room that is not likely to come, and there is nothing to be reported.

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::kernel::{self, Event, NO_EVENT, SignalMask};
+use super::members::{EDGE, Member, ONESHOT, looks_like_key};
 use super::waiting::Output;
-use super::{Epoll, Set};
+use super::{Epoll, Inner, Set};
 use crate::ready::{Events, Pollable};
+use crate::table::Ref;
 use crate::wait::{clock, poll_kernel};
 
 /// Events that are fetched to see whether any of them is the program's.
@@ -41,8 +43,7 @@ impl Pollable for Epoll {
                 SignalMask::NONE,
             )
         };
-        set.keep(&batch[..count.unwrap_or(0)], begun);
-        if set.has_report() {
+        if set.keep(&batch[..count.unwrap_or(0)], begun) || set.has_report() {
             Events::IN
         } else {
             Events::NONE
@@ -69,8 +70,14 @@ impl Pollable for Epoll {
         self.0.happened.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What happens to hot members nobody is woken for, so that they are asked themselves.
     fn edges(&self) -> (u64, u64) {
-        (self.0.happened.load(Ordering::Relaxed), 0)
+        let set = &self.0;
+        let inner = set.inner.lock();
+        let members = inner.members.all();
+        let members = members.iter().filter_map(|place| inner.members.get(*place));
+        let all = members.fold(0, |all: u64, member| all.wrapping_add(member.happened()));
+        (all.wrapping_add(set.happened.load(Ordering::Relaxed)), 0)
     }
 
     fn twin_interest(&self, want: Events) -> Events {
@@ -83,35 +90,68 @@ impl Pollable for Epoll {
     }
 }
 
+impl Inner {
+    /// Whether the kernel goes on telling of what it told with these data, for as long as it is so. Of a plain file nobody knows.
+    fn tells_again(&self, data: u64) -> bool {
+        let place = looks_like_key(data).then(|| self.members.place(data));
+        let member = place.flatten().and_then(|place| self.members.get(place));
+        member.is_some_and(|member| member.interest & (EDGE | ONESHOT) == 0)
+    }
+}
+
+impl Epoll {
+    /// Connections in it that go back to the kernel before anything is said of them.
+    pub(crate) fn overdue(&self) -> Vec<(RawFd, Ref)> {
+        let inner = self.0.inner.lock();
+        let hot = inner.members.hot.iter();
+        let members = hot.filter_map(|place| inner.members.get(*place));
+        let overdue = members.filter_map(|member| {
+            let description = member.description.as_ref()?;
+            let is_overdue = description.object().is_overdue(Events::NONE);
+            let fd = is_overdue.then(|| member.number())??;
+            Some((fd, description.clone()))
+        });
+        overdue.collect()
+    }
+}
+
 impl Set {
     /// Whether something is to be reported at user level.
     fn has_report(&self) -> bool {
         let inner = self.inner.lock();
         !inner.stash.is_empty()
-            || inner.members.hot.iter().any(|place| {
-                inner
-                    .members
-                    .get(*place)
-                    .is_some_and(|member| !member.peek().is_empty())
-            })
+            || inner
+                .members
+                .hot
+                .iter()
+                .any(|place| inner.members.get(*place).is_some_and(Member::has_report))
     }
 
-    /// Keeps events of plain files for the next wait.
-    fn keep(&self, batch: &[Event], begun: u64) {
-        let mut events = [NO_EVENT; BATCH];
-        let mut output = Output::new(&mut events);
-        self.digest(batch, begun, &mut output).tell();
-        let filled = output.filled;
-        let mut inner = self.inner.lock();
-        for event in &events[..filled] {
+    /// Keeps events that the kernel does not tell again for the next wait. Says whether there are events for the program.
+    fn keep(&self, batch: &[Event], begun: u64) -> bool {
+        let mut any = false;
+        for one in batch {
+            let mut events = [NO_EVENT];
+            let mut output = Output::new(&mut events);
+            self.digest(std::slice::from_ref(one), begun, &mut output)
+                .tell();
+            if output.filled == 0 {
+                continue;
+            }
+            any = true;
+            let mut inner = self.inner.lock();
+            if inner.tells_again(one.u64) {
+                continue;
+            }
+            let [event] = events;
             let data = event.u64;
             if !inner.stash.iter().any(|kept| kept.u64 == data) {
-                inner.stash.push(*event);
+                inner.stash.push(event);
             }
+            self.stashed.store(true, Ordering::Relaxed);
         }
-        self.stashed
-            .store(!inner.stash.is_empty(), Ordering::Relaxed);
         self.polled.store(clock::ticks(), Ordering::Relaxed);
+        any
     }
 
     /// Adds the kept events that the kernel did not just report again.

@@ -13,9 +13,9 @@ use super::kernel::{self, Event, NO_EVENT, SignalMask};
 use super::members::{Member, OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::cost::{self, Work};
-use crate::ready::{self, Events, Told};
+use crate::ready::{Events, Told};
 use crate::signals::handlers::Watch;
-use crate::table::{self, Ref};
+use crate::table::Ref;
 use crate::wait::{Deadline, HEARTBEAT, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
@@ -104,9 +104,10 @@ impl Epoll {
             return unsafe { kernel::wait(epoll, out, max, timeout, mask) };
         }
         set.number.store(epoll, Ordering::Relaxed);
+        set.attend(epoll);
         let _inside = Counted::new(&set.inside);
         let mut deadline = None;
-        if set.accelerated.load(Ordering::Acquire) == 0 {
+        if set.accelerated.load(Ordering::Acquire) == 0 && !set.stashed.load(Ordering::Relaxed) {
             // SAFETY: by the caller.
             if let Some(done) =
                 unsafe { set.wait_passively(epoll, out, max, timeout, mask, &mut deadline) }
@@ -181,6 +182,7 @@ impl Set {
             if stale > 0 {
                 pause();
             }
+            self.attend(epoll);
         }
     }
 
@@ -261,6 +263,7 @@ impl Set {
             if stale > 0 && stale == count {
                 pause();
             }
+            self.attend(epoll);
         }
     }
 
@@ -305,9 +308,7 @@ impl Set {
     #[cold]
     fn fall_back(&self, due: Vec<(RawFd, Ref)>, output: &mut Output) {
         for (fd, description) in due {
-            if let Some(stream) = description.object().stream() {
-                stream.fall_back(fd, &description);
-            }
+            description.object().fall_back(fd, &description);
         }
         if let Some(epoll) = self.descriptor() {
             let _ = self.look_at_kernel(epoll, output);
@@ -336,19 +337,19 @@ impl Set {
                 continue;
             };
             if let Some(description) = &member.description
-                && table::still(member.fd, description)
                 && description.object().is_overdue(Events::NONE)
+                && let Some(fd) = member.number()
             {
-                due.push((member.fd, description.clone()));
+                due.push((fd, description.clone()));
                 continue;
             }
             let events = member.report();
             if events.is_empty() {
                 if member.is_stalled()
                     && let Some(description) = &member.description
-                    && table::still(member.fd, description)
+                    && let Some(fd) = member.number()
                 {
-                    due.push((member.fd, description.clone()));
+                    due.push((fd, description.clone()));
                 }
                 continue;
             }
@@ -457,12 +458,7 @@ impl Set {
             return None;
         };
         let events = if bell { Events::BELL } else { Events(events) };
-        let fd = if table::still(member.fd, description) {
-            Some(member.fd)
-        } else {
-            ready::any_fd(description)
-        };
-        if let Some(fd) = fd {
+        if let Some(fd) = member.number() {
             let told = description
                 .waiters
                 .member_woken(self, data, pollable, fd, events);
@@ -471,11 +467,6 @@ impl Set {
             }
         }
         inner.members.heat(place, clock::ticks());
-        // A bell rings for anything that arrives, and only what can be told is an event.
-        let silent = |member: &Member| member.peek().is_empty();
-        if !(bell && inner.members.get(place).is_some_and(silent)) {
-            self.happened.fetch_add(1, Ordering::Relaxed);
-        }
         None
     }
 

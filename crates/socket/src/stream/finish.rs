@@ -18,14 +18,18 @@ impl Stream {
     /// stays as it is: doorbells need it.
     pub fn shutdown(&self, fd: RawFd, read: bool, write: bool) -> Result<(), Errno> {
         let over = self.is_over();
-        if self.is_retired() {
-            return self.shutdown_past(fd, read, write);
-        }
-        if read {
-            self.note(state::READ_SHUT);
-        }
-        if self.say_shut(write) {
-            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+        let said = self.unless_retired(|| {
+            if read {
+                self.note(state::READ_SHUT);
+            }
+            self.say_shut(write)
+        });
+        match said {
+            None => return self.shutdown_past(fd, read, write),
+            Some(true) => {
+                self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+            }
+            Some(false) => {}
         }
         // Threads of this side that sleep shall see it: the twin's end wakes them, and only that can. Before the peer has
         // come they sleep for moments only, and the twin may have to carry data yet. Who waits for data alone does not care
@@ -41,6 +45,13 @@ impl Stream {
             let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
         }
         if over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// Says something that who leaves the rings has to know by then, and sends on. None: an end has left before, and nothing was
+    /// said. Who leaves holds this lock as well; a handler that interrupts a call on the same socket has it already.
+    fn unless_retired<T>(&self, say: impl FnOnce() -> T) -> Option<T> {
+        let _sending = self.end.lock_sender();
+        (!self.is_retired()).then(say)
     }
 
     /// Tells the peer which directions are shut down, of which writing may be the last. Says whether it is to be woken.
@@ -194,36 +205,35 @@ impl Stream {
         }
         self.leave(fd);
         self.learn(fd);
-        if self.is_open() && self.is_retired() {
-            let last = self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1;
-            if last && self.pass_on_at_end(fd) {
-                // Unread bytes end a connection with a reset, in the kernel, too.
-                let zero = Some(std::time::Duration::ZERO);
-                let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), zero);
-            }
-            process::close_shared(self.channel, !last || self.is_under_way());
-            return;
-        }
         let last = self.own().refs.fetch_sub(1, Ordering::AcqRel) == 1;
         if last {
             if !self.attached() {
                 self.leave_behind(fd);
             }
-            let unread = self.end.receiver().readable();
-            let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
-            let end = if unread || reset || self.has_option(option::RESET) {
-                flags::RESET
-            } else {
-                flags::FIN
-            };
-            self.flags().fetch_or(end | flags::CLOSED, Ordering::AcqRel);
-            self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+            if self.unless_retired(|| self.say_closed()).is_some() {
+                self.ring_if_armed(fd, armed::DATA | armed::SPACE);
+            } else if self.is_open() && self.pass_on_at_end(fd) {
+                // Unread bytes end a connection with a reset, in the kernel, too.
+                let zero = Some(std::time::Duration::ZERO);
+                let _ = sockopt::set_socket_linger(borrow(fd), zero);
+            }
         }
         if self.is_open() {
             process::close_shared(self.channel, !last || self.is_under_way());
         } else if !self.is_under_way() {
             process::withdraw(self.intent);
         }
+    }
+
+    fn say_closed(&self) {
+        let unread = self.end.receiver().readable();
+        let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
+        let end = if unread || reset || self.has_option(option::RESET) {
+            flags::RESET
+        } else {
+            flags::FIN
+        };
+        self.flags().fetch_or(end | flags::CLOSED, Ordering::AcqRel);
     }
 
     /// Whether it is on its way to another program or process, which will ask the daemon for the channel.

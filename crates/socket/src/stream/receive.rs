@@ -72,11 +72,15 @@ impl Stream {
             }
             if self.is_retired() {
                 self.follow(fd, description)?;
+                if done > 0 && peek {
+                    return Ok(done);
+                }
                 if !self.is_kernel() {
                     continue;
                 }
-                if done > 0 && peek {
-                    return Ok(done);
+                if done == 0 && self.awaits_peer() {
+                    // Who does not wait was told of what lay in the ring, which another thread has just left.
+                    self.stand_in(fd);
                 }
                 // From here on the kernel holds what a call needs, and a handler may leave it.
                 drop(inside.take());
@@ -100,7 +104,9 @@ impl Stream {
             }
             if self.over() {
                 // Said after the last bytes were written: what is in the ring comes first.
-                if self.end.receiver().readable() && !(peek && done > 0) {
+                let more = self.end.receiver().readable() && !(peek && done > 0);
+                // Whoever has left the rings since may have sent on what lay there.
+                if more || self.is_retired() {
                     continue;
                 }
                 return if done > 0 { Ok(done) } else { self.ended() };
@@ -264,6 +270,9 @@ impl Stream {
         let fin = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
         if !fin && self.is_reset() && self.note(state::TOLD) & state::TOLD == 0 {
             return Err(Errno::CONNRESET);
+        }
+        if fin {
+            self.note(state::HEARD);
         }
         Ok(0)
     }

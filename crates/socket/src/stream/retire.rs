@@ -137,13 +137,11 @@ impl Stream {
         }
         // Only what is sent has to go by the kernel.
         let reads_on = matches!(why, Fallback::Stalled | Fallback::OutOfBand);
-        if self.is_retired() {
-            let followed = self.follow(fd, description).is_ok();
-            return followed
+        if self.is_retired() || !self.close_rings(fd, reads_on) {
+            // Where the peer, or who shares this end, was first, the rest is sent on as at any call since.
+            return self.is_retired()
+                && self.follow(fd, description).is_ok()
                 && (reads_on || self.is_kernel() || self.stop_reading(fd, description));
-        }
-        if !self.close_rings(fd, reads_on) {
-            return false;
         }
         reasons::note(why);
         process::trace(|| format!("channel {}: left, {}", self.channel, why.about()));
@@ -162,10 +160,32 @@ impl Stream {
     /// What lies in the ring is the peer's to send on, if this end does not read it.
     fn leave_the_rest(&self, fd: RawFd, description: &Description) -> bool {
         if !self.may_read() {
-            self.look_for_the_dead(fd);
             self.stand_in(fd);
+            if self.was_left(fd) {
+                if self.come_back() {
+                    return false;
+                }
+                self.break_off(fd);
+            }
         }
         self.go_over(fd, description)
+    }
+
+    /// The peer has died before it sent anything on: this end, of which no other process knows that it has left, reads its ring as
+    /// if it had not. False: it must not.
+    fn come_back(&self) -> bool {
+        let back = self.hold_all(|| {
+            let begun = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHING;
+            if begun != 0 || self.is_shared() || self.is_kernel() {
+                return false;
+            }
+            self.note(state::GONE);
+            let back = |own| Some(seat::come_back(own));
+            let own = self.flags();
+            own.fetch_update(Ordering::AcqRel, Ordering::Acquire, back)
+                .is_ok()
+        });
+        back.unwrap_or(false)
     }
 
     /// This end has retired and reads on, which it can no longer. False: it has not retired, its peer has.
@@ -282,8 +302,8 @@ impl Stream {
         let counts = [self.own(), self.peer()].map(|end| &end.words[word::BELLS]);
         if counts.map(|count| count.load(Ordering::Acquire) & CLOSED) != [CLOSED; 2] {
             self.hold_all(|| self.close_bells(fd));
-            if !self.may_read() {
-                self.look_for_the_dead(fd);
+            if !self.may_read() && self.end.receiver().readable() && self.was_left(fd) {
+                self.break_off(fd);
             }
         }
     }
@@ -375,8 +395,12 @@ impl Stream {
         taken
     }
 
-    /// Whether what this end has read of its ring, after it had retired, was all that the peer sends.
+    /// Whether the program was told the end, or what this end has read of its ring, after it had retired, was all that the peer
+    /// sends.
     fn has_heard_the_end(&self) -> bool {
+        if self.state() & state::HEARD != 0 {
+            return true;
+        }
         let own = self.flags().load(Ordering::Acquire);
         // In this order: a peer that says its end by the twin has sent bytes there before.
         own & flags::READS_ON != 0
@@ -447,17 +471,11 @@ impl Stream {
         }
     }
 
-    /// Breaks off if the peer's twin has ended, while what lies in its ring was not sent on. One that died after it had got the
-    /// last bell leaves a reset; but an end that came before that bell hides the reset.
-    fn look_for_the_dead(&self, fd: RawFd) {
+    /// Whether the peer's twin has ended, and nothing was sent on. One that died after it had got the last bell leaves a reset; but
+    /// an end that came before that bell hides the reset.
+    fn was_left(&self, fd: RawFd) -> bool {
         let ended = wait::poll_kernel(fd, Events::RDHUP, Duration::ZERO);
-        let sent_on = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED != 0;
-        if self.end.receiver().readable()
-            && !sent_on
-            && ended.is_ok_and(|events| !events.is_empty())
-        {
-            self.break_off(fd);
-        }
+        !self.has_sent_on() && ended.is_ok_and(|events| !events.is_empty())
     }
 
     /// Whether the peer has closed, or is dead, and left nothing but what is in the ring, and its end.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use shm::channel::{End, flags};
+use shm::channel::{End, armed, flags};
 
 use super::{OPEN, Stream, borrow, retire, state, word};
 use crate::{address, holders, process, wait};
@@ -25,36 +25,55 @@ const MOST: usize = 1 << 17;
 
 impl Stream {
     /// Sends on what the peer has sent and said, if it does not do so itself at once. This end has retired, and reads no more.
+    ///
+    /// Also where there is nothing: the last bell is taken out of the peer's twin, where it would make the peer's death a reset.
     #[cold]
     pub(super) fn stand_in(&self, fd: RawFd) {
-        if !self.awaits_peer() || self.end.receiver().queued_bytes() > MOST {
+        if self.end.receiver().queued_bytes() > MOST {
             return;
         }
         for _ in 0..LOOKS {
-            let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
-            if !self.awaits_peer() {
+            if self.has_sent_on() {
                 return;
             }
+            // The last bell wakes who sleeps.
+            if !self.awaits_peer() && !self.end.peer_armed(armed::DATA | armed::SPACE) {
+                break;
+            }
+            let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
         }
         let peer = self.as_the_peer();
-        if !peer.bells_are_out() {
+        if self.has_sent_on() || !peer.bells_are_out() {
             return;
         }
         let Some(twin) = self.peers_twin(fd) else {
             return;
         };
-        let sent = peer.pass_on_once(twin.as_raw_fd());
+        let twin = twin.as_raw_fd();
+        let sent = peer.pass_on_once(twin);
+        if sent == Ok(true) {
+            let _ = peer.take_counted(twin);
+        }
         process::trace(|| {
             let channel = self.channel;
             format!("channel {channel}: what its peer had sent was sent on in its place: {sent:?}")
         });
     }
 
-    /// Whether bytes or an end of the peer's are still to come.
-    fn awaits_peer(&self) -> bool {
+    /// Whether the peer, or somebody in its place, has sent on what it had sent and said.
+    pub(super) fn has_sent_on(&self) -> bool {
+        self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED != 0
+    }
+
+    /// Whether this end reads no more, and bytes or an end of the peer's are still to come.
+    pub(super) fn awaits_peer(&self) -> bool {
+        let own = self.flags().load(Ordering::Acquire);
         let said = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
-        let passed = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHED != 0;
-        !passed && (said || self.end.receiver().readable())
+        let peer = self.peer().words[word::STATE].load(Ordering::Acquire);
+        let reads = own & (flags::RETIRED | flags::READS_ON) != flags::RETIRED;
+        // Who is about to send it on has taken it out of the ring before.
+        let there = peer & state::FLUSHING != 0 || self.end.receiver().readable();
+        !reads && peer & state::FLUSHED == 0 && (said || there)
     }
 
     /// The peer's end, as a process has it that shares it. It is not counted as a user.

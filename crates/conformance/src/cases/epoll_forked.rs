@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! epoll: a set that a child has by a fork, and changes. It is one set for both.
+
+use crate::support::epoll::*;
+use crate::support::prelude::*;
+use crate::support::seen;
+
+cases! { "epoll";
+    child_changes Accelerated "a child's MOD of an inherited member counts for the parent"
+    child_changes_under_way Accelerated "the same while the parent sleeps in the set"
+    child_adds Accelerated "a child adds a connection to an inherited set: the parent is told, with the child's number"
+    child_deletes Accelerated "a child takes a member out: the parent is not told of it"
+    child_takes_once Accelerated "a one-shot event that a child is told, the parent is not; what the child arms again, the parent is told"
+    child_takes_edge Accelerated "an edge is told to one of both, each new one again"
+    parent_changes_first Accelerated "what the parent has changed since the fork counts for the child"
+    child_in_background Accelerated "a child whose parent is gone goes on with the set alone"
+    child_outlives_set Accelerated "a child goes on with a set that its parent has closed"
+}
+
+/// A set with a connection in it, and the connection's other end.
+fn with_member(events: u32) -> Result<(Fd, Fd, Fd), Failure> {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    let set = create()?;
+    add(set, server, events, 5)?;
+    same!(
+        wait(set, 0).map(|told| told.len()),
+        Ok(usize::from(events & OUT != 0))
+    );
+    Ok((set, client, server))
+}
+
+/// Between machines connections cannot leave their rings: there each process's set is its own, which the documentation says.
+fn is_left_out() -> bool {
+    seen::far()
+}
+
+fn child_changes() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, client, server) = with_member(IN)?;
+    fork(|| Ok(change(set, server, IN | OUT, 9)?))?.join()?;
+    same!(wait(set, 1000), Ok(vec![(OUT, 9)]));
+    send_all(client, b"x")?;
+    readable(server)?;
+    same!(wait(set, 1000), Ok(vec![(IN | OUT, 9)]));
+    change(set, server, IN, 6)?;
+    same!(wait(set, 1000), Ok(vec![(IN, 6)]));
+    gets!(recv(server, 10, 0), b"x");
+    same!(wait(set, 0), Ok(vec![]));
+    remove(set, server)?;
+    fails!(remove(set, server), libc::ENOENT);
+    Ok(())
+}
+
+fn child_changes_under_way() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, _client, server) = with_member(IN)?;
+    let child = fork(|| {
+        pause(50);
+        Ok(change(set, server, OUT, 9)?)
+    })?;
+    same!(wait(set, 5000), Ok(vec![(OUT, 9)]));
+    child.join()
+}
+
+fn child_adds() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, _client, _server) = with_member(IN)?;
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    fork(|| Ok(add(set, server, IN, 8)?))?.join()?;
+    same!(wait(set, 0), Ok(vec![]));
+    send_all(client, b"x")?;
+    same!(wait(set, 1000), Ok(vec![(IN, 8)]));
+    fails!(add(set, server, IN, 8), libc::EEXIST);
+    gets!(recv(server, 10, 0), b"x");
+    same!(wait(set, 0), Ok(vec![]));
+    Ok(())
+}
+
+fn child_deletes() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, client, server) = with_member(IN)?;
+    fork(|| Ok(remove(set, server)?))?.join()?;
+    send_all(client, b"x")?;
+    readable(server)?;
+    same!(wait(set, 20), Ok(vec![]));
+    fails!(change(set, server, IN, 5), libc::ENOENT);
+    add(set, server, IN, 7)?;
+    same!(wait(set, 1000), Ok(vec![(IN, 7)]));
+    Ok(())
+}
+
+fn child_takes_once() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, client, server) = with_member(IN | ONESHOT)?;
+    send_all(client, b"x")?;
+    let told = fork(|| {
+        same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+        Ok(())
+    })?;
+    told.join()?;
+    same!(wait(set, 20), Ok(vec![]));
+    fork(|| Ok(change(set, server, IN | ONESHOT, 6)?))?.join()?;
+    same!(wait(set, 1000), Ok(vec![(IN, 6)]));
+    same!(wait(set, 20), Ok(vec![]));
+    Ok(())
+}
+
+fn child_takes_edge() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, client, server) = with_member(IN | ET)?;
+    send_all(client, b"x")?;
+    let told = fork(|| {
+        same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+        Ok(())
+    })?;
+    told.join()?;
+    same!(wait(set, 20), Ok(vec![]));
+    send_all(client, b"y")?;
+    same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+    gets!(recv_all(server, 2), b"xy");
+    Ok(())
+}
+
+fn parent_changes_first() -> Outcome {
+    if is_left_out() {
+        return Ok(());
+    }
+    let (set, client, server) = with_member(IN)?;
+    let (go, start) = pipe()?;
+    let child = fork(|| {
+        same!(read(go, 1)?, b"x");
+        same!(wait(set, 5000), Ok(vec![(IN, 6)]));
+        gets!(recv(server, 1, 0), b"x");
+        Ok(())
+    })?;
+    change(set, server, IN, 6)?;
+    // It sleeps in the set, and may be told as well.
+    let waiting = thread(move || {
+        let told = wait(set, 300)?;
+        holds!(
+            told.iter().all(|event| *event == (IN, 6)),
+            "the parent was told {told:?}"
+        );
+        Ok(())
+    });
+    pause(20);
+    write(start, b"x")?;
+    pause(50);
+    send_all(client, b"x")?;
+    child.join()?;
+    waiting.join()
+}
+
+fn child_in_background() -> Outcome {
+    let (report, done) = pipe()?;
+    let parent = fork(|| {
+        let (set, client, server) = with_member(IN)?;
+        fork(|| {
+            pause(50);
+            for number in 6..9 {
+                change(set, server, IN, number)?;
+                send_all(client, b"x")?;
+                same!(wait(set, 1000), Ok(vec![(IN, number)]));
+                gets!(recv(server, 10, 0), b"x");
+            }
+            write(done, b"x")?;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    parent.join()?;
+    same!(poll_one(report, POLLIN, 5000), Ok(POLLIN));
+    gets!(read(report, 1), b"x");
+    Ok(())
+}
+
+fn child_outlives_set() -> Outcome {
+    let (set, client, server) = with_member(IN)?;
+    let child = fork(|| {
+        pause(50);
+        change(set, server, IN, 6)?;
+        same!(wait(set, 1000), Ok(vec![(IN, 6)]));
+        gets!(recv(server, 10, 0), b"x");
+        Ok(())
+    })?;
+    close(set)?;
+    send_all(client, b"x")?;
+    child.join()
+}
