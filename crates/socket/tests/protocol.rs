@@ -53,6 +53,8 @@ enum At {
     Retiring,
     /// The same, and sends on what its peer has not read; or not, where the kernel has no room for it.
     Emptying,
+    /// Has retired and reads no more: looks whether its peer is there to send on what that has sent.
+    Leaving,
     /// Its peer has retired: sends on what that one has not read.
     PassingOn,
     /// Has said that it closes.
@@ -173,7 +175,6 @@ impl World {
             self.bells[who] += 1;
             self.through(who, Byte::Bell);
         }
-        self.look_for_the_dead(who);
     }
 
     /// A peer that died before the last bell leaves no reset.
@@ -391,17 +392,34 @@ impl World {
             At::Emptying => {
                 self.flags[who] |= PASSED;
                 if !self.pass_one(who) {
-                    self.end[who].at = self.or_reads_on(who, At::GoingOver);
+                    self.end[who].at = self.or_reads_on(who, At::Leaving);
                 }
             }
+            At::Leaving => self.go_or_come_back(who),
             At::Closing => self.leave(who),
             At::Outside | At::Idle | At::Gone => {}
+        }
+    }
+
+    /// A peer that died before it sent anything on has left all in the ring.
+    fn go_or_come_back(&mut self, who: usize) {
+        self.end[who].at = At::GoingOver;
+        let peer = &self.end[who ^ 1];
+        if (self.twin[who].ended || self.twin[who].reset) && !peer.flushed {
+            if !peer.lingers_not {
+                self.flags[who] = seat::come_back(self.flags[who]);
+                self.end[who].at = At::Idle;
+                return;
+            }
+            self.twin[who].reset = true;
+            self.twin[who].queue.clear();
         }
     }
 
     fn pass_on(&mut self, who: usize) {
         if self.silent != [true; 2] {
             self.close_bells(who);
+            self.look_for_the_dead(who);
         } else if self.flags[who] & RETIRED != 0 {
             self.end[who].at = self.or_reads_on(who, At::GoingOver);
         } else if !self.end[who].flushed {
@@ -427,10 +445,12 @@ impl World {
         left && peer.at != At::Gone && !peer.lingers_not && !peer.flushed && peer.under_way == 0
     }
 
-    /// All in one step: the peer's lock for sending is held.
+    /// All in one step: the peer's lock for sending is held. The bells are left to who sleeps.
     fn stand_in(&mut self, who: usize) {
-        while self.pass_one(who ^ 1) {}
-        self.end[who ^ 1].flushed = true;
+        let peer = who ^ 1;
+        while self.pass_one(peer) {}
+        self.end[peer].flushed = true;
+        while !self.armed[peer] && self.take_bell(peer) == Some(true) {}
     }
 
     /// The twin is readable, or, where the peer has not come, the sleep was short.
@@ -455,7 +475,7 @@ impl World {
         match end.at {
             At::Flushing | At::FlushingToClose | At::Armed => true,
             At::Asleep => self.twin[who].is_readable() || !self.has_come(who ^ 1),
-            At::Retiring => true,
+            At::Retiring | At::Leaving => true,
             At::Emptying => end.under_way == 0,
             At::PassingOn if self.is_locked_out(who) => false,
             At::PassingOn if end.flushed => bell,
@@ -525,7 +545,7 @@ impl Model for Protocol {
             if end.at == At::Emptying && end.under_way == 0 && !end.lingers_not {
                 actions.push(Action::Withhold(who));
             }
-            if end.at == At::GoingOver && world.may_stand_in(who) {
+            if end.at == At::Leaving && world.may_stand_in(who) {
                 actions.push(Action::StandIn(who));
             }
             if end.at == At::Outside {
@@ -587,10 +607,9 @@ impl Model for Protocol {
             }
             Action::StopReading(who) => {
                 next.flags[who] = seat::stop_reading(next.flags[who])?;
-                next.look_for_the_dead(who);
-                next.end[who].at = At::GoingOver;
+                next.end[who].at = At::Leaving;
             }
-            Action::Withhold(who) => next.end[who].at = next.or_reads_on(who, At::GoingOver),
+            Action::Withhold(who) => next.end[who].at = next.or_reads_on(who, At::Leaving),
             Action::StandIn(who) => next.stand_in(who),
             Action::Crash(who) => {
                 next.crashes += 1;

@@ -26,7 +26,8 @@ const MOST: usize = 1 << 17;
 impl Stream {
     /// Sends on what the peer has sent and said, if it does not do so itself at once. This end has retired, and reads no more.
     ///
-    /// Also where there is nothing: the last bell is taken out of the peer's twin, where it would make the peer's death a reset.
+    /// Also where there is nothing: the last bell is taken out of the peer's twin, where it would make the peer's death a reset. To who
+    /// sleeps it is left.
     #[cold]
     pub(super) fn stand_in(&self, fd: RawFd) {
         if self.end.receiver().queued_bytes() > MOST {
@@ -51,7 +52,7 @@ impl Stream {
         };
         let twin = twin.as_raw_fd();
         let sent = peer.pass_on_once(twin);
-        if sent == Ok(true) {
+        if sent == Ok(true) && !self.end.peer_armed(armed::DATA | armed::SPACE) {
             let _ = peer.take_counted(twin);
         }
         process::trace(|| {
