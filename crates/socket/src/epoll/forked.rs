@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ipc::protocol::Fallback;
+use rustix::process::Pid;
 use shm::memory::Mapping;
 
 use super::members::{EXCLUSIVE, looks_like_key};
@@ -23,7 +24,6 @@ use super::{Set, kernel};
 use crate::object::Object;
 use crate::table::{Description, Ref};
 use crate::wait;
-use rustix::process::Pid;
 
 /// Nobody but the process that made the set has used it.
 const OWN: u32 = 0;
@@ -106,6 +106,15 @@ pub(super) mod stage {
 struct Registered {
     events: u32,
     data: u64,
+}
+
+/// A member as it was when the set began to become plain.
+struct Known {
+    key: u64,
+    /// A number under which the program has it.
+    number: Option<RawFd>,
+    description: Option<Ref>,
+    was_accelerated: bool,
 }
 
 /// The kernel's list of what is registered, by number: of several under one number the last.
@@ -225,29 +234,33 @@ impl Set {
     }
 
     fn become_plain(&self, epoll: RawFd) {
-        let known: Vec<(u32, u64, Option<RawFd>, Option<Ref>, bool)> = {
-            let inner = self.inner.lock();
-            let all = inner.members.all().into_iter();
-            all.filter_map(|place| {
-                let member = inner.members.get(place)?;
-                let key = inner.members.key(place);
-                let number = member.number();
-                let description = member.description.clone();
-                Some((place, key, number, description, member.accelerated))
-            })
-            .collect()
-        };
-        for (_, _, number, description, _) in &known {
-            if let (Some(fd), Some(description)) = (number, description) {
-                leave(*fd, description);
+        let known = self.known_members();
+        for member in &known {
+            if let (Some(fd), Some(description)) = (member.number, &member.description) {
+                leave(fd, description);
             }
         }
         let registered = registered(epoll);
-        for (_, key, _, description, accelerated) in known {
-            if !stays(description.as_ref()) {
-                self.forget_plain(epoll, key, accelerated, &registered);
+        for member in known {
+            if !stays(member.description.as_ref()) {
+                self.forget_plain(epoll, member.key, member.was_accelerated, &registered);
             }
         }
+    }
+
+    fn known_members(&self) -> Vec<Known> {
+        let inner = self.inner.lock();
+        let all = inner.members.all().into_iter();
+        let known = all.filter_map(|place| {
+            let member = inner.members.get(place)?;
+            Some(Known {
+                key: inner.members.key(place),
+                number: member.number(),
+                description: member.description.clone(),
+                was_accelerated: member.accelerated,
+            })
+        });
+        known.collect()
     }
 
     /// A member that the kernel serves is the kernel's alone.

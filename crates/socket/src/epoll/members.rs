@@ -142,12 +142,13 @@ impl Member {
         let told = match in_doubt {
             true => self
                 .ask_kernel(Events(asked))
-                .map_or(asked, |events| events.0 & asked),
+                .map_or(asked, |now| now.0 & asked),
             false => asked,
         };
-        // What other threads were told in waits that began before, or will be by the registration that is the program's own, may be
-        // the same once more.
-        self.spent = told != 0 && self.interest & ONESHOT != 0;
+        // Other threads may be told the same once more: by waits that began before, and by the registration that is the program's
+        // own since. Of a member that always was the kernel's, another process may have armed it again.
+        let had_gone_over = self.accelerated || self.turned != 0;
+        self.spent = told != 0 && self.interest & ONESHOT != 0 && had_gone_over;
         told
     }
 
