@@ -36,10 +36,10 @@ fn is_left_out() -> bool {
 }
 
 fn child_changes() -> Outcome {
+    let (set, client, server) = with_member(IN)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, client, server) = with_member(IN)?;
     fork(|| Ok(change(set, server, IN | OUT, 9)?))?.join()?;
     same!(wait(set, 1000), Ok(vec![(OUT, 9)]));
     send_all(client, b"x")?;
@@ -55,10 +55,10 @@ fn child_changes() -> Outcome {
 }
 
 fn child_changes_under_way() -> Outcome {
+    let (set, _client, server) = with_member(IN)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, _client, server) = with_member(IN)?;
     let child = fork(|| {
         pause(50);
         Ok(change(set, server, OUT, 9)?)
@@ -68,10 +68,10 @@ fn child_changes_under_way() -> Outcome {
 }
 
 fn child_adds() -> Outcome {
+    let (set, _client, _server) = with_member(IN)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, _client, _server) = with_member(IN)?;
     let (client, server) = pair()?;
     echo(client, server)?;
     fork(|| Ok(add(set, server, IN, 8)?))?.join()?;
@@ -85,10 +85,10 @@ fn child_adds() -> Outcome {
 }
 
 fn child_deletes() -> Outcome {
+    let (set, client, server) = with_member(IN)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, client, server) = with_member(IN)?;
     fork(|| Ok(remove(set, server)?))?.join()?;
     send_all(client, b"x")?;
     readable(server)?;
@@ -100,10 +100,10 @@ fn child_deletes() -> Outcome {
 }
 
 fn child_takes_once() -> Outcome {
+    let (set, client, server) = with_member(IN | ONESHOT)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, client, server) = with_member(IN | ONESHOT)?;
     send_all(client, b"x")?;
     let told = fork(|| {
         same!(wait(set, 1000), Ok(vec![(IN, 5)]));
@@ -118,10 +118,10 @@ fn child_takes_once() -> Outcome {
 }
 
 fn child_takes_edge() -> Outcome {
+    let (set, client, server) = with_member(IN | ET)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, client, server) = with_member(IN | ET)?;
     send_all(client, b"x")?;
     let told = fork(|| {
         same!(wait(set, 1000), Ok(vec![(IN, 5)]));
@@ -136,10 +136,10 @@ fn child_takes_edge() -> Outcome {
 }
 
 fn parent_changes_first() -> Outcome {
+    let (set, client, server) = with_member(IN)?;
     if is_left_out() {
         return Ok(());
     }
-    let (set, client, server) = with_member(IN)?;
     let (go, start) = pipe()?;
     let child = fork(|| {
         same!(read(go, 1)?, b"x");
