@@ -34,6 +34,7 @@ pub mod device;
 mod expiry;
 mod follow;
 pub mod fpm;
+mod identity;
 mod ignored;
 pub mod message;
 mod net;

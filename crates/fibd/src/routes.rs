@@ -83,6 +83,11 @@ impl State {
             via,
             source: route.source,
             terms: route.terms,
+            // A daemon has one route of a metric.
+            identity: match source {
+                Source::Kernel => route.identity,
+                Source::Fpm => 0,
+            },
             between: false,
         };
         // The order of joined next hops is another in a dump.
@@ -189,7 +194,9 @@ impl State {
             .iter()
             .position(|old| same(old) && old.path == new.path)
         {
-            // The kernel has none twice: this was dumped already, and its message comes late.
+            // This was dumped already, and its message comes late; or there are two that no message tells apart, since only the
+            // weights of their single next hops differ.
+            self.unsure |= source == Source::Kernel && flags & flags::REPLACE == 0;
             out.push(routes.remove(at));
             self.renew(&out, &new);
             place = match (flags & flags::REPLACE != 0, flags & flags::APPEND != 0) {
@@ -432,6 +439,7 @@ impl State {
             via: Via::Hops(hops.clone()),
             source: list.source,
             terms: Terms::default(),
+            identity: 0,
             between: false,
         };
         let mut seen = 0;
