@@ -31,6 +31,7 @@ pub mod control;
 pub mod counters;
 pub mod daemon;
 pub mod device;
+pub mod entry;
 mod expiry;
 mod follow;
 pub mod fpm;

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
+use crate::entry::Entry;
 use crate::identity;
 use crate::net::Net;
 use crate::rules;
@@ -840,13 +841,22 @@ pub fn manage(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
     )
 }
 
-/// Asks the kernel which route of its tables it would take to an address.
-pub fn which(address: IpAddr, sequence: u32) -> Vec<u8> {
+/// Asks the kernel which route of its tables it would take to an address, for a packet that comes in or for one of its own.
+pub fn which(address: IpAddr, entry: Option<Entry>, sequence: u32) -> Vec<u8> {
     const RTA_DST: u16 = 1;
+    const RTA_SRC: u16 = 2;
+    const RTA_IIF: u16 = 3;
     let bits = if address.is_ipv6() { 128 } else { 32 };
     let mut body = vec![family(address), bits, 0, 0, 0, 0, 0, 0];
     body.extend(route_flags::FIB_MATCH.to_ne_bytes());
     attribute(&mut body, RTA_DST, &octets(address));
+    if let Some(entry) = entry {
+        attribute(&mut body, RTA_IIF, &entry.device.to_ne_bytes());
+        if let Some(source) = entry.source {
+            body[2] = bits;
+            attribute(&mut body, RTA_SRC, &octets(source));
+        }
+    }
     request(kind::GET_ROUTE, 0, sequence, &body)
 }
 

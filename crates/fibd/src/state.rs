@@ -299,6 +299,11 @@ impl State {
         Some((device, link.up, link.carrier))
     }
 
+    /// A device's name.
+    pub fn name(&self, device: u32) -> Option<&str> {
+        self.links.get(&device).map(|link| link.name.as_str())
+    }
+
     /// Takes in what someone says.
     pub fn take(&mut self, mut event: Event, source: Source) {
         let request = (event.port, event.sequence);

@@ -68,3 +68,29 @@ fn routes_of_ipv4_with_one_next_hop_are_told_apart() {
     net.ip(&format!("route del {FOUR}"));
     fibd.audit();
 }
+
+/// What the kernel sends itself it sends by another of several default routes if the next hop of the first does not answer.
+/// What it forwards it does not, and the switch forwards.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_audit_asks_what_the_kernel_forwards_not_what_it_sends() {
+    ready!();
+    let net = Net::new("defaults", 2);
+    let fibd = net.fibd("--unmanaged");
+    net.ip("route add default via 10.0.0.99");
+    net.ip("route append default via 10.0.1.8");
+    net.ip("neigh replace 10.0.0.99 dev sw0 nud failed");
+    assert!(net.ip("route get 198.51.100.1").contains("via 10.0.1.8"));
+    fibd.audit();
+    let set = |setting: &str| {
+        let status = net.within("sysctl").args(["-qw", setting]).status();
+        assert!(status.unwrap().success());
+    };
+    // Ports from which the kernel forwards nothing, or not all.
+    set("net.ipv4.conf.all.rp_filter=1");
+    fibd.audit();
+    set("net.ipv4.conf.sw1.forwarding=0");
+    fibd.audit();
+    set("net.ipv6.conf.sw1.disable_ipv6=1");
+    fibd.audit();
+}

@@ -8,7 +8,7 @@ use fib::synth::Random;
 
 use super::{Daemon, Failure, queue};
 use crate::audit;
-use crate::message;
+use crate::entry;
 use crate::net::Net;
 
 /// Questions between two looks at what the kernel says meanwhile.
@@ -48,10 +48,7 @@ impl Daemon {
         let Some(address) = address else {
             return Ok(false);
         };
-        let answer = self
-            .asker
-            .ask(|sequence| message::which(address, sequence))
-            .map_err(Failure::Netlink)?;
+        let answer = entry::ask(&mut self.asker, address, None).map_err(Failure::Netlink)?;
         let target = self.state.desired(net);
         Ok(!audit::fits(&self.state, &answer, address, target))
     }
