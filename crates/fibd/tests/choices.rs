@@ -20,6 +20,7 @@ macro_rules! ready {
 }
 
 const FOUR: &str = "192.0.2.0/24";
+const SIX: &str = "2001:db8:ff::/48";
 
 /// Routes of IPv4 that lead to the same next hop are several if one of the words that say who made them, or how, differs.
 #[test]
@@ -93,4 +94,54 @@ fn an_audit_asks_what_the_kernel_forwards_not_what_it_sends() {
     fibd.audit();
     set("net.ipv6.conf.sw1.disable_ipv6=1");
     fibd.audit();
+}
+
+/// Of routes of IPv6 of one metric that are not joined the kernel prefers those at the port at which a packet came in, which
+/// the switch can't.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn where_the_port_of_arrival_decides_the_kernel_forwards() {
+    ready!();
+    let net = Net::new("arrival", 3);
+    let mut fibd = net.fibd("");
+    // In no subnet, so that they are next hops of these routes alone.
+    let [one, two] = [
+        "via 2001:db8:9::7 dev sw0 onlink",
+        "via 2001:db8:9::8 dev sw1 onlink",
+    ];
+    net.ip(&format!("nexthop add id 7 {one}"));
+    net.ip(&format!("nexthop add id 8 {two}"));
+    let hops = |fibd: &common::Fibd| fibd.status()["next_hops"].as_u64().unwrap();
+    let none = hops(&fibd);
+    for (routes, in_hardware) in [
+        (&["dev sw0", "dev sw1"][..], false),
+        (&["nhid 7", "nhid 8"], false),
+        (&["nhid 7", "dev sw0"], true),
+        (&["nhid 7 pref high", "nhid 8"], true),
+        (&["blackhole", one], false),
+        (&[one, "blackhole"], true),
+        (&[one, two, "dev sw2"], false),
+        (&[one, two], true),
+        (&[one, "dev sw1", two], false),
+        (&["nhid 7 metric 10", "nhid 8 metric 20"], true),
+    ] {
+        println!("{routes:?}");
+        for route in routes {
+            let rest = route.strip_prefix("blackhole");
+            let (kind, rest) = rest.map_or(("", *route), |rest| ("blackhole", rest));
+            net.ip(&format!("route append {kind} {SIX} {rest}"));
+        }
+        let check = |fibd: &common::Fibd| {
+            fibd.audit();
+            assert_eq!(hops(fibd) > none, in_hardware);
+        };
+        check(&fibd);
+        fibd.resync();
+        check(&fibd);
+        drop(fibd);
+        fibd = net.fibd("");
+        check(&fibd);
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+    }
 }
