@@ -324,6 +324,9 @@ impl State {
         if flags & flags::REPLACE != 0 {
             // What is hidden may be what was replaced.
             self.unsure |= list.may_hide;
+            if list.may_hide && !joins {
+                self.in_doubt.insert(message.net);
+            }
             // Like is replaced by like, if there is any, else the first; next hops that are joined go together.
             let alike = list.places.iter().position(|place| is_hop(place) == joins);
             let at = alike.or((!list.places.is_empty()).then_some(0));
@@ -550,7 +553,10 @@ impl State {
             list.places
                 .retain(|here| !matches!(here, Place::Hop(hop) if goes(hop)));
             // What was hidden may be the first now.
-            self.unsure |= list.may_hide && list.places.len() != before;
+            if list.may_hide && list.places.len() != before {
+                self.unsure = true;
+                self.in_doubt.insert(net);
+            }
         } else {
             // With a device that went down the kernel took out what is not between next hops, which is done already.
             let outside = !asked && gone.via.hops().iter().any(|hop| !self.is_up(hop.device));

@@ -7,8 +7,14 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+mod messages;
+
+use std::net::IpAddr;
 
 use common::{Net, missing};
+use fibd::message::{Hop, Message, flags};
+use fibd::{State, Target, Terms};
+use messages::{link, route, state, tell};
 
 macro_rules! ready {
     ($($program:literal),*) => {
@@ -141,6 +147,103 @@ fn where_the_port_of_arrival_decides_the_kernel_forwards() {
         drop(fibd);
         fibd = net.fibd("");
         check(&fibd);
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+    }
+}
+
+/// What a dump passes over between joined next hops is taken once those before it are gone: at once it may be, and after the
+/// next dump the kernel is asked.
+#[test]
+fn next_hops_of_which_only_a_dump_has_said_are_in_doubt_when_one_dies() {
+    let to = fibd::Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let hop = |port: u32, host: u16| Hop {
+        device: port + 1,
+        gateway: Some(IpAddr::from([0x2001, 0xdb8, 9, 0, 0, 0, 0, host])),
+        weight: 1,
+        dead: false,
+        terms: Terms::default(),
+    };
+    let joined = |hops: &[Hop]| {
+        let mut route = route(to, hops[0]);
+        route.hops = hops.to_vec();
+        route
+    };
+    let hops = [hop(0, 7), hop(1, 8)];
+    let dump = |state: &mut State, hops: &[Hop]| {
+        state.begin_resync(false);
+        for port in 0..2 {
+            let up = port == 1 || hops.len() > 1;
+            link(state, port, up);
+        }
+        tell(state, 0, Message::Route(joined(hops)));
+        state.end_resync();
+        state.changes();
+    };
+    let at = |hop: Hop| Target::Neighbour {
+        port: (hop.device - 1) as u8,
+        address: hop.gateway.unwrap(),
+    };
+    let state = || {
+        let mut state = state();
+        dump(&mut state, &hops);
+        assert!(hops.map(at).contains(&state.desired(to).unwrap()));
+        state
+    };
+    let check = |state: &mut State| {
+        assert!(state.changes().nets.contains(&to));
+        assert_eq!(state.desired(to), Some(Target::Host));
+        assert!(state.is_unsure());
+        dump(state, &hops[1..]);
+        assert_eq!(state.desired(to), Some(at(hops[1])));
+    };
+    let mut down = state();
+    link(&mut down, 0, false);
+    check(&mut down);
+    // All of them.
+    let mut both = state();
+    link(&mut both, 0, false);
+    link(&mut both, 1, false);
+    check(&mut both);
+    let mut gone = state();
+    tell(&mut gone, 0, Message::RouteGone(joined(&hops[..1])));
+    check(&mut gone);
+    // One of another kind replaces the first of its kind, which may be hidden.
+    let mut replaced = state();
+    let mut by_device = route(to, hop(1, 0));
+    by_device.hops[0].gateway = None;
+    tell(&mut replaced, flags::REPLACE, Message::Route(by_device));
+    check(&mut replaced);
+    // Where all was told nothing is in doubt.
+    let mut told = messages::state();
+    tell(&mut told, 0, Message::Route(joined(&hops)));
+    link(&mut told, 0, false);
+    told.changes();
+    assert_eq!(told.desired(to), Some(at(hops[1])));
+}
+
+/// The same behind the kernel.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn what_a_dump_hides_is_taken_when_the_next_hops_before_it_die() {
+    ready!();
+    let net = Net::new("unveiled", 3);
+    let [one, two] = ["via 2001:db8::7", "via 2001:db8:1::8"];
+    for change in [
+        "link set sw0 down",
+        &format!("route del {SIX} {one}"),
+        &format!("route replace {SIX} dev sw2"),
+    ] {
+        println!("{change}");
+        net.ip(&format!("route add {SIX} {one}"));
+        net.ip(&format!("route append blackhole {SIX}"));
+        net.ip(&format!("route append {SIX} {two}"));
+        let fibd = net.fibd("");
+        fibd.audit();
+        net.ip(change);
+        fibd.audit();
+        net.port_up(0);
+        fibd.audit();
         while net.may_ip(&format!("-6 route del {SIX}")) {}
         fibd.audit();
     }
