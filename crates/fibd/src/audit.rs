@@ -12,7 +12,8 @@ use fib::layout::{Leaf, Memory};
 use fib::synth::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::message::{self, Message, RouteKind};
+use crate::entry::{self, Entry};
+use crate::message::{Message, RouteKind};
 use crate::net::Net;
 use crate::socket::Netlink;
 use crate::state::{State, Target};
@@ -58,8 +59,8 @@ pub enum Suspect {
     Net(Net),
     /// Where the image leads for an address.
     Address(IpAddr),
-    /// The kernel's own look-up of an address.
-    Asked(IpAddr),
+    /// The kernel's own look-up of an address, for a packet that comes in so.
+    Asked(IpAddr, Option<Entry>),
     /// The MAC address of a neighbour at a port.
     Hop(u8, IpAddr),
     /// A word of a memory.
@@ -326,7 +327,8 @@ pub fn fits(state: &State, answer: &Message, address: IpAddr, found: Option<Targ
     }
 }
 
-/// The kernel's own look-up of an address against the image.
+/// The kernel's own look-up of an address against the image, as for a packet that comes in and is to be forwarded: for its own
+/// it may choose another of several routes.
 ///
 /// # Errors
 /// If the kernel can't be asked.
@@ -335,6 +337,7 @@ pub fn kernel(
     tables: &Tables,
     asker: &mut Netlink,
     address: IpAddr,
+    entry: Option<Entry>,
     report: &mut Report,
 ) -> io::Result<()> {
     if Net::host(address).is_never_looked_up() || is_martian(address) {
@@ -345,16 +348,20 @@ pub fn kernel(
         return Ok(());
     }
     report.asked += 1;
-    let answer = asker.ask(|sequence| message::which(address, sequence))?;
+    let answer = entry::ask(asker, address, entry)?;
     let found = looked_up(tables, tables.fib().image(), address);
     let fits = fits(state, &answer, address, found);
     if !fits {
-        report.tell(Suspect::Asked(address), || {
+        report.tell(Suspect::Asked(address, entry), || {
             let found = say(found);
             let by = longest(state, address).map_or("no prefix".to_owned(), |(net, _)| {
                 format!("{net}, where fibd has {}", state.describe(net))
             });
-            format!("{address}: the kernel answers {answer:?}, the image leads to {found} by {by}")
+            let at = entry.and_then(|entry| state.name(entry.device));
+            let at = at.map_or(String::new(), |name| format!(" coming in at {name}"));
+            format!(
+                "{address}{at}: the kernel answers {answer:?}, the image leads to {found} by {by}"
+            )
         });
     }
     Ok(())
@@ -375,7 +382,7 @@ pub fn again(
     match suspect {
         Suspect::Net(net) => belief(fresh, state, net, report),
         Suspect::Address(address) => check(state, tables, address, report),
-        Suspect::Asked(address) => kernel(state, tables, asker, address, report)?,
+        Suspect::Asked(address, entry) => kernel(state, tables, asker, address, entry, report)?,
         Suspect::Hop(port, address) => {
             hops_of(state, tables, |at, of| (at, of) == (port, address), report);
         }

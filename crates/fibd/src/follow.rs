@@ -10,19 +10,28 @@ use crate::state::{Changes, Choice, MAY_HIDE, Route, Slot, Source, State, Target
 
 impl State {
     /// Finds the routes of paths that changed: one look at all routes, however many paths.
-    fn find_dirty(&mut self) {
+    pub(crate) fn find_dirty(&mut self) {
         if self.dirty_paths.is_empty() {
             return;
         }
         let dirty_paths = std::mem::take(&mut self.dirty_paths);
         let paths = &mut self.paths;
         let dirty = &mut self.dirty;
+        let dumping = self.seen.is_some();
+        let in_doubt = &mut self.in_doubt;
+        let unsure = &mut self.unsure;
         self.routes.retain(|net, slot| {
             let hit = |route: &Route| dirty_paths.contains(&route.path);
             if !slot.routes().iter().any(hit) {
                 return true;
             }
             dirty.push(*net);
+            // What is between its next hops may be before those that are left.
+            let hides = |route: &Route| hit(route) && route.run == MAY_HIDE && net.is_ipv6();
+            if !dumping && slot.routes().iter().any(hides) {
+                in_doubt.insert(*net);
+                *unsure = true;
+            }
             let doomed = |route: &Route| paths.is_doomed(route.path);
             if !slot.routes().iter().any(doomed) {
                 return true;
@@ -108,7 +117,7 @@ impl State {
         if net.is_never_looked_up() {
             return None;
         }
-        if self.sourced.has(net) {
+        if self.is_by_host(net) {
             return Some(Target::Host);
         }
         let slot = self.routes.get(&net);
@@ -129,6 +138,11 @@ impl State {
             Some(Choice::Connected(device)) => Some(self.at(net, device).unwrap_or(Target::Host)),
             None => self.of_neighbour(net),
         }
+    }
+
+    /// Whether the kernel alone knows what a prefix has.
+    fn is_by_host(&self, net: Net) -> bool {
+        self.sourced.has(net) || !self.in_doubt.is_empty() && self.in_doubt.contains(&net)
     }
 
     /// All prefixes for which there may be a target: routes and neighbours.
@@ -158,7 +172,7 @@ impl State {
             return None;
         }
         let choice = net.ancestors().find_map(|around| {
-            if self.sourced.has(around) {
+            if self.is_by_host(around) {
                 return Some(Choice::Target(Target::Host));
             }
             let slot = self.routes.get(&around)?;

@@ -367,6 +367,7 @@ mod tests {
             terms: Terms::default(),
             idle: Vec::new(),
             expires: 0,
+            identity: 0,
             flags: 0,
         };
         let event = Event {

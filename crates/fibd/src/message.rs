@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
+use crate::entry::Entry;
+use crate::identity;
 use crate::net::Net;
 use crate::rules;
 pub use crate::rules::RuleMessage;
@@ -83,9 +85,9 @@ const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 const NUD_GIVEN: u16 = 0x40 | 0x80;
 const NTF_EXT_MANAGED: u32 = 1;
 /// `RTNH_F_DEAD`, of a next hop and, if it is the only one, of its route.
-const DEAD: u8 = 1;
+pub(crate) const DEAD: u8 = 1;
 /// `RTNH_F_LINKDOWN`: no carrier.
-const LINK_DOWN: u8 = 1 << 4;
+pub(crate) const LINK_DOWN: u8 = 1 << 4;
 
 /// Why a message can't be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -169,6 +171,8 @@ pub struct RouteMessage {
     pub from: Option<Net>,
     /// Preference and longest packet.
     pub terms: Terms,
+    /// Of IPv4: what else the kernel tells routes to one prefix apart by. Of IPv6, which does not, 0.
+    pub identity: u64,
     /// `rtm_flags`.
     pub flags: u32,
 }
@@ -308,7 +312,7 @@ pub struct Event {
     pub message: Message,
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
@@ -317,7 +321,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Length rounded up as netlink aligns.
-const fn align(length: usize) -> usize {
+pub(crate) const fn align(length: usize) -> usize {
     (length + 3) & !3
 }
 
@@ -666,6 +670,7 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         expires: 0,
         from: None,
         terms: Terms::default(),
+        identity: 0,
         flags,
     };
     let (mut destination, mut from, mut device, mut gateway) = (None, None, None, None);
@@ -700,6 +705,9 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         Some(to) if to.is_ipv6() == six => Net::new(to, head[1]).ok_or(Malformed::Prefix)?,
         _ => return Err(Malformed::Prefix),
     };
+    if !six {
+        route.identity = identity::of(head, &body[12..], route.object.is_some())?;
+    }
     if let Some(device) = device.filter(|_| route.hops.is_empty()) {
         let idle = u32::from(DEAD | LINK_DOWN);
         route.idle.extend((flags & idle == idle).then_some(device));
@@ -726,11 +734,13 @@ fn mtu(metrics: &[u8]) -> Result<u32, Malformed> {
     Ok(mtu)
 }
 
+/// `struct rtnexthop`.
+pub(crate) const HOP: usize = 8;
+
 /// A list of `struct rtnexthop` (length, flags, weight - 1, index), each with attributes.
 fn multipath(mut list: &[u8], route: &mut RouteMessage) -> Result<(), Malformed> {
     const RTA_GATEWAY: u16 = 5;
     const RTA_VIA: u16 = 18;
-    const HOP: usize = 8;
     while list.len() >= HOP {
         let length = usize::from(u16_at(list, 0).ok_or(Malformed::Length)?);
         let attributes = list.get(HOP..length).ok_or(Malformed::Length)?;
@@ -831,13 +841,22 @@ pub fn manage(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
     )
 }
 
-/// Asks the kernel which route of its tables it would take to an address.
-pub fn which(address: IpAddr, sequence: u32) -> Vec<u8> {
+/// Asks the kernel which route of its tables it would take to an address, for a packet that comes in or for one of its own.
+pub fn which(address: IpAddr, entry: Option<Entry>, sequence: u32) -> Vec<u8> {
     const RTA_DST: u16 = 1;
+    const RTA_SRC: u16 = 2;
+    const RTA_IIF: u16 = 3;
     let bits = if address.is_ipv6() { 128 } else { 32 };
     let mut body = vec![family(address), bits, 0, 0, 0, 0, 0, 0];
     body.extend(route_flags::FIB_MATCH.to_ne_bytes());
     attribute(&mut body, RTA_DST, &octets(address));
+    if let Some(entry) = entry {
+        attribute(&mut body, RTA_IIF, &entry.device.to_ne_bytes());
+        if let Some(source) = entry.source {
+            body[2] = bits;
+            attribute(&mut body, RTA_SRC, &octets(source));
+        }
+    }
     request(kind::GET_ROUTE, 0, sequence, &body)
 }
 

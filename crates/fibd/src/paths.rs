@@ -40,6 +40,8 @@ pub struct Path {
     pub source: Option<IpAddr>,
     /// Preference and longest packet, unless its next hops have their own.
     pub terms: Terms,
+    /// Of IPv4: what else the kernel tells its routes from others by.
+    pub identity: u64,
     /// Its routes are between next hops of another of IPv6, where the kernel forgets them when their device goes down: they
     /// stay, and what they get is lost.
     pub between: bool,
@@ -168,7 +170,10 @@ impl Paths {
                 (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
                 (one, other) => one == other,
             };
-            let rest = |path: &Path| (path.six, path.kind, path.source, path.terms, path.between);
+            let rest = |path: &Path| {
+                let fixed = (path.six, path.kind, path.identity);
+                (fixed, path.source, path.terms, path.between)
+            };
             via && rest(one) == rest(other)
         };
         one == other

@@ -83,6 +83,11 @@ impl State {
             via,
             source: route.source,
             terms: route.terms,
+            // A daemon has one route of a metric.
+            identity: match source {
+                Source::Kernel => route.identity,
+                Source::Fpm => 0,
+            },
             between: false,
         };
         // The order of joined next hops is another in a dump.
@@ -189,7 +194,9 @@ impl State {
             .iter()
             .position(|old| same(old) && old.path == new.path)
         {
-            // The kernel has none twice: this was dumped already, and its message comes late.
+            // This was dumped already, and its message comes late; or there are two that no message tells apart, since only the
+            // weights of their single next hops differ.
+            self.unsure |= source == Source::Kernel && flags & flags::REPLACE == 0;
             out.push(routes.remove(at));
             self.renew(&out, &new);
             place = match (flags & flags::REPLACE != 0, flags & flags::APPEND != 0) {
@@ -317,6 +324,9 @@ impl State {
         if flags & flags::REPLACE != 0 {
             // What is hidden may be what was replaced.
             self.unsure |= list.may_hide;
+            if list.may_hide && !joins {
+                self.in_doubt.insert(message.net);
+            }
             // Like is replaced by like, if there is any, else the first; next hops that are joined go together.
             let alike = list.places.iter().position(|place| is_hop(place) == joins);
             let at = alike.or((!list.places.is_empty()).then_some(0));
@@ -432,6 +442,7 @@ impl State {
             via: Via::Hops(hops.clone()),
             source: list.source,
             terms: Terms::default(),
+            identity: 0,
             between: false,
         };
         let mut seen = 0;
@@ -542,7 +553,10 @@ impl State {
             list.places
                 .retain(|here| !matches!(here, Place::Hop(hop) if goes(hop)));
             // What was hidden may be the first now.
-            self.unsure |= list.may_hide && list.places.len() != before;
+            if list.may_hide && list.places.len() != before {
+                self.unsure = true;
+                self.in_doubt.insert(net);
+            }
         } else {
             // With a device that went down the kernel took out what is not between next hops, which is done already.
             let outside = !asked && gone.via.hops().iter().any(|hop| !self.is_up(hop.device));

@@ -189,6 +189,8 @@ pub struct State {
     pub(crate) wide: HashSet<Net>,
     /// Prefixes for which the kernel, asked, named another route than those that its dump has.
     pub(crate) outdone: HashSet<Net>,
+    /// Prefixes of which a dump has not said all, and which have changed since: until the next one the kernel alone knows.
+    pub(crate) in_doubt: HashSet<Net>,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     /// Routes of earlier tellings that a daemon told again.
@@ -240,6 +242,7 @@ impl State {
             routes: HashMap::new(),
             wide: HashSet::new(),
             outdone: HashSet::new(),
+            in_doubt: HashSet::new(),
             generation: [0; 2],
             renewed: 0,
             seen: None,
@@ -297,6 +300,11 @@ impl State {
         let device = *self.ports.iter().find(|(_, number)| **number == port)?.0;
         let link = self.links.get(&device)?;
         Some((device, link.up, link.carrier))
+    }
+
+    /// A device's name.
+    pub fn name(&self, device: u32) -> Option<&str> {
+        self.links.get(&device).map(|link| link.name.as_str())
     }
 
     /// Takes in what someone says.
@@ -691,7 +699,10 @@ impl State {
 
     /// The dump is whole: what it did not have is not there.
     pub fn end_resync(&mut self) {
+        // What the dump itself has said of devices leaves nothing in doubt.
+        self.find_dirty();
         let Some(seen) = self.seen.take() else { return };
+        self.dirty.extend(self.in_doubt.drain());
         self.end_expiries(true);
         let mut swept = 0;
         let objects: Vec<_> = self.objects.keys().collect();

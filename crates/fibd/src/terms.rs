@@ -3,7 +3,7 @@
 //!
 //! Next hops that IPv6 joins to one route each have terms of their own, of which a message tells those of the first alone.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::message::{Hop, Malformed, RouteMessage};
 use crate::net::Net;
@@ -43,6 +43,12 @@ pub struct Terms {
     /// Bytes of the longest packet; 0 if it says nothing.
     pub mtu: u32,
 }
+
+/// How the kernel ranks a route among those of its metric: by its preference, then by whether it leads back to the device at which
+/// a packet came in.
+type Rank = (Preference, bool);
+
+const LEAST: Rank = (Preference::Low, false);
 
 /// Whether two next hops are the same one for the kernel.
 pub(crate) fn is_same(one: &Hop, other: &Hop) -> bool {
@@ -106,15 +112,37 @@ impl State {
     }
 
     fn preferred<'a>(&self, net: Net, routes: &[&'a Route]) -> Option<(&'a Route, Choice)> {
-        let (route, choice) = self.scan(net, routes, Preference::Low)?;
-        let (other, _) = self.scan(net, routes, Preference::High)?;
-        // What is not known decides: the kernel knows.
+        let (route, choice) = self.scan(net, routes, Preference::Low, None)?;
+        // What is not known decides, or the port at which a packet came in: the kernel knows.
         let hidden = routes.iter().any(|route| self.may_be_outdone(net, route));
-        let choice = match other.path == route.path && !hidden {
-            true => choice,
-            false => Choice::Target(Target::Host),
+        let ports = self.ports_of(routes).into_iter().map(Some);
+        let differs = |at: Option<u32>| {
+            [Preference::Low, Preference::High].iter().any(|unknown| {
+                let found = self.scan(net, routes, *unknown, at);
+                found.is_none_or(|(other, to)| other.path != route.path && to != choice)
+            })
+        };
+        let several = routes.len() > 1;
+        let choice = match hidden || several && std::iter::once(None).chain(ports).any(differs) {
+            false => choice,
+            true => Choice::Target(Target::Host),
         };
         Some((route, choice))
+    }
+
+    /// The ports at which a packet may come in so that some of these routes are preferred to others.
+    fn ports_of(&self, routes: &[&Route]) -> BTreeSet<u32> {
+        let paths = routes.iter().filter_map(|it| self.paths.get(it.path));
+        let devices = paths.flat_map(|path| match &path.via {
+            Via::Hops(hops) => hops.iter().map(|hop| hop.device).collect::<Vec<_>>(),
+            Via::Object(key) => {
+                let members = self.members(*key).into_iter();
+                members.filter_map(|(hop, _)| Some(hop?.device)).collect()
+            }
+        });
+        devices
+            .filter(|device| self.ports.contains_key(device))
+            .collect()
     }
 
     /// Whether a joined route of IPv6 of which a dump alone has said may hide another that is preferred: what is between its
@@ -158,8 +186,9 @@ impl State {
         net: Net,
         routes: &[&'a Route],
         unknown: Preference,
+        at: Option<u32>,
     ) -> Option<(&'a Route, Choice)> {
-        let mut best: Option<(Preference, &Route, Choice)> = None;
+        let mut best: Option<(Rank, &Route, Choice)> = None;
         for route in routes.iter().filter(|route| self.is_alive(route)) {
             let Some(choice) = self.choose(net, route.path) else {
                 continue;
@@ -168,9 +197,9 @@ impl State {
             if self.is_hole(route) {
                 return Some((route, choice));
             }
-            let preference = self.preference(route, unknown);
-            if best.is_none_or(|(most, ..)| preference > most) {
-                best = Some((preference, route, choice));
+            let rank = self.preference(route, unknown, at);
+            if best.is_none_or(|(most, ..)| rank > most) {
+                best = Some((rank, route, choice));
             }
         }
         best.map(|(_, route, choice)| (route, choice))
@@ -184,21 +213,39 @@ impl State {
         }
     }
 
-    /// The highest of those of its next hops that can be used.
-    fn preference(&self, route: &Route, unknown: Preference) -> Preference {
+    /// The highest of those of its next hops that can be used, for a packet that comes in at a device.
+    fn preference(&self, route: &Route, unknown: Preference, at: Option<u32>) -> Rank {
         let Some(path) = self.paths.get(route.path) else {
-            return Preference::Low;
+            return LEAST;
         };
-        if !Self::joins(path) {
-            return path.terms.preference;
-        }
-        let here = path.via.hops().iter().zip(0..);
-        let here = here.filter(|(hop, at)| route.has(*at) && self.is_usable(hop, true, &[]));
-        let each = here.map(|(hop, _)| match hop.terms.preference {
-            Preference::Unknown => unknown,
-            preference => preference,
-        });
-        each.max().unwrap_or(Preference::Low)
+        let joins = Self::joins(path);
+        let rank = |hop: &Hop| {
+            let preference = match (joins, hop.terms.preference) {
+                (false, _) => path.terms.preference,
+                (true, Preference::Unknown) => unknown,
+                (true, preference) => preference,
+            };
+            (preference, at == Some(hop.device))
+        };
+        let usable = |hop: &Hop| self.is_usable(hop, true, &[]);
+        let each: Vec<Rank> = match &path.via {
+            Via::Hops(hops) => {
+                let here = hops.iter().zip(0..).filter(|(_, at)| route.has(*at));
+                let here = here.map(|(hop, _)| hop);
+                here.filter(|hop| usable(hop)).map(rank).collect()
+            }
+            Via::Object(key) => {
+                let members = self.members(*key).into_iter();
+                let members = members.filter_map(|(hop, _)| hop);
+                members.filter(usable).map(|hop| rank(&hop)).collect()
+            }
+        };
+        let none = match joins {
+            true => LEAST,
+            // One that drops has no next hop that could be used or not.
+            false => (path.terms.preference, false),
+        };
+        each.into_iter().max().unwrap_or(none)
     }
 
     /// Whether a joined route of IPv6 has others beside it, or next hops with other longest packets or of low

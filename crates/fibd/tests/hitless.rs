@@ -203,6 +203,7 @@ impl Bench {
             expires: 0,
             from: None,
             terms: Terms::default(),
+            identity: 0,
             flags: 0,
         }
     }

@@ -335,7 +335,7 @@ fn a_dump_that_knows_which_next_hops_are_dead_keeps_what_is_between() {
     let net = Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
     let direct = Hop {
         gateway: None,
-        ..gateway(1, 0)
+        ..gateway(0, 0)
     };
     let by = |port: u8, dead| Hop {
         gateway: Some(format!("2001:db8:{port}::8").parse().unwrap()),

@@ -8,11 +8,13 @@ use fib::synth::Random;
 
 use super::{Daemon, Failure, queue};
 use crate::audit;
-use crate::message;
+use crate::entry::{self, Entry};
 use crate::net::Net;
 
 /// Questions between two looks at what the kernel says meanwhile.
 const TURN: usize = 256;
+/// Questions after one dump at most: each prefix is asked about by each port as long as they suffice, then without a port.
+const MOST: usize = 1 << 17;
 /// Tries to find an address that has no longer prefix.
 const TRIES: u32 = 4;
 
@@ -26,11 +28,22 @@ impl Daemon {
         // One that does not forward IPv6 answers as the host that it is then.
         if self.state.forwards(true) {
             let mut random = Random::new(0);
-            for (net, at) in self.state.in_doubt().into_iter().zip(0_usize..) {
-                if self.is_outdone(net, &mut random)? {
+            let own = std::iter::once(None);
+            let entries: Vec<_> = own
+                .chain(self.state.entries(true).into_iter().map(Some))
+                .collect();
+            let mut asked = 0;
+            for net in self.state.in_doubt() {
+                let entries = match asked + entries.len() <= MOST {
+                    true => &entries[..],
+                    false => &entries[..1],
+                };
+                if self.is_outdone(net, entries, &mut random)? {
                     outdone.insert(net);
                 }
-                if at % TURN == TURN - 1 {
+                let before = asked;
+                asked += entries.len();
+                if before / TURN != asked / TURN {
                     lost |= queue(&mut self.listener, waiting).map_err(Failure::Netlink)?;
                 }
             }
@@ -39,8 +52,14 @@ impl Daemon {
         Ok(lost)
     }
 
-    /// Whether the kernel takes another route for a prefix than those that are known.
-    fn is_outdone(&mut self, net: Net, random: &mut Random) -> Result<bool, Failure> {
+    /// Whether the kernel takes another route for a prefix than those that are known, be it for packets that come in at one of
+    /// the ports.
+    fn is_outdone(
+        &mut self,
+        net: Net,
+        entries: &[Option<Entry>],
+        random: &mut Random,
+    ) -> Result<bool, Failure> {
         let longest = |address| audit::longest(&self.state, address);
         let address = (0..TRIES)
             .map(|_| net.inside(random.wide()))
@@ -48,11 +67,13 @@ impl Daemon {
         let Some(address) = address else {
             return Ok(false);
         };
-        let answer = self
-            .asker
-            .ask(|sequence| message::which(address, sequence))
-            .map_err(Failure::Netlink)?;
         let target = self.state.desired(net);
-        Ok(!audit::fits(&self.state, &answer, address, target))
+        for entry in entries {
+            let answer = entry::ask(&mut self.asker, address, *entry).map_err(Failure::Netlink)?;
+            if !audit::fits(&self.state, &answer, address, target) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

@@ -215,9 +215,13 @@ impl Daemon {
             Step::Kernel(nets, interleaved, at, mut random) => {
                 let all = interleaved.len() + plan.ask as usize;
                 let end = all.min(at + QUESTIONS);
+                let entries = [false, true].map(|six| state.entries(six));
                 for at in at..end {
                     let address = audit::question(&nets, &interleaved, at, &mut random);
-                    audit::kernel(state, tables, &mut self.asker, address, report)
+                    let entries = &entries[usize::from(address.is_ipv6())];
+                    let entry = (!entries.is_empty())
+                        .then(|| entries[random.below(entries.len() as u64) as usize]);
+                    audit::kernel(state, tables, &mut self.asker, address, entry, report)
                         .map_err(Failure::Netlink)?;
                 }
                 if end < all {

@@ -72,6 +72,7 @@ pub fn route(net: Net, hop: Hop) -> RouteMessage {
         expires: 0,
         from: None,
         terms: Terms::default(),
+        identity: 0,
         flags: 0,
     }
 }

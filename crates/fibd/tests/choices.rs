@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! fibd behind the kernel: which routes it tells apart, and which of several it takes.
+//!
+//!     cargo test -p fibd --test choices -- --ignored
+//!
+//! Needs root, network namespaces and `ip` of iproute2.
+#![cfg(target_os = "linux")]
+
+mod common;
+mod messages;
+
+use std::net::IpAddr;
+
+use common::{Net, missing};
+use fibd::message::{Hop, Message, flags};
+use fibd::{State, Target, Terms};
+use messages::{link, route, state, tell};
+
+macro_rules! ready {
+    ($($program:literal),*) => {
+        if let Some(why) = missing(&[$($program),*]) {
+            skip::skip!("{why}");
+            return;
+        }
+    };
+}
+
+const FOUR: &str = "192.0.2.0/24";
+const SIX: &str = "2001:db8:ff::/48";
+
+/// Routes of IPv4 that lead to the same next hop are several if one of the words that say who made them, or how, differs.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv4_with_one_next_hop_are_told_apart() {
+    ready!();
+    let net = Net::new("apart", 2);
+    net.ip("nexthop add id 7 via 10.0.0.7 dev sw0");
+    let by = "via 10.0.0.7 dev sw0";
+    let fibd = net.fibd("");
+    for [one, other] in [
+        [
+            "proto bird via 10.0.0.7 dev sw0",
+            "proto static via 10.0.0.7 dev sw0",
+        ],
+        [by, "via 10.0.0.7 dev sw0 onlink"],
+        [by, "via 10.0.0.7 dev sw0 advmss 1000"],
+        [by, "via 10.0.0.7 dev sw0 mtu lock 1500"],
+        [by, "via 10.0.0.7 dev sw0 realm 5"],
+        ["scope link dev sw0", "scope global dev sw0"],
+        ["nhid 7 proto bird", "nhid 7 proto static"],
+        [
+            "nexthop via 10.0.0.7 nexthop via 10.0.1.8",
+            "nexthop via 10.0.0.7 nexthop via 10.0.1.8 dev sw1 onlink",
+        ],
+    ] {
+        for [first, last] in [[one, other], [other, one]] {
+            let mut states = vec![
+                format!("add {FOUR} {one}"),
+                format!("append {FOUR} {other}"),
+            ];
+            states.push(format!("del {FOUR} {first}"));
+            states.push(format!("del {FOUR} {last}"));
+            for what in states {
+                println!("{what}");
+                net.ip(&format!("route {what}"));
+                fibd.audit();
+            }
+        }
+    }
+    assert_eq!(fibd.counter("unmatched"), 0);
+    // Of one whose weight alone differs no message says so.
+    net.ip(&format!("route add {FOUR} nexthop {by} weight 2"));
+    net.ip(&format!("route append {FOUR} nexthop {by} weight 3"));
+    fibd.audit();
+    net.ip(&format!("route del {FOUR}"));
+    fibd.audit();
+}
+
+/// What the kernel sends itself it sends by another of several default routes if the next hop of the first does not answer.
+/// What it forwards it does not, and the switch forwards.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_audit_asks_what_the_kernel_forwards_not_what_it_sends() {
+    ready!();
+    let net = Net::new("defaults", 2);
+    let fibd = net.fibd("--unmanaged");
+    net.ip("route add default via 10.0.0.99");
+    net.ip("route append default via 10.0.1.8");
+    net.ip("neigh replace 10.0.0.99 dev sw0 nud failed");
+    assert!(net.ip("route get 198.51.100.1").contains("via 10.0.1.8"));
+    fibd.audit();
+    let set = |setting: &str| {
+        let status = net.within("sysctl").args(["-qw", setting]).status();
+        assert!(status.unwrap().success());
+    };
+    // Ports from which the kernel forwards nothing, or not all.
+    set("net.ipv4.conf.all.rp_filter=1");
+    fibd.audit();
+    set("net.ipv4.conf.sw1.forwarding=0");
+    fibd.audit();
+    set("net.ipv6.conf.sw1.disable_ipv6=1");
+    fibd.audit();
+}
+
+/// Of routes of IPv6 of one metric that are not joined the kernel prefers those at the port at which a packet came in, which
+/// the switch can't.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn where_the_port_of_arrival_decides_the_kernel_forwards() {
+    ready!();
+    let net = Net::new("arrival", 3);
+    let mut fibd = net.fibd("");
+    // In no subnet, so that they are next hops of these routes alone.
+    let [one, two] = [
+        "via 2001:db8:9::7 dev sw0 onlink",
+        "via 2001:db8:9::8 dev sw1 onlink",
+    ];
+    net.ip(&format!("nexthop add id 7 {one}"));
+    net.ip(&format!("nexthop add id 8 {two}"));
+    let hops = |fibd: &common::Fibd| fibd.status()["next_hops"].as_u64().unwrap();
+    let none = hops(&fibd);
+    for (routes, in_hardware) in [
+        (&["dev sw0", "dev sw1"][..], false),
+        (&["nhid 7", "nhid 8"], false),
+        (&["nhid 7", "dev sw0"], true),
+        (&["nhid 7 pref high", "nhid 8"], true),
+        (&["blackhole", one], false),
+        (&[one, "blackhole"], true),
+        (&[one, two, "dev sw2"], false),
+        (&[one, two], true),
+        (&[one, "dev sw1", two], false),
+        (&["nhid 7 metric 10", "nhid 8 metric 20"], true),
+    ] {
+        println!("{routes:?}");
+        for route in routes {
+            let rest = route.strip_prefix("blackhole");
+            let (kind, rest) = rest.map_or(("", *route), |rest| ("blackhole", rest));
+            net.ip(&format!("route append {kind} {SIX} {rest}"));
+        }
+        let check = |fibd: &common::Fibd| {
+            fibd.audit();
+            assert_eq!(hops(fibd) > none, in_hardware);
+        };
+        check(&fibd);
+        fibd.resync();
+        check(&fibd);
+        drop(fibd);
+        fibd = net.fibd("");
+        check(&fibd);
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+    }
+}
+
+/// What a dump passes over between joined next hops is taken once those before it are gone: at once it may be, and after the
+/// next dump the kernel is asked.
+#[test]
+fn next_hops_of_which_only_a_dump_has_said_are_in_doubt_when_one_dies() {
+    let to = fibd::Net::new("2001:db8:ff::".parse().unwrap(), 48).unwrap();
+    let hop = |port: u32, host: u16| Hop {
+        device: port + 1,
+        gateway: Some(IpAddr::from([0x2001, 0xdb8, 9, 0, 0, 0, 0, host])),
+        weight: 1,
+        dead: false,
+        terms: Terms::default(),
+    };
+    let joined = |hops: &[Hop]| {
+        let mut route = route(to, hops[0]);
+        route.hops = hops.to_vec();
+        route
+    };
+    let hops = [hop(0, 7), hop(1, 8)];
+    let dump = |state: &mut State, hops: &[Hop]| {
+        state.begin_resync(false);
+        for port in 0..2 {
+            let up = port == 1 || hops.len() > 1;
+            link(state, port, up);
+        }
+        tell(state, 0, Message::Route(joined(hops)));
+        state.end_resync();
+        state.changes();
+    };
+    let at = |hop: Hop| Target::Neighbour {
+        port: (hop.device - 1) as u8,
+        address: hop.gateway.unwrap(),
+    };
+    let state = || {
+        let mut state = state();
+        dump(&mut state, &hops);
+        assert!(hops.map(at).contains(&state.desired(to).unwrap()));
+        state
+    };
+    let check = |state: &mut State| {
+        assert!(state.changes().nets.contains(&to));
+        assert_eq!(state.desired(to), Some(Target::Host));
+        assert!(state.is_unsure());
+        dump(state, &hops[1..]);
+        assert_eq!(state.desired(to), Some(at(hops[1])));
+    };
+    let mut down = state();
+    link(&mut down, 0, false);
+    check(&mut down);
+    // All of them.
+    let mut both = state();
+    link(&mut both, 0, false);
+    link(&mut both, 1, false);
+    check(&mut both);
+    let mut gone = state();
+    tell(&mut gone, 0, Message::RouteGone(joined(&hops[..1])));
+    check(&mut gone);
+    // One of another kind replaces the first of its kind, which may be hidden.
+    let mut replaced = state();
+    let mut by_device = route(to, hop(1, 0));
+    by_device.hops[0].gateway = None;
+    tell(&mut replaced, flags::REPLACE, Message::Route(by_device));
+    check(&mut replaced);
+    // Where all was told nothing is in doubt.
+    let mut told = messages::state();
+    tell(&mut told, 0, Message::Route(joined(&hops)));
+    link(&mut told, 0, false);
+    told.changes();
+    assert_eq!(told.desired(to), Some(at(hops[1])));
+}
+
+/// The same behind the kernel.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn what_a_dump_hides_is_taken_when_the_next_hops_before_it_die() {
+    ready!();
+    let net = Net::new("unveiled", 3);
+    let [one, two] = ["via 2001:db8::7", "via 2001:db8:1::8"];
+    for change in [
+        "link set sw0 down",
+        &format!("route del {SIX} {one}"),
+        &format!("route replace {SIX} dev sw2"),
+    ] {
+        println!("{change}");
+        net.ip(&format!("route add {SIX} {one}"));
+        net.ip(&format!("route append blackhole {SIX}"));
+        net.ip(&format!("route append {SIX} {two}"));
+        let fibd = net.fibd("");
+        fibd.audit();
+        net.ip(change);
+        fibd.audit();
+        net.port_up(0);
+        fibd.audit();
+        while net.may_ip(&format!("-6 route del {SIX}")) {}
+        fibd.audit();
+    }
+}
