@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ipc::protocol::Fallback;
-use rustix::process::Pid;
 use shm::memory::Mapping;
 
 use super::members::{EXCLUSIVE, looks_like_key};
@@ -63,15 +62,21 @@ impl Shared {
         unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast::<u32>().add(at)) }
     }
 
-    /// Makes the set this process's own, if it is nobody's any more.
+    /// Makes the set this process's own, if it is nobody's any more, and was not made plain.
     fn take_over(&self) -> bool {
         let owner = self.owner().load(Ordering::Acquire);
         let left = owner == 0 || !is_alive(owner);
-        left && self.stage().load(Ordering::Acquire) == OWN
+        let taken = left
+            && self.stage().load(Ordering::Acquire) != PLAIN
             && self
                 .owner()
                 .compare_exchange(owner, own_number(), Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
+                .is_ok();
+        if taken {
+            // Nobody is asked any more, unless another child asks this one.
+            self.stage().store(OWN, Ordering::Release);
+        }
+        taken
     }
 }
 
@@ -82,12 +87,12 @@ fn own_number() -> u32 {
         .cast_unsigned()
 }
 
-/// Whether a process lives; one that nobody has waited for yet does not, if it is the parent.
+/// Whether a process lives, and has not only not been waited for yet.
 fn is_alive(process: u32) -> bool {
-    let number = Pid::from_raw(process.cast_signed());
-    number.is_some_and(|number| {
-        rustix::process::getppid() == Some(number)
-            || rustix::process::test_kill_process(number).is_ok()
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| {
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        !state.starts_with(['Z', 'X'])
     })
 }
 
@@ -205,6 +210,10 @@ impl Set {
             for _ in 0..PATIENCE {
                 if now.load(Ordering::Acquire) == PLAIN {
                     break;
+                }
+                // It may just be going.
+                if shared.take_over() {
+                    return self.owned.store(true, Ordering::Relaxed);
                 }
                 let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
             }
