@@ -57,6 +57,8 @@ mod state {
     pub const FLUSHED: u32 = 1024;
     /// A reader was told the peer's end.
     pub const HEARD: u32 = 2048;
+    /// A process has gone over to the kernel, since an end has retired.
+    pub const OVER: u32 = 4096;
 }
 
 /// Use of `Control::words`.

@@ -177,16 +177,6 @@ impl World {
         }
     }
 
-    /// A peer that died before the last bell leaves no reset.
-    fn look_for_the_dead(&mut self, who: usize) {
-        let left =
-            !self.may_read(who) && !self.ring[who ^ 1].is_empty() && !self.end[who ^ 1].flushed;
-        if left && self.twin[who].ended {
-            self.twin[who].reset = true;
-            self.twin[who].queue.clear();
-        }
-    }
-
     fn ring_if_armed(&mut self, from: usize) {
         let to = from ^ 1;
         if seat::may_ring(self.flags[to]) && self.armed[to] {
@@ -419,9 +409,10 @@ impl World {
     fn pass_on(&mut self, who: usize) {
         if self.silent != [true; 2] {
             self.close_bells(who);
-            self.look_for_the_dead(who);
         } else if self.flags[who] & RETIRED != 0 {
-            self.end[who].at = self.or_reads_on(who, At::GoingOver);
+            let reads = self.flags[who] & READS_ON != 0;
+            let then = if reads { At::GoingOver } else { At::Leaving };
+            self.end[who].at = self.or_reads_on(who, then);
         } else if !self.end[who].flushed {
             self.flags[who ^ 1] &= !READS_ON;
             self.end[who].flushed = !self.pass_one(who);

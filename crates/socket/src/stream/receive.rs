@@ -3,6 +3,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use shm::channel::{armed, flags, seat};
@@ -15,10 +16,12 @@ use crate::inside::{Call, number};
 use crate::ready::Events;
 use crate::signals::handlers::Watch;
 use crate::table::Description;
-use crate::wait::{Deadline, Wait, wait_one};
+use crate::wait::{Deadline, Wait, poll_kernel, wait_one};
 
 /// Looks at the ring before a call prepares to wait: well under a microsecond.
 const LOOKS: u32 = 32;
+/// How long an end that was said in the channel may take through the twin.
+const END_UNDER_WAY: Duration = Duration::from_millis(5);
 /// Kind of the messages of a stream.
 pub(super) const DATA: u8 = 0;
 
@@ -78,9 +81,9 @@ impl Stream {
                 if !self.is_kernel() {
                     continue;
                 }
-                if done == 0 && self.awaits_peer() {
-                    // Who does not wait was told of what lay in the ring, which another thread has just left.
-                    self.stand_in(fd);
+                // Who does not wait may have been told of it.
+                if done == 0 && self.was_told_the_end() {
+                    let _ = poll_kernel(fd, Events::IN, END_UNDER_WAY);
                 }
                 // From here on the kernel holds what a call needs, and a handler may leave it.
                 drop(inside.take());
@@ -124,9 +127,8 @@ impl Stream {
             if peek && done > 0 {
                 // What was seen stays, so readiness does not tell of more: MSG_PEEK with MSG_WAITALL, which is rare.
                 let watch = *watch.get_or_insert_with(Watch::begin);
-                let _ = rustix::thread::nanosleep(&crate::wait::timespec(
-                    std::time::Duration::from_micros(50),
-                ));
+                let _ =
+                    rustix::thread::nanosleep(&crate::wait::timespec(Duration::from_micros(50)));
                 deadline = deadline.or_else(|| self.timeout(false).map(Deadline::after));
                 if watch.is_broken() || deadline.is_some_and(Deadline::passed) {
                     return Ok(done);
@@ -262,6 +264,11 @@ impl Stream {
             || (peer | own) & flags::REVOKED != 0
             || self.state() & (state::GONE | state::READ_SHUT) != 0
             || self.end.receiver().is_corrupt()
+    }
+
+    /// Whether the peer has said its end in the channel, though it, or this end, has left: it is on its way through the twin.
+    fn was_told_the_end(&self) -> bool {
+        self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0
     }
 
     /// What a reader is told then.

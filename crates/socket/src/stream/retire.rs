@@ -157,9 +157,10 @@ impl Stream {
         over
     }
 
-    /// What lies in the ring is the peer's to send on, if this end does not read it.
+    /// What lies in the ring is the peer's to send on, if this end has left and does not read it.
     fn leave_the_rest(&self, fd: RawFd, description: &Description) -> bool {
-        if !self.may_read() {
+        let own = self.flags().load(Ordering::Acquire);
+        if own & (flags::RETIRED | flags::READS_ON) == flags::RETIRED {
             self.stand_in(fd);
             if self.was_left(fd) {
                 if self.come_back() {
@@ -171,12 +172,12 @@ impl Stream {
         self.go_over(fd, description)
     }
 
-    /// The peer has died before it sent anything on: this end, of which no other process knows that it has left, reads its ring as
-    /// if it had not. False: it must not.
+    /// The peer has died before it sent anything on: this end reads its ring as if it had not left. False: a process that has it
+    /// relies on the kernel already, or nobody knows how much was sent on.
     fn come_back(&self) -> bool {
         let back = self.hold_all(|| {
             let begun = self.peer().words[word::STATE].load(Ordering::Acquire) & state::FLUSHING;
-            if begun != 0 || self.is_shared() || self.is_kernel() {
+            if begun != 0 || self.state() & state::OVER != 0 {
                 return false;
             }
             self.note(state::GONE);
@@ -186,6 +187,16 @@ impl Stream {
                 .is_ok()
         });
         back.unwrap_or(false)
+    }
+
+    /// Says that a process of this end relies on the kernel from now on. False: the end that had left has come back.
+    fn say_over(&self) -> bool {
+        let _sending = self.end.lock_sender();
+        let over = self.is_retired();
+        if over {
+            self.note(state::OVER);
+        }
+        over
     }
 
     /// This end has retired and reads on, which it can no longer. False: it has not retired, its peer has.
@@ -302,9 +313,6 @@ impl Stream {
         let counts = [self.own(), self.peer()].map(|end| &end.words[word::BELLS]);
         if counts.map(|count| count.load(Ordering::Acquire) & CLOSED) != [CLOSED; 2] {
             self.hold_all(|| self.close_bells(fd));
-            if !self.may_read() && self.end.receiver().readable() && self.was_left(fd) {
-                self.break_off(fd);
-            }
         }
     }
 
@@ -318,7 +326,7 @@ impl Stream {
         self.used_as.store(fd, Ordering::Relaxed);
         self.pass_on(fd)?;
         if !self.reads_on() {
-            self.go_over(fd, description);
+            self.leave_the_rest(fd, description);
         }
         Ok(())
     }
@@ -378,6 +386,9 @@ impl Stream {
     fn go_over(&self, fd: RawFd, description: &Description) -> bool {
         self.own_bells_are_out(fd);
         let taken = self.take_bells(fd);
+        if !self.say_over() {
+            return false;
+        }
         if self.phase.swap(KERNEL, Ordering::AcqRel) != KERNEL {
             self.unmark(fd);
             self.shut_reading(fd);

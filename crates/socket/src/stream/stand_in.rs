@@ -67,7 +67,7 @@ impl Stream {
     }
 
     /// Whether this end reads no more, and bytes or an end of the peer's are still to come.
-    pub(super) fn awaits_peer(&self) -> bool {
+    fn awaits_peer(&self) -> bool {
         let own = self.flags().load(Ordering::Acquire);
         let said = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
         let peer = self.peer().words[word::STATE].load(Ordering::Acquire);
