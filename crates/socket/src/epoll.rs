@@ -203,6 +203,9 @@ impl Set {
         let Some(epoll) = self.descriptor() else {
             return false;
         };
+        if self.is_taken() {
+            return false;
+        }
         // Under another number the kernel does not know the member; only time can wake a sleeper then.
         member.deaf = !alive;
         if !alive {
@@ -324,6 +327,7 @@ impl Set {
                 self.watch_bell(epoll, member, key);
             }
             inner.members.heat(place, clock::ticks());
+            self.write_down(&inner, place);
             self.accelerated.fetch_add(1, Ordering::AcqRel) == 0
         };
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -353,6 +357,7 @@ impl Set {
             let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, bell, 0, 0);
         }
         inner.members.cool(place);
+        self.write_down(inner, place);
         self.accelerated.fetch_sub(1, Ordering::AcqRel);
         self.happened.fetch_add(ONE_LESS, Ordering::Relaxed);
     }

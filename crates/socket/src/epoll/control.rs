@@ -140,6 +140,7 @@ impl Epoll {
                 set.accelerated.fetch_add(1, Ordering::AcqRel);
                 inner.members.heat(place, clock::ticks());
             }
+            set.write_down(&inner, place);
             // The kernel did not know it any more, so ours was stale.
             let stale = before.and_then(|place| {
                 let key = inner.members.key(place);
@@ -183,6 +184,7 @@ impl Set {
                     self.register(member, key, needed);
                 }
                 inner.members.heat(place, clock::ticks());
+                self.write_down(&inner, place);
             } else {
                 if let Err(error) = kernel::ctl(epoll, EPOLL_CTL_MOD, fd, events, key) {
                     return Some(Err(error));
@@ -191,6 +193,7 @@ impl Set {
                 member.data = event.u64;
                 member.registered = events;
                 member.renew();
+                self.write_down(&inner, place);
                 return Some(Ok(()));
             }
             key

@@ -4,24 +4,24 @@
 //! The kernel's set is one for both, but of its members that the library knows each process has a list of its own. Most children
 //! never use what they have inherited, and cost nothing. The first use by one that does makes the set *plain*: connections in it
 //! leave their rings, and their registrations, and those of all others that the kernel serves, become the program's own. Each
-//! process then forgets these members. The process that made the set goes first, if it uses the set at all, because only that
-//! knows what it has changed since the fork; the child asks for it in memory that both have. Where that process is gone, or has
-//! closed the set, as those do that go to the background, the set is the child's, and stays what it was.
+//! process then forgets these members. The process that made the set goes first, if it uses the set at all. What it has changed
+//! since the fork it writes down in memory that both have. Where that process is gone, or has closed the set, as those do that go
+//! to the background, the set is the child's, and stays what it was.
 //!
 //! Datagram sockets, nested sets, and connections that cannot leave their rings stay what they are, each process's own.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ipc::protocol::Fallback;
 use shm::memory::Mapping;
 
-use super::members::{EXCLUSIVE, looks_like_key};
-use super::{Set, kernel};
+use super::members::{EXCLUSIVE, Member, looks_like_key};
+use super::{Inner, Set, kernel};
 use crate::object::Object;
-use crate::table::{Description, Ref};
+use crate::table::{self, Description, Ref};
 use crate::wait;
 
 /// Nobody but the process that made the set has used it.
@@ -35,31 +35,67 @@ const PLAIN: u32 = 2;
 const PATIENCE: u32 = 100;
 const NAP: Duration = Duration::from_micros(300);
 
+/// Members of which the changes are written down, by their places.
+const NOTES: usize = 2_000;
+
+/// What the process that made the set has changed of a member since the fork.
+#[derive(Default)]
+#[repr(C)]
+struct Note {
+    /// Of which member; 0: of none.
+    key: AtomicU64,
+    data: AtomicU64,
+    /// What a registration that is the program's own would ask for.
+    events: AtomicU32,
+    /// Whether the kernel's registration is another.
+    accelerated: AtomicU32,
+}
+
+#[repr(C)]
+struct Words {
+    stage: AtomicU32,
+    /// The process whose set it is; 0: it has closed it.
+    owner: AtomicU32,
+    notes: [Note; NOTES],
+}
+
 /// What the processes that have a set agree on.
 #[derive(Debug)]
 pub(super) struct Shared(Mapping);
 
 impl Shared {
     fn new() -> Option<Self> {
-        let shared = Self(Mapping::for_children(2 * size_of::<AtomicU32>()).ok()?);
+        let shared = Self(Mapping::for_children(size_of::<Words>()).ok()?);
         shared.owner().store(own_number(), Ordering::Release);
         Some(shared)
     }
 
+    fn words(&self) -> &Words {
+        // SAFETY: the mapping is as large, is aligned to a page and lives as long as `self`; zeros are valid words, of which all are
+        // atomics.
+        unsafe { &*self.0.as_ptr().cast() }
+    }
+
     fn stage(&self) -> &AtomicU32 {
-        self.word(0)
+        &self.words().stage
     }
 
-    /// The process whose set it is; 0: it has closed it.
     fn owner(&self) -> &AtomicU32 {
-        self.word(1)
+        &self.words().owner
     }
 
-    fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(at < 2);
-        // SAFETY: inside of the mapping, which has two words, is aligned to a page and lives as long as `self`; everybody uses
-        // them as atomics.
-        unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast::<u32>().add(at)) }
+    fn note(&self, key: u64) -> Option<&Note> {
+        self.words().notes.get(key as u32 as usize)
+    }
+
+    /// What was written down of a member.
+    fn noted(&self, key: u64) -> Option<Wanted> {
+        let note = self.note(key)?;
+        (note.key.load(Ordering::Acquire) == key).then(|| Wanted {
+            data: note.data.load(Ordering::Relaxed),
+            events: note.events.load(Ordering::Relaxed),
+            accelerated: note.accelerated.load(Ordering::Relaxed) != 0,
+        })
     }
 
     /// Makes the set this process's own, if it is nobody's any more, and was not made plain.
@@ -113,13 +149,30 @@ struct Registered {
     data: u64,
 }
 
+/// What the program wants of a member.
+#[derive(Clone, Copy)]
+struct Wanted {
+    data: u64,
+    events: u32,
+    accelerated: bool,
+}
+
+impl Wanted {
+    fn of(member: &Member) -> Self {
+        Self {
+            data: member.data,
+            events: member.plain(),
+            accelerated: member.accelerated,
+        }
+    }
+}
+
 /// A member as it was when the set began to become plain.
 struct Known {
     key: u64,
-    /// A number under which the program has it.
-    number: Option<RawFd>,
+    fd: RawFd,
     description: Option<Ref>,
-    was_accelerated: bool,
+    wanted: Wanted,
 }
 
 /// The kernel's list of what is registered, by number: of several under one number the last.
@@ -183,6 +236,13 @@ impl Set {
         self.stage.load(Ordering::Acquire) != stage::OWN
     }
 
+    /// Whether another process has made it plain, of which this one has not taken notice yet: registrations are not its to change.
+    pub(super) fn is_taken(&self) -> bool {
+        let shared = self.shared.get();
+        shared.is_some_and(|shared| shared.stage().load(Ordering::Acquire) == PLAIN)
+            && !self.is_plain()
+    }
+
     /// The process is about to use the set, or goes on with that: it may have to be plain.
     #[inline]
     pub(super) fn attend(&self, epoll: RawFd) {
@@ -243,33 +303,49 @@ impl Set {
     }
 
     fn become_plain(&self, epoll: RawFd) {
-        let known = self.known_members();
+        let registered = registered(epoll);
+        let known = self.known_members(&registered);
         for member in &known {
-            if let (Some(fd), Some(description)) = (member.number, &member.description) {
-                leave(fd, description);
+            if let Some(description) = &member.description {
+                leave(member.fd, description);
             }
         }
-        let registered = registered(epoll);
         for member in known {
             if !stays(member.description.as_ref()) {
-                self.forget_plain(epoll, member.key, member.was_accelerated, &registered);
+                self.forget_plain(epoll, member.key, member.fd, member.wanted, &registered);
             }
         }
     }
 
-    fn known_members(&self) -> Vec<Known> {
+    /// The members of this process's list and of the kernel's, as the process that made the set has left them.
+    fn known_members(&self, registered: &BTreeMap<RawFd, Registered>) -> Vec<Known> {
         let inner = self.inner.lock();
+        let noted = |key| match self.owned.load(Ordering::Relaxed) {
+            true => None,
+            false => self.shared.get()?.noted(key),
+        };
         let all = inner.members.all().into_iter();
-        let known = all.filter_map(|place| {
+        let own = all.filter_map(|place| {
             let member = inner.members.get(place)?;
+            let key = inner.members.key(place);
             Some(Known {
-                key: inner.members.key(place),
-                number: member.number(),
+                key,
+                fd: member.number().unwrap_or(member.fd),
                 description: member.description.clone(),
-                was_accelerated: member.accelerated,
+                wanted: noted(key).unwrap_or(Wanted::of(member)),
             })
         });
-        known.collect()
+        let added = registered.iter().filter_map(|(fd, there)| {
+            let key = there.data;
+            let unknown = looks_like_key(key) && inner.members.place(key).is_none();
+            Some(Known {
+                key,
+                fd: *fd,
+                description: table::get(*fd),
+                wanted: unknown.then(|| noted(key))??,
+            })
+        });
+        own.chain(added).collect()
     }
 
     /// A member that the kernel serves is the kernel's alone.
@@ -277,48 +353,87 @@ impl Set {
         &self,
         epoll: RawFd,
         key: u64,
-        gone_over: bool,
+        fd: RawFd,
+        wanted: Wanted,
         registered: &BTreeMap<RawFd, Registered>,
     ) {
+        // Unless another process has done it.
+        if let Some(there) = registered.get(&fd)
+            && there.data == key
+        {
+            // One that has gone off and is to be silent is so in the kernel's registration, which the program's would arm again.
+            let events = match wanted.accelerated {
+                true => wanted.events,
+                false => there.events,
+            };
+            if (events | there.events) & EXCLUSIVE != 0 {
+                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
+                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, fd, events, wanted.data);
+            } else {
+                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, wanted.data);
+            }
+        }
         let member = {
             let mut inner = self.inner.lock();
-            let Some(place) = inner.members.place(key) else {
-                return;
-            };
-            let Some(member) = inner.members.get(place) else {
-                return;
-            };
-            // Unless another process has done it.
-            if let Some(there) = registered.get(&member.fd)
-                && there.data == key
-            {
-                // One that had gone off and was to be silent is so in the kernel's registration, which the program's would arm again.
-                let events = match gone_over {
-                    true => member.plain(),
-                    false => there.events,
-                };
-                let (fd, data) = (member.fd, member.data);
-                if (events | there.events) & EXCLUSIVE != 0 {
-                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
-                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, fd, events, data);
-                } else {
-                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, data);
-                }
-            }
-            inner.members.remove(place)
+            let place = inner.members.place(key);
+            place.and_then(|place| inner.members.remove(place))
         };
         if let Some(member) = member {
             self.forgotten(member, key);
         }
     }
 
+    /// The process whose set it is has changed a member.
+    #[inline]
+    pub(super) fn write_down(&self, inner: &Inner, place: u32) {
+        if let Some(shared) = self.shared.get()
+            && self.owned.load(Ordering::Relaxed)
+            && let Some(member) = inner.members.get(place)
+            && let key = inner.members.key(place)
+            && let Some(note) = shared.note(key)
+        {
+            let wanted = Wanted::of(member);
+            note.data.store(wanted.data, Ordering::Relaxed);
+            note.events.store(wanted.events, Ordering::Relaxed);
+            let accelerated = u32::from(wanted.accelerated);
+            note.accelerated.store(accelerated, Ordering::Relaxed);
+            note.key.store(key, Ordering::Release);
+        }
+    }
+
     /// A connection in a plain set has gone over to the kernel.
     pub(super) fn gone_over(&self, key: u64) {
+        let member = {
+            let inner = self.inner.lock();
+            let member = inner
+                .members
+                .place(key)
+                .and_then(|at| inner.members.get(at));
+            member.map(|member| {
+                let accelerated = true;
+                let wanted = Wanted::of(member);
+                (
+                    member.fd,
+                    Wanted {
+                        accelerated,
+                        ..wanted
+                    },
+                )
+            })
+        };
         if self.stage.load(Ordering::Acquire) == stage::PLAIN
             && let Some(epoll) = self.descriptor()
+            && let Some((fd, wanted)) = member
         {
-            self.forget_plain(epoll, key, true, &registered(epoll));
+            self.forget_plain(epoll, key, fd, wanted, &registered(epoll));
         }
+    }
+
+    /// Whether events have to be translated, as members are known, or other processes may know some.
+    pub(super) fn translates(&self) -> bool {
+        self.known.load(Ordering::Acquire) != 0
+            || self.bells.load(Ordering::Relaxed)
+            || self.shared.get().is_some()
     }
 
     /// In a plain set a connection is to be the kernel's before anything is said of it, and is then none of the library's.

@@ -164,8 +164,7 @@ impl Set {
                     Err(error) => return Some(Err(error)),
                 }
             };
-            let none = self.known.load(Ordering::Acquire) == 0;
-            if count == 0 || none && !self.bells.load(Ordering::Relaxed) {
+            if count == 0 || !self.translates() {
                 return Some(Ok(count));
             }
             // SAFETY: the kernel has written so many events.
@@ -178,6 +177,9 @@ impl Set {
             }
             if self.accelerated.load(Ordering::Acquire) > 0 {
                 return None;
+            }
+            if remaining(timeout, deadline).is_some_and(|left| left.is_zero()) {
+                return Some(Ok(0));
             }
             if stale > 0 {
                 pause();
@@ -355,6 +357,9 @@ impl Set {
             }
             member.active = if now == 0 { clock::ticks() } else { now };
             output.push(events.0, member.data);
+            if member.spent {
+                self.write_down(inner, place);
+            }
             if output.room() == 0 {
                 // The next scan begins behind the last that was reported, so that nobody is left out.
                 inner.start = index + 1;
@@ -451,7 +456,11 @@ impl Set {
                 true => 0,
                 false => member.told_by_kernel(events, begun),
             };
-            return (told != 0).then_some((told, member.data));
+            let (spent, data) = (member.spent, member.data);
+            if spent {
+                self.write_down(inner, place);
+            }
+            return (told != 0).then_some((told, data));
         }
         let (Some(pollable), Some(description)) = (member.pollable(), member.description.as_ref())
         else {
