@@ -232,7 +232,7 @@ PHASES = [
         3600,
         "CPython's and the kernel's own tests, servers in front of others or replaced under load,"
         " each many times",
-        f"{PYTEST} programs/test_{{servers,postgres,cpython,selftests}}.py",
+        f"{PYTEST} programs/test_{{servers,postgres,cpython,selftests,leaving}}.py",
         ("build", "models"),
         env=LONG,
         long=True,
