@@ -57,7 +57,8 @@ impl State {
                 self.expiries.add(at);
             }
         }
-        route.expires >= 0
+        // Of joined next hops the first alone is told to have expired.
+        route.expires >= 0 || route.hops.len() > 1
     }
 
     /// When the next route expires.

@@ -142,7 +142,9 @@ impl State {
 
     /// Whether the kernel alone knows what a prefix has.
     fn is_by_host(&self, net: Net) -> bool {
-        self.sourced.has(net) || !self.in_doubt.is_empty() && self.in_doubt.contains(&net)
+        self.sourced.has(net)
+            || !self.in_doubt.is_empty() && self.in_doubt.contains(&net)
+            || self.is_unsettled(net)
     }
 
     /// All prefixes for which there may be a target: routes and neighbours.

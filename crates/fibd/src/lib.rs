@@ -51,6 +51,7 @@ mod state;
 mod tables;
 mod terms;
 mod told;
+mod unsettled;
 
 pub use net::{Net, Table};
 pub use state::{Changes, Config, Source, State, Target, is_frr};

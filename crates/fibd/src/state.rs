@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::paths::{Paths, Via};
 use crate::rules::Rules;
 use crate::sourced::Sourced;
+use crate::unsettled::Unsettled;
 
 /// Who says that a route is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -191,6 +192,8 @@ pub struct State {
     pub(crate) outdone: HashSet<Net>,
     /// Prefixes of which a dump has not said all, and which have changed since: until the next one the kernel alone knows.
     pub(crate) in_doubt: HashSet<Net>,
+    /// Prefixes whose routes expire, or come of advertisements.
+    pub(crate) unsettled: Unsettled,
     /// The last full telling of each source.
     pub(crate) generation: [u8; 2],
     /// Routes of earlier tellings that a daemon told again.
@@ -243,6 +246,7 @@ impl State {
             wide: HashSet::new(),
             outdone: HashSet::new(),
             in_doubt: HashSet::new(),
+            unsettled: Unsettled::default(),
             generation: [0; 2],
             renewed: 0,
             seen: None,
@@ -314,11 +318,17 @@ impl State {
             self.tell_apart(route);
             self.share_terms(route, source);
         }
-        if let Message::Route(route) = &event.message
-            && source == Source::Kernel
-            && !self.lasts(route)
-        {
-            return;
+        if source == Source::Kernel {
+            match &event.message {
+                Message::Route(route) => {
+                    self.note_unsettled(route);
+                    if !self.lasts(route) {
+                        return;
+                    }
+                }
+                Message::RouteGone(route) => self.unsettled_gone(route),
+                _ => {}
+            }
         }
         match event.message {
             Message::Route(route) if source == Source::Kernel && self.is_note(&route, request) => {
@@ -704,6 +714,7 @@ impl State {
         let Some(seen) = self.seen.take() else { return };
         self.dirty.extend(self.in_doubt.drain());
         self.end_expiries(true);
+        self.settle();
         let mut swept = 0;
         let objects: Vec<_> = self.objects.keys().collect();
         for key in objects {
