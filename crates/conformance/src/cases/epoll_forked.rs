@@ -15,6 +15,8 @@ cases! { "epoll";
     parent_changes_first Accelerated "what the parent has changed since the fork counts for the child"
     child_in_background Accelerated "a child whose parent is gone goes on with the set alone"
     child_outlives_set Accelerated "a child goes on with a set that its parent has closed"
+    child_without_proc Accelerated "a child that sees no /proc changes a set"
+    child_of_other_namespace Accelerated "a child that does not see its parent's process changes a set"
 }
 
 /// A set with a connection in it, and the connection's other end.
@@ -33,6 +35,16 @@ fn with_member(events: u32) -> Result<(Fd, Fd, Fd), Failure> {
 /// Between machines connections cannot leave their rings: there each process's set is its own, which the documentation says.
 fn is_left_out() -> bool {
     seen::far()
+}
+
+/// A byte comes, and a child is told.
+fn child_is_told(set: Fd, client: Fd) -> Outcome {
+    send_all(client, b"x")?;
+    let told = fork(|| {
+        same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+        Ok(())
+    })?;
+    told.join()
 }
 
 fn child_changes() -> Outcome {
@@ -104,12 +116,7 @@ fn child_takes_once() -> Outcome {
     if is_left_out() {
         return Ok(());
     }
-    send_all(client, b"x")?;
-    let told = fork(|| {
-        same!(wait(set, 1000), Ok(vec![(IN, 5)]));
-        Ok(())
-    })?;
-    told.join()?;
+    child_is_told(set, client)?;
     same!(wait(set, 20), Ok(vec![]));
     fork(|| Ok(change(set, server, IN | ONESHOT, 6)?))?.join()?;
     same!(wait(set, 1000), Ok(vec![(IN, 6)]));
@@ -122,12 +129,7 @@ fn child_takes_edge() -> Outcome {
     if is_left_out() {
         return Ok(());
     }
-    send_all(client, b"x")?;
-    let told = fork(|| {
-        same!(wait(set, 1000), Ok(vec![(IN, 5)]));
-        Ok(())
-    })?;
-    told.join()?;
+    child_is_told(set, client)?;
     same!(wait(set, 20), Ok(vec![]));
     send_all(client, b"y")?;
     same!(wait(set, 1000), Ok(vec![(IN, 5)]));
@@ -200,4 +202,56 @@ fn child_outlives_set() -> Outcome {
     close(set)?;
     send_all(client, b"x")?;
     child.join()
+}
+
+/// Changes the member of a set in a child that `leave` has taken elsewhere; a machine may forbid that.
+fn changed_by(leave: fn() -> bool, arrive: fn() -> bool) -> Outcome {
+    let (set, client, server) = with_member(IN)?;
+    if is_left_out() {
+        return Ok(());
+    }
+    let (report, done) = pipe()?;
+    let child = fork(|| {
+        if !leave() {
+            write(done, b"-")?;
+            return Ok(());
+        }
+        let change = fork(|| {
+            holds!(arrive(), "no file system of the new namespace's processes");
+            change(set, server, IN, 9)?;
+            write(done, b"x")?;
+            Ok(())
+        });
+        change?.join()
+    })?;
+    same!(poll_one(report, POLLIN, 5000), Ok(POLLIN));
+    if read(report, 1)? == b"x" {
+        send_all(client, b"x")?;
+        same!(wait(set, 1000), Ok(vec![(IN, 9)]));
+        gets!(recv(server, 10, 0), b"x");
+        same!(wait(set, 0), Ok(vec![]));
+    }
+    child.join()
+}
+
+fn child_without_proc() -> Outcome {
+    // SAFETY: the call takes a path that lives and ends with a zero.
+    changed_by(|| unsafe { libc::chroot(c"/dev".as_ptr()) } == 0, || true)
+}
+
+fn child_of_other_namespace() -> Outcome {
+    let leave = || {
+        // SAFETY: the call takes flags alone; the children of the calling process are in the new namespaces.
+        unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) == 0 }
+    };
+    let arrive = || {
+        let (proc, none) = (c"proc".as_ptr(), std::ptr::null());
+        let private = libc::MS_PRIVATE | libc::MS_REC;
+        // SAFETY: the calls take paths that live and end with a zero, and no data.
+        unsafe {
+            libc::mount(none, c"/".as_ptr(), none, private, std::ptr::null()) == 0
+                && libc::mount(proc, c"/proc".as_ptr(), proc, 0, std::ptr::null()) == 0
+        }
+    };
+    changed_by(leave, arrive)
 }

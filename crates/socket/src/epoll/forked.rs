@@ -24,12 +24,15 @@ use crate::object::Object;
 use crate::table::{self, Description, Ref};
 use crate::wait;
 
-/// Nobody but the process that made the set has used it.
-const OWN: u32 = 0;
-/// Another one is about to.
-const ASKED: u32 = 1;
-/// The registrations are the program's.
-const PLAIN: u32 = 2;
+/// How far all its processes are in making a set plain.
+mod agreed {
+    /// Nobody but the process that made the set has used it.
+    pub const OWNED: u32 = 0;
+    /// Another one is about to.
+    pub const ASKED: u32 = 1;
+    /// The registrations are the program's.
+    pub const PLAIN: u32 = 2;
+}
 
 /// How long who asks waits for the process that made the set, and how long lies between two looks.
 const PATIENCE: u32 = 100;
@@ -56,6 +59,8 @@ struct Words {
     stage: AtomicU32,
     /// The process whose set it is; 0: it has closed it.
     owner: AtomicU32,
+    /// The PID namespace in which `owner` means a process.
+    namespace: AtomicU64,
     notes: [Note; NOTES],
 }
 
@@ -66,7 +71,9 @@ pub(super) struct Shared(Mapping);
 impl Shared {
     fn new() -> Option<Self> {
         let shared = Self(Mapping::for_children(size_of::<Words>()).ok()?);
-        shared.owner().store(own_number(), Ordering::Release);
+        let words = shared.words();
+        words.namespace.store(pid_namespace(), Ordering::Relaxed);
+        words.owner.store(own_number(), Ordering::Release);
         Some(shared)
     }
 
@@ -98,19 +105,24 @@ impl Shared {
         })
     }
 
-    /// Makes the set this process's own, if it is nobody's any more, and was not made plain.
+    /// Makes the set this process's own, if it is nobody's any more, and was not made plain. Who cannot see the owner's process
+    /// takes it to be alive.
     fn take_over(&self) -> bool {
+        let namespace = pid_namespace();
+        if namespace == 0 || namespace != self.words().namespace.load(Ordering::Relaxed) {
+            return false;
+        }
         let owner = self.owner().load(Ordering::Acquire);
         let left = owner == 0 || !is_alive(owner);
         let taken = left
-            && self.stage().load(Ordering::Acquire) != PLAIN
+            && self.stage().load(Ordering::Acquire) != agreed::PLAIN
             && self
                 .owner()
                 .compare_exchange(owner, own_number(), Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if taken {
             // Nobody is asked any more, unless another child asks this one.
-            self.stage().store(OWN, Ordering::Release);
+            self.stage().store(agreed::OWNED, Ordering::Release);
         }
         taken
     }
@@ -123,13 +135,22 @@ fn own_number() -> u32 {
         .cast_unsigned()
 }
 
-/// Whether a process lives, and has not only not been waited for yet.
+/// Inode of the calling process's PID namespace; 0 if it cannot be known, as where there is no /proc.
+fn pid_namespace() -> u64 {
+    rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
+}
+
+/// Whether a process of the same PID namespace lives, and has not only not been waited for yet.
 fn is_alive(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    stat.is_ok_and(|stat| {
-        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
-        !state.starts_with(['Z', 'X'])
-    })
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
+        // Another user's may be hidden.
+        let process = rustix::process::Pid::from_raw(process.cast_signed());
+        return process.is_some_and(|process| {
+            rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
+        });
+    };
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    !state.starts_with(['Z', 'X'])
 }
 
 /// How far this process is in making a set plain.
@@ -147,6 +168,16 @@ pub(super) mod stage {
 struct Registered {
     events: u32,
     data: u64,
+}
+
+impl Registered {
+    /// By the library, of a member that the program wants so.
+    fn of(key: u64, wanted: Wanted) -> Self {
+        Self {
+            events: wanted.events,
+            data: key,
+        }
+    }
 }
 
 /// What the program wants of a member.
@@ -175,9 +206,9 @@ struct Known {
     wanted: Wanted,
 }
 
-/// The kernel's list of what is registered, by number: of several under one number the last.
-fn registered(epoll: RawFd) -> BTreeMap<RawFd, Registered> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).unwrap_or_default();
+/// The kernel's list of what is registered, by number: of several under one number the last. None where there is no /proc.
+fn registered(epoll: RawFd) -> Option<BTreeMap<RawFd, Registered>> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let one = |line: &str| {
         let mut words = line.strip_prefix("tfd:")?.split_whitespace();
         let fd = words.next()?.parse().ok()?;
@@ -186,7 +217,7 @@ fn registered(epoll: RawFd) -> BTreeMap<RawFd, Registered> {
         let data = u64::from_str_radix(named("data:")?, 16).ok()?;
         Some((fd, Registered { events, data }))
     };
-    text.lines().filter_map(one).collect()
+    Some(text.lines().filter_map(one).collect())
 }
 
 /// Whether the library has to know what it is, as the kernel alone could not say what is ready.
@@ -239,7 +270,7 @@ impl Set {
     /// Whether another process has made it plain, of which this one has not taken notice yet: registrations are not its to change.
     pub(super) fn is_taken(&self) -> bool {
         let shared = self.shared.get();
-        shared.is_some_and(|shared| shared.stage().load(Ordering::Acquire) == PLAIN)
+        shared.is_some_and(|shared| shared.stage().load(Ordering::Acquire) == agreed::PLAIN)
             && !self.is_plain()
     }
 
@@ -257,18 +288,23 @@ impl Set {
     fn attend_shared(&self, epoll: RawFd, shared: &Shared) {
         let now = shared.stage();
         if self.owned.load(Ordering::Relaxed) {
-            if now.load(Ordering::Acquire) == OWN {
+            if now.load(Ordering::Acquire) == agreed::OWNED {
                 return;
             }
         } else if shared.take_over() {
             return self.owned.store(true, Ordering::Relaxed);
         } else {
-            let asks = now.compare_exchange(OWN, ASKED, Ordering::AcqRel, Ordering::Acquire);
+            let asks = now.compare_exchange(
+                agreed::OWNED,
+                agreed::ASKED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
             if asks.is_ok() {
                 self.rouse();
             }
             for _ in 0..PATIENCE {
-                if now.load(Ordering::Acquire) == PLAIN {
+                if now.load(Ordering::Acquire) == agreed::PLAIN {
                     break;
                 }
                 // It may just be going.
@@ -285,7 +321,7 @@ impl Set {
         if mine.is_ok() {
             self.become_plain(epoll);
             self.stage.store(stage::PLAIN, Ordering::Release);
-            now.store(PLAIN, Ordering::Release);
+            now.store(agreed::PLAIN, Ordering::Release);
         }
     }
 
@@ -303,7 +339,7 @@ impl Set {
     }
 
     fn become_plain(&self, epoll: RawFd) {
-        let registered = registered(epoll);
+        let registered = registered(epoll).unwrap_or_else(|| self.presumed());
         let known = self.known_members(&registered);
         for member in &known {
             if let Some(description) = &member.description {
@@ -315,6 +351,24 @@ impl Set {
                 self.forget_plain(epoll, member.key, member.fd, member.wanted, &registered);
             }
         }
+    }
+
+    /// What is registered as far as this process's list says, where the kernel's cannot be read.
+    fn presumed(&self) -> BTreeMap<RawFd, Registered> {
+        let agreed = self.shared.get().map(Shared::stage);
+        if agreed.is_some_and(|stage| stage.load(Ordering::Acquire) == agreed::PLAIN) {
+            return BTreeMap::new();
+        }
+        let inner = self.inner.lock();
+        let one = |place: u32| {
+            let member = inner.members.get(place)?;
+            let fd = member.number().unwrap_or(member.fd);
+            Some((
+                fd,
+                Registered::of(inner.members.key(place), Wanted::of(member)),
+            ))
+        };
+        inner.members.all().into_iter().filter_map(one).collect()
     }
 
     /// The members of this process's list and of the kernel's, as the process that made the set has left them.
@@ -425,7 +479,9 @@ impl Set {
             && let Some(epoll) = self.descriptor()
             && let Some((fd, wanted)) = member
         {
-            self.forget_plain(epoll, key, fd, wanted, &registered(epoll));
+            let presumed = || BTreeMap::from([(fd, Registered::of(key, wanted))]);
+            let registered = registered(epoll).unwrap_or_else(presumed);
+            self.forget_plain(epoll, key, fd, wanted, &registered);
         }
     }
 
