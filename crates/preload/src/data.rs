@@ -2,18 +2,16 @@
 //! Calls that move data.
 
 use libc::{
-    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec,
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 use rustix::io::Errno;
 use socket::calls;
-use socket::object::Object;
 use socket::signals::entry::whole;
 use socket::signals::handlers::quietly;
 use socket::table;
 
+use crate::answer;
 use crate::next::next;
-use crate::{answer, set_errno};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
@@ -372,195 +370,6 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         done += 1;
     }
     done as c_int
-}
-
-/// Bytes of a file on their way to a socket.
-const PIECE: usize = 32768;
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendfile(
-    out: c_int,
-    file: c_int,
-    offset: *mut off_t,
-    count: size_t,
-) -> ssize_t {
-    match accelerated(out) {
-        // SAFETY: as sendfile(2).
-        Some(description) => unsafe { copy_file(out, &description, file, offset, count) },
-        None if accelerated(file).is_some() => answer(Err(Errno::INVAL)),
-        None => {
-            next!(sendfile(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t)
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendfile64(
-    out: c_int,
-    file: c_int,
-    offset: *mut off_t,
-    count: size_t,
-) -> ssize_t {
-    match accelerated(out) {
-        // SAFETY: as sendfile(2).
-        Some(description) => unsafe { copy_file(out, &description, file, offset, count) },
-        None if accelerated(file).is_some() => answer(Err(Errno::INVAL)),
-        None => {
-            next!(sendfile64(out: c_int, file: c_int, offset: *mut off_t, count: size_t) -> ssize_t)
-        }
-    }
-}
-
-/// The description of an accelerated connection.
-fn accelerated(fd: c_int) -> Option<table::Ref> {
-    let description = table::get(fd)?;
-    match description.object() {
-        Object::Lost(lost) => {
-            lost.touch(fd);
-            None
-        }
-        Object::Stream(stream) if stream.settle(fd) => Some(description),
-        _ => None,
-    }
-}
-
-unsafe fn copy_file(
-    out: c_int,
-    description: &table::Description,
-    file: c_int,
-    offset: *mut off_t,
-    count: size_t,
-) -> ssize_t {
-    let Some(stream) = description.object().stream() else {
-        return answer(Err(Errno::BADF));
-    };
-    let mut buffer = [0u8; PIECE];
-    let mut done = 0;
-    while done < count {
-        let piece = PIECE.min(count - done);
-        // Read where the file stands without moving it, for not all of it may find room.
-        // SAFETY: as sendfile(2).
-        let place = if offset.is_null() {
-            unsafe { libc::lseek64(file, 0, libc::SEEK_CUR) }
-        } else {
-            unsafe { *offset }
-        };
-        if place < 0 {
-            // A pipe or a socket has no place.
-            return answer(Err(Errno::INVAL));
-        }
-        // SAFETY: the buffer has room.
-        let had = unsafe { libc::pread64(file, buffer.as_mut_ptr().cast(), piece, place) };
-        if had < 0 {
-            // SAFETY: the calling thread's errno.
-            if unsafe { *libc::__errno_location() } == libc::ESPIPE {
-                set_errno(libc::EINVAL);
-            }
-            return if done > 0 { done as ssize_t } else { -1 };
-        }
-        if had == 0 {
-            break;
-        }
-        let part = iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: had as usize,
-        };
-        // SAFETY: the buffer is filled that far.
-        match whole(|| {
-            // SAFETY: as above.
-            Some(unsafe { stream.send(out, description, std::slice::from_ref(&part), 0) })
-        })
-        .unwrap_or(Err(Errno::BADF))
-        {
-            Ok(sent) => {
-                done += sent;
-                // SAFETY: as sendfile(2).
-                unsafe {
-                    if offset.is_null() {
-                        libc::lseek64(file, place + sent as i64, libc::SEEK_SET);
-                    } else {
-                        *offset = place + sent as i64;
-                    }
-                }
-                if sent < had as usize {
-                    break;
-                }
-            }
-            Err(_) if done > 0 => break,
-            Err(error) => return answer(Err(error)),
-        }
-    }
-    done as ssize_t
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn splice(
-    from: c_int,
-    from_offset: *mut off_t,
-    to: c_int,
-    to_offset: *mut off_t,
-    count: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    let Some(description) = accelerated(to).or_else(|| accelerated(from)) else {
-        return next!(splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, count: size_t, flags: c_uint) -> ssize_t);
-    };
-    if !from_offset.is_null() || !to_offset.is_null() {
-        set_errno(libc::ESPIPE);
-        return -1;
-    }
-    let Some(stream) = description.object().stream() else {
-        return answer(Err(Errno::BADF));
-    };
-    let mut buffer = [0u8; PIECE];
-    let piece = PIECE.min(count);
-    let how = if flags & libc::SPLICE_F_NONBLOCK != 0 {
-        libc::MSG_DONTWAIT
-    } else {
-        0
-    };
-    if accelerated(to).is_some() {
-        // SAFETY: the buffer has room. What is read from a pipe must be sent, so this waits for room.
-        let had = unsafe { libc::read(from, buffer.as_mut_ptr().cast(), piece.min(16384)) };
-        if had <= 0 {
-            return had;
-        }
-        let mut sent = 0;
-        while sent < had as usize {
-            // SAFETY: inside of the buffer.
-            let part = iovec {
-                iov_base: unsafe { buffer.as_mut_ptr().add(sent) }.cast(),
-                iov_len: had as usize - sent,
-            };
-            // SAFETY: the buffer is filled that far.
-            match unsafe { stream.send(to, &description, std::slice::from_ref(&part), 0) } {
-                Ok(more) => sent += more,
-                Err(Errno::AGAIN) => {
-                    let _ = socket::wait::wait_one(
-                        to,
-                        &description,
-                        stream,
-                        socket::ready::Events::OUT,
-                        None,
-                    );
-                }
-                Err(error) if sent == 0 => return answer(Err(error)),
-                Err(_) => break,
-            }
-        }
-        return sent as ssize_t;
-    }
-    // From the socket into a pipe: a pipe takes 4096 bytes at once or not at all.
-    let part = iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: piece.min(4096),
-    };
-    // SAFETY: the buffer has room.
-    match unsafe { stream.receive(from, &description, std::slice::from_ref(&part), how) } {
-        // SAFETY: the buffer is filled that far.
-        Ok(had) if had > 0 => unsafe { libc::write(to, buffer.as_ptr().cast(), had) },
-        result => answer(result),
-    }
 }
 
 /// Whether a connection is to move no bytes at all: readv and writev of nothing give 0 whatever the connection's state.

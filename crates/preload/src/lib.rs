@@ -22,6 +22,7 @@ mod next;
 mod sockets;
 mod stdio;
 mod system;
+mod transfer;
 mod variadic;
 
 use rustix::io::Errno;

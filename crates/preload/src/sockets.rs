@@ -2,6 +2,7 @@
 //! Calls that make, connect and describe sockets.
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use rustix::io::Errno;
 use socket::address::Storage;
 use socket::object::Object;
 use socket::pending::Pending;
@@ -185,6 +186,25 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         socket::datagram::shut(&description, how != libc::SHUT_WR, how != libc::SHUT_RD);
     }
     result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getpeername(
+    fd: c_int,
+    name: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    let quiet = Quiet::begin();
+    if let Some(description) = table::get(fd)
+        && let Object::Stream(stream) = description.object()
+        && stream.settle(fd)
+        && stream.is_over()
+    {
+        // The twin, which knows of no end, still has a peer.
+        return status(Err(Errno::NOTCONN));
+    }
+    drop(quiet);
+    next!(getpeername(fd: c_int, name: *mut sockaddr, length: *mut socklen_t) -> c_int)
 }
 
 #[unsafe(no_mangle)]

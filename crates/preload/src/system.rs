@@ -6,7 +6,7 @@ use libc::{
 };
 use socket::raw;
 
-use crate::{confined, data, descriptors, events, set_errno, sockets};
+use crate::{confined, data, descriptors, events, set_errno, sockets, transfer};
 
 /// The C library's takes any number of arguments; on the processors here they are passed like an ordinary function's.
 #[unsafe(no_mangle)]
@@ -81,7 +81,15 @@ unsafe fn known(
             libc::SYS_sendmmsg if ours => {
                 data::sendmmsg(fd, b as *mut mmsghdr, c as c_uint, d as c_int) as isize
             }
-            libc::SYS_sendfile if ours => data::sendfile(fd, b as c_int, c as *mut off_t, d),
+            libc::SYS_sendfile if ours => transfer::sendfile(fd, b as c_int, c as *mut off_t, d),
+            libc::SYS_splice => transfer::splice(
+                fd,
+                b as *mut off_t,
+                c as c_int,
+                d as *mut off_t,
+                e,
+                f as c_uint,
+            ),
             libc::SYS_socket => sockets::socket(fd, b as c_int, c as c_int) as isize,
             libc::SYS_bind if ours => {
                 sockets::bind(fd, b as *const sockaddr, c as socklen_t) as isize
@@ -97,6 +105,9 @@ unsafe fn known(
                 sockets::connect(fd, b as *const sockaddr, c as socklen_t) as isize
             }
             libc::SYS_shutdown if ours => sockets::shutdown(fd, b as c_int) as isize,
+            libc::SYS_getpeername if ours => {
+                sockets::getpeername(fd, b as *mut sockaddr, c as *mut socklen_t) as isize
+            }
             libc::SYS_setsockopt if ours => sockets::setsockopt(
                 fd,
                 b as c_int,

@@ -473,18 +473,27 @@ impl Stream {
             && self.left_unread()
     }
 
-    /// The pending error, told once, as SO_ERROR does.
-    pub fn take_error(&self) -> Option<Errno> {
-        let broken = self.state() & state::BROKEN != 0;
-        if !broken && !self.is_reset() || self.note(state::TOLD) & state::TOLD != 0 {
+    /// The error that was not told yet. The kernel chooses it by how far the connection was when it was broken off; one that both
+    /// ends had ended by then gets none.
+    fn pending_error(&self) -> Option<Errno> {
+        let state = self.state();
+        let broken = state & state::BROKEN != 0;
+        if !broken && !self.is_reset() || state & state::TOLD != 0 {
             return None;
         }
         let ended = self.peer_flags().load(Ordering::Acquire) & flags::FIN != 0;
-        Some(if ended || broken {
-            Errno::PIPE
-        } else {
-            Errno::CONNRESET
-        })
+        let shut = self.flags().load(Ordering::Acquire) & flags::FIN != 0;
+        match (ended || broken, shut) {
+            (true, true) => None,
+            (true, false) => Some(Errno::PIPE),
+            (false, _) => Some(Errno::CONNRESET),
+        }
+    }
+
+    /// The pending error, told once, as SO_ERROR does.
+    pub fn take_error(&self) -> Option<Errno> {
+        let error = self.pending_error()?;
+        (self.note(state::TOLD) & state::TOLD == 0).then_some(error)
     }
 
     /// Bytes that can be read now (FIONREAD).

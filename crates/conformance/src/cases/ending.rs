@@ -33,6 +33,10 @@ cases! { "ending";
     signal_pipe_write Accelerated "write and writev raise SIGPIPE as well"
     linger_zero Accelerated "close with SO_LINGER 0 resets the connection: the peer gets ECONNRESET"
     linger_zero_wakes Accelerated "a reset wakes a blocked recv with ECONNRESET"
+    reset_after_shut Accelerated "a reset behind the own end: the next send is told ECONNRESET, the one after EPIPE"
+    reset_after_both_shut Accelerated "a connection that both have ended gets no error from a peer that closes it with SO_LINGER 0 and data unread"
+    reset_then_shut Accelerated "a reset behind the peer's end stays EPIPE, whatever is shut down after it"
+    name_of_peer_when_over Accelerated "getpeername of a connection that is over fails with ENOTCONN"
     linger_time Accelerated "close with SO_LINGER and time sends what is there and ends in order"
     unread_data Accelerated "close with unread bytes resets the peer after what was sent to it"
     unread_after_shut_read Accelerated "the same after SHUT_RD, also for a peer that is blocked in send"
@@ -497,6 +501,72 @@ fn linger_zero_wakes() -> Outcome {
     linger(client, true, 0)?;
     close(client)?;
     reader.join()
+}
+
+fn reset_after_shut() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    shutdown(client, SHUT_WR)?;
+    linger(server, true, 0)?;
+    close(server)?;
+    same!(poll_one(client, POLLERR, 1000), Ok(POLLERR | POLLHUP));
+    fails!(send(client, b"x", 0), ECONNRESET);
+    fails!(send(client, b"x", 0), EPIPE);
+    same!(poll_one(client, POLLERR, 0), Ok(POLLHUP));
+    Ok(())
+}
+
+fn reset_after_both_shut() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"unread")?;
+    readable(server)?;
+    shutdown(client, SHUT_RDWR)?;
+    shutdown(server, SHUT_RDWR)?;
+    pause(5);
+    linger(server, true, 0)?;
+    close(server)?;
+    pause(5);
+    same!(
+        poll_one(client, POLLIN | POLLOUT | POLLERR, 0),
+        Ok(POLLIN | POLLOUT | POLLHUP)
+    );
+    same!(getsockopt(client, SOL_SOCKET, libc::SO_ERROR), Ok(0));
+    fails!(send(client, b"x", 0), EPIPE);
+    Ok(())
+}
+
+fn reset_then_shut() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"unread")?;
+    readable(server)?;
+    shutdown(server, SHUT_WR)?;
+    pause(5);
+    linger(server, true, 0)?;
+    close(server)?;
+    same!(poll_one(client, POLLERR, 1000), Ok(POLLERR | POLLHUP));
+    fails!(shutdown(client, SHUT_RDWR), ENOTCONN);
+    same!(
+        getsockopt(client, SOL_SOCKET, libc::SO_ERROR),
+        Ok(libc::EPIPE)
+    );
+    same!(getsockopt(client, SOL_SOCKET, libc::SO_ERROR), Ok(0));
+    Ok(())
+}
+
+fn name_of_peer_when_over() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    shutdown(client, SHUT_WR)?;
+    holds!(
+        getpeername(client).is_ok(),
+        "no peer while one direction is open"
+    );
+    shutdown(server, SHUT_WR)?;
+    readable(client)?;
+    pause(5);
+    fails!(getpeername(client), ENOTCONN);
+    fails!(getpeername(server), ENOTCONN);
+    Ok(())
 }
 
 fn linger_time() -> Outcome {

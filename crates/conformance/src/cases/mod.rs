@@ -18,6 +18,7 @@ mod options;
 mod polling;
 mod signals;
 mod soak;
+mod splicing;
 mod stream;
 mod transfer;
 
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
     [
         stream::CASES,
         transfer::CASES,
+        splicing::CASES,
         options::CASES,
         connecting::CASES,
         ending::CASES,

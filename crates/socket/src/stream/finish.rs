@@ -58,7 +58,8 @@ impl Stream {
     fn say_shut(&self, write: bool) -> bool {
         let own = self.flags().load(Ordering::Acquire);
         // After a reset nothing is sent any more, an end in order neither.
-        let fin = match write && own & flags::RESET == 0 {
+        let cut = own & flags::RESET != 0 || self.is_reset() || self.state() & state::BROKEN != 0;
+        let fin = match write && !cut {
             true => flags::FIN,
             false => 0,
         };
@@ -107,7 +108,7 @@ impl Stream {
     }
 
     /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let ended = self.peer_flags().load(Ordering::Acquire) & ENDS != 0
             || self.state() & state::GONE != 0;
         let shut = self.flags().load(Ordering::Relaxed) & flags::FIN != 0;

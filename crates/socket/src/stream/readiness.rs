@@ -209,7 +209,7 @@ impl Stream {
         if over && own & flags::FIN != 0 || broken {
             events |= Events::HUP;
         }
-        if broken && state & state::TOLD == 0 {
+        if broken && self.pending_error().is_some() {
             events |= Events::ERR;
         }
         events

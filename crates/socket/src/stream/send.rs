@@ -167,17 +167,8 @@ impl Stream {
             self.note(state::TOLD);
             return Err(Errno::CONNRESET);
         }
-        if own & flags::FIN != 0 {
-            return Err(Errno::PIPE);
-        }
-        if self.is_reset() {
-            let told = self.note(state::TOLD) & state::TOLD != 0;
-            let ended = peer & flags::FIN != 0;
-            return Err(if told || ended {
-                Errno::PIPE
-            } else {
-                Errno::CONNRESET
-            });
+        if own & flags::FIN != 0 || self.is_reset() {
+            return Err(self.take_error().unwrap_or(Errno::PIPE));
         }
         if empty && self.state() & state::BROKEN == 0 {
             return Ok(true);
