@@ -21,6 +21,7 @@ mod nested;
 mod tests;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -91,6 +92,8 @@ struct Inner {
     swept: u64,
     /// Events of plain files that were fetched to answer an outer set.
     stash: Vec<Event>,
+    /// The program's data of one-shot members that a plain set has forgotten after the kernel had told of them, by their keys.
+    moved: BTreeMap<u64, u64>,
 }
 
 impl Epoll {
@@ -203,9 +206,10 @@ impl Set {
         let Some(epoll) = self.descriptor() else {
             return false;
         };
-        if self.is_taken() {
+        let Ok(_change) = self.may_register() else {
+            self.short.store(true, Ordering::Relaxed);
             return false;
-        }
+        };
         // Under another number the kernel does not know the member; only time can wake a sleeper then.
         member.deaf = !alive;
         if !alive {

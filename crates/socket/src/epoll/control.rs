@@ -63,7 +63,7 @@ impl Epoll {
         if let Some(Object::Lost(lost)) = description.as_deref().map(Description::object) {
             lost.touch(fd);
         }
-        set.attend(epoll);
+        let _change = set.attend_to_change(epoll);
         if set.is_kernels(fd, description.as_ref(), event.u64)
             && set.inner.lock().members.find(fd, id).is_none()
         {

@@ -18,9 +18,10 @@ use std::time::Duration;
 use ipc::protocol::Fallback;
 use shm::memory::Mapping;
 
-use super::members::{EXCLUSIVE, Member, looks_like_key};
+use super::members::{EXCLUSIVE, FLAGS, Member, looks_like_key};
 use super::{Inner, Set, kernel};
 use crate::object::Object;
+use crate::signals::handlers::Quiet;
 use crate::table::{self, Description, Ref};
 use crate::wait;
 
@@ -37,6 +38,10 @@ mod agreed {
 /// How long who asks waits for the process that made the set, and how long lies between two looks.
 const PATIENCE: u32 = 100;
 const NAP: Duration = Duration::from_micros(300);
+
+/// How often a process that cannot wait any longer for another's change looks whether that is alive, and when it goes on anyhow.
+const LOOKS: u32 = 64;
+const DESPAIR: u32 = 4_096;
 
 /// Members of which the changes are written down, by their places.
 const NOTES: usize = 2_000;
@@ -59,8 +64,10 @@ struct Words {
     stage: AtomicU32,
     /// The process whose set it is; 0: it has closed it.
     owner: AtomicU32,
-    /// The PID namespace in which `owner` means a process.
+    /// The PID namespace in which `owner` and `changer` mean processes.
     namespace: AtomicU64,
+    /// The process that changes the kernel's registrations; 0: none.
+    changer: AtomicU32,
     notes: [Note; NOTES],
 }
 
@@ -105,16 +112,52 @@ impl Shared {
         })
     }
 
+    /// The kernel's registrations are one process's to change at a time. None: another thread of this one is at it, for which only
+    /// those may wait who hold no lock.
+    fn change(&self, patient: bool) -> Option<Change<'_>> {
+        let quiet = Quiet::begin();
+        let (changer, own) = (&self.words().changer, own_number());
+        let take = |holder| {
+            changer
+                .compare_exchange(holder, own, Ordering::AcqRel, Ordering::Acquire)
+                .err()
+        };
+        let mut looks = 0;
+        while let Some(holder) = take(0) {
+            looks += 1;
+            if holder == own && !patient {
+                return None;
+            }
+            let gone =
+                holder != own && looks % LOOKS == 0 && self.is_in_sight() && !is_alive(holder);
+            if (gone || looks == DESPAIR) && take(holder).is_none() {
+                break;
+            }
+            let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
+        }
+        Some(Change {
+            changer,
+            own,
+            _quiet: quiet,
+        })
+    }
+
+    /// Whether the numbers of processes in the words mean the same to this one.
+    fn is_in_sight(&self) -> bool {
+        let namespace = pid_namespace();
+        namespace != 0 && namespace == self.words().namespace.load(Ordering::Relaxed)
+    }
+
     /// Makes the set this process's own, if it is nobody's any more, and was not made plain. Who cannot see the owner's process
     /// takes it to be alive.
     fn take_over(&self) -> bool {
-        let namespace = pid_namespace();
-        if namespace == 0 || namespace != self.words().namespace.load(Ordering::Relaxed) {
+        if !self.is_in_sight() {
             return false;
         }
         let owner = self.owner().load(Ordering::Acquire);
         let left = owner == 0 || !is_alive(owner);
         let taken = left
+            && self.words().changer.load(Ordering::Acquire) == 0
             && self.stage().load(Ordering::Acquire) != agreed::PLAIN
             && self
                 .owner()
@@ -125,6 +168,21 @@ impl Shared {
             self.stage().store(agreed::OWNED, Ordering::Release);
         }
         taken
+    }
+}
+
+/// While it lives no other process changes the kernel's registrations. Handlers, which may want that as well, are put off.
+pub(super) struct Change<'a> {
+    changer: &'a AtomicU32,
+    own: u32,
+    _quiet: Quiet,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        let _ = self
+            .changer
+            .compare_exchange(self.own, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -278,10 +336,36 @@ impl Set {
     #[inline]
     pub(super) fn attend(&self, epoll: RawFd) {
         if let Some(shared) = self.shared.get()
-            && !self.is_plain()
+            && self.stage.load(Ordering::Acquire) != stage::PLAIN
         {
             self.attend_shared(epoll, shared);
         }
+    }
+
+    /// As [`Set::attend`], for who is going to change a registration: no other process does until the guard is dropped.
+    pub(super) fn attend_to_change(&self, epoll: RawFd) -> Option<Change<'_>> {
+        loop {
+            self.attend(epoll);
+            let change = self.shared.get()?.change(true);
+            if !self.is_taken() {
+                return change;
+            }
+        }
+    }
+
+    /// The right to change a registration, for who holds the set's lock. Err: the registrations are not this process's to change,
+    /// or another thread of it is making the set plain.
+    pub(super) fn may_register(&self) -> Result<Option<Change<'_>>, ()> {
+        let Some(shared) = self.shared.get() else {
+            return Ok(None);
+        };
+        let change = shared.change(false);
+        let going = self.stage.load(Ordering::Acquire) == stage::LEAVING;
+        if going || self.is_taken() {
+            return Err(());
+        }
+        // If another thread has the right, it needs the set's lock to make use of it.
+        Ok(change)
     }
 
     #[cold]
@@ -319,9 +403,18 @@ impl Set {
             self.stage
                 .compare_exchange(first, stage::LEAVING, Ordering::AcqRel, Ordering::Acquire);
         if mine.is_ok() {
+            let change = shared.change(true);
             self.become_plain(epoll);
-            self.stage.store(stage::PLAIN, Ordering::Release);
             now.store(agreed::PLAIN, Ordering::Release);
+            self.stage.store(stage::PLAIN, Ordering::Release);
+            return drop(change);
+        }
+        // What another thread of this process knows of a member it may not have written into the kernel's set yet.
+        for _ in 0..DESPAIR {
+            if self.stage.load(Ordering::Acquire) != stage::LEAVING {
+                return;
+            }
+            let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
         }
     }
 
@@ -411,26 +504,31 @@ impl Set {
         wanted: Wanted,
         registered: &BTreeMap<RawFd, Registered>,
     ) {
-        // Unless another process has done it.
-        if let Some(there) = registered.get(&fd)
-            && there.data == key
-        {
-            // One that has gone off and is to be silent is so in the kernel's registration, which the program's would arm again.
-            let events = match wanted.accelerated {
-                true => wanted.events,
-                false => there.events,
-            };
-            if (events | there.events) & EXCLUSIVE != 0 {
-                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
-                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, fd, events, wanted.data);
-            } else {
-                let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, wanted.data);
-            }
-        }
+        // Under the lock, as other threads change registrations only while they have it.
         let member = {
             let mut inner = self.inner.lock();
+            let mut silent = false;
+            // Unless another process has done it.
+            if let Some(there) = registered.get(&fd)
+                && there.data == key
+            {
+                // One that has gone off and is to be silent is so in the kernel's registration, which the program's would arm again.
+                silent = !wanted.accelerated && there.events & !FLAGS == 0;
+                let events = if silent { there.events } else { wanted.events };
+                if (events | there.events) & EXCLUSIVE != 0 {
+                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
+                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, fd, events, wanted.data);
+                } else {
+                    let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, wanted.data);
+                }
+            }
             let place = inner.members.place(key);
-            place.and_then(|place| inner.members.remove(place))
+            let member = place.and_then(|place| inner.members.remove(place));
+            if silent && member.is_some() {
+                // A thread that has just fetched the event has not looked up yet whose it is.
+                inner.moved.insert(key, wanted.data);
+            }
+            member
         };
         if let Some(member) = member {
             self.forgotten(member, key);
@@ -480,6 +578,7 @@ impl Set {
             && let Some((fd, wanted)) = member
         {
             let presumed = || BTreeMap::from([(fd, Registered::of(key, wanted))]);
+            let _change = self.shared.get().map(|shared| shared.change(true));
             let registered = registered(epoll).unwrap_or_else(presumed);
             self.forget_plain(epoll, key, fd, wanted, &registered);
         }
@@ -490,6 +589,11 @@ impl Set {
         self.known.load(Ordering::Acquire) != 0
             || self.bells.load(Ordering::Relaxed)
             || self.shared.get().is_some()
+    }
+
+    /// Whether nothing is said of a member before it is the kernel's.
+    pub(super) fn is_moving(&self, member: &Member) -> bool {
+        self.is_plain() && member.accelerated && !stays(member.description.as_ref())
     }
 
     /// In a plain set a connection is to be the kernel's before anything is said of it, and is then none of the library's.

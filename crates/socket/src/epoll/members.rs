@@ -152,6 +152,16 @@ impl Member {
         told
     }
 
+    /// What the kernel says of a member that is its own and is told for as long as it is so.
+    pub fn level_by_kernel(&self) -> Option<Events> {
+        if self.accelerated || self.interest & (EDGE | ONESHOT) != 0 {
+            return None;
+        }
+        let asked = self.want() | Events::ALWAYS;
+        let now = self.ask_kernel(asked)? & asked;
+        (!now.is_empty()).then_some(now)
+    }
+
     /// The kernel's word about the twin. None: it cannot be asked.
     pub fn ask_kernel(&self, want: Events) -> Option<Events> {
         poll_kernel(self.number()?, want, Duration::ZERO).ok()

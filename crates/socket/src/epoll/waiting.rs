@@ -82,6 +82,24 @@ impl Digest {
     }
 }
 
+/// A member that is to go over to the kernel, under a number that it has.
+struct Due {
+    key: u64,
+    fd: RawFd,
+    description: Ref,
+}
+
+impl Due {
+    fn new(key: u64, fd: RawFd, description: &Ref) -> Self {
+        let description = description.clone();
+        Self {
+            key,
+            fd,
+            description,
+        }
+    }
+}
+
 impl Epoll {
     /// epoll_wait and its relatives on the set, under the number `epoll`.
     ///
@@ -308,18 +326,35 @@ impl Set {
 
     /// Members whose peers do not come, or do not read, go over to the kernel, whose word is then the program's.
     #[cold]
-    fn fall_back(&self, due: Vec<(RawFd, Ref)>, output: &mut Output) {
-        for (fd, description) in due {
-            description.object().fall_back(fd, &description);
+    fn fall_back(&self, due: Vec<Due>, output: &mut Output) {
+        for one in &due {
+            one.description.object().fall_back(one.fd, &one.description);
         }
-        if let Some(epoll) = self.descriptor() {
-            let _ = self.look_at_kernel(epoll, output);
+        if output.filled == 0 {
+            if let Some(epoll) = self.descriptor() {
+                let _ = self.look_at_kernel(epoll, output);
+            }
+            return;
+        }
+        // The kernel's set would say again what it has said already. What it says of these only once it says next time.
+        let inner = self.inner.lock();
+        for one in due {
+            let member = inner
+                .members
+                .place(one.key)
+                .and_then(|at| inner.members.get(at));
+            if output.room() > 0
+                && let Some(member) = member
+                && let Some(told) = member.level_by_kernel()
+            {
+                output.push(told.0, member.data);
+            }
         }
     }
 
-    /// [`Set::scan`], but for members that wait in vain: they are given back with their numbers.
+    /// [`Set::scan`], but for members that wait in vain: they are given back.
     #[inline]
-    fn scan_hot(&self, output: &mut Output, now: u64) -> Vec<(RawFd, Ref)> {
+    fn scan_hot(&self, output: &mut Output, now: u64) -> Vec<Due> {
         let mut due = Vec::new();
         if output.room() == 0 {
             return due;
@@ -335,14 +370,18 @@ impl Set {
                 start + step - count
             };
             let place = inner.members.hot[index];
+            let key = inner.members.key(place);
             let Some(member) = inner.members.get_mut(place) else {
                 continue;
             };
+            if self.is_moving(member) {
+                continue;
+            }
             if let Some(description) = &member.description
                 && description.object().is_overdue(Events::NONE)
                 && let Some(fd) = member.number()
             {
-                due.push((fd, description.clone()));
+                due.push(Due::new(key, fd, description));
                 continue;
             }
             let events = member.report();
@@ -351,7 +390,7 @@ impl Set {
                     && let Some(description) = &member.description
                     && let Some(fd) = member.number()
                 {
-                    due.push((fd, description.clone()));
+                    due.push(Due::new(key, fd, description));
                 }
                 continue;
             }
@@ -447,6 +486,9 @@ impl Set {
         let bell = data & OF_BELL != 0;
         let data = data & !OF_BELL;
         let Some(place) = inner.members.place(data) else {
+            if let Some(program) = inner.moved.remove(&data) {
+                return Some((events, program));
+            }
             digest.stale += 1;
             return None;
         };
