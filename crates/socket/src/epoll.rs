@@ -69,6 +69,8 @@ pub struct Set {
     happened: AtomicU64,
     /// Sleeps must be short: some member cannot be woken through the kernel's set. Found anew after each sleep that was.
     short: AtomicBool,
+    /// A member may have something to report that nobody could say while the set was locked.
+    missed: AtomicBool,
     /// There are kept events in the stash.
     stashed: AtomicBool,
     /// Bells were registered: one that the daemon has, too, may outlive its member.
@@ -113,6 +115,7 @@ impl Epoll {
             turns: AtomicU64::new(0),
             happened: AtomicU64::new(1),
             short: AtomicBool::new(false),
+            missed: AtomicBool::new(false),
             stashed: AtomicBool::new(false),
             bells: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
@@ -302,6 +305,17 @@ impl Set {
         std::sync::atomic::fence(Ordering::SeqCst);
         if !self.short.swap(true, Ordering::Relaxed) {
             self.disturb(key);
+        }
+    }
+
+    /// As [`Set::poke`], for who may hold this set's lock, as an outer set does that asks a nested one.
+    pub(crate) fn poke_locked(&self, key: u64) {
+        match self.inner.try_lock() {
+            Some(inner) => {
+                drop(inner);
+                self.poke(key);
+            }
+            None => self.missed.store(true, Ordering::Release),
         }
     }
 

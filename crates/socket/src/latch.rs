@@ -43,6 +43,20 @@ impl<T> Latch<T> {
         Guard(self)
     }
 
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        enter();
+        let free = self
+            .taken
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+        if !free {
+            leave();
+        }
+        free.then_some(Guard(self))
+    }
+
     /// Takes the lock without a guard, for the handler before a fork.
     #[inline]
     pub fn acquire(&self) {

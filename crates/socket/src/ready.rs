@@ -390,6 +390,18 @@ impl Told {
         tell(self.0);
     }
 
+    /// As [`Told::tell`], for who may hold the lock of one of these sets.
+    pub(crate) fn tell_locked(self) {
+        for (set, key) in self.0 {
+            set.poke_locked(key);
+        }
+    }
+
+    /// Everybody in whose sets the description is: it was asked for them, too, what a wait has just taken.
+    pub(crate) fn of_members(description: &Description) -> Self {
+        Self(description.waiters.members())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 cases! { "epoll";
     nested Accelerated "a set in a set tells when its members are ready"
     nested_edge Accelerated "a set in an edge-triggered set"
+    nested_told_within Accelerated "a set around a set tells of what a wait in that has told of, too, as long as it is there"
+    nested_beside_member Accelerated "a connection that is in a set and in a set of that: both tell, whoever looks first"
     nested_twice Accelerated "a set in a set in a set"
     set_in_poll Accelerated "a set in poll and select"
     add_while_waiting Accelerated "a connection added by another thread wakes the waiter if it is readable"
@@ -55,6 +57,51 @@ fn nested_edge() -> Outcome {
     same!(wait(outer, 5), Ok(vec![]));
     same!(wait(inner, 0), Ok(vec![(IN, 5)]));
     Ok(())
+}
+
+fn nested_told_within() -> Outcome {
+    let (client, server) = pair()?;
+    let (inner, outer) = (create()?, create()?);
+    add(inner, server, IN, 5)?;
+    add(outer, inner, IN, 6)?;
+    same!(poll_one(outer, POLLIN, 8), Ok(0));
+    send_all(client, b"x")?;
+    readable(server)?;
+    same!(wait(inner, 100), Ok(vec![(IN, 5)]));
+    same!(poll_one(outer, POLLIN, 100), Ok(POLLIN));
+    same!(wait(outer, 0), Ok(vec![(IN, 6)]));
+    gets!(recv(server, 10, 0), b"x");
+    same!(wait(outer, 0), Ok(vec![]));
+    same!(poll_one(outer, POLLIN, 0), Ok(0));
+    Ok(())
+}
+
+fn nested_beside_member() -> Outcome {
+    let (client, server) = pair()?;
+    let (inner, outer) = (create()?, create()?);
+    add(inner, server, IN, 5)?;
+    add(outer, server, IN, 7)?;
+    add(outer, inner, IN, 6)?;
+    let sender = thread(move || {
+        for round in 0..300u64 {
+            send_all(client, b"x")?;
+            gets!(recv(client, 1, 0), b"y");
+            std::thread::sleep(std::time::Duration::from_micros(round * 37 % 400));
+        }
+        Ok(())
+    });
+    for round in 0..300 {
+        let told = wait(outer, 5000)?;
+        holds!(!told.is_empty(), "nothing in round {round}");
+        // Who is told of both tells of both.
+        same!(wait(inner, 5000), Ok(vec![(IN, 5)]));
+        let mut both = wait(outer, 0)?;
+        both.sort_unstable();
+        same!(both, vec![(IN, 6), (IN, 7)]);
+        gets!(recv(server, 1, 0), b"x");
+        send_all(server, b"y")?;
+    }
+    sender.join()
 }
 
 fn nested_twice() -> Outcome {

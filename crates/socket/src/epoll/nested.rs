@@ -134,7 +134,7 @@ impl Set {
             let mut events = [NO_EVENT];
             let mut output = Output::new(&mut events);
             self.digest(std::slice::from_ref(one), begun, &mut output)
-                .tell();
+                .tell_locked(self);
             if output.filled == 0 {
                 continue;
             }

@@ -15,7 +15,7 @@ use super::{Epoll, Inner, Set};
 use crate::cost::{self, Work};
 use crate::ready::{Events, Told};
 use crate::signals::handlers::Watch;
-use crate::table::Ref;
+use crate::table::{self, Ref};
 use crate::wait::{Deadline, HEARTBEAT, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
@@ -70,15 +70,35 @@ impl Drop for Counted<'_> {
 pub(super) struct Digest {
     /// Sleeping members of other sets that must hear of it.
     told: Vec<Told>,
+    /// A member was asleep, and is not any more.
+    woken: bool,
     /// Events of members that are no more.
     stale: usize,
 }
 
 impl Digest {
-    pub fn tell(self) {
-        for told in self.told {
+    pub fn tell(self, set: &Set) {
+        for told in self.outer(set) {
             told.tell();
         }
+    }
+
+    /// For who may hold the lock of a set around this one.
+    pub fn tell_locked(self, set: &Set) {
+        for told in self.outer(set) {
+            told.tell_locked();
+        }
+    }
+
+    /// Who is to be told: sets around this one as well, which the kernel does not tell of a doorbell any more.
+    fn outer(self, set: &Set) -> Vec<Told> {
+        let mut told = self.told;
+        if self.woken
+            && let Some(description) = set.descriptor().and_then(table::get)
+        {
+            told.push(Told::of_members(&description));
+        }
+        told
     }
 }
 
@@ -189,7 +209,7 @@ impl Set {
             let events = unsafe { std::slice::from_raw_parts_mut(out, count) };
             let (kept, digest) = self.translate(events, begun);
             let stale = digest.stale;
-            digest.tell();
+            digest.tell(self);
             if kept > 0 {
                 return Some(Ok(kept));
             }
@@ -268,7 +288,7 @@ impl Set {
             self.polled.store(now, Ordering::Relaxed);
             let digest = self.digest(&batch[..count], begun, output);
             let stale = digest.stale;
-            digest.tell();
+            digest.tell(self);
             if count == 0 && slept {
                 self.wake_ready(now);
             }
@@ -321,6 +341,12 @@ impl Set {
         let due = self.scan_hot(output, now);
         if !due.is_empty() {
             self.fall_back(due, output);
+        }
+        if self.missed.load(Ordering::Relaxed) && self.missed.swap(false, Ordering::Acquire) {
+            self.wake_ready(clock::ticks());
+            if output.filled == 0 {
+                self.scan(output, now);
+            }
         }
     }
 
@@ -430,7 +456,7 @@ impl Set {
         let now = clock::ticks();
         self.polled.store(now, Ordering::Relaxed);
         if count > 0 {
-            self.digest(&batch[..count], begun, output).tell();
+            self.digest(&batch[..count], begun, output).tell(self);
         }
         self.unstash(output);
         self.sweep(now);
@@ -518,6 +544,7 @@ impl Set {
             }
         }
         inner.members.heat(place, clock::ticks());
+        digest.woken = true;
         None
     }
 
