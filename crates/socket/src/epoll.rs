@@ -21,7 +21,6 @@ mod nested;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -79,6 +78,8 @@ pub struct Set {
     inherited: AtomicBool,
     /// It is this process's alone, as far as that knows.
     owned: AtomicBool,
+    /// How many changes were written down when this process came to be.
+    since: AtomicU32,
     /// Since the first fork: what the processes agree on that have the set.
     shared: OnceLock<forked::Shared>,
     /// See [`forked::stage`].
@@ -94,8 +95,6 @@ struct Inner {
     swept: u64,
     /// Events of plain files that were fetched to answer an outer set.
     stash: Vec<Event>,
-    /// The program's data of one-shot members that a plain set has forgotten after the kernel had told of them, by their keys.
-    moved: BTreeMap<u64, u64>,
 }
 
 impl Epoll {
@@ -120,6 +119,7 @@ impl Epoll {
             bells: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
             owned: AtomicBool::new(true),
+            since: AtomicU32::new(0),
             shared: OnceLock::new(),
             stage: AtomicU32::new(forked::stage::OWN),
         }))
@@ -144,6 +144,7 @@ impl Epoll {
     pub(crate) fn before_fork(&self) {
         self.0.share();
         self.0.inner.acquire();
+        self.0.date();
     }
 
     pub(crate) fn after_fork(&self, child: bool) {
@@ -436,6 +437,7 @@ impl Set {
 
     /// What is left to do for a member that is no longer in the table.
     fn forgotten(&self, member: members::Member, key: u64) {
+        self.write_off();
         self.known.fetch_sub(1, Ordering::AcqRel);
         self.happened.fetch_add(ONE_LESS, Ordering::Relaxed);
         if member.accelerated {

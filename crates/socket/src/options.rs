@@ -165,7 +165,12 @@ pub fn kernel_only(fd: RawFd, description: &Description) {
 /// FIONREAD.
 pub fn queued(fd: RawFd, description: &Description) -> Option<i32> {
     match description.object() {
-        Object::Stream(stream) if stream.settle(fd) => Some(clamp(stream.queued_bytes())),
+        Object::Stream(stream) if stream.settle(fd) => {
+            if stream.is_overdue() {
+                stream.fall_back(fd, description);
+            }
+            (!stream.is_kernel()).then(|| clamp(stream.queued_bytes()))
+        }
         Object::Lost(lost) => {
             lost.touch(fd);
             None

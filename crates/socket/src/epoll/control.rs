@@ -64,10 +64,10 @@ impl Epoll {
             lost.touch(fd);
         }
         let _change = set.attend_to_change(epoll);
-        if set.is_kernels(fd, description.as_ref(), event.u64)
-            && set.inner.lock().members.find(fd, id).is_none()
-        {
-            return kernel::ctl(epoll, op, fd, event.events, event.u64);
+        if set.is_kernels(fd, description.as_ref(), event.u64) {
+            kernel::ctl(epoll, op, fd, event.events, event.u64)?;
+            set.forget_own(fd, id);
+            return Ok(());
         }
         match op {
             EPOLL_CTL_ADD => self.add(epoll, fd, description, event),

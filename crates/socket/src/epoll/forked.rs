@@ -68,6 +68,8 @@ struct Words {
     namespace: AtomicU64,
     /// The process that changes the kernel's registrations; 0: none.
     changer: AtomicU32,
+    /// How many notes were written.
+    changes: AtomicU32,
     notes: [Note; NOTES],
 }
 
@@ -96,6 +98,10 @@ impl Shared {
 
     fn owner(&self) -> &AtomicU32 {
         &self.words().owner
+    }
+
+    fn changes(&self) -> &AtomicU32 {
+        &self.words().changes
     }
 
     fn note(&self, key: u64) -> Option<&Note> {
@@ -148,10 +154,10 @@ impl Shared {
         namespace != 0 && namespace == self.words().namespace.load(Ordering::Relaxed)
     }
 
-    /// Makes the set this process's own, if it is nobody's any more, and was not made plain. Who cannot see the owner's process
-    /// takes it to be alive.
-    fn take_over(&self) -> bool {
-        if !self.is_in_sight() {
+    /// Makes the set this process's own, if it is nobody's any more, was not made plain, and is as it was after `since` changes. Who
+    /// cannot see the owner's process takes it to be alive.
+    fn take_over(&self, since: u32) -> bool {
+        if !self.is_in_sight() || self.changes().load(Ordering::Acquire) != since {
             return false;
         }
         let owner = self.owner().load(Ordering::Acquire);
@@ -297,10 +303,20 @@ impl Set {
         }
     }
 
+    /// Before a fork, with the set's lock held: what the child inherits is as it is now, if this process knows that.
+    pub(super) fn date(&self) {
+        if let Some(shared) = self.shared.get()
+            && self.owned.load(Ordering::Relaxed)
+        {
+            let since = shared.changes().load(Ordering::Acquire);
+            self.since.store(since, Ordering::Relaxed);
+        }
+    }
+
     /// The process has closed the set.
     pub(super) fn give_up(&self) {
         if let Some(shared) = self.shared.get()
-            && self.owned.load(Ordering::Relaxed)
+            && self.owned.swap(false, Ordering::Relaxed)
         {
             shared.owner().store(0, Ordering::Release);
         }
@@ -375,7 +391,7 @@ impl Set {
             if now.load(Ordering::Acquire) == agreed::OWNED {
                 return;
             }
-        } else if shared.take_over() {
+        } else if shared.take_over(self.since.load(Ordering::Relaxed)) {
             return self.owned.store(true, Ordering::Relaxed);
         } else {
             let asks = now.compare_exchange(
@@ -392,7 +408,7 @@ impl Set {
                     break;
                 }
                 // It may just be going.
-                if shared.take_over() {
+                if shared.take_over(self.since.load(Ordering::Relaxed)) {
                     return self.owned.store(true, Ordering::Relaxed);
                 }
                 let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
@@ -504,17 +520,29 @@ impl Set {
         wanted: Wanted,
         registered: &BTreeMap<RawFd, Registered>,
     ) {
-        // Under the lock, as other threads change registrations only while they have it.
         let member = {
+            // Other threads change registrations only while they have the lock.
             let mut inner = self.inner.lock();
-            let mut silent = false;
+            let place = inner.members.place(key);
             // Unless another process has done it.
-            if let Some(there) = registered.get(&fd)
-                && there.data == key
-            {
-                // One that has gone off and is to be silent is so in the kernel's registration, which the program's would arm again.
-                silent = !wanted.accelerated && there.events & !FLAGS == 0;
-                let events = if silent { there.events } else { wanted.events };
+            let there = registered.get(&fd).filter(|there| there.data == key);
+            if let Some(there) = there {
+                let events = match wanted.accelerated {
+                    true => wanted.events,
+                    false if there.events & !FLAGS == 0 => 0,
+                    false => wanted.events,
+                };
+                if events & !FLAGS == 0 {
+                    // It has gone off. The program's registration would be told of the connection's end all the same: so this one
+                    // stays until the program arms it again.
+                    if wanted.accelerated {
+                        let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, key);
+                        if let Some(member) = place.and_then(|at| inner.members.get_mut(at)) {
+                            member.spent = true;
+                        }
+                    }
+                    return;
+                }
                 if (events | there.events) & EXCLUSIVE != 0 {
                     let _ = kernel::ctl(epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
                     let _ = kernel::ctl(epoll, libc::EPOLL_CTL_ADD, fd, events, wanted.data);
@@ -522,16 +550,19 @@ impl Set {
                     let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, wanted.data);
                 }
             }
-            let place = inner.members.place(key);
-            let member = place.and_then(|place| inner.members.remove(place));
-            if silent && member.is_some() {
-                // A thread that has just fetched the event has not looked up yet whose it is.
-                inner.moved.insert(key, wanted.data);
-            }
-            member
+            place.and_then(|place| inner.members.remove(place))
         };
         if let Some(member) = member {
             self.forgotten(member, key);
+        }
+    }
+
+    /// The process whose set it is has taken a member out.
+    pub(super) fn write_off(&self) {
+        if let Some(shared) = self.shared.get()
+            && self.owned.load(Ordering::Relaxed)
+        {
+            shared.changes().fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -542,8 +573,11 @@ impl Set {
             && self.owned.load(Ordering::Relaxed)
             && let Some(member) = inner.members.get(place)
             && let key = inner.members.key(place)
-            && let Some(note) = shared.note(key)
         {
+            shared.changes().fetch_add(1, Ordering::AcqRel);
+            let Some(note) = shared.note(key) else {
+                return;
+            };
             let wanted = Wanted::of(member);
             note.data.store(wanted.data, Ordering::Relaxed);
             note.events.store(wanted.events, Ordering::Relaxed);
@@ -594,6 +628,21 @@ impl Set {
     /// Whether nothing is said of a member before it is the kernel's.
     pub(super) fn is_moving(&self, member: &Member) -> bool {
         self.is_plain() && member.accelerated && !stays(member.description.as_ref())
+    }
+
+    /// A registration that the program has just changed or taken back is its own.
+    pub(super) fn forget_own(&self, fd: RawFd, id: u64) {
+        let member = {
+            let mut inner = self.inner.lock();
+            let Some(place) = inner.members.find(fd, id) else {
+                return;
+            };
+            let key = inner.members.key(place);
+            inner.members.remove(place).map(|member| (member, key))
+        };
+        if let Some((member, key)) = member {
+            self.forgotten(member, key);
+        }
     }
 
     /// In a plain set a connection is to be the kernel's before anything is said of it, and is then none of the library's.

@@ -512,9 +512,6 @@ impl Set {
         let bell = data & OF_BELL != 0;
         let data = data & !OF_BELL;
         let Some(place) = inner.members.place(data) else {
-            if let Some(program) = inner.moved.remove(&data) {
-                return Some((events, program));
-            }
             digest.stale += 1;
             return None;
         };

@@ -396,7 +396,8 @@ impl Stream {
                 // Its twin says so at the peer's next call, which may never be.
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
             }
-            if self.peer_flags().load(Ordering::Acquire) & flags::DEAF != 0 {
+            let peer = self.peer_flags().load(Ordering::Acquire);
+            if peer & flags::DEAF != 0 && peer & flags::RETIRED == 0 {
                 // Its twin says so only once it goes over, which may be never.
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
             }
