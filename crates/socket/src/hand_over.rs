@@ -32,7 +32,7 @@ pub fn confine(why: Fallback) {
 pub fn to_exec(foreign: bool) {
     // What a child of vfork takes along is dear to find out.
     if foreign || !process::is_borrowed() || !all_are_served() {
-        leave_to(foreign, &Along::to_exec());
+        leave_to(foreign, &Along::to_exec(), process::is_borrowed());
     }
 }
 
@@ -69,10 +69,11 @@ pub(crate) fn planned() -> Vec<RawFd> {
 
 /// A child that is another program is about to be made.
 pub fn to_spawn(foreign: bool) {
-    leave_to(foreign, &Along::to_spawn());
+    leave_to(foreign, &Along::to_spawn(), true);
 }
 
-fn leave_to(foreign: bool, along: &Along) {
+/// `kept`: this program goes on, too, as it does when a child that shares its memory becomes another.
+fn leave_to(foreign: bool, along: &Along, kept: bool) {
     if foreign {
         queued::leave_to(along);
     }
@@ -84,25 +85,26 @@ fn leave_to(foreign: bool, along: &Along) {
             // Where the daemon that made the channel is gone, the next program could not ask for it.
             && (foreign || !stream.is_served_by(*living.get_or_init(process::living)))
         {
-            hand_over(number, stream, &description);
+            hand_over(number, stream, &description, kept || stream.is_shared());
         }
     });
 }
 
-/// The connection goes to who cannot have its channel: it leaves its rings, or ends in what can be told.
-pub(crate) fn hand_over(fd: RawFd, stream: &Stream, description: &Description) {
+/// The connection goes to who cannot have its channel: it leaves its rings, or ends in what can be told. `kept`: somebody who has its
+/// channel goes on with it as well.
+pub(crate) fn hand_over(fd: RawFd, stream: &Stream, description: &Description, kept: bool) {
     if stream.retire(fd, description, Fallback::Exec) || !stream.is_open() {
         return;
     }
-    let given = (stream.is_finished() || stream.was_cut()) && substitute(fd, stream);
-    // Who shares the end goes on with it, and must not pay for what the next program can't have.
-    if !given && !stream.is_shared() {
+    let given = (stream.is_finished() || stream.was_cut()) && substitute(fd, stream, kept);
+    // Who goes on with it must not pay for what the next program can't have.
+    if !given && !kept {
         stream.break_off(fd);
     }
 }
 
 /// A peer that has closed can send nothing on. The next program gets what it left, and the end or the reset, from a pair of sockets.
-fn substitute(fd: RawFd, stream: &Stream) -> bool {
+fn substitute(fd: RawFd, stream: &Stream, kept: bool) -> bool {
     let kind = SocketType::STREAM;
     let Ok((given, filled)) =
         rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
@@ -111,7 +113,8 @@ fn substitute(fd: RawFd, stream: &Stream) -> bool {
     };
     let _ = sockopt::set_socket_send_buffer_size(&filled, 1 << 20);
     let how = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-    let whole = stream.empty(|bytes| rustix::net::send(&filled, bytes, how) == Ok(bytes.len()));
+    let put = |bytes: &[u8]| rustix::net::send(&filled, bytes, how) == Ok(bytes.len());
+    let whole = stream.empty(kept, put);
     if !whole {
         return false;
     }

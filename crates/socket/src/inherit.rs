@@ -182,7 +182,7 @@ pub unsafe fn sending(way: RawFd, message: &libc::msghdr, sent: bool) {
                 return;
             };
             if sent && !is_known_to(way, stream) {
-                hand_over::hand_over(fd, stream, &description);
+                hand_over::hand_over(fd, stream, &description, stream.is_shared());
             }
             if !stream.is_twin() {
                 return;

@@ -84,7 +84,7 @@ fn leave_rings(twin: OwnedFd) {
     if let Some(Adopted::Stream(stream)) = answer.map(adopt) {
         let description = table::detached(Object::Stream(stream));
         if let Some(stream) = description.object().stream() {
-            hand_over::hand_over(fd, stream, &description);
+            hand_over::hand_over(fd, stream, &description, stream.is_shared());
             stream.close(fd);
         }
     }

@@ -508,14 +508,14 @@ impl Stream {
         self.own().refs.load(Ordering::Acquire) > 1
     }
 
-    /// Takes all that is left in the ring, of which who shares this end keeps its own copy: which of them is going to read it nobody
-    /// knows. False: `put` did not want it.
-    pub fn empty(&self, mut put: impl FnMut(&[u8]) -> bool) -> bool {
+    /// Takes all that is left in the ring; only a copy if it is to be `kept` for somebody else, as which of them is going to read it
+    /// nobody knows. False: `put` did not want it.
+    pub fn empty(&self, kept: bool, mut put: impl FnMut(&[u8]) -> bool) -> bool {
         let Ok(_guard) = self.end.lock_receiver() else {
             return false;
         };
         let mut receiver = self.end.receiver();
-        if self.is_shared() {
+        if kept {
             let mut all = vec![0; receiver.queued_bytes()];
             let count = receiver.copy(DATA, &mut all);
             return put(&all[..count]);
