@@ -11,6 +11,9 @@ cases! { "epoll";
     child_adds Accelerated "a child adds a connection to an inherited set: the parent is told, with the child's number"
     child_deletes Accelerated "a child takes a member out: the parent is not told of it"
     child_takes_once Accelerated "a one-shot event that a child is told, the parent is not; what the child arms again, the parent is told"
+    children_take_once Accelerated "of several children one is told a one-shot event"
+    child_is_silent Accelerated "a child is not told the end of a connection of which the parent was told a one-shot event"
+    child_after_changes Accelerated "a child goes on with a set as its parent has left it"
     child_takes_edge Accelerated "an edge is told to one of both, each new one again"
     parent_changes_first Accelerated "what the parent has changed since the fork counts for the child"
     child_in_background Accelerated "a child whose parent is gone goes on with the set alone"
@@ -122,6 +125,85 @@ fn child_takes_once() -> Outcome {
     same!(wait(set, 1000), Ok(vec![(IN, 6)]));
     same!(wait(set, 20), Ok(vec![]));
     Ok(())
+}
+
+fn children_take_once() -> Outcome {
+    if is_left_out() {
+        let (client, server) = pair()?;
+        return echo(client, server);
+    }
+    for _ in 0..10 {
+        let (set, client, server) = with_member(IN | ONESHOT)?;
+        let (count, told) = pipe()?;
+        let child = || {
+            fork(|| {
+                for _ in 0..8 {
+                    for _ in wait(set, 10)? {
+                        write(told, b"x")?;
+                    }
+                }
+                Ok(())
+            })
+        };
+        let children = [child()?, child()?];
+        for _ in 0..3 {
+            pause(2);
+            send_all(client, b"x")?;
+        }
+        for child in children {
+            child.join()?;
+        }
+        gets!(read(count, 10), b"x");
+        gets!(recv_all(server, 3), b"xxx");
+        for fd in [set, client, server, count, told] {
+            close(fd)?;
+        }
+    }
+    Ok(())
+}
+
+fn child_is_silent() -> Outcome {
+    let (set, client, server) = with_member(OUT | ONESHOT)?;
+    if is_left_out() {
+        return Ok(());
+    }
+    let child = fork(|| {
+        same!(wait(set, 10), Ok(vec![]));
+        linger(client, true, 0)?;
+        close(client)?;
+        same!(wait(set, 30), Ok(vec![]));
+        change(set, server, IN | ONESHOT, 6)?;
+        pause(5);
+        let told = wait(set, 1000)?;
+        holds!(
+            told.len() == 1 && told[0].1 == 6,
+            "told {told:?} of the end"
+        );
+        Ok(())
+    })?;
+    close(client)?;
+    child.join()
+}
+
+fn child_after_changes() -> Outcome {
+    let (set, client, server) = with_member(IN | ONESHOT)?;
+    if is_left_out() {
+        return Ok(());
+    }
+    let (go, start) = pipe()?;
+    let child = fork(|| {
+        gets!(read(go, 1), b"x");
+        same!(wait(set, 30), Ok(vec![]));
+        change(set, server, IN | ONESHOT, 8)?;
+        same!(wait(set, 1000), Ok(vec![(IN, 8)]));
+        gets!(recv(server, 10, 0), b"y");
+        Ok(())
+    })?;
+    send_all(client, b"y")?;
+    same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+    close(set)?;
+    write(start, b"x")?;
+    child.join()
 }
 
 fn child_takes_edge() -> Outcome {

@@ -27,6 +27,9 @@ cases! { "fallback";
     leaves_what_is_told Any "a thread is told of bytes while another one's call takes the connection out of its rings: they can be read at once"
     end_stays_an_end Any "after the end comes nothing, also if the peer leaves its rings then"
     both_leave Any "both ends leave their rings, at once or one after the other, and end: each reads all, and the end"
+    shut_peer_leaves Any "a peer that has shut both directions and leaves its rings has not closed: what is sent to it is taken"
+    queued_behind_leaving Any "FIONREAD counts what a peer has sent that left its rings before"
+    told_once_of_two Any "one of two members has left its rings, the other one's peer does: each is told once in a wait"
     leaves_in_nested_set Any "a connection in a set in a set: of what has gone over to the kernel the outer set tells as before"
 }
 
@@ -497,5 +500,52 @@ fn leaves_in_nested_set() -> Outcome {
             same!(wait(inner, 0), Ok(vec![]));
         }
     }
+    Ok(())
+}
+
+fn shut_peer_leaves() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    shutdown(client, SHUT_RDWR)?;
+    leave_rings(client)?;
+    readable(server)?;
+    same!(
+        poll_one(server, POLLIN | POLLOUT | POLLRDHUP, 0),
+        Ok(POLLIN | POLLOUT | POLLRDHUP)
+    );
+    same!(send(server, b"abc", 0), Ok(3));
+    same!(poll_one(server, POLLHUP, 1000), Ok(POLLHUP | POLLERR));
+    Ok(())
+}
+
+fn queued_behind_leaving() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    leave_rings(client)?;
+    send_all(client, b"after")?;
+    pause(5);
+    same!(fionread(server), Ok(5));
+    gets!(recv(server, 2, 0), b"af");
+    same!(fionread(server), Ok(3));
+    Ok(())
+}
+
+fn told_once_of_two() -> Outcome {
+    let (first, second) = (pair()?, pair()?);
+    let set = create()?;
+    for ((client, server), data) in [(first, 1), (second, 2)] {
+        echo(client, server)?;
+        add(set, server, IN, data)?;
+    }
+    same!(wait(set, 0), Ok(vec![]));
+    leave_rings(first.1)?;
+    send_all(first.0, b"x")?;
+    readable(first.1)?;
+    leave_rings(second.0)?;
+    send_all(second.0, b"y")?;
+    pause(5);
+    let mut told = wait(set, 0)?;
+    told.sort_unstable();
+    same!(told, vec![(IN, 1), (IN, 2)]);
     Ok(())
 }

@@ -23,6 +23,7 @@ cases! { "forking";
     child_execs Accelerated "both ends are two children's only, of which one becomes another program"
     many_forks Accelerated "a hundred children each serve one connection"
     vfork_exec Accelerated "vfork and exec beside a connection leave it alone"
+    plain_beside_ended Accelerated "a program without the library gets a connection that its peer has closed: this one reads on what is left"
     posix_spawn Accelerated "a program started with posix_spawn beside a connection leaves it alone"
     exec_inherits Accelerated "a program that inherits a connection over exec can at least end it in order"
     exec_serves Any "a program that inherits a connection over exec goes on with it, as inetd's services do"
@@ -352,16 +353,20 @@ fn many_forks() -> Outcome {
     Ok(())
 }
 
-/// Runs /bin/true between `vfork` and `exec`.
-fn vfork_true() -> Call<()> {
+/// Runs /bin/true between `vfork` and `exec`, with the program's environment or without one.
+fn vfork_true(environment: bool) -> Call<()> {
     let program = c"/bin/true".as_ptr();
     let arguments = [program, std::ptr::null()];
+    let none = [std::ptr::null()];
     // SAFETY: the child only calls exec and _exit, as vfork demands.
     #[allow(deprecated)]
     let pid = unsafe {
         let pid = libc::vfork();
         if pid == 0 {
-            libc::execv(program, arguments.as_ptr());
+            match environment {
+                true => libc::execv(program, arguments.as_ptr()),
+                false => libc::execve(program, arguments.as_ptr(), none.as_ptr()),
+            };
             libc::_exit(127);
         }
         pid
@@ -381,9 +386,23 @@ fn vfork_exec() -> Outcome {
     for fd in [client, server] {
         close_on_exec(fd, true)?;
     }
-    vfork_true()?;
+    vfork_true(true)?;
     quiet(client)?;
     echo(client, server)
+}
+
+fn plain_beside_ended() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    send_all(client, b"what is left")?;
+    close(client)?;
+    readable(server)?;
+    vfork_true(false)?;
+    gets!(recv(server, 4, 0), b"what");
+    vfork_true(false)?;
+    gets!(recv_all(server, 8), b" is left");
+    gets!(recv(server, 1, 0), b"");
+    Ok(())
 }
 
 fn posix_spawn() -> Outcome {
