@@ -28,6 +28,7 @@ cases! { "fallback";
     end_stays_an_end Any "after the end comes nothing, also if the peer leaves its rings then"
     both_leave Any "both ends leave their rings, at once or one after the other, and end: each reads all, and the end"
     shut_peer_leaves Any "a peer that has shut both directions and leaves its rings has not closed: what is sent to it is taken"
+    leaves_shut_peer Any "an end leaves its rings whose peer has shut both directions: the first bytes that it sends are taken"
     queued_behind_leaving Any "FIONREAD counts what a peer has sent that left its rings before"
     told_once_of_two Any "one of two members has left its rings, the other one's peer does: each is told once in a wait"
     leaves_in_nested_set Any "a connection in a set in a set: of what has gone over to the kernel the outer set tells as before"
@@ -504,10 +505,18 @@ fn leaves_in_nested_set() -> Outcome {
 }
 
 fn shut_peer_leaves() -> Outcome {
+    shut_and_left(|client, _| leave_rings(client))
+}
+
+fn leaves_shut_peer() -> Outcome {
+    shut_and_left(|_, server| leave_rings(server))
+}
+
+fn shut_and_left(leave: fn(Fd, Fd) -> Outcome) -> Outcome {
     let (client, server) = pair()?;
     echo(client, server)?;
     shutdown(client, SHUT_RDWR)?;
-    leave_rings(client)?;
+    leave(client, server)?;
     readable(server)?;
     same!(
         poll_one(server, POLLIN | POLLOUT | POLLRDHUP, 0),

@@ -397,7 +397,8 @@ impl Stream {
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Read);
             }
             let peer = self.peer_flags().load(Ordering::Acquire);
-            if peer & flags::DEAF != 0 && peer & flags::RETIRED == 0 {
+            let deaf = peer & (flags::DEAF | flags::RETIRED) == flags::DEAF;
+            if deaf && !self.has_sent_on() {
                 // Its twin says so only once it goes over, which may be never.
                 let _ = rustix::net::shutdown(borrow(fd), rustix::net::Shutdown::Write);
             }

@@ -53,7 +53,10 @@ impl Stream {
         let twin = twin.as_raw_fd();
         let sent = peer.pass_on_once(twin);
         if sent == Ok(true) && !self.end.peer_armed(armed::DATA | armed::SPACE) {
-            let _ = peer.take_counted(twin);
+            // A bell behind the end of both directions would be answered with a reset.
+            if peer.take_counted(twin) == Ok(0) {
+                peer.shut_reading(twin);
+            }
         }
         process::trace(|| {
             let channel = self.channel;
