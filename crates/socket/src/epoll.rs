@@ -34,7 +34,6 @@ use crate::object::Object;
 use crate::ready::{self, Events};
 use crate::table;
 use crate::wait::clock;
-use kernel::Event;
 use members::{EDGE, EXCLUSIVE, Members, OF_BELL};
 
 /// Counted when a member is asked no more what has happened to it, which is less: no sum of all comes twice.
@@ -94,7 +93,7 @@ struct Inner {
     /// When idle members were last made cold.
     swept: u64,
     /// Events of plain files that were fetched to answer an outer set.
-    stash: Vec<Event>,
+    stash: Vec<nested::Kept>,
 }
 
 impl Epoll {
@@ -397,6 +396,7 @@ impl Set {
             let Some(place) = inner.members.place(key) else {
                 return;
             };
+            inner.unkeep(key);
             inner.members.remove(place)
         };
         // If another process has the file, too, the kernel would go on reporting it, and we had no data to report.

@@ -171,6 +171,7 @@ impl Set {
             let mut inner = self.inner.lock();
             let place = inner.members.find(fd, id)?;
             let key = inner.members.key(place);
+            inner.unkeep(key);
             let member = inner.members.get_mut(place)?;
             if (member.interest | events) & EXCLUSIVE != 0 {
                 return Some(Err(Errno::INVAL));
@@ -218,6 +219,7 @@ impl Set {
                 return Ok(());
             };
             let key = inner.members.key(place);
+            inner.unkeep(key);
             match inner.members.remove(place) {
                 Some(member) => (member, key),
                 None => return Ok(()),

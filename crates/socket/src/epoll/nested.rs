@@ -90,7 +90,18 @@ impl Pollable for Epoll {
     }
 }
 
+/// An event that was fetched to answer an outer set, with the kernel's data.
+pub(super) struct Kept {
+    of: u64,
+    event: Event,
+}
+
 impl Inner {
+    /// What was kept of a member is out of date: it was changed, or is no more.
+    pub fn unkeep(&mut self, key: u64) {
+        self.stash.retain(|kept| kept.of != key);
+    }
+
     /// Whether the kernel goes on telling of what it told with these data, for as long as it is so. Of a plain file nobody knows.
     fn tells_again(&self, data: u64) -> bool {
         let place = looks_like_key(data).then(|| self.members.place(data));
@@ -145,8 +156,8 @@ impl Set {
             }
             let [event] = events;
             let data = event.u64;
-            if !inner.stash.iter().any(|kept| kept.u64 == data) {
-                inner.stash.push(event);
+            if !inner.stash.iter().any(|kept| kept.event.u64 == data) {
+                inner.stash.push(Kept { of: one.u64, event });
             }
             self.stashed.store(true, Ordering::Relaxed);
         }
@@ -161,7 +172,7 @@ impl Set {
         }
         let mut inner = self.inner.lock();
         while output.room() > 0 {
-            let Some(event) = inner.stash.pop() else {
+            let Some(Kept { event, .. }) = inner.stash.pop() else {
                 self.stashed.store(false, Ordering::Relaxed);
                 return;
             };

@@ -360,6 +360,10 @@ impl Set {
             if let Some(epoll) = self.descriptor() {
                 let _ = self.look_at_kernel(epoll, output);
             }
+            if output.filled == 0 {
+                // Of a set within, which it was in, the kernel's word has to be asked for.
+                let _ = self.scan_hot(output, 0);
+            }
             return;
         }
         // The kernel's set would say again what it has said already. What it says of these only once it says next time.
