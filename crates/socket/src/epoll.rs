@@ -140,6 +140,12 @@ impl Epoll {
         }
     }
 
+    /// Another process gets the set, which knows none of the members.
+    pub(crate) fn give_away(&self, fd: RawFd) {
+        self.0.share();
+        self.0.make_plain(fd);
+    }
+
     pub(crate) fn before_fork(&self) {
         self.0.share();
         self.0.inner.acquire();

@@ -178,6 +178,11 @@ pub unsafe fn sending(way: RawFd, message: &libc::msghdr, sent: bool) {
             let Some(description) = table::get(fd) else {
                 return;
             };
+            if let Object::Epoll(epoll) = description.object()
+                && sent
+            {
+                epoll.give_away(fd);
+            }
             let Some(stream) = description.object().stream() else {
                 return;
             };

@@ -3,6 +3,8 @@
 
 use crate::support::epoll::*;
 use crate::support::prelude::*;
+use crate::support::process::{give_descriptor, take_descriptor};
+use crate::support::seen;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,6 +14,8 @@ cases! { "epoll";
     nested_edge Accelerated "a set in an edge-triggered set"
     nested_told_within Accelerated "a set around a set tells of what a wait in that has told of, too, as long as it is there"
     nested_beside_member Accelerated "a connection that is in a set and in a set of that: both tell, whoever looks first"
+    given_away Accelerated "a set that another process was sent tells that process, too, with the program's data"
+    nested_kept Accelerated "what a set around it was told of is told within as it is by then, and not if it is gone"
     nested_twice Accelerated "a set in a set in a set"
     set_in_poll Accelerated "a set in poll and select"
     add_while_waiting Accelerated "a connection added by another thread wakes the waiter if it is readable"
@@ -102,6 +106,55 @@ fn nested_beside_member() -> Outcome {
         send_all(server, b"y")?;
     }
     sender.join()
+}
+
+fn given_away() -> Outcome {
+    let [here, there] = unix_pair()?;
+    let child = fork(|| {
+        let set = take_descriptor(there)?;
+        same!(wait(set, 5000), Ok(vec![(IN, 5)]));
+        Ok(())
+    })?;
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    if seen::far() {
+        // Such a connection cannot leave its rings.
+        return Ok(child.kill()?);
+    }
+    let set = create()?;
+    add(set, server, IN, 5)?;
+    same!(wait(set, 0), Ok(vec![]));
+    give_descriptor(here, set)?;
+    pause(5);
+    send_all(client, b"x")?;
+    child.join()?;
+    same!(wait(set, 1000), Ok(vec![(IN, 5)]));
+    gets!(recv(server, 10, 0), b"x");
+    same!(wait(set, 0), Ok(vec![]));
+    Ok(())
+}
+
+fn nested_kept() -> Outcome {
+    let (client, server) = pair()?;
+    echo(client, server)?;
+    let (inner, outer) = (create()?, create()?);
+    add(inner, server, IN | ONESHOT, 5)?;
+    add(outer, inner, IN, 6)?;
+    same!(poll_one(outer, POLLIN, 0), Ok(0));
+    // SAFETY: takes numbers only; signals of what arrives are the kernel's, so that the connection leaves its rings.
+    same!(
+        unsafe { libc::fcntl(server, libc::F_SETFL, libc::O_ASYNC) },
+        0
+    );
+    send_all(client, b"x")?;
+    same!(poll_one(outer, POLLIN, 1000), Ok(POLLIN));
+    gets!(recv(server, 10, 0), b"x");
+    same!(wait(inner, 0), Ok(vec![]));
+    send_all(client, b"y")?;
+    same!(wait(inner, 1000), Ok(vec![(IN, 5)]));
+    same!(wait(inner, 5), Ok(vec![]));
+    gets!(recv(server, 10, 0), b"y");
+    Ok(())
 }
 
 fn nested_twice() -> Outcome {

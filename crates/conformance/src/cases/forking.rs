@@ -459,16 +459,6 @@ fn exec_serves() -> Outcome {
     role.join()
 }
 
-fn unix_pair() -> Result<[Fd; 2], Failure> {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
-    same!(
-        unsafe { libc::socketpair(libc::AF_UNIX, SOCK_STREAM, 0, ends.as_mut_ptr()) },
-        0
-    );
-    Ok(ends)
-}
-
 /// Sends back what comes.
 fn mirror(fd: Fd) -> Outcome {
     loop {

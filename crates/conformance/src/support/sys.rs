@@ -370,6 +370,14 @@ pub fn sendfile(to: Fd, from: Fd, offset: Option<&mut libc::off_t>, count: usize
     answer(unsafe { libc::sendfile(to, from, offset, count) })
 }
 
+/// Two ends of a Unix socket.
+pub fn unix_pair() -> Call<[Fd; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    done(unsafe { libc::socketpair(libc::AF_UNIX, SOCK_STREAM, 0, ends.as_mut_ptr()) })?;
+    Ok(ends)
+}
+
 pub fn splice(from: Fd, to: Fd, count: usize, flags: u32) -> Call {
     let null = std::ptr::null_mut();
     // SAFETY: both offsets may be null.

@@ -358,6 +358,18 @@ impl Set {
         }
     }
 
+    /// Another process is going to use the set that may not ask.
+    pub(super) fn make_plain(&self, epoll: RawFd) {
+        if let Some(shared) = self.shared.get() {
+            let (first, then) = (agreed::OWNED, agreed::ASKED);
+            let order = Ordering::AcqRel;
+            let _ = shared
+                .stage()
+                .compare_exchange(first, then, order, Ordering::Acquire);
+            self.attend(epoll);
+        }
+    }
+
     /// As [`Set::attend`], for who is going to change a registration: no other process does until the guard is dropped.
     pub(super) fn attend_to_change(&self, epoll: RawFd) -> Option<Change<'_>> {
         loop {

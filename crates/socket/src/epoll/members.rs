@@ -157,9 +157,16 @@ impl Member {
         if self.accelerated || self.interest & (EDGE | ONESHOT) != 0 {
             return None;
         }
-        let asked = self.want() | Events::ALWAYS;
-        let now = self.ask_kernel(asked)? & asked;
-        (!now.is_empty()).then_some(now)
+        self.now_by_kernel().filter(|now| !now.is_empty())
+    }
+
+    /// What the kernel says now of what the program has asked for, of a member that is the kernel's. None: it cannot be asked.
+    pub fn now_by_kernel(&self) -> Option<Events> {
+        if self.accelerated {
+            return None;
+        }
+        let asked = Events(self.interest & !FLAGS) | Events::ALWAYS;
+        Some(self.ask_kernel(asked)? & asked)
     }
 
     /// The kernel's word about the twin. None: it cannot be asked.

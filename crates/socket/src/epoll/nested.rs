@@ -114,8 +114,8 @@ impl Epoll {
     /// Connections in it that go back to the kernel before anything is said of them.
     pub(crate) fn overdue(&self) -> Vec<(RawFd, Ref)> {
         let inner = self.0.inner.lock();
-        let hot = inner.members.hot.iter();
-        let members = hot.filter_map(|place| inner.members.get(*place));
+        let all = inner.members.all().into_iter();
+        let members = all.filter_map(|place| inner.members.get(place));
         let overdue = members.filter_map(|member| {
             let description = member.description.as_ref()?;
             let is_overdue = description.object().is_overdue(Events::NONE);
@@ -172,11 +172,27 @@ impl Set {
         }
         let mut inner = self.inner.lock();
         while output.room() > 0 {
-            let Some(Kept { event, .. }) = inner.stash.pop() else {
+            let Some(Kept { of, event }) = inner.stash.pop() else {
                 self.stashed.store(false, Ordering::Relaxed);
                 return;
             };
-            let (events, data) = (event.events, event.u64);
+            let (mut events, data) = (event.events, event.u64);
+            if let Some(place) = inner.members.place(of)
+                && looks_like_key(of)
+                && let Some(member) = inner.members.get_mut(place)
+                && let Some(now) = member.now_by_kernel()
+            {
+                // It was so when the outer set asked.
+                if now.is_empty() {
+                    if member.interest & ONESHOT != 0 {
+                        member.spent = false;
+                        let again = member.plain();
+                        self.register(member, of, again);
+                    }
+                    continue;
+                }
+                events = now.0;
+            }
             if !output.events[..output.filled]
                 .iter()
                 .any(|other| other.u64 == data)
