@@ -43,13 +43,13 @@ impl<T> Latch<T> {
         Guard(self)
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free; once in a while not even then.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         enter();
         let free = self
             .taken
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
         if !free {
             leave();

@@ -102,6 +102,22 @@ fn so_does_who_takes_it_without_a_guard() {
 }
 
 #[test]
+fn who_tries_has_it_alone_or_not_at_all() {
+    loom::model(|| {
+        let latch = Arc::new(modelled::Latch::new(UnsafeCell::new(0)));
+        add(&latch.lock());
+        let other = Arc::clone(&latch);
+        let thread = loom::thread::spawn(move || {
+            let guard = other.try_lock();
+            guard.as_deref().map(add).is_some()
+        });
+        add(&latch.lock());
+        let had_it = thread.join().expect("the other thread ends");
+        assert_eq!(read(&latch.lock()), 2 + u32::from(had_it));
+    });
+}
+
+#[test]
 fn counts_under_contention() {
     static LATCH: socket::latch::Latch<u64> = socket::latch::Latch::new(0);
     std::thread::scope(|scope| {
