@@ -49,3 +49,15 @@ def test_a_set_of_two_processes(tmp_path, seed):
             if net.accelerated:
                 assert "shared-set" in net.fallbacks()
     assert said["ipnuma"] == said["kernel"]
+
+
+@pytest.mark.parametrize("name", ["kernel", "ipnuma"])
+def test_workers_of_one_set(tmp_path, seed, name):
+    """Of workers in several processes and threads one is told of each one-shot event."""
+    workers = programs.compile_c("shared_workers.c", "-pthread")
+    with programs.network(name, tmp_path) as net:
+        rounds = 60 * TIMES
+        said = net.run(str(workers), str(seed % 2**31), str(rounds), patience=800)
+        assert f"0 of {rounds} rounds wrong" in said
+        if net.accelerated:
+            assert "shared-set" in net.fallbacks()

@@ -18,9 +18,10 @@ use std::time::Duration;
 use ipc::protocol::Fallback;
 use shm::memory::Mapping;
 
-use super::members::{EXCLUSIVE, FLAGS, Member, looks_like_key};
+use super::members::{EDGE, EXCLUSIVE, FLAGS, Member, ONESHOT, looks_like_key};
 use super::{Inner, Set, kernel};
 use crate::object::Object;
+use crate::ready::Events;
 use crate::signals::handlers::Quiet;
 use crate::table::{self, Description, Ref};
 use crate::wait;
@@ -268,6 +269,21 @@ struct Known {
     fd: RawFd,
     description: Option<Ref>,
     wanted: Wanted,
+    /// It had gone off, as far as this process knew.
+    spent: bool,
+}
+
+impl Known {
+    /// As this process knows it.
+    fn of(key: u64, member: &Member) -> Self {
+        Self {
+            key,
+            fd: member.number().unwrap_or(member.fd),
+            description: member.description.clone(),
+            wanted: Wanted::of(member),
+            spent: member.spent,
+        }
+    }
 }
 
 /// The kernel's list of what is registered, by number: of several under one number the last. None where there is no /proc.
@@ -406,16 +422,10 @@ impl Set {
         } else if shared.take_over(self.since.load(Ordering::Relaxed)) {
             return self.owned.store(true, Ordering::Relaxed);
         } else {
-            let asks = now.compare_exchange(
-                agreed::OWNED,
-                agreed::ASKED,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if asks.is_ok() {
-                self.rouse();
-            }
             for _ in 0..PATIENCE {
+                // Who has taken the set over meanwhile does not know that it was asked for.
+                self.ask(epoll, shared);
+                let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
                 if now.load(Ordering::Acquire) == agreed::PLAIN {
                     break;
                 }
@@ -423,7 +433,6 @@ impl Set {
                 if shared.take_over(self.since.load(Ordering::Relaxed)) {
                     return self.owned.store(true, Ordering::Relaxed);
                 }
-                let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
             }
         }
         let first = stage::OWN;
@@ -446,16 +455,45 @@ impl Set {
         }
     }
 
-    /// Wakes who sleeps in the kernel's set by any member: it sees then what it is asked for.
-    fn rouse(&self) {
-        let mut inner = self.inner.lock();
-        let all = inner.members.all();
-        let accelerated = |place: &&u32| {
-            let member = inner.members.get(**place);
-            member.is_some_and(|member| member.accelerated)
+    /// Asks the process that made the set to make it plain.
+    fn ask(&self, epoll: RawFd, shared: &Shared) {
+        let asks = shared.stage().compare_exchange(
+            agreed::OWNED,
+            agreed::ASKED,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if asks.is_ok() {
+            self.rouse(epoll, shared);
+        }
+    }
+
+    /// Whether this process was asked to make the set plain, and has yet to: it tells of nothing before.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        let asked = |shared: &Shared| shared.stage().load(Ordering::Acquire) != agreed::OWNED;
+        self.shared.get().is_some_and(asked) && !self.is_plain()
+    }
+
+    /// Wakes who sleeps in the kernel's set by any member that its owner looks at itself: a twin can be written nearly always, and a
+    /// changed registration is looked at anew.
+    fn rouse(&self, epoll: RawFd, shared: &Shared) {
+        let _change = shared.change(true);
+        if self.is_taken() {
+            return;
+        }
+        let Some(registered) = registered(epoll) else {
+            return;
         };
-        if let Some(place) = all.iter().find(accelerated).copied() {
-            self.kick(&mut inner, place);
+        let accelerated = |known: &Known| {
+            let there = registered.get(&known.fd).copied();
+            let there =
+                there.filter(|there| there.data == known.key && there.events & EDGE != 0)?;
+            known.wanted.accelerated.then_some((known.fd, there))
+        };
+        if let Some((fd, there)) = self.known_members(&registered).iter().find_map(accelerated) {
+            let events = there.events | Events::OUT.0;
+            let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, there.data);
         }
     }
 
@@ -469,7 +507,7 @@ impl Set {
         }
         for member in known {
             if !stays(member.description.as_ref()) {
-                self.forget_plain(epoll, member.key, member.fd, member.wanted, &registered);
+                self.forget_plain(epoll, &member, &registered);
             }
         }
     }
@@ -501,14 +539,12 @@ impl Set {
         };
         let all = inner.members.all().into_iter();
         let own = all.filter_map(|place| {
-            let member = inner.members.get(place)?;
             let key = inner.members.key(place);
-            Some(Known {
-                key,
-                fd: member.number().unwrap_or(member.fd),
-                description: member.description.clone(),
-                wanted: noted(key).unwrap_or(Wanted::of(member)),
-            })
+            let mut known = Known::of(key, inner.members.get(place)?);
+            if let Some(wanted) = noted(key) {
+                known.wanted = wanted;
+            }
+            Some(known)
         });
         let added = registered.iter().filter_map(|(fd, there)| {
             let key = there.data;
@@ -518,20 +554,15 @@ impl Set {
                 fd: *fd,
                 description: table::get(*fd),
                 wanted: unknown.then(|| noted(key))??,
+                spent: false,
             })
         });
         own.chain(added).collect()
     }
 
     /// A member that the kernel serves is the kernel's alone.
-    fn forget_plain(
-        &self,
-        epoll: RawFd,
-        key: u64,
-        fd: RawFd,
-        wanted: Wanted,
-        registered: &BTreeMap<RawFd, Registered>,
-    ) {
+    fn forget_plain(&self, epoll: RawFd, known: &Known, registered: &BTreeMap<RawFd, Registered>) {
+        let (key, fd, wanted) = (known.key, known.fd, known.wanted);
         let member = {
             // Other threads change registrations only while they have the lock.
             let mut inner = self.inner.lock();
@@ -539,19 +570,25 @@ impl Set {
             // Unless another process has done it.
             let there = registered.get(&fd).filter(|there| there.data == key);
             if let Some(there) = there {
+                let member = place.and_then(|at| inner.members.get(at));
+                // Another thread may have told of it meanwhile.
+                let told = member.is_some_and(|member| member.spent) && !known.spent;
                 let events = match wanted.accelerated {
-                    true => wanted.events,
+                    _ if told => 0,
                     false if there.events & !FLAGS == 0 => 0,
-                    false => wanted.events,
+                    _ => wanted.events,
                 };
                 if events & !FLAGS == 0 {
                     // It has gone off. The program's registration would be told of the connection's end all the same: so this one
                     // stays until the program arms it again.
                     if wanted.accelerated {
-                        let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, events, key);
-                        if let Some(member) = place.and_then(|at| inner.members.get_mut(at)) {
-                            member.spent = true;
-                        }
+                        let silent = ONESHOT | EDGE;
+                        let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, silent, key);
+                    }
+                    if wanted.events & !FLAGS == 0
+                        && let Some(member) = place.and_then(|at| inner.members.get_mut(at))
+                    {
+                        member.spent = true;
                     }
                     return;
                 }
@@ -601,32 +638,23 @@ impl Set {
 
     /// A connection in a plain set has gone over to the kernel.
     pub(super) fn gone_over(&self, key: u64) {
-        let member = {
+        let known = {
             let inner = self.inner.lock();
-            let member = inner
-                .members
-                .place(key)
-                .and_then(|at| inner.members.get(at));
-            member.map(|member| {
-                let accelerated = true;
-                let wanted = Wanted::of(member);
-                (
-                    member.fd,
-                    Wanted {
-                        accelerated,
-                        ..wanted
-                    },
-                )
-            })
+            let place = inner.members.place(key);
+            let member = place.and_then(|at| inner.members.get(at));
+            member.map(|member| Known::of(key, member))
         };
         if self.stage.load(Ordering::Acquire) == stage::PLAIN
             && let Some(epoll) = self.descriptor()
-            && let Some((fd, wanted)) = member
+            && let Some(mut known) = known
         {
-            let presumed = || BTreeMap::from([(fd, Registered::of(key, wanted))]);
-            let _change = self.shared.get().map(|shared| shared.change(true));
+            // It was until now.
+            known.wanted.accelerated = true;
+            let presumed = || BTreeMap::from([(known.fd, Registered::of(key, known.wanted))]);
+            // This thread may be changing another one.
+            let _change = self.shared.get().map(|shared| shared.change(false));
             let registered = registered(epoll).unwrap_or_else(presumed);
-            self.forget_plain(epoll, key, fd, wanted, &registered);
+            self.forget_plain(epoll, &known, &registered);
         }
     }
 
@@ -637,9 +665,11 @@ impl Set {
             || self.shared.get().is_some()
     }
 
-    /// Whether nothing is said of a member before it is the kernel's.
+    /// Whether nothing is said of a member before it is known whose it is: its connection may be about to be the kernel's.
     pub(super) fn is_moving(&self, member: &Member) -> bool {
-        self.is_plain() && member.accelerated && !stays(member.description.as_ref())
+        let stream = |description: &Ref| matches!(description.object(), Object::Stream(_));
+        self.stage.load(Ordering::Acquire) == stage::LEAVING
+            && member.description.as_ref().is_some_and(stream)
     }
 
     /// A registration that the program has just changed or taken back is its own.

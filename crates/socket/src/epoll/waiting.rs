@@ -156,7 +156,11 @@ impl Epoll {
         // SAFETY: by the caller; the kernel would write there as well.
         let events = unsafe { std::slice::from_raw_parts_mut(out, max as usize) };
         let mut output = Output::new(events);
-        let waited = set.wait_actively(epoll, &mut output, timeout, mask, deadline);
+        let mut waited = set.wait_actively(epoll, &mut output, timeout, mask, deadline);
+        if output.filled == 0 && set.is_asked() {
+            set.attend(epoll);
+            waited = waited.and(set.look_at_kernel(epoll, &mut output));
+        }
         cost::call(Work::EpollWait);
         waited.map(|_| output.filled)
     }
@@ -390,6 +394,9 @@ impl Set {
             return due;
         }
         let mut inner = self.inner.lock();
+        if self.is_asked() {
+            return due;
+        }
         let inner = &mut *inner;
         let count = inner.members.hot.len();
         let start = if inner.start < count { inner.start } else { 0 };
