@@ -42,6 +42,8 @@ const NAP: Duration = Duration::from_micros(300);
 
 /// How often a process that cannot wait any longer for another's change looks whether that is alive, and when it goes on anyhow.
 const LOOKS: u32 = 64;
+/// As long as one system call takes it does not sleep.
+const BRIEF: u32 = 16;
 const DESPAIR: u32 = 4_096;
 
 /// Members of which the changes are written down, by their places.
@@ -140,13 +142,24 @@ impl Shared {
             if (gone || looks == DESPAIR) && take(holder).is_none() {
                 break;
             }
-            let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
+            match looks {
+                ..=BRIEF => rustix::thread::sched_yield(),
+                _ => drop(rustix::thread::nanosleep(&wait::timespec(NAP))),
+            }
         }
         Some(Change {
             changer,
             own,
             _quiet: quiet,
         })
+    }
+
+    /// Notes that the set is to be plain. Says whether nobody has before.
+    fn is_asked_first(&self) -> bool {
+        let (first, then) = (agreed::OWNED, agreed::ASKED);
+        self.stage()
+            .compare_exchange(first, then, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Whether the numbers of processes in the words mean the same to this one.
@@ -374,14 +387,10 @@ impl Set {
         }
     }
 
-    /// Another process is going to use the set that may not ask.
+    /// Another process is going to use the set that does not ask.
     pub(super) fn make_plain(&self, epoll: RawFd) {
         if let Some(shared) = self.shared.get() {
-            let (first, then) = (agreed::OWNED, agreed::ASKED);
-            let order = Ordering::AcqRel;
-            let _ = shared
-                .stage()
-                .compare_exchange(first, then, order, Ordering::Acquire);
+            shared.is_asked_first();
             self.attend(epoll);
         }
     }
@@ -425,10 +434,10 @@ impl Set {
             for _ in 0..PATIENCE {
                 // Who has taken the set over meanwhile does not know that it was asked for.
                 self.ask(epoll, shared);
-                let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
                 if now.load(Ordering::Acquire) == agreed::PLAIN {
                     break;
                 }
+                let _ = rustix::thread::nanosleep(&wait::timespec(NAP));
                 // It may just be going.
                 if shared.take_over(self.since.load(Ordering::Relaxed)) {
                     return self.owned.store(true, Ordering::Relaxed);
@@ -457,13 +466,7 @@ impl Set {
 
     /// Asks the process that made the set to make it plain.
     fn ask(&self, epoll: RawFd, shared: &Shared) {
-        let asks = shared.stage().compare_exchange(
-            agreed::OWNED,
-            agreed::ASKED,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if asks.is_ok() {
+        if shared.is_asked_first() {
             self.rouse(epoll, shared);
         }
     }
