@@ -47,6 +47,22 @@ pub struct Path {
     pub between: bool,
 }
 
+impl Path {
+    /// Whether they differ at most in which next hops are dead, and in the terms of these.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let hop = |hop: &Hop| (hop.device, hop.gateway, hop.weight);
+        let via = match (&self.via, &other.via) {
+            (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
+            (one, other) => one == other,
+        };
+        let rest = |path: &Self| {
+            let fixed = (path.six, path.kind, path.identity);
+            (fixed, path.source, path.terms, path.between)
+        };
+        via && rest(self) == rest(other)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     path: Path,
@@ -164,20 +180,8 @@ impl Paths {
     /// Whether two numbers are of paths that differ at most in which next hops are dead, and in the terms of
     /// these.
     pub fn alike(&self, one: u32, other: u32) -> bool {
-        let alike = |one: &Path, other: &Path| {
-            let hop = |hop: &Hop| (hop.device, hop.gateway, hop.weight);
-            let via = match (&one.via, &other.via) {
-                (Via::Hops(one), Via::Hops(other)) => one.iter().map(hop).eq(other.iter().map(hop)),
-                (one, other) => one == other,
-            };
-            let rest = |path: &Path| {
-                let fixed = (path.six, path.kind, path.identity);
-                (fixed, path.source, path.terms, path.between)
-            };
-            via && rest(one) == rest(other)
-        };
         one == other
-            || matches!((self.get(one), self.get(other)), (Some(one), Some(other)) if alike(one, other))
+            || matches!((self.get(one), self.get(other)), (Some(one), Some(other)) if one.is_alike(other))
     }
 
     /// One user more of a path that has some.

@@ -375,9 +375,13 @@ impl State {
                 },
             });
             list.places.extend(more.map(Place::Hop));
-        } else if !new.iter().all(|new| list.places.contains(new)) {
+        } else {
             // Only by replacing does the kernel have one twice: else it was dumped already, and its message comes late.
-            list.places.extend(new);
+            let is_it = |place: &Place| matches!(place, Place::Other(old) if old.is_alike(path));
+            match list.places.iter().position(is_it) {
+                Some(at) => list.places.splice(at..=at, new).for_each(drop),
+                None => list.places.extend(new),
+            }
         }
         self.close(message.net, key, list);
     }
@@ -563,7 +567,8 @@ impl State {
             let next_hops = |places: &[Place]| places.iter().any(|it| matches!(it, Place::Hop(_)));
             let at = (0..list.places.len()).find(|&at| {
                 let (before, after) = (&list.places[..at], &list.places[at..]);
-                let is_it = matches!(&after[0], Place::Other(path) if path == gone);
+                // What is said of its next hops when it goes need not be what was known of them.
+                let is_it = matches!(&after[0], Place::Other(path) if path.is_alike(gone));
                 is_it && !(outside && next_hops(before) && next_hops(after))
             });
             at.map(|at| list.places.remove(at));

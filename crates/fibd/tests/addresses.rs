@@ -277,6 +277,46 @@ fn neighbours_that_somebody_gave_stay_given() {
     fibd.audit();
 }
 
+/// An address at a device that is down has a route there, and goes with a message that knows nothing of what the device's own
+/// messages, or settings, have made of its next hop.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_address_goes_whatever_its_next_hop_was_told_to_be() {
+    ready!();
+    let net = Net::new("down", 1);
+    let fibd = net.fibd("");
+    let address = "2001:db8::1/64 dev sw0";
+    let ignores = |value| {
+        set(
+            &net,
+            "ipv6.conf.sw0.ignore_routes_with_linkdown",
+            u8::from(value),
+        );
+    };
+    for (before, after) in [(false, false), (true, false), (false, true)] {
+        ignores(before);
+        net.ip("link set sw0 down");
+        net.may_ip(&format!("addr del {address}"));
+        net.ip(&format!("addr add {address} nodad"));
+        net.ip("link set sw0 mtu 1400");
+        ignores(after);
+        fibd.audit();
+        // It looks once more after a link went; a later look would hide what is tried here.
+        common::eventually("nothing is in doubt", || {
+            let dumps = fibd.counter("resyncs");
+            std::thread::sleep(std::time::Duration::from_millis(1500));
+            fibd.counter("resyncs") == dumps
+        });
+        net.ip("link set sw0 mtu 1500");
+        let unmatched = fibd.counter("unmatched");
+        net.ip(&format!("addr del {address}"));
+        fibd.audit();
+        assert_eq!(fibd.counter("unmatched"), unmatched);
+        net.port_up(0);
+        fibd.audit();
+    }
+}
+
 /// Random changes of addresses, neighbours, links and settings.
 struct Shapes {
     random: ChaCha8Rng,
