@@ -26,6 +26,7 @@ use crate::tables::{self, Tables};
 
 mod asking;
 mod auditing;
+mod looking;
 
 /// What the kernel is asked for, in an order in which nothing refers to what comes later.
 const DUMPS: [(u16, u8); 11] = [
@@ -126,6 +127,10 @@ pub struct Daemon {
     notices: Notices,
     /// Ports of which it was said that the kernel forwards nothing from there.
     deaf: Vec<bool>,
+    /// Ports of which it was said that the kernel takes redirects there, of IPv4 and of IPv6.
+    redirected: Vec<[bool; 2]>,
+    /// When settings of which the kernel says nothing were looked at.
+    looked: Option<Instant>,
     /// When the kernel's routes are to be looked at again.
     verify: Option<Instant>,
     /// How long the last full dump took.
@@ -200,6 +205,8 @@ impl Daemon {
             state: State::new(options.state.clone()),
             tables: Tables::new(options.fib, sink)?,
             deaf: vec![false; options.state.ports.len()],
+            redirected: vec![[false; 2]; options.state.ports.len()],
+            looked: None,
             options,
             listener,
             asker,
@@ -288,6 +295,7 @@ impl Daemon {
         if self.state.take_unset() {
             self.settings()?;
         }
+        self.look();
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
             // What a daemon tells of it tells after the kernel: what it was told of links is here by now.
@@ -391,6 +399,7 @@ impl Daemon {
                 Heard::Lost => self.overrun()?,
             }
         }
+        looking::look(&mut self.state);
         self.state.take_expired(Instant::now());
         if self.state.is_unsure() {
             self.resync(false)?;
@@ -466,6 +475,7 @@ impl Daemon {
             }
             let mut waiting = Vec::new();
             let (whole, mut again) = self.dump(&mut waiting)?;
+            looking::look(&mut self.state);
             if whole {
                 self.state.end_resync();
                 again |= self.ask_in_doubt(&mut waiting)?;

@@ -27,7 +27,10 @@ impl State {
     /// How packets of a family may come in to be forwarded, by each port that is up and from which the kernel forwards them.
     pub fn entries(&self, six: bool) -> Vec<Entry> {
         let ports = self.config.ports.len() as u8;
-        let forwards = |port: &u8| self.forwards(six) && (six || self.port_forwards(*port));
+        let forwards = |port: &u8| match six {
+            true => self.forwards(true),
+            false => self.port_forwards(*port),
+        };
         let ready = (0..ports).filter(forwards).filter_map(|port| {
             let (device, up, carrier) = self.port(port)?;
             (up && carrier).then_some(device)

@@ -251,7 +251,7 @@ impl State {
             Via::Hops(hops) => match hops.as_slice() {
                 [hop] => self
                     .is_usable(hop, path.six, dead)
-                    .then(|| self.over(hop, path.terms.mtu)),
+                    .then(|| self.over(hop, path)),
                 hops => {
                     let members = hops.iter().map(|hop| (Some(*hop), hop.weight));
                     self.spread(net, members, path, dead)
@@ -289,14 +289,15 @@ impl State {
             here
         });
         chosen.map(|(hop, _)| match hop {
-            Some(hop) => self.over(hop, path.terms.mtu),
+            Some(hop) => self.over(hop, path),
             None => Choice::Target(Target::Discard),
         })
     }
 
     /// Where a next hop of a route leads; packets that are too long for the route only the kernel answers.
-    fn over(&self, hop: &Hop, mtu: u32) -> Choice {
-        if self.is_narrow(hop.device, hop.terms.mtu.max(mtu)) {
+    fn over(&self, hop: &Hop, path: &Path) -> Choice {
+        let mtu = hop.terms.mtu.max(path.terms.mtu);
+        if self.is_narrow(hop.device, mtu, path.six) || self.may_be_ignored(hop, path.six) {
             return Choice::Target(Target::Host);
         }
         match (self.ports.get(&hop.device), hop.gateway) {
@@ -311,7 +312,8 @@ impl State {
         let leads = |hop: &Hop| {
             self.ports.get(&hop.device) == Some(&port) && hop.gateway.unwrap_or(address) == to
         };
-        let is_narrow = |hop: &Hop| self.is_narrow(hop.device, route.terms.mtu);
+        let six = route.net.is_ipv6();
+        let is_narrow = |hop: &Hop| self.is_narrow(hop.device, route.terms.mtu, six);
         if let [hop] = &route.hops[..]
             && is_narrow(hop)
         {
@@ -383,7 +385,7 @@ impl State {
                     members.filter_map(|(hop, _)| hop).collect()
                 }
             };
-            let leads = |hop: &Hop| self.over(hop, path.terms.mtu) == Choice::Target(target);
+            let leads = |hop: &Hop| self.over(hop, path) == Choice::Target(target);
             hops.len() > 1 && hops.iter().any(leads)
         })
     }

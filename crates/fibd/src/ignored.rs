@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use crate::message::{RouteMessage, Settings};
+use crate::message::{Hop, RouteMessage, Settings};
 use crate::state::{Link, State};
 
 impl State {
@@ -96,6 +96,14 @@ impl State {
             }
             Settings::Default => self.unset |= self.seen.is_none(),
         }
+    }
+
+    /// Whether only the kernel knows if a next hop is ignored. It keeps for each next hop of IPv4 whether its device has a carrier,
+    /// and does not look when one with a gateway of IPv6 comes.
+    pub(crate) fn may_be_ignored(&self, hop: &Hop, six: bool) -> bool {
+        let link = self.links.get(&hop.device);
+        !six && hop.gateway.is_some_and(|gateway| gateway.is_ipv6())
+            && link.is_some_and(|link| link.up && self.is_ignored(link, false))
     }
 
     /// Whether routes of a family at a device are ignored since it has no carrier.

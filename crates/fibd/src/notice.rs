@@ -19,6 +19,20 @@ pub fn deaf(number: usize, name: &str) -> String {
     )
 }
 
+/// Of a port at which the kernel takes redirects.
+pub fn redirected(number: usize, name: &str, six: bool) -> String {
+    let (family, version) = if six {
+        ("ipv6", "IPv6")
+    } else {
+        ("ipv4", "IPv4")
+    };
+    format!(
+        "port {number}: the kernel takes redirects of {version} at `{name}`, after which it sends to other next hops than its \
+         routes name, the switch does not; set net.{family}.conf.{name}.accept_redirects to 0{}",
+        if six { "" } else { ", and that of all" }
+    )
+}
+
 /// What was said already.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {

@@ -89,6 +89,8 @@ pub(crate) struct Link {
     pub(crate) mac: Option<[u8; 6]>,
     /// Bytes of its longest packet.
     pub(crate) mtu: u32,
+    /// The same of IPv6.
+    pub(crate) mtu_six: u32,
     /// IPv4 packets that come in there are forwarded.
     pub(crate) forwards: bool,
 }
@@ -279,9 +281,14 @@ impl State {
         self.routes.keys().copied()
     }
 
-    /// Whether the kernel forwards packets of a family.
+    /// Whether the kernel forwards packets of a family: of IPv4 each port has a setting of its own, which that for all only
+    /// sets.
     pub fn forwards(&self, six: bool) -> bool {
-        self.forwards[usize::from(six)]
+        let mut ports = self.ports.keys().filter_map(|it| self.links.get(it));
+        match six || self.ports.is_empty() {
+            true => self.forwards[usize::from(six)],
+            false => ports.any(|link| link.forwards),
+        }
     }
 
     /// How many prefixes have a route.
@@ -440,6 +447,7 @@ impl State {
             was_down: true,
             mac: None,
             mtu,
+            mtu_six: mtu,
             forwards: true,
         });
         link.name = name;
@@ -448,6 +456,9 @@ impl State {
         let (was_up, had_carrier) = (link.up, link.carrier);
         (link.up, link.carrier) = (up, carrier);
         let down = was_up && !up;
+        if up && !was_up || mtu != old_mtu {
+            link.mtu_six = mtu;
+        }
         if up && !was_up {
             self.revive(device);
         }
@@ -593,10 +604,9 @@ impl State {
     pub(crate) fn is_usable(&self, hop: &Hop, six: bool, dead: &[u32]) -> bool {
         !hop.dead
             && !dead.contains(&hop.device)
-            && self
-                .links
-                .get(&hop.device)
-                .is_some_and(|link| link.up && !self.is_ignored(link, six))
+            && self.links.get(&hop.device).is_some_and(|link| {
+                link.up && (!self.is_ignored(link, six) || self.may_be_ignored(hop, six))
+            })
     }
 
     /// Takes out the paths all of whose next hops are dead, after those at this device died. Unless forced, the router's

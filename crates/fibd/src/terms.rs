@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::message::{Hop, Malformed, RouteMessage};
 use crate::net::Net;
 use crate::paths::{Path, Via};
-use crate::state::{Choice, MAY_HIDE, Route, Slot, Source, State, Target};
+use crate::state::{Choice, Link, MAY_HIDE, Route, Slot, Source, State, Target};
 
 /// Which of several routes of IPv6 of one metric is taken: the highest, and of equals the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -262,17 +262,26 @@ impl State {
         })
     }
 
-    /// Whether packets that fit the port are too long for a route by it.
-    pub(crate) fn is_narrow(&self, device: u32, mtu: u32) -> bool {
-        let link = self.links.get(&device);
-        mtu != 0 && link.is_some_and(|link| mtu < link.mtu)
+    /// Whether packets that fit the port are too long for a route of a family by it.
+    pub(crate) fn is_narrow(&self, device: u32, mtu: u32, six: bool) -> bool {
+        let narrow = |link: &Link| mtu != 0 && mtu < link.mtu || six && link.mtu_six < link.mtu;
+        self.links.get(&device).is_some_and(narrow)
+    }
+
+    /// The longest packet of IPv6 at a device, which is a setting of its own.
+    pub fn set_mtu_six(&mut self, device: u32, mtu: u32) {
+        if let Some(link) = self.links.get_mut(&device)
+            && std::mem::replace(&mut link.mtu_six, mtu) != mtu
+        {
+            self.touch_device(device);
+        }
     }
 
     /// Whether a path has next hops at ports whose packets may be too long for it.
     pub(crate) fn has_narrow(&self, path: &Path) -> bool {
         let mtu = |hop: &Hop| hop.terms.mtu.max(path.terms.mtu);
         let narrow = |hop: &Hop| {
-            self.ports.contains_key(&hop.device) && self.is_narrow(hop.device, mtu(hop))
+            self.ports.contains_key(&hop.device) && self.is_narrow(hop.device, mtu(hop), path.six)
         };
         path.kind == crate::message::RouteKind::Unicast
             && match &path.via {

@@ -248,3 +248,44 @@ fn what_a_dump_hides_is_taken_when_the_next_hops_before_it_die() {
         fibd.audit();
     }
 }
+
+/// Carriers count for next hops of IPv4 with a gateway of IPv6, too, but not for those that come while there is none.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_route_of_ipv4_by_a_gateway_of_ipv6_that_came_without_a_carrier_is_not_passed_over() {
+    ready!();
+    let net = Net::new("sixgate", 2);
+    let setting = "net.ipv4.conf.sw1.ignore_routes_with_linkdown=1";
+    let status = net.within("sysctl").args(["-qw", setting]).status();
+    assert!(status.unwrap().success());
+    let cable = |to: &str| {
+        common::run(&format!("ip -n {} link set h1 {to}", net.others));
+        let is_lost = to == "down";
+        common::eventually("its carrier is told", || {
+            net.ip("link show sw1").contains("NO-CARRIER") == is_lost
+        });
+    };
+    let fibd = net.fibd("");
+    net.ip("neigh replace 2001:db8:1::8 lladdr 02:00:00:00:00:08 dev sw1 nud permanent");
+    net.ip("route add 192.0.0.0/16 via 10.0.0.7");
+    let add = |to: &str| net.ip(&format!("route {to} via inet6 2001:db8:1::8 dev sw1"));
+    cable("down");
+    add("add 192.0.2.0/24");
+    fibd.audit();
+    let others = "nexthop via 10.0.0.8 nexthop via inet6 2001:db8:1::8 dev sw1";
+    for to in 0..16 {
+        net.ip(&format!("route add 192.0.{}.0/24 {others}", 16 + to));
+    }
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    cable("up");
+    fibd.audit();
+    let hops = || fibd.status()["next_hops"].as_u64().unwrap();
+    common::eventually("it is in hardware", || {
+        fibd.audit();
+        net.ip("neigh show 2001:db8:1::8").contains("PERMANENT") && hops() >= 3
+    });
+    cable("down");
+    fibd.audit();
+}

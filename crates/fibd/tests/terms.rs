@@ -294,3 +294,79 @@ fn a_port_from_which_the_kernel_forwards_nothing_is_told_of() {
     set(1);
     common::eventually("status says so", || forwards() == [true, true]);
 }
+
+/// What the kernel forwards from is a setting of each port: that for all only sets it.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_router_whose_ports_forward_forwards_whatever_is_set_for_all() {
+    ready!();
+    let net = Net::new("each", 2);
+    let fibd = net.fibd("");
+    let set = |of: &str, to: u8| {
+        let setting = format!("net.ipv4.conf.{of}.forwarding={to}");
+        let status = net.within("sysctl").args(["-qw", &setting]).status();
+        assert!(status.unwrap().success());
+    };
+    let forwards = || fibd.status()["forwards4"] == true;
+    assert!(forwards());
+    set("all", 0);
+    common::eventually("status says so", || !forwards());
+    set("sw1", 1);
+    common::eventually("status says so", forwards);
+    fibd.resync();
+    assert!(forwards());
+    assert_eq!(fibd.status()["ports"][0]["forwards4"], false);
+    fibd.audit();
+}
+
+/// IPv6 forwards by a longest packet of its own, of which no message says anything.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_port_that_is_for_short_packets_of_ipv6_alone_takes_none_in_hardware() {
+    ready!();
+    let net = Net::new("sixmtu", 2);
+    let set = |to: u32| {
+        let setting = format!("net.ipv6.conf.sw0.mtu={to}");
+        let status = net.within("sysctl").args(["-qw", &setting]).status();
+        assert!(status.unwrap().success());
+    };
+    net.ip(&format!("route add {SIX} via 2001:db8:9::7 dev sw0 onlink"));
+    net.ip("neigh replace 2001:db8::99 lladdr 02:00:00:00:00:99 dev sw0 nud permanent");
+    net.ip("route add 192.0.2.0/24 via 10.9.0.7 dev sw0 onlink");
+    let fibd = net.fibd("");
+    let hops = || fibd.status()["next_hops"].as_u64().unwrap();
+    fibd.audit();
+    let all = hops();
+    set(1300);
+    common::eventually("by itself", || hops() < all);
+    set(1500);
+    // At once for an audit.
+    fibd.audit();
+    assert_eq!(hops(), all);
+    set(1300);
+    fibd.audit();
+    let few = hops();
+    assert!(few < all);
+    fibd.resync();
+    fibd.audit();
+    assert_eq!(hops(), few);
+    drop(fibd);
+    let fibd = net.fibd("");
+    fibd.audit();
+    let hops = || fibd.status()["next_hops"].as_u64().unwrap();
+    assert_eq!(hops(), few);
+    // The device's own sets it, too.
+    net.ip("link set sw0 mtu 1400");
+    fibd.audit();
+    assert_eq!(hops(), all);
+    set(1300);
+    net.ip("link set sw0 mtu 1500");
+    fibd.audit();
+    assert_eq!(hops(), all);
+    set(1300);
+    fibd.audit();
+    assert_eq!(hops(), few);
+    net.ip("link set sw0 down");
+    net.port_up(0);
+    fibd.audit();
+}

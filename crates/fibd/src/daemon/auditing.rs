@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fib::layout::Memory;
 use fib::synth::Random;
 
-use super::{ATTEMPTS, DUMPS, Daemon, Failure, take};
+use super::{ATTEMPTS, DUMPS, Daemon, Failure, looking, take};
 use crate::audit::{self, Plan, Report, Suspect};
 use crate::control::{self, Reply, is_gone};
 use crate::message::{self, AF_INET6, Messages, kind};
@@ -320,6 +320,7 @@ impl Daemon {
                 }
             }
         }
+        looking::look(&mut fresh);
         fresh.end_resync();
         // What follows from all of it is found only now.
         fresh.changes();
