@@ -51,11 +51,11 @@ impl State {
 
     /// An address of another in an IPv4 subnet of a device.
     fn expected_at(&self, device: u32) -> Option<IpAddr> {
-        let own = |it: IpAddr| self.addresses.iter().any(|(_, address, _)| *address == it);
+        let own = |it: IpAddr| self.addresses.iter().any(|(_, address, ..)| *address == it);
         let here = self.addresses.iter();
         let mut subnets: Vec<Net> = here
-            .filter(|(at, address, _)| *at == device && address.is_ipv4())
-            .map(|(_, address, len)| Net::host(*address).around(*len))
+            .filter(|(at, address, ..)| *at == device && address.is_ipv4())
+            .map(|(_, address, len, peer)| Net::host(peer.unwrap_or(*address)).around(*len))
             .collect();
         subnets.sort_unstable();
         subnets.into_iter().find_map(|subnet| {

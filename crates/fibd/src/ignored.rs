@@ -2,10 +2,8 @@
 //! Routes that are ignored while their device has no carrier, if it is set so (`ignore_routes_with_linkdown`), and which of
 //! what the kernel calls dead is no more than that.
 
-use std::net::IpAddr;
-
 use crate::message::{Hop, RouteMessage, Settings};
-use crate::state::{Link, State};
+use crate::state::{Link, Own, State};
 
 impl State {
     /// The kernel calls next hops dead that are, and those of a device whose routes are ignored for want of a carrier. Where
@@ -40,7 +38,7 @@ impl State {
 
     /// Whether a device has an address of IPv6, its link-local one at least: without there is no IPv6.
     pub(crate) fn has_six(&self, device: u32) -> bool {
-        let of = |(at, address, _): &(u32, IpAddr, u8)| *at == device && address.is_ipv6();
+        let of = |(at, address, ..): &Own| *at == device && address.is_ipv6();
         self.addresses.iter().any(of)
     }
 

@@ -221,6 +221,8 @@ pub enum Message {
         address: IpAddr,
         /// Its prefix length: a device may have the same address with several.
         len: u8,
+        /// Of the other end, if the subnet is not the address's own.
+        peer: Option<IpAddr>,
         /// It is there.
         present: bool,
     },
@@ -484,6 +486,7 @@ fn interface_address(kind: u16, body: &[u8]) -> Result<Message, Malformed> {
             device,
             address,
             len,
+            peer: peer.filter(|peer| *peer != address),
             present: kind == kind::NEW_ADDR,
         }))
 }

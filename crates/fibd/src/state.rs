@@ -154,11 +154,14 @@ impl Slot {
     }
 }
 
+/// An address of the router's: its device, its length, and its peer, with each of which it may be there once.
+pub(crate) type Own = (u32, IpAddr, u8, Option<IpAddr>);
+
 /// What a full dump has had.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) links: HashSet<u32>,
-    pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
+    pub(crate) addresses: HashSet<Own>,
     pub(crate) neighbours: HashSet<(IpAddr, u32)>,
     pub(crate) objects: HashSet<u32>,
 }
@@ -178,7 +181,7 @@ pub struct State {
     pub(crate) config: Config,
     pub(crate) links: HashMap<u32, Link>,
     pub(crate) ports: HashMap<u32, u8>,
-    pub(crate) addresses: HashSet<(u32, IpAddr, u8)>,
+    pub(crate) addresses: HashSet<Own>,
     pub(crate) neighbours: BTreeMap<Net, Vec<(u32, [u8; 6])>>,
     /// Neighbours that nobody is asked for.
     pub(crate) given: HashSet<(u32, IpAddr)>,
@@ -371,8 +374,9 @@ impl State {
                 device,
                 address,
                 len,
+                peer,
                 present,
-            } => self.address(device, address, len, present),
+            } => self.address((device, address, len, peer), present),
             Message::Neighbour {
                 device,
                 address,
@@ -520,8 +524,8 @@ impl State {
             .extend(port.map(|port| (*port, address)));
     }
 
-    fn address(&mut self, device: u32, address: IpAddr, len: u8, present: bool) {
-        let key = (device, address, len);
+    fn address(&mut self, key: Own, present: bool) {
+        let (device, address, ..) = key;
         if present {
             if let Some(seen) = &mut self.seen {
                 seen.addresses.insert(key);
@@ -544,18 +548,23 @@ impl State {
         // Only IPv4 takes routes along without a message, unless IPv6 ends at a device that stays up, with
         // skip_notify_on_dev_down: then the same messages come as for an address that is taken out.
         if address.is_ipv6() {
-            self.unsure |= self.is_up(device);
+            // Of one that is down what went with it is gone already; what has come since may go so as well.
+            self.unsure |= self.is_up(device) || !self.paths_over(device, true).is_empty();
             self.ends_six(device);
             return;
         }
-        if !self.addresses.iter().any(|(_, other, _)| *other == address) {
+        if !self
+            .addresses
+            .iter()
+            .any(|(_, other, ..)| *other == address)
+        {
             let with_source = self.paths.all().filter_map(|(number, path)| {
                 (path.source == Some(address) && !path.six).then_some(number)
             });
             let with_source: Vec<_> = with_source.collect();
             self.doom(&with_source);
         }
-        let left = |(of, other, _): &(u32, IpAddr, u8)| *of == device && other.is_ipv4();
+        let left = |(of, other, ..): &Own| *of == device && other.is_ipv4();
         if !self.addresses.iter().any(left) {
             self.bury(device);
             self.flush_paths(device, true, &[false]);

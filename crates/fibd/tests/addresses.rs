@@ -8,8 +8,12 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+mod messages;
+
+use std::net::IpAddr;
 
 use common::{Net, missing, random, rounds};
+use fibd::message::{Hop, Message, RouteKind, RouteMessage};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
@@ -312,6 +316,99 @@ fn an_address_goes_whatever_its_next_hop_was_told_to_be() {
         net.ip(&format!("addr del {address}"));
         fibd.audit();
         assert_eq!(fibd.counter("unmatched"), unmatched);
+        net.port_up(0);
+        fibd.audit();
+    }
+}
+
+/// One address with two peers is two, and remains while one of them does.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_address_with_two_peers_goes_with_the_second() {
+    ready!();
+    let net = Net::new("peers", 2);
+    net.ip("route add 10.77.0.0/16 via 10.0.1.7");
+    let fibd = net.fibd("");
+    let [one, other] = ["10.77.0.1/32", "10.77.0.1 peer 10.77.0.2/32"];
+    net.ip("addr flush dev sw0");
+    for (first, second) in [(one, other), (other, one)] {
+        net.ip(&format!("addr add {one} dev sw0"));
+        net.ip(&format!("addr add {other} dev sw0"));
+        fibd.audit();
+        let [implied, swept] = ["implied", "swept"].map(|name| fibd.counter(name));
+        net.ip(&format!("addr del {first} dev sw0"));
+        fibd.audit();
+        assert_eq!(fibd.counter("implied"), implied);
+        let dumps = fibd.counter("resyncs");
+        net.ip(&format!("addr del {second} dev sw0"));
+        fibd.audit();
+        common::eventually("it dumps", || fibd.counter("resyncs") > dumps);
+        fibd.audit();
+        assert_eq!(fibd.counter("swept"), swept);
+    }
+}
+
+/// What is to be known of such an address at a device that is down, once it goes.
+#[test]
+fn an_address_of_a_device_that_is_down_may_take_routes_along() {
+    let address = IpAddr::from([0x2001, 0xdb8, 5, 0, 0, 0, 0, 1]);
+    let told = |present| Message::Address {
+        device: 1,
+        address,
+        len: 64,
+        peer: None,
+        present,
+    };
+    let mut state = messages::state();
+    messages::tell(&mut state, 0, told(true));
+    state.begin_resync(false);
+    state.end_resync();
+    messages::link(&mut state, 0, false);
+    messages::tell(&mut state, 0, told(true));
+    let hop = Hop {
+        gateway: None,
+        ..messages::gateway(0, 0)
+    };
+    let local = RouteMessage {
+        table: 255,
+        kind: RouteKind::Local,
+        ..messages::route(fibd::Net::host(address), hop)
+    };
+    messages::tell(&mut state, 0, Message::Route(local.clone()));
+    let mut silent = state.clone();
+    messages::tell(&mut silent, 0, told(false));
+    assert!(silent.is_unsure());
+    // Where that is said nothing is open.
+    messages::tell(&mut state, 0, Message::RouteGone(local));
+    messages::tell(&mut state, 0, told(false));
+    assert!(!state.is_unsure());
+}
+
+/// IPv6 ends at a device that is down already: nothing is said of the routes of addresses that it was given since.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_addresses_of_a_device_that_is_down_go_without_a_message() {
+    ready!();
+    let net = Net::new("downs", 1);
+    let fibd = net.fibd("");
+    if !set(&net, "ipv6.route.skip_notify_on_dev_down", 1) {
+        skip::skip!("this kernel always says so");
+        return;
+    }
+    for ends in ["ipv6.conf.sw0.disable_ipv6", "link set sw0 mtu 1200"] {
+        net.ip("link set sw0 down");
+        net.ip("addr add 2001:db8:5::1/64 dev sw0 nodad");
+        fibd.audit();
+        // It looks once more after a link went; a later look would hide what is tried here.
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        match ends.strip_prefix("link") {
+            Some(_) => drop(net.ip(ends)),
+            None => assert!(set(&net, ends, 1)),
+        }
+        assert_eq!(net.ip("-6 route show dev sw0 table all"), "");
+        fibd.audit();
+        set(&net, "ipv6.conf.sw0.disable_ipv6", 0);
+        net.ip("link set sw0 mtu 1500");
         net.port_up(0);
         fibd.audit();
     }

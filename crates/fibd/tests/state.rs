@@ -753,6 +753,7 @@ fn what_is_dead_without_a_carrier_is_no_more_than_ignored_only_where_that_is_set
             device: 1,
             address: own,
             len: 64,
+            peer: None,
             present,
         };
         let set = |ignores| Message::IgnoresLinkDown {
@@ -825,6 +826,7 @@ fn next_hops_of_a_device_without_ipv6_do_not_live_again_by_its_being_ready() {
         device: 1,
         address: "fe80::1".parse().unwrap(),
         len: 64,
+        peer: None,
         present: true,
     };
     tell(&mut state, 0, message);
