@@ -12,7 +12,9 @@ impl State {
     pub(crate) fn tell_apart(&self, route: &mut RouteMessage) {
         let only_idle = |device: &u32| {
             let link = self.links.get(device);
-            link.is_some_and(|link| link.up && !link.was_down && self.is_ignored(link, true))
+            // Of one that is not ready the host port gets it all, dead or not.
+            let is_idle = |link: &Link| !link.was_down && self.is_ignored(link, true);
+            link.is_some_and(|link| link.up && is_idle(link) || self.may_ignore_six(link))
         };
         for hop in &mut route.hops {
             hop.dead &= !(route.idle.contains(&hop.device) && only_idle(&hop.device));
@@ -79,7 +81,7 @@ impl State {
                 {
                     link.ignores[usize::from(six)] = ignores;
                     // Which of its next hops are really dead, only a dump can say now.
-                    let unknown = six && !ignores && link.was_down && !link.carrier;
+                    let unknown = six && !ignores && (link.was_down || link.carrier) && link.idle;
                     self.unsure |= unknown && self.seen.is_none();
                     self.touch_device(device);
                 }
@@ -96,12 +98,19 @@ impl State {
         }
     }
 
-    /// Whether only the kernel knows if a next hop is ignored. It keeps for each next hop of IPv4 whether its device has a carrier,
-    /// and does not look when one with a gateway of IPv6 comes.
+    /// Whether only the kernel knows if a next hop is ignored. It keeps of each whether its device has a carrier: of IPv4 it does
+    /// not look when one with a gateway of IPv6 comes; of IPv6 a device that has a carrier and is not ready (IEEE 802.1X) is one
+    /// with a carrier when a route comes, and one without when something changes.
     pub(crate) fn may_be_ignored(&self, hop: &Hop, six: bool) -> bool {
-        let link = self.links.get(&hop.device);
-        !six && hop.gateway.is_some_and(|gateway| gateway.is_ipv6())
-            && link.is_some_and(|link| link.up && self.is_ignored(link, false))
+        let by_six = || hop.gateway.is_some_and(|gateway| gateway.is_ipv6());
+        self.links.get(&hop.device).is_some_and(|link| match six {
+            true => self.may_ignore_six(link),
+            false => link.up && self.is_ignored(link, false) && by_six(),
+        })
+    }
+
+    fn may_ignore_six(&self, link: &Link) -> bool {
+        link.up && link.carrier && link.idle && link.ignores[1]
     }
 
     /// Whether routes of a family at a device are ignored since it has no carrier.

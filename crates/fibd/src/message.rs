@@ -633,6 +633,7 @@ fn route_kind(kind: u8) -> RouteKind {
 
 /// `struct rtmsg`: family, destination and source length, TOS, table, protocol, scope, type, flags.
 fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
+    const SCOPE_HOST: u8 = 254;
     const RTA_DST: u16 = 1;
     const RTA_SRC: u16 = 2;
     const RTA_OIF: u16 = 4;
@@ -664,7 +665,12 @@ fn route(body: &[u8]) -> Result<Option<RouteMessage>, Malformed> {
         tos: head[3],
         metric: 0,
         protocol: head[5],
-        kind: route_kind(head[7]),
+        // One of IPv4 for this machine alone is kept, whatever becomes of its device, like a local one, and leads to no
+        // neighbour.
+        kind: match (route_kind(head[7]), head[6]) {
+            (RouteKind::Unicast, SCOPE_HOST..) if !six => RouteKind::Local,
+            (kind, _) => kind,
+        },
         source: None,
         object: None,
         hops: Vec::new(),

@@ -81,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) up: bool,
     pub(crate) carrier: bool,
+    /// It has no carrier, or is not ready for all that (IEEE 802.1X).
+    pub(crate) idle: bool,
     /// Routes are ignored without a carrier: IPv4, IPv6.
     pub(crate) ignores: [bool; 2],
     /// It was down, or may have been, and was not ready since: IPv6 next hops that outlived that are dead.
@@ -364,7 +366,7 @@ impl State {
                 mac,
                 mtu,
             } => {
-                self.link(device, name, (up, carrier), mac, mtu);
+                self.link(device, name, (up, carrier, running), mac, mtu);
                 if !up || running {
                     self.readiness(device, up);
                 }
@@ -421,7 +423,7 @@ impl State {
         &mut self,
         device: u32,
         name: String,
-        (up, carrier): (bool, bool),
+        (up, carrier, running): (bool, bool, bool),
         mac: Option<[u8; 6]>,
         mtu: u32,
     ) {
@@ -447,6 +449,7 @@ impl State {
             name: String::new(),
             up: false,
             carrier: false,
+            idle: true,
             ignores: [false; 2],
             was_down: true,
             mac: None,
@@ -460,8 +463,12 @@ impl State {
         let (was_up, had_carrier) = (link.up, link.carrier);
         (link.up, link.carrier) = (up, carrier);
         let down = was_up && !up;
+        let was_idle = std::mem::replace(&mut link.idle, !running);
         if up && !was_up || mtu != old_mtu {
             link.mtu_six = mtu;
+        }
+        if mtu != old_mtu {
+            self.doubt_mtu(device);
         }
         if up && !was_up {
             self.revive(device);
@@ -476,7 +483,8 @@ impl State {
         if down {
             self.flush_paths(device, false, &[false, true]);
         }
-        if (was_up, had_carrier, before, old_mtu) != (up, carrier, port, mtu) {
+        if (was_up, had_carrier, before, old_mtu) != (up, carrier, port, mtu) || was_idle == running
+        {
             self.touch_device(device);
         }
     }

@@ -274,7 +274,17 @@ impl State {
             && std::mem::replace(&mut link.mtu_six, mtu) != mtu
         {
             self.touch_device(device);
+            self.doubt_mtu(device);
         }
+    }
+
+    /// The longest packet at a device changed: with it the kernel changes that of routes of IPv6, and does not say so.
+    pub(crate) fn doubt_mtu(&mut self, device: u32) {
+        let has = |path: &Path| {
+            let mut hops = path.via.hops().iter();
+            path.six && hops.any(|it| it.device == device && it.terms.mtu.max(path.terms.mtu) != 0)
+        };
+        self.unsure |= self.seen.is_none() && self.paths.all().any(|(_, path)| has(path));
     }
 
     /// Whether a path has next hops at ports whose packets may be too long for it.

@@ -289,3 +289,75 @@ fn a_route_of_ipv4_by_a_gateway_of_ipv6_that_came_without_a_carrier_is_not_passe
     cable("down");
     fibd.audit();
 }
+
+/// A port that waits for its neighbour to prove who it is has a carrier, and is not ready: whether the kernel ignores a route there
+/// depends on when that came.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv6_at_a_port_that_is_not_ready_go_by_the_host_port() {
+    ready!();
+    let net = Net::new("dormant", 2);
+    let set = |ignores: u8| {
+        let setting = format!("net.ipv6.conf.sw1.ignore_routes_with_linkdown={ignores}");
+        let status = net.within("sysctl").args(["-qw", &setting]).status();
+        assert!(status.unwrap().success());
+    };
+    let cable = |to: &str| common::run(&format!("ip -n {} link set h1 {to}", net.others));
+    let fibd = net.fibd("");
+    net.ip("neigh replace 2001:db8:1::8 lladdr 02:00:00:00:00:08 dev sw1 nud permanent");
+    net.ip("route add 2001:db8:f0::/44 via 2001:db8::7");
+    let add = |to: u8| {
+        net.ip(&format!(
+            "route add 2001:db8:f{to:x}::/48 via 2001:db8:1::8"
+        ))
+    };
+    set(1);
+    net.ip("link set sw1 mode dormant");
+    let is = |state: &str| net.ip("link show sw1").contains(&format!("state {state}"));
+    cable("down");
+    common::eventually("its carrier is lost", || is("DOWN"));
+    cable("up");
+    common::eventually("it is dormant", || is("DORMANT"));
+    add(0);
+    fibd.audit();
+    net.ip("link set sw1 mode default");
+    add(1);
+    fibd.audit();
+    fibd.resync();
+    add(2);
+    fibd.audit();
+    set(0);
+    fibd.audit();
+    set(1);
+    fibd.audit();
+    cable("down");
+    add(3);
+    fibd.audit();
+    cable("up");
+    common::eventually("it is ready", || is("UP"));
+    fibd.audit();
+}
+
+/// A route of IPv4 for this machine alone stays when its device goes down, and comes at one that is.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv4_of_the_scope_of_a_host_stay() {
+    ready!();
+    let net = Net::new("scope", 2);
+    let fibd = net.fibd("");
+    net.ip("route add 192.0.0.0/16 via 10.0.0.7");
+    net.ip("route add 192.0.2.0/24 dev sw1 scope host");
+    net.ip("neigh replace 192.0.2.7 lladdr 02:00:00:00:00:08 dev sw1 nud permanent");
+    fibd.audit();
+    net.ip("link set sw1 down");
+    net.ip("route add 192.0.3.0/24 dev sw1 scope host");
+    assert!(net.ip("route show").contains("192.0.2.0/24"));
+    fibd.audit();
+    fibd.resync();
+    fibd.audit();
+    net.ip("route del 192.0.2.0/24");
+    net.port_up(1);
+    fibd.audit();
+    net.ip("link del sw1");
+    fibd.audit();
+}

@@ -188,6 +188,24 @@ fn a_route_for_short_packets_goes_by_the_host_port() {
     }
 }
 
+/// The kernel changes what a route of IPv6 says of its longest packet with its device's, and does not say so.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_of_ipv6_for_short_packets_go_with_their_device() {
+    ready!();
+    let net = Net::new("mtus", 1);
+    let fibd = net.fibd("");
+    net.ip(&format!("route add {SIX} via 2001:db8::7 mtu 1400"));
+    fibd.audit();
+    net.ip("link set sw0 mtu 1400");
+    fibd.audit();
+    net.ip("link set sw0 mtu 1500");
+    assert!(net.ip(&format!("-6 route show {SIX}")).contains("mtu 1500"));
+    fibd.audit();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    fibd.audit();
+}
+
 /// The switch does not look at sources: all that may concern such a route the kernel forwards.
 #[test]
 #[ignore = "needs root and network namespaces"]
