@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent: sources, state, tables and control socket in one loop.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -16,6 +17,7 @@ use crate::audit::Plan;
 use crate::control::{self, Control, PortStatus, Reply, Request, Status};
 use crate::fpm::Fpm;
 use crate::message::{self, AF_INET, AF_INET6, Malformed, Message, Messages, kind};
+use crate::net::Net;
 use crate::notice::{self, Notices};
 use crate::rules;
 use crate::settle;
@@ -131,6 +133,10 @@ pub struct Daemon {
     redirected: Vec<[bool; 2]>,
     /// When settings of which the kernel says nothing were looked at.
     looked: Option<Instant>,
+    /// The last prefix with a route that expires that was asked about.
+    lapsing: Option<Net>,
+    /// Those that the kernel did not name, and for which it was dumped.
+    lapsed: HashSet<Net>,
     /// When the kernel's routes are to be looked at again.
     verify: Option<Instant>,
     /// How long the last full dump took.
@@ -207,6 +213,8 @@ impl Daemon {
             deaf: vec![false; options.state.ports.len()],
             redirected: vec![[false; 2]; options.state.ports.len()],
             looked: None,
+            lapsing: None,
+            lapsed: HashSet::new(),
             options,
             listener,
             asker,
@@ -295,7 +303,7 @@ impl Daemon {
         if self.state.take_unset() {
             self.settings()?;
         }
-        self.look();
+        self.look()?;
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
             // What a daemon tells of it tells after the kernel: what it was told of links is here by now.
@@ -400,6 +408,7 @@ impl Daemon {
             }
         }
         looking::look(&mut self.state);
+        self.ask_lapsing()?;
         self.state.take_expired(Instant::now());
         if self.state.is_unsure() {
             self.resync(false)?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::message::{self, Message};
+use crate::message::{self, Message, RouteMessage};
 use crate::net::Net;
 use crate::socket::Netlink;
 use crate::state::State;
@@ -67,16 +67,24 @@ impl State {
 }
 
 /// What the kernel does with a packet that comes in, or with one of its own if there is none, or if it takes none of IPv4 there
-/// (`rp_filter`).
+/// (`rp_filter`). Nothing where that is something else: of several default routes it takes for packets of its own one whose neighbour
+/// it knows.
 ///
 /// # Errors
 /// If the kernel can't be asked.
-pub fn ask(asker: &mut Netlink, address: IpAddr, entry: Option<Entry>) -> io::Result<Message> {
+pub fn ask(
+    asker: &mut Netlink,
+    address: IpAddr,
+    entry: Option<Entry>,
+) -> io::Result<Option<Message>> {
     let answer = asker.ask(|sequence| message::which(address, entry, sequence))?;
     match (&answer, entry) {
         (Message::Error(code), Some(_)) if address.is_ipv4() || *code == NO_DEVICE => {
-            asker.ask(|sequence| message::which(address, None, sequence))
+            let own = asker.ask(|sequence| message::which(address, None, sequence))?;
+            let is_default = |route: &RouteMessage| address.is_ipv4() && route.net.len() == 0;
+            let may_differ = matches!(&own, Message::Route(route) if is_default(route));
+            Ok((!may_differ).then_some(own))
         }
-        _ => Ok(answer),
+        _ => Ok(Some(answer)),
     }
 }

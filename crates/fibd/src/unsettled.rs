@@ -83,6 +83,13 @@ impl State {
         });
     }
 
+    /// Prefixes with one route alone that expires, or was advertised.
+    pub(crate) fn lapsing(&self) -> Vec<Net> {
+        let nets = self.unsettled.0.keys().copied();
+        nets.filter(|net| self.routes.contains_key(net) && !self.is_unsettled(*net))
+            .collect()
+    }
+
     /// Whether only the kernel knows which of a prefix's routes it takes.
     pub(crate) fn is_unsettled(&self, net: Net) -> bool {
         let Some(reason) = self.unsettled.0.get(&net) else {

@@ -361,3 +361,24 @@ fn routes_of_ipv4_of_the_scope_of_a_host_stay() {
     net.ip("link del sw1");
     fibd.audit();
 }
+
+/// Of several default routes the kernel takes for its own packets one whose neighbour it knows, and for others the first.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn an_audit_does_not_ask_for_default_routes_as_for_the_routers_own_packets() {
+    ready!();
+    let net = Net::new("gateways", 3);
+    let fibd = net.fibd("");
+    for (port, gateway) in [(0, "fe80::99"), (2, "10.0.2.2")] {
+        net.ip(&format!(
+            "neigh replace {gateway} lladdr 02:00:00:00:00:99 dev sw{port} nud permanent"
+        ));
+    }
+    net.ip("route add 0.0.0.0/0 via inet6 fe80::99 dev sw0");
+    net.ip("route append 0.0.0.0/0 via 10.0.2.2 dev sw2");
+    // From nobody in this subnet it takes anything.
+    net.ip("route add local 10.0.1.0/24 dev lo table local");
+    let (good, report) = fibd.ask("audit --random 1000 --ask 20000 --seed 1");
+    assert!(good, "{report:#}");
+    assert_ne!(report["unasked"], 0);
+}

@@ -137,3 +137,38 @@ fn next_hops_that_expire_one_after_the_other() {
         fibd.audit();
     }
 }
+
+/// What is refused as being there already may end sooner for it, without a message, and so may what is advertised again.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_route_that_is_made_to_expire_sooner_goes_in_time() {
+    if let Some(why) = missing(&[]) {
+        skip::skip!("{why}");
+        return;
+    }
+    let net = Net::new("sooner", 2);
+    let fibd = net.fibd("");
+    net.ip("route add 2001:db8:f0::/44 via 2001:db8:1::8");
+    for (to, how) in [(SIX, "via 2001:db8::7"), ("2001:db8:fe::/64", "dev sw0")] {
+        net.ip("neigh replace 2001:db8:fe::9 lladdr 02:00:00:00:00:09 dev sw0 nud permanent");
+        net.ip(&format!("-6 route add {to} {how} expires 1000"));
+        fibd.audit();
+        std::thread::sleep(Duration::from_millis(2500));
+        assert!(!net.may_ip(&format!("-6 route append {to} {how} expires 2")));
+        let shown = || net.ip(&format!("-6 route show {to}"));
+        assert!(!shown().contains("expires 9"), "{}", shown());
+        std::thread::sleep(Duration::from_millis(4500));
+        fibd.audit();
+        let swept = fibd.counter("swept");
+        fibd.resync();
+        assert_eq!(fibd.counter("swept"), swept, "{to}");
+        while net.may_ip(&format!("-6 route del {to}")) {}
+    }
+    // One whose prefix the kernel never names is dumped for once.
+    net.ip("-6 route add 2001:db8:fd::/64 via 2001:db8::7 expires 1000");
+    net.ip("-6 rule add to 2001:db8:fd::/64 blackhole");
+    std::thread::sleep(Duration::from_millis(4500));
+    let dumps = fibd.counter("resyncs");
+    std::thread::sleep(Duration::from_millis(3500));
+    assert_eq!(fibd.counter("resyncs"), dumps);
+}

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Daemon, notice};
+use super::{Daemon, Failure, notice};
 use crate::state::State;
 
 /// Between two looks.
@@ -45,11 +45,12 @@ pub(super) fn look(state: &mut State) {
 
 impl Daemon {
     /// Looks from time to time.
-    pub(super) fn look(&mut self) {
+    pub(super) fn look(&mut self) -> Result<(), Failure> {
         if self.looked.is_some_and(|at| at.elapsed() < PAUSE) {
-            return;
+            return Ok(());
         }
         self.looked = Some(Instant::now());
+        self.ask_lapsing()?;
         look(&mut self.state);
         for (number, said) in self.redirected.iter_mut().enumerate() {
             let name = &self.state.config().ports[number];
@@ -62,5 +63,6 @@ impl Daemon {
                 *said = is_redirected;
             }
         }
+        Ok(())
     }
 }
