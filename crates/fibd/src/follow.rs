@@ -18,6 +18,7 @@ impl State {
         let paths = &mut self.paths;
         let dirty = &mut self.dirty;
         let dumping = self.seen.is_some();
+        let generation = self.generation[Source::Kernel as usize];
         let in_doubt = &mut self.in_doubt;
         let unsure = &mut self.unsure;
         self.routes.retain(|net, slot| {
@@ -29,7 +30,7 @@ impl State {
             // What is between its next hops may be before those that are left.
             let hides = |route: &Route| hit(route) && route.run == MAY_HIDE && net.is_ipv6();
             if !dumping && slot.routes().iter().any(hides) {
-                in_doubt.insert(*net);
+                in_doubt.insert(*net, generation);
                 *unsure = true;
             }
             let doomed = |route: &Route| paths.is_doomed(route.path);
@@ -143,7 +144,7 @@ impl State {
     /// Whether the kernel alone knows what a prefix has.
     fn is_by_host(&self, net: Net) -> bool {
         self.sourced.has(net)
-            || !self.in_doubt.is_empty() && self.in_doubt.contains(&net)
+            || !self.in_doubt.is_empty() && self.in_doubt.contains_key(&net)
             || self.is_unsettled(net)
     }
 

@@ -3,7 +3,8 @@
 //! what the kernel calls dead is no more than that.
 
 use crate::message::{Hop, RouteMessage, Settings};
-use crate::state::{Link, Own, State};
+use crate::net::Net;
+use crate::state::{Link, Own, Source, State};
 
 impl State {
     /// The kernel calls next hops dead that are, and those of a device whose routes are ignored for want of a carrier. Where
@@ -111,6 +112,31 @@ impl State {
 
     fn may_ignore_six(&self, link: &Link) -> bool {
         link.up && link.carrier && link.idle && link.ignores[1]
+    }
+
+    /// Until the next dump only the kernel knows what it does for a prefix.
+    pub(crate) fn put_in_doubt(&mut self, net: Net) {
+        let generation = self.generation[Source::Kernel as usize];
+        self.in_doubt.insert(net, generation);
+        self.unsure = true;
+    }
+
+    /// A route may be told to be ignored for want of a carrier while its device has one, for all that is known: the kernel looks at
+    /// devices a second after they lost their carrier, or have it again, and only then at their other routes.
+    pub(crate) fn doubt_idle(&mut self, route: &RouteMessage) {
+        let six = route.net.is_ipv6();
+        let is_late = |device: &u32| {
+            let Some(link) = self.links.get(device).filter(|link| link.up && !link.idle) else {
+                return false;
+            };
+            let ignores = link.ignores[usize::from(six)] || self.all_ignore && !six;
+            // Without an address, and before IPv6 is there again, it is dead for another reason.
+            let own = |(at, it, ..): &Own| at == device && it.is_ipv6() == six;
+            ignores && !(six && link.was_down) && self.addresses.iter().any(own)
+        };
+        if route.idle.iter().any(is_late) {
+            self.put_in_doubt(route.net);
+        }
     }
 
     /// Whether routes of a family at a device are ignored since it has no carrier.

@@ -153,6 +153,9 @@ impl State {
             self.sourced_route(&message, from, (rank, source), flags);
             return;
         }
+        if source == Source::Kernel {
+            self.doubt_idle(&message);
+        }
         let path = self.path(&message, source);
         self.judge(&path);
         self.dirty.push(message.net);
@@ -325,7 +328,7 @@ impl State {
             // What is hidden may be what was replaced.
             self.unsure |= list.may_hide;
             if list.may_hide && !joins {
-                self.in_doubt.insert(message.net);
+                self.put_in_doubt(message.net);
             }
             // Like is replaced by like, if there is any, else the first; next hops that are joined go together.
             let alike = list.places.iter().position(|place| is_hop(place) == joins);
@@ -558,8 +561,7 @@ impl State {
                 .retain(|here| !matches!(here, Place::Hop(hop) if goes(hop)));
             // What was hidden may be the first now.
             if list.may_hide && list.places.len() != before {
-                self.unsure = true;
-                self.in_doubt.insert(net);
+                self.put_in_doubt(net);
             }
         } else {
             // With a device that went down the kernel took out what is not between next hops, which is done already.

@@ -197,8 +197,9 @@ pub struct State {
     pub(crate) wide: HashSet<Net>,
     /// Prefixes for which the kernel, asked, named another route than those that its dump has.
     pub(crate) outdone: HashSet<Net>,
-    /// Prefixes of which a dump has not said all, and which have changed since: until the next one the kernel alone knows.
-    pub(crate) in_doubt: HashSet<Net>,
+    /// Prefixes of which a dump has not said all, and which have changed since, with the generation in which they did: until the next
+    /// one the kernel alone knows.
+    pub(crate) in_doubt: HashMap<Net, u8>,
     /// Prefixes whose routes expire, or come of advertisements.
     pub(crate) unsettled: Unsettled,
     /// The last full telling of each source.
@@ -252,7 +253,7 @@ impl State {
             routes: HashMap::new(),
             wide: HashSet::new(),
             outdone: HashSet::new(),
-            in_doubt: HashSet::new(),
+            in_doubt: HashMap::new(),
             unsettled: Unsettled::default(),
             generation: [0; 2],
             renewed: 0,
@@ -739,7 +740,10 @@ impl State {
         // What the dump itself has said of devices leaves nothing in doubt.
         self.find_dirty();
         let Some(seen) = self.seen.take() else { return };
-        self.dirty.extend(self.in_doubt.drain());
+        // But for what this one has left in doubt.
+        let generation = self.generation[Source::Kernel as usize];
+        let old = self.in_doubt.extract_if(|_, since| *since != generation);
+        self.dirty.extend(old.map(|(net, _)| net));
         self.end_expiries(true);
         self.settle();
         let mut swept = 0;

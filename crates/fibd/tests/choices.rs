@@ -382,3 +382,63 @@ fn an_audit_does_not_ask_for_default_routes_as_for_the_routers_own_packets() {
     assert!(good, "{report:#}");
     assert_ne!(report["unasked"], 0);
 }
+
+/// The kernel may see to its routes, and tell of a device, a second after that lost its carrier, or has it again; what a route is told
+/// to be that comes meanwhile is another matter.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn routes_that_come_before_a_lost_carrier_is_told_go_by_the_host_port() {
+    ready!();
+    let net = Net::new("late", 2);
+    for family in ["ipv4", "ipv6"] {
+        let setting = format!("net.{family}.conf.sw1.ignore_routes_with_linkdown=1");
+        let status = net.within("sysctl").args(["-qw", &setting]).status();
+        assert!(status.unwrap().success());
+    }
+    let cable = |to: &str| common::run(&format!("ip -n {} link set h1 {to}", net.others));
+    let has = |what: &str| net.ip("link show sw1").contains(what);
+    let fibd = net.fibd("");
+    // Of nobody, so that they are next hops of these routes alone.
+    let routes = [
+        ("192.0.0.0/16", FOUR, "10.0.0.7", "10.0.1.99"),
+        ("2001:db8:f0::/44", SIX, "2001:db8::7", "2001:db8:1::99"),
+    ];
+    for (around, _, port, _) in routes {
+        net.ip(&format!("route add {around} via {port}"));
+    }
+    fibd.audit();
+    let hops = || fibd.status()["next_hops"].as_u64().unwrap();
+    let mut seen = 0;
+    for (around, to, _, gateway) in routes.into_iter().cycle().take(8) {
+        println!("beside {around}");
+        let without = hops();
+        cable("down");
+        common::eventually("its carrier is lost", || has("state DOWN"));
+        cable("up");
+        common::eventually("it is ready", || has("state UP"));
+        // Too soon after the last one to be looked at now, unless somebody asks about the link, as `ip` does of a device's name.
+        cable("down");
+        net.ip(&format!("route add {to} via {gateway}"));
+        cable("up");
+        let before = hops();
+        let family = if to == SIX { "-6" } else { "-4" };
+        if net
+            .ip(&format!("{family} route show {to}"))
+            .contains("linkdown")
+        {
+            seen += 1;
+            assert_eq!(before, without, "{to}");
+        }
+        fibd.audit();
+        common::eventually("it is in hardware", || hops() == without + 1);
+        let dumps = fibd.counter("resyncs");
+        std::thread::sleep(std::time::Duration::from_millis(4000));
+        assert!(
+            fibd.counter("resyncs") < dumps + 3,
+            "it does not dump for ever"
+        );
+        net.ip(&format!("route del {to}"));
+        fibd.audit();
+    }
+    assert_ne!(seen, 0);
+}
