@@ -303,6 +303,7 @@ impl Daemon {
         if self.state.take_unset() {
             self.settings()?;
         }
+        self.hurry()?;
         self.look()?;
         if let Some(fpm) = &mut self.fpm {
             fpm.read(&mut self.state);
@@ -402,6 +403,7 @@ impl Daemon {
     fn catch_up(&mut self) -> Result<(), Failure> {
         for _ in 0..MOST_TURNS {
             match self.events()? {
+                Heard::All if self.state.has_late_devices() => self.hurry()?,
                 Heard::All => break,
                 Heard::Some => {}
                 Heard::Lost => self.overrun()?,

@@ -134,9 +134,21 @@ impl State {
             let own = |(at, it, ..): &Own| at == device && it.is_ipv6() == six;
             ignores && !(six && link.was_down) && self.addresses.iter().any(own)
         };
-        if route.idle.iter().any(is_late) {
+        let late: Vec<u32> = route.idle.iter().copied().filter(is_late).collect();
+        if !late.is_empty() {
             self.put_in_doubt(route.net);
+            self.late.extend(late);
         }
+    }
+
+    /// Whether there are some.
+    pub fn has_late_devices(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Devices whose carriers changed, perhaps without the kernel's having looked at them.
+    pub fn take_late_devices(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.late).into_iter().collect()
     }
 
     /// Whether routes of a family at a device are ignored since it has no carrier.

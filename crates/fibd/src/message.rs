@@ -823,6 +823,13 @@ pub fn dump(kind: u16, family: u8, sequence: u32) -> Vec<u8> {
     request(kind, flags::DUMP, sequence, &body)
 }
 
+/// Asks the kernel about a device, of which it sees to what it has put off then.
+pub fn about(device: u32, sequence: u32) -> Vec<u8> {
+    let mut body = vec![0; 16];
+    body[4..8].copy_from_slice(&device.to_ne_bytes());
+    request(kind::GET_LINK, 0, sequence, &body)
+}
+
 /// Asks the kernel what it knows of a neighbour.
 pub fn whether(device: u32, address: IpAddr, sequence: u32) -> Vec<u8> {
     const NDA_DST: u16 = 1;

@@ -233,6 +233,8 @@ pub struct State {
     pub(crate) dirty_neighbours: Vec<(u8, IpAddr)>,
     /// Ports at which another device is.
     moved: BTreeSet<u8>,
+    /// Devices whose carriers the kernel may not have looked at since they changed.
+    pub(crate) late: BTreeSet<u32>,
     /// What was counted.
     pub counters: Counters,
 }
@@ -273,6 +275,7 @@ impl State {
             dirty_paths: HashSet::new(),
             dirty_neighbours: Vec::new(),
             moved: BTreeSet::new(),
+            late: BTreeSet::new(),
             counters: Counters::default(),
         }
     }
@@ -475,6 +478,9 @@ impl State {
             self.revive(device);
         }
         self.doubt |= (was_up, had_carrier) != (up, carrier) && self.seen.is_none();
+        if carrier && !running || had_carrier && was_idle && !carrier {
+            self.late.insert(device);
+        }
         if down {
             self.doubt_sourced();
         }

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Daemon, Failure, notice};
+use crate::message;
 use crate::state::State;
 
 /// Between two looks.
@@ -44,6 +45,16 @@ pub(super) fn look(state: &mut State) {
 }
 
 impl Daemon {
+    /// Has the kernel look at devices whose carriers changed: by itself it may do so a second later, and ignores routes there, or
+    /// not, as if nothing had happened. Kernels that do not look when they are asked about a device take that second.
+    pub(super) fn hurry(&mut self) -> Result<(), Failure> {
+        for device in self.state.take_late_devices() {
+            let about = |sequence| message::about(device, sequence);
+            self.asker.ask(about).map_err(Failure::Netlink)?;
+        }
+        Ok(())
+    }
+
     /// Looks from time to time.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         if self.looked.is_some_and(|at| at.elapsed() < PAUSE) {
