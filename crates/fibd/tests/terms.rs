@@ -388,3 +388,38 @@ fn a_port_that_is_for_short_packets_of_ipv6_alone_takes_none_in_hardware() {
     net.port_up(0);
     fibd.audit();
 }
+
+/// What the kernel learns by redirects it says nowhere: the log names the ports where it may learn it.
+#[test]
+#[ignore = "needs root and network namespaces"]
+fn a_port_at_which_the_kernel_takes_redirects_is_told_of() {
+    ready!();
+    let net = Net::new("redirects", 2);
+    let log = net.path("log");
+    let child = net
+        .within(env!("CARGO_BIN_EXE_fibd"))
+        .args(["run", "--control", &net.path("redirects.sock")])
+        .args(["--port", "sw0", "--port", "sw1"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn();
+    let _child = common::Running(child.unwrap());
+    let set = |setting: &str| {
+        let status = net.within("sysctl").args(["-qw", setting]).status();
+        assert!(status.unwrap().success());
+    };
+    let said = || std::fs::read_to_string(&log).unwrap();
+    let of = |family: &str, port: u8| format!("redirects of {family} at `sw{port}`");
+    set("net.ipv4.conf.sw0.accept_redirects=0");
+    set("net.ipv4.conf.all.accept_redirects=1");
+    set("net.ipv6.conf.sw0.forwarding=0");
+    common::eventually("both are told of", || {
+        let said = said();
+        said.contains(&of("IPv4", 1)) && said.contains(&of("IPv6", 0))
+    });
+    let said = said();
+    assert!(
+        !said.contains(&of("IPv4", 0)) && !said.contains(&of("IPv6", 1)),
+        "{said}"
+    );
+}
