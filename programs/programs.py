@@ -163,8 +163,13 @@ class Process:
         return status
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.child.pid, signal.SIGKILL)
+        """End the program and all of its group."""
+        # While a group has members, the kernel gives its number to nobody. Once the program has
+        # been waited for, a process of its number is somebody else's.
+        reused = self.child.returncode is not None and Path(f"/proc/{self.pid}").exists()
+        if not reused:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         self.child.wait()
 
 
