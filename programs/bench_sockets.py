@@ -31,6 +31,8 @@ import programs
 from programs import HOST, Network
 
 ROOT = Path(__file__).resolve().parents[1]
+# The tests' build is optimised little, and measures a fraction of what is installed.
+MEASURED = ROOT / "target" / "dist" / "ipnuma"
 Figures = dict[str, float]
 
 
@@ -465,7 +467,7 @@ def library() -> list[str]:
     if not (directory / "libipnuma.so").is_file():
         raise programs.ProgramError(
             f"there is no {directory}/libipnuma.so: build it with "
-            "`cargo build --release -p libipnuma`"
+            "`cargo build --profile dist -p libipnuma`"
         )
     # Programs look for it by the name of its interface, which an installation would give it.
     named = ROOT / ".build" / "programs" / "libipnuma.so.0"
@@ -553,6 +555,7 @@ def machine() -> dict[str, str]:
         "kernel": platform.release(),
         "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "commit": commit,
+        "executable": str(programs.executable()),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
 
@@ -701,6 +704,14 @@ def main() -> int:
         parser.error(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(names)}")
     cores = [int(core) for core in arguments.cores.split(",")]
     settings = Settings(cores[0], cores[1], arguments.seconds, arguments.count)
+    if "IPNUMA_EXECUTABLE" not in os.environ:
+        if not MEASURED.is_file():
+            raise programs.ProgramError(
+                f"there is no {MEASURED}: build it with "
+                "`cargo build --profile dist -p preload -p cli -p libipnuma`, "
+                "or name another in IPNUMA_EXECUTABLE"
+            )
+        os.environ["IPNUMA_EXECUTABLE"] = str(MEASURED)
     # Servers have process groups of their own: whoever ends this run ends them too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # Whoever else runs here shall disturb little.
