@@ -164,16 +164,19 @@ pub fn thread_id() -> u32 {
     thread_local! {
         static ID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
     }
-    let epoch = fork_epoch();
-    ID.with(|id| {
-        let (known, at) = id.get();
-        if known != 0 && at == epoch {
-            return known;
-        }
+    #[cold]
+    #[inline(never)]
+    fn ask(epoch: u32) -> u32 {
         let fresh = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        id.set((fresh, epoch));
+        ID.set((fresh, epoch));
         fresh
-    })
+    }
+    let epoch = fork_epoch();
+    let (known, at) = ID.get();
+    if known != 0 && at == epoch {
+        return known;
+    }
+    ask(epoch)
 }
 
 /// Grows in a forked child.

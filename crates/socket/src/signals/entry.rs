@@ -25,14 +25,20 @@ pub(crate) fn careful() {
 /// it says that it was interrupted.
 #[inline(always)]
 pub fn whole<T>(mut call: impl FnMut() -> Option<Result<T, Errno>>) -> Option<Result<T, Errno>> {
-    if CAREFUL.load(Ordering::Relaxed) {
-        return carefully(&mut call);
+    let mut turn = CAREFUL.load(Ordering::Relaxed).then(Turn::first);
+    loop {
+        // In one place only, so that it is no function of its own.
+        let result = call();
+        let interrupted = matches!(result, Some(Err(Errno::INTR)));
+        let again = match turn.take() {
+            None => interrupted && is_meant_for_us(),
+            Some(turn) => turn.end(interrupted),
+        };
+        if !again {
+            return result;
+        }
+        turn = Some(Turn::begin());
     }
-    let result = call();
-    if matches!(result, Some(Err(Errno::INTR))) && is_meant_for_us() {
-        return carefully(&mut call);
-    }
-    result
 }
 
 /// Whether a call that began before anybody was careful was interrupted to be cancelled, or to begin again.
@@ -42,24 +48,38 @@ fn is_meant_for_us() -> bool {
     cancel::test() || again
 }
 
-#[inline(never)]
-fn carefully<T>(call: &mut dyn FnMut() -> Option<Result<T, Errno>>) -> Option<Result<T, Errno>> {
-    cancel::test();
-    loop {
+/// A call from its beginning on, in which handlers are put off.
+struct Turn {
+    quiet: handlers::Quiet,
+    /// Handlers that had run before.
+    before: u32,
+}
+
+impl Turn {
+    #[inline(never)]
+    fn first() -> Self {
+        cancel::test();
+        Self::begin()
+    }
+
+    #[cold]
+    fn begin() -> Self {
         let before = handlers::ran();
         handlers::begin_call();
         let quiet = handlers::Quiet::begin();
-        let result = call();
+        Self { quiet, before }
+    }
+
+    /// Lets in the handlers that were put off, as the call holds nothing any more. True: it is to begin again.
+    #[inline(never)]
+    fn end(self, interrupted: bool) -> bool {
         let again = handlers::asked_to_begin_again();
-        // Handlers that were put off run now, when the call holds nothing any more.
-        drop(quiet);
-        if !matches!(result, Some(Err(Errno::INTR))) {
-            return result;
+        drop(self.quiet);
+        if !interrupted {
+            return false;
         }
         let called = cancel::test();
-        let alone = called && before == handlers::ran();
-        if !again && !alone {
-            return result;
-        }
+        let alone = called && self.before == handlers::ran();
+        again || alone
     }
 }

@@ -54,6 +54,30 @@ impl Stream {
         parts: &[libc::iovec],
         how: i32,
     ) -> Result {
+        if how & (libc::MSG_PEEK | libc::MSG_WAITALL) == 0 {
+            // SAFETY: passed on.
+            let done = unsafe { self.take(fd, parts, 0, how) }?;
+            if done > 0 {
+                self.request.received();
+                return Ok(done);
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { self.receive_slowly(fd, description, parts, how) }
+    }
+
+    /// Everything but what is there at once.
+    ///
+    /// # Safety
+    /// As [`Self::receive`].
+    #[inline(never)]
+    unsafe fn receive_slowly(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        parts: &[libc::iovec],
+        how: i32,
+    ) -> Result {
         let want: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
         let (mut deadline, mut watch) = (None, None);

@@ -36,10 +36,38 @@ impl Stream {
     ) -> Result {
         let total: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut done = 0;
-        let mut deadline = None;
-        let (mut fd, mut inside) = (fd, None);
         self.request.answered();
         cost::call(Work::Send);
+        if !self.is_unusual() {
+            // SAFETY: passed on.
+            let put = unsafe { self.put(fd, parts, total, &mut done) };
+            if let Err(error) = put {
+                return self.failed(done, error, how);
+            }
+            if done == total {
+                return Ok(done);
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { self.send_slowly(fd, description, parts, done, how) }
+    }
+
+    /// Everything but what the ring has room for at once; `done` bytes are in it.
+    ///
+    /// # Safety
+    /// As [`Self::send`].
+    #[inline(never)]
+    unsafe fn send_slowly(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        parts: &[libc::iovec],
+        mut done: usize,
+        how: i32,
+    ) -> Result {
+        let total: usize = parts.iter().map(|part| part.iov_len).sum();
+        let mut deadline = None;
+        let (mut fd, mut inside) = (fd, None);
         loop {
             if self.is_unusual() && self.is_kernels(fd, description)? {
                 drop(inside.take());
