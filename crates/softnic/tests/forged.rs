@@ -4,78 +4,17 @@
 
 mod common;
 
-use std::collections::VecDeque;
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
-
+use common::cable::joined;
 use common::{BYTES, Side, connect, contents, quiet, seed, windows, work};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use softnic::{Config, Event, Identity, Share, Transport};
+use softnic::{Config, Event, Share};
 use wire::{KeyEntry, PAYLOAD_OFFSET};
 
 /// Frames that are forged.
 const FORGED: usize = 1 << 20;
 /// Frames that are forged before the NICs have their turn.
 const AT_ONCE: usize = 32;
-
-/// One way of a cable.
-#[derive(Clone, Default)]
-struct Way(Arc<Mutex<Frames>>);
-
-#[derive(Default)]
-struct Frames {
-    waiting: VecDeque<Vec<u8>>,
-    /// All that have gone, unless it was forged.
-    seen: Vec<Vec<u8>>,
-    sent: usize,
-    /// Each so many frames one is lost.
-    loses: Option<usize>,
-}
-
-impl Way {
-    fn with<R>(&self, body: impl FnOnce(&mut Frames) -> R) -> R {
-        body(&mut self.0.lock().expect("nobody panics"))
-    }
-}
-
-struct Cable {
-    identity: Identity,
-    out: Way,
-    back: Way,
-}
-
-impl Transport for Cable {
-    fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.out.with(|way| {
-            way.sent += 1;
-            way.seen.push(frame.to_vec());
-            if way.loses.is_none_or(|each| way.sent % each != 0) {
-                way.waiting.push_back(frame.to_vec());
-            }
-        });
-        Ok(())
-    }
-
-    fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<bool> {
-        let next = self.back.with(|way| way.waiting.pop_front());
-        let came = next.is_some();
-        if let Some(next) = next {
-            *frame = next;
-            frame.resize(frame.len().max(60), 0);
-        }
-        Ok(came)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
 
 /// Stores and loads of both sides, until all is done; no event but that loads have ended.
 fn traffic(sides: &mut [Side; 2], rng: &mut ChaCha8Rng) {
@@ -100,19 +39,7 @@ fn traffic(sides: &mut [Side; 2], rng: &mut ChaCha8Rng) {
 fn nothing_comes_of_forged_frames_in_a_sealed_session() {
     let seed = seed();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let ways = [Way::default(), Way::default()];
-    let mut sides = [0, 1].map(|index| {
-        let ip = 0x0A00_0001 + index as u32;
-        let cable = Cable {
-            identity: Identity {
-                mac: 0x0200_0000_0000 | u64::from(ip),
-                ip,
-            },
-            out: ways[index].clone(),
-            back: ways[1 - index].clone(),
-        };
-        Side::new(Config::default(), cable)
-    });
+    let (mut sides, ways) = joined(&Config::default());
     // In clear first, and badly, so that there is one of everything to forge.
     connect(&mut sides, 50, None);
     ways[0].with(|way| way.loses = Some(7));

@@ -2,6 +2,7 @@
 //! Pairs of NICs in software, and what they exchange.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod cable;
 pub mod witness;
 
 use std::net::Ipv4Addr;
