@@ -9,6 +9,7 @@ pub(crate) mod clock;
 mod spin;
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub use spin::{configure, start};
 
 use crate::inside;
 use crate::ready::{self, Events, Pollable};
-use crate::signals::handlers::Watch;
+use crate::signals::handlers::{self, Watch};
 use crate::table::Description;
 
 /// The longest sleep.
@@ -103,16 +104,32 @@ fn limit(timeout: Duration) -> Option<Timespec> {
 
 /// The kernel's word about a single descriptor, waiting at most `timeout`.
 pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<Events, Errno> {
-    if timeout != Duration::ZERO && crate::signals::handlers::wait() {
-        return Err(Errno::INTR);
-    }
     // SAFETY: the number is only lent to the call; if it is closed meanwhile, the kernel says so.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut polled = [PollFd::from_borrowed_fd(
         borrowed,
         PollFlags::from_bits_retain(want.0 as u16),
     )];
-    rustix::event::poll(&mut polled, limit(timeout).as_ref())?;
+    // Handlers that have been put off, or will be in the moment before the call begins, are to end it.
+    let sleeps = timeout != Duration::ZERO;
+    let mask = sleeps.then(handlers::mask_to_sleep_with).flatten();
+    let mut limit = limit(timeout);
+    // SAFETY: the kernel's structures, which live as long as the call.
+    unsafe {
+        crate::raw::call(
+            libc::SYS_ppoll,
+            [
+                polled.as_mut_ptr() as usize,
+                polled.len(),
+                limit
+                    .as_mut()
+                    .map_or(0, |limit| ptr::from_mut(limit) as usize),
+                mask.as_ref().map_or(0, |mask| ptr::from_ref(mask) as usize),
+                size_of::<u64>(),
+                0,
+            ],
+        )
+    }?;
     Ok(Events(u32::from(polled[0].revents().bits())))
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How long a store of 8 bytes takes from one NIC in software to another, and how many bytes a second go: over UDP
-//! sockets of loopback addresses, and over AF_XDP on the two ends of a virtual cable (as root).
+//! sockets of loopback addresses, plain and sealed in turns, and over AF_XDP on the two ends of a virtual cable (as root).
 //!
 //! `cargo run --release -p softnic --example latency`
 //!
@@ -11,13 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use rand::RngExt;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use softnic::{
     AfXdp, Config, Error, PeerAddress, Segment, Share, Shared, SoftNic, Transport, Udp, Window,
 };
+use wire::KeyEntry;
 
 const ROUNDS: u32 = 20_000;
 const WARM: u32 = 1_000;
+const PAIRS: usize = 5;
 const BYTES: usize = 1 << 20;
 const STREAM: usize = 16 << 20;
 /// Looks in vain after which the processor is given up, for machines that are busy with other things.
@@ -31,11 +34,15 @@ struct Side {
 }
 
 impl Side {
-    fn new(transport: Box<dyn Transport>) -> Result<Self, Error> {
+    fn new(transport: Box<dyn Transport>, sealed: bool) -> Result<Self, Error> {
         let mut nic = SoftNic::new(Config::default(), transport)?;
         let memory = Segment::anonymous(BYTES)?;
         let session = nic.reserve_session()?;
-        let shared = nic.share(&memory, &Share::writable(0, BYTES as u32))?;
+        let share = Share {
+            sealed,
+            ..Share::writable(0, BYTES as u32)
+        };
+        let shared = nic.share(&memory, &share)?;
         Ok(Self {
             nic,
             memory,
@@ -83,14 +90,42 @@ fn echo(mut side: Side, window: Window, ready: &Barrier, stop: &AtomicBool) -> R
     Ok(())
 }
 
-fn measure(name: &str, transports: [Box<dyn Transport>; 2]) -> Result<(), Error> {
+/// Random keys for the two ends of a session.
+fn keys() -> [KeyEntry; 2] {
+    let mut rng = rand::rng();
+    let one = KeyEntry {
+        tx_key: rng.random(),
+        rx_key: rng.random(),
+        tx_salt: rng.random(),
+        rx_salt: rng.random(),
+    };
+    let other = KeyEntry {
+        tx_key: one.rx_key,
+        rx_key: one.tx_key,
+        tx_salt: one.rx_salt,
+        rx_salt: one.tx_salt,
+    };
+    [one, other]
+}
+
+/// Prints what was measured; the median of one way, in microseconds.
+fn measure(
+    name: &str,
+    transports: [Box<dyn Transport>; 2],
+    keys: Option<[KeyEntry; 2]>,
+) -> Result<f64, Error> {
     let [one, two] = transports;
-    let (mut near, mut far) = (Side::new(one)?, Side::new(two)?);
+    let sealed = keys.is_some();
+    let (mut near, mut far) = (Side::new(one, sealed)?, Side::new(two, sealed)?);
     let (at_near, at_far) = (near.session, far.session);
-    let (to_far, to_near) = (
+    let (mut to_far, mut to_near) = (
         PeerAddress::of(&far.nic, at_far, 50),
         PeerAddress::of(&near.nic, at_near, 50),
     );
+    [to_far.keys, to_near.keys] = match keys {
+        Some(keys) => keys.map(Some),
+        None => [None, None],
+    };
     near.nic.open_session(at_near, &to_far)?;
     far.nic.open_session(at_far, &to_near)?;
     let window = near.nic.map(at_near, &far.shared, 0, BYTES as u64)?;
@@ -130,13 +165,13 @@ fn measure(name: &str, transports: [Box<dyn Transport>; 2]) -> Result<(), Error>
     let rate = sent as f64 / began.elapsed().as_secs_f64() / 1e6;
     stop.store(true, Ordering::Relaxed);
     println!(
-        "{name:8} one way: {:.1} µs median, {:.1} µs 99 %, {:.1} µs least; {rate:.0} MB/s in stores of 256 bytes",
+        "{name:10} one way: {:.1} µs median, {:.1} µs 99 %, {:.1} µs least; {rate:.0} MB/s in stores of 256 bytes",
         one_way(0.5),
         one_way(0.99),
         one_way(0.0)
     );
     match thread.join() {
-        Ok(result) => result,
+        Ok(result) => result.map(|()| one_way(0.5)),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
@@ -147,14 +182,21 @@ fn ip(arguments: &str) -> bool {
 }
 
 fn main() -> Result<(), Error> {
-    let udp = |ip: [u8; 4]| Udp::bind(ip.into());
-    measure(
-        "UDP",
-        [
-            Box::new(udp([127, 7, 5, 1])?),
-            Box::new(udp([127, 7, 5, 2])?),
-        ],
-    )?;
+    let udp = || -> Result<[Box<dyn Transport>; 2], Error> {
+        let bind = |last| Udp::bind([127, 7, 5, last].into()).map(Box::new);
+        Ok([bind(1)?, bind(2)?])
+    };
+    let mut ratios = Vec::new();
+    for _ in 0..PAIRS {
+        let plain = measure("UDP", udp()?, None)?;
+        let sealed = measure("UDP sealed", udp()?, Some(keys()))?;
+        ratios.push(sealed / plain);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    println!(
+        "sealed takes {:.2} times as long, median of {PAIRS} pairs: {ratios:.2?}",
+        ratios[PAIRS / 2]
+    );
     // SAFETY: no other thread runs that would depend on this one's network namespace.
     if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
         println!("AF_XDP   not measured: no right to make a network namespace: {error}");
@@ -175,5 +217,7 @@ fn main() -> Result<(), Error> {
             Box::new(AfXdp::open("cable0", 0, [10, 7, 5, 1].into())?),
             Box::new(AfXdp::open("cable1", 0, [10, 7, 5, 2].into())?),
         ],
+        None,
     )
+    .map(drop)
 }

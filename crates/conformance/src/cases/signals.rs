@@ -29,6 +29,7 @@ cases! { "signals";
     part_sent Accelerated "a send that is interrupted gives the part that it sent even with SA_RESTART"
     masked Accelerated "a signal that is blocked interrupts nothing"
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
+    wakes_itself Any "epoll_wait for a pipe that a handler fills ends, whenever the signal comes"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
     mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
@@ -40,6 +41,8 @@ cases! { "signals";
 }
 
 const SIGNAL: i32 = libc::SIGUSR1;
+/// Times that a handler wakes its own thread: each meets another moment.
+const WAKES: usize = 60_000;
 
 fn interrupted<T: std::fmt::Debug + 'static>(
     call: impl FnOnce() -> Call<T> + Send + 'static,
@@ -433,6 +436,64 @@ fn handler_writes() -> Outcome {
     reader.join()?;
     same!(expected, 20);
     Ok(())
+}
+
+/// What event loops do: the handler writes, and the thread waits for that. With an epoll set that the library looks after.
+fn wakes_itself() -> Outcome {
+    extern "C" fn note(_signal: i32) {
+        // SAFETY: a byte of ours.
+        unsafe { libc::write(HANDLER_FD.load(Ordering::SeqCst), [1].as_ptr().cast(), 1) };
+    }
+    let (listener, _) = listener()?;
+    let mut ends = [0; 2];
+    // SAFETY: room for two numbers; the handler calls write only, which is safe in handlers.
+    unsafe {
+        done(libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK))?;
+        HANDLER_FD.store(ends[1], Ordering::SeqCst);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        done(libc::sigaction(
+            SIGNAL,
+            &raw const action,
+            std::ptr::null_mut(),
+        ))?;
+    }
+    let set = epoll::create()?;
+    epoll::add(set, listener, epoll::IN, 1)?;
+    epoll::add(set, ends[0], epoll::IN, 2)?;
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let (waiter, id) = identified(move || {
+        for round in 1..=WAKES {
+            ROUND.store(round, Ordering::SeqCst);
+            let began = std::time::Instant::now();
+            // As long as a signal takes to come, more or less.
+            (0..round % 1009).for_each(|step| {
+                std::hint::black_box(step);
+            });
+            let mut byte = [0];
+            // SAFETY: a byte of ours.
+            while unsafe { libc::read(ends[0], byte.as_mut_ptr().cast(), 1) } != 1 {
+                let _ = epoll::wait(set, if round % 2 == 0 { 5_000 } else { -1 });
+                holds!(
+                    began.elapsed() < Duration::from_secs(4),
+                    "round {round} slept on"
+                );
+            }
+        }
+        Ok(())
+    })?;
+    for round in 1..=WAKES {
+        while ROUND.load(Ordering::SeqCst) < round && !waiter.ended() {
+            std::hint::spin_loop();
+        }
+        if waiter.ended() {
+            break;
+        }
+        // SAFETY: the thread ends when all signals have come.
+        unsafe { libc::pthread_kill(id, SIGNAL) };
+    }
+    waiter.join()
 }
 
 fn timer() -> Outcome {

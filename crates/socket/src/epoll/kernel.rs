@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::raw;
 use crate::signals::cancel;
-use crate::signals::handlers::Watch;
+use crate::signals::handlers::{self, Watch};
 use crate::wait::FOR_EVER;
 
 /// What goes with a registration or an event: it is packed on some architectures and not on others.
@@ -128,6 +128,15 @@ pub(super) unsafe fn wait(
     timeout: Option<Duration>,
     mask: SignalMask,
 ) -> Result<usize, Errno> {
+    // Handlers may have been put off, or will be in the moment before the call begins: with a mask it lets them in, and ends.
+    let open = match timeout != Some(Duration::ZERO) && mask.0.is_null() {
+        true => handlers::mask_to_sleep_with(),
+        false => None,
+    };
+    let mask = match &open {
+        Some(open) => SignalMask(ptr::from_ref(open).cast(), size_of_val(open)),
+        None => mask,
+    };
     let whole = timeout.is_none_or(|timeout| timeout.is_zero());
     if !whole && !NO_PWAIT2.load(Ordering::Relaxed) {
         let spec = timeout.map(|timeout| libc::timespec {

@@ -111,9 +111,23 @@ pub(super) fn all_restart() -> Option<bool> {
     HERE.with(|here| here.restarts.get())
 }
 
-/// Whether handlers wait for the end of the call.
-pub(crate) fn wait() -> bool {
-    HERE.with(|here| here.put_off.get() != 0)
+/// The mask for a sleep in the kernel that handlers are to end although they are put off: the thread's, without what is blocked
+/// for them. None: none is put off, and they run as they come.
+pub(crate) fn mask_to_sleep_with() -> Option<u64> {
+    HERE.with(|here| {
+        if here.held.get() == 0 {
+            return None;
+        }
+        let mut mask = 0_u64;
+        // SAFETY: the kernel writes one word.
+        unsafe {
+            raw::syscall(
+                libc::SYS_rt_sigprocmask as usize,
+                [libc::SIG_BLOCK as usize, 0, &raw mut mask as usize, 8, 0, 0],
+            )
+        };
+        Some(mask & !(here.put_off.get() & !here.blocked.get()))
+    })
 }
 
 /// The interrupted call is to begin again. False: it holds nothing back, and can go on.
@@ -239,7 +253,10 @@ unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mu
             .cast::<u8>()
             .add(offset_of!(libc::ucontext_t, uc_sigmask))
             .cast::<u64>();
-        here.blocked.set(here.blocked.get() | *blocked & mask);
+        // What was put off before is blocked for that.
+        let before = here.put_off.get() & !here.blocked.get();
+        here.blocked
+            .set(here.blocked.get() | *blocked & mask & !before);
         *blocked |= mask;
     }
     here.put_off.set(here.put_off.get() | mask);
