@@ -30,6 +30,7 @@ cases! { "signals";
     masked Accelerated "a signal that is blocked interrupts nothing"
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
     wakes_itself Any "epoll_wait for a pipe that a handler fills ends, whenever the signal comes"
+    pwait_interrupted Accelerated "a signal interrupts epoll_pwait with a mask of its own, whenever it comes"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
     mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
@@ -43,6 +44,8 @@ cases! { "signals";
 const SIGNAL: i32 = libc::SIGUSR1;
 /// Times that a handler wakes its own thread: each meets another moment.
 const WAKES: usize = 60_000;
+/// Times that a signal ends epoll_pwait.
+const INTERRUPTS: usize = 20_000;
 
 fn interrupted<T: std::fmt::Debug + 'static>(
     call: impl FnOnce() -> Call<T> + Send + 'static,
@@ -492,6 +495,34 @@ fn wakes_itself() -> Outcome {
         }
         // SAFETY: the thread ends when all signals have come.
         unsafe { libc::pthread_kill(id, SIGNAL) };
+    }
+    waiter.join()
+}
+
+fn pwait_interrupted() -> Outcome {
+    let (_client, server) = pair()?;
+    count_signal(SIGNAL, libc::SA_RESTART)?;
+    let other = signal_set(libc::SIGUSR2);
+    let set = epoll::create()?;
+    epoll::add(set, server, epoll::IN, 1)?;
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let (waiter, id) = identified(move || {
+        for round in 1..=INTERRUPTS {
+            ROUND.store(round, Ordering::SeqCst);
+            fails!(epoll::pwait(set, 4_000, Some(&other)), EINTR);
+        }
+        ROUND.store(INTERRUPTS + 1, Ordering::SeqCst);
+        Ok(())
+    })?;
+    for round in 1..=INTERRUPTS {
+        // One that comes before the call interrupts nothing.
+        while ROUND.load(Ordering::SeqCst) <= round && !waiter.ended() {
+            (0..round % 4001).for_each(|step| {
+                std::hint::black_box(step);
+            });
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(id, SIGNAL) };
+        }
     }
     waiter.join()
 }

@@ -14,7 +14,7 @@ use super::members::{Member, OF_BELL, looks_like_key};
 use super::{Epoll, Inner, Set};
 use crate::cost::{self, Work};
 use crate::ready::{Events, Told};
-use crate::signals::handlers::Watch;
+use crate::signals::handlers::{self, Watch};
 use crate::table::{self, Ref};
 use crate::wait::{Deadline, HEARTBEAT, Spin, Step, clock, kernel_due, longest};
 
@@ -301,7 +301,8 @@ impl Set {
                 self.leave(now);
                 return Ok(());
             }
-            if watch.is_some_and(Watch::is_broken) {
+            // With a mask of its own the kernel's sleep has let in what may come, unless that was no sleep as handlers wait.
+            if watch.map_or_else(handlers::are_put_off, Watch::is_broken) {
                 return Err(Errno::INTR);
             }
             if stale > 0 && stale == count {

@@ -111,6 +111,11 @@ pub(super) fn all_restart() -> Option<bool> {
     HERE.with(|here| here.restarts.get())
 }
 
+/// Whether handlers wait for the end of the call.
+pub(crate) fn are_put_off() -> bool {
+    HERE.with(|here| here.put_off.get() != 0)
+}
+
 /// The mask for a sleep in the kernel that handlers are to end although they are put off: the thread's, without what is blocked
 /// for them. None: none is put off, and they run as they come.
 pub(crate) fn mask_to_sleep_with() -> Option<u64> {
