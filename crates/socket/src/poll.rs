@@ -13,7 +13,7 @@ use crate::epoll::SignalMask;
 use crate::object::Object;
 use crate::raw;
 use crate::ready::{self, Events, Pollable};
-use crate::signals::handlers::Watch;
+use crate::signals::handlers::{Masked, Watch};
 use crate::table::{self, Ref};
 use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest, poll_kernel};
 
@@ -264,6 +264,8 @@ fn let_in(mask: SignalMask) -> Result<(), Errno> {
         tv_sec: 0,
         tv_nsec: 0,
     };
+    let masked = Masked::begin(mask);
+    let mask = masked.as_ref().map_or(mask, Masked::mask);
     let arguments = [0, 0, &raw const now as usize, mask.0 as usize, mask.1, 0];
     // SAFETY: no descriptors; the time lives as long as the call, the mask is the program's.
     unsafe { raw::call(libc::SYS_ppoll, arguments) }.map(drop)
@@ -334,6 +336,9 @@ fn ask_kernel(
         }
     }
     POLLED.set(clock::ticks());
+    let own = !mask.0.is_null();
+    let masked = own.then(|| Masked::begin(mask)).flatten();
+    let mask = masked.as_ref().map_or(mask, Masked::mask);
     let watch = watch.unwrap_or_else(Watch::begin);
     watch.sleep(timeout, |time| {
         // SAFETY: the array and the time live as long as the call; the mask is the program's.

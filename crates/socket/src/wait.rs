@@ -19,9 +19,10 @@ use rustix::io::Errno;
 pub(crate) use spin::{Spin, Step, after_fork, kernel_due, never as never_spins};
 pub use spin::{configure, start};
 
+use crate::epoll::SignalMask;
 use crate::inside;
 use crate::ready::{self, Events, Pollable};
-use crate::signals::handlers::{self, Watch};
+use crate::signals::handlers::{Masked, Watch};
 use crate::table::Description;
 
 /// The longest sleep.
@@ -112,7 +113,8 @@ pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<
     )];
     // Handlers that have been put off, or will be in the moment before the call begins, are to end it.
     let sleeps = timeout != Duration::ZERO;
-    let mask = sleeps.then(handlers::mask_to_sleep_with).flatten();
+    let masked = sleeps.then(|| Masked::begin(SignalMask::NONE)).flatten();
+    let mask = masked.as_ref().map_or(SignalMask::NONE, Masked::mask);
     let mut limit = limit(timeout);
     // SAFETY: the kernel's structures, which live as long as the call.
     unsafe {
@@ -124,8 +126,8 @@ pub(crate) fn poll_kernel(fd: RawFd, want: Events, timeout: Duration) -> Result<
                 limit
                     .as_mut()
                     .map_or(0, |limit| ptr::from_mut(limit) as usize),
-                mask.as_ref().map_or(0, |mask| ptr::from_ref(mask) as usize),
-                size_of::<u64>(),
+                mask.0 as usize,
+                mask.1,
                 0,
             ],
         )

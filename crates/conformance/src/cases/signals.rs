@@ -31,6 +31,7 @@ cases! { "signals";
     handler_writes Accelerated "a handler may send on a connection that the program is waiting for"
     wakes_itself Any "epoll_wait for a pipe that a handler fills ends, whenever the signal comes"
     pwait_interrupted Accelerated "a signal interrupts epoll_pwait with a mask of its own, whenever it comes"
+    two_at_once Accelerated "two signals that only ppoll, pselect and epoll_pwait let in come there, one within the other, and are blocked again"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
     mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
@@ -525,6 +526,70 @@ fn pwait_interrupted() -> Outcome {
         }
     }
     waiter.join()
+}
+
+/// The handler of the first sends the second, which the call's mask lets in, too.
+fn two_at_once() -> Outcome {
+    const OTHER: i32 = libc::SIGUSR2;
+    const LONG: Duration = Duration::from_secs(3);
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn first(_signal: i32) {
+        // SAFETY: to this thread.
+        unsafe { libc::raise(OTHER) };
+        // The other one has put its mark there.
+        SEEN.fetch_add(10 * SEEN.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+    extern "C" fn second(_signal: i32) {
+        SEEN.fetch_add(1, Ordering::SeqCst);
+    }
+    let (_client, server) = pair()?;
+    for (signal, handler) in [(SIGNAL, first as extern "C" fn(i32)), (OTHER, second)] {
+        // SAFETY: the handlers touch an atomic, and send a signal.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            done(libc::sigaction(
+                signal,
+                &raw const action,
+                std::ptr::null_mut(),
+            ))?;
+        }
+        mask(libc::SIG_BLOCK, &signal_set(signal))?;
+    }
+    let set = epoll::create()?;
+    epoll::add(set, server, epoll::IN, 1)?;
+    let lone = epoll::create()?;
+    let none = signal_set(libc::SIGHUP);
+    let calls: [&dyn Fn() -> Call<usize>; 4] = [
+        &|| ppoll(&[(server, libc::POLLIN)], Some(LONG), Some(&none)).map(|found| found.len()),
+        &|| pselect(&[server], Some(LONG), Some(&none)).map(|_| 0),
+        &|| epoll::pwait(set, 3_000, Some(&none)).map(|events| events.len()),
+        &|| epoll::pwait(lone, 3_000, Some(&none)).map(|events| events.len()),
+    ];
+    for (call, both) in calls.iter().flat_map(|call| [(call, false), (call, true)]) {
+        SEEN.store(0, Ordering::SeqCst);
+        // SAFETY: to this thread, where they are blocked.
+        unsafe {
+            libc::raise(SIGNAL);
+            if both {
+                libc::raise(OTHER);
+            }
+        }
+        fails!(call(), EINTR);
+        same!(SEEN.load(Ordering::SeqCst), if both { 22 } else { 11 });
+        // SAFETY: zeroes are a set of no signals.
+        let mut now = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes into the set.
+        done(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now) })?;
+        for signal in [SIGNAL, OTHER] {
+            // SAFETY: the set was filled in.
+            holds!(
+                unsafe { libc::sigismember(&raw const now, signal) } == 1,
+                "{signal} is let in"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn timer() -> Outcome {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::raw;
 use crate::signals::cancel;
-use crate::signals::handlers::{self, Watch};
+use crate::signals::handlers::{Masked, Watch};
 use crate::wait::FOR_EVER;
 
 /// What goes with a registration or an event: it is packed on some architectures and not on others.
@@ -20,7 +20,7 @@ pub(super) type Event = epoll_event;
 pub(super) const NO_EVENT: Event = Event { events: 0, u64: 0 };
 
 /// A signal mask as the program gave it: its address and size; null for none.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct SignalMask(pub *const u8, pub usize);
 
 impl SignalMask {
@@ -93,6 +93,9 @@ pub(super) unsafe fn wait_watched(
         // SAFETY: passed on.
         return unsafe { wait(epoll, out, max, timeout, mask) };
     }
+    let own = !mask.0.is_null();
+    let masked = own.then(|| Masked::begin(mask)).flatten();
+    let mask = masked.as_ref().map_or(mask, Masked::mask);
     let result = watch.sleep(timeout, |time| {
         // SAFETY: by the caller; the time lives as long as the call.
         unsafe {
@@ -128,15 +131,9 @@ pub(super) unsafe fn wait(
     timeout: Option<Duration>,
     mask: SignalMask,
 ) -> Result<usize, Errno> {
-    // Handlers may have been put off, or will be in the moment before the call begins: with a mask it lets them in, and ends.
-    let open = match timeout != Some(Duration::ZERO) && mask.0.is_null() {
-        true => handlers::mask_to_sleep_with(),
-        false => None,
-    };
-    let mask = match &open {
-        Some(open) => SignalMask(ptr::from_ref(open).cast(), size_of_val(open)),
-        None => mask,
-    };
+    let sleeps = timeout != Some(Duration::ZERO);
+    let masked = sleeps.then(|| Masked::begin(mask)).flatten();
+    let mask = masked.as_ref().map_or(mask, Masked::mask);
     let whole = timeout.is_none_or(|timeout| timeout.is_zero());
     if !whole && !NO_PWAIT2.load(Ordering::Relaxed) {
         let spec = timeout.map(|timeout| libc::timespec {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use libc::{c_int, c_void, siginfo_t, timespec};
 
 use super::{cancel, entry};
+use crate::epoll::SignalMask;
 use crate::raw;
 use crate::wait::FOR_EVER;
 
@@ -33,13 +34,24 @@ static RESET: AtomicU64 = AtomicU64::new(0);
 /// Signals whose handler has interrupted calls begin again (`SA_RESTART`).
 static RESTARTING: AtomicU64 = AtomicU64::new(0);
 
+/// Signals that are blocked around a sleep.
+#[derive(Clone, Copy)]
+struct Masks {
+    /// In the program's thread.
+    thread: u64,
+    /// In the sleep (ppoll and its like), as the program passed it; null: the same.
+    sleep: *const u8,
+}
+
 struct Here {
     /// Latches that the thread holds.
     held: Cell<u32>,
     /// Signals that wait until it holds none.
     put_off: Cell<u64>,
-    /// Those of them that are blocked then, but for the call (ppoll and its like).
-    blocked: Cell<u64>,
+    /// The masks of the sleep in which one of them came, or the last: they are let in with its own, as the kernel has it.
+    let_in_with: Cell<Option<Masks>>,
+    /// Those of the sleep that the thread is in.
+    sleeps_with: Cell<Option<Masks>>,
     /// The interrupted call is to begin again.
     again: Cell<bool>,
     /// Whether all handlers that came in this call want that; None: none came.
@@ -55,7 +67,8 @@ thread_local! {
         Here {
             held: Cell::new(0),
             put_off: Cell::new(0),
-            blocked: Cell::new(0),
+            let_in_with: Cell::new(None),
+            sleeps_with: Cell::new(None),
             again: Cell::new(false),
             restarts: Cell::new(None),
             ran: Cell::new(0),
@@ -87,12 +100,17 @@ pub fn leave() {
 
 #[cold]
 fn let_in(here: &Here) {
+    // The handlers run before `change_mask` returns.
     let mask = here.put_off.replace(0);
-    let blocked = here.blocked.replace(0);
-    // The handlers run before this returns.
-    change_mask(libc::SIG_UNBLOCK, mask);
-    if blocked != 0 {
-        change_mask(libc::SIG_BLOCK, blocked);
+    match here.let_in_with.take() {
+        None => change_mask(libc::SIG_UNBLOCK, mask),
+        Some(masks) => {
+            if !masks.sleep.is_null() {
+                // SAFETY: the kernel reads one word, or answers EFAULT.
+                unsafe { mask_by(libc::SIG_SETMASK, masks.sleep) };
+            }
+            change_mask(libc::SIG_SETMASK, masks.thread);
+        }
     }
 }
 
@@ -116,23 +134,52 @@ pub(crate) fn are_put_off() -> bool {
     HERE.with(|here| here.put_off.get() != 0)
 }
 
-/// The mask for a sleep in the kernel that handlers are to end although they are put off: the thread's, without what is blocked
-/// for them. None: none is put off, and they run as they come.
-pub(crate) fn mask_to_sleep_with() -> Option<u64> {
-    HERE.with(|here| {
-        if here.held.get() == 0 {
-            return None;
+/// A sleep in the kernel that handlers end although they are put off, also those that were before it began: it has a signal mask.
+#[derive(Debug)]
+pub(crate) struct Masked {
+    thread: u64,
+    given: SignalMask,
+}
+
+impl Masked {
+    /// With the program's mask for this call, or the thread's, without what is blocked for those that were put off. None: no
+    /// handlers are put off, and they run as they come.
+    pub(crate) fn begin(given: SignalMask) -> Option<Self> {
+        HERE.with(|here| {
+            if here.held.get() == 0 {
+                return None;
+            }
+            let mut now = 0_u64;
+            // SAFETY: the kernel writes one word.
+            unsafe {
+                raw::syscall(
+                    libc::SYS_rt_sigprocmask as usize,
+                    [libc::SIG_BLOCK as usize, 0, &raw mut now as usize, 8, 0, 0],
+                )
+            };
+            let thread = now & !here.put_off.get();
+            let sleep = given.0;
+            here.sleeps_with.set(Some(Masks { thread, sleep }));
+            Some(Self { thread, given })
+        })
+    }
+
+    /// For the kernel.
+    pub(crate) fn mask(&self) -> SignalMask {
+        match self.given.0.is_null() {
+            true => SignalMask(
+                ptr::from_ref(&self.thread).cast(),
+                size_of_val(&self.thread),
+            ),
+            false => self.given,
         }
-        let mut mask = 0_u64;
-        // SAFETY: the kernel writes one word.
-        unsafe {
-            raw::syscall(
-                libc::SYS_rt_sigprocmask as usize,
-                [libc::SIG_BLOCK as usize, 0, &raw mut mask as usize, 8, 0, 0],
-            )
-        };
-        Some(mask & !(here.put_off.get() & !here.blocked.get()))
-    })
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        HERE.with(|here| here.sleeps_with.set(None));
+    }
 }
 
 /// The interrupted call is to begin again. False: it holds nothing back, and can go on.
@@ -172,10 +219,17 @@ pub(crate) fn exposed<R>(call: impl FnOnce() -> R) -> R {
 
 fn change_mask(how: c_int, mask: u64) {
     // SAFETY: the kernel reads one word.
+    unsafe { mask_by(how, (&raw const mask).cast()) };
+}
+
+/// # Safety
+/// At `mask` is a word, or nothing that can be read.
+unsafe fn mask_by(how: c_int, mask: *const u8) {
+    // SAFETY: by the caller.
     unsafe {
         raw::syscall(
             libc::SYS_rt_sigprocmask as usize,
-            [how as usize, &raw const mask as usize, 0, 8, 0, 0],
+            [how as usize, mask as usize, 0, 8, 0, 0],
         )
     };
 }
@@ -258,13 +312,12 @@ unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mu
             .cast::<u8>()
             .add(offset_of!(libc::ucontext_t, uc_sigmask))
             .cast::<u64>();
-        // What was put off before is blocked for that.
-        let before = here.put_off.get() & !here.blocked.get();
-        here.blocked
-            .set(here.blocked.get() | *blocked & mask & !before);
         *blocked |= mask;
     }
     here.put_off.set(here.put_off.get() | mask);
+    if let Some(masks) = here.sleeps_with.get() {
+        here.let_in_with.set(Some(masks));
+    }
     true
 }
 
