@@ -365,9 +365,11 @@ fn once() -> Outcome {
     let now = unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         done(libc::sigaction(SIGNAL, std::ptr::null(), &raw mut now))?;
-        now.sa_sigaction
+        now
     };
-    same!(now, libc::SIG_DFL);
+    same!(now.sa_sigaction, libc::SIG_DFL);
+    let kinds = libc::SA_RESETHAND | libc::SA_SIGINFO;
+    same!(now.sa_flags & kinds, libc::SA_RESETHAND);
     echo(client, server)
 }
 

@@ -274,17 +274,24 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
     }
 }
 
-/// Takes a handler away that was for one time.
+/// Takes a handler away that was for one time, as the kernel does: the flags stay.
 fn reset(signal: c_int) {
-    // The kernel's structure: the default, no flags, an empty mask.
-    let action = [0_usize; 4];
-    // SAFETY: the kernel reads the structure.
-    unsafe {
+    // The kernel's structure: handler, flags, and two words more.
+    let mut action = [0_usize; 4];
+    // SAFETY: the kernel writes the structure, or reads it.
+    let call = |new: *const usize, old: *mut usize| unsafe {
         raw::syscall(
             libc::SYS_rt_sigaction as usize,
-            [signal as usize, &raw const action as usize, 0, 8, 0, 0],
+            [signal as usize, new as usize, old as usize, 8, 0, 0],
         )
     };
+    call(ptr::null(), action.as_mut_ptr());
+    action[0] = libc::SIG_DFL;
+    action[1] |= libc::SA_RESETHAND as u32 as usize;
+    if INFORMED.load(Ordering::Relaxed) & bit(signal) == 0 {
+        action[1] &= !(libc::SA_SIGINFO as usize);
+    }
+    call(action.as_ptr(), ptr::null_mut());
 }
 
 /// Has the signal come again when it is let in. False: it can't be.
