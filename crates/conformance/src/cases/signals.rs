@@ -32,6 +32,7 @@ cases! { "signals";
     wakes_itself Any "epoll_wait for a pipe that a handler fills ends, whenever the signal comes"
     pwait_interrupted Accelerated "a signal interrupts epoll_pwait with a mask of its own, whenever it comes"
     two_at_once Accelerated "two signals that only ppoll, pselect and epoll_pwait let in come there, one within the other, and are blocked again"
+    kinds_at_once Accelerated "two dozen kinds of signals that ppoll lets in at once, with SA_NODEFER, come once each"
     timer Accelerated "signals of a timer during transfers lose no byte"
     ignored Accelerated "an ignored signal interrupts nothing"
     mixed Accelerated "a handler with SA_RESTART has recv go on, whatever other signals' handlers want"
@@ -591,6 +592,22 @@ fn two_at_once() -> Outcome {
             );
         }
     }
+    Ok(())
+}
+
+fn kinds_at_once() -> Outcome {
+    let (_client, server) = pair()?;
+    let kinds = libc::SIGRTMIN()..libc::SIGRTMIN() + 24;
+    for signal in kinds.clone() {
+        count_signal(signal, libc::SA_NODEFER)?;
+        mask(libc::SIG_BLOCK, &signal_set(signal))?;
+        // SAFETY: to this thread, where it is blocked.
+        unsafe { libc::raise(signal) };
+    }
+    let none = signal_set(libc::SIGHUP);
+    let time = Some(Duration::from_secs(3));
+    fails!(ppoll(&[(server, libc::POLLIN)], time, Some(&none)), EINTR);
+    same!(SIGNALS.load(Ordering::SeqCst), kinds.len());
     Ok(())
 }
 

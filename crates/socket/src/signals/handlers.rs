@@ -319,7 +319,8 @@ unsafe fn put_off(here: &Here, signal: c_int, info: *mut siginfo_t, context: *mu
             .cast::<u8>()
             .add(offset_of!(libc::ucontext_t, uc_sigmask))
             .cast::<u64>();
-        *blocked |= mask;
+        // With those that were put off above this one on the stack: they would come once more each time that one returns.
+        *blocked |= mask | here.put_off.get();
     }
     here.put_off.set(here.put_off.get() | mask);
     if let Some(masks) = here.sleeps_with.get() {
