@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The harness itself ends what it started and nothing else."""
 
 from __future__ import annotations
