@@ -53,6 +53,7 @@ pub(crate) fn nanoseconds() -> u64 {
 }
 
 static FIRST_TICKS: AtomicU64 = AtomicU64::new(0);
+static FIRST_WIDTH: AtomicU64 = AtomicU64::new(0);
 static FIRST_TIME: AtomicU64 = AtomicU64::new(0);
 static PER_MICROSECOND: AtomicU64 = AtomicU64::new(0);
 /// Taken until the two clocks have run side by side for long enough; the order of magnitude matters, not the value.
@@ -61,6 +62,10 @@ const GUESS: u64 = 2_000;
 const COUNTED_RATE: u64 = 2_500;
 /// So many nanoseconds side by side make a measurement.
 const LONG_ENOUGH: u64 = 1_000_000;
+/// Of a measurement, so small a part may be doubtful.
+const DOUBT: u64 = 50;
+/// Looks at both clocks, of which the best counts.
+const LOOKS: usize = 4;
 
 /// Ticks of the counter in a microsecond.
 #[inline]
@@ -91,21 +96,58 @@ pub fn shared_milliseconds() -> u64 {
     }
 }
 
+/// Both clocks at a moment, between two looks at the counter.
+#[derive(Clone, Copy)]
+struct Moment {
+    ticks: u64,
+    /// How far apart the two looks were: the thread may have been away in between.
+    width: u64,
+    time: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        let look = |_| {
+            let ticks = counter();
+            let time = nanoseconds();
+            let width = counter().saturating_sub(ticks);
+            Self { ticks, width, time }
+        };
+        let best = (0..LOOKS).map(look).min_by_key(|moment| moment.width);
+        best.unwrap_or_else(|| look(0))
+    }
+
+    /// Ticks in a microsecond since then, if enough time has gone for the looks' width not to matter.
+    fn rate_since(self, first: Self) -> Option<u64> {
+        let elapsed = self.time.saturating_sub(first.time);
+        let counted = self.ticks.saturating_sub(first.ticks);
+        let doubtful = self.width.saturating_add(first.width);
+        if elapsed < LONG_ENOUGH || counted / DOUBT < doubtful {
+            return None;
+        }
+        let rate = u128::from(counted) * 1_000 / u128::from(elapsed);
+        Some(rate.max(1) as u64)
+    }
+}
+
 #[cold]
 fn measure() -> u64 {
-    let (now, time) = (counter(), nanoseconds());
-    let first = FIRST_TIME.load(Ordering::Acquire);
-    if first == 0 {
-        FIRST_TICKS.store(now, Ordering::Relaxed);
-        FIRST_TIME.store(time, Ordering::Release);
+    let now = Moment::now();
+    let time = FIRST_TIME.load(Ordering::Acquire);
+    if time == 0 {
+        FIRST_TICKS.store(now.ticks, Ordering::Relaxed);
+        FIRST_WIDTH.store(now.width, Ordering::Relaxed);
+        FIRST_TIME.store(now.time, Ordering::Release);
         return GUESS;
     }
-    let elapsed = time.saturating_sub(first);
-    if elapsed < LONG_ENOUGH {
+    let first = Moment {
+        ticks: FIRST_TICKS.load(Ordering::Relaxed),
+        width: FIRST_WIDTH.load(Ordering::Relaxed),
+        time,
+    };
+    let Some(rate) = now.rate_since(first) else {
         return GUESS;
-    }
-    let counted = now.saturating_sub(FIRST_TICKS.load(Ordering::Relaxed));
-    let rate = (u128::from(counted) * 1_000 / u128::from(elapsed)).max(1) as u64;
+    };
     PER_MICROSECOND.store(rate, Ordering::Relaxed);
     rate
 }
@@ -113,6 +155,19 @@ fn measure() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_was_away_between_the_clocks_measures_nothing() {
+        let at = |ticks, width, time| Moment { ticks, width, time };
+        let away = at(0, 50_000_000, 20_000_000);
+        let after = at(55_000_000, 100, 22_000_000);
+        assert_eq!(after.rate_since(away), None);
+        let (first, later) = (at(0, 100, 0), at(5_000_000, 100, 2_000_000));
+        assert_eq!(later.rate_since(first), Some(2_500));
+        // After long the width does not matter any more.
+        let long_after = at(10_055_000_000, 100, 4_022_000_000);
+        assert_eq!(long_after.rate_since(away), Some(2_512));
+    }
 
     #[test]
     fn counts_microseconds() {
