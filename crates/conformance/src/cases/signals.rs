@@ -44,10 +44,10 @@ cases! { "signals";
 }
 
 const SIGNAL: i32 = libc::SIGUSR1;
-/// Times that a handler wakes its own thread: each meets another moment.
-const WAKES: usize = 60_000;
-/// Times that a signal ends epoll_pwait.
-const INTERRUPTS: usize = 20_000;
+/// So often at most a handler wakes its own thread, or ends its call: each time meets another moment.
+const TIMES: usize = 60_000;
+/// No longer, however slow the machine is.
+const LONG_ENOUGH: Duration = Duration::from_secs(4);
 
 fn interrupted<T: std::fmt::Debug + 'static>(
     call: impl FnOnce() -> Call<T> + Send + 'static,
@@ -470,9 +470,13 @@ fn wakes_itself() -> Outcome {
     epoll::add(set, listener, epoll::IN, 1)?;
     epoll::add(set, ends[0], epoll::IN, 2)?;
     static ROUND: AtomicUsize = AtomicUsize::new(0);
+    static LAST: AtomicUsize = AtomicUsize::new(TIMES);
     let (waiter, id) = identified(move || {
-        for round in 1..=WAKES {
+        for round in 1.. {
             ROUND.store(round, Ordering::SeqCst);
+            if round > LAST.load(Ordering::SeqCst) {
+                break;
+            }
             let began = std::time::Instant::now();
             // As long as a signal takes to come, more or less.
             (0..round % 1009).for_each(|step| {
@@ -490,15 +494,28 @@ fn wakes_itself() -> Outcome {
         }
         Ok(())
     })?;
-    for round in 1..=WAKES {
+    let began = std::time::Instant::now();
+    for round in 1..=TIMES {
+        let mut looks = 0_u32;
         while ROUND.load(Ordering::SeqCst) < round && !waiter.ended() {
-            std::hint::spin_loop();
+            looks += 1;
+            match looks % 8192 {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
         }
         if waiter.ended() {
             break;
         }
+        let is_last = began.elapsed() > LONG_ENOUGH;
+        if is_last {
+            LAST.store(round, Ordering::SeqCst);
+        }
         // SAFETY: the thread ends when all signals have come.
         unsafe { libc::pthread_kill(id, SIGNAL) };
+        if is_last {
+            break;
+        }
     }
     waiter.join()
 }
@@ -510,15 +527,19 @@ fn pwait_interrupted() -> Outcome {
     let set = epoll::create()?;
     epoll::add(set, server, epoll::IN, 1)?;
     static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let began = std::time::Instant::now();
     let (waiter, id) = identified(move || {
-        for round in 1..=INTERRUPTS {
+        for round in 1..=TIMES {
+            if began.elapsed() > LONG_ENOUGH {
+                break;
+            }
             ROUND.store(round, Ordering::SeqCst);
             fails!(epoll::pwait(set, 4_000, Some(&other)), EINTR);
         }
-        ROUND.store(INTERRUPTS + 1, Ordering::SeqCst);
+        ROUND.store(TIMES + 1, Ordering::SeqCst);
         Ok(())
     })?;
-    for round in 1..=INTERRUPTS {
+    for round in 1..=TIMES {
         // One that comes before the call interrupts nothing.
         while ROUND.load(Ordering::SeqCst) <= round && !waiter.ended() {
             (0..round % 4001).for_each(|step| {
