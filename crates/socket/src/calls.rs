@@ -107,7 +107,7 @@ pub unsafe fn receive_message(
             };
             message.msg_controllen = 0;
             message.msg_namelen = 0;
-            message.msg_flags = 0;
+            message.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
             // SAFETY: the caller's promise.
             Some(unsafe { stream.receive(fd, description, parts, flags) })
         }

@@ -15,7 +15,7 @@ use crate::ready::{self, Events};
 use crate::stream::{Result, Stream, borrow};
 use crate::table::{self, Description};
 use crate::wait::Deadline;
-use crate::{address, kernels_own, policy, process, raw, reasons, short, signals, wait};
+use crate::{address, avoided, kernels_own, policy, process, raw, reasons, short, signals, wait};
 
 /// connect on a TCP socket. None: the kernel alone shall do it.
 ///
@@ -52,7 +52,7 @@ pub unsafe fn connect(
         reasons::note(Fallback::Option);
         return None;
     }
-    if process::is_shunned(target) {
+    if avoided::is_avoided(target) {
         reasons::note(Fallback::Avoided);
         return None;
     }

@@ -31,7 +31,7 @@ pub use waiting::Timeout;
 
 use crate::latch::Latch;
 use crate::object::Object;
-use crate::ready::{self, Events};
+use crate::ready::{self, Events, Told};
 use crate::table;
 use crate::wait::clock;
 use members::{EDGE, EXCLUSIVE, Members, OF_BELL};
@@ -301,10 +301,30 @@ impl Set {
     /// Somebody else drained the doorbell of a sleeping member, and is about to take what it rang for. Should it not,
     /// this set's sleepers find out at their next heartbeat; to wake them all each time would be a stampede.
     pub(crate) fn poke(&self, key: u64) {
+        if self.heat(key) {
+            self.around().into_iter().for_each(Told::tell);
+        }
+    }
+
+    /// As [`Set::poke`], for who may hold this set's lock, or that of one around it, as an outer set does that asks a nested one.
+    pub(crate) fn poke_locked(&self, key: u64) {
+        match self.inner.try_lock() {
+            Some(inner) => {
+                drop(inner);
+                if self.heat(key) {
+                    self.around().into_iter().for_each(Told::tell_locked);
+                }
+            }
+            None => self.missed.store(true, Ordering::Release),
+        }
+    }
+
+    /// False: it is no member.
+    fn heat(&self, key: u64) -> bool {
         {
             let mut inner = self.inner.lock();
             let Some(place) = inner.members.place(key) else {
-                return;
+                return false;
             };
             inner.members.heat(place, clock::ticks());
         }
@@ -312,17 +332,13 @@ impl Set {
         if !self.short.swap(true, Ordering::Relaxed) {
             self.disturb(key);
         }
+        true
     }
 
-    /// As [`Set::poke`], for who may hold this set's lock, as an outer set does that asks a nested one.
-    pub(crate) fn poke_locked(&self, key: u64) {
-        match self.inner.try_lock() {
-            Some(inner) => {
-                drop(inner);
-                self.poke(key);
-            }
-            None => self.missed.store(true, Ordering::Release),
-        }
+    /// Sets around this one, whose kernel's sets need not tell of a member that is awake.
+    fn around(&self) -> Option<Told> {
+        let description = self.descriptor().and_then(table::get)?;
+        Some(Told::of_members(&description)).filter(|told| !told.is_empty())
     }
 
     /// A member's description has become something else.

@@ -8,7 +8,7 @@ use crate::along::Along;
 use crate::object::Object;
 use crate::ready::Pollable;
 use crate::stream::Stream;
-use crate::{process, ready, reasons, receivers, short, table};
+use crate::{avoided, process, ready, reasons, receivers, short, table};
 
 fn count(more: bool) {
     count_if(more, |_| true);
@@ -37,6 +37,7 @@ pub fn before() {
     ready::before_fork();
     process::before_fork();
     short::before_fork();
+    avoided::before_fork();
     receivers::before_fork();
     table::before_fork();
     // Now that none can come or go: the child has exactly those that are counted.
@@ -47,6 +48,7 @@ pub fn before() {
 pub fn after_in_parent() {
     table::after_fork();
     receivers::after_fork();
+    avoided::after_fork();
     short::after_fork();
     process::after_fork(false);
     ready::after_fork(false);
@@ -57,6 +59,7 @@ pub fn after_in_child() {
     shm::channel::forked();
     table::after_fork();
     receivers::after_fork();
+    avoided::after_fork();
     short::after_fork();
     process::after_fork(true);
     reasons::after_fork();

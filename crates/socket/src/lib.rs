@@ -22,6 +22,7 @@ pub mod address;
 mod along;
 mod atomics;
 pub mod attach;
+pub mod avoided;
 pub mod calls;
 pub mod close;
 pub mod connect;

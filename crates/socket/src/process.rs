@@ -4,7 +4,6 @@
 //! The daemon is needed to set connections up, never to use them. If there is none, or it goes away, sockets are the
 //! kernel's; at the next occasion the process looks for one again, but not more often than every 100 ms.
 
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,8 +37,6 @@ static KNOWN: Latch<Known> = Latch::new(Known {
     searching: false,
 });
 static CONFIG: OnceLock<Config> = OnceLock::new();
-static SHUNNED: Latch<Vec<(SocketAddr, u64)>> = Latch::new(Vec::new());
-static SHUNNING: AtomicBool = AtomicBool::new(false);
 static CONFINED: AtomicBool = AtomicBool::new(false);
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -430,34 +427,9 @@ pub fn accelerates(port: u16) -> bool {
     !CONFINED.load(Ordering::Relaxed) && config().socket.accelerates(port)
 }
 
-/// How long an address is not tried whose acceptor did not come to its channel, nanoseconds.
-const AVERSION: u64 = 2_000_000_000;
-
-/// Remembers an address whose acceptor did not come.
-pub fn shun(address: SocketAddr) {
-    let mut shunned = SHUNNED.lock();
-    let now = crate::wait::clock::nanoseconds();
-    shunned.retain(|(other, until)| *other != address && *until > now);
-    shunned.push((address, now + AVERSION));
-    SHUNNING.store(true, Ordering::Relaxed);
-}
-
-/// Whether the address is better left to the kernel.
-pub fn is_shunned(address: SocketAddr) -> bool {
-    if !SHUNNING.load(Ordering::Relaxed) {
-        return false;
-    }
-    let mut shunned = SHUNNED.lock();
-    let now = crate::wait::clock::nanoseconds();
-    shunned.retain(|(_, until)| *until > now);
-    SHUNNING.store(!shunned.is_empty(), Ordering::Relaxed);
-    shunned.iter().any(|(other, _)| *other == address)
-}
-
 /// Before a fork: nobody talks to the daemon when the child is made.
 pub fn before_fork() {
     KNOWN.acquire();
-    SHUNNED.acquire();
 }
 
 /// After a fork, in both processes. The child gets a client of its own when it needs one.
@@ -470,7 +442,6 @@ pub fn after_fork(child: bool) {
         close_own(REQUESTS);
         close_own(NOTICES);
     }
-    SHUNNED.release();
     KNOWN.release();
     if child {
         let mut known = KNOWN.lock();

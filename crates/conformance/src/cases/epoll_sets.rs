@@ -14,6 +14,7 @@ cases! { "epoll";
     nested_edge Accelerated "a set in an edge-triggered set"
     nested_told_within Accelerated "a set around a set tells of what a wait in that has told of, too, as long as it is there"
     nested_beside_member Accelerated "a connection that is in a set and in a set of that: both tell, whoever looks first"
+    nested_one_at_a_time Accelerated "where a wait had no room for both, the next one tells of both, whoever has looked within"
     given_away Accelerated "a set that another process was sent tells that process, too, with the program's data"
     nested_kept Accelerated "what a set around it was told of is told within as it is by then, and not if it is gone"
     nested_twice Accelerated "a set in a set in a set"
@@ -106,6 +107,37 @@ fn nested_beside_member() -> Outcome {
         send_all(server, b"y")?;
     }
     sender.join()
+}
+
+fn nested_one_at_a_time() -> Outcome {
+    let (client, server) = pair()?;
+    for round in 0..8u8 {
+        let (inner, outer) = (create()?, create()?);
+        if round % 2 == 0 {
+            add(inner, server, IN, 5)?;
+            add(outer, inner, IN, 6)?;
+            add(outer, server, IN, 7)?;
+        } else {
+            add(outer, server, IN, 7)?;
+            add(inner, server, IN, 5)?;
+            add(outer, inner, IN, 6)?;
+        }
+        let sender = thread(move || {
+            pause(20);
+            Ok(send_all(client, b"x")?)
+        });
+        same!(wait_up_to(outer, 1, 5000).map(|told| told.len()), Ok(1));
+        sender.join()?;
+        if round % 4 < 2 {
+            same!(wait(inner, 1000), Ok(vec![(IN, 5)]));
+        }
+        same!(wait(outer, 0), Ok(vec![(IN, 6), (IN, 7)]));
+        gets!(recv(server, 1, 0), b"x");
+        same!(wait(outer, 0), Ok(vec![]));
+        close(inner)?;
+        close(outer)?;
+    }
+    Ok(())
 }
 
 fn given_away() -> Outcome {

@@ -14,6 +14,7 @@ cases! { "options";
     blocking_again Accelerated "O_NONBLOCK taken away makes recv block again"
     close_on_exec_flag Accelerated "FD_CLOEXEC is the descriptor's, not the socket's"
     receive_timeout Accelerated "SO_RCVTIMEO ends a blocked recv with EAGAIN, and getsockopt shows it"
+    receive_nothing_timeout Accelerated "recv of no bytes waits for some, and gives 0 when SO_RCVTIMEO ends that"
     receive_timeout_off Accelerated "SO_RCVTIMEO of 0 blocks without end"
     receive_timeout_early Accelerated "a timeout set before connect counts for the connection"
     send_timeout Accelerated "SO_SNDTIMEO ends a blocked send with EAGAIN, or with what it took"
@@ -162,6 +163,20 @@ fn receive_timeout() -> Outcome {
         )
     };
     same!((read, value.tv_sec, value.tv_usec), (0, 0, 40_000));
+    echo(client, server)
+}
+
+fn receive_nothing_timeout() -> Outcome {
+    let (client, server) = pair()?;
+    timeout(server, libc::SO_RCVTIMEO, SHORT)?;
+    let began = Instant::now();
+    gets!(recv(server, 0, 0), b"");
+    holds!(
+        began.elapsed() >= SHORT,
+        "waited only for {:?}",
+        began.elapsed()
+    );
+    fails!(recv(server, 0, libc::MSG_DONTWAIT), EAGAIN);
     echo(client, server)
 }
 

@@ -19,6 +19,7 @@ cases! { "signals";
     select_interrupted Accelerated "a signal interrupts a blocked select with EINTR"
     epoll_interrupted Accelerated "a signal interrupts a blocked epoll_wait with EINTR"
     datagram_interrupted Accelerated "a signal interrupts a blocked recvfrom of datagrams with EINTR"
+    nothing_interrupted Accelerated "recv of no bytes gives 0 when a handler ends its wait, with SA_RESTART, too"
     recv_restarts Accelerated "with SA_RESTART a blocked recv goes on after a signal"
     accept_restarts Accelerated "with SA_RESTART a blocked accept goes on after a signal"
     send_restarts Accelerated "with SA_RESTART a blocked send goes on after a signal"
@@ -65,6 +66,19 @@ fn interrupted<T: std::fmt::Debug + 'static>(
 fn recv_interrupted() -> Outcome {
     let (client, server) = pair()?;
     interrupted(move || recv(server, 10, 0))?;
+    echo(client, server)
+}
+
+fn nothing_interrupted() -> Outcome {
+    let (client, server) = pair()?;
+    for flags in [0, libc::SA_RESTART] {
+        count_signal(SIGNAL, flags)?;
+        thread(move || {
+            gets!(recv(server, 0, 0), b"");
+            Ok(())
+        })
+        .interrupt(SIGNAL)?;
+    }
     echo(client, server)
 }
 

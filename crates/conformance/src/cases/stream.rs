@@ -23,6 +23,7 @@ cases! { "stream";
     one_byte_each Accelerated "a stream read byte by byte is in order"
     zero_write Accelerated "a write of no bytes gives 0 and sends nothing"
     zero_read Accelerated "a read into no room gives 0 at once when data is there"
+    flags_come_back Accelerated "recvmsg gives MSG_CMSG_CLOEXEC back in the message's flags, with bytes and without"
     no_buffer Accelerated "no room at a null pointer is no mistake, whatever the flags and in vectors, too"
     zero_vectors Accelerated "readv and writev of empty vectors give 0 whatever the state of the stream"
     peek Accelerated "MSG_PEEK shows bytes and leaves them"
@@ -297,6 +298,20 @@ fn zero_read() -> Outcome {
     gets!(recv(server, 0, 0), b"");
     gets!(read(server, 0), b"");
     gets!(recv(server, 9, 0), b"data");
+    Ok(())
+}
+
+fn flags_come_back() -> Outcome {
+    let (client, server) = pair()?;
+    send_all(client, b"x")?;
+    let got = recvmsg(server, &[10], libc::MSG_CMSG_CLOEXEC)?;
+    same!((got.count, got.flags), (1, libc::MSG_CMSG_CLOEXEC));
+    send_all(client, b"y")?;
+    let got = recvmsg(server, &[10], 0)?;
+    same!((got.count, got.flags), (1, 0));
+    shutdown(client, SHUT_WR)?;
+    let got = recvmsg(server, &[10], libc::MSG_CMSG_CLOEXEC)?;
+    same!((got.count, got.flags), (0, libc::MSG_CMSG_CLOEXEC));
     Ok(())
 }
 

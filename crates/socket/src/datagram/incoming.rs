@@ -236,7 +236,8 @@ impl Datagram {
             // SAFETY: by the caller.
             unsafe { name(ring.from, self.family, message) };
             message.msg_controllen = 0;
-            message.msg_flags = if length > taken { libc::MSG_TRUNC } else { 0 };
+            let cut = if length > taken { libc::MSG_TRUNC } else { 0 };
+            message.msg_flags = cut | asked & libc::MSG_CMSG_CLOEXEC;
             if asked & libc::MSG_PEEK == 0 {
                 receiver.release();
                 drop(_guard);

@@ -15,7 +15,7 @@ use super::{Epoll, Inner, Set};
 use crate::cost::{self, Work};
 use crate::ready::{Events, Told};
 use crate::signals::handlers::{self, Watch};
-use crate::table::{self, Ref};
+use crate::table::Ref;
 use crate::wait::{Deadline, HEARTBEAT, Spin, Step, clock, kernel_due, longest};
 
 /// How long to wait: for ever if nothing is said.
@@ -93,10 +93,8 @@ impl Digest {
     /// Who is to be told: sets around this one as well, which the kernel does not tell of a doorbell any more.
     fn outer(self, set: &Set) -> Vec<Told> {
         let mut told = self.told;
-        if self.woken
-            && let Some(description) = set.descriptor().and_then(table::get)
-        {
-            told.push(Told::of_members(&description));
+        if self.woken {
+            told.extend(set.around());
         }
         told
     }

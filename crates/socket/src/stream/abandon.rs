@@ -25,7 +25,7 @@ use crate::ready::{self, Events};
 use crate::signals::cancel;
 use crate::signals::handlers::exposed;
 use crate::table::Description;
-use crate::{process, raw, reasons, wait};
+use crate::{avoided, process, raw, reasons, wait};
 
 /// How long a client that waits for an answer waits for its peer to attach.
 const PATIENCE_MS: u64 = 400;
@@ -123,7 +123,7 @@ impl Stream {
             });
             if self.end.half() == 0 {
                 if let Some(address) = crate::address::remote(fd) {
-                    process::shun(address);
+                    avoided::waited_in_vain(address);
                 }
                 process::withdraw(self.intent);
             } else if self.far.is_none() {

@@ -172,10 +172,13 @@ impl Stream {
     /// What the connection was used for says whether the next one to its address is worth a channel.
     fn learn(&self, fd: RawFd) {
         if self.end.half() == 0
-            && self.far.is_none()
             && self.attached()
             && let Some(address) = crate::address::remote(fd)
         {
+            crate::avoided::came(address);
+            if self.far.is_some() {
+                return;
+            }
             let carried = |messages: &AtomicU64, bytes: &AtomicU64| crate::short::Carried {
                 messages: messages.load(Ordering::Relaxed),
                 bytes: bytes.load(Ordering::Relaxed),

@@ -166,7 +166,8 @@ impl Stream {
                 }
                 inside = Call::begin(description);
             }
-            let part = done > 0;
+            // A call for no bytes waits once, and gives none whatever ends that.
+            let part = done > 0 || want == 0;
             if let Err(error) = self.pause(fd, description, Events::IN, part, &mut deadline) {
                 return if part { Ok(done) } else { Err(error) };
             }
