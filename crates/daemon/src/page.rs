@@ -46,6 +46,23 @@ impl NoticePage {
             .fetch_add(1, Ordering::Release);
     }
 
+    /// Networks whose machines' listeners only the daemon knows, each an address and a mask.
+    pub fn set_networks(&self, networks: &[(u32, u32)]) {
+        let room = networks.len() <= notice_page::MOST_NETWORKS;
+        for (index, (address, mask)) in networks.iter().enumerate().filter(|_| room) {
+            self.word(notice_page::NETWORK + 8 * index).store(
+                u64::from(*address) << 32 | u64::from(*mask),
+                Ordering::Relaxed,
+            );
+        }
+        let count = match room {
+            true => networks.len() as u64,
+            false => notice_page::EVERYWHERE,
+        };
+        self.word(notice_page::NETWORKS)
+            .store(count, Ordering::Release);
+    }
+
     /// Whether a client is about to connect.
     pub fn set_connecting(&self, word: u64) {
         self.word(notice_page::CONNECTING)
@@ -54,7 +71,16 @@ impl NoticePage {
 
     /// Whether a stream is at a place.
     pub fn set_stream(&self, place: usize, there: bool) {
-        let word = self.word(notice_page::STREAMS + place / 64 * 8);
+        self.set_bit(notice_page::STREAMS, place, there);
+    }
+
+    /// Whether somebody listens at a place.
+    pub fn set_listener(&self, place: usize, there: bool) {
+        self.set_bit(notice_page::LISTENERS, place, there);
+    }
+
+    fn set_bit(&self, words: usize, place: usize, there: bool) {
+        let word = self.word(words + place / 64 * 8);
         let bit = 1 << (place % 64);
         match there {
             true => word.fetch_or(bit, Ordering::Release),

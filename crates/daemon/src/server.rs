@@ -399,8 +399,16 @@ impl Server {
             match client.open_notices(&self.epoll, id, self.magic, self.generation) {
                 Ok(handles) => {
                     client.set_connecting(self.connecting);
-                    for place in self.state.shown_streams() {
+                    for place in self.state.shown_streams().all() {
                         client.set_stream(place, true);
+                    }
+                    if self.outside.is_some() {
+                        let networks = self.options.remote.sockets.iter();
+                        let words: Vec<_> = networks.map(crate::remote::Network::words).collect();
+                        client.set_networks(&words);
+                    }
+                    for place in self.state.shown_listeners().all() {
+                        client.set_listener(place, true);
                     }
                     answer.handles = handles;
                 }
@@ -714,12 +722,17 @@ impl Server {
         }
     }
 
-    /// Tells acceptors whether they have to ask, other machines' clients are not told of in time; and who gets a socket from
-    /// another process, whether it may be a stream's.
+    /// Tells acceptors whether they have to ask, other machines' clients are not told of in time; who connects, whether there may be
+    /// a listener; and who gets a socket from another process, whether it may be a stream's.
     fn publish(&mut self) {
-        for (place, there) in self.state.take_shown_streams() {
+        for (place, there) in self.state.shown_streams().take_changes() {
             for client in self.clients.values() {
                 client.set_stream(place, there);
+            }
+        }
+        for (place, there) in self.state.shown_listeners().take_changes() {
+            for client in self.clients.values() {
+                client.set_listener(place, there);
             }
         }
         let word = match (&self.outside, self.state.is_somebody_connecting()) {

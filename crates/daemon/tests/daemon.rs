@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use daemon::{Options, Running};
 use ipc::client::{Client, descriptors};
-use ipc::protocol::{Notice, Reply, Request};
+use ipc::protocol::{Notice, Reply, Request, notice_page};
 use ipc::{Rights, Token};
 use rustix::io::Errno;
 use shm::channel::{Channel, flags};
@@ -167,6 +167,59 @@ fn both_ends_of_a_connection_get_one_channel() {
     }
     let (totals, _) = sockets(&client);
     assert_eq!((totals.streams, totals.bytes), (1, 7));
+}
+
+#[test]
+fn a_client_sees_without_asking_whether_anybody_listens() {
+    let place = start();
+    let (client, first, second) = (place.client(), place.client(), place.client());
+    let (address, other) = (at("127.0.0.1:80"), at("127.0.0.1:81"));
+    assert!(!client.may_listen(address));
+    for server in [&first, &second, &first] {
+        ask(server, Request::Listen { address });
+        assert!(client.may_listen(address) && place.client().may_listen(address));
+    }
+    assert!(!client.may_listen(other) && !place.client().may_listen(other));
+    ask(&first, Request::Unlisten { address });
+    ask(&first, Request::Unlisten { address });
+    assert!(client.may_listen(address), "the other one does still");
+    drop(second);
+    let begin = Instant::now();
+    while client.may_listen(address) {
+        assert!(begin.elapsed() < PATIENCE, "nobody listens any more");
+    }
+    assert!(!place.client().may_listen(address));
+}
+
+#[test]
+fn of_listeners_of_other_machines_only_the_daemon_can_say() {
+    let [_, b, c, d] = std::process::id().to_be_bytes();
+    let management = std::net::SocketAddrV4::new([127, b | 128, c, d].into(), 3422);
+    let start = |networks: Vec<&str>| {
+        start_with(|options| {
+            options.management = Some(management);
+            options.remote.insecure = true;
+            let parsed = networks.iter().map(|text| text.parse().expect("a network"));
+            options.remote.sockets = parsed.collect();
+        })
+    };
+    let place = start(vec!["10.0.0.0/24", "10.7.7.7"]);
+    let client = place.client();
+    for (address, may) in [
+        ("10.0.0.9:80", true),
+        ("[::ffff:10.0.0.9]:80", true),
+        ("10.7.7.7:80", true),
+        ("10.0.1.9:80", false),
+        ("10.7.7.8:80", false),
+        ("127.0.0.1:80", false),
+        ("[::1]:80", false),
+    ] {
+        assert_eq!(client.may_listen(at(address)), may, "{address}");
+    }
+    drop((client, place));
+    // More than the page has room for.
+    let place = start(vec!["10.0.0.0/24"; notice_page::MOST_NETWORKS + 1]);
+    assert!(place.client().may_listen(at("192.0.2.1:80")));
 }
 
 #[test]

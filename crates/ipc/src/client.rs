@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A process's connection to its daemon.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -283,13 +284,42 @@ impl Client {
             == notice_page::NOBODY
     }
 
+    /// Whether a program with the library may listen at an address, on this machine or on one whose daemon this one asks: some
+    /// loads, no system call. It stays as it was when the daemon is gone.
+    #[must_use]
+    pub fn may_listen(&self, at: SocketAddr) -> bool {
+        if self.has_bit(
+            notice_page::LISTENERS,
+            notice_page::listener_place(at.port()),
+        ) {
+            return true;
+        }
+        let IpAddr::V4(ip) = at.ip().to_canonical() else {
+            return false;
+        };
+        let count = self
+            .page_word(notice_page::NETWORKS)
+            .load(Ordering::Acquire);
+        if count == notice_page::EVERYWHERE {
+            return true;
+        }
+        (0..count as usize).any(|index| {
+            let word = self.page_word(notice_page::NETWORK + 8 * index);
+            let word = word.load(Ordering::Relaxed);
+            u32::from(ip) & word as u32 == (word >> 32) as u32
+        })
+    }
+
+    fn has_bit(&self, words: usize, place: usize) -> bool {
+        let word = self.page_word(words + place / 64 * 8);
+        word.load(Ordering::Acquire) >> (place % 64) & 1 != 0
+    }
+
     /// Whether a stream between two ports may be in a channel, seen from either end: a load, no system call. It stays as it was
     /// when the daemon is gone.
     #[must_use]
     pub fn may_be_stream(&self, own: u16, peer: u16) -> bool {
-        let place = notice_page::place(own, peer);
-        let word = self.page_word(notice_page::STREAMS + place / 64 * 8);
-        word.load(Ordering::Acquire) >> (place % 64) & 1 != 0
+        self.has_bit(notice_page::STREAMS, notice_page::place(own, peer))
     }
 
     /// Content of a kernel datagram that is only a doorbell.

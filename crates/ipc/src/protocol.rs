@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -45,6 +45,24 @@ pub mod notice_page {
     pub const NOBODY: u64 = 1;
     /// A client is about to connect, or has, and was not accepted yet.
     pub const SOMEBODY: u64 = 2;
+    /// u64: how many networks follow at [`NETWORK`], or [`EVERYWHERE`]: of listeners there only the daemon can say.
+    pub const NETWORKS: usize = 40;
+    /// More than there is room for.
+    pub const EVERYWHERE: u64 = u64::MAX;
+    /// u64s: an IPv4 network's address in the upper half, its mask in the lower one.
+    pub const NETWORK: usize = 48;
+    /// So many there is room for.
+    pub const MOST_NETWORKS: usize = (LISTENERS - NETWORK) / 8;
+    /// u64s with a bit for each [`listener_place`], from the lowest on: whether a program listens there on this machine. It is
+    /// set before the listener is told that it is known.
+    pub const LISTENERS: usize = 1024;
+    /// Places.
+    pub const LISTENER_PLACES: usize = 8 * (STREAMS - LISTENERS);
+    /// The place of listeners at a port, whatever their address.
+    #[must_use]
+    pub const fn listener_place(port: u16) -> usize {
+        port as usize % LISTENER_PLACES
+    }
     /// u64s with a bit for each [`place`], from the lowest on: whether a stream's channel is there. One that is comes before its
     /// ends do, and stays as long as they.
     pub const STREAMS: usize = 2048;

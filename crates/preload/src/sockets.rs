@@ -157,6 +157,13 @@ pub unsafe extern "C-unwind" fn connect(
         return status(result);
     }
     let result = next!(connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int);
+    // SAFETY: the calling thread's.
+    let errno = unsafe { *libc::__errno_location() };
+    if stream && (result == 0 || errno == libc::EINPROGRESS) {
+        let _quiet = Quiet::begin();
+        connecting::left(fd);
+        set_errno(errno);
+    }
     if result == 0 && !stream {
         let _quiet = Quiet::begin();
         if let Some(description) = table::get(fd) {

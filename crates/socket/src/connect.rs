@@ -43,11 +43,6 @@ pub unsafe fn connect(
     if policy::leaves(Role::Connect, target) {
         return None;
     }
-    // What was left to the kernel stays its: its acceptor may have been told so. Programs that do not wait call again to see
-    // what has become of it.
-    if is_begun(fd) {
-        return None;
-    }
     if kernels_own::has(fd) {
         reasons::note(Fallback::Option);
         return None;
@@ -57,6 +52,14 @@ pub unsafe fn connect(
         return None;
     }
     if short::leaves_out(target) {
+        return None;
+    }
+    if process::nobody_listens(target) {
+        return no_listener(target);
+    }
+    // What was left to the kernel stays its: its acceptor may have been told so. Programs that do not wait call again to see
+    // what has become of it.
+    if is_begun(fd) {
         return None;
     }
     let request = Request::Intend {
@@ -72,13 +75,7 @@ pub unsafe fn connect(
             });
             return None;
         }
-        _ => {
-            reasons::note(Fallback::NoListener);
-            process::trace(|| {
-                format!("connect to {target}: the kernel's, no listener there has the library")
-            });
-            return None;
-        }
+        _ => return no_listener(target),
     };
     if !process::has_room() {
         process::withdraw(intent);
@@ -88,6 +85,26 @@ pub unsafe fn connect(
     }
     // SAFETY: passed on.
     Some(unsafe { announced(fd, description, to, length, target, intent) })
+}
+
+fn no_listener(target: SocketAddr) -> Option<Result<()>> {
+    reasons::note(Fallback::NoListener);
+    process::trace(|| {
+        format!("connect to {target}: the kernel's, no listener there has the library")
+    });
+    None
+}
+
+/// The kernel has begun to connect a socket that was left to it: nothing that the program does with it is looked at any more,
+/// unless a set has it already.
+pub fn left(fd: RawFd) {
+    if let Some(description) = table::get(fd)
+        && matches!(description.object(), Object::Pending(_))
+        && description.waiters.is_empty()
+        && table::still(fd, &description)
+    {
+        drop(table::remove(fd));
+    }
 }
 
 /// The kernel's states of TCP sockets that matter here.

@@ -4,6 +4,7 @@
 //! The daemon is needed to set connections up, never to use them. If there is none, or it goes away, sockets are the
 //! kernel's; at the next occasion the process looks for one again, but not more often than every 100 ms.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -151,19 +152,28 @@ pub(crate) fn done(client: &Client, request: &Request) -> ipc::Result<()> {
 
 /// How long a daemon is believed without a question, nanoseconds: one that is gone says nothing more.
 const BELIEF: u64 = 100_000_000;
-static ASKED: AtomicU64 = AtomicU64::new(0);
+/// When it was asked last, by an acceptor and by a client.
+static ASKED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+const ACCEPTED: usize = 0;
+const CONNECTS: usize = 1;
+
+fn believes(question: usize) -> bool {
+    let (now, asked) = (crate::wait::clock::nanoseconds(), &ASKED[question]);
+    let believes = now.saturating_sub(asked.load(Ordering::Relaxed)) <= BELIEF;
+    if !believes {
+        asked.store(now, Ordering::Relaxed);
+    }
+    believes
+}
 
 /// Whether the daemon says that no client is about to connect to this machine by a channel, so that an acceptor need not ask.
 pub fn nobody_connects() -> bool {
-    if !current().is_some_and(|client| client.nobody_connects()) {
-        return false;
-    }
-    let now = crate::wait::clock::nanoseconds();
-    if now.saturating_sub(ASKED.load(Ordering::Relaxed)) > BELIEF {
-        ASKED.store(now, Ordering::Relaxed);
-        return false;
-    }
-    true
+    current().is_some_and(|client| client.nobody_connects()) && believes(ACCEPTED)
+}
+
+/// Whether it says that no program at an address listens with the library, so that a client need not ask.
+pub fn nobody_listens(at: SocketAddr) -> bool {
+    current().is_some_and(|client| !client.may_listen(at)) && believes(CONNECTS)
 }
 
 /// Which daemon this process has last talked to: 0 for none, and another number for each.

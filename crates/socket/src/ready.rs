@@ -240,6 +240,11 @@ impl Waiters {
         drop(list);
     }
 
+    /// Whether there is nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// A thread falls asleep: the peer is asked to ring. Look at the rings once more afterwards.
     pub(crate) fn thread_sleeps(&self, token: u64, want: Events, pollable: &dyn Pollable) {
         let mut list = self.0.lock();

@@ -134,6 +134,12 @@ impl Network {
     pub fn has(&self, address: Ipv4Addr) -> bool {
         u32::from(address) & self.mask == self.address
     }
+
+    /// Its address and its mask.
+    #[must_use]
+    pub fn words(&self) -> (u32, u32) {
+        (self.address, self.mask)
+    }
 }
 
 impl FromStr for Network {

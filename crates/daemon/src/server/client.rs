@@ -198,6 +198,18 @@ impl Client {
         }
     }
 
+    pub fn set_networks(&self, networks: &[(u32, u32)]) {
+        if let Some(notices) = &self.notices {
+            notices.page.set_networks(networks);
+        }
+    }
+
+    pub fn set_listener(&self, place: usize, there: bool) {
+        if let Some(notices) = &self.notices {
+            notices.page.set_listener(place, there);
+        }
+    }
+
     pub fn set_generation(&self, generation: u64) {
         if let Some(notices) = &self.notices {
             notices.page.set_generation(generation);

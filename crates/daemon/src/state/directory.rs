@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 use ipc::protocol::notice_page;
 
+use super::shown::Shown;
+
 /// Client and server.
 pub type Ends = (SocketAddr, SocketAddr);
 
@@ -24,10 +26,8 @@ pub enum Server {
 pub struct Directory {
     here: HashMap<Ends, u64>,
     elsewhere: HashMap<Ends, u64>,
-    /// Streams at each place of the notice pages.
-    streams: Vec<u32>,
-    /// Places that got their first stream (true), or lost their last one, since somebody asked.
-    changes: Vec<(usize, bool)>,
+    /// Where they are on the notice pages.
+    pub shown: Shown,
 }
 
 impl Default for Directory {
@@ -35,8 +35,7 @@ impl Default for Directory {
         Self {
             here: HashMap::new(),
             elsewhere: HashMap::new(),
-            streams: vec![0; notice_page::PLACES],
-            changes: Vec::new(),
+            shown: Shown::new(notice_page::PLACES),
         }
     }
 }
@@ -62,38 +61,19 @@ impl Directory {
     pub fn insert(&mut self, server: Server, ends: Ends, number: u64) {
         self.remove(server, &ends);
         self.map(server).insert(ends, number);
-        let place = place(&ends);
-        self.streams[place] += 1;
-        if self.streams[place] == 1 {
-            self.changes.push((place, true));
-        }
+        self.shown.add(place(&ends));
     }
 
     /// Takes the stream between two ends out.
     pub fn remove(&mut self, server: Server, ends: &Ends) -> Option<u64> {
         let number = self.map(server).remove(ends)?;
-        let place = place(ends);
-        self.streams[place] -= 1;
-        if self.streams[place] == 0 {
-            self.changes.push((place, false));
-        }
+        self.shown.remove(place(ends));
         Some(number)
     }
 
     #[cfg(test)]
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.here.values().chain(self.elsewhere.values()).copied()
-    }
-
-    /// What has changed on the notice pages since the last time.
-    pub fn take_changes(&mut self) -> Vec<(usize, bool)> {
-        std::mem::take(&mut self.changes)
-    }
-
-    /// All places that have a stream, for a new page.
-    pub fn shown(&self) -> impl Iterator<Item = usize> {
-        let places = self.streams.iter().enumerate();
-        places.filter(|(_, count)| **count > 0).map(|(at, _)| at)
     }
 }
 
@@ -122,7 +102,7 @@ mod tests {
         let mut pages: Vec<BTreeSet<usize>> = Vec::new();
         let mut random = 1_u32;
         for number in 0..2_000 {
-            pages.push(directory.shown().collect());
+            pages.push(directory.shown.all().collect());
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let chosen = ends[(random >> 20) as usize % ends.len()];
             let server = match random >> 30 & 1 {
@@ -133,7 +113,7 @@ mod tests {
                 0 => directory.insert(server, chosen, number),
                 _ => drop(directory.remove(server, &chosen)),
             }
-            let changes = directory.take_changes();
+            let changes = directory.shown.take_changes();
             for page in &mut pages {
                 for &(place, there) in &changes {
                     match there {
@@ -142,7 +122,7 @@ mod tests {
                     };
                 }
             }
-            let shown: BTreeSet<usize> = directory.shown().collect();
+            let shown: BTreeSet<usize> = directory.shown.all().collect();
             assert!(pages.iter().all(|page| *page == shown));
         }
     }

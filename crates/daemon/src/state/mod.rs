@@ -12,6 +12,7 @@ mod guests;
 mod limits;
 mod outside;
 mod regions;
+mod shown;
 mod status;
 mod streams;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use ipc::protocol::{self, Notice, Reply, Request};
+use ipc::protocol::{self, Notice, Reply, Request, notice_page};
 use rustix::io::Errno;
 
 pub use far::Announced;
@@ -308,6 +309,8 @@ pub struct State<H> {
     last_id: u64,
     processes: HashMap<ProcessId, Process>,
     listeners: Registry,
+    /// Where they are on the notice pages, once for each process that has one.
+    listening: shown::Shown,
     /// Clients about to connect, by where to.
     intents: HashMap<SocketAddr, BTreeSet<u64>>,
     /// Clients about to connect to other machines.
@@ -349,6 +352,7 @@ impl<H: Clone> State<H> {
             last_id: 0,
             processes: HashMap::new(),
             listeners: Registry::default(),
+            listening: shown::Shown::new(notice_page::LISTENER_PLACES),
             intents: HashMap::new(),
             far_intents: HashMap::new(),
             guests: guests::Guests::default(),
@@ -395,7 +399,7 @@ impl<H: Clone> State<H> {
             return;
         };
         for address in process.listeners {
-            self.listeners.remove(address, id);
+            self.listens_no_more(id, address);
         }
         for (intent, to) in process.intents {
             self.drop_intent(intent, to);
@@ -562,14 +566,14 @@ impl<H: Clone> State<H> {
         self.sum_up(machine);
     }
 
-    /// Places of the notice pages that have streams.
-    pub fn shown_streams(&self) -> impl Iterator<Item = usize> {
-        self.streams.shown()
+    /// What the notice pages show of streams.
+    pub fn shown_streams(&mut self) -> &mut shown::Shown {
+        &mut self.streams.shown
     }
 
-    /// Places that have streams now (true), or none any more, since the last time.
-    pub fn take_shown_streams(&mut self) -> Vec<(usize, bool)> {
-        self.streams.take_changes()
+    /// What they show of listeners.
+    pub fn shown_listeners(&mut self) -> &mut shown::Shown {
+        &mut self.listening
     }
 
     /// Number of channels and of connected processes, for the daemon's own log.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ipc::protocol::Reply;
+use ipc::protocol::{Reply, notice_page};
 use rustix::io::Errno;
 
 use super::address::{canonical, destination};
@@ -50,6 +50,8 @@ impl<H: Clone> State<H> {
             room(process.listeners.len(), limit, "listeners", "listeners")?;
             process.listeners.insert(address);
             self.listeners.add(address, id);
+            self.listening
+                .add(notice_page::listener_place(address.port()));
         }
         Ok(Answer::done())
     }
@@ -61,9 +63,15 @@ impl<H: Clone> State<H> {
     ) -> Result<Answer<H>, Refusal> {
         let address = canonical(address);
         if self.process(id)?.listeners.remove(&address) {
-            self.listeners.remove(address, id);
+            self.listens_no_more(id, address);
         }
         Ok(Answer::done())
+    }
+
+    pub(super) fn listens_no_more(&mut self, id: ProcessId, address: SocketAddr) {
+        self.listeners.remove(address, id);
+        self.listening
+            .remove(notice_page::listener_place(address.port()));
     }
 
     /// Whether a connection that the kernel accepts now may be one that was announced, or is about to be.

@@ -803,7 +803,12 @@ impl World {
             let [client, server] = [channel.from, channel.to].map(|end| end.port());
             places.insert(notice_page::place(server, client));
         }
-        assert!(state.shown_streams().eq(places));
+        assert!(state.streams.shown.all().eq(places));
+        let listeners = state.processes.values().flat_map(|one| &one.listeners);
+        let places: BTreeSet<_> = listeners
+            .map(|address| notice_page::listener_place(address.port()))
+            .collect();
+        assert!(state.listening.all().eq(places));
         for number in state.datagrams.values() {
             assert!(state.channels.contains_key(number));
         }

@@ -120,6 +120,30 @@ pub(super) unsafe fn wait_watched(
     result
 }
 
+/// As [`wait`], but handlers that have run since `watch` began interrupt it.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn wait_interrupted(
+    epoll: RawFd,
+    out: *mut Event,
+    max: c_int,
+    timeout: Option<Duration>,
+    mask: SignalMask,
+    watch: Watch,
+) -> Result<usize, Errno> {
+    // To see that they wait costs a sleep without a limit, or with a mask of its own, one call more.
+    let Some(limit) = timeout.filter(|limit| mask.0.is_null() && !limit.is_zero()) else {
+        // SAFETY: passed on.
+        return unsafe { wait(epoll, out, max, timeout, mask) };
+    };
+    // SAFETY: passed on.
+    match unsafe { wait_watched(epoll, out, max, limit, mask, watch) } {
+        Ok(0) if watch.is_broken() => Err(Errno::INTR),
+        other => other,
+    }
+}
+
 /// Waits for events; no timeout: for ever.
 ///
 /// # Safety

@@ -190,6 +190,7 @@ impl Set {
         mask: SignalMask,
         deadline: &mut Option<Deadline>,
     ) -> Option<Result<usize, Errno>> {
+        let watch = Watch::begin();
         loop {
             let left = remaining(timeout, deadline);
             let begun = self.turns.load(Ordering::SeqCst);
@@ -199,7 +200,7 @@ impl Set {
                     return None;
                 }
                 // SAFETY: by the caller.
-                match unsafe { kernel::wait(epoll, out, max, left, mask) } {
+                match unsafe { kernel::wait_interrupted(epoll, out, max, left, mask, watch) } {
                     Ok(count) => count,
                     Err(error) => return Some(Err(error)),
                 }
