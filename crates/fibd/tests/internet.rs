@@ -13,7 +13,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::full::{BIRD, Bird, Full, PATIENCE, PORTS, arrive, own, there, used};
-use common::{BGPD, Net, ZEBRA, missing, random};
+use common::{BGPD, Net, ZEBRA, missing, random, run};
 
 /// Bytes of memory that a route may take.
 const BYTES: u64 = 600;
@@ -87,6 +87,58 @@ fn bird_gives_the_internet_to_the_switch() {
     assert!(fibd.audit() >= count);
 }
 
+/// Lets FRR have the table by BGP.
+fn peer(net: &Net, table: &Full) -> Bird {
+    net.vtysh(
+        "router bgp 65000\nbgp router-id 10.0.0.1\nneighbor 10.0.0.7 remote-as 65000\n\
+        address-family ipv6 unicast\nneighbor 10.0.0.7 activate\nexit-address-family\n",
+    );
+    Bird::peer(net, table)
+}
+
+/// Routes that the kernel has.
+fn kernels(net: &Net) -> u64 {
+    let read = |file: &str| {
+        run(&format!(
+            "ip netns exec {} cat /proc/net/{file}",
+            net.router
+        ))
+    };
+    let four = read("fib_triestat");
+    let four = four
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Prefixes:"));
+    let four: u64 = four.map(|count| count.trim().parse::<u64>().unwrap()).sum();
+    let six = read("rt6_stats");
+    let entries = six.split_whitespace().nth(3).unwrap();
+    four + u64::from_str_radix(entries, 16).unwrap()
+}
+
+/// What the others need for themselves: no switch can have the table sooner.
+#[test]
+#[ignore = "the Internet's table by BGP and FRR, without fibd: a minute, and gigabytes"]
+fn frr_gives_the_internet_to_the_kernel_alone() {
+    if let Some(why) = missing(&[BIRD, ZEBRA, BGPD, "/usr/bin/vtysh"]) {
+        skip::skip!("{why}");
+        return;
+    }
+    let net = Net::new("allo", PORTS);
+    let table = Full::new(&mut random());
+    let _frr = net.frr(&[], BGPD, &[]);
+    let before = kernels(&net);
+    let begun = Instant::now();
+    let _peer = peer(&net, &table);
+    while kernels(&net) < before + table.count() {
+        assert!(begun.elapsed() < PATIENCE, "{} routes", kernels(&net));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    println!(
+        "{} routes by FRR to the kernel, without fibd: {:.0} a second",
+        table.count(),
+        table.count() as f64 / begun.elapsed().as_secs_f64()
+    );
+}
+
 fn frr(by_fpm: bool) {
     if let Some(why) = missing(&[BIRD, ZEBRA, BGPD, "/usr/bin/vtysh"]) {
         skip::skip!("{why}");
@@ -107,13 +159,9 @@ fn frr(by_fpm: bool) {
         net.vtysh("fpm address 127.0.0.1\n");
         common::eventually("zebra connects", || fibd.status()["fpm"] == true);
     }
-    net.vtysh(
-        "router bgp 65000\nbgp router-id 10.0.0.1\nneighbor 10.0.0.7 remote-as 65000\n\
-        address-family ipv6 unicast\nneighbor 10.0.0.7 activate\nexit-address-family\n",
-    );
     let (before, _) = used(&fibd);
     let begun = Instant::now();
-    let _peer = Bird::peer(&net, &table);
+    let _peer = peer(&net, &table);
     arrive(&fibd, own + count);
     let wall = begun.elapsed().as_secs_f64();
     let (time, peak) = used(&fibd);
