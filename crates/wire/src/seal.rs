@@ -18,7 +18,7 @@
 //! What it does not do: remember packet numbers. A number that is used twice with a key gives both payloads away, and
 //! a receiver that does not compare them takes old frames again.
 
-use aes_gcm::{AeadInOut, Aes128Gcm, KeyInit};
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use crate::format::{
     MIN_FRAME_BYTES, PAYLOAD_OFFSET, SEAL_HEADER, SEAL_HEADER_BYTES, SEAL_MAGIC, SEAL_TAG_BYTES,
@@ -60,7 +60,7 @@ pub enum SealError {
 /// Seals payloads, and opens them, with one key.
 #[derive(Clone)]
 pub struct Sealer {
-    cipher: Aes128Gcm,
+    cipher: LessSafeKey,
     salt: [u8; 4],
     phase: Phase,
 }
@@ -89,7 +89,7 @@ impl Sealer {
     #[must_use]
     pub fn new(key: [u8; 16], salt: [u8; 4]) -> Self {
         Self {
-            cipher: Aes128Gcm::new(&key.into()),
+            cipher: cipher(&key),
             salt,
             phase: false,
         }
@@ -101,12 +101,12 @@ impl Sealer {
         Self { phase, ..self }
     }
 
-    fn nonce(&self, header: &[u8], port: u16) -> [u8; 12] {
+    fn nonce(&self, header: &[u8], port: u16) -> Nonce {
         let mut nonce = [0; 12];
         nonce[..4].copy_from_slice(&self.salt);
         nonce[4..10].copy_from_slice(&header[2..8]);
         nonce[10..].copy_from_slice(&port.to_be_bytes());
-        nonce
+        Nonce::assume_unique_for_key(nonce)
     }
 
     /// Seals in place: `room` is 8 bytes of any value, the payload, and 16 bytes of any value.
@@ -121,9 +121,9 @@ impl Sealer {
         let nonce = self.nonce(header, port);
         let sealed = self
             .cipher
-            .encrypt_inout_detached(&nonce.into(), header, inner.into())
+            .seal_in_place_separate_tag(nonce, Aad::from(&*header), inner)
             .expect("AES-GCM takes payloads of a frame's size");
-        tag.copy_from_slice(&sealed);
+        tag.copy_from_slice(sealed.as_ref());
     }
 
     /// Opens in place; the payload stands between the header and the tag afterwards.
@@ -133,11 +133,9 @@ impl Sealer {
             return Err(SealError::Forged);
         }
         let (header, rest) = room.split_at_mut(SEAL_HEADER_BYTES);
-        let (inner, tag) = rest.split_at_mut(rest.len() - SEAL_TAG_BYTES);
-        let tag = (&*tag).try_into().expect("a tag's bytes were split off");
         let nonce = self.nonce(header, port);
         self.cipher
-            .decrypt_inout_detached(&nonce.into(), header, inner.into(), tag)
+            .open_in_place(nonce, Aad::from(&*header), rest)
             .map_err(|_| SealError::Forged)?;
         Ok(packet)
     }
@@ -202,6 +200,10 @@ impl Sealer {
     }
 }
 
+fn cipher(key: &[u8; 16]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key).expect("AES-128 takes keys of 16 bytes"))
+}
+
 /// End of the UDP payload in a frame, and the source port.
 fn payload_end(frame: &[u8]) -> Result<(usize, u16), SealError> {
     let none = SealError::NoPayload(frame.len());
@@ -240,18 +242,15 @@ mod tests {
     #[test]
     fn the_cipher_is_aes_128_gcm() {
         let key = bytes("feffe9928665731c6d6a8f9467308308");
-        let cipher = Aes128Gcm::new_from_slice(&key).expect("16 bytes");
+        let key = key.try_into().expect("16 bytes");
+        let nonce = bytes("cafebabefacedbaddecaf888");
+        let nonce = Nonce::try_assume_unique_for_key(&nonce).expect("12 bytes");
         let mut text = bytes(
             "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
         );
-        let tag = cipher
-            .encrypt_inout_detached(
-                bytes("cafebabefacedbaddecaf888")[..]
-                    .try_into()
-                    .expect("12 bytes"),
-                &bytes("feedfacedeadbeeffeedfacedeadbeefabaddad2"),
-                text.as_mut_slice().into(),
-            )
+        let clear = bytes("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+        let tag = cipher(&key)
+            .seal_in_place_separate_tag(nonce, Aad::from(clear), &mut text)
             .expect("a short text");
         assert_eq!(
             text,
@@ -259,7 +258,7 @@ mod tests {
                 "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091"
             )
         );
-        assert_eq!(tag[..], bytes("5bc94fbc3221a5db94fae95ae7121a47")[..]);
+        assert_eq!(*tag.as_ref(), bytes("5bc94fbc3221a5db94fae95ae7121a47")[..]);
     }
 
     #[test]
@@ -269,17 +268,16 @@ mod tests {
             .seal(&[1, 2, 3], 0x0102_0304_0506, 0xC2FE)
             .expect("a number of 48 bits");
         assert_eq!(sealed[..8], [0xA0, 0, 1, 2, 3, 4, 5, 6]);
-        let mut text = sealed[8..11].to_vec();
         let nonce = [0xA, 0xB, 0xC, 0xD, 1, 2, 3, 4, 5, 6, 0xC2, 0xFE];
-        Aes128Gcm::new(&[9; 16].into())
-            .decrypt_inout_detached(
-                &nonce.into(),
-                &sealed[..8],
-                text.as_mut_slice().into(),
-                sealed[11..].try_into().expect("a tag of 16 bytes"),
+        let mut text = sealed[8..].to_vec();
+        let opened = cipher(&[9; 16])
+            .open_in_place(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(&sealed[..8]),
+                &mut text,
             )
             .expect("sealed with this nonce");
-        assert_eq!(text, [1, 2, 3]);
+        assert_eq!(opened, [1, 2, 3]);
         let next = sealer.clone().in_phase(true);
         let other = next.seal(&[1, 2, 3], 7, 0xC2FE).expect("48 bits");
         assert_eq!(other[..8], [0xA0, 1, 0, 0, 0, 0, 0, 7]);
