@@ -114,3 +114,20 @@ fn a_daemon_for_other_machines_needs_a_key_or_says_that_it_is_insecure() {
     assert_eq!(status, Some(0), "{errors}");
     gone();
 }
+
+#[test]
+fn a_disk_that_is_full_leaves_no_half_a_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let key = directory.path().join("key");
+    let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" key --key \"$1\"";
+    let made = Command::new("bash")
+        .args(["-c", full, env!("CARGO_BIN_EXE_ipnuma")])
+        .arg(&key)
+        .output()
+        .expect("bash runs");
+    let why = String::from_utf8_lossy(&made.stderr);
+    assert_eq!(made.status.code(), Some(2), "{why}");
+    assert!(why.contains("can't be written"), "{why}");
+    assert!(!key.exists());
+    output(ipnuma(directory.path()).args(["key", "--key"]).arg(&key));
+}

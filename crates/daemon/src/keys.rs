@@ -157,9 +157,12 @@ impl Key {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        file.write_all(pem(key.as_ref()).as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(failed)?;
+        let written = file.write_all(pem(key.as_ref()).as_bytes());
+        if let Err(error) = written.and_then(|()| file.sync_all()) {
+            // Half a key would be in the way of the next one.
+            let _ = fs::remove_file(path);
+            return Err(failed(error));
+        }
         Self::new(key.as_ref().to_vec().into())
             .ok_or_else(|| "a key that was just made can't be used".to_owned())
     }

@@ -19,6 +19,7 @@
 
 #![deny(unsafe_code)]
 
+mod descriptors;
 mod error;
 pub mod keys;
 mod machine;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use shm::channel::{Channel, flags, mark_both};
 
+use crate::descriptors::{self, Use};
 use crate::state::{Counted, Kind, Machine, Refusal};
 use crate::twins::Twins;
 
@@ -45,29 +46,34 @@ fn because(what: &'static str) -> impl Fn(shm::Error) -> Refusal {
     }
 }
 
+/// A new descriptor, unless it is one too many.
+fn kept(descriptor: OwnedFd, what: Use) -> Result<Handle, Refusal> {
+    descriptors::keep(descriptor, what).map(Arc::new)
+}
+
 impl Machine for Real {
     type Handle = Handle;
 
     fn memory(&mut self, bytes: u64) -> Result<Handle, Refusal> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX - shm::memory::PAGE);
         shm::memory::create_sealable("ipnuma-region", shm::memory::pages(size))
-            .map(Arc::new)
             .map_err(because("make memory for a region"))
+            .and_then(|memory| kept(memory, Use::Process))
     }
 
     fn event(&mut self) -> Result<Handle, Refusal> {
         rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map(Arc::new)
             .map_err(|errno| {
                 let message = format!("the daemon could not make an event counter: {errno}");
                 Refusal::new(errno, message)
             })
+            .and_then(|event| kept(event, Use::Process))
     }
 
     fn read_only(&mut self, memory: &Handle) -> Result<Handle, Refusal> {
         shm::memory::read_only(memory)
-            .map(Arc::new)
             .map_err(because("open a region for reading only"))
+            .and_then(|memory| kept(memory, Use::Process))
     }
 
     fn channel(&mut self, kind: Kind) -> Result<Handle, Refusal> {
@@ -76,8 +82,8 @@ impl Machine for Real {
             Kind::Datagram => self.datagram_lines,
         };
         Channel::create_for(self.living_key, lines)
-            .map(|(_, memory)| Arc::new(memory))
             .map_err(because("make memory for a channel"))
+            .and_then(|(_, memory)| kept(memory, Use::Process))
     }
 
     fn living(&mut self) -> Result<Handle, Refusal> {
@@ -100,12 +106,13 @@ impl Machine for Real {
         match self.far_memory.take() {
             Some(memory) => map_channel(&memory).map(|channel| {
                 channel.prepare(self.living_key);
-                Arc::new(memory)
+                memory
             }),
             None => Channel::create_for(self.living_key, self.far_lines)
-                .map(|(_, memory)| Arc::new(memory)),
+                .map(|(_, memory)| memory),
         }
         .map_err(because("make memory for a channel"))
+        .and_then(|memory| kept(memory, Use::Machine))
     }
 
     fn channel_bytes(&self, memory: &Handle) -> u64 {
@@ -136,6 +143,10 @@ impl Machine for Real {
 
     fn is_open(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool {
         self.twins.has(own, peer, age)
+    }
+
+    fn is_connected(&mut self, own: SocketAddr, peer: SocketAddr) -> bool {
+        self.twins.knows(own, peer)
     }
 
     fn is_local(&mut self, ip: IpAddr) -> bool {

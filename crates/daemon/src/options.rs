@@ -9,6 +9,9 @@ use serde::Deserialize;
 use crate::Error;
 use crate::state::Limits;
 
+/// Longest silence until another daemon is taken for gone: an hour, seconds.
+const MOST_PATIENCE: u64 = 3600;
+
 /// Options of a daemon; the configuration file has the same names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -99,6 +102,12 @@ impl Options {
                 ));
             }
         }
+        let patience = self.remote.patience;
+        if patience > MOST_PATIENCE {
+            return Err(format!(
+                "remote.patience: {patience} s is too long; write {MOST_PATIENCE} at most"
+            ));
+        }
         Ok(())
     }
 
@@ -163,6 +172,10 @@ mod tests {
                 "there is no key `sokcet`; the keys are socket",
             ),
             ("[limits]\nforks = 1", "line 2: there is no key `forks`"),
+            (
+                "[remote]\npatience = 4611686018427387904",
+                "remote.patience: 4611686018427387904 s is too long",
+            ),
         ] {
             let problem = Options::parse(text).expect_err(text);
             assert!(problem.contains(words), "{text}: {problem}");

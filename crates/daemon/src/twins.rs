@@ -60,23 +60,38 @@ impl Twins {
         if own.is_ipv4() != peer.is_ipv4() {
             return false;
         }
-        if matches!(self, Self::Unasked) {
-            *self = Self::open();
-        }
-        if let Self::Single(socket, number) = self {
-            *number = number.wrapping_add(1);
-            match ask(socket, *number, own, peer) {
-                Ok(None) => return false,
-                // The lookup gives a listener if there is no connection. What nobody has, has no inode.
-                Ok(Some(found)) => {
-                    return found.ports == [own.port(), peer.port()] && found.inode != 0;
-                }
-                Err(_) => *self = Self::table(),
-            }
+        // What nobody has, has no inode.
+        if let Some(found) = self.look_up(own, peer) {
+            return found.is_some_and(|found| found.inode != 0);
         }
         match self {
             Self::Table(read, tables) => look(read, tables, own, peer, age),
             Self::Unasked | Self::Single(..) => true,
+        }
+    }
+
+    /// Whether the kernel has a connection with these ends, also one that nobody has accepted. True, too, if it cannot be asked.
+    pub fn knows(&mut self, own: SocketAddr, peer: SocketAddr) -> bool {
+        let (own, peer) = (canonical(own), canonical(peer));
+        self.look_up(own, peer).is_none_or(|found| found.is_some())
+    }
+
+    /// The kernel's answer about one connection. None: it cannot be asked so.
+    fn look_up(&mut self, own: SocketAddr, peer: SocketAddr) -> Option<Option<Found>> {
+        if matches!(self, Self::Unasked) {
+            *self = Self::open();
+        }
+        let Self::Single(socket, number) = self else {
+            return None;
+        };
+        *number = number.wrapping_add(1);
+        match ask(socket, *number, own, peer) {
+            // The lookup gives a listener if there is no connection.
+            Ok(found) => Some(found.filter(|it| it.ports == [own.port(), peer.port()])),
+            Err(_) => {
+                *self = Self::table();
+                None
+            }
         }
     }
 }
@@ -230,6 +245,23 @@ mod tests {
     use std::net::Ipv6Addr;
 
     use super::*;
+
+    #[test]
+    fn what_waits_for_its_acceptor_is_known() {
+        let mut twins = Twins::default();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        let asked = !matches!(Twins::open(), Twins::Table(..));
+        assert!(twins.knows(at, own) && twins.knows(own, at));
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        assert!(!(asked && twins.knows(at, nobody)));
+        // A reset one is not.
+        rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).expect("a socket");
+        drop(client);
+        assert!(!(asked && twins.knows(at, own)));
+    }
 
     /// Asks at once, or waits until the table may be read again.
     fn follows_the_kernel(mut twins: Twins) {

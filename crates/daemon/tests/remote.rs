@@ -386,6 +386,34 @@ fn windows_that_are_closed_make_room_for_others() {
 }
 
 #[test]
+fn what_was_stored_arrives_although_the_window_is_closed() {
+    let seed = seed();
+    let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));
+    let (server, client) = (one.device(), two.device());
+    for round in 0..20 {
+        let (mut receiver, token) = ring::create(&server, 256).expect("a ring");
+        let mut sender = ring::connect(&client, &token).expect("its other end");
+        let messages = 100 + 5 * round;
+        let message = |n: u8| vec![n; 5 * usize::from(n)];
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for n in 0..messages {
+                    let sent = sender.send(n, &[&message(n)], PATIENCE);
+                    sent.expect("there is room in time");
+                }
+            });
+            for n in 0..messages {
+                let mut into = [0; 2048];
+                let (kind, length) = receiver
+                    .receive(&mut into, PATIENCE)
+                    .unwrap_or_else(|why| panic!("round {round}, message {n}: {why}"));
+                assert_eq!((kind, &into[..length]), (n, &message(n)[..]));
+            }
+        });
+    }
+}
+
+#[test]
 fn a_load_that_nobody_waited_for_is_no_other_loads_answer() {
     let seed = seed();
     let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));

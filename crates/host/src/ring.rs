@@ -224,8 +224,8 @@ impl RingReceiver {
     /// The next message, in place, if one is there. Release it before the next one. Never waits.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the ring holds what no sender writes; others, once, if a release could not reach the sender's
-    /// memory, to which credit returns.
+    /// [`Error::Corrupt`] if the ring holds what no sender writes; others, once and behind all that has come, if a release
+    /// could not reach the sender's memory, to which credit returns.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Message<'_>>> {
         if !self.receiver().readable() {
@@ -233,11 +233,8 @@ impl RingReceiver {
             return if self.receiver().peek().is_none() && self.receiver().is_corrupt() {
                 Err(Error::Corrupt)
             } else {
-                Ok(None)
+                self.unreached.take().map_or(Ok(None), Err)
             };
-        }
-        if let Some(error) = self.unreached.take() {
-            return Err(error);
         }
         Ok(self.receiver().into_message())
     }

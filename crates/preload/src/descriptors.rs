@@ -226,7 +226,7 @@ unsafe fn control(
         libc::TIOCOUTQ => match description.object() {
             Object::Stream(stream) if stream.is_open() => {
                 // SAFETY: as tcp(7).
-                unsafe { *word = options::unread(stream) };
+                unsafe { *word = options::outgoing(stream) };
                 Some(0)
             }
             _ => None,

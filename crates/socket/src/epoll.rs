@@ -359,8 +359,7 @@ impl Set {
             if member.accelerated || !control::is_accelerated(member.description.as_deref()) {
                 return;
             }
-            member.accelerated = true;
-            member.renew();
+            member.come_over(self.shared.get().is_none());
             let needed = member.needs();
             self.register(member, key, needed);
             if let Some(epoll) = self.descriptor() {

@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use shm::ring::LINE;
 
 use crate::object::Object;
 use crate::stream::{Stream, option};
@@ -32,6 +33,8 @@ pub unsafe fn set(
         return match description.object() {
             Object::Stream(stream) => match stream.leave_for_option(fd, description) {
                 true => None,
+                // Nothing more comes that the option could be about: the socket has it all the same.
+                false if stream.has_ended() || stream.is_over() => None,
                 // Between machines there is nothing else than the rings.
                 false => Some(Err(Errno::NOPROTOOPT)),
             },
@@ -180,9 +183,13 @@ pub fn queued(fd: RawFd, description: &Description) -> Option<i32> {
     }
 }
 
-/// SIOCOUTQ: lines, which is an upper bound of nothing and a lower bound of nothing, but zero when all was read.
-pub fn unread(stream: &Stream) -> i32 {
-    clamp(stream.unread_lines())
+/// SIOCOUTQ: bytes that have not arrived, or more. On one machine all that was sent is in the peer's ring, and would be in the
+/// kernel's receive buffer; of another machine it is known what was read there.
+pub fn outgoing(stream: &Stream) -> i32 {
+    match stream.is_far() {
+        true => clamp(stream.unread_lines() * LINE),
+        false => 0,
+    }
 }
 
 fn clamp(bytes: usize) -> i32 {

@@ -144,6 +144,11 @@ impl Stream {
         }
     }
 
+    /// Whether the peer is on another machine.
+    pub fn is_far(&self) -> bool {
+        self.far.is_some()
+    }
+
     /// Has a daemon that sleeps carry what this end says of itself.
     pub fn call_far(&self) {
         if let Some(far) = &self.far {
@@ -501,7 +506,7 @@ impl Stream {
         self.end.receiver().queued_bytes()
     }
 
-    /// Bytes sent that the peer has not read (SIOCOUTQ); full lines are counted.
+    /// Lines of what was sent and the peer has not read, as far as this machine knows.
     pub fn unread_lines(&self) -> usize {
         let sent = self.own().sender.next.load(Ordering::Acquire);
         sent.saturating_sub(self.end.peer_position()) as usize

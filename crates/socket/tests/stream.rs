@@ -92,6 +92,11 @@ impl Side {
 }
 
 fn pair(lines: u32) -> (Side, Side) {
+    let (client, server, _) = pair_with_channel(lines);
+    (client, server)
+}
+
+fn pair_with_channel(lines: u32) -> (Side, Side, Arc<Channel>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let server = listener.accept().unwrap().0;
@@ -99,6 +104,7 @@ fn pair(lines: u32) -> (Side, Side) {
     (
         Side::new(&channel, 0, client),
         Side::new(&channel, 1, server),
+        channel,
     )
 }
 
@@ -313,6 +319,38 @@ fn a_revoked_channel_is_a_reset_connection() {
     assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET));
     assert_eq!(a.send(b"x", 0), Err(Errno::CONNRESET));
     assert_eq!(b.receive(10, 0), Err(Errno::CONNRESET));
+}
+
+#[test]
+fn what_no_sender_writes_is_a_reset_and_no_input() {
+    for (kind, bytes) in [(7, &b"x"[..]), (0, b"")] {
+        for ended in [false, true] {
+            for how in [0, libc::MSG_PEEK] {
+                let (client, server, channel) = pair_with_channel(64);
+                client.send(b"before", 0).unwrap();
+                let hostile = End::new(channel, 0);
+                hostile.sender().try_send(kind, &[bytes]).unwrap();
+                if ended {
+                    let said = flags::FIN | flags::CLOSED;
+                    let flags = hostile.flags();
+                    flags.fetch_or(said, std::sync::atomic::Ordering::AcqRel);
+                }
+                assert_eq!(server.receive(6, NOW).unwrap(), b"before");
+                let mut told = server.receive(100, how | NOW);
+                if told == Err(Errno::AGAIN) {
+                    // A message of no bytes was stepped over.
+                    assert!(bytes.is_empty() && how == 0 && !ended, "{kind} {ended} {how}");
+                    assert!(!server.stream().ready().has(Events::IN));
+                    continue;
+                }
+                if told == Err(Errno::CONNRESET) {
+                    told = Ok(Vec::new());
+                }
+                assert_eq!(told, Ok(Vec::new()), "{kind} {ended} {how}");
+                assert_eq!(server.receive(100, NOW), Ok(Vec::new()));
+            }
+        }
+    }
 }
 
 #[test]

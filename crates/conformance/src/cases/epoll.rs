@@ -21,6 +21,7 @@ cases! { "epoll";
     edge_both_sides Accelerated "edge-triggered, both directions in one member"
     once Accelerated "EPOLLONESHOT tells once, and again after EPOLL_CTL_MOD"
     once_edge Accelerated "EPOLLONESHOT with EPOLLET re-armed by MOD tells what is there"
+    once_before_connect Accelerated "what has gone off before connect stays silent until EPOLL_CTL_MOD"
     exclusive Accelerated "EPOLLEXCLUSIVE members wake at least one waiter"
     exclusive_modify Accelerated "EPOLL_CTL_MOD of an exclusive member fails with EINVAL"
     half_closed Accelerated "EPOLLRDHUP is told when asked for, with EPOLLIN"
@@ -251,6 +252,30 @@ fn once_edge() -> Outcome {
         gets!(recv(server, 10, 0), [round]);
         change(set, server, IN | ONESHOT | ET, 5)?;
         same!(wait(set, 0), Ok(vec![]));
+    }
+    Ok(())
+}
+
+fn once_before_connect() -> Outcome {
+    for flags in [ONESHOT, ONESHOT | ET] {
+        let (listener, address) = listener()?;
+        let client = socket(AF_INET, SOCK_STREAM)?;
+        let set = create()?;
+        add(set, client, IN | flags, 5)?;
+        same!(wait(set, 5000), Ok(vec![(HUP, 5)]));
+        connect(client, &address)?;
+        let server = accept(listener)?;
+        seen::stream(server);
+        send_all(server, b"a")?;
+        readable(client)?;
+        same!(wait(set, 5), Ok(vec![]));
+        send_all(server, b"b")?;
+        same!(wait(set, 5), Ok(vec![]));
+        change(set, client, IN | flags, 6)?;
+        same!(wait(set, 5000), Ok(vec![(IN, 6)]));
+        same!(wait(set, 5), Ok(vec![]));
+        close(server)?;
+        same!(wait(set, 5), Ok(vec![]));
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ cases! { "epoll";
     nested Accelerated "a set in a set tells when its members are ready"
     nested_edge Accelerated "a set in an edge-triggered set"
     nested_told_within Accelerated "a set around a set tells of what a wait in that has told of, too, as long as it is there"
+    nested_exclusive Accelerated "EPOLLEXCLUSIVE of a set fails with EINVAL, whatever is in it"
     nested_beside_member Accelerated "a connection that is in a set and in a set of that: both tell, whoever looks first"
     nested_one_at_a_time Accelerated "where a wait had no room for both, the next one tells of both, whoever has looked within"
     given_away Accelerated "a set that another process was sent tells that process, too, with the program's data"
@@ -78,6 +79,17 @@ fn nested_told_within() -> Outcome {
     gets!(recv(server, 10, 0), b"x");
     same!(wait(outer, 0), Ok(vec![]));
     same!(poll_one(outer, POLLIN, 0), Ok(0));
+    Ok(())
+}
+
+fn nested_exclusive() -> Outcome {
+    let (_client, server) = pair()?;
+    let (outer, inner) = (create()?, create()?);
+    fails!(add(outer, inner, IN | EXCLUSIVE, 1), libc::EINVAL);
+    add(inner, server, IN, 2)?;
+    fails!(add(outer, inner, IN | EXCLUSIVE, 1), libc::EINVAL);
+    fails!(remove(outer, inner), libc::ENOENT);
+    add(outer, inner, IN, 1)?;
     Ok(())
 }
 

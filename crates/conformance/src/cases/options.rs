@@ -29,6 +29,7 @@ cases! { "options";
     kernels_own Accelerated "TCP_INQ tells how much is left to read; what was sent before it was set arrives"
     low_water Accelerated "SO_RCVLOWAT: a connection with less is not readable"
     kernels_own_before Any "the same where it was set on the listener, or before connect"
+    kernels_own_at_end Accelerated "and where it is set when the peer has closed; what is left can be read"
     not_sent Accelerated "TCP_NOTSENT_LOWAT is nothing until it is set, and reads back then"
     buffer_search Accelerated "SO_SNDBUF can be searched for its largest value, as memcached does"
     tcp_info Accelerated "TCP_INFO says that the connection is established"
@@ -390,6 +391,30 @@ fn low_water() -> Outcome {
     send_all(client, b"!")?;
     same!(poll_one(server, POLLIN, 5000), Ok(POLLIN));
     gets!(recv(server, 10, 0), b"four!");
+    Ok(())
+}
+
+fn kernels_own_at_end() -> Outcome {
+    for reset in [false, true] {
+        let (client, server) = pair()?;
+        send_all(client, b"left")?;
+        arrived(server, 4)?;
+        linger(client, reset, 0)?;
+        close(client)?;
+        let end = if reset { POLLERR } else { POLLRDHUP };
+        same!(
+            poll_one(server, POLLRDHUP, 5000).map(|told| told & end),
+            Ok(end)
+        );
+        setsockopt(server, SOL_SOCKET, libc::SO_RCVLOWAT, &2)?;
+        same!(getsockopt(server, SOL_SOCKET, libc::SO_RCVLOWAT), Ok(2));
+        setsockopt(server, SOL_SOCKET, libc::SO_TIMESTAMP, &1)?;
+        setsockopt(server, libc::IPPROTO_TCP, libc::TCP_INQ, &1)?;
+        if !reset {
+            gets!(recv_all(server, 4), b"left");
+            gets!(recv(server, 10, 0), b"");
+        }
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! Every call that moves bytes of a stream, and its flags.
 
 use crate::support::prelude::*;
+use crate::support::seen;
 use crate::support::sys::raw;
 
 cases! { "stream";
@@ -36,6 +37,7 @@ cases! { "stream";
     dont_wait Accelerated "MSG_DONTWAIT with nothing there fails with EAGAIN"
     inquiry Accelerated "FIONREAD counts the bytes that can be read, across sends and partial reads"
     outgoing_queue Accelerated "SIOCOUTQ is 0 when the other side has read everything"
+    outgoing_unread Accelerated "and when all has arrived there, though nobody reads it"
     bad_pointer Accelerated "send from and recv to memory that is not there fails with EFAULT and loses nothing"
     blocking_recv Accelerated "a blocked recv wakes when bytes come"
     blocking_send Accelerated "a blocked send goes on when the other side reads"
@@ -498,6 +500,20 @@ fn outgoing_queue() -> Outcome {
     eventually("everything is acknowledged", || {
         ioctl(client, libc::TIOCOUTQ as _, -1) == Ok(0)
     })
+}
+
+fn outgoing_unread() -> Outcome {
+    // Of another machine it is known what was read.
+    if seen::far() {
+        return outgoing_queue();
+    }
+    let (client, server) = pair()?;
+    send_all(client, &pattern(5000))?;
+    eventually("everything is acknowledged", || {
+        ioctl(client, libc::TIOCOUTQ as _, -1) == Ok(0)
+    })?;
+    gets!(recv_all(server, 5000), pattern(5000));
+    Ok(())
 }
 
 fn bad_pointer() -> Outcome {

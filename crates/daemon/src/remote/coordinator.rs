@@ -66,6 +66,8 @@ pub enum Input {
     Desert(u64),
     /// All that an end had to say has arrived, or never will.
     Carried(u64),
+    /// All that was stored into a closed window has arrived, or never will.
+    Left(u64),
     /// No process has the end of a channel.
     Untethered(u64),
     /// Memory is shared, or can't be.
@@ -236,6 +238,7 @@ impl Coordinator {
             Input::Carry(channel, token, half) => self.carry(channel, token, half),
             Input::Desert(channel) => self.desert(channel),
             Input::Carried(channel) => self.put_down(channel),
+            Input::Left(window) => self.left(window),
             Input::Shared(asked, result) => self.shared(asked, nic_result(Some(result))),
             Input::Reserved(link, result) => self.reserved(link, nic_result(Some(result))),
             Input::SessionOpen(link, result) => self.session_open(link, nic_result(Some(result))),

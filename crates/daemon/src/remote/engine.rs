@@ -2,7 +2,7 @@
 //! The thread with the NIC: it takes stores out of the processes' rings, frames from the network, and does nothing else
 //! but what it is called for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -37,6 +37,8 @@ const FRAMES: u64 = u64::MAX - 1;
 const TETHER: u64 = 1 << 62;
 /// Calls before the NIC has its turn: a hundred connections that end at once must not hold up those that do not.
 const CALLS: usize = 16;
+/// Rings of closed windows that are carried yet: a peer that takes nothing must not have the daemon keep them without end.
+const MOST_LEAVING: usize = 1024;
 /// Turns without sleep until processes that have gone are looked for.
 const BLIND: u32 = 8;
 /// How long a position may wait to be told.
@@ -47,6 +49,8 @@ const LAZINESS: Duration = Duration::from_millis(100);
 pub struct Engine {
     nic: Shown,
     rings: HashMap<u64, Ring>,
+    /// Those of closed windows in which something may be left, the oldest first.
+    leaving: VecDeque<u64>,
     /// Ends of channels to other machines, by the channel.
     carried: BTreeMap<u64, Carried>,
     /// Whose turn it is among them.
@@ -152,6 +156,7 @@ impl Engine {
         let engine = Self {
             nic: Shown(nic),
             rings: HashMap::new(),
+            leaving: VecDeque::new(),
             carried: BTreeMap::new(),
             next: 0,
             unseen: 0,
@@ -246,12 +251,54 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes no more stores from it, and gives its pages back.
+    /// The process has closed the window: what it has stored is carried yet. [`Input::Left`] follows.
     pub fn detach(&mut self, number: u64) {
+        let Some(ring) = self.rings.get(&number) else {
+            self.say(Input::Left(number));
+            return;
+        };
+        // The last descriptor may be the process's.
+        let _ = epoll::delete(&self.epoll, &ring.event);
+        self.leaving.push_back(number);
+        if self.leaving.len() > MOST_LEAVING
+            && let Some(oldest) = self.leaving.pop_front()
+        {
+            self.part(oldest);
+        }
+    }
+
+    /// Takes no more stores from a window's ring, and gives its pages back.
+    fn part(&mut self, number: u64) {
         if let Some(ring) = self.rings.remove(&number) {
-            // The last descriptor may be the process's.
-            let _ = epoll::delete(&self.epoll, &ring.event);
             self.unmap(ring.close());
+            self.say(Input::Left(number));
+        }
+    }
+
+    /// Asks for a mark behind the last store of each closed window.
+    fn see_off(&mut self) {
+        for _ in 0..self.leaving.len() {
+            let Some(number) = self.leaving.pop_front() else {
+                return;
+            };
+            let Some(ring) = self.rings.get(&number) else {
+                continue;
+            };
+            let session = ring.session;
+            if ring.readable() {
+                self.leaving.push_back(number);
+                continue;
+            }
+            self.last_mark += 1;
+            let cookie = self.last_mark;
+            match self.nic().flush(session, cookie) {
+                Ok(()) => {
+                    self.marks.insert(cookie, (number, Wanted::End));
+                }
+                // Others wait: the mark is set later.
+                Err(softnic::Error::Full { .. }) => self.leaving.push_back(number),
+                Err(_) => self.part(number),
+            }
         }
     }
 
@@ -268,12 +315,20 @@ impl Engine {
 
     /// The peer of a window is lost.
     pub fn cut(&mut self, number: u64) {
+        self.cut_ring(number);
+        if let Some(carried) = self.carried.get_mut(&number) {
+            carried.cut();
+        }
+    }
+
+    fn cut_ring(&mut self, number: u64) {
         if let Some(ring) = self.rings.get_mut(&number) {
             ring.cut();
         }
         self.fail_loads(number);
-        if let Some(carried) = self.carried.get_mut(&number) {
-            carried.cut();
+        let ends = |&(of, wanted): &(u64, Wanted)| of == number && matches!(wanted, Wanted::End);
+        if self.leaving.contains(&number) || self.marks.values().any(ends) {
+            self.part(number);
         }
     }
 
@@ -427,7 +482,10 @@ impl Engine {
                 }
             },
         );
-        nic.kick();
+        if !self.leaving.is_empty() {
+            self.see_off();
+        }
+        self.nic().kick();
         busy
     }
 
@@ -436,16 +494,13 @@ impl Engine {
         while let Some(event) = self.nic().next_event() {
             match event {
                 Event::PeerLost { session } => {
-                    let rings = self.rings.iter_mut();
+                    let rings = self.rings.iter();
                     let lost: Vec<u64> = rings
                         .filter(|(_, ring)| ring.session == session)
-                        .map(|(&number, ring)| {
-                            ring.cut();
-                            number
-                        })
+                        .map(|(&number, _)| number)
                         .collect();
                     for number in lost {
-                        self.fail_loads(number);
+                        self.cut_ring(number);
                     }
                     let carried = self.carried.values_mut();
                     for carried in carried.filter(|carried| carried.session == session) {
@@ -481,6 +536,9 @@ impl Engine {
                         && let Some(ring) = self.rings.get(&number)
                     {
                         ring.ended(wanted, delivered, None);
+                        if let Wanted::End = wanted {
+                            self.part(number);
+                        }
                     }
                 }
                 Event::Loaded { load, data } => {

@@ -19,6 +19,8 @@ pub enum Wanted {
     Mark(u64),
     /// A load of this number.
     Load(u64),
+    /// That all that was stored has arrived: the process has closed the window.
+    End,
 }
 
 /// What came of a turn.
@@ -185,6 +187,7 @@ impl Ring {
                     .mark
                     .store(mark, Ordering::Release);
             }
+            Wanted::End => {}
             Wanted::Load(load) => self.operations.answer(load, data),
         }
     }

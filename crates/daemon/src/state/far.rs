@@ -21,6 +21,7 @@ use super::guests::Thing;
 use super::limits::room;
 use super::outside::{Granted, Sleeping};
 use super::regions::{Place, refused};
+use super::streams::ORPHANED;
 use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
 
 /// What a channel to another machine has besides.
@@ -687,6 +688,23 @@ impl<H: Clone> State<H> {
         }
         for number in late {
             self.desert(number);
+        }
+        // What another machine has announced and then left waits for an acceptor only if the kernel has a connection, too.
+        let mut nobodys = Vec::new();
+        for (&number, channel) in &self.channels {
+            let announced = channel.far.as_ref().is_some_and(|far| far.half == 1);
+            let left = channel.sides.iter().all(|side| side.holders.is_empty());
+            if announced
+                && left
+                && !channel.taken
+                && now.saturating_sub(channel.born) >= ORPHANED
+                && !machine.is_connected(channel.to, channel.from)
+            {
+                nobodys.push(number);
+            }
+        }
+        for number in nobodys {
+            self.forget(number);
         }
     }
 

@@ -110,6 +110,8 @@ pub trait Machine {
     /// Whether a process has the kernel's socket of a connection, or had it within the last `age`. Also if that is not known
     /// yet.
     fn is_open(&mut self, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool;
+    /// Whether the kernel has a connection with these ends, if only one that nobody has accepted. Also if that cannot be known.
+    fn is_connected(&mut self, own: SocketAddr, peer: SocketAddr) -> bool;
     /// Whether this address is one of this machine.
     fn is_local(&mut self, ip: IpAddr) -> bool;
     /// Sixteen bytes that nobody can guess.

@@ -27,7 +27,7 @@ const MEMORY: Duration = Duration::from_secs(60);
 
 /// How long a channel that its client has closed waits for an acceptor, with a listener and without.
 const BACKLOG: Duration = Duration::from_secs(3600);
-const ORPHANED: Duration = Duration::from_secs(10);
+pub(super) const ORPHANED: Duration = Duration::from_secs(10);
 
 /// An acceptor was told to wait.
 #[derive(Debug)]

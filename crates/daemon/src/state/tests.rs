@@ -94,6 +94,10 @@ impl Machine for Fake {
         self.open
     }
 
+    fn is_connected(&mut self, _: SocketAddr, _: SocketAddr) -> bool {
+        self.open
+    }
+
     fn is_local(&mut self, ip: IpAddr) -> bool {
         ip.is_loopback() || ip == IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))
     }

@@ -148,8 +148,8 @@ impl<'a, T: Target> Receiver<'a, T> {
         let next = self.state.next.load(Ordering::Relaxed);
         match self.parse(next) {
             Parsed::Empty => false,
-            Parsed::Header(header) if header.kind != PAD => true,
-            other => self.readable_slow(next, other),
+            Parsed::Header(header) if header.kind != PAD => !self.is_corrupt(),
+            other => self.readable_slow(next, other) && !self.is_corrupt(),
         }
     }
 
@@ -338,6 +338,12 @@ impl<'a, T: Target> Receiver<'a, T> {
         self.state.corrupt.load(Ordering::Relaxed) != 0
     }
 
+    /// The next message is none that the owner of this ring is sent, whatever its form: the ring counts as corrupt.
+    #[cold]
+    pub fn spoil(&mut self) {
+        self.state.corrupt.store(1, Ordering::Relaxed);
+    }
+
     /// Returns credit for everything consumed, even if it is little. Returns whether there was any.
     #[inline]
     pub fn return_credit(&mut self) -> bool {
@@ -360,7 +366,9 @@ impl<'a, T: Target> Receiver<'a, T> {
     fn current(&self) -> Option<(u64, Header)> {
         let line = self.state.next.load(Ordering::Relaxed);
         match self.parse(line) {
-            Parsed::Header(header) if header.kind != PAD => Some((line, header)),
+            Parsed::Header(header) if header.kind != PAD => {
+                (!self.is_corrupt()).then_some((line, header))
+            }
             Parsed::Empty => None,
             other => self.current_slow(line, other),
         }
@@ -368,6 +376,9 @@ impl<'a, T: Target> Receiver<'a, T> {
 
     #[cold]
     fn current_slow(&self, line: u64, parsed: Parsed) -> Option<(u64, Header)> {
+        if self.is_corrupt() {
+            return None;
+        }
         if let Parsed::Header(pad) = parsed {
             self.step(line, &pad);
             let line = line + u64::from(pad.lines);

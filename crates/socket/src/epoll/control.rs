@@ -111,7 +111,11 @@ impl Epoll {
         let key = {
             let mut inner = set.inner.lock();
             let accelerated = is_accelerated(description.as_deref());
-            if accelerated && events & EXCLUSIVE != 0 && events & !EXCLUSIVE_MAY != 0 {
+            let is_set = matches!(
+                description.as_deref().map(Description::object),
+                Some(Object::Epoll(_))
+            );
+            if accelerated && events & EXCLUSIVE != 0 && (is_set || events & !EXCLUSIVE_MAY != 0) {
                 return Err(Errno::INVAL);
             }
             let mut member = Member::new(fd, description.clone(), events, event.u64);

@@ -56,6 +56,8 @@ pub(super) struct Member {
     pub hot: bool,
     /// A one-shot member that has been reported.
     pub spent: bool,
+    /// The same of one that always was the kernel's, which another process may have armed again.
+    gone_off: bool,
     /// The kernel's set cannot be told what to wake for.
     pub deaf: bool,
     /// To be reported whatever the edges say: it was just added or changed.
@@ -78,6 +80,7 @@ impl Member {
             bell: None,
             hot: false,
             spent: false,
+            gone_off: false,
             deaf: false,
             fresh: true,
             seen: (0, 0),
@@ -146,9 +149,10 @@ impl Member {
             false => asked,
         };
         // Other threads may be told the same once more: by waits that began before, and by the registration that is the program's
-        // own since. Of a member that always was the kernel's, another process may have armed it again.
+        // own since.
         let had_gone_over = self.accelerated || self.turned != 0;
-        self.spent = told != 0 && self.interest & ONESHOT != 0 && had_gone_over;
+        self.gone_off = told != 0 && self.interest & ONESHOT != 0;
+        self.spent = self.gone_off && had_gone_over;
         told
     }
 
@@ -187,6 +191,15 @@ impl Member {
     pub fn renew(&mut self) {
         self.fresh = true;
         self.spent = false;
+        self.gone_off = false;
+    }
+
+    /// The kernel's socket has become a connection whose readiness is known at user level. `alone`: nobody else can have changed
+    /// what the kernel has of it.
+    pub fn come_over(&mut self, alone: bool) {
+        self.accelerated = true;
+        self.fresh = true;
+        self.spent = alone && self.gone_off;
     }
 
     /// What would be reported now; looking does not count as reporting. With [`Events::KERNEL`] it is to be given back first.

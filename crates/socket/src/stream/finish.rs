@@ -107,10 +107,14 @@ impl Stream {
         }
     }
 
+    /// Whether the peer says nothing more.
+    pub fn has_ended(&self) -> bool {
+        self.peer_flags().load(Ordering::Acquire) & ENDS != 0 || self.state() & state::GONE != 0
+    }
+
     /// Whether nothing can pass any more in either direction: to the kernel, a closed connection.
     pub fn is_over(&self) -> bool {
-        let ended = self.peer_flags().load(Ordering::Acquire) & ENDS != 0
-            || self.state() & state::GONE != 0;
+        let ended = self.has_ended();
         let shut = self.flags().load(Ordering::Relaxed) & flags::FIN != 0;
         ended && shut || self.state() & state::BROKEN != 0 || self.is_reset()
     }

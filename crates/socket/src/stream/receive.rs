@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use shm::channel::{armed, flags, seat};
+use shm::ring::{Receiver, Target};
 
 use super::abandon::kernel_call;
 use super::send::kernel_rest;
@@ -226,6 +227,9 @@ impl Stream {
                 break;
             }
         }
+        if done == 0 {
+            spoil_unless_data(&mut receiver);
+        }
         drop(guard);
         if returned {
             self.ring_if_armed(fd, armed::SPACE);
@@ -261,10 +265,17 @@ impl Stream {
             // SAFETY: the caller's buffer.
             let into =
                 unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
-            return Ok(receiver.copy(DATA, into));
+            let count = receiver.copy(DATA, into);
+            if count == 0 {
+                spoil_unless_data(&mut receiver);
+            }
+            return Ok(count);
         }
         let mut all = vec![0; room];
         let count = receiver.copy(DATA, &mut all);
+        if count == 0 {
+            spoil_unless_data(&mut receiver);
+        }
         let mut at = 0;
         for part in parts {
             let piece = part.iov_len.min(count - at);
@@ -332,5 +343,15 @@ impl Stream {
             Wait::Interrupted => Err(Errno::INTR),
             Wait::Closed => Err(Errno::BADF),
         }
+    }
+}
+
+/// What has no bytes, or is of another kind, no sender of a stream writes; but the peer's process may, or its machine. The lock is
+/// held.
+#[cold]
+fn spoil_unless_data<T: Target>(receiver: &mut Receiver<'_, T>) {
+    let foreign = (receiver.peek()).is_some_and(|it| it.kind() != DATA || it.is_empty());
+    if foreign {
+        receiver.spoil();
     }
 }

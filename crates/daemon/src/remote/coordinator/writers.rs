@@ -29,6 +29,8 @@ enum Window {
     Unwanted,
     /// It is open; its number there.
     Open(u64),
+    /// The process has closed it, and what it has stored before is on its way.
+    Leaving(u64),
 }
 
 /// How far a connection to another daemon is.
@@ -78,7 +80,7 @@ impl Writer {
     pub(super) fn waits_since(&self) -> Option<Instant> {
         let asked = self.windows.values().filter_map(|window| match window {
             Window::Asked(_, since) => Some(*since),
-            Window::Unwanted | Window::Open(_) => None,
+            Window::Unwanted | Window::Open(_) | Window::Leaving(_) => None,
         });
         let questions = self.asked.values().map(|(_, since)| *since);
         asked.chain(questions).min()
@@ -215,6 +217,7 @@ impl Coordinator {
                     result: Err(why.clone()),
                 }),
                 Window::Unwanted => {}
+                Window::Leaving(_) => self.engine.post(move |engine| engine.cut(window)),
                 // In this order: its process shall not find it usable once it knows.
                 Window::Open(_) => self.engine.post(move |engine| {
                     engine.cut(window);
@@ -489,11 +492,22 @@ impl Coordinator {
         for writer in self.writers.values_mut() {
             match writer.windows.get_mut(&window) {
                 Some(state @ Window::Asked(..)) => *state = Window::Unwanted,
-                Some(Window::Open(grant)) => {
-                    writer.link.send(Message::Close { grant: *grant });
-                    writer.windows.remove(&window);
+                Some(state @ Window::Open(_)) => {
+                    if let Window::Open(grant) = *state {
+                        *state = Window::Leaving(grant);
+                    }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// All that was stored into a closed window has arrived, or never will.
+    pub(super) fn left(&mut self, window: u64) {
+        for writer in self.writers.values_mut() {
+            if let Some(Window::Leaving(grant)) = writer.windows.get(&window) {
+                writer.link.send(Message::Close { grant: *grant });
+                writer.windows.remove(&window);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! What other machines' daemons say of connections to programs here, and whether it is believed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
 
 use ipc::protocol::{Reply, Request};
 use ipc::{Rights, Token};
@@ -278,6 +279,24 @@ fn a_daemon_that_is_two_machines_believes_itself_only() {
     assert!(matches!(token, Ok(Some(_))), "{token:?}");
     let reply = world.ask(server, Request::Resolve { from, to });
     assert!(matches!(reply, Reply::FarChannel { .. }), "{reply:?}");
+}
+
+#[test]
+fn what_was_announced_by_a_machine_that_is_gone_waits_for_no_acceptor_without_a_connection() {
+    for connected in [true, false] {
+        let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
+        world.hear(others, &HONEST).expect("it is honest");
+        let channel = world.state.streams.numbers().next().expect("a channel");
+        world.machine.open = connected;
+        let pass = |world: &mut World, seconds| {
+            world.now += Duration::from_secs(seconds);
+            world.state.tidy_streams(&mut world.machine, world.now);
+            world.state.channels.len()
+        };
+        assert_eq!(pass(&mut world, 60), 1, "its client has not gone");
+        world.state.lose(&mut world.machine, others, channel);
+        assert_eq!(pass(&mut world, 1), usize::from(connected));
+    }
 }
 
 #[test]
