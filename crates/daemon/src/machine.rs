@@ -108,8 +108,7 @@ impl Machine for Real {
                 channel.prepare(self.living_key);
                 memory
             }),
-            None => Channel::create_for(self.living_key, self.far_lines)
-                .map(|(_, memory)| memory),
+            None => Channel::create_for(self.living_key, self.far_lines).map(|(_, memory)| memory),
         }
         .map_err(because("make memory for a channel"))
         .and_then(|memory| kept(memory, Use::Machine))

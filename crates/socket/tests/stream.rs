@@ -339,7 +339,10 @@ fn what_no_sender_writes_is_a_reset_and_no_input() {
                 let mut told = server.receive(100, how | NOW);
                 if told == Err(Errno::AGAIN) {
                     // A message of no bytes was stepped over.
-                    assert!(bytes.is_empty() && how == 0 && !ended, "{kind} {ended} {how}");
+                    assert!(
+                        bytes.is_empty() && how == 0 && !ended,
+                        "{kind} {ended} {how}"
+                    );
                     assert!(!server.stream().ready().has(Events::IN));
                     continue;
                 }

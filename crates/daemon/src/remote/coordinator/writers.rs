@@ -13,6 +13,7 @@ use softnic::{Identity, Shared};
 
 use super::rekey::Keys;
 use super::{Coordinator, EPOCHS, Input, named, refusal};
+use crate::descriptors::{self, Use};
 use crate::outside::{Event, Opened};
 use crate::remote::link::{Link, LinkId};
 use crate::remote::messages::{Message, VERSION};
@@ -433,6 +434,7 @@ impl Coordinator {
                 )
             })
             .and_then(|(operations, ring)| {
+                let ring = descriptors::keep(ring, Use::Process)?;
                 let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
                 let event = event.and_then(|event| Ok((rustix::io::dup(&event)?, event)));
                 let (copy, event) = event.map_err(|errno| {
