@@ -470,7 +470,7 @@ impl Server {
             Ok(tether) => answer.handles.push(tether),
             Err(refusal) => {
                 // The other machine may use it already.
-                self.state.lose(&mut self.machine, self.others, channel);
+                self.state.break_off(&mut self.machine, channel);
                 *answer = Answer::refused(refusal);
             }
         }

@@ -577,6 +577,15 @@ impl<H: Clone> State<H> {
         self.let_go(machine, number, others, None);
     }
 
+    /// An end on this machine that cannot be given out: the connection is over, on the other machine as well.
+    pub fn break_off<M: Machine<Handle = H>>(&mut self, machine: &mut M, number: u64) {
+        if let Some(channel) = self.channels.get(&number) {
+            machine.revoke_channel(&channel.memory);
+        }
+        self.ring_far(machine, number);
+        self.forget(number);
+    }
+
     /// Rings for the end on this machine.
     pub(super) fn ring_far<M: Machine<Handle = H>>(&self, machine: &mut M, number: u64) {
         if let Some(far) = self.channels.get(&number).and_then(|it| it.far.as_ref()) {

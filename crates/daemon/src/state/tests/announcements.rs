@@ -300,6 +300,29 @@ fn what_was_announced_by_a_machine_that_is_gone_waits_for_no_acceptor_without_a_
 }
 
 #[test]
+fn an_end_that_cannot_be_given_out_is_withdrawn_from_the_other_machine() {
+    let (mut world, others, server) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let token = world.hear(others, &HONEST).expect("it is honest");
+    let peer = Ipv4Addr::new(10, 0, 0, 2);
+    let machine = &mut world.machine;
+    let granted = world.state.grant(machine, others, peer, &token);
+    let grant = granted.expect("it is its own token").grant;
+    let (from, to) = (at(HONEST.from), at(HONEST.to));
+    let reply = world.ask(server, Request::Resolve { from, to });
+    let Reply::FarChannel { channel } = reply else {
+        panic!("{reply:?}");
+    };
+    world.state.take_effects();
+    world.state.break_off(&mut world.machine, channel);
+    let effects = world.state.take_effects();
+    let withdrawn =
+        |effect: &Effect<u64>| matches!(effect, Effect::Withdraw { grant: it } if *it == grant);
+    assert!(effects.iter().any(withdrawn), "{effects:?}");
+    assert_eq!(world.machine.revoked.len(), 1);
+    assert!(world.state.channels.is_empty());
+}
+
+#[test]
 fn another_machine_gets_at_nothing_of_a_channel_but_its_inbox() {
     let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
     let token = world.hear(others, &HONEST).expect("it is honest");
