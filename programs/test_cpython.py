@@ -42,8 +42,8 @@ UNKNOWN = "no verdict"
 BESIDE = 5
 # They bind one name, which the machine has once: only one of the rounds runs them.
 ALONE = "test.test_socket.TestLinuxAbstractNamespace"
-# Its server decodes each piece that it reads by itself: a character that lies across two counts twice,
-# over the kernel as well (35 of 18,000 beside busy loops). `test_stor` sends such bytes, too.
+# Its server decodes each piece that it reads by itself: a character that lies across two counts
+# twice, over the kernel as well (35 of 18,000 beside busy loops). `test_storbinary` sends it, too.
 PIECES = ".test_storlines"
 STARTING = threading.Lock()
 
@@ -103,8 +103,8 @@ def test_same_verdicts(tmp_path, kernel, rounds, module):
     verdict of the library that is not its own first one, and every failure, as often as the library
     did, in TRIES runs for each of the library's at most (of those cases alone). That what it failed
     first can pass, it has to show once. So what happens to both is forgiven, and what happens to
-    the library TRIES times as often as to the kernel is not, but for PIECES. What does not end, crashes, or reports
-    nothing is never forgiven, and ends the test at once.
+    the library TRIES times as often as to the kernel is not, but for PIECES. What does not end,
+    crashes, or reports nothing is never forgiven, and ends the test at once.
     """
     directory = tmp_path / "ipnuma"
     directory.mkdir()
