@@ -27,18 +27,15 @@ pub enum Use {
     Machine,
     /// A region, a channel or a window of a process.
     Process,
-    /// The connection of a process to the daemon.
-    Client,
 }
 
 impl Use {
     /// The first number that is too high.
     fn bound(self, limit: u64) -> u64 {
-        let kept = (limit / 8).clamp(LEAST_KEPT, MOST_KEPT).min(limit);
+        let kept = (limit / 8).clamp(LEAST_KEPT, MOST_KEPT).min(limit / 4);
         match self {
             Self::Machine => limit / 2,
             Self::Process => limit - kept,
-            Self::Client => limit - kept / 2,
         }
     }
 }
@@ -74,12 +71,11 @@ mod tests {
     #[test]
     fn each_use_leaves_some_to_the_next() {
         for limit in [64, 256, 1024, 20_000, 1 << 20] {
-            let [machine, process, client] =
-                [Use::Machine, Use::Process, Use::Client].map(|what| what.bound(limit));
-            assert!(process <= client && client <= limit, "{limit}");
-            assert!(limit < 256 || machine < process && process < client && client < limit);
+            let [machine, process] = [Use::Machine, Use::Process].map(|what| what.bound(limit));
+            assert!(0 < machine && machine < process && process < limit);
         }
+        assert_eq!(Use::Process.bound(64), 48);
         assert_eq!(Use::Process.bound(1024), 896);
-        assert_eq!(Use::Client.bound(1 << 20), (1 << 20) - 512);
+        assert_eq!(Use::Process.bound(1 << 20), (1 << 20) - 1024);
     }
 }

@@ -21,7 +21,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
 use rustix::process::PidfdFlags;
 
-use crate::descriptors::{self, Use};
 use crate::machine::{Handle, Real, random};
 use crate::outside::{self, Announcement, Events, Half, Opened, Outside};
 use crate::place::Place;
@@ -259,9 +258,6 @@ impl Server {
             self.trace(0, "refused: there are too many processes");
             return;
         }
-        let Ok(socket) = descriptors::keep(socket, Use::Client) else {
-            return;
-        };
         let Ok(peer) = ipc::credentials::of_peer(&socket) else {
             return;
         };
