@@ -247,8 +247,10 @@ fn a_daemon_without_descriptors_leaves_connections_to_the_kernel() {
 
 /// A connection to a daemon that says nothing.
 fn silent(path: &std::path::Path) -> std::os::fd::OwnedFd {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None);
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    // Programs that other tests start meanwhile have none of it.
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None);
     let socket = socket.expect("a socket");
     let address = SocketAddrUnix::new(path).expect("an address");
     rustix::net::connect(&socket, &address).expect("it listens");
