@@ -287,15 +287,16 @@ def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream)
     """
     names = sorted([*classes.get("VM_GLOBAL_FAST", []), *classes.get("VM_GLOBAL_SLOW", [])])
     options = [o for o in flags if not o.startswith("-I")]
+    include = Path(os.environ["VERILATOR_ROOT"]) / "include"
     digest = (
         stamps.Digest("runtime", RUNTIME_OPTIMIZATION, *names, "--", *options)
-        .text(stamps.python_tools(), compiler())
+        # clang reads again what a precompiled header was made of: it must not go with another checkout.
+        .text(stamps.python_tools(), compiler(), str(include.resolve()))
         .text(program())
         .hexdigest()
     )
     name = f"runtime-{digest[:16]}"
     directory = BUILD_ROOT / name
-    include = Path(os.environ["VERILATOR_ROOT"]) / "include"
 
     def compile_all() -> None:
         shutil.rmtree(directory, ignore_errors=True)

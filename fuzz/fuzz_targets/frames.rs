@@ -70,6 +70,7 @@ fuzz_target!(|data: &[u8]| {
         identity: PEER,
         session: 5,
         epoch: EPOCH,
+        start: u32::MAX - 2,
         compact: true,
         keys: None,
     };

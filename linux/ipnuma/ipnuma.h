@@ -28,6 +28,7 @@ struct peer {
 	u8 session;
 	u8 peer_session;
 	u8 epoch;
+	u32 start; /* is told nobody: who knows it can forge frames */
 	bool valid;
 	bool compact;
 	bool sealed;

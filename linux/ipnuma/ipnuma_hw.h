@@ -73,6 +73,8 @@
 #define REGION_READ 0x04
 #define REGION_SESSION 0x10
 #define REGION_SEALED 0x20
+#define REGION_BOUND 0x40
+#define REGION_NUMBER_SHIFT 7
 
 /* Events. */
 #define EVENT_ERR_BAD_KEY 1

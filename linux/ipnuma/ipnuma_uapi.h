@@ -59,6 +59,8 @@ struct ipnuma_peer {
 	__u8 peer_session;
 	__u8 epoch;
 	__u8 flags;
+	__u32 start; /* sequence number of the first frame, both ways */
+	__u32 reserved;
 };
 
 /*
@@ -108,6 +110,8 @@ struct ipnuma_export {
 	__u16 tag; /* 1 to 0xFFF */
 	__u16 key; /* comes back */
 	__u32 flags;
+	__u32 session; /* the only one that may use it; 0: all of the peer's */
+	__u32 reserved;
 };
 
 struct ipnuma_wait {

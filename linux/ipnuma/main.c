@@ -567,7 +567,7 @@ static void forget(struct nic *nic)
 	for (index = 0; index < nic->pc_ids; index++)
 		nic_write(nic, PC_ID_BASE + 16 * index + 12, 0);
 	for (index = 0; index < nic->sessions; index++)
-		nic_write(nic, SESSION_BASE + 16 * index + 12, 0);
+		nic_write(nic, SESSION_BASE + 32 * index + 28, 0);
 	for (index = 0; index < nic->keys; index++)
 		nic_write(nic, REGION_BASE + 32 * index + 28, 0);
 	nic_read(nic, REG_ID);

@@ -32,7 +32,7 @@ void peer_fault(struct nic *nic, struct peer *peer, u32 state)
 
 static void write_peer(struct nic *nic, u32 session, const struct peer *peer)
 {
-	u32 session_entry[4] = {}, pc_entry[4] = {};
+	u32 session_entry[8] = {}, pc_entry[4] = {};
 
 	if (peer) {
 		bool outside = (peer->ip ^ nic->identity.ip) & nic->identity.netmask;
@@ -42,14 +42,15 @@ static void write_peer(struct nic *nic, u32 session, const struct peer *peer)
 		session_entry[0] = peer->ip;
 		session_entry[1] = mac;
 		session_entry[2] = port << 16 | (u32)(mac >> 32);
-		session_entry[3] = SESSION_VALID | (peer->sealed ? SESSION_SEALED : 0) |
+		session_entry[3] = peer->start;
+		session_entry[7] = SESSION_VALID | (peer->sealed ? SESSION_SEALED : 0) |
 				   (u32)peer->epoch << SESSION_EPOCH_SHIFT;
 		pc_entry[0] = peer->ip;
 		pc_entry[1] = peer->mac;
 		pc_entry[2] = (u32)UDP_PORT << 16 | (u32)(peer->mac >> 32);
 		pc_entry[3] = PC_VALID | PC_SESSION | (peer->compact ? PC_COMPACT : 0);
 	}
-	nic_write_entry(nic, SESSION_BASE, session, session_entry, 4);
+	nic_write_entry(nic, SESSION_BASE, session, session_entry, 8);
 	nic_write_entry(nic, PC_ID_BASE, session, pc_entry, 4);
 }
 
@@ -77,7 +78,8 @@ static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *
 	struct peer *peer;
 	bool valid, same;
 
-	if (wanted->flags & ~(IPNUMA_PEER_VALID | IPNUMA_PEER_COMPACT) || wanted->mac >> 48 || wanted->epoch > 63)
+	if (wanted->flags & ~(IPNUMA_PEER_VALID | IPNUMA_PEER_COMPACT) || wanted->mac >> 48 || wanted->epoch > 63 ||
+	    wanted->reserved)
 		return -EINVAL;
 	if (!wanted->session || wanted->session >= nic->sessions || wanted->session >= nic->pc_ids)
 		return -EINVAL;
@@ -107,6 +109,7 @@ static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *
 		.session = wanted->session,
 		.peer_session = wanted->peer_session,
 		.epoch = wanted->epoch,
+		.start = wanted->start,
 		.valid = valid,
 		.compact = wanted->flags & IPNUMA_PEER_COMPACT,
 		.sealed = keys,

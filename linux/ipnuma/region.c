@@ -72,7 +72,8 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 		return -EFAULT;
 	if (!export.bytes || export.bytes > region->bytes || export.first > region->bytes - export.bytes)
 		return -EINVAL;
-	if (export.first % 4 || export.bytes % 4 || export.flags & ~IPNUMA_EXPORT_SEALED)
+	if (export.first % 4 || export.bytes % 4 || export.flags & ~IPNUMA_EXPORT_SEALED ||
+	    export.reserved || export.session >= nic->sessions)
 		return -EINVAL;
 	if (!export.tag || export.tag > 0xFFF || !export.rights || export.rights & ~(IPNUMA_READ | IPNUMA_WRITE))
 		return -EINVAL;
@@ -108,7 +109,8 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 	dws[6] = export.tag;
 	dws[7] = REGION_VALID | REGION_SESSION | (export.rights & IPNUMA_READ ? REGION_READ : 0) |
 		 (export.rights & IPNUMA_WRITE ? REGION_WRITE : 0) |
-		 (export.flags & IPNUMA_EXPORT_SEALED ? REGION_SEALED : 0);
+		 (export.flags & IPNUMA_EXPORT_SEALED ? REGION_SEALED : 0) |
+		 (export.session ? REGION_BOUND | export.session << REGION_NUMBER_SHIFT : 0);
 	write_region(nic, key, dws);
 	mutex_unlock(&nic->control);
 	/* Who cannot be told the key cannot use it; the entry goes with the region. */

@@ -384,6 +384,7 @@ module frame_parser
           length: compact_q ? data_q[8:2] : length[6:0],
           source_ip: src_ip_q,
           session: session_q.valid,
+          number: session_q.index,
           sealed: session_q.valid && session_sealed_i
       };
 

@@ -24,7 +24,8 @@ module region_check
 
   always_comb begin
     result_o.key_ok = exists_i;
-    result_o.source_ok = ((op_i.source_ip ^ entry_i.ip) & entry_i.mask) == '0;
+    result_o.source_ok = ((op_i.source_ip ^ entry_i.ip) & entry_i.mask) == '0 &&
+        (!entry_i.bound || (op_i.session && op_i.number == entry_i.number));
     result_o.rights_ok = (op_i.is_load ? entry_i.read : entry_i.write) &&
         (op_i.session || !entry_i.session) && (op_i.sealed || !entry_i.sealed);
     result_o.bounds_ok = first_dw >= entry_i.first[31:2] &&

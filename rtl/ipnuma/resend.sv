@@ -57,9 +57,9 @@ module resend
   /// Sessions that exist; pulse when one is written.
   input logic [Sessions-1:0] valid_i,
   input logic                reset_i,
-  // verilator lint_off UNUSEDSIGNAL
   input logic [         7:0] reset_index_i,
-  // verilator lint_on UNUSEDSIGNAL
+  /// Number of its first frame.
+  input logic [        31:0] reset_start_i,
 
   /// No session sends a new frame any more, and lost_o says so.
   input  logic                     give_up_i,
@@ -67,9 +67,7 @@ module resend
   output logic      [Sessions-1:0] open_o,
   output logic      [Sessions-1:0] lost_o,
   input  logic                     start_i,
-  // verilator lint_off UNUSEDSIGNAL
   input  logic      [         7:0] start_session_i,
-  // verilator lint_on UNUSEDSIGNAL
   /// From the next cycle until the next start_i.
   output logic      [        31:0] start_sequence_o,
   input  logic                     copy_frame_we_i,
@@ -102,9 +100,7 @@ module resend
   input  logic   event_ready_i,
 
   input  logic                  status_read_i,
-  // verilator lint_off UNUSEDSIGNAL
   input  logic            [7:0] status_index_i,
-  // verilator lint_on UNUSEDSIGNAL
   output logic                  status_done_o,
   /// `expected` is the receiver's to fill in.
   output session_status_t       status_o,
@@ -328,6 +324,9 @@ module resend
     if (settings.pace_max == '0) loaded.asked = '0;
   end
 
+  logic [31:0] first_q[Sessions];  // number of the first frame, of sessions that are written
+  always_ff @(posedge clk_i) if (reset_i) first_q[reset_index] <= reset_start_i;
+
   // The number of the next new frame, una + count, once more: it is needed in the cycle after a
   // start.
   logic nxt_write;
@@ -381,9 +380,7 @@ module resend
   // ---- Run ----
   logic release_start;  // so is the slot of a start that is forgotten
   logic link, back, init, give_up, match;
-  logic offer, timeout, push_event, mark_insert;
-  logic paced;
-  logic dead, lost;
+  logic offer, timeout, push_event, mark_insert, paced, dead, lost, fits;
   sent_op_t sent_op;
   event_t   pushed;
   resent_t  offered;
@@ -412,7 +409,7 @@ module resend
     refused_pop   = 1'b0;
     dead          = is_dead;
     lost          = lost_q[who_q];
-
+    fits          = 1'b0;
     if (phase_q == RUN) begin
       unique case (op_q)
         OP_START: begin
@@ -433,8 +430,9 @@ module resend
         end
 
         OP_ACK: begin
-          if (!ack.short_number) {next.asked, next.heard} = {ack.interval, 1'b1};
-          if (is_dead || is_reset || delta_q > {24'd0, state_q.count}) begin
+          fits = !is_dead && !is_reset && delta_q <= {24'd0, state_q.count};
+          if (fits && !ack.short_number) {next.asked, next.heard} = {ack.interval, 1'b1};
+          if (!fits) begin
             // Slots may have been given back before a reset came.
             finish  = 1'b1;
             ack_pop = 1'b1;
@@ -496,6 +494,7 @@ module resend
             if (is_reset) begin
               init         = 1'b1;
               next         = '0;
+              next.una     = first_q[who_q];
               next.stretch = settings.stretch;
               dead         = 1'b0;
               lost         = 1'b0;
@@ -644,7 +643,7 @@ module resend
   assign lost_o    = (lost_q & ~reset_q) | ~valid_i | {Sessions{given_up_q}};
 
   assign nxt_write = store && (init || op_q == OP_START);
-  assign nxt_value = init ? '0 : sum_q + 1'b1;
+  assign nxt_value = init ? first_q[who_q] : sum_q + 1'b1;
 
   // ---- New frames ----
   // A frame whose session is reset before the engine saw it belongs to the old session.
@@ -686,9 +685,7 @@ module resend
 
   // ---- Frames to be sent again ----
   logic take, read_frame, arm_offer;
-  // verilator lint_off UNUSEDSIGNAL
   slot_t     read_slot;
-  // verilator lint_on UNUSEDSIGNAL
   resent_t   resent;
   set_t      released;
   tx_frame_t kept;
@@ -878,6 +875,9 @@ module resend
   assign busy_o = phase_q != PICK || start_q || copying_q || ack_valid || refused_valid || mark_q ||
       status_q || status_done_o || |active_q || |clear_q || |want_q || scan_any_q || scan_due_q ||
       !offer_empty || pacer_busy || marks_busy || event_valid_o || !no_slot;
+
+  logic unused;  // larger sessions do not exist
+  assign unused = ^{reset_index_i, start_session_i, status_index_i, read_slot};
 
 `ifndef SYNTHESIS
   set_t open_before_q;

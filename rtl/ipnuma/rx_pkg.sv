@@ -88,7 +88,8 @@ package rx_pkg;
     logic [31:0] offset;     // DW aligned
     logic [6:0]  length;     // DW, 1..64
     logic [31:0] source_ip;
-    logic        session;    // of a frame of a session
+    logic        session;    // of a frame of a session, and of which
+    logic [7:0]  number;
     logic        sealed;     // of a sealed session
   } region_op_t;
 

@@ -4,6 +4,7 @@
 //
 // A frame carries 16 bits of its 32-bit number. The receiver takes the number nearest to the expected one,
 // and folds its upper half into the end code, so that a frame of 65,536 ago does not pass for the next.
+// A session begins at a number that its peers have agreed upon: who has not seen its frames has to guess 32 bits.
 //
 // Latency : 1 cycle from judge_i to order_o and fold_o, which stay to the next; a frame taken counts from the
 //           cycle after taken_i.
@@ -24,9 +25,10 @@ module rx_sequence
   input logic [7:0] ack_ticks_i,
   input logic [7:0] ack_every_i,
 
-  /// A session begins anew.
-  input logic       reset_i,
-  input logic [7:0] reset_index_i,
+  /// A session begins anew, with this number.
+  input logic        reset_i,
+  input logic [ 7:0] reset_index_i,
+  input logic [31:0] reset_start_i,
 
   /// A frame's number.
   input  logic            judge_i,
@@ -72,8 +74,7 @@ module rx_sequence
   output logic [31:0] status_expected_o,
   output logic        busy_o
 );
-  logic [        31:0] number_q[Sessions];  // next expected, where used_q says so; else 0
-  logic [Sessions-1:0] used_q;
+  logic [31:0] number_q[Sessions];  // next expected, of sessions that have begun
   logic [IndexW-1:0] judged, session, ctl_session, riding, status;
 
   assign judged  = judge_session_i[IndexW-1:0];
@@ -86,7 +87,7 @@ module rx_sequence
   logic [15:0] difference, fold_q;
   order_e order_q;
 
-  assign expected   = used_q[judged] ? number_q[judged] : '0;
+  assign expected   = number_q[judged];
   assign difference = judge_number_i - expected[15:0];
 
   always_ff @(posedge clk_i) begin
@@ -124,21 +125,29 @@ module rx_sequence
   );
 
   // ---- Next expected -----------------------------------------------------------------------------
+  // One write a cycle, so a beginning waits for a frame that counts just then; the next one comes later. A frame that is
+  // looked up in the session as it is now is judged later, too.
+  logic begin_q;
+  logic [IndexW-1:0] begin_index_q;
+  logic [31:0] begin_start_q;
+
   always_ff @(posedge clk_i) begin
     if (taken_i) number_q[session] <= next_q;
+    else if (begin_q) number_q[begin_index_q] <= begin_start_q;
   end
 
   always_ff @(posedge clk_i) begin
-    if (rst_i) begin
-      used_q <= '0;
-    end else begin
-      if (taken_i) used_q[session] <= 1'b1;
-      if (reset_i) used_q[reset_index_i[IndexW-1:0]] <= 1'b0;
+    if (reset_i) begin
+      begin_index_q <= reset_index_i[IndexW-1:0];
+      begin_start_q <= reset_start_i;
     end
+    if (rst_i) begin_q <= 1'b0;
+    else if (reset_i) begin_q <= 1'b1;
+    else if (!taken_i) begin_q <= 1'b0;
   end
 
-  assign ack_value_o       = used_q[riding] ? number_q[riding] : '0;
-  assign status_expected_o = used_q[status] ? number_q[status] : '0;
+  assign ack_value_o       = number_q[riding];
+  assign status_expected_o = number_q[status];
 
   // ---- Acknowledgements --------------------------------------------------------------------------
   logic [Sessions-1:0] want, nack;
@@ -170,7 +179,7 @@ module rx_sequence
     .busy_o        (ledger_busy)
   );
 
-  assign ctl_expected = used_q[ctl_session] ? number_q[ctl_session] : '0;
+  assign ctl_expected = number_q[ctl_session];
 
   ack_source #(
     .Sessions(Sessions)
@@ -212,6 +221,9 @@ module rx_sequence
       a_taken :
       assert (!taken_i || order_q == InOrder)
       else $error("a frame was taken that is not the next");
+      a_begun :
+      assert (!begin_q || !(reset_i && taken_i))
+      else $error("a session begins before another one has");
     end
   end
 `endif

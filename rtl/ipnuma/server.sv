@@ -59,6 +59,7 @@ module server
   /// Pulse in the cycle of session_cfg_write_i: this session begins anew.
   output logic                          session_reset_o,
   output logic           [         7:0] session_reset_index_o,
+  output logic           [        31:0] session_reset_start_o,
   /// Time until an acknowledgement goes alone, in ticks of 16 cycles; frames until it does.
   input  logic           [         7:0] ack_ticks_i,
   input  logic           [         7:0] ack_every_i,
@@ -288,6 +289,7 @@ module server
     .sealed_sessions_o(session_sealed_o),
     .reset_o          (session_reset_o),
     .reset_index_o    (session_reset_index_o),
+    .reset_start_o    (session_reset_start_o),
     .busy_o           (table_busy)
   );
 
@@ -315,6 +317,7 @@ module server
     .ack_every_i,
     .reset_i        (session_reset_o),
     .reset_index_i  (session_reset_index_o),
+    .reset_start_i  (session_reset_start_o),
     .judge_i        (judge),
     .judge_session_i(judge_session),
     .judge_number_i (judge_number),

@@ -52,6 +52,8 @@ module session_table
   output logic [Sessions-1:0] sealed_sessions_o,
   output logic                reset_o,
   output logic [         7:0] reset_index_o,
+  /// Sequence number with which it does.
+  output logic [        31:0] reset_start_o,
   output logic                busy_o
 );
   localparam int unsigned EpochAt = 8;  // in a port: its number is below, the prefix above
@@ -157,6 +159,7 @@ module session_table
   assign sealed_sessions_o = sealed_q;
   assign reset_o           = cfg_write_i;
   assign reset_index_o     = 8'(cfg_index_i);
+  assign reset_start_o     = cfg_entry_i.start;
   assign busy_o            = looking_q || cfg_wait_q || cfg_done_q || dst_done_q;
 
 `ifndef SYNTHESIS

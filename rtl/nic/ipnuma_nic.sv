@@ -366,7 +366,7 @@ module ipnuma_nic
   logic       session_reset;
   logic [7:0] session_reset_index;
   logic new_frame, copy_frame_we, copy_we;
-  logic [31:0] new_sequence, resend_sequence;
+  logic [31:0] new_sequence, resend_sequence, session_reset_start;
   tx_frame_t        copy_frame;
   logic      [ 4:0] copy_idx;
   logic      [63:0] copy_word;
@@ -548,6 +548,7 @@ module ipnuma_nic
     .valid_i         (session_valid),
     .reset_i         (session_reset),
     .reset_index_i   (session_reset_index),
+    .reset_start_i   (session_reset_start),
     .give_up_i,
     .open_o          (session_open),
     .lost_o          (session_lost),
@@ -719,6 +720,7 @@ module ipnuma_nic
     .session_sealed_o                (session_sealed),
     .session_reset_o                 (session_reset),
     .session_reset_index_o           (session_reset_index),
+    .session_reset_start_o           (session_reset_start),
     .ack_ticks_i                     (ack_ticks),
     .ack_every_i                     (window[15:8]),
     .status_index_i                  (8'(status_index)),

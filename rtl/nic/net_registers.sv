@@ -74,7 +74,7 @@ module net_registers
   localparam int unsigned CounterWindowW = 12;
   localparam int unsigned CounterW = $clog2(NET_COUNTERS);
   localparam int unsigned RegionWindowW = 21;
-  localparam int unsigned SessionWindowW = 12;
+  localparam int unsigned SessionWindowW = 13;
   localparam int unsigned KeyWindowW = 14;
   localparam int unsigned StatusWindowW = 13;
 

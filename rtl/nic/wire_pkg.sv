@@ -78,7 +78,9 @@ package wire_pkg;
 
   // What an entry says: which local memory others may use.
   typedef struct packed {
-    logic [25:0] reserved1;
+    logic [16:0] reserved1;
+    logic [7:0]  number;     // the only session that may use it, if `bound`
+    logic        bound;      // only for frames of session `number`
     logic        sealed;     // only for frames that came sealed
     logic        session;    // only for frames of a session
     logic        notify;     // a store asks for an interrupt
@@ -96,14 +98,16 @@ package wire_pkg;
 
   // What an entry says: one end of a session: how its frames are sent, and known when they come.
   typedef struct packed {
-    logic [23:0] reserved;
-    logic [5:0]  epoch;     // epoch of the session, in the source port of what is received
-    logic        sealed;    // frames are sealed, both ways
-    logic        valid;     // the session exists
+    logic [95:0] reserved1;
+    logic [31:0] start;      // sequence number of the first frame, both ways
+    logic [23:0] reserved0;
+    logic [5:0]  epoch;      // epoch of the session, in the source port of what is received
+    logic        sealed;     // frames are sealed, both ways
+    logic        valid;      // the session exists
     // source port of what is sent: 3, the epoch (6), session number at the peer (8)
     logic [15:0] port;
-    logic [47:0] mac;       // MAC address of the peer, or of the gateway to it
-    logic [31:0] ip;        // the peer's IPv4 address
+    logic [47:0] mac;        // MAC address of the peer, or of the gateway to it
+    logic [31:0] ip;         // the peer's IPv4 address
   } session_entry_t;
 
   // What an entry says: the state of a session.

@@ -63,6 +63,7 @@ module order_proof
   // ---- The design, wired as in server.sv -------------------------------------------------------
   logic session_ok, session_sealed, reset, held, taken, again, gap, refuse;
   logic [7:0] reset_index, news_session, dst_session;
+  logic [31:0] reset_start;
   order_e order;
   logic [15:0] fold, news_number;
   refusal_t refusal, refuse_as;
@@ -98,6 +99,7 @@ module order_proof
     .sealed_sessions_o(),
     .reset_o          (reset),
     .reset_index_o    (reset_index),
+    .reset_start_o    (reset_start),
     .busy_o           (),
     .*
   );
@@ -111,6 +113,7 @@ module order_proof
     .reset_i          (reset),
 `endif
     .reset_index_i    (reset_index),
+    .reset_start_i    (reset_start),
     .interval_i       ('0),
     .judge_session_i  (session_q),
     .judge_number_i   (number_i[15:0]),
@@ -229,6 +232,7 @@ module order_proof
                      32'(op_i.is_void) + 32'(op_i.is_ack) <= 1);
     m_headers : assume (headers_i <= BadTlp || headers_i == Open);
     if (ctl_lock_i) m_lock : assume (ctl_valid);
+    if (ride_taken_i) m_ride : assume (ack_pending);
   end
 
   // A control frame takes some cycles.
@@ -241,8 +245,15 @@ module order_proof
   assign ctl_pop = u_sequence.u_source.state_q == 2'd3 && send_q == '1;
 
   // ---- The session, read a second time ---------------------------------------------------------
+  // Registers of the design: it may have begun, one frame may have been taken a cycle ago.
+  logic [31:0] expected;
+  logic begins, pending;
+  assign begins   = u_sequence.begin_q && u_sequence.begin_index_q == s_q;
+  assign expected = begins ? u_sequence.begin_start_q : u_sequence.number_q[s_q];
+  assign pending  = u_verdict.taken_q && u_verdict.session_q == {7'd0, s_q};
+
   session_entry_t        entry_q;
-  logic           [31:0] count_q;  // taken since it began
+  logic           [31:0] count_q;  // its start, and one more for each frame that was taken since
   logic                  current_q;  // the frame under way was looked up in the session as it is
   logic                  matches_q;
   logic follows, applied;
@@ -260,12 +271,14 @@ module order_proof
     if (applied) count_q <= count_q + 1'b1;
     if (cfg_write_i && cfg_index_i == s_q) begin
       entry_q   <= cfg_entry_i;
-      count_q   <= '0;
+      count_q   <= cfg_entry_i.start;
       current_q <= 1'b0;
     end
     if (rst_i) begin
       entry_q.valid <= 1'b0;
-      count_q       <= '0;
+      // No session: whatever the memory holds, to the next write.
+      count_q       <= u_sequence.taken_i && u_sequence.session == s_q ? u_sequence.next_q :
+          begins && !u_sequence.taken_i ? u_sequence.begin_start_q : u_sequence.number_q[s_q];
       current_q     <= 1'b0;
     end
   end
@@ -298,12 +311,6 @@ module order_proof
     end
   end
 
-  // Register of the design; one frame may have been taken a cycle ago.
-  logic [31:0] expected;
-  logic        pending;
-  assign expected = u_sequence.used_q[s_q] ? u_sequence.number_q[s_q] : '0;
-  assign pending  = u_verdict.taken_q && u_verdict.session_q == {7'd0, s_q};
-
   // ---- Promises --------------------------------------------------------------------------------
   logic sending, sending_s;
   assign sending   = ctl_lock_i && u_sequence.u_source.state_q == 2'd2;
@@ -322,7 +329,7 @@ module order_proof
       if (commit && commit_op.session.valid && follows && commit_op.kind != RX_COMPLETION) begin
         a_applied : assert (applied);
       end
-      // Numbers go up from 0: what is not taken can't be acknowledged.
+      // Numbers go up from the start: what is not taken can't be acknowledged.
       if (sending_s) begin
         a_ack :
         assert (ctl_frame.address[39:8] == count_q || (pending && ctl_frame.address[39:8] ==
@@ -344,6 +351,10 @@ module order_proof
       i_apart :
       assert (!(last_q && looked_q) && !(late_q && looked_q) && !(last_q && late_q && looked_q));
       i_expected : assert (expected + 32'(pending) == count_q);
+      if (begins) begin
+        i_begins : assert (!pending && !(looked_q && current_q));
+        i_nothing_waits : assert (!u_sequence.u_ledger.pending_q[s_q]);
+      end
       if (pending) begin
         i_next : assert (u_sequence.next_q == count_q);
         i_order : assert (u_sequence.order_q == InOrder);

@@ -31,8 +31,15 @@ MUTANTS = {
     # Two sources are taken for one.
     "source": Mutant(
         CHECK,
-        "& entry_i.mask) == '0;",
-        "& entry_i.mask & 32'hFFFF_FFFE) == '0;",
+        "& entry_i.mask) == '0 &&",
+        "& entry_i.mask & 32'hFFFF_FFFE) == '0 &&",
+        frozenset({"a_source", "i_source_ok"}),
+    ),
+    # A region that is one session's is any session's of the same peer.
+    "bound": Mutant(
+        CHECK,
+        "op_i.number == entry_i.number",
+        "entry_i.valid",
         frozenset({"a_source", "i_source_ok"}),
     ),
     # Any right is as good as the one that is needed.

@@ -84,6 +84,7 @@ module resend_proof
     .valid_i         (valid_q),
     .reset_i         (reset),
     .reset_index_i   (8'd0),
+    .reset_start_i   ('0),
     .give_up_i       (1'b0),
     .open_o          (open),
     .lost_o          (given_up),

@@ -29,7 +29,7 @@ from resend_ref import (
 
 TICK = 16
 INPUTS = (
-    "reset_i reset_index_i valid_i start_i start_session_i copy_frame_we_i copy_frame_i copy_we_i "
+    "reset_i reset_index_i reset_start_i valid_i start_i start_session_i copy_frame_we_i copy_frame_i copy_we_i "
     "copy_idx_i copy_word_i rs_lock_i pay_idx_i rs_pop_i ack_valid_i ack_i refused_valid_i "
     "refused_i mark_valid_i mark_session_i mark_cookie_i event_ready_i status_read_i "
     "status_index_i"
@@ -71,6 +71,7 @@ class Bench:
         self.reply_gap = 0
         # The sessions.
         self.valid = 0
+        self.any_start = False
         self.generation = [0] * self.sessions
         self.peers = [Peer() for _ in range(self.sessions)]
         self.operations: list[list[Operation]] = [[] for _ in range(self.sessions)]
@@ -123,20 +124,23 @@ class Bench:
             await FallingEdge(self.dut.clk_i)
         self.dut.rst_i.value = 0
 
-    async def open(self, session: int, valid: bool = True) -> None:
-        """Write a session's entry: both ends begin at 0."""
+    async def open(self, session: int, valid: bool = True, start: int | None = None) -> None:
+        """Write a session's entry: both ends begin there, or at 0 or anywhere."""
+        if start is None:
+            start = self.rand.getrandbits(32) if self.any_start else 0
         self.put("reset_i", 1)
         self.put("reset_index_i", session)
+        self.put("reset_start_i", start)
         self.generation[session] += 1
         for cookie, (who, generation, count) in self.marks.items():
             # What waits has an answer already, or none but that it failed.
             if who == session and generation == self.generation[session] - 1:
                 done = self.peers[session].expected - self.first[session] & MASK32
                 self.marks[cookie] = (who, -1, 0 if done >= count else 1 << 31)
-        self.peers[session] = Peer()
+        self.peers[session] = Peer(start)
         self.operations[session] = []
         self.numbers[session] = {}
-        self.first[session] = 0
+        self.first[session] = start
         self.ack_age[session] = 0
         self.lost.discard(session)
         # The table changes with the pulse, at the edge.
@@ -493,8 +497,9 @@ class Bench:
                     assert event["code"] == self.refuse[session, operation.wire_address]
                 else:
                     assert words == operation.data
-            if self.first[session] == 0 and session not in self.lost:
-                assert [numbers[i].number for i in range(len(numbers))] == sorted(
+            if session not in self.lost:
+                in_order = [self.first[session] + i & MASK32 for i in range(len(numbers))]
+                assert [numbers[i].number for i in in_order] == sorted(
                     operation.number for operation in numbers.values()
                 )
 

@@ -54,6 +54,7 @@ async def delivers_without_loss(dut) -> None:
 async def lossy_channel(dut) -> None:
     """Random loss, duplicates, reordering and refusals on some sessions, both directions."""
     bench = begin(dut)
+    bench.any_start = True
     bench.any_order = True
     await bench.start(resend_ticks=30, resend_limit=40, pace_max=64, pace_frames=8)
     bench.intervals = (0, 0, 20, 50)
@@ -167,17 +168,6 @@ async def send(bench: Bench, session: int, count: int) -> None:
     await bench.run(12)
 
 
-def preset(bench: Bench, session: int, number: int) -> None:
-    """Let an idle session stand at another number."""
-    state = bench.dut.u_state.mem_q[session]
-    width = len(state)
-    assert int(state.value) == 0, "the session has sent nothing yet"
-    state.value = number << width - 32
-    bench.dut.u_nxt.mem_q[session].value = number
-    bench.first[session] = number
-    bench.peers[session].expected = number
-
-
 @cocotb.test()
 async def round_trips(dut) -> None:
     """A time-out has twice the round trip; at first it is long, and each makes the next longer."""
@@ -225,9 +215,7 @@ async def numbers_wrap(dut) -> None:
     bench.short_acks = 0.5
     await bench.start(resend_ticks=30, resend_limit=40, pace_max=20)
     for session, number in enumerate((0xFFFFFFF0, 0xFFFF, 0x1234FFD0, 0x7FFFFFE0)):
-        await bench.open(session)
-        await bench.run(10)
-        preset(bench, session, number)
+        await bench.open(session, start=number)
     for i in range(500):
         operation = bench.operation(bench.rand.randrange(4), data_dw=1, is_load=False)
         if bench.rand.random() < 0.1:
@@ -247,9 +235,7 @@ async def strange_acknowledgements(dut) -> None:
     """What is behind una or beyond nxt does nothing, whatever its form; the right one works."""
     bench = begin(dut)
     await bench.start(resend_ticks=0xFFFF)
-    await bench.open(1)
-    await bench.run(10)
-    preset(bench, 1, 0xFFFFFFFA)
+    await bench.open(1, start=0xFFFFFFFA)
     await send(bench, 1, 20)
     una, count = 0xFFFFFFFA, 20
     for _ in range(300):
@@ -493,6 +479,7 @@ async def window(dut) -> None:
 async def resets(dut) -> None:
     """Entries rewritten at any moment, valid or not, under load: the new session is clean."""
     bench = begin(dut)
+    bench.any_start = True
     bench.any_order = True
     bench.loss = bench.ack_loss = 0.08
     bench.gaps = (0, 4)
@@ -534,6 +521,7 @@ async def resets(dut) -> None:
 async def lost_under_load(dut) -> None:
     """A peer that falls silent is given up; the others do not notice, and it can come again."""
     bench = begin(dut)
+    bench.any_start = True
     bench.any_order = True
     bench.loss = bench.ack_loss = 0.02
     await bench.start(resend_ticks=10, resend_limit=3, backoff=2, pace_max=30)
@@ -593,11 +581,7 @@ TOP = {
     "top": "resend",
     "filelists": ["rtl/ipnuma/ipnuma_resend.f"],
     "build_args": ["-Wno-UNUSEDPARAM"],
-    "probes": {
-        "send_slots": ["used_q"],
-        "session_pacer": ["held_q", "now_q"],
-        "ram_1r1w": ["mem_q"],
-    },
+    "probes": {"send_slots": ["used_q"], "session_pacer": ["held_q", "now_q"]},
 }
 SMALL = "lossy_channel resets lost_under_load numbers_wrap".split()
 

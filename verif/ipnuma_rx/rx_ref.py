@@ -66,10 +66,12 @@ class Region:
     notify: bool = False
     session: bool = False
     sealed: bool = False
+    only: int | None = None  # the session that may use it alone
 
     def word(self) -> int:
         """Return the 256 bits of the table."""
-        top = self.sealed << 5 | self.session << 4 | self.notify << 3
+        top = 0 if self.only is None else self.only << 7 | 1 << 6
+        top |= self.sealed << 5 | self.session << 4 | self.notify << 3
         top |= self.read << 2 | self.write << 1 | self.valid
         word = top
         for value, bits in (
@@ -95,19 +97,22 @@ class Session:
     epoch: int = 0
     valid: bool = False
     sealed: bool = False
-    expected: int = 0
+    start: int = 0
+    expected: int = 0  # behind what was taken
     gap_told: bool = False
     gap_at: int = 0
     refusal: tuple | None = None  # of the expected frame: (code, op, key, offset)
     several: bool = False  # others were refused before it, all for a bad key
 
     def word(self) -> int:
-        """Return the 128 bits of the table."""
+        """Return the 256 bits of the table."""
         word = 0
         for value, bits in (
             (self.epoch, 6),
             (self.sealed, 1),
             (self.valid, 1),
+            (0, 96),
+            (self.start, 32),
             (self.port, 16),
             (self.mac, 48),
             (self.ip, 32),
@@ -644,7 +649,8 @@ class _Judge:
             code = session.refusal[0]
             lines = ("rx_bad_key", "rx_bad_source", "rx_bad_rights", "rx_bad_bounds")
             return self.refused(lines[code - 1], code)
-        if p.peer[1] & region.mask != region.ip & region.mask:
+        another = region.only is not None and not (p.in_session and p.index == region.only)
+        if another or p.peer[1] & region.mask != region.ip & region.mask:
             return self.refused("rx_bad_source", 2)
         if (
             not (region.read if p.op == MRD else region.write)

@@ -25,7 +25,6 @@ from rx_bench import (
     settle,
 )
 from rx_frames import (
-    PROBES,
     random_enables,
     random_frame,
     random_regions,
@@ -504,5 +503,4 @@ def test_ipnuma_rx(gmii: int) -> None:
         sources=[*RULES, "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": gmii},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
-        probes=PROBES,
     )

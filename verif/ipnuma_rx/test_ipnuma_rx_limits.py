@@ -13,7 +13,6 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from harness import build_and_run
 from rx_bench import RULES, Bench, memory_pattern, parse_read, read_bytes, root_completions
-from rx_frames import PROBES
 from rx_ref import (
     CA,
     MRD,
@@ -238,5 +237,4 @@ def test_ipnuma_rx_limits() -> None:
         sources=[*RULES, "verif/ipnuma_rx/tb_ipnuma_rx.sv"],
         parameters={"Gmii": 0},
         build_args=["-Wno-UNUSEDPARAM"],  # packages are used in part
-        probes=PROBES,
     )

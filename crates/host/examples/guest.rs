@@ -167,6 +167,7 @@ fn refused(nic: &Nic, token: &Token, window: &Window) -> Outcome {
         peer: None,
         tag: 1,
         sealed: false,
+        session: None,
     };
     must_fail("no memory", nic.region(0).map(drop))?;
     must_fail("too much memory", nic.region(1 << 30).map(drop))?;
@@ -287,6 +288,8 @@ fn sealed(nic: &Nic, token: &Token) -> Outcome {
         peer_session: 2,
         epoch: 9,
         flags: peer::VALID | peer::COMPACT,
+        start: 0xFEED_FACE,
+        reserved: 0,
     };
     let next = |session, what| nic.next_key(session, &entry(3, what));
     must_fail("a key for nobody", next(2, KeyUse::Send(true)))?;
@@ -375,6 +378,7 @@ fn nobody(nic: &Nic, token: &Token) -> Outcome {
         peer: None,
         tag: 1,
         sealed: false,
+        session: None,
     };
     let keys: u32 = nic.info()?.regions / 2;
     let mut taken = Vec::new();

@@ -82,7 +82,7 @@ fn the_driver_knows_the_nic() {
     };
     let word =
         header["SESSION_VALID"] | header["SESSION_SEALED"] | 1 << header["SESSION_EPOCH_SHIFT"];
-    assert_eq!(u64::from(session.to_dws()[3]), word);
+    assert_eq!(u64::from(session.to_dws()[7]), word);
     let peer = wire::PcIdEntry {
         session: true,
         compact: true,
@@ -92,6 +92,8 @@ fn the_driver_knows_the_nic() {
     let word = header["PC_VALID"] | header["PC_COMPACT"] | header["PC_SESSION"];
     assert_eq!(u64::from(peer.to_dws()[3]), word);
     let region = wire::RegionEntry {
+        number: 1,
+        bound: true,
         valid: true,
         write: true,
         read: true,
@@ -99,9 +101,10 @@ fn the_driver_knows_the_nic() {
         sealed: true,
         ..wire::RegionEntry::default()
     };
-    let word = ["VALID", "WRITE", "READ", "SESSION", "SEALED"]
+    let word = ["VALID", "WRITE", "READ", "SESSION", "SEALED", "BOUND"]
         .map(|bit| header[format!("REGION_{bit}").as_str()])
         .iter()
-        .sum::<u64>();
+        .sum::<u64>()
+        | 1 << header["REGION_NUMBER_SHIFT"];
     assert_eq!(u64::from(region.to_dws()[7]), word);
 }

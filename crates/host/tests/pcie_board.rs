@@ -33,6 +33,7 @@ fn config(at: u8) -> PcieConfig {
             session: 3 + at,
             peer_session: 6 - at,
             epoch: 7,
+            start: 0xFFFF_FFF0,
         }],
     }
 }

@@ -27,7 +27,7 @@ macro_rules! entry {
 entry!(PageMapEntry, 2);
 entry!(PcIdEntry, 4);
 entry!(RegionEntry, 8);
-entry!(SessionEntry, 4);
+entry!(SessionEntry, 8);
 
 /// A table of `E` with one staging register.
 #[derive(Clone, Debug)]

@@ -628,7 +628,8 @@ impl Operation<'_> {
             return refuse(counter, code);
         }
         // 12
-        if !region.shares_with(self.peer.ip) {
+        let session = self.session.map(|session| session.index);
+        if !region.shares_with(self.peer.ip, session) {
             return refuse(NetCounter::RxBadSource, ERR_BAD_SOURCE);
         }
         // 13

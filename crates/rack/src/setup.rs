@@ -18,6 +18,8 @@ use crate::host::{BAR0, HostApi};
 
 /// Tag of all regions; not 0, which could hide a fault.
 const TAG: u16 = 0x3A5;
+/// Sequence number with which sessions start: 2^32 comes soon, so that every run goes beyond it.
+const START: u32 = u32::MAX - 15;
 /// Where the ring of events is in the memory of every host.
 pub const EVENT_RING: u64 = 0x1000_0000;
 /// log2 of its entries.
@@ -185,6 +187,8 @@ async fn configure_peer(api: &HostApi, config: &NicConfig, peer: &Peer) {
     let sealed = peer.session.is_some_and(|session| session.keys.is_some());
     if let Some(region) = peer.region {
         let region_entry = RegionEntry {
+            number: peer.pc_id as u8,
+            bound: peer.session.is_some(),
             sealed,
             session: peer.session.is_some(),
             read: true,
@@ -215,11 +219,12 @@ async fn configure_peer(api: &HostApi, config: &NicConfig, peer: &Peer) {
             epoch: EPOCH,
             sealed,
             valid: true,
+            start: START,
             port: port.to_port(),
             mac: gateway.map_or(peer.mac, |gateway| gateway.mac),
             ip: peer.ip,
         };
-        entry(api, SESSION_BASE + 16 * at, &session_entry.to_dws()).await;
+        entry(api, SESSION_BASE + 32 * at, &session_entry.to_dws()).await;
     }
     if let Some(pages) = peer.pages {
         for page in 0..pages.count {

@@ -49,6 +49,8 @@ const RTL_SESSION: u8 = 9;
 const RTL_KEY: u16 = 0x21;
 const RTL_TAG: u16 = 0x5A5;
 const EPOCH: u8 = 49;
+/// Sequence number of the session's first frames.
+const START: u32 = u32::MAX - 20;
 
 /// A machine around the NIC in RTL, and the cable of the NIC.
 struct RtlHost {
@@ -147,6 +149,8 @@ impl RtlHost {
             read: true,
             write: true,
             valid: true,
+            number: RTL_SESSION,
+            bound: true,
             tag: RTL_TAG,
             mask: !0,
             ip: peer.ip,
@@ -160,6 +164,7 @@ impl RtlHost {
             epoch: EPOCH,
             sealed: false,
             valid: true,
+            start: START,
             port: port.to_port(),
             mac: peer.mac,
             ip: peer.ip,
@@ -353,6 +358,7 @@ impl SoftHost {
             },
             session: RTL_SESSION,
             epoch: EPOCH,
+            start: START,
             compact: true,
             keys: None,
         };

@@ -169,7 +169,7 @@ macro_rules! windows {
 windows! {
     PCIE_COUNTER_BASE = 0x00_1000, 4, 0x1000, "counters of the PCIe side, read only";
     NET_COUNTER_BASE = 0x00_2000, 4, 0x1000, "counters of the network side, read only";
-    SESSION_BASE = 0x01_0000, 16, 0x1000, "sessions";
+    SESSION_BASE = 0x01_0000, 32, 0x2000, "sessions";
     KEY_BASE = 0x02_0000, 64, 0x4000, "keys of sealed sessions, write only: they read as 0";
     SESSION_STATUS_BASE = 0x03_0000, 32, 0x2000, "state of the sessions, read only";
     PC_ID_BASE = 0x10_0000, 16, 0x10_0000, "PC ID table";

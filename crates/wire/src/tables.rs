@@ -171,7 +171,9 @@ entry! {
 entry! {
     /// A window of local memory that others may use.
     RegionEntry[8] REGION_ENTRY = "region_entry_t", "which local memory others may use" {
-        reserved1: _ = 26, Show::Zero, "write 0";
+        reserved1: _ = 17, Show::Zero, "write 0";
+        number: u8 = 8, Show::Dec, "the only session that may use it, if `bound`";
+        bound: bool = 1, Show::Flag, "only for frames of session `number`";
         sealed: bool = 1, Show::Flag, "only for frames that came sealed";
         session: bool = 1, Show::Flag, "only for frames of a session";
         notify: bool = 1, Show::Flag, "a store asks for an interrupt";
@@ -189,10 +191,10 @@ entry! {
 }
 
 impl RegionEntry {
-    /// Whether frames from `source` may use the region.
+    /// Whether frames from `source`, of this session if of any, may use the region.
     #[must_use]
-    pub fn shares_with(&self, source: u32) -> bool {
-        source & self.mask == self.ip & self.mask
+    pub fn shares_with(&self, source: u32, session: Option<u8>) -> bool {
+        source & self.mask == self.ip & self.mask && (!self.bound || session == Some(self.number))
     }
 
     /// Whether all of `dws` DWs from the DW-aligned `offset` are inside the region and one 4 KB page.
@@ -208,11 +210,13 @@ impl RegionEntry {
 
 entry! {
     /// One end of a reliable connection; its number is the PC ID of the peer.
-    SessionEntry[4] SESSION_ENTRY = "session_entry_t", "one end of a session: how its frames are sent, and known when they come" {
-        reserved: _ = 24, Show::Zero, "write 0";
+    SessionEntry[8] SESSION_ENTRY = "session_entry_t", "one end of a session: how its frames are sent, and known when they come" {
+        reserved1: _ = 24, Show::Zero, "write 0";
         epoch: u8 = 6, Show::Hex, "epoch of the session, in the source port of what is received";
         sealed: bool = 1, Show::Flag, "frames are sealed, both ways";
         valid: bool = 1, Show::Flag, "the session exists";
+        reserved0: _ = 96, Show::Zero, "write 0";
+        start: u32 = 32, Show::Hex, "sequence number of the first frame, both ways";
         port: u16 = 16, Show::Hex, "source port of what is sent: 3, the epoch (6), session number at the peer (8)";
         mac: u64 = 48, Show::Hex, "MAC address of the peer, or of the gateway to it";
         ip: u32 = 32, Show::Hex, "the peer's IPv4 address";
@@ -395,6 +399,8 @@ mod tests {
             [0x0A00_0001, 0x0000_0102, 0x0D5E_0200, 0x0000_0007]
         );
         let region = RegionEntry {
+            number: 0x81,
+            bound: true,
             sealed: true,
             session: false,
             notify: true,
@@ -418,7 +424,7 @@ mod tests {
                 0x0A00_0002,
                 0xFFFF_FF00,
                 0x5A5,
-                0x2D
+                0x406D
             ]
         );
     }
@@ -429,13 +435,23 @@ mod tests {
             epoch: 0x2A,
             sealed: true,
             valid: true,
+            start: 0xFEDC_BA98,
             port: 0xEA07,
             mac: 0x0200_0000_0102,
             ip: 0x0A00_0001,
         };
         assert_eq!(
             session.to_dws(),
-            [0x0A00_0001, 0x0000_0102, 0xEA07_0200, 0x0000_00AB]
+            [
+                0x0A00_0001,
+                0x0000_0102,
+                0xEA07_0200,
+                0xFEDC_BA98,
+                0,
+                0,
+                0,
+                0x0000_00AB
+            ]
         );
         let event = EventEntry {
             address: 0x1122_3344_5566_7788,
@@ -535,10 +551,20 @@ mod tests {
             (0xFFFF_FFFF, false),
             (0, false),
         ] {
-            assert_eq!(region.shares_with(source), shared, "{source:08x}");
+            assert_eq!(region.shares_with(source, None), shared, "{source:08x}");
+            assert_eq!(region.shares_with(source, Some(1)), shared, "{source:08x}");
         }
         let all = RegionEntry::default();
-        assert!(all.shares_with(0x0A00_0001) && all.shares_with(0));
+        assert!(all.shares_with(0x0A00_0001, None) && all.shares_with(0, None));
+        let bound = RegionEntry {
+            number: 7,
+            bound: true,
+            ..region
+        };
+        let shared = [None, Some(0), Some(6), Some(7)]
+            .map(|session| bound.shares_with(0x0A00_0102, session));
+        assert_eq!(shared, [false, false, false, true]);
+        assert!(!bound.shares_with(0x0A00_0202, Some(7)));
     }
 
     proptest! {
@@ -548,14 +574,14 @@ mod tests {
             prop_assert_eq!(PageMapEntry::from_dws(&two).to_dws(), two);
             let four = [words[0], words[1], words[2], words[3] & 7];
             prop_assert_eq!(PcIdEntry::from_dws(&four).to_dws(), four);
-            let four = [words[0], words[1], words[2], words[3] & 0xFF];
-            prop_assert_eq!(SessionEntry::from_dws(&four).to_dws(), four);
             let four = [words[0], words[1], words[2], words[3]];
             prop_assert_eq!(EventEntry::from_dws(&four).to_dws(), four);
             let mut eight = words;
             eight[6] &= 0xFFF;
-            eight[7] &= 0x3F;
+            eight[7] &= 0x7FFF;
             prop_assert_eq!(RegionEntry::from_dws(&eight).to_dws(), eight);
+            let eight = [words[0], words[1], words[2], words[3], 0, 0, 0, words[7] & 0xFF];
+            prop_assert_eq!(SessionEntry::from_dws(&eight).to_dws(), eight);
         }
     }
 }

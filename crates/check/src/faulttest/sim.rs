@@ -106,6 +106,8 @@ struct Pair {
     /// PC ID of the peer at either end, which is the session's number there.
     ids: [u16; 2],
     epoch: u8,
+    /// Sequence number with which both ends begin.
+    start: u32,
     sealed: bool,
     compact: bool,
     /// New operations may be issued, at either end.

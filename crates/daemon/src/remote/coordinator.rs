@@ -20,7 +20,7 @@ use crate::machine::Handle;
 use crate::outside::{Announcement, Event, Half, Inbox};
 use crate::remote::engine;
 use crate::remote::link::{Link, LinkId, Owed, Wire};
-use crate::remote::messages::{Message, VERSION};
+use crate::remote::messages::{Message, Start, VERSION};
 use crate::remote::options::{Options, Transport};
 use crate::remote::tls::Secret;
 use crate::state::{Granted, Refusal};
@@ -109,7 +109,7 @@ pub struct Greeting {
     ip: u32,
     /// Its number of the session.
     session: u8,
-    epoch: u8,
+    start: Start,
 }
 
 /// What the server says to a question of another daemon.
@@ -300,9 +300,14 @@ impl Coordinator {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    fn next_epoch(&mut self) -> u8 {
+    fn next_start(&mut self) -> Start {
         self.epoch = (self.epoch + 1) % EPOCHS;
-        FIRST_EPOCH + self.epoch
+        // Without random numbers there are no tokens either, so nothing that could be guessed.
+        let random = crate::machine::random().unwrap_or_default();
+        Start {
+            epoch: FIRST_EPOCH + self.epoch,
+            sequence: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
+        }
     }
 
     fn patience(&self) -> Duration {
@@ -344,19 +349,19 @@ impl Coordinator {
     }
 
     /// How this side's NIC is reached.
-    fn hello(session: u8, identity: Identity, epoch: u8) -> Message {
+    fn hello(session: u8, identity: Identity, start: Start) -> Message {
         let Identity { mac, ip } = identity;
         Message::Hello {
             version: VERSION,
             mac,
             ip,
             session,
-            epoch,
+            start,
         }
     }
 
     /// The other side's end of a session, as the NIC has to know it.
-    fn peer_address(&self, theirs: u8, identity: Identity, epoch: u8) -> PeerAddress {
+    fn peer_address(&self, theirs: u8, identity: Identity, start: Start) -> PeerAddress {
         // Keys come when both numbers of the session are known.
         let mut identity = identity;
         if matches!(self.options.nic, Transport::Xdp(..)) {
@@ -366,7 +371,8 @@ impl Coordinator {
         PeerAddress {
             identity,
             session: theirs,
-            epoch,
+            epoch: start.epoch,
+            start: start.sequence,
             compact: true,
             keys: None,
         }

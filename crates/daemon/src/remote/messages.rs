@@ -12,9 +12,18 @@ use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
+
+/// What both NICs of a session begin it with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Epoch of the session.
+    pub epoch: u8,
+    /// Sequence number of the first frame, both ways.
+    pub sequence: u32,
+}
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,8 +38,8 @@ pub enum Message {
         ip: u32,
         /// Its number of the session.
         session: u8,
-        /// Epoch of the session; the writer chooses.
-        epoch: u8,
+        /// The writer chooses.
+        start: Start,
     },
     /// In place of the second `Hello`: the session can't be.
     Unwelcome {
@@ -222,7 +231,10 @@ mod tests {
                 mac: 0x0200_0000_0001,
                 ip: 0x0A00_0001,
                 session: 7,
-                epoch: 50,
+                start: Start {
+                    epoch: 50,
+                    sequence: u32::MAX,
+                },
             },
             Message::Unwelcome {
                 message: "there is no room".to_owned(),

@@ -219,6 +219,8 @@ impl Nic for Rack {
             ip: peer.identity.ip,
             session,
             peer_session: peer.session,
+            start: peer.start,
+            reserved: 0,
             epoch: peer.epoch,
             flags: peer::VALID | if peer.compact { peer::COMPACT } else { 0 },
         };
@@ -281,6 +283,7 @@ impl Nic for Rack {
             rights,
             // The driver knows one machine or all; narrower than asked for is the safe side.
             peer: (mask != 0).then(|| Ipv4Addr::from(ip)),
+            session: share.session,
             tag,
             sealed: share.sealed,
         };

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
-use daemon::remote::messages::{self, Message, VERSION};
+use daemon::remote::messages::{self, Message, Start, VERSION};
 use daemon::{Options, Running};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request};
@@ -101,7 +101,10 @@ impl Stranger {
             mac: 0x0200_0000_0666,
             ip: self.own.into(),
             session: 1,
-            epoch: 50,
+            start: Start {
+                epoch: 50,
+                sequence: 1 << 31,
+            },
         };
         messages::write(&mut self.stream, &hello)?;
         messages::read(&mut self.stream)

@@ -67,7 +67,8 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// `[[pcie.peer]]`, `[[rack.peer]]`: another NIC, and the session with it. Both ends name the same epoch and each other's numbers.
+/// `[[pcie.peer]]`, `[[rack.peer]]`: another NIC, and the session with it. Both ends name the same epoch and start, and each other's
+/// numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {
@@ -81,6 +82,9 @@ pub struct PeerConfig {
     pub peer_session: u8,
     /// Epoch of the session, below 64: another one whenever either side begins anew.
     pub epoch: u8,
+    /// Sequence number of the first frame, both ways. A number that nobody knows keeps those out who cannot see the session's frames.
+    #[serde(default)]
+    pub start: u32,
 }
 
 /// The netmask of so many bits, as a number.

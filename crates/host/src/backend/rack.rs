@@ -142,15 +142,21 @@ fn session_of(peer: &PeerConfig) -> nic::Peer {
         session: peer.session,
         peer_session: peer.peer_session,
         epoch: peer.epoch,
+        start: peer.start,
+        reserved: 0,
         flags: nic::peer::VALID | nic::peer::COMPACT,
     }
 }
 
 /// Whether what the driver knows of a session is what is wanted; that it was lost since changes nothing, and a daemon may have
-/// sealed it.
+/// sealed it. With which number it started the driver does not tell.
 fn is_begun(known: nic::Peer, wanted: &nic::Peer) -> bool {
-    let flags = known.flags & !(nic::peer::LOST | nic::peer::SEALED);
-    nic::Peer { flags, ..known } == *wanted
+    let told = nic::Peer {
+        flags: known.flags & !(nic::peer::LOST | nic::peer::SEALED),
+        start: wanted.start,
+        ..known
+    };
+    told == *wanted
 }
 
 impl Backend for Rack {
@@ -253,6 +259,7 @@ impl RegionMemory for Memory {
             peer,
             tag: tag_of(&secret),
             sealed: false,
+            session: None,
         })?;
         let token = Token {
             rights,

@@ -397,11 +397,16 @@ impl Nic {
     /// Software wrote the entry of a session: it begins anew.
     pub(crate) fn begin_session(&mut self, session: u8, out: &mut impl Sink) {
         let stretch = self.most_stretch();
+        let start = self
+            .sessions
+            .table
+            .get(usize::from(session))
+            .map_or(0, |entry| entry.start);
         let state = &mut self.sessions.sessions[usize::from(session)];
         state.sender.drop_all(&mut self.sessions.buffer);
-        state.sender = Sender::default();
+        state.sender = Sender::new(start);
         state.sender.stretch = stretch;
-        state.receiver = Receiver::default();
+        state.receiver = Receiver::new(start);
         self.sessions.timers.no_resend(session);
         self.sessions.timers.no_acknowledge(session);
         self.end_marks(EVENT_FLUSH_FAILED, out, |mark| mark.session == session);

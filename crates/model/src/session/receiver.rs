@@ -50,6 +50,14 @@ pub enum Answer {
 }
 
 impl Receiver {
+    /// Nothing has come; the first frame has the number `start`.
+    pub fn new(start: u32) -> Self {
+        Self {
+            expected: start,
+            ..Self::default()
+        }
+    }
+
     /// The frame `expected` was taken; the peer is told at once after every `every` frames.
     pub fn take(&mut self, every: u32) {
         self.expected = self.expected.wrapping_add(1);

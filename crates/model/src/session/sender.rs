@@ -108,6 +108,16 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Nothing was sent; the first frame gets the number `start`.
+    pub fn new(start: u32) -> Self {
+        Self {
+            una: start,
+            snd: start,
+            nxt: start,
+            ..Self::default()
+        }
+    }
+
     /// Whether all that was sent is acknowledged.
     pub fn is_idle(&self) -> bool {
         self.una == self.nxt

@@ -25,6 +25,8 @@ pub const TICKS_PER_US: u64 = 10;
 /// Ticks that a frame is on its way at least.
 pub const WAY: u64 = 12;
 pub const EPOCH: u8 = 5;
+/// Sequence number with which sessions start.
+pub const START: u32 = u32::MAX - 2;
 
 /// What happens to frames, in parts of 10,000.
 #[derive(Clone, Copy, Default)]
@@ -149,15 +151,18 @@ impl Host {
             epoch,
             sealed,
             valid: true,
+            start: START,
             port,
             mac,
             ip,
         };
-        self.write_entry(reg::SESSION_BASE, session.into(), 16, &entry.to_dws());
+        self.write_entry(reg::SESSION_BASE, session.into(), 32, &entry.to_dws());
     }
 
     pub fn region(&mut self, me: usize, session: u8, sealed: bool, write: bool) {
         let region = RegionEntry {
+            number: session,
+            bound: true,
             sealed,
             session: true,
             notify: false,

@@ -23,6 +23,8 @@ pub struct PeerAddress {
     /// The epoch of the session, 0 to 63, not that of an earlier one between the same two. Source ports come of it:
     /// those of 48 and above are not in the range that Linux gives to programs that ask for any port.
     pub epoch: u8,
+    /// Sequence number of the first frame of both sides. Who has not seen the session's frames has to guess it.
+    pub start: u32,
     /// Whether it takes stores in the compact format; every NIC of this project does.
     pub compact: bool,
     /// Keys, if frames are sealed. What one side sends with, the other receives with. Never the same ones twice.
@@ -30,12 +32,13 @@ pub struct PeerAddress {
 }
 
 impl PeerAddress {
-    /// Another NIC of this process, its number of the session, and the epoch.
+    /// Another NIC of this process, its number of the session, and the epoch; frames are counted from 0.
     pub fn of(nic: &SoftNic, session: u8, epoch: u8) -> Self {
         Self {
             identity: nic.identity(),
             session,
             epoch,
+            start: 0,
             compact: true,
             keys: None,
         }
@@ -104,6 +107,7 @@ impl SoftNic {
             epoch: peer.epoch & EPOCH_MASK,
             sealed: peer.keys.is_some(),
             valid: true,
+            start: peer.start,
             port,
             mac,
             ip,

@@ -31,6 +31,8 @@ pub struct Share {
     pub from: (u32, u32),
     /// Only sealed frames may.
     pub sealed: bool,
+    /// The only session that may; `None`: all may.
+    pub session: Option<u8>,
 }
 
 impl Share {
@@ -43,6 +45,7 @@ impl Share {
             write: true,
             from: (0, 0),
             sealed: false,
+            session: None,
         }
     }
 }
@@ -109,6 +112,8 @@ impl SoftNic {
             tag: rand::rng().random::<u16>() & TAG_MASK,
         };
         let entry = RegionEntry {
+            number: share.session.unwrap_or_default(),
+            bound: share.session.is_some(),
             sealed: share.sealed,
             session: true,
             notify: false,

@@ -76,6 +76,7 @@ impl Side {
         let session = nic.reserve_session().expect("a session");
         let share = Share {
             read: true,
+            session: Some(session),
             ..Share::writable(0, BYTES as u32)
         };
         let shared = nic.share(&memory, &share).expect("a key");
@@ -104,6 +105,7 @@ pub fn connect(sides: &mut [Side; 2], epoch: u8, keys: Option<[KeyEntry; 2]>) {
     for index in 0..2 {
         let peer = &sides[1 - index];
         let mut peer = PeerAddress::of(&peer.nic, peer.session, epoch);
+        peer.start = START;
         peer.keys = keys.map(|keys| keys[index]);
         let side = &mut sides[index];
         side.seen.clear();
@@ -112,6 +114,9 @@ pub fn connect(sides: &mut [Side; 2], epoch: u8, keys: Option<[KeyEntry; 2]>) {
             .expect("a session");
     }
 }
+
+/// Sequence number with which sessions start: they soon come to 2^32.
+pub const START: u32 = u32::MAX - 20;
 
 /// Windows on each other's memory.
 pub fn windows(sides: &mut [Side; 2]) -> [Window; 2] {

@@ -137,7 +137,7 @@ fn after_reset(offset: u32) -> Option<(u32, u32)> {
     // No entry is valid, whatever else their memories hold.
     let is_entry = commits(reg::PC_ID_BASE, 16, 0x10_0000)
         || commits(reg::REGION_BASE, 32, 0x20_0000)
-        || commits(reg::SESSION_BASE, 16, 0x1000);
+        || commits(reg::SESSION_BASE, 32, 0x2000);
     is_entry.then_some((0, 1))
 }
 

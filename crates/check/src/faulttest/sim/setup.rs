@@ -132,7 +132,11 @@ impl Sim {
         let reliable = self.plan.sessions > 0;
         // A revoked region is sometimes gone, sometimes has no right.
         let gone = !granted && route.tag & 1 == 1;
+        let foreign = page == FOREIGN;
+        let bound = reliable && route.tag & 8 == 8;
         let entry = RegionEntry {
+            number: pair.ids[end] as u8 ^ u8::from(foreign),
+            bound,
             read: matches!(page, 0 | READ_ONLY | HIGH),
             write: page != READ_ONLY && granted,
             valid: !gone,
@@ -141,7 +145,7 @@ impl Sim {
             sealed: pair.sealed && (self.plan.fuzz.is_some() || route.tag & 4 == 4),
             tag: route.tag,
             mask: !0,
-            ip: if page == FOREIGN { !peer_ip } else { peer_ip },
+            ip: if foreign && !bound { !peer_ip } else { peer_ip },
             last,
             first: route.offset,
             base: at.wrapping_sub(u64::from(route.offset)),
@@ -165,6 +169,7 @@ impl Sim {
             epoch: pair.epoch,
             sealed: pair.sealed,
             valid: true,
+            start: pair.start,
             port: port.to_port(),
             mac: other.mac,
             ip: other.ip,
@@ -175,7 +180,7 @@ impl Sim {
             let keys = pair.keys[end].to_dws();
             writes.extend(entry_writes(reg::KEY_BASE, id, 64, &keys));
         }
-        writes.extend(entry_writes(reg::SESSION_BASE, id, 16, &entry.to_dws()));
+        writes.extend(entry_writes(reg::SESSION_BASE, id, 32, &entry.to_dws()));
         self.registers(end, &writes);
     }
 }
@@ -190,6 +195,16 @@ pub(super) fn entry_writes(base: u32, index: u32, stride: u32, dws: &[u32]) -> V
 
 fn reg_pace(max: u32) -> u32 {
     256 << 16 | 6 << 12 | max
+}
+
+/// A sequence number with which a session begins; often the end of the numbers is near.
+pub(super) fn draw_start(rng: &mut ChaCha8Rng) -> u32 {
+    let start: u32 = rng.random();
+    match start % 4 {
+        0 => u32::MAX - (start >> 24),
+        1 => start | 0xFF80,
+        _ => start,
+    }
 }
 
 pub(super) fn draw_keys(rng: &mut ChaCha8Rng) -> [KeyEntry; 2] {
@@ -261,6 +276,7 @@ pub(super) fn draw_pairs(plan: &Plan, count: usize, rng: &mut ChaCha8Rng) -> Vec
             Pair {
                 ids: [ids[0][index], ids[1][index]],
                 epoch: rng.random_range(0..64),
+                start: draw_start(rng),
                 sealed: percent(rng, plan.sealed),
                 compact: match plan.format {
                     Format::Compact => true,

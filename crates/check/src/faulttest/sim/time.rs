@@ -219,6 +219,7 @@ impl Sim {
         let early: bool = self.rng.random();
         let pair = &mut self.pairs[index];
         pair.epoch = (pair.epoch + 1) % 64;
+        pair.start = setup::draw_start(&mut self.rng);
         pair.keys = keys;
         (pair.up, pair.changing) = ([false; 2], true);
         // Nothing tells a frame in the clear of this epoch's number from one of 64 epochs ago.

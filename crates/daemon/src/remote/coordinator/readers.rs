@@ -16,7 +16,7 @@ use super::{Answered, Asked, Coordinator, Greeting, Input, refusal};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Answer, Event};
 use crate::remote::link::{Link, LinkId, Owed};
-use crate::remote::messages::{Message, VERSION};
+use crate::remote::messages::{Message, Start, VERSION};
 use crate::remote::nic::{Memory, Sleeper};
 use crate::remote::tls::Secret;
 use crate::state::{Granted, Refusal, Sleeping};
@@ -82,11 +82,11 @@ impl Coordinator {
                 mac,
                 ip,
                 session,
-                epoch,
+                start,
             } if !reader.greeted => {
                 if version == VERSION {
                     reader.greeted = true;
-                    self.greet(id, session, Identity { mac, ip }, epoch);
+                    self.greet(id, session, Identity { mac, ip }, start);
                 } else {
                     reader.link.send(Message::Unwelcome {
                         message: "it is of another release; install the same one on both machines"
@@ -177,17 +177,18 @@ impl Coordinator {
     }
 
     /// Has this side's end of the session opened; [`Coordinator::greeted`] follows.
-    fn greet(&self, id: LinkId, theirs: u8, identity: Identity, epoch: u8) {
-        let mut peer = self.peer_address(theirs, identity, epoch);
+    fn greet(&self, id: LinkId, theirs: u8, identity: Identity, start: Start) {
+        let mut peer = self.peer_address(theirs, identity, start);
         let secret = self.readers.get(&id).and_then(|reader| reader.secret);
         let greeting = Greeting {
             ip: identity.ip,
             session: theirs,
-            epoch,
+            start,
         };
         self.engine.post(move |engine| {
             let opened = engine.nic().reserve_session().and_then(|own| {
-                let keys = secret.map(|secret| Keys::new(secret, (theirs, own, epoch), false));
+                let keys =
+                    secret.map(|secret| Keys::new(secret, (theirs, own, start.epoch), false));
                 peer.keys = keys.and_then(|keys| keys.entry(0));
                 let opened = engine.open_session(own, &peer);
                 if opened.is_err() {
@@ -208,9 +209,9 @@ impl Coordinator {
         match (opened, self.readers.get_mut(&id)) {
             (Ok((own, identity)), Some(reader)) => {
                 (reader.session, reader.ip) = (Some(own), greeting.ip);
-                let of = (greeting.session, own, greeting.epoch);
+                let of = (greeting.session, own, greeting.start.epoch);
                 reader.keys = reader.secret.map(|secret| Keys::new(secret, of, false));
-                reader.link.send(Self::hello(own, identity, greeting.epoch));
+                reader.link.send(Self::hello(own, identity, greeting.start));
             }
             (Ok((own, _)), None) => self.close_session(Some(own)),
             (Err(why), Some(reader)) => {
@@ -299,7 +300,7 @@ impl Coordinator {
             rights: granted.token.rights,
         };
         let shared = match self.readers.get(&id) {
-            Some(reader) => self.share(granted, (reader.ip, reader.secret.is_some()), asked),
+            Some(reader) => self.share(granted, reader, asked),
             None => Err(refusal(Errno::CONNRESET, "the connection is closed")),
         };
         if shared.is_err() {
@@ -355,7 +356,7 @@ impl Coordinator {
     fn share(
         &self,
         granted: &Granted<Handle>,
-        (ip, sealed): (u32, bool),
+        reader: &Reader,
         asked: Asked,
     ) -> Result<(), Refusal> {
         let token = &granted.token;
@@ -372,8 +373,10 @@ impl Coordinator {
             bytes: narrow(token.bytes)?,
             read: token.rights.can_read(),
             write: token.rights.can_write(),
-            from: (ip, !0),
-            sealed,
+            from: (reader.ip, !0),
+            sealed: reader.secret.is_some(),
+            // Others at the same address have sessions of their own.
+            session: reader.session,
         };
         let bytes = usize::try_from(granted.region_bytes)
             .map_err(|_| refusal(Errno::FBIG, "the region is larger than memory"))?;

@@ -16,7 +16,7 @@ use super::{Coordinator, EPOCHS, Input, named, refusal};
 use crate::descriptors::{self, Use};
 use crate::outside::{Event, Opened};
 use crate::remote::link::{Link, LinkId};
-use crate::remote::messages::{Message, VERSION};
+use crate::remote::messages::{Message, Start, VERSION};
 use crate::remote::ring::Ring;
 use crate::remote::tls::Secret;
 use crate::state::Refusal;
@@ -58,7 +58,7 @@ pub struct Writer {
     pub session: Option<u8>,
     /// Keys of that.
     pub(super) keys: Option<Keys>,
-    epoch: u8,
+    start: Start,
     stage: Stage,
     /// Epochs that were tried.
     tries: u8,
@@ -139,7 +139,7 @@ impl Coordinator {
         let found = self.writers.iter().find(|(_, writer)| writer.peer == peer);
         let mut id = found.map_or(0, |(&id, _)| id);
         if !self.writers.contains_key(&id) {
-            let epoch = self.next_epoch();
+            let start = self.next_start();
             let link = self.wire.connect(peer);
             id = link.id;
             let writer = Writer {
@@ -148,7 +148,7 @@ impl Coordinator {
                 secret: None,
                 session: None,
                 keys: None,
-                epoch,
+                start,
                 stage: Stage::Begun,
                 tries: 1,
                 quiet: Duration::ZERO,
@@ -187,7 +187,7 @@ impl Coordinator {
                 (writer.session, writer.stage) = (Some(session), Stage::Offered);
                 writer
                     .link
-                    .send(Self::hello(session, identity, writer.epoch));
+                    .send(Self::hello(session, identity, writer.start));
             }
             (Ok((session, _)), None) => self.close_session(Some(session)),
             (Err(why), _) => self.give_up(id, &why),
@@ -273,9 +273,9 @@ impl Coordinator {
                 writer.tries += 1;
                 writer.stage = Stage::Begun;
                 let session = writer.session.take();
-                let epoch = self.next_epoch();
+                let start = self.next_start();
                 if let Some(writer) = self.writers.get_mut(&id) {
-                    writer.epoch = epoch;
+                    writer.start = start;
                 }
                 self.close_session(session);
                 self.reserve(id);
@@ -354,11 +354,11 @@ impl Coordinator {
         let Some(writer) = self.writers.get(&id) else {
             return;
         };
-        let (Some(own), epoch) = (writer.session, writer.epoch) else {
+        let (Some(own), start) = (writer.session, writer.start) else {
             return;
         };
-        let mut peer = self.peer_address(theirs, identity, epoch);
-        let of = (own, theirs, epoch);
+        let mut peer = self.peer_address(theirs, identity, start);
+        let of = (own, theirs, start.epoch);
         let keys = writer.secret.map(|secret| Keys::new(secret, of, true));
         peer.keys = keys.as_ref().and_then(|keys| keys.entry(0));
         if let Some(writer) = self.writers.get_mut(&id) {

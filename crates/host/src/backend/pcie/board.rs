@@ -172,6 +172,7 @@ impl Board {
                     valid: true,
                     sealed: false,
                     epoch: peer.epoch,
+                    start: peer.start,
                     port: 3 << 14 | u16::from(peer.epoch) << 8 | u16::from(peer.peer_session),
                     mac: if outside {
                         identity.gateway_mac

@@ -102,6 +102,8 @@ impl BoardMemory {
         board.control.set_region(
             key,
             &RegionEntry {
+                number: 0,
+                bound: false,
                 valid: true,
                 write: range.write,
                 read: range.read,

@@ -402,6 +402,8 @@ pub struct Part {
     pub tag: u16,
     /// Only frames that come sealed may.
     pub sealed: bool,
+    /// The only session whose frames may; `None`: all of the peer's.
+    pub session: Option<u8>,
 }
 
 impl RegionFile {
@@ -487,6 +489,7 @@ pub fn export(region: impl AsFd, part: &Part) -> Result<u16> {
         rights: part.rights.bits().into(),
         tag: part.tag,
         flags: if part.sealed { sys::EXPORT_SEALED } else { 0 },
+        session: part.session.unwrap_or_default().into(),
         ..sys::Export::default()
     };
     sys::export(region, &mut export).map_err(|source| match source {

@@ -133,6 +133,10 @@ pub struct Peer {
     pub epoch: u8,
     /// [`peer()`].
     pub flags: u8,
+    /// Sequence number of the first frame, both ways.
+    pub start: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A peer, and the keys of its session. Nobody shows them.
@@ -201,6 +205,8 @@ pub struct Export {
     pub tag: u16,
     pub key: u16,
     pub flags: u32,
+    pub session: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]
