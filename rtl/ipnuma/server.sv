@@ -102,7 +102,7 @@ module server
   input  logic             cpl_frame_pop_i,
 
   /// An error report came (pulse).
-  output logic        err_valid_o,
+  output logic        err_valid_o,  // of anybody: where there are sessions only theirs are events
   output logic [ 7:0] err_code_o,
   output logic [ 7:0] err_op_o,
   output logic [15:0] err_sequence_o,

@@ -839,7 +839,7 @@ module ipnuma_nic
     .session_valid_i  (session_event_valid),
     .session_event_i  (session_event),
     .session_ready_o  (session_event_ready),
-    .report_valid_i   (error_valid && !refused_valid),
+    .report_valid_i   (error_valid && !refused_valid && session_valid == '0),  // see server.sv
     .report_code_i    (error_code),
     .report_op_i      (error_op),
     .report_sequence_i(error_sequence),

@@ -98,12 +98,12 @@ package wire_pkg;
 
   // What an entry says: one end of a session: how its frames are sent, and known when they come.
   typedef struct packed {
-    logic [95:0] reserved1;
-    logic [31:0] start;      // sequence number of the first frame, both ways
-    logic [23:0] reserved0;
+    logic [23:0] reserved1;
     logic [5:0]  epoch;      // epoch of the session, in the source port of what is received
     logic        sealed;     // frames are sealed, both ways
     logic        valid;      // the session exists
+    logic [95:0] reserved0;
+    logic [31:0] start;      // sequence number of the first frame, both ways
     // source port of what is sent: 3, the epoch (6), session number at the peer (8)
     logic [15:0] port;
     logic [47:0] mac;        // MAC address of the peer, or of the gateway to it

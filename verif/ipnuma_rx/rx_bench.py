@@ -453,6 +453,7 @@ class Bench:
         dut.session_cfg_write_i.value = 1
         await RisingEdge(dut.clk_net_i)
         dut.session_cfg_write_i.value = 0
+        await RisingEdge(dut.clk_net_i)  # it has begun
         self.me.sessions[index] = dataclasses.replace(session, expected=session.start)
 
     async def read_session(self, index: int) -> int:

@@ -52,8 +52,9 @@ async def open_session(b: Bench, pc_id: int) -> None:
     await b.bar0.write_dword(REG_WINDOW, window & ~0xFF | WINDOW)
     entry = 1 << 98 | 1 << 97 | 1 << 96 | 3422 << 80 | PEER.mac << 32 | PEER.ip
     await b.write_entry(PC_IDS, pc_id, [entry >> 32 * i & 0xFFFFFFFF for i in range(4)])
-    entry = 1 << 98 | 1 << 96 | (0xC100 | pc_id) << 80 | PEER.mac << 32 | PEER.ip
-    await b.write_entry(SESSIONS, pc_id, [entry >> 32 * i & 0xFFFFFFFF for i in range(4)])
+    entry = 1 << 226 | 1 << 224 | random.getrandbits(32) << 96
+    entry |= (0xC100 | pc_id) << 80 | PEER.mac << 32 | PEER.ip
+    await b.write_entry(SESSIONS, pc_id, [entry >> 32 * i & 0xFFFFFFFF for i in range(8)])
     await b.map_page(0, pc_id, 3, 0)
     # What is posted has arrived.
     assert await b.bar0.read_dword(REG_ID) == 0x49504E4D

@@ -109,14 +109,16 @@ class Pair:
             pc_id = page + 1
             session, compact = "se" in kind, "compact" in kind
             entry = session << 98 | compact << 97 | 1 << 96 | 3422 << 80
-            await self.entry(self.a, PC_IDS + 16 * pc_id, entry | NIC_B.mac << 32 | NIC_B.ip)
+            entry |= NIC_B.mac << 32 | NIC_B.ip
+            await self.entry(self.a, PC_IDS + 16 * pc_id, entry, 4)
             await self.write(self.a, PAGE_MAP + 8 * page, [0, pc_id << 16])
             if session:
-                common = EPOCH << 98 | ("sealed" in kind) << 97 | 1 << 96
+                common = EPOCH << 226 | ("sealed" in kind) << 225 | 1 << 224
+                common |= random.getrandbits(32) << 96  # the start
                 common |= (0xC000 | EPOCH << 8 | pc_id) << 80
                 for source, peer in ((self.a, NIC_B), (self.b, NIC_A)):
                     entry = common | peer.mac << 32 | peer.ip
-                    await self.entry(source, SESSIONS + 16 * pc_id, entry)
+                    await self.entry(source, SESSIONS + 32 * pc_id, entry, 8)
             if "sealed" in kind:
                 keys = [random.getrandbits(32) for _ in range(10)]
                 await self.write(self.a, KEYS + 64 * pc_id, keys + 6 * [0])
@@ -132,9 +134,9 @@ class Pair:
             tlp = write_tlp(address + 4 * i, dw.to_bytes(4, "little"))
             await source.send(tlp, BAR_REGISTERS)
 
-    async def entry(self, source: TlpSource, address: int, value: int) -> None:
-        """Write the 16 bytes of a table's entry."""
-        await self.write(source, address, [value >> 32 * i & 0xFFFFFFFF for i in range(4)])
+    async def entry(self, source: TlpSource, address: int, value: int, dws: int) -> None:
+        """Write a table's entry."""
+        await self.write(source, address, [value >> 32 * i & 0xFFFFFFFF for i in range(dws)])
 
     async def settle(self) -> None:
         """Wait until both are idle."""

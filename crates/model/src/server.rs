@@ -219,6 +219,8 @@ impl Nic {
                 self.registers.last_error = (report, peer.ip);
                 match session {
                     Some(session) => self.refused(session, &report, out),
+                    // Anybody can send such reports: who has sessions needs none, and they would fill the ring.
+                    None if self.sessions.any() => {}
                     None => {
                         let event = Event {
                             code: report.code,

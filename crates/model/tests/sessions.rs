@@ -70,6 +70,11 @@ fn told(host: &Host) -> Vec<(u8, u16, u16)> {
     events.map(|e| (e.code, e.who, e.number)).collect()
 }
 
+/// What an event says of the frame with this number, counted from 0.
+fn numbered(frame: u32) -> u16 {
+    START.wrapping_add(frame) as u16
+}
+
 fn flush(host: &mut Host, pc_id: u16, cookie: u16) {
     host.write(reg::REG_FLUSH, u32::from(cookie) << 16 | u32::from(pc_id));
 }
@@ -153,8 +158,8 @@ fn a_black_out_is_survived_or_the_peer_is_lost() {
     assert_eq!(
         events,
         [
-            (wire::EVENT_PEER_LOST, 1, 20),
-            (wire::EVENT_PEER_LOST, 2, 0),
+            (wire::EVENT_PEER_LOST, 1, numbered(20)),
+            (wire::EVENT_PEER_LOST, 2, numbered(0)),
             (wire::EVENT_FLUSH_FAILED, 1, 78)
         ]
     );
@@ -162,7 +167,8 @@ fn a_black_out_is_survived_or_the_peer_is_lost() {
         .events
         .iter()
         .find(|event| event.who == 1 && event.code == 16);
-    assert_eq!(lost.map(|event| event.address), Some(21 << 32 | 20));
+    let [una, nxt] = [20, 21].map(|frame| u64::from(START.wrapping_add(frame)));
+    assert_eq!(lost.map(|event| event.address), Some(nxt << 32 | una));
     let status = pair.hosts[0].status(1);
     assert!(status.lost && !status.open && status.valid);
 
@@ -220,7 +226,7 @@ fn old_frames_of_any_age_change_nothing() {
         let before = (pair.hosts[1].status(1), pair.hosts[0].status(1));
         let written = pair.hosts[1].written;
         // A frame of exactly 65,536 ago, and some around it.
-        let expected = pair.hosts[1].status(1).expected as usize;
+        let expected = pair.hosts[1].status(1).expected.wrapping_sub(START) as usize;
         assert_eq!(expected, 70_000);
         for at in [
             expected - 65_536,
@@ -322,7 +328,10 @@ fn a_refusal_stays_one_when_the_region_is_granted_meanwhile() {
     pair.settle();
     pair.quiesce(1000);
     assert_eq!(pair.hosts[1].written, 0);
-    assert_eq!(told(&pair.hosts[0]), [(wire::ERR_BAD_RIGHTS, 1, 0)]);
+    assert_eq!(
+        told(&pair.hosts[0]),
+        [(wire::ERR_BAD_RIGHTS, 1, numbered(0))]
+    );
     assert_eq!(pair.hosts[1].receive(&frame), NetCounter::RxDuplicate);
     pair.store(PLAIN, 0, 1, false);
     pair.quiesce(1000);
@@ -349,7 +358,7 @@ fn a_bad_key_stays_one_behind_another_that_was_altered_on_the_way() {
     pair.settle();
     pair.quiesce(1000);
     assert_eq!(pair.hosts[1].written, 0);
-    assert_eq!(told(&pair.hosts[0]), [(wire::ERR_BAD_KEY, 1, 0)]);
+    assert_eq!(told(&pair.hosts[0]), [(wire::ERR_BAD_KEY, 1, numbered(0))]);
     // An altered key alone stands in nobody's way.
     pair.capture = Some(Vec::new());
     pair.store(PLAIN, 0, 1, false);
@@ -549,7 +558,9 @@ fn regions_and_sessions_ask_for_what_they_need() {
     let mut receive = |change: &dyn Fn(&mut wire::Frame)| {
         let mut frame = plain.frame.clone();
         change(&mut frame);
-        let bytes = frame.emit(TAG).expect("sound");
+        let of_session = SessionPort::from_port(frame.src_port).is_some();
+        let high = if of_session { START >> 16 } else { 0 };
+        let bytes = frame.emit_sequenced(TAG, high as u16).expect("sound");
         let found = pair.hosts[1].receive(&bytes);
         pair.hosts[1].out.frames.clear();
         found
@@ -582,7 +593,7 @@ fn regions_and_sessions_ask_for_what_they_need() {
     assert_eq!(
         receive(&|f| {
             if let wire::Payload::Compact(compact) = &mut f.payload {
-                compact.sequence = 1;
+                compact.sequence = numbered(1);
             }
         }),
         NetCounter::RxGap
@@ -594,6 +605,24 @@ fn regions_and_sessions_ask_for_what_they_need() {
         NetCounter::RxBadRights,
         "not sealed"
     );
+}
+
+#[test]
+fn a_region_that_is_one_sessions_is_no_others() {
+    for (of_another, wanted) in [
+        (true, NetCounter::RxBadSource),
+        (false, NetCounter::RxStore),
+    ] {
+        let mut pair = Pair::new(PLAIN, Faults::default(), seed());
+        let peer = at_other(PLAIN, 1);
+        let only = peer ^ u8::from(of_another);
+        pair.hosts[1].region_of(1, peer, Some(only), false, true);
+        pair.capture = Some(Vec::new());
+        pair.store(PLAIN, 0, 1, true);
+        pair.flying.clear();
+        let genuine = pair.capture.take().unwrap_or_default().remove(0);
+        assert_eq!(pair.hosts[1].receive(&genuine), wanted);
+    }
 }
 
 #[test]

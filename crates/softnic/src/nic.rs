@@ -229,7 +229,10 @@ impl SoftNic {
     }
 
     fn event(&mut self, entry: &EventEntry) {
-        let session = entry.who as u8;
+        let Ok(session) = u8::try_from(entry.who) else {
+            // It is about no session.
+            return;
+        };
         let event = match entry.code {
             EVENT_PEER_LOST => Event::PeerLost { session },
             EVENT_FLUSHED | EVENT_FLUSH_FAILED => {

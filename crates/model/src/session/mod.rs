@@ -106,6 +106,11 @@ impl Sessions {
         entry.valid.then_some(entry)
     }
 
+    /// Whether there is one.
+    pub(crate) fn any(&self) -> bool {
+        (0..self.sessions.len()).any(|session| self.valid(session as u8).is_some())
+    }
+
     /// Line 9b: the sequence number that the session of this source port expects, if the frame is from its peer.
     pub(crate) fn known(&self, port: SessionPort, ip: u32, sealed: bool) -> Option<u32> {
         let entry = self.valid(port.index)?;

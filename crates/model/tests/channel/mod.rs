@@ -160,9 +160,21 @@ impl Host {
     }
 
     pub fn region(&mut self, me: usize, session: u8, sealed: bool, write: bool) {
+        self.region_of(me, session, None, sealed, write);
+    }
+
+    /// The region that belongs to a session, for frames of `only` alone if that is given.
+    pub fn region_of(
+        &mut self,
+        me: usize,
+        session: u8,
+        only: Option<u8>,
+        sealed: bool,
+        write: bool,
+    ) {
         let region = RegionEntry {
-            number: session,
-            bound: true,
+            number: only.unwrap_or_default(),
+            bound: only.is_some(),
             sealed,
             session: true,
             notify: false,
