@@ -5,12 +5,19 @@ mod common;
 
 use common::cable::joined;
 use common::{BYTES, START, connect, contents, quiet, windows, work};
-use softnic::{Config, Event, PeerAddress, Refusal};
+use softnic::{Config, Event, PeerAddress, Refusal, Share};
 
 #[test]
 fn memory_that_one_tenant_was_given_is_not_the_others() {
     let (mut sides, _ways) = joined(&Config::default());
     connect(&mut sides, 50, None);
+    let given = Share {
+        read: true,
+        session: Some(sides[1].session),
+        ..Share::writable(0, BYTES as u32)
+    };
+    let memory = sides[1].memory.clone();
+    sides[1].shared = sides[1].nic.share(&memory, &given).expect("a key");
     let [own, _] = windows(&mut sides);
     // The other tenant's session, between the same addresses.
     let others = sides

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::witness::{Hooked, store_in};
 use common::{
-    BAD, BYTES, Side, connect, contents, exchange, pair, quiet, seed, udp, windows, work,
+    BAD, BYTES, START, Side, connect, contents, exchange, pair, quiet, seed, udp, windows, work,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -43,8 +43,8 @@ fn a_store_whose_key_was_altered_twice_is_told_as_refused() {
     for times in 0..4 {
         let mut left = times;
         let spoil = move |frame: &mut Vec<u8>| {
-            if left > 0 && store_in(frame).is_some_and(|(number, ..)| usize::from(number) == NUMBER)
-            {
+            let number = START.wrapping_add(NUMBER as u32) as u16;
+            if left > 0 && store_in(frame).is_some_and(|(found, ..)| found == number) {
                 frame[PAYLOAD_OFFSET + 3] ^= 1 << left;
                 left -= 1;
             }

@@ -424,7 +424,7 @@ mod tests {
                 0x0A00_0002,
                 0xFFFF_FF00,
                 0x5A5,
-                0x406D
+                0x40ED
             ]
         );
     }

@@ -76,7 +76,6 @@ impl Side {
         let session = nic.reserve_session().expect("a session");
         let share = Share {
             read: true,
-            session: Some(session),
             ..Share::writable(0, BYTES as u32)
         };
         let shared = nic.share(&memory, &share).expect("a key");
