@@ -96,6 +96,7 @@ module region_proof
     .sealed_sessions_o(),
     .reset_o          (),
     .reset_index_o    (),
+    .reset_start_o    (),
     .busy_o           (),
     .*
   );
