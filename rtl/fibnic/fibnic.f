@@ -19,6 +19,7 @@ rtl/fibnic/forward_fifo.sv
 rtl/fibnic/frame_plan.sv
 rtl/fibnic/rewrite.sv
 rtl/fibnic/egress.sv
+rtl/fibnic/host_policer.sv
 rtl/fibnic/host_port.sv
 rtl/fibnic/fibnic_core.sv
 rtl/fibnic/port_reset.sv

@@ -174,6 +174,7 @@ module fibnic_10g #(
     .Waiting      (Waiting),
     .FifoFrames   (FifoFrames),
     .BeatCycles   (1),
+    .ClockHz      (156_250_000),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),
     .V4Hosts      (V4Hosts),

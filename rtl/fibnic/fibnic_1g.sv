@@ -174,6 +174,7 @@ module fibnic_1g #(
     .Waiting      (Waiting),
     .FifoFrames   (FifoFrames),
     .BeatCycles   (8),
+    .ClockHz      (125_000_000),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),
     .V4Hosts      (V4Hosts),

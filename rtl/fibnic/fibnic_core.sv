@@ -40,6 +40,8 @@ module fibnic_core
   parameter int unsigned FifoFrames = 2,
   /// Cycles a beat on the line.
   parameter int unsigned BeatCycles = 1,
+  /// Frequency of clk_i, of which the host's frames a second are made.
+  parameter int unsigned ClockHz = 156_250_000,
   // As fib_lookup has them.
   parameter int unsigned V4Leaves = 4096,
   parameter int unsigned V4Groups = 16,
@@ -242,9 +244,10 @@ module fibnic_core
     logic acl_valid, acl_deny, acl_match;
     logic [RuleW-1:0] acl_first;
     logic plan_valid, plan_pop, store, change;
-    logic       rst;
-    plan_t      plan;
-    port_stat_t stat;
+    logic  rst;
+    plan_t plan;
+    port_stat_t stat, counted;
+    logic refused;
 
     assign rst     = rst_i || rx_i[p].clear;
 
@@ -379,7 +382,24 @@ module fibnic_core
       );
     end
 
-    assign room[p][N]         = to_host_room[p];
+    // What is forwarded does not pass here. The verdict is the frame's, whatever becomes of it.
+    host_policer #(
+      .ClockHz(ClockHz)
+    ) u_policer (
+      .clk_i,
+      .rst_i,
+      .police_i (cfg[p].police),
+      .offer_i  (|(stat.verdict & ToHost)),
+      .room_i   (to_host_room[p]),
+      .room_o   (room[p][N]),
+      .refused_o(refused)
+    );
+
+    always_comb begin
+      counted      = stat;
+      counted.full = stat.full && !refused;
+    end
+
     assign to_host_start[p]   = w_start[p][N];
     assign to_host_valid[p]   = w_valid[p][N];
     assign req[p][N]          = from_host_req[p];
@@ -402,7 +422,7 @@ module fibnic_core
       .mac_i   (mac_i[p])
     );
 
-    assign pulse[p] = 32'({change, rx_stat_i[p], tx_stat_i[p], stat});
+    assign pulse[p] = 32'({refused, change, rx_stat_i[p], tx_stat_i[p], counted});
   end
 
   host_port #(

@@ -11,6 +11,17 @@ package fibnic_pkg;
     logic        resolved;
   } next_hop_t;
 
+  /// What of a port's frames may reach the host, see host_policer.
+  typedef struct packed {
+    logic [11:0] burst;  // frames that may come at once; 0 with a rate: none ever
+    logic [23:0] rate;   // frames a second; 0: all may
+  } police_t;
+
+  /// After reset. Of a host that can take 100,000 frames a second four ports that flood it leave
+  /// more than half. BGP has 116 Mbit/s of a port's rate with full segments, and a burst is more
+  /// than the neighbours of a subnet say at once.
+  localparam police_t PoliceReset = '{burst: 12'd1024, rate: 24'd10_000};
+
   /// Settings of a port. Written one field at a time to fib_pkg::MemPort, address {port, field}.
   typedef struct packed {
     logic [47:0] mac;        // field 0; first byte on the wire on top
@@ -22,6 +33,7 @@ package fibnic_pkg;
     logic [7:0]  check_off;  // field 3, 17:10: store-and-check ends at a window of at most so many
     logic [7:0]  check_on;   // field 3, 9:2: and begins when a window has more bad frames than this
     logic [1:0]  check;      // field 3, 1:0: check_e
+    police_t     police;     // field 4, 35:24 burst, 23:0 rate
   } port_cfg_t;
 
   localparam int unsigned PortFieldW = 3;
@@ -29,7 +41,8 @@ package fibnic_pkg;
     FieldMac,
     FieldMtu,
     FieldVlan,
-    FieldCheck
+    FieldCheck,
+    FieldPolice
   } port_field_e;
 
   /// When a port stores frames and checks them before they leave.
@@ -146,6 +159,9 @@ package fibnic_pkg;
   } verdict_e;
 
   localparam int unsigned Verdicts = 18;
+
+  /// The verdicts that lead to the host, one bit each.
+  localparam logic [Verdicts-1:0] ToHost = Verdicts'((1 << (VHostMtu + 1)) - (1 << VHostNotIp));
 
   /// Beats that come while a frame waits for the slowest lookup, and for what is around it.
   localparam int unsigned BeatsOfLookup = 128;

@@ -36,8 +36,9 @@ module port_settings
   always_ff @(posedge clk_i) begin
     for (int unsigned p = 0; p < N; p++) begin
       if (rst_i) begin
-        cfg_q[p]     <= '0;
-        cfg_q[p].mtu <= 16'(MaxFrame - EthernetBytes);
+        cfg_q[p]        <= '0;
+        cfg_q[p].mtu    <= 16'(MaxFrame - EthernetBytes);
+        cfg_q[p].police <= PoliceReset;
       end else if (wr_valid_i && wr_i.mem == fib_pkg::MemPort && port == 4'(p)) begin
         unique case (field)
           FieldMac: cfg_q[p].mac <= wr_i.data[47:0];
@@ -45,6 +46,7 @@ module port_settings
           FieldVlan:
           {cfg_q[p].tag_out, cfg_q[p].vid_out, cfg_q[p].tag_in, cfg_q[p].vid_in} <= wr_i.data[25:0];
           FieldCheck: {cfg_q[p].check_off, cfg_q[p].check_on, cfg_q[p].check} <= wr_i.data[17:0];
+          FieldPolice: cfg_q[p].police <= wr_i.data[$bits(police_t)-1:0];
           default: ;
         endcase
       end

@@ -20,7 +20,7 @@ COUNTERS = (
     "forward host_not_ip host_link host_local host_options host_expires host_route host_no_route "
     "host_neighbour host_mtu drop_not_mine drop_header drop_martian drop_route drop_acl drop_vlan "
     "drop_runt drop_bad full spoiled tx_underrun tx_spoiled tx_good rx_bad_preamble rx_error "
-    "rx_giant rx_runt rx_bad_fcs rx_good changes"
+    "rx_giant rx_runt rx_bad_fcs rx_good changes refused"
 ).split()
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

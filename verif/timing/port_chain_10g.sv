@@ -2,7 +2,7 @@
 // What a frame passes at 10G from the answer of its lookup to the line, for tools/timing: the directory of IPv4
 // routes, 2^18 words, makes the whole switch too large for it.
 //
-// Latency : as frame_plan, rewrite, forward_fifo, egress and port_tx_10g.
+// Latency : as frame_plan, rewrite, host_policer, forward_fifo, egress and port_tx_10g.
 // Clock   : clk_i.
 // Source  : fibnic_core, with one input and one output.
 module port_chain_10g
@@ -35,7 +35,7 @@ module port_chain_10g
   input  logic                            end_valid_i,
   input  end_t                            end_i,
   output logic                            end_pop_o,
-  // The other FIFOs.
+  // The other FIFOs; N is the host's.
   input  logic              [  N:1]       room_i,
   output logic              [  N:1]       w_start_o,
   output logic              [  N:1]       w_valid_o,
@@ -48,13 +48,14 @@ module port_chain_10g
   output logic              [ 63:0]       xgmii_txd_o,
   output logic              [  7:0]       xgmii_txc_o,
   output port_stat_t                      stat_o,
+  output logic                            refused_o,
   output eth_pkg::tx_stat_t               tx_stat_o,
   output logic                            acl_hit_o,
   output logic              [  5:0]       acl_rule_o,
   output logic                            busy_o
 );
   logic plan_valid, plan_pop, room, w_start, w_valid, req, start, active, next;
-  logic plan_busy, rewrite_busy, fifo_busy, tx_busy, open;
+  logic plan_busy, rewrite_busy, fifo_busy, tx_busy, open, host_room;
   plan_t    plan;
   verdict_e verdict;
   beat_t w_beat, beat;
@@ -103,7 +104,7 @@ module port_chain_10g
     .end_valid_i,
     .end_i,
     .end_pop_o,
-    .room_i      ({room_i, room}),
+    .room_i      ({host_room, room_i[N-1:1], room}),
     .w_start_o   ({w_start_o, w_start}),
     .w_valid_o   ({w_valid_o, w_valid}),
     .beat_o      (w_beat),
@@ -111,6 +112,16 @@ module port_chain_10g
     .stat_o,
     .open_o      (open),
     .busy_o      (rewrite_busy)
+  );
+
+  host_policer u_policer (
+    .clk_i,
+    .rst_i,
+    .police_i(cfg_i.police),
+    .offer_i (|(stat_o.verdict & ToHost)),
+    .room_i  (room_i[N]),
+    .room_o  (host_room),
+    .refused_o
   );
 
   forward_fifo #(

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use control::tap::Taps;
-use control::{Control, HostFrame, PortConfig};
+use control::{Control, HostFrame, Police, PortConfig};
 use ipnuma_rtl::Switch;
 use rack::Error;
 use rack::live::{Agent, LiveRouter, Output};
@@ -49,6 +49,10 @@ pub struct Arguments {
     /// The kernel answers for the switch, and not the project's own agent
     #[arg(long)]
     linux: bool,
+    /// Frames of each port that may reach what is behind the host port, a second, and at once; off unless given,
+    /// since these seconds are the switch's, whose clock stands while nothing is under way
+    #[arg(long, value_name = "FRAMES[:BURST]")]
+    host_rate: Option<String>,
     /// End after so many seconds
     #[arg(long)]
     seconds: Option<u64>,
@@ -74,6 +78,12 @@ fn config(arguments: &Arguments) -> Result<control::Config, Error> {
             input::quoted(&arguments.tap)
         ))
     })?;
+    let police = match &arguments.host_rate {
+        None => Police::OFF,
+        Some(text) => text
+            .parse()
+            .map_err(|error| Error::Config(format!("--host-rate: {error}")))?,
+    };
     let mut config = control::Config {
         fib: tables::sizes(),
         ..control::Config::default()
@@ -81,6 +91,7 @@ fn config(arguments: &Arguments) -> Result<control::Config, Error> {
     for number in 0..Switch::PORTS {
         let mut port = PortConfig {
             mac: tables::mac_bytes(tables::port_mac(0, number)),
+            police,
             ..PortConfig::default()
         };
         let addresses = arguments.ports.get(number).into_iter();

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use fib::police::{self, Police};
 use model::switch::Check;
 
 use crate::action::{MEMORY_PORT, Write};
@@ -33,6 +34,8 @@ pub struct PortConfig {
     pub vlan_out: Option<u16>,
     /// When frames are stored and checked before they leave.
     pub check: Check,
+    /// How many of its frames may reach the host, so that no port takes the host's time from the others.
+    pub police: Police,
 }
 
 impl Default for PortConfig {
@@ -44,13 +47,14 @@ impl Default for PortConfig {
             vlan_in: None,
             vlan_out: None,
             check: Check::Never,
+            police: Police::default(),
         }
     }
 }
 
 impl PortConfig {
     /// The words of `MemPort` that set port number `port`.
-    pub fn words(&self, port: u8) -> [Write; 4] {
+    pub fn words(&self, port: u8) -> [Write; 5] {
         let mac = self
             .mac
             .iter()
@@ -69,7 +73,9 @@ impl PortConfig {
             self.mtu.into(),
             tag(self.vlan_out) << 13 | tag(self.vlan_in),
             check,
+            self.police.word(),
         ];
+        debug_assert_eq!(police::FIELD as usize, fields.len() - 1);
         let mut field = 0;
         fields.map(|value| {
             let address = u32::from(port) << FIELD_BITS | field;
@@ -279,6 +285,12 @@ fn check_port(number: u8, port: &PortConfig) -> Result<(), Error> {
         if !(1..=4094).contains(&vlan) {
             return Err(Error::Vlan { port: number, vlan });
         }
+    }
+    if !port.police.fits() {
+        return Err(Error::Police {
+            port: number,
+            police: port.police,
+        });
     }
     for subnet in &port.addresses {
         let good = match subnet.address {

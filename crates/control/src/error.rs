@@ -72,6 +72,17 @@ pub enum Error {
         /// The id.
         vlan: u16,
     },
+    /// A rate or a burst that hardware has no room for.
+    #[error(
+        "port {port} lets {} frames a second to the host, {} at once; {} and {} are the most",
+        police.rate, police.burst, fib::police::MAX_RATE, fib::police::MAX_BURST
+    )]
+    Police {
+        /// The port.
+        port: u8,
+        /// What it was given.
+        police: fib::police::Police,
+    },
     /// A neighbour on no port's subnet.
     #[error("{address} is in no subnet of any port, so it can't be a gateway or neighbour")]
     NotConnected {

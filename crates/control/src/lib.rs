@@ -63,5 +63,6 @@ pub use action::{Action, Change, HostFrame, Write};
 pub use address::Subnet;
 pub use config::{Config, Neighbour, PortConfig, Route, Timers, Via};
 pub use error::Error;
+pub use fib::police::Police;
 pub use model::switch::{Check, Verdict};
 pub use plane::{Control, Stats};

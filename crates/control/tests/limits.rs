@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use control::{Action, Config, Control, Error, HostFrame, PortConfig};
+use control::{Action, Config, Control, Error, HostFrame, Police, PortConfig};
 
 #[test]
 fn a_scan_of_a_subnet_is_bounded() {
@@ -220,6 +220,10 @@ fn mistakes_of_a_configuration_are_named() {
             vlan: 4095
         }
     );
+    let error = refused(|config| config.ports[1].police.rate = 1 << 24);
+    assert!(matches!(error, Error::Police { port: 1, .. }));
+    let error = refused(|config| config.ports[1].police.burst = 1 << 12);
+    assert!(matches!(error, Error::Police { port: 1, .. }));
     for address in ["10.9.0.0/24", "10.9.0.255/24", "224.0.0.1/8", "127.0.0.1/8"] {
         let mut config = config();
         config.ports[0].addresses.push(address.parse().unwrap());
@@ -364,18 +368,32 @@ fn the_writes_keep_hardware_equal() {
         assert_eq!(&apply(control.tick(now)), control.fib().image());
     }
     assert!(now > 0);
-    // MAC address, MTU, VLAN, check of port 3 at 24 to 27.
+    // MAC address, MTU, VLAN, check, police of port 3 at 24 to 28.
     assert_eq!(
-        settings[12..],
-        [(24, 0x0200_0000_0103), (25, 1280), (26, 0), (27, 0)]
+        settings[15..],
+        [
+            (24, 0x0200_0000_0103),
+            (25, 1280),
+            (26, 0),
+            (27, 0),
+            (28, 1024 << 24 | 10_000)
+        ]
     );
     let port = PortConfig {
         vlan_in: Some(0x123),
         vlan_out: Some(0x456),
         check: control::Check::Auto { on: 0x81, off: 3 },
+        police: Police {
+            rate: 0x12_3456,
+            burst: 0x789,
+        },
         ..PortConfig::default()
     };
     let words = port.words(5).map(|write| (write.address, write.data[0]));
     let tags = 1 << 25 | 0x456 << 13 | 1 << 12 | 0x123;
-    assert_eq!(words[2..], [(42, tags), (43, 3 << 10 | 0x81 << 2 | 1)]);
+    let fields = [tags, 3 << 10 | 0x81 << 2 | 1, 0x7_8912_3456];
+    assert_eq!(
+        words[2..],
+        [(42, fields[0]), (43, fields[1]), (44, fields[2])]
+    );
 }

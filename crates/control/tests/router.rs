@@ -56,6 +56,10 @@ impl Router {
                     vlan_in: port.vlan_in,
                     vlan_out: port.vlan_out,
                     check: port.check,
+                    police: switch::Police {
+                        rate: port.police.rate,
+                        burst: port.police.burst,
+                    },
                 },
             ),
             Change::NextHop(id, next_hop) => {

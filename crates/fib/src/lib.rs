@@ -44,6 +44,7 @@ mod hw;
 mod image;
 pub mod layout;
 mod metrics;
+pub mod police;
 mod prefix;
 mod routes;
 mod runvec;

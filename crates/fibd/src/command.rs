@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use fib::police::Police;
 use thiserror::Error;
 
 use crate::audit::{Plan, Report};
@@ -68,6 +69,9 @@ struct Run {
     /// Bytes of the buffer for the kernel's messages
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     buffer: usize,
+    /// Frames of each port of the switch that may reach this host, a second, and at once (10000:1024); or off
+    #[arg(long, value_name = "FRAMES[:BURST]", requires = "switch")]
+    host_rate: Option<String>,
     /// Does not ask the kernel to keep next hops' MAC addresses known
     #[arg(long)]
     unmanaged: bool,
@@ -195,8 +199,17 @@ fn check(arguments: &Run) -> Result<(), String> {
     Ok(())
 }
 
+fn police(arguments: &Run) -> Result<Police, Error> {
+    let Some(text) = &arguments.host_rate else {
+        return Ok(Police::default());
+    };
+    let police = text.parse::<Police>();
+    police.map_err(|error| Error::Usage(format!("--host-rate: {error}")))
+}
+
 fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
     check(arguments).map_err(Error::Usage)?;
+    let police = police(arguments)?;
     if arguments.ports.len() > MOST_PORTS {
         let text = format!("--port: a switch has {MOST_PORTS} ports; give at most as many");
         return Err(Error::Usage(text));
@@ -232,7 +245,7 @@ fn run_daemon(arguments: &Run) -> Result<ExitCode, Error> {
         let Some(mut device) = device else {
             return Ok(Box::new(sink::Memory::like(image)));
         };
-        device.reset(image.cleared(), &arguments.ports)?;
+        device.reset(image.cleared(), &arguments.ports, police)?;
         Ok(Box::new(device))
     })?;
     // Who started this may wait for the line.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use fib::device::{self, HEADER_BYTES, Header, RECORD_BYTES, Record, WINDOW_RECORDS};
 use fib::layout::Memory;
+use fib::police::{self, Police};
 use fib::{Image, Op, Write};
 
 use crate::notice;
@@ -81,11 +82,11 @@ impl Device {
     }
 
     /// Brings the memories to what they are after reset, from what another process may have left, and gives the ports the
-    /// addresses and the MTU of their devices.
+    /// addresses and the MTU of their devices; of each port's frames so many may reach the host.
     ///
     /// # Errors
     /// If the switch does not take it.
-    pub fn reset(&mut self, empty: Image, devices: &[String]) -> io::Result<()> {
+    pub fn reset(&mut self, empty: Image, devices: &[String], police: Police) -> io::Result<()> {
         self.read = Some(empty);
         let mut taken = [0; 8];
         self.file.read_exact_at(&mut taken, device::TAKEN)?;
@@ -93,19 +94,25 @@ impl Device {
             let ops = device::clear(self.read_back()?);
             self.apply(&ops)?;
         }
+        for port in 0..self.ports() {
+            self.set(port, police::FIELD, police.word())?;
+        }
         for (port, device) in (0u32..).zip(devices) {
             let Some((mac, mtu)) = settings(device) else {
                 continue;
             };
-            for (field, value) in [(FIELD_MAC, mac), (FIELD_MTU, mtu)] {
-                self.store(&[Record {
-                    memory: PORT_SETTINGS,
-                    address: port << FIELD_BITS | field,
-                    data: [value, 0, 0],
-                }])?;
-            }
+            self.set(port, FIELD_MAC, mac)?;
+            self.set(port, FIELD_MTU, mtu)?;
         }
         Ok(())
+    }
+
+    fn set(&self, port: u32, field: u32, value: u64) -> io::Result<()> {
+        self.store(&[Record {
+            memory: PORT_SETTINGS,
+            address: port << FIELD_BITS | field,
+            data: [value, 0, 0],
+        }])
     }
 
     fn store(&self, records: &[Record]) -> io::Result<()> {

@@ -123,6 +123,10 @@ fn what_is_no_switch_and_where_no_socket_can_be_has_a_remedy() {
         &["--fpm-hold: it is of no use without --fpm"],
     );
     fails(
+        &beside(&["--switch", "/dev/null", "--host-rate", "5:4096"]),
+        &["--host-rate: `5:4096` is no rate; write frames a second from 1 to"],
+    );
+    fails(
         &beside(&["--fpm", "--fpm-hold", "4"]),
         &["--fpm-hold: 4 seconds are too few; write 5"],
     );

@@ -27,17 +27,20 @@
 //! ```
 //!
 //! What it does not do: contention (frames that find no room are dropped whole in the hardware and
-//! counted as `full`), frames without a byte or with a bad preamble, and the choice between the
+//! counted as `full`), time (frames for the host beyond their port's rate are dropped whole and counted
+//! as `refused`; [`Police::most`] says how many may pass), frames without a byte or with a bad preamble, and the choice between the
 //! outcomes of a runt that is or is not known to be one in time ([`Outcome::may_be_runt`]).
 
 mod acl;
 mod check;
 mod headers;
+mod police;
 mod routes;
 mod verdict;
 
 pub use acl::{Acl, AclKey, AclPrefix, AclRule};
 pub use check::{CHECK_WINDOW, Check};
+pub use police::Police;
 pub use routes::{NextHop, Target};
 pub use verdict::Verdict;
 pub use wire::fcs;
@@ -100,6 +103,8 @@ pub struct Port {
     pub vlan_out: Option<u16>,
     /// When frames are stored.
     pub check: Check,
+    /// How many of its frames may reach the host.
+    pub police: Police,
 }
 
 impl Default for Port {
@@ -110,6 +115,7 @@ impl Default for Port {
             vlan_in: None,
             vlan_out: None,
             check: Check::Never,
+            police: Police::default(),
         }
     }
 }

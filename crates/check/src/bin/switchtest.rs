@@ -154,12 +154,13 @@ impl Options {
             })?;
             lines.push(format!(
                 "{}: {} frames, {} that came out and {} counters equal, {} dropped for want of \
-                 room; {:.0} frames/s, {:.0} kHz",
+                 room or refused, {} of these by the policers; {:.0} frames/s, {:.0} kHz",
                 value_name(rate),
                 totals.frames,
                 totals.outputs,
                 totals.counters,
                 totals.full,
+                totals.refused,
                 totals.frames as f64 / seconds,
                 totals.cycles as f64 / seconds / 1e3
             ));

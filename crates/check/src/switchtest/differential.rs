@@ -4,7 +4,8 @@
 //!
 //! The model has no time. Frames of one input to one output keep their order, so what comes out is
 //! looked for in the queues of what must; what was passed over must have been dropped for want of
-//! room, and the counters must say so. Settings, routes and rules change when the switch is idle.
+//! room, or been refused by the policer before the host port, and the counters must say so; when a policer
+//! refuses is a matter of time, and how many it lets pass in an epoch is bounded. Settings, routes and rules change when the switch is idle.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -44,7 +45,8 @@ const TX_GOOD: usize = 22;
 const RX_BAD_PREAMBLE: usize = 23;
 const RX_ERROR: usize = 24;
 const CHECK_BEGINS: usize = 29;
-const COUNTERS: usize = 30;
+const REFUSED: usize = 30;
+const COUNTERS: usize = 31;
 
 /// A frame that is to come out.
 #[derive(Clone, Debug)]
@@ -63,8 +65,10 @@ pub struct Totals {
     pub frames: u64,
     /// Frames that came out and were compared.
     pub outputs: u64,
-    /// Frames that found no room.
+    /// Frames that found no room, and those that a policer refused.
     pub full: u64,
+    /// Frames that a policer refused.
+    pub refused: u64,
     /// Counters compared.
     pub counters: u64,
     /// Clock cycles.
@@ -79,6 +83,7 @@ impl Totals {
         self.frames += other.frames;
         self.outputs += other.outputs;
         self.full += other.full;
+        self.refused += other.refused;
         self.counters += other.counters;
         self.cycles += other.cycles;
         for (sum, count) in self.verdicts.iter_mut().zip(other.verdicts) {
@@ -101,6 +106,10 @@ struct Wanted {
     maybe: [u32; Verdict::ALL.len()],
     /// Frames that did not come out, of those that may have been runts.
     maybe_full: u32,
+    /// Frames that did not come out at the host: no room, or refused.
+    host_lost: u32,
+    /// Frames of this epoch that came out there.
+    host_passed: u64,
     /// Hits of rules, and hits that may not have been counted.
     hits: Vec<[u32; 2]>,
 }
@@ -126,6 +135,8 @@ pub struct Bench {
     /// Nothing may come out until something goes in.
     quiet: bool,
     silent: u32,
+    /// The cycle in which the epoch's configuration was complete.
+    epoch_began: u64,
     /// The output, by its number, of which a bit is turned over.
     spoil: Option<u64>,
     totals: Totals,
@@ -161,6 +172,7 @@ impl Bench {
             history: VecDeque::new(),
             quiet: false,
             silent: 0,
+            epoch_began: 0,
             spoil: None,
             totals: Totals::default(),
         })
@@ -205,6 +217,8 @@ impl Bench {
 
     /// Changes the configuration; the switch is idle.
     fn configure(&mut self) -> Result<(), String> {
+        // Buckets are filled with these words.
+        self.epoch_began = self.totals.cycles;
         for write in self.world.change(&mut self.rng)? {
             self.write(write)?;
         }
@@ -459,12 +473,12 @@ impl Bench {
             }
             return Err(text);
         };
-        for _ in 0..at {
-            if let Some(entry) = queue.pop_front() {
-                drop_full(&mut self.wanted[from], &mut self.totals, &entry);
-            }
+        for _ in queue.drain(..at) {
+            self.wanted[from].host_lost += 1;
+            self.totals.full += 1;
         }
         queue.pop_front();
+        self.wanted[from].host_passed += 1;
         self.wanted[from].counts[SPOILED] += u32::from(bad);
         self.totals.outputs += 1;
         Ok(())
@@ -497,9 +511,9 @@ impl Bench {
             }
         }
         for (from, queue) in self.expected_host.iter_mut().enumerate() {
-            for entry in queue.drain(..) {
-                drop_full(&mut self.wanted[from], &mut self.totals, &entry);
-            }
+            self.wanted[from].host_lost += queue.len() as u32;
+            self.totals.full += queue.len() as u64;
+            queue.clear();
         }
         Ok(())
     }
@@ -551,7 +565,36 @@ impl Bench {
         Ok(())
     }
 
+    /// What the policer of a port let pass since the configuration changed, and what it refused.
+    fn compare_refused(&mut self, port: usize, got: u32) -> Result<(), String> {
+        let wanted = &mut self.wanted[port];
+        let refused = got.wrapping_sub(wanted.counts[REFUSED]);
+        let police = self.world.model.port(port as u8).police;
+        let clock_hz = 1_000_000_000_000 / self.speed.net_period_ps();
+        let passed = std::mem::take(&mut wanted.host_passed);
+        let cycles = self.totals.cycles - self.epoch_began;
+        let most = police.most(cycles, clock_hz);
+        let right = match most {
+            None => refused == 0,
+            Some(most) => passed <= most && (refused == 0 || passed >= police.least()),
+        };
+        if !right || refused > wanted.host_lost {
+            return Err(format!(
+                "port {port}: {passed} frames reached the host and {refused} of {} lost ones were refused in {cycles} \
+                 cycles; {police:?}",
+                wanted.host_lost
+            ));
+        }
+        // What was not refused found no room.
+        wanted.counts[FULL] += wanted.host_lost - refused;
+        wanted.counts[REFUSED] = got;
+        wanted.host_lost = 0;
+        self.totals.refused += u64::from(refused);
+        Ok(())
+    }
+
     fn compare_port(&mut self, port: usize, got: &[u32]) -> Result<(), String> {
+        self.compare_refused(port, got[REFUSED])?;
         let wanted = &mut self.wanted[port];
         let runt = usize::from(Verdict::DropRunt.number());
         let name = |index: usize| match Verdict::from_number(index as u8) {

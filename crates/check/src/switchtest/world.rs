@@ -5,7 +5,7 @@
 use fib::{Config, Config4, Config6, Fib, NextHopId, Op, Prefix4, Prefix6};
 use ipnuma_rtl::{NetSpeed, Switch, SwitchSize, SwitchWrite};
 use model::switch::{
-    AclPrefix, AclRule, Check, Media, NextHop, Port, SwitchConfig, SwitchModel, Target,
+    AclPrefix, AclRule, Check, Media, NextHop, Police, Port, SwitchConfig, SwitchModel, Target,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -56,8 +56,8 @@ pub fn words(ops: &[Op]) -> impl Iterator<Item = SwitchWrite> + '_ {
     })
 }
 
-/// Words that set a port.
-pub fn port_words(number: u8, port: &Port) -> [SwitchWrite; 4] {
+/// Words that set a port. The bucket of its policer is full then, since it was off for a word.
+pub fn port_words(number: u8, port: &Port) -> [SwitchWrite; 6] {
     let mac = port
         .mac
         .iter()
@@ -69,11 +69,19 @@ pub fn port_words(number: u8, port: &Port) -> [SwitchWrite; 4] {
         Check::Always => 2,
     };
     let vlan = tag(port.vlan_out) << 13 | tag(port.vlan_in);
-    let fields = [mac, port.mtu.into(), vlan, check];
-    std::array::from_fn(|field| SwitchWrite {
+    let burst = u64::from(port.police.burst) << 24;
+    let fields = [
+        (0, mac),
+        (1, port.mtu.into()),
+        (2, vlan),
+        (3, check),
+        (4, burst),
+        (4, burst | u64::from(port.police.rate)),
+    ];
+    fields.map(|(field, value)| SwitchWrite {
         memory: MEM_PORT,
-        address: u32::from(number) << 3 | field as u32,
-        data: [fields[field], 0, 0],
+        address: u32::from(number) << 3 | field,
+        data: [value, 0, 0],
     })
 }
 
@@ -363,6 +371,18 @@ fn random_port(number: u8, rng: &mut ChaCha8Rng) -> Port {
             _ => Check::Auto {
                 on: rng.random_range(10..40),
                 off: rng.random_range(20..60),
+            },
+        },
+        police: match rng.random_range(0..8) {
+            0..=3 => Police {
+                rate: 0,
+                burst: rng.random_range(0..4096),
+            },
+            4 => Police::default(),
+            // Tokens come while an epoch lasts.
+            _ => Police {
+                rate: rng.random_range(10_000..1 << 24) >> rng.random_range(0..8),
+                burst: rng.random_range(0..4096) >> rng.random_range(3..12),
             },
         },
     }

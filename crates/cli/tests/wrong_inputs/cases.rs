@@ -423,6 +423,20 @@ pub const CASES: &[Case] = &[
         "--tap",
         "without blanks",
     ),
+    (
+        &[
+            "switch",
+            "--tap",
+            "sw",
+            "--port",
+            "10.0.0.1/24",
+            "--host-rate",
+            "0",
+        ],
+        None,
+        "--host-rate",
+        "or off",
+    ),
     (&["key", "--key", "/"], None, "/", "say with --key"),
     (
         &["key", "--key", "/dev/null/key"],
