@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every test of this folder twice: over the kernel's sockets and over IP-NUMA."""
+"""Runs every test of this folder twice: over the kernel's sockets and over IP-NUMA.
+
+With IPNUMA_FAR=1 once, over IP-NUMA as between two machines, whose sessions are sealed.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def rounds() -> int:
     return ROUNDS if "IPNUMA_LONG" in os.environ and BUSY else 1
 
 
-@pytest.fixture(params=["kernel", "ipnuma"])
+@pytest.fixture(params=["far"] if programs.FAR else ["kernel", "ipnuma"])
 def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[programs.Network]:
     """How the programs of a test reach each other."""
     with programs.network(request.param, tmp_path) as made:

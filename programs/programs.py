@@ -12,10 +12,12 @@ import contextlib
 import json
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +26,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOST = "127.0.0.1"
+# Between machines daemons have keys, unless this asks for --insecure.
+PLAIN = os.environ.get("IPNUMA_PLAIN", "0") not in ("", "0")
+# Programs run as on two machines, whatever else they would run over.
+FAR = os.environ.get("IPNUMA_FAR", "0") not in ("", "0")
 # Nothing here takes longer on a machine that works; it only keeps a hang from lasting.
 PATIENCE = 60.0
 
@@ -187,7 +193,7 @@ class Network:
 
     @property
     def accelerated(self) -> bool:
-        return self.name == "ipnuma"
+        return self.name in ("ipnuma", "far")
 
     @property
     def socket(self) -> Path:
@@ -324,14 +330,91 @@ class Network:
             process.kill()
 
 
+class Tap:
+    """Looks at what the NICs in software of some machines send to each other; only root may."""
+
+    def __init__(self, *addresses: str, before: Sequence[str] = ()) -> None:
+        script = ROOT / "programs" / "frames.py"
+        self.process = subprocess.Popen(
+            [*before, sys.executable, str(script), *addresses],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if self.process.stdout.readline() != "looking\n":
+            self.kill()
+            raise ProgramError(f"{script.name} cannot look at packets")
+
+    def end(self, some: bool) -> None:
+        """Demand that all frames were sealed, or in the clear with IPNUMA_PLAIN; and some."""
+        said, _ = self.process.communicate(timeout=PATIENCE)
+        seen = json.loads(said)
+        wanted, other = ("clear", "sealed") if PLAIN else ("sealed", "clear")
+        assert seen[other] == 0, seen
+        assert (seen[wanted] > 0) == some, seen
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def make_key(directory: Path) -> str:
+    """Make a machine's key; return what others know it by."""
+    line = [str(executable()), "key", "--key", str(directory / "key")]
+    return subprocess.check_output(line, text=True, timeout=PATIENCE).strip()
+
+
+def trust(directory: Path, network: str, fingerprint: str) -> None:
+    """Let a machine's daemon believe another machine's."""
+    known = str(directory / "known_peers")
+    line = [str(executable()), "key", "trust", network, fingerprint, "--known-peers", known]
+    subprocess.check_call(line, timeout=PATIENCE)
+
+
+def believes(directory: Path) -> list[str]:
+    """Options of a daemon that say whom it believes."""
+    if PLAIN:
+        return ["--insecure"]
+    return ["--key", str(directory / "key"), "--known-peers", str(directory / "known_peers")]
+
+
+def two_machines(net: Network) -> tuple[list[str], str]:
+    """Make a daemon two machines at once.
+
+    What would be on one machine goes through its NIC. Return its options, and its address.
+    """
+    directory = net.directory / "machines"
+    directory.mkdir()
+    file = directory / "daemon.toml"
+    file.write_text("[remote]\nloopback = true\npatience = 15\n")
+    if not PLAIN:
+        trust(directory, "127.0.0.0/8", make_key(directory))
+    # An address that no other run has.
+    while True:
+        address = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
+        with socket.socket() as stream, contextlib.suppress(OSError):
+            stream.bind((address, 3422))
+            break
+    options = ["--config", str(file), "--management", f"{address}:3422", *believes(directory)]
+    return options, address
+
+
 @contextlib.contextmanager
 def network(
     name: str, directory: Path, spin_us: int | None = None, user: str | None = None
 ) -> Iterator[Network]:
-    """Provide a network; that of IP-NUMA has a daemon of its own."""
+    """Provide a network; that of IP-NUMA has a daemon of its own.
+
+    "far" is IP-NUMA as between two machines, whose sessions are sealed.
+    """
     net = Network(name, directory, spin_us=spin_us, user=user)
+    tap = None
     if net.accelerated:
-        argv = net.as_user([str(executable()), "daemon", "--socket", str(net.socket)])
+        options: list[str] = []
+        if name == "far":
+            options, address = two_machines(net)
+            tap = Tap(address) if os.geteuid() == 0 else None
+        argv = net.as_user([str(executable()), "daemon", "--socket", str(net.socket), *options])
         net.daemon = Process(argv, net.environment(), directory / "daemon.log", directory)
         daemon = net.daemon
         try:
@@ -340,15 +423,21 @@ def network(
                 raise daemon.complaint(f"ended with status {daemon.child.returncode} at once")
         except BaseException:
             daemon.kill()
+            if tap is not None:
+                tap.kill()
             raise
     try:
         yield net
+        if tap is not None:
+            tap.end(some=net.totals().streams > 0)
         if net.daemon is not None and not net.daemon.running:
             raise net.daemon.complaint(f"died with status {net.daemon.child.returncode}")
     finally:
         net.close()
         if net.daemon is not None:
             net.daemon.kill()
+        if tap is not None:
+            tap.kill()
 
 
 def compile_c(source: str, *flags: str, libraries: Sequence[str] = ()) -> Path:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """memcached on one machine, its clients on another: two network namespaces with a cable between.
 
-Each has a daemon of its own, with the NIC in software. Only root can make namespaces.
+Each has a daemon of its own, with the NIC in software. They know each other by keys, and every
+frame between the NICs is looked at, whether it is sealed; with IPNUMA_PLAIN=1 none is. Only root
+can make namespaces.
 """
 
 from __future__ import annotations
@@ -91,41 +93,28 @@ class Machine:
         return int(json.loads(asked.output())["result"]["totals"]["streams"])
 
 
-def key(machine: Machine) -> str:
-    """Make a machine's key; return what others know it by."""
-    made = machine.start(
-        str(programs.executable()), "key", "--key", str(machine.directory / "key"), library=False
-    )
-    assert made.wait() == 0, made.output()
-    return made.output().strip()
-
-
-def trust(machine: Machine, address: str, fingerprint: str) -> None:
-    """Let a machine's daemon believe another machine's."""
-    known = str(machine.directory / "known_peers")
-    said = machine.start(
-        str(programs.executable()), "key", "trust", address, fingerprint, "--known-peers", known,
-        library=False,
-    )  # fmt: skip
-    assert said.wait() == 0, said.output()
-
-
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
-    """Two machines with a daemon each."""
+    """Two machines with a daemon each.
+
+    All that their NICs send to each other must be sealed.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root can make network namespaces")
     here = Machine(f"ipnuma-a{os.getpid()}", "10.8.7.1", tmp_path / "a")
     there = Machine(f"ipnuma-b{os.getpid()}", "10.8.7.2", tmp_path / "b")
     both = (here, there)
+    tap = None
     try:
         for machine in both:
             ip("netns", "add", machine.name)
         ip("-n", here.name, "link", "add", "cable", "type", "veth",
            "peer", "name", "cable", "netns", there.name)  # fmt: skip
-        keys = {machine.name: key(machine) for machine in both}
-        trust(here, there.address, keys[there.name])
-        trust(there, here.address, keys[here.name])
+        if not programs.PLAIN:
+            keys = {machine.name: programs.make_key(machine.directory) for machine in both}
+            programs.trust(here.directory, there.address, keys[there.name])
+            programs.trust(there.directory, here.address, keys[here.name])
+        tap = programs.Tap(before=[programs.tool("ip"), "netns", "exec", here.name])
         for machine in both:
             ip("-n", machine.name, "addr", "add", f"{machine.address}/24", "dev", "cable")
             for device in ("lo", "cable"):
@@ -133,9 +122,7 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
             daemon = machine.start(
                 str(programs.executable()), "daemon", "--socket", str(machine.socket),
                 "--management", f"{machine.address}:3422", "--sockets", "10.8.7.0/24",
-                "--key", str(machine.directory / "key"),
-                "--known-peers", str(machine.directory / "known_peers"),
-                library=False,
+                *programs.believes(machine.directory), library=False,
             )  # fmt: skip
             programs.wait_until(
                 lambda m=machine, d=daemon: programs.answers(m.socket) or not d.running,
@@ -144,7 +131,11 @@ def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
             if not daemon.running:
                 raise daemon.complaint("ended at once")
         yield both
+        # Where nobody asks for it there is no session.
+        tap.end(some=here.asks)
     finally:
+        if tap is not None:
+            tap.kill()
         for machine in both:
             for process in machine.processes:
                 process.kill()

@@ -36,10 +36,10 @@ PACKAGES = (
     "libmemcached11", "memcached", "mount", "util-linux",
 )  # fmt: skip
 
-# memcached over the kernel's sockets, with loss, and over IP-NUMA: NICs and switch are RTL.
+# memcached over the kernel's sockets, with loss, and over IP-NUMA, sealed: NICs and switch are RTL.
 TOPOLOGIES = {
     "socket": ["--transport", "socket", "--loss", "0.02"],
-    "ipnuma": ["--transport", "ipnuma", "--count", "5"],
+    "ipnuma": ["--transport", "ipnuma", "--count", "5", *([] if programs.PLAIN else ["--seal"])],
 }
 # Its guests run programs of Debian only. Where programs of this project run, the pages of the guest
 # lie elsewhere with every build, and the NIC's transactions have other addresses.

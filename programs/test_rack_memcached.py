@@ -3,7 +3,9 @@
 
 Once over the kernel's sockets and ring NICs, once over the socket library and IP-NUMA NICs. The
 same clients run against a memcached of this machine, and their verdicts must be the same. Every
-link is captured: tshark finds it sound, and it shows that the commands went that way.
+link is captured: tshark finds it sound, and it shows that the commands went that way. Over IP-NUMA
+the daemons have keys, so that commands are to be seen on the buses, and not on the cables; with
+IPNUMA_PLAIN=1 they have none, and commands are on both.
 
 Between machines the socket library carries TCP only. So clients by UDP run over the kernel's
 sockets alone: with IP-NUMA NICs their datagrams would take the network for setting up, which is no
@@ -175,7 +177,7 @@ def topology(transport: str) -> str:
     printed = subprocess.run(
         [str(programs.executable()), "memcached", "--print-topology", "--transport", transport,
          "--place", "rack", "--switch", "fibnic", "--rate", "10g", "--protocol", "tcp",
-         "--library", "free"],
+         "--library", "free", *([] if programs.PLAIN else ["--seal"])],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     ipnuma = shlex.quote(str(programs.executable()))
@@ -390,15 +392,23 @@ def test_all_was_captured(run: Run):
 
 @pytest.mark.parametrize("cable", [name for name in LINKS if "cable" in name])
 def test_the_way(run: Run, cable: str):
-    """Commands and answers are on the cables, in TCP and UDP or in stores of IP-NUMA."""
+    """Commands and answers are on the cables, in TCP and UDP or in stores of IP-NUMA, sealed."""
 
-    def count(what: str) -> int:
-        return len(run.tshark(cable, "-Y", what))
+    def count(what: str, link: str = cable) -> int:
+        few = ("-c", str(MOST_TLPS)) if "bus" in link else ()
+        return len(run.tshark(link, "-Y", what, *few))
 
     if run.transport == "socket":
         assert count(f"tcp.port == {PORT} && tcp.len > 0") > 1000
         assert count(f"udp.port == {PORT}") > 100
-    else:
-        assert count("tcp || udp.port == 11211") == 0
-        assert count('ipnuma && frame contains "VALUE "') > 100
-        assert count('ipnuma && frame contains "get "') > 100
+        return
+    sealed, has = "udp.dstport == 3422 && udp.payload[0] == a0", "frame contains"
+    if programs.PLAIN:
+        assert count(f"tcp || udp.port == 11211 || {sealed}") == 0
+        assert count(f'ipnuma && {has} "VALUE "') > 100
+        assert count(f'ipnuma && {has} "get "') > 100
+        return
+    assert count(sealed) > 200
+    assert count(f'(ip && !({sealed})) || {has} "VALUE " || {has} "get "') == 0
+    bus = cable.replace("cable", "bus")
+    assert count(f'{has} "VALUE "', bus) > 100 and count(f'{has} "get "', bus) > 100

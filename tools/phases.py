@@ -184,10 +184,11 @@ PHASES = [
     ),
     Phase(
         "machines",
-        200,
-        "sockets and mapped memory between machines; Linux behind the switch",
+        260,
+        "sockets, mapped memory and programs between machines, sealed; Linux behind the switch",
         f"{CARGO} --workspace --test between --test tap -- --ignored && "
-        f"{PYTEST} programs/test_between.py programs/test_mapped.py",
+        f"{PYTEST} programs/test_between.py programs/test_mapped.py && IPNUMA_FAR=1 {PYTEST}"
+        " programs/test_{memcached,redis,nginx}.py -k 'not large'",
         ("build", "models"),
     ),
     Phase(

@@ -25,6 +25,7 @@ tools/uml-kernel builds once, in some minutes. Times are simulated: the same arg
   ipnuma memcached --place racks --transport socket --switch fibnic --loss 0.01 --protocol tcp
   ipnuma memcached --place rack --cost application_ns=5000,kernel_send_ns=1000
   ipnuma memcached --place rack --switch fibnic --library charged --cost library_poll_ns=0,library_recv_ns=120
+  ipnuma memcached --place rack --transport ipnuma --switch fibnic --rate 10g --seal
   ipnuma memcached --place rack --transport ipnuma --switch fibnic --print-topology")]
 pub struct Arguments {
     /// Commands that are timed
@@ -57,6 +58,9 @@ pub struct Arguments {
     /// NIC of the sockets
     #[arg(long, default_value = "ring")]
     nic: Nic,
+    /// Of IP-NUMA: the daemons have keys, and sessions are sealed; otherwise all is in clear, as in the dissertation
+    #[arg(long)]
+    seal: bool,
     /// Probability that a cable loses a frame
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
@@ -136,6 +140,7 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
         count: arguments.count,
         protocol: arguments.protocol,
         nic: arguments.nic,
+        seal: arguments.seal,
         loss: arguments.loss,
         costs,
         seed: arguments.seed,
@@ -181,6 +186,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             rate,
             count: batch.count,
             protocol: batch.protocol,
+            seal: batch.seal,
         };
         show(&asked, &rows)
     };

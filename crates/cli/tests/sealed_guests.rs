@@ -12,7 +12,6 @@ use envelope::result;
 use rack::Topology;
 use rack::guests::{UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
-use rack::tables::management_ip;
 
 /// Bytes of a value.
 const LENGTH: &str = "16";
@@ -31,33 +30,11 @@ fn ipnuma(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Has the daemons of a topology, client and server in this order, know each other by keys. They are made here, once: with
-/// others the hash of a run is another.
-fn with_keys(clear: &str, rekey_frames: u64) -> String {
-    let directory = tempfile::tempdir().expect("a directory");
-    let machines = [0, 1].map(|host: usize| {
-        let path = directory.path().join(host.to_string());
-        let fingerprint = ipnuma(&["key", "--key", path.to_str().expect("text")]);
-        let key = std::fs::read_to_string(&path).expect("it was made");
-        (fingerprint.trim().to_owned(), key)
-    });
-    let (daemon, insecure) = ("cat > /tmp/daemon.toml", " --insecure");
-    assert_eq!(clear.matches(insecure).count(), 2, "{clear}");
-    let mut parts = clear.split(daemon);
-    let mut text = parts.next().expect("a beginning").to_owned();
-    for host in [0, 1] {
-        let ((_, key), (theirs, _)) = (&machines[host], &machines[1 - host]);
-        text += &format!(
-            "umask 077\ncat > /tmp/key <<END\n{key}END\necho {} {theirs} > /tmp/known_peers\n{daemon}{}",
-            management_ip(1 - host),
-            parts.next().expect("a daemon in each guest")
-        );
-    }
-    text.replace(insecure, " --key /tmp/key --known-peers /tmp/known_peers")
-        .replace(
-            "\nspin_us = 0\n",
-            &format!("\nspin_us = 0\nrekey_frames = {rekey_frames}\n"),
-        )
+/// Has the daemons of a topology change keys after so many frames.
+fn with_new_keys(sealed: &str, rekey_frames: u64) -> String {
+    let place = "\nspin_us = 0\n";
+    assert_eq!(sealed.matches(place).count(), 2, "{sealed}");
+    sealed.replace(place, &format!("{place}rekey_frames = {rekey_frames}\n"))
 }
 
 fn run(text: &str) -> UmlOutcome {
@@ -106,13 +83,30 @@ fn has(payload: &[u8], needle: &[u8]) -> bool {
     payload.windows(needle.len()).any(|part| part == needle)
 }
 
-#[test]
-#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
-fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
+/// Whether there is a kernel for guests.
+fn kernel() -> bool {
     if let Err(error) = uml::kernel() {
         // CI sets this, so that a missing kernel is no success there.
         assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
         skip::skip!("{error}");
+        return false;
+    }
+    true
+}
+
+/// All that went from NIC to NIC was sealed.
+fn assert_sealed(hidden: &[&[u8]]) {
+    assert!(hidden.len() > 100, "{} frames", hidden.len());
+    for payload in hidden {
+        assert_eq!(payload[0], wire::SEAL_MAGIC, "{payload:02x?}");
+        assert!(!has(payload, NEEDLE), "{payload:02x?}");
+    }
+}
+
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
+    if !kernel() {
         return;
     }
     let way = [
@@ -126,7 +120,8 @@ fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
     let place = ["--place", "rack", "--switch", "fibnic"];
     let what = ["--transport", "ipnuma", "--length", LENGTH, "--count", "20"];
     let clear = ipnuma(&[&way[..], &place, &what].concat());
-    let sealed = with_keys(&clear, FEW);
+    let keyed = ipnuma(&[&way[..], &place, &what, &["--seal"]].concat());
+    let sealed = with_new_keys(&keyed, FEW);
 
     let plain = run(&clear);
     let shown = payloads(&plain);
@@ -135,11 +130,7 @@ fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
 
     let first = run(&sealed);
     let hidden = payloads(&first);
-    assert!(hidden.len() > 100, "{} frames", hidden.len());
-    for payload in &hidden {
-        assert_eq!(payload[0], wire::SEAL_MAGIC, "{payload:02x?}");
-        assert!(!has(payload, NEEDLE), "{payload:02x?}");
-    }
+    assert_sealed(&hidden);
     let changes = hidden.windows(2).filter(|two| two[0][1] != two[1][1]);
     let phases: BTreeSet<u8> = hidden.iter().map(|payload| payload[1]).collect();
     assert_eq!(phases, BTreeSet::from([0, 1]), "keys of both phases");
@@ -155,8 +146,25 @@ fn memcached_between_guests_with_keys_is_sealed_on_the_wire() {
     assert_eq!(first.digest(), second.digest(), "two runs are the same");
 
     // What the seal alone costs: 140 ns each way in the NICs, and 24 bytes more on the wire.
-    let alone = run(&with_keys(&clear, 0));
+    let alone = run(&with_new_keys(&keyed, 0));
     let (sealed, clear) = (mean_ns(&alone), mean_ns(&plain));
     println!("a GET takes {sealed} ns sealed, {clear} in the clear");
     assert!((280.0..350.0).contains(&(sealed - clear)));
+}
+
+/// The daemons' connection and the sealed sessions share a NIC and a cable, which loses frames.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn sealed_guests_share_a_cable_that_loses_frames_at_1g() {
+    if !kernel() {
+        return;
+    }
+    let way = ["memcached", "--print-topology", "--seal", "--rate", "1g"];
+    let place = ["--place", "rack", "--switch", "fibnic", "--library", "free"];
+    let what = ["--transport", "ipnuma", "--length", LENGTH, "--count", "50"];
+    let how = ["--nic", "shared", "--loss", "0.02"];
+    let outcome = run(&ipnuma(&[&way[..], &place, &what, &how].concat()));
+    assert_sealed(&payloads(&outcome));
+    assert!(outcome.faults.lost > 0, "{:?}", outcome.faults);
+    println!("a GET takes {} ns", mean_ns(&outcome));
 }

@@ -3,12 +3,11 @@
 
 use crate::support::outcome::{Failure, Outcome};
 use crate::support::seen;
-use daemon::keys::{Key, Known};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request, SocketKind, SocketStatus};
 use std::io::Error;
-use std::net::SocketAddr;
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,18 +55,22 @@ impl Drop for Process {
 /// Frames after which a session gets new keys: they shall change while the cases run.
 const REKEY_FRAMES: u64 = 1_000;
 
-/// The key in this directory, and those that it trusts, which is itself: machines at loopback addresses share one.
+/// The key in this directory, which it trusts itself: machines at loopback addresses share one.
 fn keyed(options: &mut daemon::Options, directory: &Path) -> Outcome {
-    let [key, known] = ["key", "known_peers"].map(|name| directory.join(name));
-    let own = match Key::load(&key).map_err(Failure::new)? {
-        Some(own) => own,
-        None => Key::make(&key).map_err(Failure::new)?,
-    };
-    Known::trust(&known, "127.0.0.0/8", own.fingerprint(), "").map_err(Failure::new)?;
-    options.remote.key = Some(key);
-    options.remote.known_peers = Some(known);
+    keyed::by_directory(&mut options.remote, directory, "127.0.0.0/8").map_err(Failure::new)?;
     options.remote.rekey_frames = REKEY_FRAMES;
     Ok(())
+}
+
+/// Where the daemon that is two machines says at which address they are.
+fn told(socket: &Path) -> PathBuf {
+    socket.with_file_name("address")
+}
+
+/// The address of the machines that a daemon is.
+pub fn address(socket: &Path) -> Result<Ipv4Addr, Error> {
+    let text = std::fs::read_to_string(told(socket))?;
+    text.parse().map_err(Error::other)
 }
 
 /// Is the daemon, until the process that started it ends. With `far` (frames lost in a thousand, and a seed) it is two
@@ -93,8 +96,9 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
     // An address that no other run has.
     for _ in 0..100 {
         let [a, b, c] = rand::random::<[u8; 3]>().map(|byte| byte.clamp(1, 254));
-        let address = std::net::Ipv4Addr::new(127, a, b, c);
+        let address = Ipv4Addr::new(127, a, b, c);
         options.management = Some(std::net::SocketAddrV4::new(address, 3422));
+        std::fs::write(told(socket), address.to_string()).map_err(Failure::new)?;
         if let Ok(mut server) = daemon::Server::new(options.clone()) {
             return server.run().map_err(Failure::new);
         }
@@ -108,7 +112,7 @@ pub fn serve(socket: &Path, far: Option<(u32, u64)>) -> Outcome {
 /// frames in a thousand, and it waits so many seconds for others. Its key is in a directory.
 pub fn machine(
     socket: &Path,
-    address: std::net::Ipv4Addr,
+    address: Ipv4Addr,
     loss: (u32, u64),
     patience: u64,
     keys: &Path,

@@ -78,6 +78,21 @@ const NEAR_ONLY: [&str; 11] = [
     "names.io_signal",
 ];
 
+/// Says whether all that the machines have sent each other was sealed; 1 if not.
+fn sealed(tap: std::io::Result<keyed::Tap>) -> usize {
+    match tap.map(|tap| tap.end().verify()) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => {
+            println!("FAILED: {error}");
+            1
+        }
+        Err(error) => {
+            println!("not seen whether frames are sealed: {error} ok");
+            0
+        }
+    }
+}
+
 /// Runs what the arguments select; true if everything was as expected.
 pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     let wanted = |case: &Case| {
@@ -105,6 +120,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         .as_ref()
         .map(|_| crate::daemon::Process::start(&socket, arguments.far, seed))
         .transpose()?;
+    let tap = match arguments.far.filter(|_| daemon.is_some()) {
+        Some(_) => Some(keyed::Tap::start(&[crate::daemon::address(&socket)?])),
+        None => None,
+    };
     let over_library = library.as_ref().map(|library| match arguments.far {
         Some(_) => Over::Far(library, &socket),
         None => Over::Library(library, &socket),
@@ -150,6 +169,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         bad += crate::property::compare(&overs, seed, arguments.sequences)?;
     }
     drop(daemon);
+    // Of few cases none may have had a connection.
+    if let Some(tap) = tap.filter(|_| seen.1 > 0) {
+        bad += sealed(tap);
+    }
     print!(
         "{} cases over {}, {bad} failed",
         cases.len(),

@@ -112,6 +112,7 @@ impl Rack {
 #[ignore = "a busy machine can hold the daemons up; run by ./test machines"]
 fn programs_of_two_machines_talk() {
     let rack = Rack::new();
+    let tap = keyed::Tap::start(&[rack.here.address(), rack.there.address()]);
     let mut clients: Vec<Program> = (0..3).map(|_| rack.client()).collect();
     let fds: Vec<String> = clients
         .iter_mut()
@@ -131,6 +132,10 @@ fn programs_of_two_machines_talk() {
     rack.assert_forgotten();
     let (totals, _) = rack.there.sockets();
     assert!(totals.streams > 3, "{totals:?}");
+    match tap.map(keyed::Tap::end) {
+        Ok(seen) => seen.verify().expect("with keys all is sealed"),
+        Err(error) => skip::skipped("what the NICs send to each other", &error),
+    }
 }
 
 /// What the library allows an end for the last bytes of its peer is over after half a minute; nobody has ended here.

@@ -195,10 +195,11 @@ fn a_client_sees_without_asking_whether_anybody_listens() {
 fn of_listeners_of_other_machines_only_the_daemon_can_say() {
     let [_, b, c, d] = std::process::id().to_be_bytes();
     let management = std::net::SocketAddrV4::new([127, b | 128, c, d].into(), 3422);
+    let keys = tempfile::tempdir().expect("a directory");
     let start = |networks: Vec<&str>| {
         start_with(|options| {
             options.management = Some(management);
-            options.remote.insecure = true;
+            keyed::among(&mut options.remote, keys.path(), "127.0.0.0/8");
             let parsed = networks.iter().map(|text| text.parse().expect("a network"));
             options.remote.sockets = parsed.collect();
         })

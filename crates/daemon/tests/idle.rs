@@ -18,17 +18,17 @@ fn computed() -> Duration {
 fn an_idle_daemon_sleeps() {
     let directory = tempfile::tempdir().expect("a directory");
     let address = Ipv4Addr::new(127, 71, 3, 9);
-    let _running = daemon::spawn(Options {
+    let mut options = Options {
         socket: directory.path().join("ipnuma/daemon.sock"),
         management: Some(SocketAddrV4::new(address, 3422)),
         remote: remote::Options {
-            insecure: true,
             nic: Transport::Udp,
             ..remote::Options::default()
         },
         ..Options::default()
-    })
-    .expect("it starts");
+    };
+    keyed::among(&mut options.remote, directory.path(), "127.0.0.0/8");
+    let _running = daemon::spawn(options).expect("it starts");
     let (started, before) = (Instant::now(), computed());
     std::thread::sleep(Duration::from_secs(2));
     let (passed, computed) = (started.elapsed(), computed() - before);

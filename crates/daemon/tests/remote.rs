@@ -13,6 +13,7 @@ use daemon::{Options, Running};
 use host::{Config, Device, Error, Flush, Rights, Token, Window, ring};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request};
+use keyed::Tap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
@@ -24,6 +25,10 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: usize = 64 * 1024;
 /// Where the exported range begins.
 const FIRST: usize = 4096 + 64;
+
+/// Of the machines with a cable, and their addresses.
+const NETWORK: &str = "10.8.0.0/24";
+const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 8, 0, 1), Ipv4Addr::new(10, 8, 0, 2)];
 
 const LOSSY: Faults = Faults {
     loss: 10,
@@ -54,17 +59,22 @@ impl Machine {
         faults: Option<(Faults, u64)>,
     ) -> Result<Self, daemon::Error> {
         let directory = tempfile::tempdir().expect("a directory");
-        let options = Options {
+        let mut options = Options {
             socket: directory.path().join("ipnuma/daemon.sock"),
             management: Some(SocketAddrV4::new(address, 3422)),
             remote: remote::Options {
-                insecure: true,
                 nic,
                 faults,
                 ..remote::Options::default()
             },
             ..Options::default()
         };
+        let network = if address.is_loopback() {
+            "127.0.0.0/8"
+        } else {
+            NETWORK
+        };
+        keyed::among(&mut options.remote, directory.path(), network);
         Ok(Self {
             running: daemon::spawn(options)?,
             address,
@@ -220,6 +230,20 @@ fn talk(there: &Machine, here: &Machine, rng: &mut ChaCha8Rng) {
     });
 }
 
+/// All that the machines have sent to each other was sealed.
+#[track_caller]
+fn all_sealed(tap: std::io::Result<Tap>) {
+    match tap.map(Tap::end) {
+        Ok(seen) => {
+            println!("{seen:?}");
+            seen.without_bent()
+                .verify()
+                .expect("with keys all is sealed");
+        }
+        Err(error) => skip::skipped("what the NICs send to each other", &error),
+    }
+}
+
 /// Until the window says that what it stores is lost.
 fn fails(window: &Window) -> Error {
     let epoch = window.epoch();
@@ -241,9 +265,11 @@ fn fails(window: &Window) -> Error {
 fn processes_of_two_machines_share_memory() {
     let seed = seed();
     let (one, two) = (Machine::local(seed), Machine::local(seed ^ 1));
+    let tap = Tap::start(&[one.address, two.address]);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     talk(&one, &two, &mut rng);
     talk(&two, &one, &mut rng);
+    all_sealed(tap);
 }
 
 #[test]
@@ -494,7 +520,7 @@ fn elsewhere(
     nic: Transport,
     seed: u64,
     plug: impl FnOnce(i32) + Send + 'static,
-) -> Option<(Machine, mpsc::Sender<()>)> {
+) -> Option<(Machine, std::io::Result<Tap>, mpsc::Sender<()>)> {
     let (give, take) = mpsc::channel();
     let (stay, leave) = mpsc::channel::<()>();
     // Under the test's name: what is skipped is said of the test.
@@ -509,13 +535,14 @@ fn elsewhere(
         ip("link set lo up");
         ip(&format!("addr add {address}/24 dev cable"));
         ip("link set cable up");
+        let tap = Tap::start(&ENDS);
         let machine = Machine::start(address, nic, Some((LOSSY, seed)));
-        let _ = give.send(machine);
+        let _ = give.send(machine.map(|machine| (machine, tap)));
         let _ = leave.recv();
     });
     thread.expect("a thread");
     match take.recv() {
-        Ok(Ok(machine)) => Some((machine, stay)),
+        Ok(Ok((machine, tap))) => Some((machine, tap, stay)),
         Ok(Err(error)) => panic!("{error}"),
         Err(_) => None,
     }
@@ -526,23 +553,23 @@ fn across_a_cable(nics: [Transport; 2]) {
     let [first, second] = nics;
     let (give, take) = mpsc::channel();
     let (plugged, wait) = mpsc::channel();
-    let addresses = [Ipv4Addr::new(10, 8, 0, 1), Ipv4Addr::new(10, 8, 0, 2)];
     // The first thread makes the cable once it knows the second one's namespace.
     let name = std::thread::current().name().unwrap_or("?").to_owned();
     let other = std::thread::Builder::new().name(name).spawn(move || {
-        elsewhere(addresses[1], second, seed ^ 1, move |thread| {
+        elsewhere(ENDS[1], second, seed ^ 1, move |thread| {
             let _ = give.send(thread);
             let _ = wait.recv();
         })
     });
-    let one = elsewhere(addresses[0], first, seed, move |_| {
+    let one = elsewhere(ENDS[0], first, seed, move |_| {
         let Ok(thread) = take.recv() else { return };
         ip(&format!(
             "link add cable type veth peer name cable netns {thread}"
         ));
         let _ = plugged.send(());
     });
-    let (Some((one, _stay)), Some((two, _stays))) = (
+    // What AF_XDP sends and takes nobody else of its namespace sees: the second machine has UDP sockets.
+    let (Some((one, _, _stay)), Some((two, tap, _stays))) = (
         one,
         other.expect("a thread").join().expect("the other thread"),
     ) else {
@@ -551,6 +578,7 @@ fn across_a_cable(nics: [Transport; 2]) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     talk(&one, &two, &mut rng);
     talk(&two, &one, &mut rng);
+    all_sealed(tap);
 }
 
 #[test]
@@ -591,5 +619,11 @@ fn who_does_not_answer_is_given_up() {
     let address = SocketAddrV4::new(here.address, 3422);
     let mut stranger = std::net::TcpStream::connect(address).expect("it listens");
     stranger.write_all(&[255; 100]).expect("it listens");
-    assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
+    let mut answer = Vec::new();
+    let _ = stranger.read_to_end(&mut answer);
+    // A fatal alert of TLS, if anything.
+    assert!(
+        matches!(answer[..], [] | [21, 3, _, 0, 2, 2, _]),
+        "{answer:?}"
+    );
 }

@@ -28,15 +28,12 @@ impl Machine {
             let directory = tempfile::tempdir().expect("a directory");
             let [a, b, c]: [u8; 3] = rand::rng().random();
             let address = Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254));
-            let options = Options {
+            let mut options = Options {
                 socket: directory.path().join("ipnuma/daemon.sock"),
                 management: (!alone).then_some(SocketAddrV4::new(address, 3422)),
-                remote: daemon::remote::Options {
-                    insecure: true,
-                    ..Default::default()
-                },
                 ..Options::default()
             };
+            keyed::among(&mut options.remote, directory.path(), "127.0.0.0/8");
             if let Ok(running) = daemon::spawn(options) {
                 return Self {
                     running,

@@ -14,6 +14,7 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 struct Machine {
     running: Running,
+    address: Ipv4Addr,
     _directory: tempfile::TempDir,
 }
 
@@ -23,19 +24,20 @@ impl Machine {
             let pid = std::process::id().to_le_bytes();
             let address = Ipv4Addr::new(127, pid[0], pid[1] ^ seed, last);
             let directory = tempfile::tempdir().expect("a directory");
-            let options = Options {
+            let mut options = Options {
                 socket: directory.path().join("daemon.sock"),
                 management: Some(SocketAddrV4::new(address, 3422)),
                 remote: remote::Options {
-                    insecure: true,
                     nic: Transport::Udp,
                     ..remote::Options::default()
                 },
                 ..Options::default()
             };
+            keyed::among(&mut options.remote, directory.path(), "127.0.0.0/8");
             if let Ok(running) = daemon::spawn(options) {
                 return Self {
                     running,
+                    address,
                     _directory: directory,
                 };
             }
@@ -187,12 +189,17 @@ fn a_signal_within_a_call_stores_to_the_same_window() {
 
 #[test]
 fn a_load_of_more_than_a_page_is_asked_for_in_parts() {
-    let (_there, _here, region, _token, window) = pair(9);
+    let (there, here, region, _token, window) = pair(9);
+    let tap = keyed::Tap::start(&[there.address, here.address]);
     let bytes: Vec<u8> = (0..4132u32).map(|at| (at / 7) as u8).collect();
     region.write(64, &bytes).expect("inside");
     let mut loaded = vec![0; bytes.len()];
     window.load(0, &mut loaded, PATIENCE).expect("an answer");
     assert!(loaded == bytes, "other bytes than are there");
+    match tap.map(keyed::Tap::end) {
+        Ok(seen) => seen.verify().expect("with keys all is sealed"),
+        Err(error) => skip::skipped("what the NICs send to each other", &error),
+    }
 }
 
 #[test]

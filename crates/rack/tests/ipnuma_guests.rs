@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two Linux guests with the IP-NUMA NIC in RTL: the driver, the `rack` back end of libipnuma, and a program on both sides:
 //! `examples/guest` of crate `host`, one that speaks to the driver itself, and the ping-pong of the dissertation's figure 4.3
-//! in C; and that beside curl over the kernel's TCP, with one NIC and one cable for both. Needs the kernel of
-//! `tools/uml-kernel`; without it this says so and ends.
+//! in C; and that beside curl over the kernel's TCP, with one NIC and one cable for both. Sessions are sealed but where the
+//! dissertation's times are measured, or with `IPNUMA_PLAIN=1`. Needs the kernel of `tools/uml-kernel`; without it this says so
+//! and ends.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use rack::run::{Options, rtl};
 
 const ROUNDS: u32 = 20;
 const LOOPS: u32 = 200;
+/// The machine that `guest` seals a session with, and nobody has.
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 3];
 
 fn kernel() -> bool {
     match uml::kernel() {
@@ -76,8 +79,60 @@ fn compiled(programs: &[(&str, &str)]) -> tempfile::TempDir {
     directory
 }
 
+/// Whether sessions are sealed: they are, unless it is the time without that is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seal {
+    Sealed,
+    Clear,
+}
+
+impl Seal {
+    /// Sealed, or, where tests are to run in the clear, not.
+    fn usual() -> Self {
+        match keyed::plain() {
+            true => Self::Clear,
+            false => Self::Sealed,
+        }
+    }
+
+    /// Shell lines that seal the sessions of a configuration, or none. `seal` can be called again by its path.
+    fn lines(self, config: &str) -> String {
+        match self {
+            Self::Clear => String::new(),
+            Self::Sealed => format!(
+                "mkdir /run/seal\nmount -t hostfs none /run/seal -o {}\nIPNUMA_CONFIG={config} /run/seal/seal\n",
+                programs().display()
+            ),
+        }
+    }
+
+    /// Looks at all that went from NIC to NIC.
+    fn check(self, outcome: &UmlOutcome) {
+        let frames = outcome.record.frames.iter();
+        let frames = frames.map(|captured| &captured.frame.bytes[..]);
+        let ours: Vec<&[u8]> = frames
+            .filter(|frame| {
+                frame[..6] != NOBODY
+                    && frame.get(23) == Some(&17)
+                    && frame.get(36..38) == Some(&wire::UDP_PORT.to_be_bytes())
+            })
+            .collect();
+        let sealed = ours
+            .iter()
+            .filter(|frame| frame[wire::PAYLOAD_OFFSET] == wire::SEAL_MAGIC)
+            .count();
+        println!("{} frames between the NICs, {sealed} sealed", ours.len());
+        let expected = match self {
+            Self::Sealed => ours.len(),
+            Self::Clear => 0,
+        };
+        assert!(!ours.is_empty());
+        assert_eq!(sealed, expected);
+    }
+}
+
 /// A guest that knows the other as its peer, and finds the other's token in a directory of the host.
-fn host(name: &str, own: u8, tokens: &Path, programs: &Path, command: &str) -> String {
+fn host(name: &str, own: u8, tokens: &Path, programs: &Path, seal: Seal, command: &str) -> String {
     let machine =
         |number: u8| format!("address = \"10.0.0.{number}\"\nmac = \"02:00:00:00:00:0{number}\"\n");
     format!(
@@ -88,36 +143,44 @@ fn host(name: &str, own: u8, tokens: &Path, programs: &Path, command: &str) -> S
          mount -t hostfs none /run/tokens -o {}\nmount -t hostfs none /run/program -o {}\n\
          cat > /tmp/config.toml <<END\nbackend = \"rack\"\n[rack]\n{}[[rack.peer]]\n{}\
          session = 1\npeer_session = 1\nepoch = 5\nEND\n\
-         export IPNUMA_CONFIG=/tmp/config.toml\n/run/program/{command}\n'''\n",
+         {}export IPNUMA_CONFIG=/tmp/config.toml\n/run/program/{command}\n'''\n",
         tokens.display(),
         programs.display(),
         machine(own),
         machine(3 - own),
+        seal.lines("/tmp/config.toml"),
     )
 }
 
 /// Runs `program`, from a directory of the host, in guests `ping` and `pong`: its name is followed by which side it is, the
 /// directory of the tokens and `arguments`.
-fn go(programs: &Path, program: &str, sides: [&str; 2], arguments: &str) -> UmlOutcome {
+fn go(programs: &Path, program: &str, sides: [&str; 2], seal: Seal, arguments: &str) -> UmlOutcome {
     let tokens = tempfile::tempdir().expect("a directory");
     let guest = |name: &str, own, side: &str| {
         let command = format!("{program} {side} /run/tokens {arguments}");
-        host(name, own, tokens.path(), programs, &command)
+        host(name, own, tokens.path(), programs, seal, &command)
     };
-    let text = format!(
-        "platform = \"keio-2016\"\nseed = 1\n{}{}\
+    let text = cabled([guest("ping", 1, sides[0]), guest("pong", 2, sides[1])]);
+    run_text(&text, &["ping", "pong"], seal)
+}
+
+/// The topology of two guests and a cable.
+fn cabled([ping, pong]: [String; 2]) -> String {
+    format!(
+        "platform = \"keio-2016\"\nseed = 1\n{ping}{pong}\
          [[cable]]\nbetween = [\"ping\", \"pong\"]\nmetres = 1\n\
-         [program]\nkind = \"uml\"\nuntil = [\"ping\", \"pong\"]\n",
-        guest("ping", 1, sides[0]),
-        guest("pong", 2, sides[1])
-    );
-    run_text(&text, &["ping", "pong"])
+         [program]\nkind = \"uml\"\nuntil = [\"ping\", \"pong\"]\n"
+    )
 }
 
 /// Runs a topology; `awaited` are the guests whose commands must have ended well.
-fn run_text(text: &str, awaited: &[&str]) -> UmlOutcome {
+fn run_text(text: &str, awaited: &[&str], seal: Seal) -> UmlOutcome {
     let topology = Topology::parse(text, Path::new("test.toml")).expect("the topology is sound");
-    let outcome = run_uml(&topology, &Options::default(), &rtl).expect("the run ends");
+    let options = Options {
+        keep: usize::MAX,
+        ..Options::default()
+    };
+    let outcome = run_uml(&topology, &options, &rtl).expect("the run ends");
     for guest in &outcome.guests {
         let out = String::from_utf8_lossy(&guest.stdout);
         let errors = String::from_utf8_lossy(&guest.stderr);
@@ -133,6 +196,7 @@ fn run_text(text: &str, awaited: &[&str]) -> UmlOutcome {
         outcome.wall_seconds,
         outcome.digest()
     );
+    seal.check(&outcome);
     outcome
 }
 
@@ -148,7 +212,7 @@ fn a_line_goes_there_and_back_in_what_constants_and_rtl_take() {
         return;
     }
     let rounds = ROUNDS.to_string();
-    let run = || go(&programs(), "guest", ["ping", "pong"], &rounds);
+    let run = || go(&programs(), "guest", ["ping", "pong"], Seal::Clear, &rounds);
     let first = run();
     let out = said(&first, "ping");
     let times: Vec<u64> = out
@@ -189,19 +253,27 @@ fn the_loop_of_figure_4_3_runs_as_it_is_printed() {
     }
     let programs = compiled(&[("figure43.c", "cc")]);
     let arguments = format!("{LOOPS} wait");
-    let run = || go(programs.path(), "figure43", ["ping", "pong"], &arguments);
-    let first = run();
-    let out = said(&first, "ping");
-    let words: Vec<&str> = out.split_ascii_whitespace().collect();
-    assert_eq!(words[..2], [LOOPS.to_string().as_str(), "loops:"], "{out}");
-    let one_way: f64 = words[4].parse::<f64>().expect("nanoseconds") / 2.0;
+    let run = |seal| {
+        let sides = ["ping", "pong"];
+        let outcome = go(programs.path(), "figure43", sides, seal, &arguments);
+        let out = said(&outcome, "ping");
+        let words: Vec<&str> = out.split_ascii_whitespace().collect();
+        assert_eq!(words[..2], [LOOPS.to_string().as_str(), "loops:"], "{out}");
+        let trip: f64 = words[4].parse().expect("nanoseconds");
+        (outcome.digest(), trip / 2.0)
+    };
+    let (digest, one_way) = run(Seal::Clear);
     // What `ipnuma pingpong` takes apart, between hosts that are modelled: 857.6 ns.
     let (modelled, near) = (857.6, 0.05);
     assert!(
         (one_way / modelled - 1.0).abs() < near,
         "one way takes {one_way} ns, {modelled} between modelled hosts"
     );
-    assert_eq!(first.digest(), run().digest(), "two runs are the same");
+    assert_eq!(digest, run(Seal::Clear).0, "two runs are the same");
+    // What the seal costs, most of it in the NICs.
+    let (_, sealed) = run(Seal::Sealed);
+    println!("one way takes {sealed} ns sealed, {one_way} in the clear");
+    assert!((130.0..160.0).contains(&(sealed - one_way)), "{sealed} ns");
 }
 
 #[test]
@@ -219,6 +291,7 @@ fn a_queue_a_hash_table_and_rows_of_a_matrix_are_plain_stores_into_the_other_mac
         programs.path(),
         "queue",
         ["receiver", "sender"],
+        Seal::usual(),
         &format!("{LOOPS} wait"),
     );
     assert_eq!(said(&queue, "ping"), "200 messages received, all whole\n");
@@ -226,10 +299,17 @@ fn a_queue_a_hash_table_and_rows_of_a_matrix_are_plain_stores_into_the_other_mac
         programs.path(),
         "hashtable",
         ["owner", "writer"],
+        Seal::usual(),
         &format!("{LOOPS} wait"),
     );
     assert_eq!(said(&table, "ping"), "200 changes, every value was whole\n");
-    let matrix = go(programs.path(), "matrix", ["owner", "helper"], "24");
+    let matrix = go(
+        programs.path(),
+        "matrix",
+        ["owner", "helper"],
+        Seal::usual(),
+        "24",
+    );
     assert_eq!(
         said(&matrix, "ping"),
         "24 rows, 12 of them from the helper, all right\n"
@@ -258,7 +338,30 @@ fn a_mark_that_is_answered_late_keeps_its_place() {
         .status()
         .expect("a compiler");
     assert!(status.success(), "late_mark.c is not compiled");
-    let outcome = go(directory.path(), "late_mark", ["ping", "pong"], "");
+    // It gives the driver keys by itself.
+    let seal = Seal::usual();
+    let keys = match seal {
+        Seal::Sealed => "sealed",
+        Seal::Clear => "clear",
+    };
+    let sides = ["ping", "pong"];
+    let tokens = tempfile::tempdir().expect("a directory");
+    let guest = |own: u8, side: &str| {
+        let command = format!("late_mark {side} /run/tokens {keys}");
+        host(
+            side,
+            own,
+            tokens.path(),
+            directory.path(),
+            Seal::Clear,
+            &command,
+        )
+    };
+    let outcome = run_text(
+        &cabled([guest(1, sides[0]), guest(2, sides[1])]),
+        &sides,
+        seal,
+    );
     assert_eq!(
         said(&outcome, "ping"),
         "to a machine that is there: flushed\nit arrived soon\nto nobody: No route to host\nagain: flushed\n"
@@ -298,6 +401,7 @@ insmod /run/ipnuma/ipnuma.ko
 [ $(handlers) = 0 ]
 rmmod ipnuma misc_name
 insmod /run/ipnuma/ipnuma.ko store_ns=0
+[ ! -e /run/seal/seal ] || /run/seal/seal
 touch $tokens/$side
 until [ -e $tokens/ping ] && [ -e $tokens/pong ]; do sleep 0.01; done
 (play again 20)
@@ -308,13 +412,19 @@ until [ -e $tokens/ping ] && [ -e $tokens/pong ]; do sleep 0.01; done
     let modules = uml::kernel().expect("it is there");
     let taken = modules.with_file_name("misc_name.ko");
     std::fs::copy(taken, programs.path().join("misc_name.ko")).expect("tools/uml-kernel builds it");
-    let outcome = go(programs.path(), "reload", ["ping", "pong"], "");
+    let outcome = go(
+        programs.path(),
+        "reload",
+        ["ping", "pong"],
+        Seal::usual(),
+        "",
+    );
     let played = said(&outcome, "ping").matches("20 loops: ").count();
     assert_eq!(played, 2, "before and after");
 }
 
 /// The kernel's TCP and the window to the other machine's memory share a NIC, a cable and the switch in RTL. Both are whole,
-/// and two runs are the same. The switch asks for addresses, and only the kernels answer.
+/// and two runs are the same. The switch asks for addresses, and only the kernels answer. The window's session is sealed.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
 fn curl_and_the_ping_pong_share_one_nic() {
@@ -331,8 +441,13 @@ fn curl_and_the_ping_pong_share_one_nic() {
         "programs=/run/program\nmkdir $programs\nmount -t hostfs none $programs -o {}\n",
         programs.path().display()
     );
+    let seal = Seal::usual();
+    let configured = "mkdir /tmp/served\n";
+    assert_eq!(text.matches(configured).count(), 2, "one for each guest");
     let text = text.replace(installed, &mounted);
-    let run = || run_text(&text, &["ping"]);
+    let sealing = seal.lines("/tmp/ipnuma.toml") + configured;
+    let text = text.replace(configured, &sealing);
+    let run = || run_text(&text, &["ping"], seal);
     let first = run();
     let out = said(&first, "ping");
     assert!(out.contains("100 loops: "), "{out}");

@@ -4,7 +4,7 @@
  * that has answered. A store to a machine that is there must not wait for that, as it would behind a mark without a place; a
  * flush must, and be answered.
  *
- *   late_mark ping|pong DIRECTORY
+ *   late_mark ping|pong DIRECTORY sealed|clear
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +32,14 @@ static void must(long result, const char *what) {
   }
 }
 
-static void know(int nic, unsigned session, unsigned machine) {
+/* What a machine sends to another with: anybody can guess it. */
+static void key(unsigned *words, unsigned *salt, unsigned from, unsigned to) {
+  for (unsigned word = 0; word < 4; word++)
+    words[word] = from << 16 | to << 8 | word;
+  *salt = from << 8 | to;
+}
+
+static void know(int nic, unsigned session, unsigned own, unsigned machine, int sealed) {
   struct ipnuma_peer peer = {
       .mac = 0x020000000000ull + machine,
       .ip = 0x0A000000 + machine,
@@ -41,7 +48,13 @@ static void know(int nic, unsigned session, unsigned machine) {
       .epoch = EPOCH,
       .flags = IPNUMA_PEER_VALID,
   };
-  must(ioctl(nic, IPNUMA_PEER, &peer), "PEER");
+  struct ipnuma_sealed_peer keyed = {.peer = peer};
+  key(keyed.words, &keyed.words[8], own, machine);
+  key(keyed.words + 4, &keyed.words[9], machine, own);
+  if (sealed)
+    must(ioctl(nic, IPNUMA_SEALED_PEER, &keyed), "SEALED_PEER");
+  else
+    must(ioctl(nic, IPNUMA_PEER, &peer), "PEER");
 }
 
 static int window(int nic, unsigned session, unsigned key) {
@@ -92,9 +105,9 @@ static unsigned long long hear(const char *directory, const char *name) {
   return number;
 }
 
-static void ping(int nic, const char *directory) {
+static void ping(int nic, const char *directory, int sealed) {
   unsigned key = hear(directory, "key");
-  know(nic, 2, 9);
+  know(nic, 2, 1, 9, sealed);
   int there = window(nic, 1, key), nowhere = window(nic, 2, 1);
   store(nowhere, 1);
   for (int mark = 0; mark < MOST_MARKS + 2; mark++) {
@@ -116,9 +129,10 @@ static void ping(int nic, const char *directory) {
   printf("again: %s\n", ended ? strerror(ended) : "flushed");
 }
 
-static void pong(int nic, const char *directory) {
+static void pong(int nic, const char *directory, int sealed) {
   struct ipnuma_region region = {.bytes = 4096};
-  struct ipnuma_export share = {.bytes = 4096, .rights = IPNUMA_WRITE, .tag = TAG};
+  struct ipnuma_export share = {.bytes = 4096, .rights = IPNUMA_WRITE, .tag = TAG,
+                                .flags = sealed ? IPNUMA_EXPORT_SEALED : 0};
   struct ipnuma_wait wait = {.timeout_ns = -1};
   must(ioctl(nic, IPNUMA_REGION, &region), "REGION");
   must(ioctl(region.fd, IPNUMA_EXPORT, &share), "EXPORT");
@@ -130,16 +144,16 @@ static void pong(int nic, const char *directory) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3)
+  if (argc != 4)
     return 2;
-  int first = strcmp(argv[1], "ping") == 0;
+  int first = strcmp(argv[1], "ping") == 0, sealed = strcmp(argv[3], "sealed") == 0;
   unsigned own = first ? 1 : 2;
   struct ipnuma_identity identity = {
       .mac = 0x020000000000ull + own, .ip = 0x0A000000 + own, .netmask = 0xFFFFFF00};
   int nic = open("/dev/ipnuma0", O_RDWR);
   must(nic, "/dev/ipnuma0");
   must(ioctl(nic, IPNUMA_IDENTITY, &identity), "IDENTITY");
-  know(nic, 1, 3 - own);
-  (first ? ping : pong)(nic, argv[2]);
+  know(nic, 1, own, 3 - own, sealed);
+  (first ? ping : pong)(nic, argv[2], sealed);
   return 0;
 }

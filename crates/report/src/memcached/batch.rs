@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path as FilePath, PathBuf};
 
 use mcb::{Command, Transport};
+use sha2::{Digest, Sha256};
 
 use rack::cpu::CpuSpec;
 
@@ -33,6 +34,8 @@ pub struct Batch {
     pub protocol: Transport,
     /// NIC of the sockets.
     pub nic: Nic,
+    /// The daemons know each other by keys, and sessions are sealed. Otherwise all is in clear, as in the dissertation.
+    pub seal: bool,
     /// Probability that a cable loses a frame.
     pub loss: f64,
     /// CPU costs in place of the published ones.
@@ -60,6 +63,20 @@ pub(crate) fn ipnuma(program: &FilePath) -> String {
     word(&FilePath::new(PROGRAM).join(name))
 }
 
+/// A key that everybody can draw who knows the seed, for hosts that are simulated: PEM of a PKCS #8 document of an Ed25519 key,
+/// which is 16 bytes that are always the same and 32 of the key. In base64 the first are 21 digits and a part of the next.
+fn key(seed: u64, host: usize) -> String {
+    let drawn = Sha256::digest(format!("ipnuma memcached, seed {seed}, host {host}"));
+    let digits = drawn.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    });
+    format!(
+        "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA{}\n-----END PRIVATE KEY-----\n",
+        &digits[..42]
+    )
+}
+
 /// Commands that are not timed, of each kind.
 const WARMUP: u64 = 4;
 
@@ -76,6 +93,7 @@ impl Batch {
             warmup: WARMUP,
             protocol: Transport::Udp,
             nic: Nic::Ring,
+            seal: false,
             loss: 0.0,
             costs: CpuSpec::default(),
             seed: 1,
@@ -102,21 +120,37 @@ impl Batch {
     }
 
     /// Starts the daemon, whose NIC is the rack's; without IP-NUMA there is nothing to start.
-    fn daemon(&self, path: Path, gateway: Option<String>) -> String {
+    fn daemon(&self, path: Path, host: usize, gateway: Option<String>) -> String {
         let gateway = gateway.map_or(String::new(), |mac| format!(",{mac}"));
         let (mount, ipnuma) = (self.mount(), self.ipnuma());
         let (own, managed) = self.management();
+        let (keys, believes) = self.keys(host, managed);
         match path {
             Path::Socket => mount,
             // Polling takes no simulated time: nobody spins, and nobody wakes up without a reason.
             Path::Ipnuma => format!(
-                "{mount}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
+                "{mount}{keys}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
                  cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{managed}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
-                 {ipnuma} daemon --background --config /tmp/daemon.toml --management {own}:{MANAGEMENT} --insecure --no-sandbox \
+                 {ipnuma} daemon --background --config /tmp/daemon.toml --management {own}:{MANAGEMENT} {believes} --no-sandbox \
                  --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX{gateway} \
                  > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
             ),
         }
+    }
+
+    /// What makes the keys of a host, and how its daemon is told of them. They are a function of the seed, so that two runs
+    /// are the same: each host makes the other one's, too, whose fingerprint it is to trust.
+    fn keys(&self, host: usize, managed: &str) -> (String, &'static str) {
+        if !self.seal {
+            return (String::new(), "--insecure");
+        }
+        let ipnuma = self.ipnuma();
+        let [own, other] = [host, 1 - host].map(|host| key(self.seed, host));
+        let lines = format!(
+            "umask 077\ncat > /tmp/key <<END\n{own}END\ncat > /tmp/other_key <<END\n{other}END\numask 022\n\
+             {ipnuma} key trust {managed} $({ipnuma} key --key /tmp/other_key) --known-peers /tmp/known_peers || exit 1\n"
+        );
+        (lines, "--key /tmp/key --known-peers /tmp/known_peers")
     }
 
     /// By which address, and in which network, daemons and kernels reach each other: beside the IP-NUMA NIC or over the same cable.
@@ -149,14 +183,14 @@ impl Batch {
         };
         format!(
             "{}{costs}exec {}memcached -u root -l {address} -p {PORT} -U {PORT} -t 1 -m 64",
-            self.daemon(path, gateway),
+            self.daemon(path, 1, gateway),
             self.with(path)
         )
     }
 
     /// What the client's shell runs: waits for the server, then prints a line of JSON for each command.
     pub(super) fn client(&self, path: Path, gateway: Option<String>, server: &str) -> String {
-        self.daemon(path, gateway) + &self.asks(path, server)
+        self.daemon(path, 0, gateway) + &self.asks(path, server)
     }
 
     pub(super) fn asks(&self, path: Path, server: &str) -> String {

@@ -50,6 +50,8 @@ pub struct Asked {
     pub count: u64,
     /// How sockets carry them.
     pub protocol: Transport,
+    /// Of IP-NUMA: sessions were sealed.
+    pub seal: bool,
 }
 
 /// A request taken apart, as a text.
@@ -86,10 +88,11 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
     let mut out = text::wrap(
         &format!(
             "memcached and its client in Linux hosts, {}, {} commands of each, one after the other; sockets by {}, IP-NUMA \
-             by TCP; simulated time.",
+             by TCP{}; simulated time.",
             asked.rate.name().to_uppercase(),
             asked.count,
             asked.protocol.name(),
+            if asked.seal { ", sealed" } else { "" },
         ),
         0,
     );

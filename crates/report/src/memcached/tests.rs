@@ -67,6 +67,43 @@ fn every_topology_is_one() {
     }
 }
 
+/// Hosts with keys know each other's, which are the same whenever the topology is made; none has the other's or `--insecure`.
+#[test]
+fn sealed_hosts_have_keys_of_the_seed() {
+    let batch = Batch {
+        seal: true,
+        ..Batch::all()
+    };
+    let setup = Setup {
+        place: Place::Rack,
+        path: Route::Ipnuma,
+        switch: Some(SwitchKind::Fibnic),
+        rate: Rate::Ten,
+        library: Library::Free,
+    };
+    let topology = setup.topology(&batch).expect("it is right");
+    let keys = |host: usize| {
+        let command = topology.host[host].command.as_ref().expect("a command");
+        assert!(!command.contains("--insecure"), "{command}");
+        let pem = |name: &str| {
+            let (_, rest) = command.split_once(&format!("cat > /tmp/{name} <<END\n"))?;
+            let (pem, _) = rest.split_once("END\n")?;
+            Some(pem.to_owned())
+        };
+        ["key", "other_key"].map(|name| pem(name).expect("a key"))
+    };
+    let [[client, servers], [server, clients]] = [keys(0), keys(1)];
+    assert_eq!((&client, &server), (&clients, &servers));
+    assert_ne!(client, server);
+    let again = setup.file(&batch).expect("it is right");
+    assert!(again.contains(client.trim_end()) && again.contains(server.trim_end()));
+    let other = Batch { seed: 2, ..batch };
+    let other = setup.file(&other).expect("it is right");
+    assert!(!other.contains(client.trim_end()));
+    let clear = setup.file(&Batch::all()).expect("it is right");
+    assert_eq!(clear.matches(" --insecure ").count(), 2, "{clear}");
+}
+
 #[test]
 fn the_library_s_calls_are_charged_of_ip_numa_where_that_is_asked() {
     let both = [Library::Free, Library::Charged];
@@ -163,6 +200,7 @@ fn the_tables_have_times_shares_costs_and_hashes() {
         rate: Rate::One,
         count: 100,
         protocol: mcb::Transport::Udp,
+        seal: false,
     };
     let out = show(&asked, &rows);
     let words_only = out.split_whitespace().collect::<Vec<_>>().join(" ");
