@@ -57,6 +57,8 @@ fn run() -> Outcome {
             peer_session: known.peer_session,
             epoch: known.epoch,
             flags: peer::VALID | peer::COMPACT,
+            start: known.start,
+            reserved: 0,
         };
         nic.seal_peer(&wanted, &entry.to_dws())?;
     }
