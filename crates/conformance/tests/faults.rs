@@ -114,6 +114,33 @@ fn a_peers_death_is_noticed_without_the_daemon() {
     );
 }
 
+/// Each end asks its daemon about each connection; one that does not run is waited for once, and not for long.
+#[test]
+fn a_daemon_that_stands_still_holds_its_programs_up_once() {
+    let daemon = Daemon::start();
+    let (_server, port) = Program::server(&daemon, 0);
+    let mut client = Program::start(&daemon, &["commands"]);
+    let (old, _) = accelerated(&daemon, &mut client, port);
+    daemon.stand_still();
+    let began = std::time::Instant::now();
+    let fds: Vec<String> = (0..20).map(|_| client.connect(port)).collect();
+    for fd in &fds {
+        assert_eq!(client.ask(&format!("exchange {fd} 3")), "exchanged");
+    }
+    // It was twenty seconds for the first at each end, and again for those that came then.
+    let most = std::time::Duration::from_secs(18);
+    assert!(began.elapsed() < most, "{:?}", began.elapsed());
+    assert_eq!(client.ask(&format!("exchange {old} 20")), "exchanged");
+    // It is asked again when it runs.
+    daemon.go_on();
+    let (new, _) = accelerated(&daemon, &mut client, port);
+    for fd in fds.iter().chain([&old, &new]) {
+        assert_eq!(client.ask(&format!("exchange {fd} 3")), "exchanged");
+        assert_eq!(client.ask(&format!("close {fd}")), "closed");
+    }
+    assert_forgotten(&daemon);
+}
+
 #[test]
 fn connections_outlive_the_daemon_and_new_ones_are_accelerated_after_its_restart() {
     let mut daemon = Daemon::start();

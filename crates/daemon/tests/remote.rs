@@ -487,6 +487,36 @@ fn a_load_that_nobody_waited_for_is_no_other_loads_answer() {
     assert!(given_up > 0, "the first loads were never too late");
 }
 
+/// What a flush says needs no mark from before the stores: a program may know no other call.
+#[test]
+fn what_was_stored_to_a_machine_that_is_gone_was_not_flushed() {
+    let (one, two) = (Machine::local(0), Machine::local(1));
+    let (server, client) = (one.device(), two.device());
+    let region = server.alloc(BYTES).expect("memory");
+    let token = region
+        .export(0..4096, Rights::Write, None)
+        .expect("a token");
+    let window = client.connect(&token).expect("a window");
+    window.put(0, &[1; 64]).expect("inside");
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    one.running.stop().expect("it ends");
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        // Nobody is there to acknowledge it.
+        window.put(0, &[2; 64]).expect("inside");
+        let flushed = window.flush(Flush::Delivered, PATIENCE);
+        assert!(matches!(flushed, Err(Error::PeerLost)), "{flushed:?}");
+        if window.check(window.epoch()).is_err() {
+            break;
+        }
+        assert!(Instant::now() < end, "nobody has noticed");
+    }
+    for _ in 0..3 {
+        let flushed = window.flush(Flush::Delivered, PATIENCE);
+        assert!(matches!(flushed, Err(Error::PeerLost)), "{flushed:?}");
+    }
+}
+
 #[test]
 fn a_machine_that_is_gone_is_noticed() {
     let (one, two) = (Machine::local(0), Machine::local(1));

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -17,8 +18,10 @@ use crate::error::{Error, Result};
 use crate::packet;
 use crate::protocol::{self, MAX_PACKET, Notice, Reply, Request, notice_page};
 
-/// How long the daemon may take to answer; it answers at once, unless it hangs or waits for another machine's.
+/// How long an answer may take: the daemon answers at once, unless it hangs or waits for another machine's.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a daemon may say nothing, for programs whose sockets do without it.
+pub const SILENCE: Duration = Duration::from_secs(3);
 
 /// A connection to the daemon. Threads may share it; requests wait for each other.
 #[derive(Debug)]
@@ -26,6 +29,10 @@ pub struct Client {
     socket: OwnedFd,
     buffer: Mutex<Vec<u8>>,
     lost: AtomicBool,
+    /// It is lost because it has said nothing for too long.
+    silent: AtomicBool,
+    /// How it is asked whether it is there while it waits for another machine's.
+    again: Option<(PathBuf, Greeted)>,
     page: Mapping,
     notices: OwnedFd,
     taken: AtomicU64,
@@ -124,7 +131,7 @@ impl Client {
     /// # Errors
     /// [`Error::NoDaemon`] if there is none, [`Error::Untrusted`] if it is another user's, others if it refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self> {
-        Self::connect_with(path, program, 0, PATIENCE)
+        Greeting::send(path, program, Greeted::default())?.finish()
     }
 
     /// As [`Client::connect`], for who does not wait so long for an answer: the connection's answers have that time, too.
@@ -132,75 +139,11 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self> {
-        Self::connect_with(path, program, 0, patience)
-    }
-
-    /// As [`Client::connect`]; the connection's descriptors get numbers from `floor` on, so that they are not in the
-    /// way of a program that expects low ones.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
-    pub fn connect_above(path: &Path, program: &str, floor: i32) -> Result<Self> {
-        Self::connect_with(path, program, floor, PATIENCE)
-    }
-
-    fn connect_with(path: &Path, program: &str, floor: i32, patience: Duration) -> Result<Self> {
-        let absent = |source| Error::NoDaemon {
-            path: path.to_path_buf(),
-            source,
+        let how = Greeted {
+            patience,
+            ..Greeted::default()
         };
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(absent)?;
-        let socket = move_up(socket, floor);
-        // Also for a daemon that accepts nobody.
-        for side in [
-            rustix::net::sockopt::Timeout::Recv,
-            rustix::net::sockopt::Timeout::Send,
-        ] {
-            rustix::net::sockopt::set_socket_timeout(&socket, side, Some(patience))
-                .map_err(absent)?;
-        }
-        rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(absent)?)
-            .map_err(absent)?;
-        trust(path, &socket)?;
-        let mut buffer = vec![0; MAX_PACKET];
-        let hello = Request::Hello {
-            version: protocol::VERSION,
-            program: program.to_owned(),
-            netns: network_namespace(),
-        };
-        let (reply, fds) = exchange(&socket, &mut buffer, &hello)?;
-        let Reply::Hello {
-            version,
-            management,
-            peers,
-        } = reply
-        else {
-            return Err(unexpected(reply));
-        };
-        if version != protocol::VERSION {
-            return Err(Error::Protocol {
-                what: "another version",
-            });
-        }
-        let [page, notices] = descriptors(fds)?;
-        let page = Mapping::new(&page, 0, notice_page::BYTES, Access::Read)?;
-        let notices = move_up(notices, floor);
-        Ok(Self {
-            socket,
-            buffer: Mutex::new(buffer),
-            lost: AtomicBool::new(false),
-            page,
-            notices,
-            taken: AtomicU64::new(0),
-            management,
-            peers,
-        })
+        Greeting::send(path, program, how)?.finish()
     }
 
     /// Asks, and waits for the answer, which is never [`Reply::Error`].
@@ -218,7 +161,17 @@ impl Client {
                 source: Errno::PIPE,
             });
         }
-        let result = exchange(&self.socket, &mut buffer, request);
+        let mut result = exchange(&self.socket, &mut buffer, request);
+        if waits_for_others(request) {
+            let asked = Instant::now();
+            // It has the question, and says nothing because another machine's says nothing: if it is there.
+            while is_silence(&result) && asked.elapsed() < PATIENCE && self.is_there() {
+                result = answer(&self.socket, &mut buffer);
+            }
+        }
+        if is_silence(&result) {
+            self.silent.store(true, Ordering::Relaxed);
+        }
         // After a missing or odd answer, questions and answers no longer belong together.
         if matches!(
             result,
@@ -238,6 +191,22 @@ impl Client {
             Reply::Done => Ok(()),
             other => Err(unexpected(other)),
         }
+    }
+
+    /// Whether a daemon that says nothing on this connection answers on another one.
+    fn is_there(&self) -> bool {
+        let Some((path, how)) = &self.again else {
+            return false;
+        };
+        Greeting::send(path, "are you there?", *how)
+            .and_then(Greeting::finish)
+            .is_ok()
+    }
+
+    /// Whether the daemon is lost because it has said nothing for too long: it may be there again at any time.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
     }
 
     /// Whether the daemon is known to be gone.
@@ -390,6 +359,157 @@ impl Client {
     }
 }
 
+/// How a daemon is spoken with.
+#[derive(Debug, Clone, Copy)]
+pub struct Greeted {
+    /// The connection's descriptors get numbers from here on, so that they are not in the way of a program that expects low ones.
+    pub floor: i32,
+    /// How long an answer may take.
+    pub patience: Duration,
+    /// Whether a daemon that waits for another machine's gets more time than that, as long as it answers others.
+    pub asks_on: bool,
+    /// Whether one that takes no connection now is taken for absent.
+    pub at_once: bool,
+}
+
+impl Default for Greeted {
+    fn default() -> Self {
+        Self {
+            floor: 0,
+            patience: PATIENCE,
+            asks_on: false,
+            at_once: false,
+        }
+    }
+}
+
+/// A connection to a daemon that has been greeted, and may not have answered yet.
+#[derive(Debug)]
+pub struct Greeting {
+    socket: OwnedFd,
+    path: PathBuf,
+    how: Greeted,
+}
+
+impl Greeting {
+    /// Connects to the daemon at `path` and introduces the process as `program`.
+    ///
+    /// # Errors
+    /// [`Error::NoDaemon`] if there is none, [`Error::Untrusted`] if it is another user's.
+    pub fn send(path: &Path, program: &str, how: Greeted) -> Result<Self> {
+        let absent = |source| Error::NoDaemon {
+            path: path.to_path_buf(),
+            source,
+        };
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(absent)?;
+        let socket = move_up(socket, how.floor);
+        // Also for a daemon that accepts nobody.
+        for side in [
+            rustix::net::sockopt::Timeout::Recv,
+            rustix::net::sockopt::Timeout::Send,
+        ] {
+            rustix::net::sockopt::set_socket_timeout(&socket, side, Some(how.patience))
+                .map_err(absent)?;
+        }
+        let address = SocketAddrUnix::new(path).map_err(absent)?;
+        rustix::io::ioctl_fionbio(&socket, how.at_once).map_err(absent)?;
+        rustix::net::connect(&socket, &address).map_err(absent)?;
+        rustix::io::ioctl_fionbio(&socket, false).map_err(absent)?;
+        trust(path, &socket)?;
+        let hello = Request::Hello {
+            version: protocol::VERSION,
+            program: program.to_owned(),
+            netns: network_namespace(),
+        };
+        let lost = |source| Error::DaemonLost { source };
+        let hello = protocol::encode(&hello)?;
+        packet::send(&socket, &hello, &[], SendFlags::empty()).map_err(lost)?;
+        Ok(Self {
+            socket,
+            path: path.to_path_buf(),
+            how,
+        })
+    }
+
+    /// Whether [`Greeting::finish`] need not wait: the daemon has answered, or is gone.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(
+            rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())),
+            Ok(1..)
+        )
+    }
+
+    /// The connection, for those who must not close it by mistake.
+    #[must_use]
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::DaemonLost`] if there is none, others if the daemon refuses.
+    pub fn finish(self) -> Result<Client> {
+        let Self { socket, path, how } = self;
+        let mut buffer = vec![0; MAX_PACKET];
+        let (reply, fds) = answer(&socket, &mut buffer)?;
+        let Reply::Hello {
+            version,
+            management,
+            peers,
+        } = reply
+        else {
+            return Err(unexpected(reply));
+        };
+        if version != protocol::VERSION {
+            return Err(Error::Protocol {
+                what: "another version",
+            });
+        }
+        let [page, notices] = descriptors(fds)?;
+        let page = Mapping::new(&page, 0, notice_page::BYTES, Access::Read)?;
+        let notices = move_up(notices, how.floor);
+        Ok(Client {
+            socket,
+            buffer: Mutex::new(buffer),
+            lost: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            again: how.asks_on.then_some((path, how)),
+            page,
+            notices,
+            taken: AtomicU64::new(0),
+            management,
+            peers,
+        })
+    }
+}
+
+/// Whether the daemon may have to ask another machine's before it answers, and that one has its own time.
+fn waits_for_others(request: &Request) -> bool {
+    matches!(request, Request::Announce { .. } | Request::Abandon { .. })
+}
+
+/// Whether a daemon was given up because it took too long.
+pub fn is_silence<T>(result: &Result<T>) -> bool {
+    matches!(
+        result,
+        Err(Error::DaemonLost {
+            source: Errno::AGAIN
+        } | Error::NoDaemon {
+            source: Errno::AGAIN,
+            ..
+        })
+    )
+}
+
 fn exchange(
     socket: &OwnedFd,
     buffer: &mut [u8],
@@ -397,6 +517,11 @@ fn exchange(
 ) -> Result<(Reply, Vec<OwnedFd>)> {
     let lost = |source| Error::DaemonLost { source };
     packet::send(socket, &protocol::encode(request)?, &[], SendFlags::empty()).map_err(lost)?;
+    answer(socket, buffer)
+}
+
+fn answer(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(Reply, Vec<OwnedFd>)> {
+    let lost = |source| Error::DaemonLost { source };
     let (length, fds) = match packet::receive(socket, buffer, RecvFlags::empty()) {
         // The answer is gone, but it was the one to this question.
         Err(source @ Errno::MFILE) => {

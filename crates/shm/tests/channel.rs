@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
-use shm::channel::{Channel, Reentered, armed, attach, bytes, flags};
+use std::sync::Arc;
+
+use shm::channel::{Carrier, Channel, End, Reentered, armed, attach, bytes, flags};
 use shm::memory::{Access, Mapping, PAGE};
 
 #[test]
@@ -53,6 +55,27 @@ fn both_ends_are_armed_at_first() {
     assert!(end.peer_armed(armed::DATA));
     assert_eq!(end.peer_flags().load(Ordering::Relaxed), flags::ATTACHED);
     assert_eq!(end.peer().pid.load(Ordering::Relaxed), std::process::id());
+}
+
+#[test]
+fn the_other_machine_is_told_a_reset_of_an_end_that_was_broken_off_and_that_had_not_ended_by_itself()
+ {
+    let channel = Arc::new(Channel::create(8).expect("there is memory").0);
+    let (end, carrier) = (End::new(channel.clone(), 1), Carrier::new(channel, 1));
+    let told = |own: u32| {
+        end.flags().store(own, Ordering::Release);
+        carrier.words().flags
+    };
+    let (came, gone) = (flags::ATTACHED, flags::CLOSED);
+    assert_eq!(told(came), came);
+    assert_eq!(told(came | flags::REVOKED), came | flags::RESET);
+    assert_eq!(
+        told(came | gone | flags::REVOKED),
+        came | gone | flags::RESET
+    );
+    // What it has said in order stays said, whatever came afterwards.
+    let ended = came | flags::FIN;
+    assert_eq!(told(ended | flags::REVOKED), ended);
 }
 
 #[test]

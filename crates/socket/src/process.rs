@@ -2,7 +2,8 @@
 //! This process and its daemon.
 //!
 //! The daemon is needed to set connections up, never to use them. If there is none, or it goes away, sockets are the
-//! kernel's; at the next occasion the process looks for one again, but not more often than every 100 ms.
+//! kernel's; at the next occasion the process looks for one again, but not more often than every 100 ms. One that says nothing for
+//! three seconds is greeted anew, and as long as it has not answered to that nobody waits for it.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use host::config::{Config, Profile};
-use ipc::client::{Client, move_up};
+use ipc::client::{Client, Greeted, Greeting, SILENCE, move_up};
 use ipc::protocol::{Reply, Request, notice_page};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -27,6 +28,10 @@ const REST: u64 = 100_000_000;
 
 struct Known {
     client: Option<Arc<Client>>,
+    /// The daemon was silent when it was asked last.
+    silent: bool,
+    /// Said to such a daemon, which has not answered yet.
+    greeting: Option<Greeting>,
     searched: u64,
     /// A thread talks to a daemon that it has found.
     searching: bool,
@@ -34,6 +39,8 @@ struct Known {
 
 static KNOWN: Latch<Known> = Latch::new(Known {
     client: None,
+    silent: false,
+    greeting: None,
     searched: 0,
     searching: false,
 });
@@ -54,34 +61,64 @@ pub fn client() -> Option<Arc<Client>> {
     }
     // A handler that looked for the daemon in the middle of this would wait for its own thread.
     let _quiet = Quiet::begin();
-    loop {
+    let greeting = loop {
         let mut known = KNOWN.lock();
         if let Some(client) = &known.client {
             if !client.is_lost() {
                 return Some(client.clone());
             }
+            known.silent = client.is_silent();
             forget(&mut known);
         }
         if known.searching {
+            if known.silent {
+                return None;
+            }
             drop(known);
             // It may take as long as the daemon lets it: nobody spins on the lock meanwhile, and a fork does not wait.
             let _ = rustix::thread::nanosleep(&crate::wait::timespec(SEARCH_STEP));
             continue;
         }
+        if known.greeting.as_ref().is_some_and(|it| !it.is_answered()) {
+            return None;
+        }
         let now = crate::wait::clock::nanoseconds();
-        if known.searched != 0 && now.saturating_sub(known.searched) < REST {
+        let rests = known.searched != 0 && now.saturating_sub(known.searched) < REST;
+        if rests && known.greeting.is_none() {
             return None;
         }
         known.searched = now;
         known.searching = true;
-        break;
-    }
-    let found = Client::connect_above(&config().daemon, &program(), floor()).ok();
+        PRIVATE[REQUESTS].store(-1, Ordering::Relaxed);
+        break match known.greeting.take() {
+            None if known.silent => Err(()),
+            greeting => Ok(greeting),
+        };
+    };
+    let found = match greeting {
+        Ok(Some(answered)) => answered.finish(),
+        Ok(None) => greet(false).and_then(Greeting::finish),
+        Err(()) => {
+            // Nobody waits for this one: whoever looks next sees whether it has answered.
+            let sent = greet(true);
+            let mut known = KNOWN.lock();
+            known.searching = false;
+            known.silent = sent.is_ok() || ipc::client::is_silence(&sent);
+            if let Ok(sent) = sent {
+                PRIVATE[REQUESTS].store(sent.socket().as_raw_fd(), Ordering::Relaxed);
+                known.greeting = Some(sent);
+            }
+            return None;
+        }
+    };
+    let silent = ipc::client::is_silence(&found);
+    let found = found.ok();
     if let Some(client) = &found {
         meet_the_living(client);
     }
     let mut known = KNOWN.lock();
     known.searching = false;
+    known.silent = silent;
     let client = found?;
     PRIVATE[REQUESTS].store(client.request_socket().as_raw_fd(), Ordering::Relaxed);
     PRIVATE[NOTICES].store(client.notice_socket().as_raw_fd(), Ordering::Relaxed);
@@ -90,6 +127,17 @@ pub fn client() -> Option<Arc<Client>> {
     let client = Arc::new(client);
     known.client = Some(client.clone());
     Some(client)
+}
+
+/// Greets the daemon; `at_once`: only one that takes a connection now.
+fn greet(at_once: bool) -> ipc::Result<Greeting> {
+    let how = Greeted {
+        floor: floor(),
+        patience: SILENCE,
+        asks_on: true,
+        at_once,
+    };
+    Greeting::send(&config().daemon, &program(), how)
 }
 
 /// Learns of the register in which processes with ends of this daemon's channels have their numbers, unless it is known
@@ -201,7 +249,7 @@ fn in_passing() -> Option<Arc<Client>> {
         return None;
     }
     let _quiet = Quiet::begin();
-    let found = Client::connect_above(&config().daemon, &program(), floor()).ok();
+    let found = greet(false).and_then(Greeting::finish).ok();
     found.map(Arc::new)
 }
 
@@ -459,5 +507,6 @@ pub fn after_fork(child: bool) {
         known.searching = false;
         // Its descriptors are closed, and the numbers may be others' soon: it must not close them again.
         std::mem::forget(known.client.take());
+        std::mem::forget(known.greeting.take());
     }
 }

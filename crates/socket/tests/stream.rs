@@ -321,6 +321,25 @@ fn a_revoked_channel_is_a_reset_connection() {
     assert_eq!(b.receive(10, 0), Err(Errno::CONNRESET));
 }
 
+/// Between machines each has a copy of the flags, and only what an end says of itself reaches the other one.
+#[test]
+fn an_end_that_was_broken_off_says_no_end_in_order_when_it_is_closed() {
+    for shut in [false, true] {
+        let (a, b, channel) = pair_with_channel(64);
+        let own = channel.flags(1);
+        own.fetch_or(flags::REVOKED, std::sync::atomic::Ordering::AcqRel);
+        assert_eq!(b.receive(10, 0), Err(Errno::CONNRESET));
+        if shut {
+            let _ = b.stream().shutdown(b.fd(), false, true);
+        }
+        b.close();
+        let said = own.fetch_and(!flags::REVOKED, std::sync::atomic::Ordering::AcqRel);
+        let ends = flags::FIN | flags::RESET | flags::CLOSED;
+        assert_eq!(said & ends, flags::RESET | flags::CLOSED, "shut: {shut}");
+        assert_eq!(a.receive(10, 0), Err(Errno::CONNRESET), "shut: {shut}");
+    }
+}
+
 #[test]
 fn what_no_sender_writes_is_a_reset_and_no_input() {
     for (kind, bytes) in [(7, &b"x"[..]), (0, b"")] {

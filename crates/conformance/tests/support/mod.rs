@@ -167,6 +167,20 @@ impl Daemon {
         });
     }
 
+    /// Lets it stand still until it goes on.
+    #[allow(dead_code)]
+    pub fn stand_still(&self) {
+        // SAFETY: a signal to our own child, which this value waits for.
+        unsafe { libc::kill(self.pid() as i32, libc::SIGSTOP) };
+    }
+
+    /// Ends that.
+    #[allow(dead_code)]
+    pub fn go_on(&self) {
+        // SAFETY: as above.
+        unsafe { libc::kill(self.pid() as i32, libc::SIGCONT) };
+    }
+
     /// Its socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("daemon.sock")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Somebody else's memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Window {
     at_once: OnceLock<trap::Mapping>,
     collected: OnceLock<trap::Mapping>,
     mapping: Mutex<()>,
+    /// Faults that flushes have told of.
+    told: AtomicU64,
     bytes: usize,
     write: bool,
     /// Offset of the range's begin from a line.
@@ -61,6 +64,7 @@ impl Window {
             at_once: OnceLock::new(),
             collected: OnceLock::new(),
             mapping: Mutex::default(),
+            told: AtomicU64::new(0),
             bytes,
             write,
             skew,
@@ -253,10 +257,42 @@ impl Window {
 
     /// Waits until all stores before it have left the processor, or have arrived.
     ///
+    /// With [`Flush::Delivered`] it also says whether stores may have been lost since the last flush that did: each loss is told
+    /// once, by all flushes that were under way when it was told first, and by every flush of a window that is of no more use.
+    ///
     /// # Errors
-    /// If they cannot arrive, or not in time.
+    /// [`Error::PeerLost`] or [`Error::Revoked`] if some cannot arrive, or may have been lost; [`Error::TimedOut`].
     pub fn flush(&self, how: Flush, timeout: Option<Duration>) -> Result<()> {
-        self.reach().flush(how, Deadline::after(timeout))
+        let told = self.told();
+        let flushed = self.reach().flush(how, Deadline::after(timeout));
+        match (how, &flushed) {
+            (Flush::Delivered, Ok(())) => self.arrived(told),
+            (Flush::Delivered, Err(Error::PeerLost | Error::Revoked)) => {
+                self.told.fetch_max(self.access.faults(), Ordering::AcqRel);
+                flushed
+            }
+            _ => flushed,
+        }
+    }
+
+    /// Faults that were told before a flush began.
+    fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// Whether a flush that has ended well, and began when `told` faults had been told, may say so.
+    fn arrived(&self, told: u64) -> Result<()> {
+        let faults = self.access.faults();
+        if faults == 0 {
+            return Ok(());
+        }
+        self.told.fetch_max(faults, Ordering::AcqRel);
+        self.access.state()?;
+        if faults == told {
+            Ok(())
+        } else {
+            Err(Error::PeerLost)
+        }
     }
 
     /// A mark for [`Window::check`].
@@ -355,3 +391,6 @@ impl Target for Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -392,6 +392,10 @@ int ipn_fence(const ipn_window *window);
 // DESCRIPTION
 // IPN_LOCAL: all stores before have left the processor. IPN_DELIVERED: they are where the server's loads see them; over a
 // board, where its NIC has acknowledged them and will write them before anything that follows.
+// IPN_DELIVERED also says whether stores may have been lost since the last flush of this window that did. Each loss is told once, by
+// all flushes that were under way when it was told first; of a window that is of no more use every flush says so. What a server
+// refuses, because the token was revoked, may become known only after the flush: ipn_check() and the next flush tell it. Threads that
+// share a window and each have to know of their own stores compare with ipn_epoch().
 //
 // UNITS
 // `timeout_ns` in nanoseconds; negative: for ever.
@@ -403,8 +407,8 @@ int ipn_fence(const ipn_window *window);
 // 0.
 //
 // ERRORS
-// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, stores may be lost. -EKEYREVOKED: the token was
-// revoked. -EINVAL: `window` is NULL, or `how` is something else.
+// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, or has refused stores: some may be lost.
+// -EKEYREVOKED: the token was revoked. -EINVAL: `window` is NULL, or `how` is something else.
 //
 // THREADS
 // Any thread.

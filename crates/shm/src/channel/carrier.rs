@@ -111,9 +111,14 @@ impl Carrier {
     /// What the end says now.
     #[must_use]
     pub fn words(&self) -> Words {
-        let flags = self.channel.flags(self.half).load(Ordering::Acquire) & TOLD;
+        let own = self.channel.flags(self.half).load(Ordering::Acquire);
+        let mut told = own & TOLD;
+        // Broken off here, and it had not ended by itself: whatever its program does or did about it, that is no end in order there.
+        if own & (flags::REVOKED | flags::FIN) == flags::REVOKED {
+            told |= flags::RESET;
+        }
         Words {
-            flags,
+            flags: told,
             credit: self
                 .channel
                 .mail(self.half ^ 1)

@@ -235,7 +235,8 @@ impl Stream {
 
     fn say_closed(&self) {
         let unread = self.end.receiver().readable();
-        let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0;
+        // Of a connection that was broken off the program was told a reset, or would be: its end is none in order either.
+        let reset = self.flags().load(Ordering::Relaxed) & flags::RESET != 0 || self.is_revoked();
         let end = if unread || reset || self.has_option(option::RESET) {
             flags::RESET
         } else {
