@@ -290,7 +290,7 @@ def _runtime(classes: Mapping[str, Sequence[str]], flags: Sequence[str], stream)
     include = Path(os.environ["VERILATOR_ROOT"]) / "include"
     digest = (
         stamps.Digest("runtime", RUNTIME_OPTIMIZATION, *names, "--", *options)
-        # clang reads again what a precompiled header was made of: it must not go with another checkout.
+        # clang reads again what a precompiled header was made of, which goes with its checkout.
         .text(stamps.python_tools(), compiler(), str(include.resolve()))
         .text(program())
         .hexdigest()

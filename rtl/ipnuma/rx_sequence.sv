@@ -127,9 +127,9 @@ module rx_sequence
   // ---- Next expected -----------------------------------------------------------------------------
   // One write a cycle, so a beginning waits for a frame that counts just then; the next one comes later. A frame that is
   // looked up in the session as it is now is judged later, too.
-  logic begin_q;
+  logic              begin_q;
   logic [IndexW-1:0] begin_index_q;
-  logic [31:0] begin_start_q;
+  logic [      31:0] begin_start_q;
 
   always_ff @(posedge clk_i) begin
     if (taken_i) number_q[session] <= next_q;

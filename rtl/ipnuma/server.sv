@@ -102,9 +102,9 @@ module server
   input  logic             cpl_frame_pop_i,
 
   /// An error report came (pulse).
-  output logic        err_valid_o,  // of anybody: where there are sessions only theirs are events
-  output logic [ 7:0] err_code_o,
-  output logic [ 7:0] err_op_o,
+  output logic err_valid_o,  // of anybody: where there are sessions only theirs are events
+  output logic [7:0] err_code_o,
+  output logic [7:0] err_op_o,
   output logic [15:0] err_sequence_o,
   output logic [63:0] err_address_o,
   output logic [31:0] err_ip_o,

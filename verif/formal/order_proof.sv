@@ -63,8 +63,8 @@ module order_proof
   // ---- The design, wired as in server.sv -------------------------------------------------------
   logic session_ok, session_sealed, reset, held, taken, again, gap, refuse;
   logic [7:0] reset_index, news_session, dst_session;
-  logic [31:0] reset_start;
-  order_e order;
+  logic   [31:0] reset_start;
+  order_e        order;
   logic [15:0] fold, news_number;
   refusal_t refusal, refuse_as;
   logic commit, count, dst_read, dst_done, ctl_valid, ctl_pop, ack_pending;
@@ -279,7 +279,7 @@ module order_proof
       // No session: whatever the memory holds, to the next write.
       count_q       <= u_sequence.taken_i && u_sequence.session == s_q ? u_sequence.next_q :
           begins && !u_sequence.taken_i ? u_sequence.begin_start_q : u_sequence.number_q[s_q];
-      current_q     <= 1'b0;
+      current_q <= 1'b0;
     end
   end
 

@@ -278,7 +278,9 @@ module region_proof
   assign in_table = key < 16'(Regions);
   assign followed = in_table && key[0] == entry_q;
   assign source_ok = (src & snap_q.mask) == (snap_q.ip & snap_q.mask) &&
-      (!snap_q.bound || (in_session && at(w_q, 35) == snap_q.number));
+      (!snap_q.bound || (in_session && at(
+      w_q, 35
+  ) == snap_q.number));
   assign rights_ok = (is_load ? snap_q.read : snap_q.write) &&
       (!snap_q.session || in_session) && (!snap_q.sealed || (in_session && session_sealed));
   assign where = {1'b0, offset} + 33'(byte_q);

@@ -29,7 +29,8 @@ from resend_ref import (
 
 TICK = 16
 INPUTS = (
-    "reset_i reset_index_i reset_start_i valid_i start_i start_session_i copy_frame_we_i copy_frame_i copy_we_i "
+    "reset_i reset_index_i reset_start_i valid_i start_i start_session_i copy_frame_we_i "
+    "copy_frame_i copy_we_i "
     "copy_idx_i copy_word_i rs_lock_i pay_idx_i rs_pop_i ack_valid_i ack_i refused_valid_i "
     "refused_i mark_valid_i mark_session_i mark_cookie_i event_ready_i status_read_i "
     "status_index_i"

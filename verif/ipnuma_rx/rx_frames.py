@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import struct
 
-from cocotb.triggers import RisingEdge
 from rx_bench import Bench
 from rx_ref import (
     ACK,
