@@ -232,7 +232,7 @@ async def numbers_wrap(dut) -> None:
 
 @cocotb.test()
 async def strange_acknowledgements(dut) -> None:
-    """What is behind una or beyond nxt does nothing, whatever its form; the right one works."""
+    """What is behind una or beyond nxt does nothing and asks for nothing; the right one works."""
     bench = begin(dut)
     await bench.start(resend_ticks=0xFFFF)
     await bench.open(1, start=0xFFFFFFFA)
@@ -249,8 +249,13 @@ async def strange_acknowledgements(dut) -> None:
             continue
         if short:
             sequence = sequence & 0xFFFF | bench.rand.getrandbits(16) << 16
-        await acknowledge(bench, 1, sequence, short=int(short), nack=int(nack))
+        # What a stranger asks for: an interval, too.
+        interval = 0 if short or distance <= count else bench.rand.randrange(1, 1 << 12)
+        pace = (await bench.look(1))["pace"]
+        await acknowledge(bench, 1, sequence, short=int(short), nack=int(nack), interval=interval)
         await bench.run(40)
+        if interval:
+            assert (await bench.look(1))["pace"] == pace
         if distance <= count:
             una, count = una + distance & MASK32, count - distance
         status = await bench.look(1)
