@@ -433,6 +433,9 @@ impl Coordinator {
         for reader in self.readers.values_mut() {
             reader.channels.remove(&channel);
         }
+        for writer in self.writers.values_mut() {
+            writer.channels.remove(&channel);
+        }
     }
 
     pub(super) fn reader_closed(&mut self, id: LinkId) {
