@@ -37,6 +37,7 @@ use crate::Error;
 use crate::keys::{Key, Known};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Half, Inbox, Outside};
+use crate::refusals::Refusals;
 use crate::state::Refusal;
 use coordinator::{Coordinator, Input};
 use engine::Engine;
@@ -72,6 +73,7 @@ pub fn start(
     options: &Options,
     management: SocketAddrV4,
     inbox: Inbox,
+    refusals: Refusals,
 ) -> Result<Box<dyn Outside>, Error> {
     let listener = TcpListener::bind(management).map_err(|error| Error::Config {
         place: "--management".to_owned(),
@@ -94,6 +96,7 @@ pub fn start(
         patience: Duration::from_secs(options.patience.max(1)),
         of_host: options.guests.sessions,
         tls,
+        refusals: refusals.clone(),
     };
     let (wire, wire_thread) = link::start(setting, inputs.clone())?;
     let peers = Arc::new(Mutex::new(Vec::new()));
@@ -104,7 +107,7 @@ pub fn start(
         wire.clone(),
         inbox,
         inputs.clone(),
-        Arc::clone(&peers),
+        (Arc::clone(&peers), refusals),
     );
     let mut remote = Remote {
         inputs,

@@ -46,6 +46,14 @@ pub struct Reader {
     channels: BTreeSet<u64>,
 }
 
+/// A sentence about a daemon that speaks otherwise.
+pub(super) fn other_release(peer: Ipv4Addr, version: u16) -> String {
+    format!(
+        "the daemon of {peer} is of another release and was refused: it speaks version {version} and this one {VERSION}; install \
+         the same release on both machines"
+    )
+}
+
 impl Reader {
     /// Says something to the other daemon.
     pub(super) fn tell(&self, message: Message) {
@@ -88,11 +96,13 @@ impl Coordinator {
                     reader.greeted = true;
                     self.greet(id, session, Identity { mac, ip }, start);
                 } else {
+                    let peer = reader.peer;
                     reader.link.send(Message::Unwelcome {
                         message: "it is of another release; install the same one on both machines"
                             .to_owned(),
                         again: false,
                     });
+                    self.refuse(&other_release(peer, version));
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
@@ -164,8 +174,12 @@ impl Coordinator {
             Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             // An intent or a channel that has ended in the meantime.
             Message::Announce { channel, .. } => {
-                let token = None;
+                let (peer, token) = (reader.peer, None);
                 reader.link.send(Message::Announced { channel, token });
+                self.refuse(&format!(
+                    "{peer} has announced a connection and was refused: by an intent that it has not asked for, or that has \
+                     ended"
+                ));
             }
             Message::Abandon { channel, .. } => {
                 let done = true;

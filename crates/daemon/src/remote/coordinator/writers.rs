@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use softnic::{Identity, Shared};
 
+use super::readers::other_release;
 use super::rekey::Keys;
 use super::{Coordinator, EPOCHS, Input, named, refusal};
 use crate::descriptors::{self, Use};
@@ -275,6 +276,8 @@ impl Coordinator {
                 ..
             } if writer.stage == Stage::Offered => {
                 if version != VERSION {
+                    let peer = *writer.peer.ip();
+                    self.refuse(&other_release(peer, version));
                     self.writer_closed(id, "it is of another release");
                     return true;
                 }
@@ -355,10 +358,17 @@ impl Coordinator {
                     Some(true) => {
                         // A token of another machine would let that one in.
                         let peer = writer.peer;
-                        let token = token.filter(|token| token.management == peer);
-                        if token.is_some() {
+                        let own = token.filter(|token| token.management == peer);
+                        if own.is_some() {
                             writer.channels.insert(channel);
+                        } else if token.is_some() {
+                            self.refuse(&format!(
+                                "{} has taken a connection with a token of another machine, and was refused: the connection \
+                                 is the kernel's",
+                                peer.ip()
+                            ));
                         }
+                        let token = own;
                         self.tell(Event::Announced { channel, token });
                     }
                     Some(false) => {}
