@@ -138,7 +138,9 @@ fn secure(options: &Options) -> Result<tls::Tls, Error> {
     };
     let known = options.known_peers_file();
     Known::read(&known).map_err(wrong)?;
-    tls::Tls::new(&key, Known::new(known)).map_err(|error| wrong(error.to_string()))
+    let known = Known::new(known);
+    known.look();
+    tls::Tls::new(&key, known).map_err(|error| wrong(error.to_string()))
 }
 
 impl Remote {
