@@ -144,6 +144,8 @@ pub struct Coordinator {
     options: Options,
     /// By which address tokens know this machine.
     own: SocketAddrV4,
+    /// Where its NIC is.
+    nic: Ipv4Addr,
     engine: engine::Handle,
     wire: Wire,
     inbox: Inbox,
@@ -181,12 +183,14 @@ impl Coordinator {
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
         (peers, refusals): (Arc<Mutex<Vec<Ipv4Addr>>>, Refusals),
+        nic: Ipv4Addr,
     ) -> Self {
         // So that a daemon that is started anew does not begin with the epoch that it had before.
         let epoch = crate::machine::random().map_or(0, |bytes| bytes[0] % EPOCHS);
         Self {
             options,
             own,
+            nic,
             engine,
             wire,
             inbox,

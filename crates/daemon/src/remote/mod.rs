@@ -90,6 +90,7 @@ pub fn start(
     };
     let (inputs, received) = mpsc::channel();
     let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
+    let nic = engine.call(|engine| engine.nic().identity().ip);
     let setting = link::Setting {
         listener,
         from: *management.ip(),
@@ -108,6 +109,7 @@ pub fn start(
         inbox,
         inputs.clone(),
         (Arc::clone(&peers), refusals),
+        nic.map_or(*management.ip(), Ipv4Addr::from),
     );
     let mut remote = Remote {
         inputs,

@@ -92,11 +92,17 @@ impl Coordinator {
                 session,
                 start,
             } if !reader.greeted => {
+                let peer = reader.peer;
                 if version == VERSION {
+                    if let Err(message) = self.options.may_name(peer, ip.into(), self.nic) {
+                        let (why, again) = (message.clone(), false);
+                        reader.link.send(Message::Unwelcome { message, again });
+                        self.refuse(&why);
+                        return true;
+                    }
                     reader.greeted = true;
                     self.greet(id, session, Identity { mac, ip }, start);
                 } else {
-                    let peer = reader.peer;
                     reader.link.send(Message::Unwelcome {
                         message: "it is of another release; install the same one on both machines"
                             .to_owned(),

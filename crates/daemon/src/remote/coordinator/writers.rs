@@ -281,6 +281,12 @@ impl Coordinator {
                     self.writer_closed(id, "it is of another release");
                     return true;
                 }
+                let peer = *writer.peer.ip();
+                if let Err(why) = self.options.may_name(peer, ip.into(), self.nic) {
+                    self.refuse(&why);
+                    self.writer_closed(id, &why);
+                    return true;
+                }
                 self.welcome(id, session, Identity { mac, ip });
             }
             Message::Unwelcome { message, again } if writer.stage == Stage::Offered => {
