@@ -177,13 +177,12 @@ fn refusal(errno: Errno, message: impl Into<String>) -> Refusal {
 impl Coordinator {
     pub fn new(
         options: Options,
-        own: SocketAddrV4,
+        (own, nic): (SocketAddrV4, Ipv4Addr),
         engine: engine::Handle,
         wire: Wire,
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
         (peers, refusals): (Arc<Mutex<Vec<Ipv4Addr>>>, Refusals),
-        nic: Ipv4Addr,
     ) -> Self {
         // So that a daemon that is started anew does not begin with the epoch that it had before.
         let epoch = crate::machine::random().map_or(0, |bytes| bytes[0] % EPOCHS);

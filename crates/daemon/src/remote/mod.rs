@@ -91,6 +91,7 @@ pub fn start(
     let (inputs, received) = mpsc::channel();
     let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
     let nic = engine.call(|engine| engine.nic().identity().ip);
+    let nic = nic.map_or(*management.ip(), Ipv4Addr::from);
     let setting = link::Setting {
         listener,
         from: *management.ip(),
@@ -103,13 +104,12 @@ pub fn start(
     let peers = Arc::new(Mutex::new(Vec::new()));
     let coordinator = Coordinator::new(
         options.clone(),
-        management,
+        (management, nic),
         engine.clone(),
         wire.clone(),
         inbox,
         inputs.clone(),
         (Arc::clone(&peers), refusals),
-        nic.map_or(*management.ip(), Ipv4Addr::from),
     );
     let mut remote = Remote {
         inputs,
