@@ -346,7 +346,22 @@ impl Coordinator {
                     });
                 }
             }
-            // An intent and its channel have one number: an answer to the one must not take the place of one to the other.
+            answer @ (Message::Intended { .. }
+            | Message::Announced { .. }
+            | Message::Abandoned { .. }) => return self.hear_answer(id, answer),
+            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
+            _ => return false,
+        }
+        true
+    }
+
+    /// An answer to a question about a connection; `false` for one that has no place here. An intent and its channel have one
+    /// number: an answer to the one must not take the place of one to the other.
+    fn hear_answer(&mut self, id: LinkId, answer: Message) -> bool {
+        let Some(writer) = self.writers.get_mut(&id) else {
+            return true;
+        };
+        match answer {
             Message::Intended { question, intent } => {
                 match writer.answered(question, |it| matches!(it, Message::Intend { .. })) {
                     Some(true) => self.tell(Event::Intended { question, intent }),
@@ -388,7 +403,6 @@ impl Coordinator {
                     None => return false,
                 }
             }
-            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             _ => return false,
         }
         true
