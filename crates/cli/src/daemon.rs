@@ -6,10 +6,11 @@ use std::net::SocketAddrV4;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use ::daemon::remote::{Network, Transport};
 use ::daemon::{Options, Server};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::host::Error;
@@ -101,10 +102,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if !arguments.no_sandbox {
         ::daemon::sandbox::enter(&options)?;
     }
+    let unhandled = |error| Error::Machine(format!("cannot handle signals: {error}"));
+    // Memory that is larger than RLIMIT_FSIZE allows, and a log that is, are errors of their own and not the daemon's end.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(unhandled)?;
     let mut server = Server::new(options)?;
     let stopper = server.stopper();
-    let mut signals = Signals::new([SIGTERM, SIGINT])
-        .map_err(|error| Error::Machine(format!("cannot handle signals: {error}")))?;
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(unhandled)?;
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             stopper.stop();

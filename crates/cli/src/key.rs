@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::daemon::keys::{Fingerprint, Key, Known, default_directory};
+use ::daemon::keys::{Fingerprint, Key, Known, Trusted, default_directory, one_party};
 use ::daemon::remote::Network;
 
 use crate::host::Error;
@@ -65,9 +65,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             let path = known_peers.clone();
             let path = path.unwrap_or_else(|| default_directory().join("known_peers"));
             for (network, remark) in networks(machine)? {
-                let new = Known::trust(&path, &network, *fingerprint, &remark);
-                if !new.map_err(Error::Usage)? {
-                    output::print(&format!("{network} was trusted with this key before\n"))?;
+                let trusted = Known::trust(&path, &network, *fingerprint, &remark);
+                match trusted.map_err(Error::Usage)? {
+                    Trusted::Now => {}
+                    Trusted::Before => {
+                        output::print(&format!("{network} was trusted with this key before\n"))?;
+                    }
+                    Trusted::Besides(address) => eprintln!("warning: {}", one_party(address)),
                 }
             }
         }

@@ -64,8 +64,8 @@ impl Daemon {
         Self::start_as(directory, command)
     }
 
-    /// With so many descriptors.
-    fn start_limited(descriptors: u32) -> Self {
+    /// With a limit, as for `ulimit`.
+    fn start_limited(limit: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
         let place = ipnuma(directory.path());
@@ -76,9 +76,9 @@ impl Daemon {
             };
         }
         command
-            .args(["-c", "ulimit -n $1; exec $0 daemon"])
+            .args(["-c", "ulimit $1 && exec $0 daemon"])
             .arg(env!("CARGO_BIN_EXE_ipnuma"))
-            .arg(descriptors.to_string());
+            .arg(limit);
         Self::start_as(directory, command)
     }
 
@@ -144,6 +144,21 @@ fn the_daemon_goes_cleanly_when_it_is_told() {
 }
 
 #[test]
+fn a_limit_of_files_is_an_error_and_not_the_daemons_end() {
+    // 64 KiB, in blocks of 512 bytes.
+    let daemon = Daemon::start_limited("-f 128");
+    let client = daemon.client();
+    for _ in 0..3 {
+        let refused = client.request(&Request::Create { bytes: 1 << 20 });
+        let why = refused.expect_err("it may not be so large").to_string();
+        assert!(why.contains("could not make memory for a region"), "{why}");
+        assert!(why.contains("LimitFSIZE="), "{why}");
+    }
+    let small = client.request(&Request::Create { bytes: 4096 });
+    assert!(matches!(small, Ok((Reply::Region { .. }, _))), "{small:?}");
+}
+
+#[test]
 fn a_second_daemon_is_refused_and_a_killed_ones_place_is_taken() {
     let mut daemon = Daemon::start(&["--foreground"]);
     let (status, _, errors) = daemon.command(&["daemon"]);
@@ -173,7 +188,7 @@ fn a_second_daemon_is_refused_and_a_killed_ones_place_is_taken() {
 
 #[test]
 fn a_daemon_without_descriptors_refuses_and_goes_on() {
-    let daemon = Daemon::start_limited(48);
+    let daemon = Daemon::start_limited("-n 48");
     let list = Request::Sockets { after: 0 };
     let mut clients = vec![daemon.client()];
     let refused = loop {

@@ -116,6 +116,57 @@ fn a_daemon_for_other_machines_needs_a_key_or_says_that_it_is_insecure() {
 }
 
 #[test]
+fn a_disk_that_is_full_leaves_known_peers_as_they_were() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let known = directory.path().join("known_peers");
+    let fingerprint = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let (one, other) = (fingerprint("1"), fingerprint("2"));
+    // So that the next line is beyond what one file may have: a block of 1,024 bytes.
+    let mut lines = String::new();
+    for host in 1..=11 {
+        lines.push_str(&format!("10.9.0.{host} {one} a remark\n"));
+    }
+    std::fs::write(&known, &lines).expect("it can be written");
+    let full =
+        "trap '' XFSZ; ulimit -f 1; exec \"$0\" key trust 10.9.1.1 \"$1\" --known-peers \"$2\"";
+    let output = Command::new("bash")
+        .args(["-c", full, env!("CARGO_BIN_EXE_ipnuma"), &one])
+        .arg(&known)
+        .output()
+        .expect("bash runs");
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{why}");
+    assert!(why.contains("can't be written"), "{why}");
+    let read = || std::fs::read_to_string(&known).expect("it is there");
+    assert_eq!(read(), lines);
+    let files = std::fs::read_dir(directory.path()).expect("it is there");
+    assert_eq!(files.count(), 1, "half a file is left");
+    // One that was torn before.
+    let torn = format!("{lines}10.9.");
+    std::fs::write(&known, &torn).expect("it can be written");
+    let trust = |machine: &str, print: &str| {
+        let mut command = ipnuma(directory.path());
+        command.args(["key", "trust", machine, print, "--known-peers"]);
+        self::output(command.arg(&known))
+    };
+    let (status, _, errors) = trust("10.9.1.1", &one);
+    assert_eq!(status, Some(2), "{errors}");
+    let words = ["line 12: `10.9.` is no network", "with an editor"];
+    assert!(words.iter().all(|it| errors.contains(it)), "{errors}");
+    assert_eq!(read(), torn);
+    // A second key for one address is one party more.
+    std::fs::write(&known, &lines).expect("it can be written");
+    let (status, _, errors) = trust("10.9.0.1", &other);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        errors.contains("several keys are trusted for 10.9.0.1"),
+        "{errors}"
+    );
+    let (status, _, errors) = trust("10.9.0.0/24", &other);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn a_disk_that_is_full_leaves_no_half_a_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let key = directory.path().join("key");

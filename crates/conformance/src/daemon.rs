@@ -133,6 +133,7 @@ pub fn machine(
     options.remote.peer = vec![daemon::remote::Peer {
         daemon: machines,
         sources: vec![machines],
+        nics: Vec::new(),
     }];
     options.remote.patience = patience;
     options.remote.faults = (loss.0 > 0).then(|| (faults(loss.0), loss.1));

@@ -5,11 +5,12 @@
 //! key's SubjectPublicKeyInfo. The file of known peers has a line for each: a network, a fingerprint, and what else helps
 //! people. No authority signs anything.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +32,10 @@ const LONGEST_PEERS: u64 = 4 << 20;
 const ELSEWHERE: &str = "say with --key where it is to be";
 /// The same for the file of known peers.
 const PEERS_ELSEWHERE: &str = "say with --known-peers where they are to be";
+/// The remedy where a line of it can't be read.
+const MEND: &str = "mend the line or remove it with an editor";
+/// Lines about one kind of thing that are logged when the file has changed.
+const MOST_NOTES: usize = 8;
 /// Characters of a line of a PEM file.
 const LINE: usize = 64;
 
@@ -209,11 +214,105 @@ pub struct Known {
 }
 
 /// What the file had when it was read last.
-type Seen = (Stamp, Vec<(Network, Fingerprint)>);
+#[derive(Debug)]
+struct Seen {
+    stamp: Stamp,
+    known: Vec<(Network, Fingerprint)>,
+    /// What there is to be said about it.
+    notes: Vec<String>,
+}
 
 /// Tells whether a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp(u64, u64, i64, i64);
+
+/// A line: its number, from 1, and what it says or why it says nothing.
+type Line = (usize, Result<(Network, Fingerprint), String>);
+
+/// The lines of a file that say something; there are none in one that is not there.
+fn lines(path: &Path) -> Result<Vec<Line>, String> {
+    let shown = path.display();
+    let text = match input::text_of(path, LONGEST_PEERS) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("{shown} can't be read: {error}; {PEERS_ELSEWHERE}")),
+    };
+    let mut lines = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let mut words = line.split_ascii_whitespace();
+        let Some(network) = words.next().filter(|word| !word.starts_with('#')) else {
+            continue;
+        };
+        let fingerprint = words.next().unwrap_or_default();
+        let said = network
+            .parse()
+            .and_then(|network| Ok((network, fingerprint.parse()?)));
+        lines.push((number + 1, said));
+    }
+    Ok(lines)
+}
+
+/// The address of a network of one machine.
+fn single(network: Network) -> Option<Ipv4Addr> {
+    let (address, mask) = network.words();
+    (mask == !0).then(|| address.into())
+}
+
+impl Seen {
+    fn read(path: &Path, stamp: Stamp) -> Self {
+        let mut seen = Self {
+            stamp,
+            known: Vec::new(),
+            notes: Vec::new(),
+        };
+        let lines = lines(path).unwrap_or_else(|why| {
+            seen.notes.push(format!("nobody is trusted: {why}"));
+            Vec::new()
+        });
+        let mut wrong = 0;
+        for (number, said) in lines {
+            match said {
+                Ok(said) => seen.known.push(said),
+                Err(why) => {
+                    wrong += 1;
+                    if wrong <= MOST_NOTES {
+                        seen.notes.push(format!(
+                            "{} line {number} is passed over, all others count: {why}; {MEND}",
+                            path.display()
+                        ));
+                    }
+                }
+            }
+        }
+        if wrong > MOST_NOTES {
+            let more = wrong - MOST_NOTES;
+            let shown = path.display();
+            seen.notes
+                .push(format!("{more} more lines of {shown} are passed over"));
+        }
+        let mut keys = HashMap::new();
+        let mut shared = BTreeSet::new();
+        for &(network, key) in &seen.known {
+            if let Some(address) = single(network)
+                && *keys.entry(address).or_insert(key) != key
+            {
+                shared.insert(address);
+            }
+        }
+        let shared = shared.into_iter().take(MOST_NOTES);
+        seen.notes.extend(shared.map(one_party));
+        seen
+    }
+}
+
+/// A sentence about an address with several keys.
+#[must_use]
+pub fn one_party(address: Ipv4Addr) -> String {
+    format!(
+        "several keys are trusted for {address}: who has any of them is believed about all connections from there; tenants need \
+         addresses of their own"
+    )
+}
 
 impl Known {
     /// Those of a file, which need not exist.
@@ -230,24 +329,11 @@ impl Known {
     /// # Errors
     /// What is wrong with it, in a sentence that names the line.
     pub fn read(path: &Path) -> Result<Vec<(Network, Fingerprint)>, String> {
-        let shown = path.display();
-        let text = match input::text_of(path, LONGEST_PEERS) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(format!("{shown} can't be read: {error}; {PEERS_ELSEWHERE}")),
-        };
-        let mut known = Vec::new();
-        for (number, line) in text.lines().enumerate() {
-            let mut words = line.split_ascii_whitespace();
-            let Some(network) = words.next().filter(|word| !word.starts_with('#')) else {
-                continue;
-            };
-            let wrong = |why| format!("{} line {}: {why}", path.display(), number + 1);
-            let network = network.parse().map_err(wrong)?;
-            let fingerprint = words.next().unwrap_or_default().parse().map_err(wrong)?;
-            known.push((network, fingerprint));
-        }
-        Ok(known)
+        let wrong = |number, why| format!("{} line {number}: {why}; {MEND}", path.display());
+        lines(path)?
+            .into_iter()
+            .map(|(number, said)| said.map_err(|why| wrong(number, why)))
+            .collect()
     }
 
     /// Whether this is the key of a machine at this address.
@@ -260,6 +346,11 @@ impl Known {
         self.any(|(_, known)| *known == key)
     }
 
+    /// Logs what there is to be said about the file.
+    pub(crate) fn look(&self) {
+        self.any(|_| false);
+    }
+
     fn any(&self, which: impl Fn(&(Network, Fingerprint)) -> bool) -> bool {
         // Trusted as soon as it is written there, and no longer than that.
         let Ok(there) = fs::metadata(&self.path) else {
@@ -267,18 +358,19 @@ impl Known {
         };
         let stamp = Stamp(there.ino(), there.len(), there.mtime(), there.mtime_nsec());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.as_ref().is_none_or(|(read, _)| *read != stamp) {
-            let known = Self::read(&self.path).unwrap_or_else(|why| {
-                crate::log(&format!("nobody is trusted: {why}"));
-                Vec::new()
-            });
-            *seen = Some((stamp, known));
+        if seen.as_ref().is_none_or(|read| read.stamp != stamp) {
+            let fresh = Seen::read(&self.path, stamp);
+            let said = |note| seen.as_ref().is_some_and(|seen| seen.notes.contains(note));
+            for note in fresh.notes.iter().filter(|note| !said(note)) {
+                crate::log(note);
+            }
+            *seen = Some(fresh);
         }
-        seen.as_ref()
-            .is_some_and(|(_, known)| known.iter().any(which))
+        seen.as_ref().is_some_and(|it| it.known.iter().any(which))
     }
 
-    /// Adds a line to the file: machines at this network have this key. `false` if it is there already.
+    /// Adds a line to the file: machines at this network have this key. What comes of it; the file is as it was, or has all of the
+    /// line.
     ///
     /// # Errors
     /// If it can't be written, in a sentence.
@@ -287,30 +379,91 @@ impl Known {
         network: &str,
         key: Fingerprint,
         remark: &str,
-    ) -> Result<bool, String> {
+    ) -> Result<Trusted, String> {
         let wanted: Network = network.parse()?;
-        if Self::read(path)?.contains(&(wanted, key)) {
-            return Ok(false);
-        }
         let shown = path.display();
         let failed = |error| format!("{shown} can't be written: {error}; {PEERS_ELSEWHERE}");
-        if let Some(directory) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)
-                .map_err(failed)?;
+        // A link stays one.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(failed)?;
+        // Who adds another line at the same time waits. It ends with `directory`.
+        let directory = File::open(directory).map_err(failed)?;
+        directory.lock().map_err(failed)?;
+        let before = Self::read(path)?;
+        if before.contains(&(wanted, key)) {
+            return Ok(Trusted::Before);
         }
         let line = format!("{network} {key} {remark}");
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .and_then(|mut file| file.write_all(format!("{}\n", line.trim_end()).as_bytes()))
-            .map_err(failed)?;
-        Ok(true)
+        replace(path, line.trim_end()).map_err(failed)?;
+        // The new name is there, at the latest after a crash of the machine.
+        let _ = directory.sync_all();
+        let shared = before.iter().any(|(network, _)| *network == wanted);
+        Ok(match single(wanted).filter(|_| shared) {
+            Some(address) => Trusted::Besides(address),
+            None => Trusted::Now,
+        })
     }
+}
+
+/// What comes of trusting a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trusted {
+    /// It is trusted now.
+    Now,
+    /// It was before.
+    Before,
+    /// It is trusted now, and another key of this address is, too.
+    Besides(Ipv4Addr),
+}
+
+/// Puts a file with one more line in the place of a file: whoever reads meets the one or the other, whatever happens.
+fn replace(path: &Path, line: &str) -> std::io::Result<()> {
+    let (mut text, old) = match File::open(path) {
+        Ok(mut file) => {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            (text, Some(file.metadata()?))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => (Vec::new(), None),
+        Err(error) => return Err(error),
+    };
+    if text.last().is_some_and(|last| *last != b'\n') {
+        text.push(b'\n');
+    }
+    text.extend_from_slice(line.as_bytes());
+    text.push(b'\n');
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = path.with_file_name(name);
+    // Of a process with the same number that was killed.
+    let _ = fs::remove_file(&fresh);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)?;
+    let written = (|| {
+        if let Some(old) = old {
+            let new = file.metadata()?;
+            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written
 }
 
 #[cfg(test)]
@@ -354,16 +507,36 @@ mod tests {
         let [one, other] = [b"one", b"two"].map(|key| Fingerprint::of(key));
         let at = Ipv4Addr::new(10, 0, 0, 2);
         assert!(!known.allows(at, one) && !known.has(one));
-        assert_eq!(Known::trust(&path, "10.0.0.2", one, "its name"), Ok(true));
-        assert_eq!(Known::trust(&path, "10.0.0.2", one, ""), Ok(false));
+        assert_eq!(
+            Known::trust(&path, "10.0.0.2", one, "its name"),
+            Ok(Trusted::Now)
+        );
+        assert_eq!(
+            Known::trust(&path, "10.0.0.2", one, ""),
+            Ok(Trusted::Before)
+        );
         assert!(known.allows(at, one) && !known.allows(at, other));
         assert!(!known.allows(Ipv4Addr::new(10, 0, 0, 3), one));
-        assert_eq!(Known::trust(&path, "10.0.0.0/24", other, ""), Ok(true));
+        assert_eq!(
+            Known::trust(&path, "10.0.0.0/24", other, ""),
+            Ok(Trusted::Now)
+        );
         assert!(known.allows(Ipv4Addr::new(10, 0, 0, 3), other));
         fs::write(&path, format!("# none\n\n10.0.0.2 {other}\n")).expect("it can be written");
         assert!(!known.allows(at, one) && known.allows(at, other));
         fs::write(&path, "10.0.0.2 sha256:12\n").expect("it can be written");
         assert!(!known.allows(at, other));
+        // Half a line costs no other one.
+        let torn = format!("10.0.0.3 {one}\n10.0.0.2 {other}\n10.9.");
+        fs::write(&path, &torn).expect("it can be written");
+        let third = Ipv4Addr::new(10, 0, 0, 3);
+        assert!(known.allows(at, other) && known.allows(third, one));
+        let error = Known::trust(&path, "10.0.0.4", one, "").expect_err("it is torn");
+        assert!(
+            error.contains("line 3: `10.9.` is no network") && error.contains(MEND),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), torn);
         fs::write(&path, vec![0; 3 << 20]).expect("it can be written");
         let error = Known::read(&path).expect_err("no fingerprint");
         assert!(error.len() < 400 && error.contains("..."), "{error}");
@@ -374,5 +547,40 @@ mod tests {
             "{error}"
         );
         assert!(Known::trust(&path, "nowhere", one, "").is_err());
+    }
+
+    #[test]
+    fn a_line_is_added_whole_and_the_file_stays_whose_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, link) = (directory.path().join("here"), directory.path().join("link"));
+        let [one, other] = [b"one", b"two"].map(|key| Fingerprint::of(key));
+        // The last line has no end.
+        fs::write(&path, format!("# mine\n10.0.0.2 {one}")).expect("it can be written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        fs::set_permissions(&path, mode).expect("it is ours");
+        let owned = std::os::unix::fs::chown(&path, Some(12345), Some(23456)).is_ok();
+        std::os::unix::fs::symlink("here", &link).expect("a link");
+        let second = Ipv4Addr::new(10, 0, 0, 2);
+        let trusted = Known::trust(&link, "10.0.0.2", other, "");
+        assert_eq!(trusted, Ok(Trusted::Besides(second)));
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert_eq!(text, format!("# mine\n10.0.0.2 {one}\n10.0.0.2 {other}\n"));
+        let there = fs::symlink_metadata(&path).expect("it is there");
+        assert_eq!(there.mode() & 0o7777, 0o640);
+        assert!(!owned || (there.uid(), there.gid()) == (12345, 23456));
+        let link = fs::symlink_metadata(&link).expect("it is there");
+        assert!(link.is_symlink());
+        // Nothing else is left, and many at a time lose no line.
+        std::thread::scope(|scope| {
+            for host in 0..8 {
+                let path = &path;
+                let network = format!("10.1.0.{host}");
+                scope.spawn(move || Known::trust(path, &network, one, ""));
+            }
+        });
+        let lines = fs::read_to_string(&path).expect("it is there");
+        assert_eq!(lines.lines().count(), 11, "{lines}");
+        let files = fs::read_dir(directory.path()).expect("it is there");
+        assert_eq!(files.count(), 2);
     }
 }

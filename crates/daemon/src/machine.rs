@@ -42,7 +42,15 @@ pub type Handle = Arc<OwnedFd>;
 fn because(what: &'static str) -> impl Fn(shm::Error) -> Refusal {
     move |error| {
         let errno = Errno::from_raw_os_error(error.errno());
-        Refusal::new(errno, format!("the daemon could not {what}: {error}"))
+        let remedy = match errno {
+            Errno::FBIG => {
+                "; the daemon's limit of a file's size (RLIMIT_FSIZE) is too low: raise it with `ulimit -f` or its unit's \
+                 LimitFSIZE="
+            }
+            _ => "",
+        };
+        let why = format!("the daemon could not {what}: {error}{remedy}");
+        Refusal::new(errno, why)
     }
 }
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What other machines' daemons must not say, in the daemon's log. They could say it very often, so not each time.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// At most one line in so much time.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Logs refusals, of all threads that have a clone.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Arc<Mutex<Said>>);
+
 /// What was logged, and what was not.
 #[derive(Debug, Default)]
-pub struct Refusals {
+struct Said {
     last: Option<Instant>,
     /// Since then, without a line.
     silent: u64,
@@ -16,12 +21,15 @@ pub struct Refusals {
 
 impl Refusals {
     /// Logs a sentence, unless there was one just now.
-    pub fn say(&mut self, why: &str) {
-        if let Some(line) = self.line(why, Instant::now()) {
+    pub fn say(&self, why: &str) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = said.line(why, Instant::now()) {
             crate::log(&line);
         }
     }
+}
 
+impl Said {
     fn line(&mut self, why: &str, now: Instant) -> Option<String> {
         if self
             .last
@@ -44,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_refusals_is_a_line_a_second() {
-        let mut refusals = Refusals::default();
+        let mut refusals = Said::default();
         let begin = Instant::now();
         let mut lines = Vec::new();
         for ms in 0..2500 {

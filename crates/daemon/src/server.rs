@@ -138,8 +138,12 @@ impl Server {
         // The first number; clients have higher ones, which makes their keys differ from LISTENER, STOP and OUTSIDE.
         let others = state.outside();
         let magic: [u8; 16] = random().map_err(Error::Resource)?;
+        let refusals = Refusals::default();
         let outside = match options.management {
-            Some(management) => Some(crate::remote::start(&options.remote, management, inbox)?),
+            Some(management) => {
+                let (remote, said) = (&options.remote, refusals.clone());
+                Some(crate::remote::start(remote, management, inbox, said)?)
+            }
             None => None,
         };
         Ok(Self {
@@ -169,7 +173,7 @@ impl Server {
             connecting: notice_page::ASK,
             started: Instant::now(),
             options,
-            refusals: Refusals::default(),
+            refusals,
             postponed: Vec::new(),
             buffer: vec![0; protocol::MAX_PACKET],
         })

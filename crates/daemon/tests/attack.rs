@@ -7,9 +7,10 @@ mod stranger;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use daemon::Options;
+use daemon::remote::messages::{self, Message};
 use ipc::Rights;
 use ipc::protocol::{Reply, Request};
-use stranger::{Stranger, connect, start};
+use stranger::{Stranger, connect, counts_more_than, start};
 
 /// Another user's name for the place that a daemon takes without XDG_RUNTIME_DIR.
 #[test]
@@ -135,6 +136,80 @@ fn a_token_for_reading_lets_nobody_write() {
     reader
         .request(&Request::Connect { token: tokens[1] })
         .expect("a window");
+}
+
+/// Whoever is believed could have this machine send its stores to a third one.
+#[test]
+fn a_daemon_speaks_for_its_own_nic_only() {
+    let (running, own, _directory) = start();
+    let third = stranger::address();
+    let nics = [
+        third,
+        own,
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::UNSPECIFIED,
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::new(224, 0, 0, 1),
+    ];
+    let mut count = 0;
+    for nic in nics {
+        let mut stranger = Stranger::reach(own, stranger::address()).expect("it listens");
+        let answer = stranger.greet_at(nic).expect("an answer");
+        match answer {
+            Some(Message::Unwelcome { message, .. }) => {
+                assert!(message.contains("address of its NIC"), "{message}");
+            }
+            other => panic!("{nic}: {other:?}"),
+        }
+        counts_more_than(&running, count);
+        count += 1;
+    }
+    // The other way round: this daemon connects.
+    let listener = loop {
+        if let Ok(listener) = TcpListener::bind((stranger::address(), 3422)) {
+            break listener;
+        }
+    };
+    let SocketAddr::V4(there) = listener.local_addr().expect("an address") else {
+        panic!("it was bound to an IPv4 address");
+    };
+    let client = connect(&running);
+    for nic in nics {
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("it connects");
+                let hello = messages::read(&mut stream).expect("it says something");
+                let Some(Message::Hello { version, start, .. }) = hello else {
+                    panic!("{hello:?}");
+                };
+                let hello = Message::Hello {
+                    version,
+                    mac: 0x0200_0000_0666,
+                    ip: nic.into(),
+                    session: 1,
+                    start,
+                };
+                messages::write(&mut stream, &hello).expect("it reads");
+                // Nothing but the end.
+                while let Ok(Some(message)) = messages::read(&mut stream) {
+                    assert_eq!(message, Message::Ping, "{nic}");
+                }
+            });
+            let token = ipc::Token {
+                rights: Rights::Write,
+                management: there,
+                region: 1,
+                first: 0,
+                bytes: 64,
+                secret: [1; 16],
+            };
+            client.request(&Request::Connect { token })
+        });
+        let why = answer.expect_err("the NIC is not its own").to_string();
+        assert!(why.contains("address of its NIC"), "{nic}: {why}");
+        counts_more_than(&running, count);
+        count += 1;
+    }
 }
 
 #[test]

@@ -122,6 +122,7 @@ fn a_flood_takes_what_one_host_may_have_and_no_more() {
         options.remote.peer = vec![Peer {
             daemon: machines,
             sources: vec![machines],
+            nics: Vec::new(),
         }];
     });
     let server = connect(&running);

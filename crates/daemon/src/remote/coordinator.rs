@@ -18,6 +18,7 @@ use softnic::{Identity, PeerAddress};
 
 use crate::machine::Handle;
 use crate::outside::{Announcement, Event, Half, Inbox};
+use crate::refusals::Refusals;
 use crate::remote::engine;
 use crate::remote::link::{Link, LinkId, Owed, Wire};
 use crate::remote::messages::{Message, Start, VERSION};
@@ -127,6 +128,8 @@ pub enum Answered {
 
 /// How often it looks for those who do not answer.
 const TICK: Duration = Duration::from_millis(250);
+/// How long it waits after it has told how much was refused until it tells of more.
+const QUIET: Duration = Duration::from_millis(100);
 /// The longest that a daemon may take for an answer although it is there: processes wait for their daemon a little longer.
 const LONGEST: Duration = Duration::from_secs(15);
 
@@ -141,11 +144,17 @@ pub struct Coordinator {
     options: Options,
     /// By which address tokens know this machine.
     own: SocketAddrV4,
+    /// Where its NIC is.
+    nic: Ipv4Addr,
     engine: engine::Handle,
     wire: Wire,
     inbox: Inbox,
     inputs: mpsc::Sender<Input>,
     peers: Arc<Mutex<Vec<Ipv4Addr>>>,
+    refusals: Refusals,
+    /// Of those, so many were not told to the server.
+    refused: u64,
+    told: Instant,
     /// Connections of this daemon's, by which processes here write.
     writers: HashMap<LinkId, Writer>,
     /// Connections of other daemons', whose processes write to memory here.
@@ -168,23 +177,27 @@ fn refusal(errno: Errno, message: impl Into<String>) -> Refusal {
 impl Coordinator {
     pub fn new(
         options: Options,
-        own: SocketAddrV4,
+        (own, nic): (SocketAddrV4, Ipv4Addr),
         engine: engine::Handle,
         wire: Wire,
         inbox: Inbox,
         inputs: mpsc::Sender<Input>,
-        peers: Arc<Mutex<Vec<Ipv4Addr>>>,
+        (peers, refusals): (Arc<Mutex<Vec<Ipv4Addr>>>, Refusals),
     ) -> Self {
         // So that a daemon that is started anew does not begin with the epoch that it had before.
         let epoch = crate::machine::random().map_or(0, |bytes| bytes[0] % EPOCHS);
         Self {
             options,
             own,
+            nic,
             engine,
             wire,
             inbox,
             inputs,
             peers,
+            refusals,
+            refused: 0,
+            told: Instant::now(),
             writers: HashMap::new(),
             readers: HashMap::new(),
             sharing: BTreeSet::new(),
@@ -210,6 +223,7 @@ impl Coordinator {
                 // While this thread did not run the others could not be heard.
                 self.lose_patience(passed.min(TICK * 2));
             }
+            self.tell_refused();
             self.list_peers();
         }
     }
@@ -314,7 +328,25 @@ impl Coordinator {
         Duration::from_secs(self.options.patience.max(1))
     }
 
+    /// Counts what another daemon must not say, and logs a sentence a second at most.
+    fn refuse(&mut self, why: &str) {
+        self.refusals.say(why);
+        self.refused += 1;
+    }
+
+    /// Each by itself would keep the server busy.
+    fn tell_refused(&mut self) {
+        if self.refused > 0 && self.told.elapsed() >= QUIET {
+            self.told = Instant::now();
+            let count = std::mem::take(&mut self.refused);
+            self.tell(Event::Refused { count });
+        }
+    }
+
     fn arrived(&mut self, link: LinkId, message: Message, owed: Owed) {
+        let name = message.name();
+        let writer = self.writers.get(&link).map(|writer| *writer.peer.ip());
+        let peer = writer.or_else(|| self.readers.get(&link).map(|reader| reader.peer));
         let understood = if self.writers.contains_key(&link) {
             self.tell_writer(link, message)
         } else if self.readers.contains_key(&link) {
@@ -323,7 +355,11 @@ impl Coordinator {
             // It was closed in the meantime.
             true
         };
-        if !understood {
+        if let (false, Some(peer)) = (understood, peer) {
+            self.refuse(&format!(
+                "{peer} has said {name} where that makes no sense, and its connection was closed; see that both machines have \
+                 the same release of ipnuma"
+            ));
             self.closed(link, "it says what makes no sense");
         }
     }

@@ -194,6 +194,8 @@ pub struct Setting {
     pub of_host: usize,
     /// Without it everything is in clear, and everybody is believed.
     pub tls: Option<Tls>,
+    /// Logs what other daemons must not say.
+    pub refusals: Refusals,
 }
 
 /// The thread.
@@ -203,8 +205,7 @@ struct Thread {
     epoll: OwnedFd,
     inputs: mpsc::Sender<Input>,
     conns: HashMap<LinkId, Conn>,
-    refusals: Refusals,
-    /// Of those, so many were not told to the coordinator.
+    /// So many refusals were not told to the coordinator.
     refused: u64,
     told: Instant,
     /// When it looked last whether keys are still trusted.
@@ -244,7 +245,6 @@ pub fn start(
         epoll,
         inputs,
         conns: HashMap::new(),
-        refusals: Refusals::default(),
         refused: 0,
         told: Instant::now(),
         looked: Instant::now(),
@@ -483,7 +483,7 @@ impl Thread {
 
     /// Counts what was refused, and logs a sentence a second at most.
     fn refuse(&mut self, why: &str) {
-        self.refusals.say(why);
+        self.setting.refusals.say(why);
         self.refused += 1;
     }
 
@@ -501,21 +501,31 @@ impl Thread {
         }
     }
 
+    /// Ends another daemon's connection before the coordinator knows it.
+    fn turn_away(&mut self, id: LinkId, why: &str) {
+        if let Some(mut conn) = self.conns.remove(&id) {
+            conn.part();
+            let _ = epoll::delete(&self.epoll, &conn.socket);
+        }
+        self.refuse(why);
+    }
+
     /// Ends a connection. The coordinator lets it go, too, if it knows it.
     fn over(&mut self, id: LinkId, why: &str) {
         let Some(conn) = self.conns.get_mut(&id) else {
             return;
         };
-        let (peer, stage, ours) = (conn.peer, conn.stage, conn.ours);
+        let (peer, stage, ours, wrong) = (conn.peer, conn.stage, conn.ours, conn.wrong);
         if stage == Stage::Over {
             return;
         }
+        if !ours && stage == Stage::Shaking {
+            return self.turn_away(id, &format!("{peer} is no known daemon: {why}"));
+        }
         conn.part();
         let _ = epoll::delete(&self.epoll, &conn.socket);
-        if !ours && stage == Stage::Shaking {
-            // The coordinator does not know it.
-            self.conns.remove(&id);
-            return self.refuse(&format!("{peer} is no known daemon: {why}"));
+        if wrong {
+            self.refuse(&format!("{peer} was refused: {why}"));
         }
         // It counts until the coordinator lets go of it, so what is told to that is bounded, too.
         self.closed(id, why);
@@ -559,6 +569,8 @@ impl Thread {
                 return;
             };
             match (secret, room) {
+                // It is known, and there is no room for it.
+                (Ok(_), Err(why)) => return self.turn_away(id, &why),
                 (Ok(secret), Ok(())) => {
                     conn.stage = Stage::Up;
                     conn.deadline = None;
@@ -567,7 +579,7 @@ impl Thread {
                     };
                     self.introduce(id, conn, secret);
                 }
-                (Err(why), _) | (_, Err(why)) => return self.over(id, &why),
+                (Err(why), _) => return self.over(id, &why),
             }
         }
         let Some(conn) = self.conns.get_mut(&id) else {

@@ -153,6 +153,32 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// What it is called.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "Hello",
+            Self::Unwelcome { .. } => "Unwelcome",
+            Self::Open { .. } => "Open",
+            Self::Opened { .. } => "Opened",
+            Self::Denied { .. } => "Denied",
+            Self::Close { .. } => "Close",
+            Self::Withdrawn { .. } => "Withdrawn",
+            Self::Intend { .. } => "Intend",
+            Self::Intended { .. } => "Intended",
+            Self::Unintend { .. } => "Unintend",
+            Self::Announce { .. } => "Announce",
+            Self::Announced { .. } => "Announced",
+            Self::Abandon { .. } => "Abandon",
+            Self::Abandoned { .. } => "Abandoned",
+            Self::Ping => "Ping",
+            Self::Pong => "Pong",
+            Self::Keys { .. } => "Keys",
+        }
+    }
+}
+
 /// Decodes a message; trailing bytes make it none.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Message> {

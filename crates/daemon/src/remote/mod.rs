@@ -37,6 +37,7 @@ use crate::Error;
 use crate::keys::{Key, Known};
 use crate::machine::Handle;
 use crate::outside::{Announcement, Half, Inbox, Outside};
+use crate::refusals::Refusals;
 use crate::state::Refusal;
 use coordinator::{Coordinator, Input};
 use engine::Engine;
@@ -72,6 +73,7 @@ pub fn start(
     options: &Options,
     management: SocketAddrV4,
     inbox: Inbox,
+    refusals: Refusals,
 ) -> Result<Box<dyn Outside>, Error> {
     let listener = TcpListener::bind(management).map_err(|error| Error::Config {
         place: "--management".to_owned(),
@@ -88,23 +90,26 @@ pub fn start(
     };
     let (inputs, received) = mpsc::channel();
     let (engine, engine_thread) = Engine::start(options, *management.ip(), inputs.clone())?;
+    let nic = engine.call(|engine| engine.nic().identity().ip);
+    let nic = nic.map_or(*management.ip(), Ipv4Addr::from);
     let setting = link::Setting {
         listener,
         from: *management.ip(),
         patience: Duration::from_secs(options.patience.max(1)),
         of_host: options.guests.sessions,
         tls,
+        refusals: refusals.clone(),
     };
     let (wire, wire_thread) = link::start(setting, inputs.clone())?;
     let peers = Arc::new(Mutex::new(Vec::new()));
     let coordinator = Coordinator::new(
         options.clone(),
-        management,
+        (management, nic),
         engine.clone(),
         wire.clone(),
         inbox,
         inputs.clone(),
-        Arc::clone(&peers),
+        (Arc::clone(&peers), refusals),
     );
     let mut remote = Remote {
         inputs,
@@ -135,7 +140,9 @@ fn secure(options: &Options) -> Result<tls::Tls, Error> {
     };
     let known = options.known_peers_file();
     Known::read(&known).map_err(wrong)?;
-    tls::Tls::new(&key, Known::new(known)).map_err(|error| wrong(error.to_string()))
+    let known = Known::new(known);
+    known.look();
+    tls::Tls::new(&key, known).map_err(|error| wrong(error.to_string()))
 }
 
 impl Remote {

@@ -182,6 +182,9 @@ pub struct Peer {
     /// From where their programs connect, besides the daemon's own address.
     #[serde(default)]
     pub sources: Vec<Network>,
+    /// Where their NICs are, besides the daemon's own address.
+    #[serde(default)]
+    pub nics: Vec<Network>,
 }
 
 /// Of the part of the daemon that speaks with other machines; used only with a management address.
@@ -282,6 +285,40 @@ impl Default for Guests {
 }
 
 impl Options {
+    /// Whether the daemon at `peer` may name this address as its NIC's; this machine's NIC is at `own`. The sentence says why not.
+    pub(super) fn may_name(
+        &self,
+        peer: Ipv4Addr,
+        nic: Ipv4Addr,
+        own: Ipv4Addr,
+    ) -> Result<(), String> {
+        let refused = |why: &str| {
+            Err(format!(
+                "{peer} has named {nic} as the address of its NIC and was refused: {why}"
+            ))
+        };
+        let [first, ..] = nic.octets();
+        // From 224 on: multicast, reserved, broadcast.
+        if first == 0 || first >= 224 || nic.is_loopback() && !peer.is_loopback() {
+            return refused("that is no address of another machine");
+        }
+        // This daemon may be the other one, too.
+        if nic == own && peer != own {
+            return refused("that is this machine's");
+        }
+        let of_peer = self.peer.iter().filter(|it| it.daemon.has(peer));
+        let mut named = of_peer.flat_map(|it| &it.nics).peekable();
+        // A NIC that is a device has an address of its own, and so have those that it speaks with.
+        let apart = matches!(self.nic, Transport::Tap(..) | Transport::Rack(..));
+        if nic == peer || apart && named.peek().is_none() || named.any(|it| it.has(nic)) {
+            return Ok(());
+        }
+        refused(
+            "that is not where its daemon is; if its NIC is there, list the address in the `nics` of a [[remote.peer]] of the \
+             configuration",
+        )
+    }
+
     /// Where this machine's key is.
     #[must_use]
     pub fn key_file(&self) -> PathBuf {
@@ -327,6 +364,53 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nic_is_where_its_daemon_is_unless_the_configuration_says_otherwise() {
+        let text = "[[peer]]\ndaemon = '10.0.0.3'\nnics = ['10.1.0.0/24', '0.0.0.0/0']";
+        let told: Options = toml::from_str(text).expect("options");
+        let text =
+            "[[peer]]\ndaemon = '10.0.0.3'\nnics = ['10.1.0.0/24']\n[[peer]]\ndaemon = '10.0.0.2'";
+        let some: Options = toml::from_str(text).expect("options");
+        let device = Options {
+            nic: Transport::Rack("/dev/ipnuma0".into(), None),
+            ..Options::default()
+        };
+        let may = |options: &Options, peer: &str, nic: &str| {
+            let [peer, nic, own] =
+                [peer, nic, "10.0.0.1"].map(|it| it.parse().expect("an address"));
+            options.may_name(peer, nic, own).is_ok()
+        };
+        let none = Options::default();
+        assert!(may(&none, "10.0.0.2", "10.0.0.2"));
+        for (peer, nic) in [
+            ("10.0.0.2", "10.0.0.3"),
+            ("10.0.0.2", "10.0.0.255"),
+            ("10.0.0.3", "10.2.0.1"),
+            ("127.0.0.2", "127.0.0.3"),
+        ] {
+            assert!(!may(&none, peer, nic) && !may(&some, peer, nic), "{nic}");
+            assert!(may(&device, peer, nic), "{nic}");
+        }
+        assert!(may(&some, "10.0.0.3", "10.1.0.7") && !may(&some, "10.0.0.2", "10.1.0.7"));
+        assert!(may(&some, "10.0.0.3", "10.0.0.3"));
+        // Whatever it says.
+        for nic in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "10.0.0.1",
+        ] {
+            for options in [&none, &some, &told, &device] {
+                assert!(!may(options, "10.0.0.3", nic), "{nic}");
+            }
+        }
+        // One that is both machines.
+        assert!(may(&none, "10.0.0.1", "10.0.0.1"));
+    }
 
     #[test]
     fn transports_have_names() {

@@ -24,6 +24,10 @@ use super::regions::{Place, refused};
 use super::streams::ORPHANED;
 use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
 
+/// A channel whose copy here the other machine has not opened after so long is of no use to it: it has been asked for all
+/// answers by then.
+const UNOPENED: Duration = Duration::from_secs(60);
+
 /// What a channel to another machine has besides.
 #[derive(Debug)]
 pub struct Far<H> {
@@ -230,9 +234,11 @@ impl<H: Clone> State<H> {
         far.theirs = Some(token.region);
         let (memory, bell, half) = (known.memory.clone(), far.bell.clone(), far.half);
         // With its process gone before it was answered, nobody was ever tied to the end.
-        let gone = known.sides[half].holders.is_empty();
+        let side = &mut known.sides[half];
+        let gone = !(side.holders.iter()).any(|holder| self.processes.contains_key(holder));
         if gone {
-            known.sides[half].lost = None;
+            side.holders.clear();
+            side.lost = None;
         }
         self.effects.push(Effect::Carry {
             channel,
@@ -667,9 +673,7 @@ impl<H: Clone> State<H> {
     /// A channel is forgotten: nothing more is carried, and the other machine may not write any more.
     pub(super) fn end_far(&mut self, number: u64, far: &Far<H>) {
         self.effects.push(Effect::Desert { channel: number });
-        if far.half == 1 {
-            self.effects.push(Effect::Forgotten { channel: number });
-        }
+        self.effects.push(Effect::Forgotten { channel: number });
         self.guests.remove(Thing::Channel, number);
         self.guests.remove(Thing::Waiting, number);
         if let Some(grant) = far.grant {
@@ -698,8 +702,17 @@ impl<H: Clone> State<H> {
         for number in late {
             self.desert(number);
         }
+        // What nobody here has any more waits for the other machine's last words only if that has come for its copy.
+        let deserted = |channel: &Channel<H>| {
+            let far = channel.far.as_ref().filter(|far| far.grant.is_none());
+            let side = far.map(|far| &channel.sides[far.half]);
+            channel.taken && side.is_some_and(|it| it.holders.is_empty() && it.lost.is_none())
+        };
+        let mut nobodys: Vec<u64> = (self.channels.iter())
+            .filter(|(_, it)| deserted(it) && now.saturating_sub(it.born) >= UNOPENED)
+            .map(|(&number, _)| number)
+            .collect();
         // What another machine has announced and then left waits for an acceptor only if the kernel has a connection, too.
-        let mut nobodys = Vec::new();
         for (&number, channel) in &self.channels {
             let announced = channel.far.as_ref().is_some_and(|far| far.half == 1);
             let left = channel.sides.iter().all(|side| side.holders.is_empty());

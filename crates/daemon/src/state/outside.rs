@@ -86,6 +86,23 @@ impl<H: Clone> State<H> {
         peer: Ipv4Addr,
         token: &Token,
     ) -> Result<Granted<H>, Refusal> {
+        let granted = self.allow(machine, outside, peer, token);
+        if let Err(refusal) = &granted
+            && refusal.errno == Errno::ACCESS
+        {
+            let why = &refusal.message;
+            self.refuse_peer(format!("{peer} has shown a token and was refused: {why}"));
+        }
+        granted
+    }
+
+    fn allow<M: Machine<Handle = H>>(
+        &mut self,
+        machine: &mut M,
+        outside: ProcessId,
+        peer: Ipv4Addr,
+        token: &Token,
+    ) -> Result<Granted<H>, Refusal> {
         if self.is_far(token.region) {
             return self.grant_channel(outside, peer, token);
         }

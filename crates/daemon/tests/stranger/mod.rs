@@ -96,10 +96,15 @@ impl Stranger {
 
     /// Says that it is a daemon; what it is answered.
     pub fn greet(&mut self) -> std::io::Result<Option<Message>> {
+        self.greet_at(self.own)
+    }
+
+    /// The same, with its NIC at an address.
+    pub fn greet_at(&mut self, nic: Ipv4Addr) -> std::io::Result<Option<Message>> {
         let hello = Message::Hello {
             version: VERSION,
             mac: 0x0200_0000_0666,
-            ip: self.own.into(),
+            ip: nic.into(),
             session: 1,
             start: Start {
                 epoch: 50,

@@ -46,6 +46,14 @@ pub struct Reader {
     channels: BTreeSet<u64>,
 }
 
+/// A sentence about a daemon that speaks otherwise.
+pub(super) fn other_release(peer: Ipv4Addr, version: u16) -> String {
+    format!(
+        "the daemon of {peer} is of another release and was refused: it speaks version {version} and this one {VERSION}; install \
+         the same release on both machines"
+    )
+}
+
 impl Reader {
     /// Says something to the other daemon.
     pub(super) fn tell(&self, message: Message) {
@@ -84,7 +92,14 @@ impl Coordinator {
                 session,
                 start,
             } if !reader.greeted => {
+                let peer = reader.peer;
                 if version == VERSION {
+                    if let Err(message) = self.options.may_name(peer, ip.into(), self.nic) {
+                        let (why, again) = (message.clone(), false);
+                        reader.link.send(Message::Unwelcome { message, again });
+                        self.refuse(&why);
+                        return true;
+                    }
                     reader.greeted = true;
                     self.greet(id, session, Identity { mac, ip }, start);
                 } else {
@@ -93,6 +108,7 @@ impl Coordinator {
                             .to_owned(),
                         again: false,
                     });
+                    self.refuse(&other_release(peer, version));
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
@@ -164,8 +180,12 @@ impl Coordinator {
             Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             // An intent or a channel that has ended in the meantime.
             Message::Announce { channel, .. } => {
-                let token = None;
+                let (peer, token) = (reader.peer, None);
                 reader.link.send(Message::Announced { channel, token });
+                self.refuse(&format!(
+                    "{peer} has announced a connection and was refused: by an intent that it has not asked for, or that has \
+                     ended"
+                ));
             }
             Message::Abandon { channel, .. } => {
                 let done = true;
@@ -432,6 +452,9 @@ impl Coordinator {
     pub(super) fn forgotten(&mut self, channel: u64) {
         for reader in self.readers.values_mut() {
             reader.channels.remove(&channel);
+        }
+        for writer in self.writers.values_mut() {
+            writer.channels.remove(&channel);
         }
     }
 

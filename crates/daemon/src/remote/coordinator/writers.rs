@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes here that write to other machines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use softnic::{Identity, Shared};
 
+use super::readers::other_release;
 use super::rekey::Keys;
 use super::{Coordinator, EPOCHS, Input, named, refusal};
 use crate::descriptors::{self, Use};
@@ -69,6 +70,8 @@ pub struct Writer {
     windows: HashMap<u64, Window>,
     /// Questions about connections that have no answer yet, by the number that the answer will have.
     pub(super) asked: HashMap<u64, (Message, Instant)>,
+    /// Channels that the other side has taken: they end with the connection, whatever is carried for them.
+    pub(super) channels: BTreeSet<u64>,
 }
 
 impl Writer {
@@ -123,6 +126,15 @@ impl Writer {
         }
         self.asked.insert(number, (message, Instant::now()));
     }
+
+    /// An answer to a question of this kind has come. `None`: to a question of another kind. `Some(false)`: nobody waits for it
+    /// any longer.
+    fn answered(&mut self, number: u64, is_kind: impl FnOnce(&Message) -> bool) -> Option<bool> {
+        let Some((question, _)) = self.asked.get(&number) else {
+            return Some(false);
+        };
+        is_kind(question).then(|| self.asked.remove(&number).is_some())
+    }
 }
 
 impl Coordinator {
@@ -155,6 +167,7 @@ impl Coordinator {
                 heard: Instant::now(),
                 windows: HashMap::new(),
                 asked: HashMap::new(),
+                channels: BTreeSet::new(),
             };
             self.writers.insert(id, writer);
         }
@@ -226,6 +239,9 @@ impl Coordinator {
                 }),
             }
         }
+        for window in writer.channels {
+            self.tell(Event::Lost { window });
+        }
         for (number, (question, _)) in writer.asked {
             self.unanswered(number, &question);
         }
@@ -260,7 +276,15 @@ impl Coordinator {
                 ..
             } if writer.stage == Stage::Offered => {
                 if version != VERSION {
+                    let peer = *writer.peer.ip();
+                    self.refuse(&other_release(peer, version));
                     self.writer_closed(id, "it is of another release");
+                    return true;
+                }
+                let peer = *writer.peer.ip();
+                if let Err(why) = self.options.may_name(peer, ip.into(), self.nic) {
+                    self.refuse(&why);
+                    self.writer_closed(id, &why);
                     return true;
                 }
                 self.welcome(id, session, Identity { mac, ip });
@@ -322,28 +346,63 @@ impl Coordinator {
                     });
                 }
             }
+            answer @ (Message::Intended { .. }
+            | Message::Announced { .. }
+            | Message::Abandoned { .. }) => return self.hear_answer(id, answer),
+            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
+            _ => return false,
+        }
+        true
+    }
+
+    /// An answer to a question about a connection; `false` for one that has no place here. An intent and its channel have one
+    /// number: an answer to the one must not take the place of one to the other.
+    fn hear_answer(&mut self, id: LinkId, answer: Message) -> bool {
+        let Some(writer) = self.writers.get_mut(&id) else {
+            return true;
+        };
+        match answer {
             Message::Intended { question, intent } => {
-                if writer.asked.remove(&question).is_some() {
-                    self.tell(Event::Intended { question, intent });
-                } else if let Some(intent) = intent {
+                match writer.answered(question, |it| matches!(it, Message::Intend { .. })) {
+                    Some(true) => self.tell(Event::Intended { question, intent }),
                     // The answer came too late.
-                    writer.link.send(Message::Unintend { intent });
+                    Some(false) => {
+                        if let Some(intent) = intent {
+                            writer.link.send(Message::Unintend { intent });
+                        }
+                    }
+                    None => return false,
                 }
             }
             Message::Announced { channel, token } => {
-                if writer.asked.remove(&channel).is_some() {
-                    // A token of another machine would let that one in.
-                    let peer = writer.peer;
-                    let token = token.filter(|token| token.management == peer);
-                    self.tell(Event::Announced { channel, token });
+                match writer.answered(channel, |it| matches!(it, Message::Announce { .. })) {
+                    Some(true) => {
+                        // A token of another machine would let that one in.
+                        let peer = writer.peer;
+                        let own = token.filter(|token| token.management == peer);
+                        if own.is_some() {
+                            writer.channels.insert(channel);
+                        } else if token.is_some() {
+                            self.refuse(&format!(
+                                "{} has taken a connection with a token of another machine, and was refused: the connection \
+                                 is the kernel's",
+                                peer.ip()
+                            ));
+                        }
+                        let token = own;
+                        self.tell(Event::Announced { channel, token });
+                    }
+                    Some(false) => {}
+                    None => return false,
                 }
             }
             Message::Abandoned { channel, done } => {
-                if writer.asked.remove(&channel).is_some() {
-                    self.tell(Event::Abandoned { channel, done });
+                match writer.answered(channel, |it| matches!(it, Message::Abandon { .. })) {
+                    Some(true) => self.tell(Event::Abandoned { channel, done }),
+                    Some(false) => {}
+                    None => return false,
                 }
             }
-            Message::Keys { receives, sends } => return self.hear_keys(id, receives, sends),
             _ => return false,
         }
         true

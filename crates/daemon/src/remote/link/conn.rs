@@ -64,6 +64,8 @@ pub struct Conn {
     bytes: usize,
     /// Nothing more will come.
     ended: Option<String>,
+    /// It has said what no daemon says.
+    pub wrong: bool,
 }
 
 impl Conn {
@@ -95,6 +97,7 @@ impl Conn {
             gone: 0,
             bytes: 0,
             ended: None,
+            wrong: false,
         }
     }
 
@@ -230,7 +233,7 @@ impl Conn {
         for _ in 0..CHUNKS {
             let ended = match &mut self.tls {
                 None => read_plain(&mut self.socket, &mut self.taken),
-                Some(tls) => read_sealed(&mut self.socket, tls, &mut self.taken),
+                Some(tls) => read_sealed(&mut self.socket, tls, &mut self.taken, &mut self.wrong),
             };
             match ended {
                 Ok(true) => self.shared.hear(),
@@ -264,8 +267,9 @@ impl Conn {
                     result = self.ended.clone().map_or(Ok(()), Err);
                     break;
                 }
-                Err(error) => {
-                    result = Err(error.to_string());
+                Err(_) => {
+                    self.wrong = true;
+                    result = Err("it has said what is no message".to_owned());
                     break;
                 }
             }
@@ -341,6 +345,7 @@ fn read_sealed(
     socket: &mut TcpStream,
     tls: &mut Connection,
     into: &mut Vec<u8>,
+    wrong: &mut bool,
 ) -> Result<bool, String> {
     let ended = match tls.read_tls(socket) {
         Ok(0) => Some(CLOSED.to_owned()),
@@ -349,7 +354,9 @@ fn read_sealed(
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
         Err(error) => return Err(error.to_string()),
     };
-    let state = tls.process_new_packets().map_err(|error| match error {
+    let processed = tls.process_new_packets();
+    *wrong |= matches!(&processed, Err(error) if !matches!(error, rustls::Error::AlertReceived(_)));
+    let state = processed.map_err(|error| match error {
         rustls::Error::AlertReceived(alert) => format!(
             "it has ended the connection ({alert:?}); see that it knows this machine's key, which `ipnuma key` shows"
         ),

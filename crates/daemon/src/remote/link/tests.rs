@@ -25,6 +25,7 @@ fn a_daemon_that_decides_nothing_still_says_that_it_is_there() {
         patience: PATIENCE,
         of_host: 1,
         tls: None,
+        refusals: Default::default(),
     };
     let (wire, thread) = start(setting, inputs).expect("the thread starts");
 

@@ -299,6 +299,74 @@ fn what_was_announced_by_a_machine_that_is_gone_waits_for_no_acceptor_without_a_
     }
 }
 
+/// A process here has told another machine of a connection, and was not answered yet: the channel, the token that the other
+/// machine gets, and the one that it answers with.
+fn announced_elsewhere(
+    world: &mut World,
+    others: ProcessId,
+    client: ProcessId,
+) -> (u64, [Token; 2]) {
+    let peer = Ipv4Addr::new(10, 0, 0, 2);
+    let to = at("10.0.0.2:80");
+    let question = world.state.intend_far(client, to, peer).expect("room");
+    world.state.intended(client, question, Some(5));
+    let (machine, ends) = (&mut world.machine, (at("10.0.0.1:4000"), to));
+    let said = world
+        .state
+        .announce_far(machine, world.now, client, others, question, ends);
+    let own = said.expect("there is room").token;
+    let theirs = Token {
+        management: SocketAddrV4::new(peer, 3422),
+        ..own
+    };
+    (question, [own, theirs])
+}
+
+#[test]
+fn a_client_that_is_gone_before_the_answer_leaves_nothing_behind() {
+    let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let client = world.process();
+    let (channel, [_, theirs]) = announced_elsewhere(&mut world, others, client);
+    world.leave(client);
+    world.state.take_effects();
+    world.state.announced(channel, Some(theirs));
+    let effects = world.state.take_effects();
+    // Nobody has it: the other machine is told so.
+    let deserts = |it: &Effect<u64>| matches!(it, Effect::Desert { channel: it } if *it == channel);
+    assert!(effects.iter().any(deserts), "{effects:?}");
+    world.state.lose(&mut world.machine, others, channel);
+    assert!(world.state.channels.is_empty());
+}
+
+#[test]
+fn a_machine_that_never_opens_its_copy_keeps_no_channel_that_nobody_has() {
+    let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let client = world.process();
+    let (channel, [_, theirs]) = announced_elsewhere(&mut world, others, client);
+    world.state.announced(channel, Some(theirs));
+    world.wait(Duration::from_secs(600));
+    assert_eq!(world.state.channels.len(), 1, "its client has it");
+    let untether = |world: &mut World, channel| {
+        let machine = &mut world.machine;
+        world.state.untethered(machine, world.now, channel);
+    };
+    untether(&mut world, channel);
+    world.wait(Duration::from_secs(1));
+    assert!(world.state.channels.is_empty());
+    // One whose copy is open waits for the other end's last words.
+    let (channel, [own, theirs]) = announced_elsewhere(&mut world, others, client);
+    world.state.announced(channel, Some(theirs));
+    let peer = Ipv4Addr::new(10, 0, 0, 2);
+    let granted = world.state.grant(&mut world.machine, others, peer, &own);
+    let grant = granted.expect("it is its own token").grant;
+    untether(&mut world, channel);
+    world.wait(Duration::from_secs(600));
+    assert_eq!(world.state.channels.len(), 1);
+    let machine = &mut world.machine;
+    world.state.grant_ended(machine, others, grant, false);
+    assert!(world.state.channels.is_empty());
+}
+
 #[test]
 fn an_end_that_cannot_be_given_out_is_withdrawn_from_the_other_machine() {
     let (mut world, others, server) = World::believing("sockets = ['10.0.0.0/24']", false);
