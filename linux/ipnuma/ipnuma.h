@@ -83,6 +83,7 @@ struct nic {
 	/* Registers and tables; all reads of BARs, which must not meet each other. Never taken by interrupts. */
 	struct mutex control;
 	unsigned long *pages_used;
+	u16 *tags; /* by key, also of regions that are revoked */
 	struct region **owners; /* by key, as whose they are counted */
 	struct holder **holders;
 	struct list_head holding;

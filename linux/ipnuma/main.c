@@ -676,11 +676,12 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (error)
 		return error;
 	nic->pages_used = devm_bitmap_zalloc(&pdev->dev, nic->page_count, GFP_KERNEL);
+	nic->tags = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->tags), GFP_KERNEL);
 	nic->owners = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->owners), GFP_KERNEL);
 	nic->holders = devm_kcalloc(&pdev->dev, nic->keys, sizeof(*nic->holders), GFP_KERNEL);
 	nic->events = dmam_alloc_coherent(&pdev->dev, EVENTS * EVENT_BYTES, &nic->events_dma, GFP_KERNEL);
 	nic->misc.name = devm_kasprintf(&pdev->dev, GFP_KERNEL, "ipnuma%d", 0);
-	if (!nic->pages_used || !nic->owners || !nic->holders || !nic->events || !nic->misc.name)
+	if (!nic->pages_used || !nic->owners || !nic->tags || !nic->holders || !nic->events || !nic->misc.name)
 		return -ENOMEM;
 
 	pci_set_master(pdev);

@@ -10,10 +10,13 @@
 
 #include "ipnuma.h"
 
+/* Without an entry the region is revoked: its tag stays, so that who does not know yet is refused and not taken for a forger. */
 static void write_region(struct nic *nic, u32 key, const u32 *dws)
 {
-	static const u32 none[8];
+	u32 none[8] = { [6] = nic->tags[key] };
 
+	if (dws)
+		nic->tags[key] = dws[6];
 	nic_write_entry(nic, REGION_BASE, key, dws ? dws : none, 8);
 	/* A read comes back when the change holds. */
 	nic_read(nic, REG_ID);

@@ -110,8 +110,9 @@ module rx_verdict
       if (bad_session) begin
         verdict = BadSession;
       end else if (op_i.is_store || op_i.is_load) begin
-        if (!region_i.key_ok && !end_but_tag_i) begin
-          // A load must not get zeros because its key was altered on the way.
+        if (!region_i.key_ok && !(op_i.session.valid ? end_ok_i : end_but_tag_i)) begin
+          // A load must not get zeros because its key was altered on the way. In a session the entry's tag counts,
+          // which it keeps when its region is revoked: who guesses is not answered.
           verdict = BadEndCode;
         end else if (!region_i.key_ok) begin
           verdict = BadKey;

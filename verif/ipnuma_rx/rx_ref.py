@@ -634,8 +634,11 @@ class _Judge:
         p, session = self.p, self.session
         region = me.regions.get(p.key, Region()) if p.key < table_size else Region()
         if not region.valid:
-            # In `tlp` the end code must be right with some tag.
-            if p.is_tlp and (p.folded() ^ self.fold) >> 12:
+            # In a session the end code must be right with the tag that the entry has kept, in others'
+            # `tlp` with some tag.
+            kept = me.regions.get(p.key % table_size, Region()).tag
+            wrong = p.folded() ^ self.fold
+            if wrong != kept if p.in_session else p.is_tlp and wrong >> 12:
                 raise _Dropped("rx_bad_end_code")
             if self.distance:
                 return Result("rx_bad_key", news=("again", p.index) if self.distance < 0 else None)

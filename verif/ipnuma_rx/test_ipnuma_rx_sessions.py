@@ -523,9 +523,12 @@ async def refusals_are_remembered(dut) -> None:
         peers.send(peers.store(0, number))
         assert bench.me.sessions[0].expected == number + 1
         await settle(bench)
-    # An altered key alone.
+    # A key that was altered, or guessed: not refused, and not acknowledged again when it is old.
     number = bench.me.sessions[0].expected
-    peers.send(peers.store(0, number, key=200))
+    before = peers.expected.counts["rx_bad_end_code"]
+    for old in (0, 1):
+        peers.send(peers.store(0, number - old, key=200))
+    assert peers.expected.counts["rx_bad_end_code"] == before + 2
     peers.send(peers.store(0, number))
     assert bench.me.sessions[0].expected == number + 1
     await peers.finish()

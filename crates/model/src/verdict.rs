@@ -602,7 +602,9 @@ impl Operation<'_> {
         // 10
         let region = context.regions.get(usize::from(request.key));
         let Some(region) = region.filter(|region| region.valid) else {
-            return self.judge_unknown(request, fold, order);
+            let index = usize::from(request.key) % context.regions.len();
+            let kept = context.regions.get(index).map_or(0, |entry| entry.tag);
+            return self.judge_unknown(request, fold, order, kept);
         };
         // 11
         if self.folded() != u32::from(region.tag ^ fold) {
@@ -653,15 +655,20 @@ impl Operation<'_> {
         self.judged(verdict, order)
     }
 
-    /// Line 10, for a region that there is not.
-    fn judge_unknown(&self, request: Request, fold: u16, order: Place) -> Judged {
-        // Nobody knows the tag, but that it has 12 bits; a load whose key was spoilt on the way must not be answered.
+    /// Line 10, for a region that there is not. Its entry, that of the key's low bits if the table is smaller, has `kept` a
+    /// tag.
+    fn judge_unknown(&self, request: Request, fold: u16, order: Place, kept: u16) -> Judged {
+        // Outside of sessions nobody knows the tag, but that it has 12 bits; a load whose key was spoilt on the way must
+        // not be answered. In a session who is refused, or acknowledged again, must know what the region's user knew.
         let tag = self.folded() ^ u32::from(fold);
-        if !self.compact && tag >> TAG_W != 0 {
+        let sound = match self.session {
+            Some(_) => tag == u32::from(kept),
+            None => self.compact || tag >> TAG_W == 0,
+        };
+        if !sound {
             return dropped(NetCounter::RxBadEndCode);
         }
-        // The end code can't be judged fully, so an early frame says nothing; a late one may have been taken before
-        // its region went away.
+        // A late frame may have been taken before its region went away.
         let counter = NetCounter::RxBadKey;
         match order {
             Place::InTurn => self.judged(

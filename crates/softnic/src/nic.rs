@@ -102,6 +102,8 @@ pub struct SoftNic {
     sessions: Vec<Option<sessions::Link>>,
     next_session: usize,
     next_key: usize,
+    /// Tags of regions by key, also of those that are revoked.
+    tags: Vec<u16>,
     flushes: HashMap<u16, u64>,
     next_cookie: u16,
     tail: u32,
@@ -131,6 +133,7 @@ impl SoftNic {
             pages: Pages::new(config.pages),
             sessions: vec![None; config.sessions],
             next_session: 1 + rand::rng().random_range(0..config.sessions.max(2) - 1),
+            tags: vec![0; config.regions],
             next_key: rand::rng().random_range(0..config.regions.max(1)),
             flushes: HashMap::new(),
             next_cookie: 0,

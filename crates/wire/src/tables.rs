@@ -191,6 +191,16 @@ entry! {
 }
 
 impl RegionEntry {
+    /// What takes the place of a region's entry when it is revoked: no region, with the tag that it had. A frame of a session
+    /// for it is answered by a refusal only if its end code is right with that tag; else it is a frame that was altered, or guessed.
+    #[must_use]
+    pub fn revoked(tag: u16) -> Self {
+        Self {
+            tag,
+            ..Self::default()
+        }
+    }
+
     /// Whether frames from `source`, of this session if of any, may use the region.
     #[must_use]
     pub fn shares_with(&self, source: u32, session: Option<u8>) -> bool {

@@ -64,9 +64,6 @@ const READ_TIMEOUT_US: u32 = 400;
 const UNDER_WAY: usize = 32 * 64;
 /// Acknowledgements and pace as after reset.
 const WINDOW: u32 = 0x0320_0800;
-/// Stores of a session that may be told as refused, since two altered keys came under the number of each: it takes
-/// 150,000 stores and every fault at eight in a thousand to see one in twenty runs.
-const MOST_ALTERED: u32 = 3;
 /// Simulated time without any progress after which something hangs.
 const HANG_PS: u64 = 5_000_000_000;
 /// The same between models, whose black-outs are longer.
@@ -270,13 +267,7 @@ impl Sim {
         let cable = window_ps + 100_000;
         let channels = [0, 1].map(|_| Channel::new(cable, plan.faults, fork(&mut rng)));
         let pairs = setup::draw_pairs(&plan, count, &mut rng);
-        let stream = |pair: &Pair| {
-            let mut stream = Stream::new(plan.merge);
-            if plan.faults.corrupt > 0 && plan.format != Format::Tlp && !pair.sealed {
-                stream.set_altered(MOST_ALTERED);
-            }
-            stream
-        };
+        let stream = |_: &Pair| Stream::new(plan.merge);
         let streams = [0, 1].map(|_| pairs.iter().map(stream).collect());
         let fuzzer = plan
             .fuzz

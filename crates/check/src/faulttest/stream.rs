@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{ERR_BAD_KEY, FMT_MRD64, FMT_MWR64};
+use wire::{FMT_MRD64, FMT_MWR64};
 
 use crate::faulttest::ledger;
 
@@ -257,8 +257,6 @@ pub struct Stream {
     merge: bool,
     /// Bytes at whose multiples a write is cut, if they are fewer than a store may have.
     piece: Option<usize>,
-    /// So many stores may yet be told as refused for a bad key that nobody gave them.
-    altered: u32,
     /// Bytes of the store in front that were written.
     done: usize,
     /// The store that was written last, if it was excused: it may not have been that one but a later one of which
@@ -280,12 +278,6 @@ impl Stream {
     /// Lets stores come in pieces that end at multiples of so many bytes.
     pub fn set_piece(&mut self, piece: usize) {
         self.piece = Some(piece);
-    }
-
-    /// Lets so many stores be refused for a bad key. Where keys are altered on the way, a receiver that has refused two
-    /// frames under the number of one, each for a bad key, refuses that one as well.
-    pub fn set_altered(&mut self, most: u32) {
-        self.altered = most;
     }
 
     /// Whether operations that are issued from now on may vanish, and nobody is told.
@@ -473,9 +465,6 @@ impl Stream {
             };
             fate && !entry.reported && entry.wire == wire && entry.op() == op
         };
-        if code == ERR_BAD_KEY && op == FMT_MWR64 && self.altered > 0 {
-            self.alter(wire);
-        }
         // Those that were passed before it are in front.
         if let Some(at) = self.unreported.iter().position(&named) {
             for entry in self.unreported.drain(..at).collect::<Vec<_>>() {
@@ -499,28 +488,6 @@ impl Stream {
         }
         self.tally.refused += 1;
         Ok(())
-    }
-
-    /// The frame of a store that goes there, and was granted, was refused.
-    fn alter(&mut self, wire: u64) {
-        let granted = |entry: &Entry| {
-            entry.what == What::Store && entry.fate == Fate::Deliver && !entry.reported
-        };
-        let mut waiting = self.pending.iter_mut();
-        let Some(first) = waiting.find(|entry| entry.wire == wire && granted(entry)) else {
-            return;
-        };
-        self.altered -= 1;
-        first.fate = Fate::Refuse(ERR_BAD_KEY);
-        let mut last = *first;
-        // What may have travelled with it.
-        for next in waiting.take_while(|next| self.merge && granted(next)) {
-            if !last.joins(next) {
-                break;
-            }
-            next.fate = Fate::Either;
-            last = *next;
-        }
     }
 
     fn show_history(&self, text: &mut String) {

@@ -128,6 +128,7 @@ impl SoftNic {
             base: base_of(shared.key),
         };
         self.outside.segments[key] = Some(segment.clone());
+        self.tags[key] = shared.tag;
         self.write_entry(reg::REGION_BASE, key, &entry.to_dws());
         Ok(shared)
     }
@@ -136,7 +137,9 @@ impl SoftNic {
     pub fn unshare(&mut self, key: u16) {
         let at = usize::from(key);
         if at < self.outside.segments.len() {
-            self.write_entry(reg::REGION_BASE, at, &RegionEntry::default().to_dws());
+            // With the tag of before: who may not know yet is told, see `RegionEntry::revoked`.
+            let entry = RegionEntry::revoked(self.tags[at]);
+            self.write_entry(reg::REGION_BASE, at, &entry.to_dws());
             self.outside.segments[at] = None;
         }
     }

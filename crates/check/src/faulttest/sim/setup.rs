@@ -103,6 +103,9 @@ impl Sim {
 
     /// Writes what others may do to the pages of a session.
     pub(super) fn write_regions(&mut self, end: usize, pair: usize) {
+        if self.plan.sessions > 0 {
+            self.write_region(end, pair, NO_KEY);
+        }
         for page in [
             PLAIN.start,
             REVOCABLE,
@@ -131,7 +134,7 @@ impl Sim {
         let granted = page != REVOCABLE || pair.granted[end];
         let reliable = self.plan.sessions > 0;
         // A revoked region is sometimes gone, sometimes has no right.
-        let gone = !granted && route.tag & 1 == 1;
+        let gone = page == NO_KEY || !granted && route.tag & 1 == 1;
         let foreign = page == FOREIGN;
         let bound = reliable && route.tag & 8 == 8;
         let entry = RegionEntry {
@@ -254,8 +257,9 @@ pub(super) fn draw_pairs(plan: &Plan, count: usize, rng: &mut ChaCha8Rng) -> Vec
                             ..routes[page - 1]
                         }
                     } else if page == NO_KEY {
-                        // Beyond the table, or never written.
-                        let key = if rng.random() { 300 } else { take_key(1 - end) };
+                        // In a session it is one that is no more; else beyond the table, or never written.
+                        let beyond = plan.sessions == 0 && rng.random();
+                        let key = if beyond { 300 } else { take_key(1 - end) };
                         let tag = rng.random_range(0..1 << 12);
                         Route {
                             key,

@@ -156,32 +156,6 @@ fn a_store_without_a_byte_may_have_been_another_one() {
 }
 
 #[test]
-fn few_stores_may_be_told_as_refused_where_keys_are_altered() {
-    let told = |bed: &mut Bed, index: u16| {
-        let wire = 8 * u64::from(index);
-        bed.stream
-            .report(0, ERR_BAD_KEY, FMT_MWR64, index + 1, wire)
-    };
-    let mut bed = Bed::new(true, &[D, D, D]);
-    assert!(told(&mut bed, 0).is_err(), "no key is altered");
-    let mut bed = Bed::new(true, &[D, D, D]);
-    bed.stream.set_altered(1);
-    assert!(bed.stream.report(0, 3, FMT_MWR64, 0, 0).is_err());
-    told(&mut bed, 0).expect("a bad key");
-    assert!(bed.write(&[0]).is_err(), "what was told must not arrive");
-    let mut bed = Bed::new(true, &[D, D, D]);
-    bed.stream.set_altered(1);
-    told(&mut bed, 0).expect("a bad key");
-    bed.write(&[2]).expect("the second travelled with it");
-    bed.stream.settle().expect("all ended");
-    let mut bed = Bed::new(false, &[D, D, D]);
-    bed.stream.set_altered(1);
-    told(&mut bed, 0).expect("a bad key");
-    assert!(told(&mut bed, 1).is_err(), "more than may be");
-    assert!(bed.write(&[2]).is_err(), "the second travelled alone");
-}
-
-#[test]
 fn a_report_covers_what_travelled_with_it() {
     let mut bed = Bed::new(true, &[R, R, D]);
     bed.stream.report(0, 3, FMT_MWR64, 1, 0).expect("refused");

@@ -297,7 +297,7 @@ impl Board {
             .get_mut(usize::from(key))
             .ok_or(PcieError::UnknownToken)?;
         owner.take().ok_or(PcieError::UnknownToken)?;
-        self.control.set_region(key.into(), &RegionEntry::default());
+        self.control.revoke_region(key.into());
         self.control.settle();
         Ok(())
     }

@@ -17,6 +17,9 @@ use wire::{
 use super::PcieError;
 use super::bar::Bar;
 
+/// Bytes from the beginning of a region's entry to the word with its tag.
+const REGION_TAG: u32 = 24;
+
 /// What the board was built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
@@ -155,6 +158,13 @@ impl Control {
     /// Shares memory, or takes it back.
     pub fn set_region(&self, key: usize, entry: &RegionEntry) {
         self.write_entry(REGION_BASE, key, self.features.regions, &entry.to_dws());
+    }
+
+    /// Takes memory back; the entry keeps its tag, see [`RegionEntry::revoked`].
+    pub fn revoke_region(&self, key: usize) {
+        let entry = (RegionEntry::BYTES * key) as u32;
+        let tag = self.read(REGION_BASE + entry + REGION_TAG) as u16;
+        self.set_region(key, &RegionEntry::revoked(tag));
     }
 
     /// Begins a session anew.

@@ -132,7 +132,7 @@ impl Drop for BoardMemory {
         let mut state = self.board.state();
         for (key, owner) in state.shared.iter_mut().enumerate() {
             if *owner == Some(self.address) {
-                self.board.control.set_region(key, &RegionEntry::default());
+                self.board.control.revoke_region(key);
                 *owner = None;
             }
         }
