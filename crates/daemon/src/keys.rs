@@ -232,8 +232,9 @@ type Line = (usize, Result<(Network, Fingerprint), String>);
 /// The lines of a file that say something; there are none in one that is not there.
 fn lines(path: &Path) -> Result<Vec<Line>, String> {
     let shown = path.display();
-    let text = match input::text_of(path, LONGEST_PEERS) {
-        Ok(text) => text,
+    // Bytes that are no text spoil the line that they are in, which may be a comment, and no other.
+    let text = match input::bytes(path, LONGEST_PEERS) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{shown} can't be read: {error}; {PEERS_ELSEWHERE}")),
     };
@@ -537,6 +538,13 @@ mod tests {
             "{error}"
         );
         assert_eq!(fs::read_to_string(&path).expect("it is there"), torn);
+        let mut latin = format!("10.0.0.2 {other}\n").into_bytes();
+        latin.extend(b"# Andr\xE9 was here\n10.0.0.\xE9 sha256:12\n");
+        latin.extend(format!("10.0.0.3 {one}\n").into_bytes());
+        fs::write(&path, &latin).expect("it can be written");
+        assert!(known.allows(at, other) && known.allows(third, one));
+        let error = Known::read(&path).expect_err("no network");
+        assert!(error.contains("line 3"), "{error}");
         fs::write(&path, vec![0; 3 << 20]).expect("it can be written");
         let error = Known::read(&path).expect_err("no fingerprint");
         assert!(error.len() < 400 && error.contains("..."), "{error}");
