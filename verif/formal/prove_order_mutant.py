@@ -24,7 +24,7 @@ def with_macro(macro: str, *breaks: str) -> Mutant:
 
 MUTANTS = {
     # Ahead is taken for the next.
-    "order": with_macro("MUTANT_ORDER", "a_next"),
+    "order": with_macro("MUTANT_ORDER", "a_next", "a_refused"),
     # A session begins anew under a frame's last word.
     "forget": with_macro("MUTANT_FORGET", "a_current", "a_next", "i_expected", "i_next"),
     # Its numbers stay then.
@@ -40,7 +40,7 @@ MUTANTS = {
         VERDICT,
         "of_session && refused;",
         "last_i && op_i.session.valid && refused;",
-        frozenset({"i_refuse_certain", "i_refuse_several"}),
+        frozenset({"i_held", "i_refuse_certain", "i_refuse_several"}),
     ),
 }
 
