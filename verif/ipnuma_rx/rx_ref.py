@@ -634,8 +634,8 @@ class _Judge:
         p, session = self.p, self.session
         region = me.regions.get(p.key, Region()) if p.key < table_size else Region()
         if not region.valid:
-            # In a session the end code must be right with the tag that the entry has kept, in others'
-            # `tlp` with some tag.
+            # The end code must be right: in a session with the tag that the entry has kept, else
+            # in `tlp` with some tag.
             kept = me.regions.get(p.key % table_size, Region()).tag
             wrong = p.folded() ^ self.fold
             if wrong != kept if p.in_session else p.is_tlp and wrong >> 12:
