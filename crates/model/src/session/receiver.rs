@@ -81,8 +81,8 @@ impl Receiver {
     }
 
     /// The frame `expected` is refused, and its sender told. Until a frame with its number is taken, the same operation
-    /// is refused again, even if its region grants it by then. A bad key is found without a look at the end code: it
-    /// does not replace a reason that is certain, and of several that differ any may be the frame's own.
+    /// is refused again, even if its region grants it by then. A bad key does
+    /// not replace another reason, and of several that differ any may be the frame's own.
     pub fn refuse(&mut self, code: u8, request: &Request) {
         let mut refusal = Refusal {
             code,
