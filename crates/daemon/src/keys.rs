@@ -384,8 +384,7 @@ impl Known {
         let wanted: Network = network.parse()?;
         let shown = path.display();
         let failed = |error| format!("{shown} can't be written: {error}; {PEERS_ELSEWHERE}");
-        // A link stays one.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = &behind_links(path);
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
         DirBuilder::new()
@@ -421,6 +420,20 @@ pub enum Trusted {
     Before,
     /// It is trusted now, and another key of this address is, too.
     Besides(Ipv4Addr),
+}
+
+/// What a path leads to, also where nothing is there yet: a link stays one.
+fn behind_links(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(next) = fs::read_link(&path) else {
+            break;
+        };
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    path
 }
 
 /// Puts a file with one more line in the place of a file: whoever reads meets the one or the other, whatever happens.
@@ -578,6 +591,15 @@ mod tests {
         assert!(!owned || (there.uid(), there.gid()) == (12345, 23456));
         let link = fs::symlink_metadata(&link).expect("it is there");
         assert!(link.is_symlink());
+        // Nor does one become a file that leads to what is not there yet.
+        let (there, link) = (directory.path().join("a/b"), directory.path().join("far"));
+        std::os::unix::fs::symlink("a/c", &link).expect("a link");
+        fs::create_dir(directory.path().join("a")).expect("a directory");
+        std::os::unix::fs::symlink("b", directory.path().join("a/c")).expect("a link");
+        assert_eq!(Known::trust(&link, "10.0.0.2", one, ""), Ok(Trusted::Now));
+        assert!(fs::symlink_metadata(&there).expect("it is there").is_file());
+        fs::remove_dir_all(directory.path().join("a")).expect("it is ours");
+        fs::remove_file(&link).expect("it is ours");
         // Nothing else is left, and many at a time lose no line.
         std::thread::scope(|scope| {
             for host in 0..8 {

@@ -171,6 +171,11 @@ pub enum Event {
         /// Whether the connection is the kernel's now.
         done: bool,
     },
+    /// The other machine has refused a store into a channel that it has not ended.
+    Stuck {
+        /// The channel.
+        channel: u64,
+    },
     /// No process has the end of a channel.
     Untethered {
         /// The channel.

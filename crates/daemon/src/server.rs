@@ -626,6 +626,13 @@ impl Server {
                     let now = self.started.elapsed();
                     self.state.untethered(&mut self.machine, now, channel);
                 }
+                outside::Event::Stuck { channel } => {
+                    self.refusals.say(
+                        "another machine has refused what a connection's end had written, and has not ended the connection: it is reset at both \
+                         ends; see that both machines run the same version, and that nobody forges frames between them (--key seals them)",
+                    );
+                    self.state.break_off(&mut self.machine, channel);
+                }
                 outside::Event::Lost { window } => {
                     self.state.tell_holder(window, Notice::PeerLost { window });
                 }

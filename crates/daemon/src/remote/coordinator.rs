@@ -87,6 +87,8 @@ pub enum Input {
     Forgotten(u64),
     /// There is no room to carry a channel.
     Uncarried(u64),
+    /// A store of a channel was refused, and the other machine does not say that it has ended the channel.
+    Stuck(u64),
     /// A session has sent as many frames with its key as it should.
     Worn(u8),
     /// The NIC has taken keys, which makes these the numbers, or has not.
@@ -268,6 +270,7 @@ impl Coordinator {
             Input::Answered(link, answered, _owed) => self.answered(link, answered),
             Input::Forgotten(channel) => self.forgotten(channel),
             Input::Uncarried(channel) => self.uncarried(channel),
+            Input::Stuck(channel) => self.stuck(channel),
             Input::Worn(session) => self.worn(session),
             Input::Keyed(link, ours, result) => {
                 self.keyed(link, ours, nic_result(Some(result)));

@@ -41,6 +41,8 @@ const CALLS: usize = 16;
 const MOST_LEAVING: usize = 1024;
 /// Turns without sleep until processes that have gone are looked for.
 const BLIND: u32 = 8;
+/// How long a channel whose store was refused is left standing for the other machine to say that it has ended it.
+const REFUSED: Duration = Duration::from_secs(10);
 /// How long a position may wait to be told.
 const LAZINESS: Duration = Duration::from_millis(100);
 
@@ -55,6 +57,8 @@ pub struct Engine {
     carried: BTreeMap<u64, Carried>,
     /// Whose turn it is among them.
     next: u64,
+    /// When a store of a channel was refused that the other machine has not ended.
+    refused: BTreeMap<u64, Instant>,
     /// Turns since the descriptors were looked at.
     unseen: u32,
     /// Flushes behind the last of what an end had to say, by the NIC's number.
@@ -159,6 +163,7 @@ impl Engine {
             leaving: VecDeque::new(),
             carried: BTreeMap::new(),
             next: 0,
+            refused: BTreeMap::new(),
             unseen: 0,
             ends: HashMap::new(),
             tethers: HashMap::new(),
@@ -343,6 +348,7 @@ impl Engine {
 
     /// Carries nothing more of it, and gives its pages back.
     pub fn put_down(&mut self, number: u64) {
+        self.refused.remove(&number);
         if let Some(carried) = self.carried.remove(&number) {
             self.unmap(carried.window);
         }
@@ -435,6 +441,7 @@ impl Engine {
             }
             self.tell();
             self.look_at_keys();
+            self.give_up(Instant::now());
             busy |= self.drain();
             self.unseen += 1;
             if self.unseen >= BLIND {
@@ -522,12 +529,7 @@ impl Engine {
                             }
                         }
                     }
-                    for carried in self.carried.values_mut() {
-                        if (carried.session, carried.key) == (session, key) {
-                            // The other machine has ended the channel, and says so by the management network.
-                            carried.cut();
-                        }
-                    }
+                    self.refuse(session, key);
                 }
                 Event::Flushed { cookie, delivered } => {
                     if let Some(number) = self.ends.remove(&cookie) {
@@ -549,6 +551,25 @@ impl Engine {
                     }
                 }
             }
+        }
+    }
+
+    /// A store of a channel was refused. Most often the other machine has ended the channel, and says so by the management
+    /// network. If it does not, a machine is broken, or a frame was forged: what was refused is not sent again.
+    fn refuse(&mut self, session: u8, key: u16) {
+        for (&number, carried) in &mut self.carried {
+            if (carried.session, carried.key) == (session, key) {
+                carried.cut();
+                self.refused.entry(number).or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    /// Tells of channels that were refused and never ended: [`Input::Stuck`].
+    fn give_up(&mut self, now: Instant) {
+        let late = |_: &u64, since: &mut Instant| now.saturating_duration_since(*since) >= REFUSED;
+        for (number, _) in self.refused.extract_if(.., late) {
+            let _ = self.inputs.send(Input::Stuck(number));
         }
     }
 
@@ -599,6 +620,9 @@ impl Engine {
                 };
                 due = Some(due.unwrap_or(longest).min(longest));
             }
+            if !self.refused.is_empty() {
+                due = Some(due.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+            }
             let timeout = due.map(|due| Timespec {
                 tv_sec: due.as_secs().cast_signed(),
                 tv_nsec: due.subsec_nanos().into(),
@@ -647,6 +671,36 @@ mod tests {
         // Far longer than it takes: without a look it would never come.
         let said = received.recv_timeout(Duration::from_secs(20));
         assert!(matches!(said, Ok(Input::Untethered(5))), "{said:?}");
+        drop(handle);
+        thread.join().expect("the thread ends");
+    }
+
+    #[test]
+    fn a_channel_whose_store_is_refused_is_given_up_unless_the_other_machine_ends_it() {
+        let (inputs, received) = mpsc::channel();
+        let address = Ipv4Addr::new(127, 77, 1, 2);
+        let (handle, thread) =
+            Engine::start(&Options::default(), address, inputs).expect("a NIC in software");
+        handle.call(|engine| {
+            for (number, session, key) in [(5, 1, 3), (6, 1, 4), (7, 2, 3), (8, 1, 3)] {
+                let (channel, _) = shm::channel::Channel::create(64).expect("memory");
+                let end = shm::channel::Carrier::new(Arc::new(channel), 0);
+                let carried = Carried::new(end, 1, session, key);
+                engine.carried.insert(number, carried);
+            }
+            let begun = Instant::now();
+            engine.refuse(1, 3);
+            // That of channel 8 has said that it is over.
+            engine.put_down(8);
+            engine.give_up(begun + REFUSED / 2);
+            assert_eq!(engine.refused.keys().collect::<Vec<_>>(), [&5]);
+            // Refused once more; the wait began with the first.
+            engine.refuse(1, 3);
+            engine.give_up(Instant::now() + REFUSED);
+            assert!(engine.refused.is_empty());
+        });
+        let said: Vec<_> = received.try_iter().collect();
+        assert!(matches!(said[..], [Input::Stuck(5)]), "{said:?}");
         drop(handle);
         thread.join().expect("the thread ends");
     }

@@ -115,27 +115,29 @@ impl<H: Clone> State<H> {
         Ok(question)
     }
 
-    /// The other machine has answered; the process's answer.
+    /// The other machine has answered; the process's answer. If that has gone meanwhile, the other machine is told so: it lets
+    /// this one have so many intents and no more.
     pub fn intended(&mut self, id: ProcessId, question: u64, theirs: Option<u64>) -> Answer<H> {
-        let Some(intent) = self.far_intents.get_mut(&question) else {
+        let Some(far) = self.far_intents.get_mut(&question) else {
             return Answer::kernel();
         };
-        intent.theirs = theirs;
-        if theirs.is_some() {
+        let mut asker = self.processes.get_mut(&id);
+        let wanted = asker
+            .as_mut()
+            .is_some_and(|process| process.intents.contains_key(&question));
+        if let (Some(intent), false) = (theirs, wanted) {
+            let peer = far.peer;
+            self.effects
+                .push(Effect::UnintendElsewhere { peer, intent });
+        } else if theirs.is_some() {
+            far.theirs = theirs;
             return Answer::new(Reply::Intent { intent: question }, []);
         }
         self.far_intents.remove(&question);
-        if let Ok(process) = self.process(id) {
+        if let Some(process) = asker {
             process.intents.remove(&question);
         }
         Answer::kernel()
-    }
-
-    /// The process has gone before the other machine answered.
-    pub fn unwanted(&mut self, peer: Ipv4Addr, theirs: u64) {
-        let intent = theirs;
-        self.effects
-            .push(Effect::UnintendElsewhere { peer, intent });
     }
 
     /// Whether an intent is one to another machine.
@@ -143,13 +145,15 @@ impl<H: Clone> State<H> {
         self.far_intents.contains_key(&intent)
     }
 
-    /// An intent to another machine ends without a connection.
-    pub(super) fn drop_far_intent(&mut self, intent: u64) {
+    /// An intent to another machine ends without a connection. One that was not answered stays until it is.
+    pub(super) fn drop_far_intent(&mut self, number: u64) {
+        let far = self.far_intents.get(&number).copied();
         if let Some(FarIntent {
             peer,
             theirs: Some(intent),
-        }) = self.far_intents.remove(&intent)
+        }) = far
         {
+            self.far_intents.remove(&number);
             self.effects
                 .push(Effect::UnintendElsewhere { peer, intent });
         }

@@ -165,6 +165,14 @@ impl Coordinator {
         }
     }
 
+    /// What was refused is lost, so the connection is over at both ends.
+    pub(super) fn stuck(&mut self, channel: u64) {
+        if self.ends.remove(&channel).is_some() {
+            self.close(channel);
+            self.tell(Event::Stuck { channel });
+        }
+    }
+
     /// All that an end had to say has arrived.
     pub(super) fn put_down(&mut self, channel: u64) {
         if self.ends.remove(&channel).is_some() {

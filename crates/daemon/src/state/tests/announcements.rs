@@ -440,3 +440,25 @@ fn another_machine_gets_at_nothing_of_a_channel_but_its_inbox() {
     let granted = granted.expect("it is the token that was given");
     assert_eq!((granted.token, granted.region_bytes), (token, whole as u64));
 }
+
+#[test]
+fn an_intent_of_a_process_that_is_gone_when_the_answer_comes_is_taken_back() {
+    let (mut world, ..) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let peer = Ipv4Addr::new(10, 0, 0, 2);
+    for theirs in [Some(5), None] {
+        let client = world.process();
+        let asked = world.state.intend_far(client, at("10.0.0.2:80"), peer);
+        let question = asked.expect("there is room");
+        world.leave(client);
+        world.state.take_effects();
+        world.state.intended(client, question, theirs);
+        let effects = world.state.take_effects();
+        let told = match effects[..] {
+            [Effect::UnintendElsewhere { peer: to, intent }] if to == peer => Some(intent),
+            [] => None,
+            _ => panic!("{effects:?}"),
+        };
+        assert_eq!(told, theirs);
+        assert!(!world.state.is_far_intent(question), "it stays");
+    }
+}
