@@ -454,7 +454,8 @@ module server
   deny_queue u_deny (
     .clk_i             (clk_net_i),
     .rst_i             (rst_net_i),
-    .valid_i           (deny_valid),
+    // Anybody can ask for an answer to a stranger, larger than the question: who has sessions needs none.
+    .valid_i           (deny_valid && (deny.session.valid || session_valid_o == '0)),
     .deny_i            (deny),
     .valid_o           (deny_valid_o),
     .frame_o           (deny_frame_o),

@@ -686,7 +686,11 @@ def judge(frame: bytes, me: Identity, table_size: int) -> Result:
         if payload.code is not None:
             return judge.control()
         if payload.op in (MRD, MWR):
-            return judge.request(me, table_size)
+            result = judge.request(me, table_size)
+            if not payload.in_session and any(it.valid for it in me.sessions.values()):
+                # Who has sessions answers no strangers.
+                result.answers = []
+            return result
         return judge.answer()
     except _Dropped as dropped:
         return Result(str(dropped))

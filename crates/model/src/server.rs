@@ -415,6 +415,10 @@ impl Nic {
         out: &mut impl Sink,
     ) {
         const ZEROS: [u8; 4 * wire::MAX_DATA_DW] = [0; 4 * wire::MAX_DATA_DW];
+        // Anybody can ask for an answer to a stranger, larger than the question: who has sessions needs none.
+        if session.is_none() && self.sessions.any() {
+            return;
+        }
         let Some(route) = self.answer_route(peer, session) else {
             return;
         };

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::{Duration, Instant};
 
 use model::{FrameSource, Sink, TlpSource};
 use wire::{
@@ -19,6 +20,34 @@ pub const fn base_of(key: u16) -> u64 {
     (key as u64) << 32
 }
 
+/// Where a frame has its UDP source port.
+const SOURCE_PORT: std::ops::Range<usize> = 34..36;
+
+/// How many refusals outside of sessions go out: anybody can ask for them, under anybody's address, and a refused load is
+/// answered with more bytes than it has.
+#[derive(Debug)]
+struct Refusals {
+    since: Instant,
+    left: u32,
+}
+
+impl Refusals {
+    /// Frames in [`Self::PERIOD`]: a load has two, a store one.
+    const MOST: u32 = 200;
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    /// Whether one more may go.
+    fn may(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= Self::PERIOD {
+            self.since = now;
+            self.left = Self::MOST;
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+}
+
 /// The host around the model.
 pub struct Outside {
     pub transport: Box<dyn Transport>,
@@ -33,6 +62,7 @@ pub struct Outside {
     /// Why the transport failed.
     pub failure: Option<io::Error>,
     completer_id: u16,
+    refusals: Refusals,
 }
 
 impl Outside {
@@ -51,6 +81,10 @@ impl Outside {
             touched: Vec::new(),
             failure: None,
             completer_id,
+            refusals: Refusals {
+                since: Instant::now(),
+                left: Refusals::MOST,
+            },
         }
     }
 
@@ -139,7 +173,12 @@ impl Sink for Outside {
         }
     }
 
-    fn frame(&mut self, _source: FrameSource, bytes: &[u8]) {
+    fn frame(&mut self, source: FrameSource, bytes: &[u8]) {
+        let stranger = source == FrameSource::Refusals
+            && bytes.get(SOURCE_PORT) == Some(&wire::UDP_PORT.to_be_bytes());
+        if stranger && !self.refusals.may(Instant::now()) {
+            return;
+        }
         if let Err(error) = self.transport.send(bytes) {
             self.failure.get_or_insert(error);
         }

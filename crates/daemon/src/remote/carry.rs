@@ -218,4 +218,4 @@ impl Carried {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

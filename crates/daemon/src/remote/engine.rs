@@ -9,7 +9,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ipc::operations::state;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -313,8 +312,8 @@ impl Engine {
 
     /// The token of a window was taken back.
     pub fn revoke(&mut self, number: u64) {
-        if let Some(ring) = self.rings.get(&number) {
-            ring.set_state(state::REVOKED);
+        if let Some(ring) = self.rings.get_mut(&number) {
+            ring.revoke();
         }
     }
 
@@ -521,11 +520,11 @@ impl Engine {
                     key,
                     ..
                 } => {
-                    for ring in self.rings.values() {
+                    for ring in self.rings.values_mut() {
                         if (ring.session, ring.key) == (session, key) {
                             ring.fault();
                             if reason == Refusal::Key {
-                                ring.set_state(state::REVOKED);
+                                ring.revoke();
                             }
                         }
                     }

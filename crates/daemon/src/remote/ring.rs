@@ -50,7 +50,7 @@ pub struct Ring {
     partial: usize,
     /// Room for a copy of a message.
     message: Vec<u8>,
-    /// Nothing goes to the NIC any more: the session may be another peer's by now.
+    /// Nothing goes to the NIC any more: the session may be another peer's by now, or the token was taken back.
     cut: bool,
     /// Nothing is taken from it any more.
     dead: bool,
@@ -208,9 +208,58 @@ impl Ring {
         }
     }
 
+    /// The token was taken back: what waits in the ring would be refused, one frame after the other, and each refusal has all
+    /// that the session has under way sent again, also what is of other windows.
+    pub fn revoke(&mut self) {
+        self.set_state(state::REVOKED);
+        self.cut = true;
+    }
+
     /// Takes it apart; the process sees that it is closed.
     pub fn close(self) -> WindowId {
         self.set_state(state::CLOSED);
         self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::carry::tests::Stores;
+
+    #[test]
+    fn nothing_that_waits_in_the_ring_goes_out_once_the_token_is_taken_back() {
+        let (operations, fd) = Operations::create().expect("memory");
+        let process = Operations::map(&fd).expect("memory");
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty());
+        let event = event.expect("an event counter");
+        let mut ring = Ring::new(operations, event, 1, 1, Rights::ReadWrite, 5);
+        let put = |kind, parts: &[&[u8]]| {
+            process.sender().try_send(kind, parts).expect("room");
+        };
+        let store = || put(STORE, &[&8_u64.to_le_bytes(), &[7; 24]]);
+        let mut nic = Stores::default();
+        nic.room = Some(3);
+        for _ in 0..300 {
+            store();
+        }
+        let mut next = 0;
+        assert!(ring.drain(&mut nic, &mut next).busy);
+        assert_eq!(nic.stores.len(), 3);
+        put(MARK, &[&1_u64.to_le_bytes()]);
+        let mut load = [0; 8];
+        put(LOAD, &[&3_u64.to_le_bytes(), &[0; 16]]);
+        ring.revoke();
+        nic.room = None;
+        while ring.readable() {
+            assert!(ring.drain(&mut nic, &mut next).busy);
+        }
+        assert_eq!(nic.stores.len(), 3, "the NIC was given more");
+        let control = process.control();
+        // 297 stores, and the mark tells of them.
+        assert_eq!(control.faults.load(Ordering::Acquire), 298);
+        assert_eq!(control.mark.load(Ordering::Acquire), 1);
+        assert_eq!(process.answered(3, &mut load), Some(false));
+        assert_eq!(control.state.load(Ordering::Acquire), state::REVOKED);
     }
 }

@@ -19,10 +19,10 @@ const RING: u64 = 128;
 
 /// Remembers what is stored, and does nothing else.
 #[derive(Default)]
-struct Stores {
-    stores: Vec<(u64, Vec<u8>)>,
+pub struct Stores {
+    pub stores: Vec<(u64, Vec<u8>)>,
     /// Stores that it has room for.
-    room: Option<usize>,
+    pub room: Option<usize>,
 }
 
 impl Nic for Stores {

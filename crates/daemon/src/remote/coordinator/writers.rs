@@ -334,17 +334,27 @@ impl Coordinator {
                 _ => return false,
             },
             Message::Withdrawn { grant } => {
-                let of_grant = |(_, state): &(&u64, &Window)| matches!(state, Window::Open(number) if *number == grant);
-                let window = writer.windows.iter().find(of_grant);
-                if let Some(window) = window.map(|(window, _)| *window) {
-                    // Nobody there hears what an end has to say: it is over.
-                    self.put_down(window);
-                    let inbox = self.inbox.clone();
-                    self.engine.post(move |engine| {
-                        engine.revoke(window);
-                        inbox.send(Event::Revoked { window });
+                let found = writer
+                    .windows
+                    .iter()
+                    .find_map(|(&window, state)| match state {
+                        Window::Open(it) if *it == grant => Some((window, true)),
+                        // What its process has stored before it closed the window is carried yet.
+                        Window::Leaving(it) if *it == grant => Some((window, false)),
+                        _ => None,
                     });
-                }
+                let Some((window, open)) = found else {
+                    return true;
+                };
+                // Nobody there hears what an end has to say: it is over.
+                self.put_down(window);
+                let inbox = self.inbox.clone();
+                self.engine.post(move |engine| {
+                    engine.revoke(window);
+                    if open {
+                        inbox.send(Event::Revoked { window });
+                    }
+                });
             }
             answer @ (Message::Intended { .. }
             | Message::Announced { .. }
