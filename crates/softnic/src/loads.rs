@@ -14,6 +14,7 @@ pub const CUT: usize = 4 * wire::MAX_DATA_DW;
 #[derive(Clone, Copy, Debug)]
 struct Part {
     load: u64,
+    session: u8,
     /// Where its bytes go in the load's.
     at: usize,
     bytes: usize,
@@ -90,12 +91,13 @@ impl Loads {
         self.loads.is_empty()
     }
 
-    /// A load of bytes at an address in BAR 2; its number.
-    pub fn begin(&mut self, address: usize, bytes: usize) -> u64 {
+    /// A load of bytes at an address in BAR 2, which goes through a session; its number.
+    pub fn begin(&mut self, session: u8, address: usize, bytes: usize) -> u64 {
         let id = self.next;
         self.next += 1;
         let parts = pieces(address, bytes).map(|(at, bytes)| Part {
             load: id,
+            session,
             at: at - address,
             bytes,
             got: 0,
@@ -114,11 +116,14 @@ impl Loads {
         id
     }
 
-    /// The next read for the bus, if a tag is free.
-    pub fn next_read(&mut self) -> Option<Vec<u8>> {
-        self.waiting.front()?;
+    /// The next read for the bus, if a tag is free, of those whose session may send.
+    pub fn next_read(&mut self, may_send: impl Fn(u8) -> bool) -> Option<Vec<u8>> {
+        let next = self
+            .waiting
+            .iter()
+            .position(|part| may_send(part.session))?;
         let tag = self.reading.iter().position(Option::is_none)?;
-        let part = self.waiting.pop_front()?;
+        let part = self.waiting.remove(next)?;
         let (mut request, ..) = request(part.address, part.bytes);
         request.tag = tag as u8;
         self.reading[tag] = Some(part);
@@ -207,8 +212,8 @@ mod tests {
         let memory: Vec<u8> = (0..4096).map(|at| ((at * 31) >> 2) as u8).collect();
         for (address, bytes) in [(3, 1), (5, 600), (256, 256), (255, 2), (1001, 777)] {
             let mut loads = Loads::new(8);
-            let id = loads.begin(address, bytes);
-            let mut reads: Vec<_> = std::iter::from_fn(|| loads.next_read()).collect();
+            let id = loads.begin(1, address, bytes);
+            let mut reads: Vec<_> = std::iter::from_fn(|| loads.next_read(|_| true)).collect();
             reads.reverse();
             for read in reads {
                 let dws = usize::from(TlpView::new(&read).expect("a read").length());
@@ -231,10 +236,10 @@ mod tests {
     #[test]
     fn a_part_that_fails_fails_the_load() {
         let mut loads = Loads::new(1);
-        let id = loads.begin(0, 512);
+        let id = loads.begin(1, 0, 512);
         for failed in [true, false] {
-            let read = loads.next_read().expect("a read");
-            assert_eq!(loads.next_read(), None, "there is one tag");
+            let read = loads.next_read(|_| true).expect("a read");
+            assert_eq!(loads.next_read(|_| true), None, "there is one tag");
             let tlp = if failed {
                 let completion = Completion {
                     tc: 0,
@@ -256,5 +261,19 @@ mod tests {
             loads.completion(&TlpView::new(&tlp).expect("a completion"));
         }
         assert_eq!(loads.done(), Some((id, None)));
+    }
+
+    #[test]
+    fn a_session_that_may_not_send_holds_up_no_loads_of_others() {
+        let mut loads = Loads::new(8);
+        for session in [1, 2, 1, 2] {
+            loads.begin(session, 256 * usize::from(session), 300);
+        }
+        let count = |loads: &mut Loads, session| {
+            std::iter::from_fn(|| loads.next_read(|it| it == session)).count()
+        };
+        assert_eq!(count(&mut loads, 2), 4);
+        assert_eq!(count(&mut loads, 2), 0);
+        assert_eq!(count(&mut loads, 1), 4);
     }
 }

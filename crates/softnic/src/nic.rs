@@ -205,6 +205,13 @@ impl SoftNic {
         self.nic.tlp_from_root(tlp, bar, &mut self.outside);
     }
 
+    /// The next read of a load, as far as sessions let it.
+    fn next_read(&mut self) -> Option<Vec<u8>> {
+        let (nic, backlog) = (&self.nic, self.config.backlog);
+        let may_send = |session| windows::may_send(nic, backlog, session);
+        self.outside.loads.next_read(may_send)
+    }
+
     /// Gives the NIC what it waits for from its host.
     fn settle(&mut self) {
         loop {
@@ -219,7 +226,7 @@ impl SoftNic {
             if self.tail != before {
                 self.write_register(reg::REG_EVENT_TAIL, self.tail);
             }
-            while let Some(read) = self.outside.loads.next_read() {
+            while let Some(read) = self.next_read() {
                 self.tlp(&read, model::BAR_PAGES);
             }
             while let Some((load, data)) = self.outside.loads.done() {

@@ -402,7 +402,7 @@ impl Exchange {
         let (to_rtl, to_soft) = (&mut self.to_rtl, &mut self.to_soft);
         let (mut seen_soft, mut seen_rtl) = (0, 0);
         loop {
-            while to_rtl.len() < stores && soft.nic.can_store() {
+            while to_rtl.len() < stores && soft.nic.can_store(soft.session) {
                 let (at, data) = draw(to_rtl.len(), rng);
                 let stored = soft.nic.store(&soft.window, at as u64, &data);
                 assert_eq!(stored.expect("inside"), data.len());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use softnic::{Event, PeerAddress, Refusal, Share, Shared};
+use softnic::{Event, PeerAddress, Share, Shared};
 use wire::{KeyEntry, KeyUse};
 
 use crate::Error;
@@ -22,7 +22,7 @@ use crate::remote::nic::{Memory, Nic, WindowId};
 use crate::remote::options::Options;
 use crate::remote::ring::{Ring, Wanted};
 use crate::remote::system;
-use crate::remote::turns;
+use crate::remote::turns::Turns;
 
 /// Something for the thread to do.
 type Call = Box<dyn FnOnce(&mut Engine) + Send>;
@@ -49,13 +49,13 @@ const LAZINESS: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Engine {
     nic: Shown,
-    rings: HashMap<u64, Ring>,
+    rings: BTreeMap<u64, Ring>,
     /// Those of closed windows in which something may be left, the oldest first.
     leaving: VecDeque<u64>,
     /// Ends of channels to other machines, by the channel.
     carried: BTreeMap<u64, Carried>,
-    /// Whose turn it is among them.
-    next: u64,
+    /// Whose turn it is among the rings, and among the ends.
+    turns: [Turns; 2],
     /// When a store of a channel was refused that the other machine has not ended.
     refused: BTreeMap<u64, Instant>,
     /// Turns since the descriptors were looked at.
@@ -158,10 +158,10 @@ impl Engine {
         }
         let engine = Self {
             nic: Shown(nic),
-            rings: HashMap::new(),
+            rings: BTreeMap::new(),
             leaving: VecDeque::new(),
             carried: BTreeMap::new(),
-            next: 0,
+            turns: Default::default(),
             refused: BTreeMap::new(),
             unseen: 0,
             ends: HashMap::new(),
@@ -462,30 +462,39 @@ impl Engine {
     fn drain(&mut self) -> bool {
         let mut busy = false;
         let nic = &mut self.nic.0;
-        for (&number, ring) in &mut self.rings {
-            if !ring.readable() {
-                continue;
-            }
-            let turn = ring.drain(&mut **nic, &mut self.last_mark);
-            busy |= turn.busy;
-            self.marks
-                .extend(turn.marks.iter().map(|(id, mark)| (*id, (number, *mark))));
-            self.loads
-                .extend(turn.loads.iter().map(|(id, load)| (*id, (number, *load))));
-        }
-        let (inputs, last_mark, ends) = (&self.inputs, &mut self.last_mark, &mut self.ends);
-        busy |= turns::in_turn(
-            &mut self.carried,
-            &mut self.next,
+        let (last_mark, marks, loads) = (&mut self.last_mark, &mut self.marks, &mut self.loads);
+        let [rings, ends] = &mut self.turns;
+        busy |= rings.take(
+            &mut self.rings,
+            |ring| ring.session,
             &mut **nic,
-            |nic, number, session| {
-                *last_mark += 1;
-                ends.insert(*last_mark, number);
-                if nic.flush(session, *last_mark).is_err() {
-                    // Too many wait for too long: what is on its way may be lost with the window.
-                    ends.remove(last_mark);
-                    let _ = inputs.send(Input::Carried(number));
+            |number, ring, nic| {
+                if !ring.readable() {
+                    return false;
                 }
+                let turn = ring.drain(nic, last_mark);
+                marks.extend(turn.marks.iter().map(|(id, mark)| (*id, (number, *mark))));
+                loads.extend(turn.loads.iter().map(|(id, load)| (*id, (number, *load))));
+                turn.busy
+            },
+        );
+        let (inputs, last) = (&self.inputs, &mut self.ends);
+        busy |= ends.take(
+            &mut self.carried,
+            |carried| carried.session,
+            &mut **nic,
+            |number, carried, nic| {
+                let turn = carried.carry(nic);
+                if turn.ended {
+                    *last_mark += 1;
+                    last.insert(*last_mark, number);
+                    if nic.flush(carried.session, *last_mark).is_err() {
+                        // Too many wait for too long: what is on its way may be lost with the window.
+                        last.remove(last_mark);
+                        let _ = inputs.send(Input::Carried(number));
+                    }
+                }
+                turn.busy
             },
         );
         if !self.leaving.is_empty() {
@@ -514,18 +523,13 @@ impl Engine {
                     }
                     let _ = self.inputs.send(Input::SessionLost(session));
                 }
-                Event::Refused {
-                    session,
-                    reason,
-                    key,
-                    ..
-                } => {
+                Event::Refused { session, key, .. } => {
                     for ring in self.rings.values_mut() {
                         if (ring.session, ring.key) == (session, key) {
+                            // Whatever the reason: bounds and rights were looked at here, so it is not the region any more
+                            // that was granted.
                             ring.fault();
-                            if reason == Refusal::Key {
-                                ring.revoke();
-                            }
+                            ring.revoke();
                         }
                     }
                     self.refuse(session, key);
@@ -605,12 +609,12 @@ impl Engine {
         }
         // Who stores after this sees that it must wake us; who has stored before is seen by us.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        // A ring whose next store the NIC has no room for does not keep us awake: a frame will.
-        let can_store = self.nic().can_store();
-        let readable = || {
-            self.rings.values().any(Ring::readable) || self.carried.values().any(Carried::pending)
-        };
-        if !(can_store && readable() || self.nic.0.before_sleep()) {
+        // Those whose next store the NIC has no room for do not keep us awake: a frame will, or their session's timer.
+        let nic = &self.nic.0;
+        let ring = |it: &Ring| it.readable() && (it.is_cut() || nic.can_store(it.session));
+        let end = |it: &Carried| it.pending() && nic.can_store(it.session);
+        let wanted = self.rings.values().any(ring) || self.carried.values().any(end);
+        if !(wanted || self.nic.0.before_sleep()) {
             let mut due = self.nic().deadline();
             if self.nic.0.polls() {
                 let longest = match self.carried.values().any(Carried::is_lazy) {

@@ -107,8 +107,8 @@ pub trait Nic: Send {
     /// Gives a window's pages back.
     fn unmap(&mut self, window: WindowId);
 
-    /// Whether stores are taken at present.
-    fn can_store(&self) -> bool;
+    /// Whether stores into windows of a session are taken at present.
+    fn can_store(&self, session: u8) -> bool;
 
     /// Stores bytes; returns how many were taken, fewer than all while too much waits.
     ///
@@ -238,8 +238,8 @@ impl Nic for Soft {
         }
     }
 
-    fn can_store(&self) -> bool {
-        self.nic.can_store()
+    fn can_store(&self, session: u8) -> bool {
+        self.nic.can_store(session)
     }
 
     fn store(&mut self, window: WindowId, offset: u64, data: &[u8]) -> Result<usize, Error> {

@@ -342,7 +342,7 @@ impl Nic for Rack {
         self.windows.remove(&window);
     }
 
-    fn can_store(&self) -> bool {
+    fn can_store(&self, _: u8) -> bool {
         true
     }
 

@@ -86,6 +86,11 @@ impl Ring {
         }
     }
 
+    /// Whether nothing goes to the NIC any more.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     /// Whether there is something to take.
     pub fn readable(&self) -> bool {
         !self.dead && self.operations.receiver().readable()
@@ -238,8 +243,10 @@ mod tests {
             process.sender().try_send(kind, parts).expect("room");
         };
         let store = || put(STORE, &[&8_u64.to_le_bytes(), &[7; 24]]);
-        let mut nic = Stores::default();
-        nic.room = Some(3);
+        let mut nic = Stores {
+            room: Some(3),
+            ..Stores::default()
+        };
         for _ in 0..300 {
             store();
         }

@@ -2,40 +2,53 @@
 //! Whose turn it is to hand stores to the NIC.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use crate::remote::carry::Carried;
 use crate::remote::nic::Nic;
 
-/// Lets all ends of channels hand the NIC what is new, beginning with `next`. Who fills the NIC up in one turn is the last in
-/// the next one: whoever has much to say keeps nobody from saying a little. Calls `ended` for those who have said their
-/// last, with their sessions. Whether there was anything.
-pub fn in_turn(
-    ends: &mut BTreeMap<u64, Carried>,
-    next: &mut u64,
-    nic: &mut dyn Nic,
-    mut ended: impl FnMut(&mut dyn Nic, u64, u8),
-) -> bool {
-    let from = *next;
-    let halves = [
-        (Bound::Included(from), Bound::Unbounded),
-        (Bound::Unbounded, Bound::Excluded(from)),
-    ];
-    let (mut busy, mut filled) = (false, !nic.can_store());
-    for half in halves {
-        for (&number, carried) in ends.range_mut(half) {
-            let turn = carried.carry(nic);
-            busy |= turn.busy;
-            if turn.ended {
-                ended(nic, number, carried.session);
-            }
-            if !filled && !nic.can_store() {
-                filled = true;
-                *next = number.wrapping_add(1);
+/// Numbers of sessions that there can be.
+const SESSIONS: usize = 1 + u8::MAX as usize;
+
+/// Of each session, the number with which the next turn begins.
+#[derive(Clone, Debug)]
+pub struct Turns([u64; SESSIONS]);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self([0; SESSIONS])
+    }
+}
+
+impl Turns {
+    /// Lets all have their `turn`, which says whether anything was done; so does this. Who fills a session up in one turn is the last of that session in the next one: whoever has
+    /// much to say keeps nobody from saying a little, and a peer that takes nothing keeps nobody from others.
+    pub fn take<T>(
+        &mut self,
+        all: &mut BTreeMap<u64, T>,
+        session: impl Fn(&T) -> u8,
+        nic: &mut dyn Nic,
+        mut turn: impl FnMut(u64, &mut T, &mut dyn Nic) -> bool,
+    ) -> bool {
+        let from = self.0;
+        let mut filled = [false; SESSIONS];
+        let mut busy = false;
+        for behind in [false, true] {
+            for (&number, one) in &mut *all {
+                let of = session(one);
+                let at = usize::from(of);
+                if (number < from[at]) != behind {
+                    continue;
+                }
+                if turn(number, one, nic) {
+                    busy = true;
+                    if !filled[at] && !nic.can_store(of) {
+                        filled[at] = true;
+                        self.0[at] = number.wrapping_add(1);
+                    }
+                }
             }
         }
+        busy
     }
-    busy
 }
 
 #[cfg(test)]
@@ -48,11 +61,12 @@ mod tests {
     use softnic::{Error, Event, Identity, PeerAddress, Share, Shared};
 
     use super::*;
+    use crate::remote::carry::Carried;
     use crate::remote::nic::{Memory, WindowId};
 
-    /// Takes so many stores in a turn, and counts them by window.
+    /// Takes so many stores of each session in a turn, and counts them by window. A window's session is its number's tens.
     struct Narrow {
-        room: usize,
+        room: [usize; 2],
         taken: BTreeMap<WindowId, usize>,
     }
 
@@ -75,14 +89,15 @@ mod tests {
             Ok(0)
         }
         fn unmap(&mut self, _: WindowId) {}
-        fn can_store(&self) -> bool {
-            self.room > 0
+        fn can_store(&self, session: u8) -> bool {
+            self.room[usize::from(session)] > 0
         }
         fn store(&mut self, window: WindowId, _: u64, data: &[u8]) -> Result<usize, Error> {
-            if self.room == 0 {
+            let room = &mut self.room[window as usize / 10];
+            if *room == 0 {
                 return Ok(0);
             }
-            self.room -= 1;
+            *room -= 1;
             *self.taken.entry(window).or_default() += 1;
             Ok(data.len())
         }
@@ -111,36 +126,54 @@ mod tests {
     fn nobody_waits_for_those_who_have_much_to_say() {
         let mut ends = BTreeMap::new();
         let mut channels = Vec::new();
-        for number in 0..5 {
+        // Of two sessions, in turns.
+        for number in 0..10 {
             let (channel, _) = Channel::create(64).expect("memory");
             let channel = Arc::new(channel);
             let carrier = Carrier::new(channel.clone(), 0);
-            ends.insert(number, Carried::new(carrier, number, 1, 0));
+            let session = (number % 2) as u8;
+            let window = number % 2 * 10 + number / 2;
+            ends.insert(number, Carried::new(carrier, window, session, 0));
             channels.push(End::new(channel, 0));
         }
-        // The first ones have a ring full of messages, the last has one.
+        // The first ones have a ring full of messages, the last of each session has one.
         for (number, end) in channels.iter().enumerate() {
-            let most = if number < 4 { 60 } else { 1 };
+            let most = if number < 8 { 60 } else { 1 };
             for _ in 0..most {
                 let sent = end.sender().try_send(0, &[b"x"]);
                 assert!(sent.is_ok(), "the ring has room");
             }
         }
         let mut nic = Narrow {
-            room: 0,
+            room: [0; 2],
             taken: BTreeMap::new(),
         };
-        let mut next = 0;
+        let mut turns = Turns::default();
         for _ in 0..5 {
-            nic.room = 8;
-            in_turn(&mut ends, &mut next, &mut nic, |_, _, _| {
-                panic!("nobody has ended")
-            });
+            // The second takes more at a time, so that others fill it.
+            nic.room = [8, 11];
+            turns.take(
+                &mut ends,
+                |it| it.session,
+                &mut nic,
+                |_, it, nic| {
+                    let turn = it.carry(nic);
+                    assert!(!turn.ended, "nobody has ended");
+                    turn.busy
+                },
+            );
         }
-        let had: Vec<usize> = (0..5)
-            .map(|number| nic.taken.get(&number).copied().unwrap_or(0))
-            .collect();
-        assert_eq!(had[4], 1, "{had:?}");
-        assert!(had[..4].iter().all(|&taken| taken >= 8), "{had:?}");
+        for session in 0..2 {
+            let had: Vec<usize> = (0..5)
+                .map(|number| {
+                    nic.taken
+                        .get(&(session * 10 + number))
+                        .copied()
+                        .unwrap_or(0)
+                })
+                .collect();
+            assert_eq!(had[4], 1, "{had:?}");
+            assert!(had[..4].iter().all(|&taken| taken >= 8), "{had:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 use model::BAR_PAGES;
 use rand::RngExt;
 use wire::registers as reg;
-use wire::{PageMapEntry, RegionEntry, TlpHeader};
+use wire::{PageMapEntry, RegionEntry, SessionStatus, TlpHeader};
 
 use crate::error::Error;
 use crate::loads::{pieces, request};
@@ -80,6 +80,12 @@ impl Window {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// Whether the NIC sends at once what is stored into or loaded from windows of a session. It drops what is for one that is lost.
+pub(super) fn may_send(nic: &model::Nic, backlog: usize, session: u8) -> bool {
+    let at_once = |status: SessionStatus| status.open || status.lost || !status.valid;
+    nic.outgoing() < backlog && nic.session_status(session).is_none_or(at_once)
 }
 
 impl SoftNic {
@@ -193,9 +199,10 @@ impl SoftNic {
         self.pages.give(window.page, window.pages);
     }
 
-    /// Whether stores are taken at present.
-    pub fn can_store(&self) -> bool {
-        self.nic.outgoing() < self.config.backlog
+    /// Whether stores into windows of a session are taken at present. The NIC keeps PCI Express order: what waits for one
+    /// session would hold up all that comes behind it, for whichever peer. So nothing is given to it that would wait.
+    pub fn can_store(&self, session: u8) -> bool {
+        may_send(&self.nic, self.config.backlog, session)
     }
 
     fn inside(&self, window: &Window, offset: u64, bytes: usize) -> Result<usize, Error> {
@@ -214,7 +221,7 @@ impl SoftNic {
         Ok(window.start + offset as usize)
     }
 
-    /// Stores bytes; returns how many were taken, fewer than all while too much waits. A store of at most 256 bytes that
+    /// Stores bytes; returns how many were taken, fewer than all while [too much waits](Self::can_store). A store of at most 256 bytes that
     /// crosses no multiple of 256 in the region is one frame.
     ///
     /// # Errors
@@ -223,7 +230,7 @@ impl SoftNic {
         let address = self.inside(window, offset, data.len())?;
         let mut taken = 0;
         for (at, bytes) in pieces(address, data.len()) {
-            if !self.can_store() {
+            if !self.can_store(window.session) {
                 break;
             }
             let (request, lead, trail) = request(at, bytes);
@@ -246,7 +253,7 @@ impl SoftNic {
     /// [`Error::Range`] if they are not all inside of the window.
     pub fn load(&mut self, window: &Window, offset: u64, bytes: usize) -> Result<u64, Error> {
         let address = self.inside(window, offset, bytes)?;
-        let load = self.outside.loads.begin(address, bytes);
+        let load = self.outside.loads.begin(window.session, address, bytes);
         self.settle();
         Ok(load)
     }

@@ -175,7 +175,7 @@ pub fn exchange_meanwhile(
         for index in 0..2 {
             for _ in 0..rng.random_range(0..16) {
                 let count = issued[index].len();
-                if count >= stores || !sides[index].nic.can_store() {
+                if count >= stores || !sides[index].nic.can_store(sides[index].session) {
                     break;
                 }
                 let (at, data) = if count.is_multiple_of(4) {

@@ -50,7 +50,7 @@ impl Nic for Stores {
     fn unmap(&mut self, _: WindowId) {
         unreachable!()
     }
-    fn can_store(&self) -> bool {
+    fn can_store(&self, _: u8) -> bool {
         true
     }
     fn store(&mut self, _: WindowId, offset: u64, data: &[u8]) -> Result<usize, Error> {
