@@ -239,6 +239,8 @@ fn lines(path: &Path) -> Result<Vec<Line>, String> {
         Err(error) => return Err(format!("{shown} can't be read: {error}; {PEERS_ELSEWHERE}")),
     };
     let mut lines = Vec::new();
+    // Some editors put a mark in front of a text.
+    let text = text.trim_start_matches('\u{feff}');
     for (number, line) in text.lines().enumerate() {
         let mut words = line.split_ascii_whitespace();
         let Some(network) = words.next().filter(|word| !word.starts_with('#')) else {
@@ -541,7 +543,7 @@ mod tests {
         fs::write(&path, "10.0.0.2 sha256:12\n").expect("it can be written");
         assert!(!known.allows(at, other));
         // Half a line costs no other one.
-        let torn = format!("10.0.0.3 {one}\n10.0.0.2 {other}\n10.9.");
+        let torn = format!("\u{feff}10.0.0.3 {one}\n10.0.0.2 {other}\n10.9.");
         fs::write(&path, &torn).expect("it can be written");
         let third = Ipv4Addr::new(10, 0, 0, 3);
         assert!(known.allows(at, other) && known.allows(third, one));

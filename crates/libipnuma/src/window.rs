@@ -538,7 +538,8 @@ pub unsafe extern "C" fn ipn_fence(window: *const ipn_window) -> c_int {
 /// 0.
 ///
 /// # Errors
-/// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, or has refused stores: some may be lost.
+/// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, or has refused stores: some may be lost. -ECONNRESET:
+/// the daemon of this machine no longer answers: so may all that it has not sent.
 /// -EKEYREVOKED: the token was revoked. -EINVAL: `window` is NULL, or `how` is something else.
 ///
 /// # Threads
@@ -646,7 +647,8 @@ pub unsafe extern "C" fn ipn_epoch(window: *const ipn_window, epoch: *mut u64) -
 /// 0 if nothing was lost.
 ///
 /// # Errors
-/// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -EINVAL: `window` is NULL.
+/// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a call has
+/// found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
 ///
 /// # Threads
 /// Any thread.

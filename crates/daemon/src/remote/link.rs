@@ -29,7 +29,7 @@ use crate::remote::coordinator::Input;
 use crate::remote::messages::Message;
 use crate::remote::system;
 use crate::remote::tls::{Secret, Tls};
-use conn::{Conn, Stage};
+use conn::{Conn, READS_NOT, Stage};
 
 /// Number of a connection.
 pub type LinkId = u64;
@@ -345,8 +345,11 @@ impl Thread {
             .map(|(&id, _)| id)
             .collect();
         for id in late {
-            let why = match self.conns.get(&id).map(|conn| conn.stage) {
-                Some(Stage::Up) => "it does not read what it is told",
+            let why = match self.conns.get_mut(&id) {
+                Some(conn) if conn.stage == Stage::Up => {
+                    conn.wrong = true;
+                    READS_NOT
+                }
                 _ => "it does not answer",
             };
             self.over(id, why);

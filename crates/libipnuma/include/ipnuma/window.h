@@ -407,7 +407,8 @@ int ipn_fence(const ipn_window *window);
 // 0.
 //
 // ERRORS
-// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, or has refused stores: some may be lost.
+// -ETIMEDOUT: not known in time. -EHOSTUNREACH: the server can't be reached, or has refused stores: some may be lost. -ECONNRESET:
+// the daemon of this machine no longer answers: so may all that it has not sent.
 // -EKEYREVOKED: the token was revoked. -EINVAL: `window` is NULL, or `how` is something else.
 //
 // THREADS
@@ -483,7 +484,8 @@ int ipn_epoch(const ipn_window *window, uint64_t *epoch);
 // 0 if nothing was lost.
 //
 // ERRORS
-// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -EINVAL: `window` is NULL.
+// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a call has
+// found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
 //
 // THREADS
 // Any thread.

@@ -143,10 +143,11 @@ impl Conn {
         messages::write(&mut packet, message).map_err(|error| error.to_string())?;
         self.bytes += packet.len();
         self.out.push_back(packet);
-        match self.bytes > OUT_MOST {
-            true => Err("it does not read what it is told".to_owned()),
-            false => Ok(()),
+        if self.bytes > OUT_MOST {
+            self.wrong = true;
+            return Err(READS_NOT.to_owned());
         }
+        Ok(())
     }
 
     /// Bytes that have not gone.
@@ -324,7 +325,11 @@ impl Conn {
     }
 }
 
+/// Why a connection is over.
 const CLOSED: &str = "it has closed the connection";
+
+/// The same, by this side.
+pub const READS_NOT: &str = "it does not read what it is told";
 
 /// Whether anything has come.
 fn read_plain(socket: &mut TcpStream, into: &mut Vec<u8>) -> Result<bool, String> {

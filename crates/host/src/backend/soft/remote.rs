@@ -390,7 +390,10 @@ impl WindowAccess for RemoteWindow {
     fn faults(&self) -> u64 {
         let control = self.operations.control();
         let revoked = control.state.load(Ordering::Acquire) == state::REVOKED;
-        self.lease.faults() + control.faults.load(Ordering::Acquire) + u64::from(revoked)
+        // Without a daemon nobody takes what is in the ring.
+        let gone = self.lease.link.daemon_gone.load(Ordering::Relaxed);
+        let faults = self.lease.faults() + control.faults.load(Ordering::Acquire);
+        faults + u64::from(revoked) + u64::from(gone)
     }
 
     fn state(&self) -> Result<()> {
