@@ -51,6 +51,9 @@ pub struct Config {
     /// What must be sent again leaves one frame at a time, by [`Nic::resend_next`], instead of at once: for a line that
     /// takes time.
     pub paced: bool,
+    /// When a store is refused for its key, those behind it with the same key and tag are not sent any more, and nothing is said of
+    /// them. The RTL waits for each to be refused.
+    pub voids_revoked: bool,
 }
 
 impl Default for Config {
@@ -68,6 +71,7 @@ impl Default for Config {
             max_frame: 1518,
             completer_id: 0,
             paced: false,
+            voids_revoked: false,
         }
     }
 }

@@ -72,6 +72,7 @@ impl Config {
             regions: self.regions,
             sessions: self.sessions,
             send_slots: self.send_slots,
+            voids_revoked: true,
             ..model::Config::default()
         }
     }

@@ -61,7 +61,8 @@ pub enum Event {
         /// Own number of the session.
         session: u8,
     },
-    /// A peer refused a store or load; those before and after it are not concerned.
+    /// A peer refused a store or load. Those before and after it are not concerned, unless it is for its key: stores behind it with the
+    /// same key and tag are not sent any more, and nothing more is said of them.
     Refused {
         /// Own number of the session.
         session: u8,

@@ -307,6 +307,10 @@ impl Nic {
             &mut self.sessions.buffer,
         );
         if ours {
+            if self.config.voids_revoked && report.code == wire::ERR_BAD_KEY {
+                let state = &mut self.sessions.sessions[usize::from(session)].sender;
+                state.void_stores(&mut self.sessions.buffer);
+            }
             let event = Event {
                 code: report.code,
                 op: report.fmt_type,

@@ -236,6 +236,22 @@ impl Sender {
         true
     }
 
+    /// The first frame was refused for its key: voids take the places of all stores behind it with its key and tag, of
+    /// which none was taken.
+    pub fn void_stores(&mut self, buffer: &mut SendBuffer) {
+        let of = |sent: &Sent| (sent.operation.request.key, sent.operation.tag);
+        let first = self.kept.front().and_then(|slot| buffer.get(*slot));
+        let Some(revoked) = first.map(of) else {
+            return;
+        };
+        for &slot in &self.kept {
+            if let Some(sent) = buffer.get_mut(slot) {
+                let store = sent.operation.request.fmt_type == wire::FMT_MWR64;
+                sent.void |= store && of(sent) == revoked;
+            }
+        }
+    }
+
     /// Forgets all frames.
     pub fn drop_all(&mut self, buffer: &mut SendBuffer) {
         for slot in self.kept.drain(..) {
