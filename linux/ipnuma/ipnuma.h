@@ -73,12 +73,13 @@ struct nic {
 	struct miscdevice misc;
 	void __iomem *registers;
 	void __iomem *pages;
-	void __iomem *poll;
+	void __iomem *poll; /* NULL on a board */
 	u32 version;
 	int vectors;
 	u32 page_count, pc_ids, keys, sessions;
 	bool seals;   /* it was built with AES-GCM */
 	bool unseals; /* and sealed frames are opened */
+	bool arrivals; /* it interrupts for them */
 
 	/* Registers and tables; all reads of BARs, which must not meet each other. Never taken by interrupts. */
 	struct mutex control;
@@ -144,6 +145,7 @@ struct window {
 u32 nic_read(struct nic *nic, u32 offset);
 void nic_write(struct nic *nic, u32 offset, u32 value);
 void nic_write_entry(struct nic *nic, u32 base, u32 index, const u32 *dws, u32 count);
+void nic_arrivals(struct nic *nic);
 void nic_poll_write(struct nic *nic, u32 offset, u64 value);
 u64 nic_clock(void);
 struct holder *holder_charge(struct nic *nic, u32 pages, u32 keys);

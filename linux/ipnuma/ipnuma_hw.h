@@ -37,6 +37,7 @@
 #define REG_MSI_ADDRESS_LO 0x70
 #define REG_MSI_ADDRESS_HI 0x74
 #define REG_MSI_DATA 0x78
+#define REG_MSI_MODERATION_US 0x7C
 #define REG_MSI_CONTROL 0x80
 #define REG_PACE 0x84
 /* REG_CONTROL: stores that wait anyway travel in one frame. */
@@ -44,6 +45,7 @@
 /* And sealed frames are opened. */
 #define CONTROL_AUTH 2
 
+#define MSI_ON_ARRIVAL 1
 #define MSI_ON_EVENT 2
 
 #define SESSION_BASE 0x010000
@@ -71,6 +73,7 @@
 #define REGION_VALID 0x01
 #define REGION_WRITE 0x02
 #define REGION_READ 0x04
+#define REGION_NOTIFY 0x08
 #define REGION_SESSION 0x10
 #define REGION_SEALED 0x20
 #define REGION_BOUND 0x40

@@ -23,6 +23,8 @@
 #define IPNUMA_FROZEN 2
 /* It was built with AES-GCM: SEALED_PEER and KEYS. */
 #define IPNUMA_SEALS 4
+/* The rack's BAR 4 is there: CHARGE and NOW, which say EOPNOTSUPP on a board, and stores cost store_ns. */
+#define IPNUMA_CHARGES 8
 
 struct ipnuma_info {
 	__u32 abi;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The IP-NUMA NIC in a guest of the rack: /dev/ipnuma0, docs/linux.md.
+ * The IP-NUMA NIC, on a board and in a guest of the rack: /dev/ipnuma0, docs/linux.md.
  *
  * A guest's program cannot store to a BAR itself (the guest's processor is this machine's, where the BAR does not
  * exist), and its code takes no simulated time, so it cannot poll either. Both are therefore calls of this driver, which
- * also charges what a store costs a processor.
+ * also charges what a store costs a processor. On a board, which has no BAR 4, time passes by itself, nothing is charged,
+ * and who waits is woken by the NIC's interrupts.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -27,6 +28,10 @@ static unsigned int ack_ticks;
 module_param(ack_ticks, uint, 0444);
 MODULE_PARM_DESC(ack_ticks, "register ACK_TICKS; 0: as after reset, which suits 10G (1G: 16)");
 
+static unsigned short moderation_us = 5;
+module_param(moderation_us, ushort, 0444);
+MODULE_PARM_DESC(moderation_us, "microseconds from one interrupt to the next at least, on a board");
+
 static unsigned int pace;
 module_param(pace, uint, 0444);
 MODULE_PARM_DESC(pace, "register PACE; 0: as after reset, which suits 10G (1G: 0x01006FFF)");
@@ -39,12 +44,13 @@ u32 nic_read(struct nic *nic, u32 offset)
 }
 
 /*
- * A posted write takes a place in the bus's queue until the device has seen it, and a full queue drops it without a
- * word. A nanosecond is enough for the answer to be taken.
+ * A posted write takes a place in the queue of a guest's bus until the device has seen it, and a full queue drops it
+ * without a word. A nanosecond is enough for the answer to be taken.
  */
 static void posted(void)
 {
-	ndelay(1);
+	if (IS_ENABLED(CONFIG_UML))
+		ndelay(1);
 }
 
 void nic_write(struct nic *nic, u32 offset, u32 value)
@@ -82,19 +88,21 @@ u64 nic_clock(void)
 }
 
 /* Simulated time to the nanosecond: the device knows it. */
-static u64 nic_now(struct nic *nic)
+static long get_now(struct nic *nic, u64 __user *arg)
 {
 	u64 now;
 
+	if (!nic->poll)
+		return -EOPNOTSUPP;
 	mutex_lock(&nic->control);
 	now = readq(nic->poll + POLL_NOW);
 	mutex_unlock(&nic->control);
-	return now != ~0ULL ? now : nic_clock();
+	return put_user(now != ~0ULL ? now : nic_clock(), arg);
 }
 
 /*
- * One transaction for each line that is touched, as a write-combining buffer makes them, and its cost. Returns how many
- * there were.
+ * One transaction for each line that is touched, as a write-combining buffer makes them, in their order, and its cost.
+ * Returns how many there were.
  */
 u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 {
@@ -104,7 +112,8 @@ u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes)
 		size_t step = min_t(size_t, bytes, LINE_BYTES - at % LINE_BYTES);
 
 		memcpy_toio(nic->pages + at, from, step);
-		if (store_ns)
+		wmb(); /* else a processor may let the next line out first */
+		if (nic->poll && store_ns)
 			ndelay(store_ns);
 		else
 			posted();
@@ -275,9 +284,44 @@ static void take_events(struct nic *nic)
 		nic_write(nic, REG_EVENT_TAIL, nic->events_taken);
 }
 
+/*
+ * Without BAR 4 the NIC interrupts for arrivals while somebody watches. When this returns, a store that is not in memory
+ * yet will interrupt: the read comes back behind all that were accepted before the register was written.
+ */
+void nic_arrivals(struct nic *nic)
+{
+	mutex_lock(&nic->control);
+	if (!nic->arrivals) {
+		nic->arrivals = true;
+		nic_write(nic, REG_MSI_CONTROL, MSI_ON_ARRIVAL | MSI_ON_EVENT);
+		nic_read(nic, REG_ID);
+	}
+	mutex_unlock(&nic->control);
+}
+
+/* Who begins to watch now finds it off, or takes the mutex after this. */
+static void no_arrivals(struct nic *nic)
+{
+	bool nobody;
+
+	mutex_lock(&nic->control);
+	spin_lock_irq(&nic->lock);
+	nobody = list_empty(&nic->watched);
+	spin_unlock_irq(&nic->lock);
+	if (nic->arrivals && nobody) {
+		nic->arrivals = false;
+		nic_write(nic, REG_MSI_CONTROL, MSI_ON_EVENT);
+	}
+	mutex_unlock(&nic->control);
+}
+
 static irqreturn_t events_thread(int irq, void *data)
 {
-	take_events(data);
+	struct nic *nic = data;
+
+	take_events(nic);
+	if (!nic->poll)
+		no_arrivals(nic);
 	return IRQ_HANDLED;
 }
 
@@ -463,9 +507,9 @@ static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
 		.pc_ids = nic->pc_ids,
 		.regions = nic->keys,
 		.sessions = nic->sessions,
-		.flags = IPNUMA_FROZEN | (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0) |
-			 (nic->seals ? IPNUMA_SEALS : 0),
-		.store_ns = store_ns,
+		.flags = (IS_ENABLED(CONFIG_UML) ? IPNUMA_FROZEN : 0) | (nic->poll ? IPNUMA_CHARGES : 0) |
+			 (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0) | (nic->seals ? IPNUMA_SEALS : 0),
+		.store_ns = nic->poll ? store_ns : 0,
 		.most_region = (u64)PAGE_SIZE << (MAX_ORDER - 1),
 	};
 
@@ -500,10 +544,12 @@ static long set_identity(struct nic *nic, struct ipnuma_identity __user *arg)
 	return 0;
 }
 
-static long charge(u32 __user *arg)
+static long charge(struct nic *nic, u32 __user *arg)
 {
 	u32 ns;
 
+	if (!nic->poll)
+		return -EOPNOTSUPP;
 	if (get_user(ns, arg))
 		return -EFAULT;
 	if (ns > IPNUMA_MOST_CHARGE)
@@ -523,9 +569,9 @@ static long nic_ioctl(struct file *file, unsigned int command, unsigned long arg
 	case IPNUMA_INFO:
 		return get_info(nic, user);
 	case IPNUMA_CHARGE:
-		return charge(user);
+		return charge(nic, user);
 	case IPNUMA_NOW:
-		return put_user(nic_now(nic), (u64 __user *)user);
+		return get_now(nic, user);
 	case IPNUMA_IDENTITY:
 		return set_identity(nic, user);
 	case IPNUMA_PEER:
@@ -608,32 +654,55 @@ static int begin_interrupts(struct nic *nic)
 	struct msi_msg message;
 	int error;
 
-	nic->vectors = pci_alloc_irq_vectors(pdev, 1, 2, PCI_IRQ_MSI | PCI_IRQ_MSIX);
+	nic->vectors = pci_alloc_irq_vectors(pdev, 1, nic->poll ? 2 : 1, PCI_IRQ_MSI | PCI_IRQ_MSIX);
 	if (nic->vectors < 0)
 		return nic->vectors;
 	error = devm_request_threaded_irq(&pdev->dev, pci_irq_vector(pdev, 0),
-					  nic->vectors == 1 ? shared_interrupt : NULL, events_thread, IRQF_ONESHOT,
-					  "ipnuma-events", nic);
+					  nic->vectors == 1 ? shared_interrupt : NULL, events_thread,
+					  IRQF_ONESHOT | IRQF_NOBALANCING, "ipnuma-events", nic);
 	if (!error && nic->vectors > 1)
 		error = devm_request_irq(&pdev->dev, pci_irq_vector(pdev, 1), poll_interrupt, 0, "ipnuma-poll", nic);
 	if (error)
 		return error;
-	/* The message of vector 0 is the NIC's own to write; that of vector 1 the rack knows from the vector's table. */
+	/*
+	 * The message of vector 0 is the NIC's own to write, and stays what it is: the vector does not wander from
+	 * processor to processor. That of vector 1 the rack knows from the vector's table.
+	 */
 	get_cached_msi_msg(pci_irq_vector(pdev, 0), &message);
 	nic_write(nic, REG_MSI_ADDRESS_LO, message.address_lo);
 	nic_write(nic, REG_MSI_ADDRESS_HI, message.address_hi);
 	nic_write(nic, REG_MSI_DATA, message.data);
+	if (!nic->poll)
+		nic_write(nic, REG_MSI_MODERATION_US, moderation_us);
 	nic_write(nic, REG_MSI_CONTROL, MSI_ON_EVENT);
 	return 0;
 }
 
-static void *bar(struct pci_dev *pdev, int number, resource_size_t least)
+/* Registers, pages, and BAR 4 if this is the rack: on a board it would be something else, an MSI-X table perhaps. */
+static int map_bars(struct nic *nic)
 {
-	if (pci_resource_len(pdev, number) >= least)
-		return pcim_iomap_table(pdev)[number];
-	dev_err(&pdev->dev, "BAR %d has %#llx bytes, less than %#llx: this driver is for the NIC as the rack shows it\n",
-		number, (u64)pci_resource_len(pdev, number), (u64)least);
-	return NULL;
+	static const resource_size_t least[] = { [BAR_REGISTERS] = BAR0_BYTES, [BAR_PAGES] = PAGE_BYTES };
+	struct pci_dev *pdev = nic->pdev;
+	bool poll = IS_ENABLED(CONFIG_UML) && pci_resource_len(pdev, BAR_POLL) >= PAGE_BYTES;
+	int number, error;
+
+	for (number = BAR_REGISTERS; number <= BAR_PAGES; number += BAR_PAGES - BAR_REGISTERS) {
+		if (pci_resource_len(pdev, number) >= least[number])
+			continue;
+		dev_err(&pdev->dev, "BAR %d has %#llx bytes, and the NIC's has %#llx at least: see docs/architecture.md\n",
+			number, (u64)pci_resource_len(pdev, number), (u64)least[number]);
+		return -ENODEV;
+	}
+	error = pcim_iomap_regions(pdev, 1 << BAR_REGISTERS | (poll ? 1 << BAR_POLL : 0), "ipnuma");
+	if (!error)
+		error = pci_request_region(pdev, BAR_PAGES, "ipnuma");
+	if (error)
+		return error;
+	nic->registers = pcim_iomap_table(pdev)[BAR_REGISTERS];
+	nic->poll = poll ? pcim_iomap_table(pdev)[BAR_POLL] : NULL;
+	/* A line is a transaction: write-combining. */
+	nic->pages = devm_ioremap_wc(&pdev->dev, pci_resource_start(pdev, BAR_PAGES), pci_resource_len(pdev, BAR_PAGES));
+	return nic->pages ? 0 : -ENOMEM;
 }
 
 static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -659,16 +728,11 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 	error = pcim_enable_device(pdev);
 	if (!error)
-		error = pcim_iomap_regions(pdev, 1 << BAR_REGISTERS | 1 << BAR_PAGES | 1 << BAR_POLL, "ipnuma");
+		error = map_bars(nic);
 	if (!error)
 		error = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (error)
 		return error;
-	nic->registers = bar(pdev, BAR_REGISTERS, BAR0_BYTES);
-	nic->pages = bar(pdev, BAR_PAGES, PAGE_BYTES);
-	nic->poll = bar(pdev, BAR_POLL, PAGE_BYTES);
-	if (!nic->registers || !nic->pages || !nic->poll)
-		return -ENODEV;
 
 	mutex_lock(&nic->control);
 	error = identify(nic);
@@ -687,8 +751,10 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	pci_set_master(pdev);
 	mutex_lock(&nic->control);
 	forget(nic);
-	writel(0, nic->poll + POLL_DISARM_ALL);
-	posted();
+	if (nic->poll) {
+		writel(0, nic->poll + POLL_DISARM_ALL);
+		posted();
+	}
 	nic_write(nic, REG_CONTROL, CONTROL_MERGE);
 	if (ack_ticks)
 		nic_write(nic, REG_ACK_TICKS, ack_ticks);
@@ -713,7 +779,7 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (error)
 		goto quiet;
 	dev_info(&pdev->dev, "/dev/%s: %u pages, %u regions, %u sessions; a store costs %u ns\n", nic->misc.name,
-		 nic->page_count, nic->keys, nic->sessions, store_ns);
+		 nic->page_count, nic->keys, nic->sessions, nic->poll ? store_ns : 0);
 	return 0;
 quiet:
 	/* What is managed goes in the order in which it must: handlers before their vectors, and those before what they use. */
@@ -758,5 +824,5 @@ static struct pci_driver ipnuma_driver = {
 };
 module_pci_driver(ipnuma_driver);
 
-MODULE_DESCRIPTION("IP-NUMA NIC of the virtual rack");
+MODULE_DESCRIPTION("IP-NUMA NIC");
 MODULE_LICENSE("Dual MIT/GPL");

@@ -40,7 +40,10 @@ static void watch(struct region *region)
 		list_add_tail(&region->watch, &nic->watched);
 	}
 	spin_unlock_irq(&nic->lock);
-	if (!watched)
+	/* Who finds it watched waits, without BAR 4, until the NIC interrupts: another may only just be about to say so. */
+	if (!nic->poll)
+		nic_arrivals(nic);
+	else if (!watched)
 		nic_poll_write(nic, POLL_ARM, watch_value(region));
 }
 
@@ -111,7 +114,7 @@ static long region_export(struct region *region, struct ipnuma_export __user *ar
 	dws[5] = export.peer ? ~0U : 0;
 	dws[6] = export.tag;
 	dws[7] = REGION_VALID | REGION_SESSION | (export.rights & IPNUMA_READ ? REGION_READ : 0) |
-		 (export.rights & IPNUMA_WRITE ? REGION_WRITE : 0) |
+		 (export.rights & IPNUMA_WRITE ? REGION_WRITE : 0) | (nic->poll ? 0 : REGION_NOTIFY) |
 		 (export.flags & IPNUMA_EXPORT_SEALED ? REGION_SEALED : 0) |
 		 (export.session ? REGION_BOUND | export.session << REGION_NUMBER_SHIFT : 0);
 	write_region(nic, key, dws);
@@ -297,7 +300,7 @@ static int region_release(struct inode *inode, struct file *file)
 	watched = region->watched;
 	list_del_init(&region->watch);
 	spin_unlock_irq(&nic->lock);
-	if (watched)
+	if (watched && nic->poll)
 		nic_poll_write(nic, POLL_DISARM, watch_value(region));
 	region_free(region);
 	return 0;

@@ -97,14 +97,17 @@ fn the_driver_knows_the_nic() {
         valid: true,
         write: true,
         read: true,
+        notify: true,
         session: true,
         sealed: true,
         ..wire::RegionEntry::default()
     };
-    let word = ["VALID", "WRITE", "READ", "SESSION", "SEALED", "BOUND"]
-        .map(|bit| header[format!("REGION_{bit}").as_str()])
-        .iter()
-        .sum::<u64>()
+    let word = [
+        "VALID", "WRITE", "READ", "NOTIFY", "SESSION", "SEALED", "BOUND",
+    ]
+    .map(|bit| header[format!("REGION_{bit}").as_str()])
+    .iter()
+    .sum::<u64>()
         | 1 << header["REGION_NUMBER_SHIFT"];
     assert_eq!(u64::from(region.to_dws()[7]), word);
 }

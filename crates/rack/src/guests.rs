@@ -20,7 +20,7 @@ use crate::run::{Options, SwitchReport, furnish_guests, lay_all_cables, switch_r
 use crate::scratch::Scratch;
 use crate::tables;
 use crate::time::Picoseconds;
-use crate::topology::{NicKind, ProgramSpec, Topology};
+use crate::topology::{NicKind, NicSpec, ProgramSpec, Topology};
 use crate::wire_nic::WireCounts;
 
 /// Starts the guests of a topology; tests put scripts in the place of kernels.
@@ -147,8 +147,8 @@ const RING: Function = (RING_DEVICE, CLASS_ETHERNET, 1);
 /// Its driver reads a register for each command.
 const UZURA: Function = (UZURA_DEVICE, CLASS_OTHER, 1);
 
-fn function((device, class, posted_before_interrupt): Function) -> uml::DeviceSpec {
-    uml::DeviceSpec::Pci(uml::PciSpec {
+fn function((device, class, posted_before_interrupt): Function) -> uml::PciSpec {
+    uml::PciSpec {
         vendor: PCI_VENDOR,
         device,
         subsystem: 0,
@@ -157,7 +157,18 @@ fn function((device, class, posted_before_interrupt): Function) -> uml::DeviceSp
         msi_vectors: 2,
         clock: Some((4, POLL_CLOCK)),
         posted_before_interrupt,
-    })
+    }
+}
+
+/// The IP-NUMA NIC's function, without BAR 4 if its driver is to do as on a board.
+fn ipnuma(nic: &NicSpec) -> uml::DeviceSpec {
+    let mut spec = function(IPNUMA);
+    if nic.interrupts {
+        spec.bars[4] = 0;
+        spec.msi_vectors = 1;
+        spec.clock = None;
+    }
+    uml::DeviceSpec::Pci(spec)
 }
 
 /// What the host of a switch finds: a network device for each of its ports, and the switch's registers.
@@ -186,16 +197,18 @@ fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
     let card = |mac| uml::DeviceSpec::Network {
         mac: tables::mac_bytes(mac),
     };
-    match topology.host[host].nic.kind {
+    let nic = &topology.host[host].nic;
+    let other = |which| uml::DeviceSpec::Pci(function(which));
+    match nic.kind {
         NicKind::HostPort => topology
             .switch_of(host)
             .map_or_else(Vec::new, |switch| switch_devices(topology, switch)),
         NicKind::Virtio => vec![card(tables::host_mac(host))],
-        NicKind::Ipnuma => vec![function(IPNUMA), card(tables::management_mac(host))],
-        NicKind::Ring => vec![function(RING)],
+        NicKind::Ipnuma => vec![ipnuma(nic), card(tables::management_mac(host))],
+        NicKind::Ring => vec![other(RING)],
         // In the order of their numbers.
-        NicKind::Shared => vec![function(RING), function(IPNUMA)],
-        NicKind::Uzura => vec![function(RING), function(UZURA)],
+        NicKind::Shared => vec![other(RING), ipnuma(nic)],
+        NicKind::Uzura => vec![other(RING), other(UZURA)],
         NicKind::Toe => unreachable!("no guest has a TCP offload engine"),
     }
 }

@@ -79,6 +79,22 @@ fn compiled(programs: &[(&str, &str)]) -> tempfile::TempDir {
     directory
 }
 
+/// Compiles a program of `tests` that needs nothing but the driver, into a directory of its own.
+fn speaks_to_the_driver(name: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let status = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(here.join("../../linux/ipnuma"))
+        .arg(here.join("tests").join(name).with_extension("c"))
+        .arg("-o")
+        .arg(directory.path().join(name))
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "{name}.c is not compiled");
+    directory
+}
+
 /// Whether sessions are sealed: they are, unless it is the time without that is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seal {
@@ -327,17 +343,7 @@ fn a_mark_that_is_answered_late_keeps_its_place() {
     if !kernel() {
         return;
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let status = Command::new("cc")
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(here.join("../../linux/ipnuma"))
-        .arg(here.join("tests/late_mark.c"))
-        .arg("-o")
-        .arg(directory.path().join("late_mark"))
-        .status()
-        .expect("a compiler");
-    assert!(status.success(), "late_mark.c is not compiled");
+    let directory = speaks_to_the_driver("late_mark");
     // It gives the driver keys by itself.
     let seal = Seal::usual();
     let keys = match seal {
@@ -366,6 +372,35 @@ fn a_mark_that_is_answered_late_keeps_its_place() {
         said(&outcome, "ping"),
         "to a machine that is there: flushed\nit arrived soon\nto nobody: No route to host\nagain: flushed\n"
     );
+}
+
+/// Without BAR 4 the driver does as on a board: the NIC's interrupts wake who waits, by a word as by a descriptor, and no
+/// time is charged.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn without_bar_4_interrupts_wake_who_waits() {
+    if !kernel() {
+        return;
+    }
+    let directory = speaks_to_the_driver("board");
+    let tokens = tempfile::tempdir().expect("a directory");
+    let guest = |own: u8, side: &str| {
+        let command = format!("board {side} /run/tokens {LOOPS}");
+        let (tokens, programs) = (tokens.path(), directory.path());
+        host(side, own, tokens, programs, Seal::Clear, &command)
+            .replace("kind = \"ipnuma\"", "kind = \"ipnuma\", interrupts = true")
+    };
+    let text = cabled([guest(1, "ping"), guest(2, "pong")]);
+    let outcome = run_text(&text, &["ping", "pong"], Seal::Clear);
+    let out = said(&outcome, "ping");
+    let expected = format!("charging and the time to the nanosecond: not here\n{LOOPS} rounds\n");
+    assert_eq!(out, expected);
+    for guest in &outcome.guests {
+        let report = &guest.report;
+        assert_eq!(report.polls, 0, "nothing stands for a core that polls");
+        // Each wait ends by an interrupt, but for the first if the store was there before.
+        assert!(report.interrupts + 1 >= u64::from(LOOPS), "{report:?}");
+    }
 }
 
 /// A program is killed amid its stores, and the driver goes while what it began is still under way: loaded again, it serves as

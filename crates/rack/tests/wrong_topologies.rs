@@ -423,3 +423,16 @@ fn engines_are_peers_of_guests() {
         ],
     );
 }
+
+#[test]
+fn interrupts_of_the_nic_are_for_guests_with_one_of_ours() {
+    let rate = "kind = \"virtio\", rate = \"1g\", ip = \"10.0.0.1\"";
+    let asked = format!("{rate}, interrupts = true");
+    let sentence = "they are for a guest's IP-NUMA NIC, and `a` has none";
+    let line = format!("line 5: host.nic.interrupts: {sentence}");
+    refused(GUESTS, &[(rate, &asked, &line)]);
+    let rate = "rate = \"10g\"";
+    let asked = format!("{rate}, interrupts = true");
+    let line = format!("line 4: host.nic.interrupts: {sentence}");
+    refused(PAIR, &[(rate, &asked, &line)]);
+}

@@ -18,7 +18,7 @@
 //! epoch = 1
 //! ```
 //!
-//! A guest's code takes no simulated time: [`Polling::Blocks`]. Stores cost what the driver charges.
+//! A guest's code takes no simulated time: [`Polling::Blocks`]. Stores cost what the driver charges. On a board neither is so.
 
 mod calls;
 pub mod nic;
@@ -89,6 +89,7 @@ impl Default for RackConfig {
 pub struct Rack {
     nic: Arc<Nic>,
     address: Ipv4Addr,
+    polling: Polling,
 }
 
 impl Rack {
@@ -105,10 +106,15 @@ impl Rack {
         if let Some(address) = config.address {
             introduce(&nic, config, address)?;
         }
-        let address = nic.info()?.ip.into();
+        let info = nic.info()?;
+        let polling = match info.flags & nic::info::FROZEN {
+            0 => Polling::Free,
+            _ => Polling::Blocks,
+        };
         Ok(Self {
             nic: Arc::new(nic),
-            address,
+            address: info.ip.into(),
+            polling,
         })
     }
 }
@@ -184,7 +190,7 @@ impl Backend for Rack {
     }
 
     fn polls(&self) -> Polling {
-        Polling::Blocks
+        self.polling
     }
 
     fn alloc(&self, bytes: usize) -> Result<Box<dyn RegionMemory>> {

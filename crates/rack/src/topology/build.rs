@@ -185,6 +185,7 @@ impl Fan {
                 reliable: self.nic.reliable,
                 auth: self.nic.auth,
                 merge: self.nic.merge,
+                interrupts: false,
             },
         }
     }
@@ -288,6 +289,7 @@ impl Topology {
                 reliable: pair.nic.reliable,
                 auth: pair.nic.auth,
                 merge: pair.nic.merge,
+                interrupts: false,
             },
         };
         let [first, second] = names.clone();

@@ -585,6 +585,13 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
             "nic: auth and merge are for the IP-NUMA NIC, and that of `{name}` is another"
         ));
     }
+    let driven =
+        host.kind == HostKind::Uml && matches!(host.nic.kind, NicKind::Ipnuma | NicKind::Shared);
+    if host.nic.interrupts && !driven {
+        return Err(format!(
+            "nic.interrupts: they are for a guest's IP-NUMA NIC, and `{name}` has none"
+        ));
+    }
     if !(32..=4096).contains(&host.memory_mb) {
         return Err(format!(
             "memory_mb: {} is no memory for a guest; write 32 to 4096",

@@ -120,6 +120,10 @@ pub struct NicSpec {
     /// Stores that wait anyway may travel in one frame.
     #[serde(default)]
     pub merge: bool,
+    /// A guest's driver finds no BAR 4, which stands for a core that polls: as on a board, the NIC's interrupts wake who
+    /// waits, and stores cost the processor nothing.
+    #[serde(default)]
+    pub interrupts: bool,
 }
 
 const fn yes() -> bool {

@@ -19,6 +19,8 @@ pub mod info {
     pub const FROZEN: u32 = 2;
     /// It can seal sessions.
     pub const SEALS: u32 = 4;
+    /// Time can be charged and asked for to the nanosecond: it is the rack's, and no board's.
+    pub const CHARGES: u32 = 8;
 }
 
 /// Bits of [`Peer::flags`].
