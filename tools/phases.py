@@ -145,6 +145,12 @@ PHASES = [
         ("kernel",),
     ),
     Phase(
+        "drivers",
+        150,
+        "the drivers against the headers of Debian's kernels, x86-64 and aarch64 (tools/drivers)",
+        "tools/drivers",
+    ),
+    Phase(
         "rust",
         400,
         "cargo test, all crates",

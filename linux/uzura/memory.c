@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Protection domains, and memory that the engine may reach: its regions and the translation of their pages. */
 #include <linux/bitmap.h>
+#ifdef HAVE_RDMA_ITER_H
 #include <rdma/iter.h>
+#else
+/* Kernels of 6.1 before stable moved it out of there. */
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#endif
 #include <rdma/uverbs_ioctl.h>
 
 #include "uzura.h"
