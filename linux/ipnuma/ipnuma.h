@@ -114,6 +114,7 @@ struct region {
 	struct nic *nic;
 	struct mm_struct *mm; /* as whose memory it is counted */
 	void *memory;
+	struct page *made; /* the first, of memory that the DMA API did not give */
 	dma_addr_t dma;
 	size_t bytes;
 	unsigned int order;
@@ -153,6 +154,10 @@ void holder_uncharge(struct holder *user, u32 pages, u32 keys);
 long nic_flush(struct nic *nic, struct window *window, s64 timeout_ns);
 u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
 
+u64 memory_most(struct nic *nic);
+bool memory_alloc(struct nic *nic, struct region *region);
+void memory_free(struct nic *nic, struct region *region);
+int memory_map(struct nic *nic, struct region *region, struct vm_area_struct *area);
 long region_open(struct nic *nic, struct ipnuma_region __user *arg);
 void regions_fire(struct nic *nic);
 long window_open(struct nic *nic, struct ipnuma_window __user *arg);

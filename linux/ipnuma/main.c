@@ -510,7 +510,7 @@ static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
 		.flags = (IS_ENABLED(CONFIG_UML) ? IPNUMA_FROZEN : 0) | (nic->poll ? IPNUMA_CHARGES : 0) |
 			 (READ_ONCE(nic->link_up) ? IPNUMA_LINK_UP : 0) | (nic->seals ? IPNUMA_SEALS : 0),
 		.store_ns = nic->poll ? store_ns : 0,
-		.most_region = (u64)PAGE_SIZE << (MAX_ORDER - 1),
+		.most_region = memory_most(nic),
 	};
 
 	mutex_lock(&nic->control);

@@ -22,6 +22,7 @@ static void write_region(struct nic *nic, u32 key, const u32 *dws)
 	nic_read(nic, REG_ID);
 }
 
+/* The pages from the first on, as a power of two: it may be told of writes to what follows the region, too. */
 static u64 watch_value(struct region *region)
 {
 	return region->dma | region->order;
@@ -256,8 +257,8 @@ static int region_mmap(struct file *file, struct vm_area_struct *area)
 
 	if (!(area->vm_flags & VM_SHARED))
 		return -EINVAL;
-	/* It checks the range. The mapping holds the file, and the file the memory. */
-	return dma_mmap_coherent(&region->nic->pdev->dev, area, region->memory, region->dma, region->bytes);
+	/* It checks the range. */
+	return memory_map(region->nic, region, area);
 }
 
 /* It cannot be paged out: counted as memory that verbs pin, against RLIMIT_MEMLOCK. */
@@ -275,11 +276,16 @@ static bool pin(struct region *region)
 	return true;
 }
 
-static void region_free(struct region *region)
+static void unpin(struct region *region)
 {
-	dma_free_coherent(&region->nic->pdev->dev, region->bytes, region->memory, region->dma);
 	atomic64_sub(region->bytes >> PAGE_SHIFT, &region->mm->pinned_vm);
 	mmdrop(region->mm);
+}
+
+static void region_free(struct region *region)
+{
+	memory_free(region->nic, region);
+	unpin(region);
 	kfree(region);
 }
 
@@ -327,7 +333,7 @@ long region_open(struct nic *nic, struct ipnuma_region __user *arg)
 		return -EFAULT;
 	if (!wanted.bytes || wanted.reserved)
 		return -EINVAL;
-	if (wanted.bytes > (u64)PAGE_SIZE << (MAX_ORDER - 1))
+	if (wanted.bytes > memory_most(nic))
 		return -ENOMEM;
 	region = kzalloc(sizeof(*region), GFP_KERNEL);
 	if (!region)
@@ -337,11 +343,13 @@ long region_open(struct nic *nic, struct ipnuma_region __user *arg)
 	region->order = get_order(region->bytes);
 	INIT_LIST_HEAD(&region->watch);
 	init_waitqueue_head(&region->queue);
-	/* Zeroed, and aligned to its size rounded up to a power of two: watched as one block. */
-	region->memory = dma_alloc_coherent(&nic->pdev->dev, region->bytes, &region->dma, GFP_KERNEL);
-	if (!region->memory || !pin(region)) {
-		if (region->memory)
-			dma_free_coherent(&nic->pdev->dev, region->bytes, region->memory, region->dma);
+	/* Counted before it is there: who may not have it moves nobody's pages about. */
+	if (!pin(region)) {
+		kfree(region);
+		return -ENOMEM;
+	}
+	if (!memory_alloc(nic, region)) {
+		unpin(region);
 		kfree(region);
 		return -ENOMEM;
 	}

@@ -47,11 +47,13 @@ static inline void know(int nic, unsigned session, unsigned own, unsigned machin
     must(ioctl(nic, IPNUMA_PEER, &peer), "PEER");
 }
 
-static inline int window(int nic, unsigned session, unsigned key) {
-  struct ipnuma_window wanted = {.bytes = 4096, .session = session, .key = key, .tag = TAG, .rights = IPNUMA_WRITE};
+static inline int window_at(int nic, unsigned session, unsigned key, unsigned long long first) {
+  struct ipnuma_window wanted = {.first = first, .bytes = 4096, .session = session, .key = key, .tag = TAG, .rights = IPNUMA_WRITE};
   must(ioctl(nic, IPNUMA_WINDOW, &wanted), "WINDOW");
   return wanted.fd;
 }
+
+static inline int window(int nic, unsigned session, unsigned key) { return window_at(nic, session, key, 0); }
 
 /* Numbers that the two tell each other, each in a file of its own. */
 static inline void tell(const char *directory, const char *name, unsigned long long number) {
