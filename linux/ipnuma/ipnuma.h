@@ -8,10 +8,12 @@
 #include <linux/list.h>
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "ipnuma_hw.h"
 #include "ipnuma_uapi.h"
@@ -24,7 +26,7 @@
 
 struct peer {
 	u32 ip;
-	u64 mac;
+	u64 mac; /* of the next hop, if the kernel has said it */
 	u8 session;
 	u8 peer_session;
 	u8 epoch;
@@ -33,6 +35,7 @@ struct peer {
 	bool compact;
 	bool sealed;
 	bool lost;
+	bool resolved; /* by the kernel */
 	atomic64_t frames; /* under the key that it is sent to with */
 };
 
@@ -91,6 +94,10 @@ struct nic {
 	u32 last_key;
 	u64 last_region;
 	struct ipnuma_identity identity;
+	int interface; /* whose MAC address it has, and by which peers are reached; 0: they are given */
+	struct notifier_block netevents, interfaces;
+	struct work_struct follow;
+	wait_queue_head_t resolved; /* the kernel has heard of a neighbour */
 	struct peer peers[MOST_PEERS];
 
 	/* What interrupts tell of. The list of windows changes under both locks. */
@@ -154,6 +161,13 @@ void holder_uncharge(struct holder *user, u32 pages, u32 keys);
 long nic_flush(struct nic *nic, struct window *window, s64 timeout_ns);
 u32 nic_store(struct nic *nic, u64 at, const void *from, size_t bytes);
 
+void nic_set_mac(struct nic *nic, u64 mac);
+void nic_peer_lost(struct nic *nic, struct peer *peer);
+
+int neighbour_own(u32 ip, u64 *mac);
+long neighbour_resolve(struct nic *nic, u32 ip, u64 *mac);
+int neighbours_begin(struct nic *nic);
+void neighbours_end(struct nic *nic);
 u64 memory_most(struct nic *nic);
 bool memory_alloc(struct nic *nic, struct region *region);
 void memory_free(struct nic *nic, struct region *region);
@@ -164,6 +178,7 @@ long window_open(struct nic *nic, struct ipnuma_window __user *arg);
 void windows_cut(struct nic *nic, struct peer *peer);
 struct peer *peer_find(struct nic *nic, u32 ip, u32 session);
 void peer_fault(struct nic *nic, struct peer *peer, u32 state);
+void peer_moved(struct nic *nic, struct peer *peer);
 long peer_set(struct nic *nic, struct ipnuma_peer __user *arg);
 long peer_set_sealed(struct nic *nic, struct ipnuma_sealed_peer __user *arg);
 long peer_get(struct nic *nic, struct ipnuma_peer __user *arg);

@@ -41,6 +41,10 @@ struct ipnuma_info {
 	__u64 most_region; /* bytes */
 };
 
+/*
+ * Without a MAC address the NIC has that of the interface with its IP address, whatever it is, and peers are reached as
+ * the kernel's routes and neighbours say: gateway_mac must be 0, and what a peer has as its MAC address does not count.
+ */
 struct ipnuma_identity {
 	__u64 mac;
 	__u64 gateway_mac;

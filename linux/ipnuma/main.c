@@ -214,6 +214,18 @@ static void mark_done(struct nic *nic, struct mark *mark, bool delivered)
 	mark_free(nic, mark);
 }
 
+void nic_peer_lost(struct nic *nic, struct peer *peer)
+{
+	struct ipnuma_event told = { .code = IPNUMA_LOST, .session = peer->session };
+	struct client *client;
+
+	lockdep_assert_held(&nic->lock);
+	peer->lost = true;
+	peer_fault(nic, peer, IPNUMA_STATE_LOST);
+	list_for_each_entry(client, &nic->clients, list)
+		tell(client, &told);
+}
+
 static void event(struct nic *nic, const u32 *dws)
 {
 	u8 code = dws[0];
@@ -241,8 +253,8 @@ static void event(struct nic *nic, const u32 *dws)
 		break;
 	case EVENT_PEER_LOST:
 		if (who < MOST_PEERS && nic->peers[who].valid) {
-			nic->peers[who].lost = true;
-			peer_fault(nic, &nic->peers[who], IPNUMA_STATE_LOST);
+			nic_peer_lost(nic, &nic->peers[who]);
+			return;
 		}
 		break;
 	default:
@@ -521,9 +533,17 @@ static long get_info(struct nic *nic, struct ipnuma_info __user *arg)
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
+void nic_set_mac(struct nic *nic, u64 mac)
+{
+	nic->identity.mac = mac;
+	nic_write(nic, REG_MAC_LO, mac);
+	nic_write(nic, REG_MAC_HI, mac >> 32);
+}
+
 static long set_identity(struct nic *nic, struct ipnuma_identity __user *arg)
 {
 	struct ipnuma_identity identity;
+	int interface = 0;
 
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
@@ -531,12 +551,20 @@ static long set_identity(struct nic *nic, struct ipnuma_identity __user *arg)
 		return -EFAULT;
 	if (identity.mac >> 48 || identity.gateway_mac >> 48)
 		return -EINVAL;
+	if (!identity.mac) {
+		/* The kernel knows the way to everyone, and so each peer's next hop: there is no gateway for all. */
+		if (identity.gateway_mac)
+			return -EINVAL;
+		interface = neighbour_own(identity.ip, &identity.mac);
+		if (!interface)
+			return -EADDRNOTAVAIL;
+	}
 	mutex_lock(&nic->control);
 	nic->identity = identity;
-	nic_write(nic, REG_MAC_LO, identity.mac);
-	nic_write(nic, REG_MAC_HI, identity.mac >> 32);
+	WRITE_ONCE(nic->interface, interface);
+	nic_set_mac(nic, identity.mac);
 	nic_write(nic, REG_IP, identity.ip);
-	nic_write(nic, REG_NETMASK, identity.netmask);
+	nic_write(nic, REG_NETMASK, interface ? 0 : identity.netmask);
 	nic_write(nic, REG_GATEWAY_MAC_LO, identity.gateway_mac);
 	nic_write(nic, REG_GATEWAY_MAC_HI, identity.gateway_mac >> 32);
 	nic_read(nic, REG_ID);
@@ -775,9 +803,14 @@ static int ipnuma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	nic->misc.fops = &nic_operations;
 	nic->misc.parent = &pdev->dev;
 	nic->misc.mode = 0660;
-	error = misc_register(&nic->misc);
+	error = neighbours_begin(nic);
 	if (error)
 		goto quiet;
+	error = misc_register(&nic->misc);
+	if (error) {
+		neighbours_end(nic);
+		goto quiet;
+	}
 	dev_info(&pdev->dev, "/dev/%s: %u pages, %u regions, %u sessions; a store costs %u ns\n", nic->misc.name,
 		 nic->page_count, nic->keys, nic->sessions, nic->poll ? store_ns : 0);
 	return 0;
@@ -794,6 +827,7 @@ static void ipnuma_remove(struct pci_dev *pdev)
 	struct mark *mark, *next;
 
 	misc_deregister(&nic->misc);
+	neighbours_end(nic);
 	mutex_lock(&nic->control);
 	nic_write(nic, REG_MSI_CONTROL, 0);
 	nic_write(nic, REG_EVENT_LOG2, 0);

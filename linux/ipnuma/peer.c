@@ -35,7 +35,7 @@ static void write_peer(struct nic *nic, u32 session, const struct peer *peer)
 	u32 session_entry[8] = {}, pc_entry[4] = {};
 
 	if (peer) {
-		bool outside = (peer->ip ^ nic->identity.ip) & nic->identity.netmask;
+		bool outside = !peer->resolved && (peer->ip ^ nic->identity.ip) & nic->identity.netmask;
 		u64 mac = outside ? nic->identity.gateway_mac : peer->mac;
 		u32 port = SESSION_PORT | (u32)peer->epoch << 8 | peer->peer_session;
 
@@ -74,9 +74,11 @@ static bool same_both_ways(const u32 *words)
 /* Begins, begins anew or ends a session; sealed with keys, if there are some. */
 static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *keys)
 {
+	u64 mac = wanted->mac;
 	struct window *window;
 	struct peer *peer;
-	bool valid, same;
+	bool valid, same, resolved;
+	long error;
 
 	if (wanted->flags & ~(IPNUMA_PEER_VALID | IPNUMA_PEER_COMPACT) || wanted->mac >> 48 || wanted->epoch > 63 ||
 	    wanted->reserved)
@@ -88,6 +90,12 @@ static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *
 		return -EOPNOTSUPP;
 	if (keys && (!valid || same_both_ways(keys)))
 		return -EINVAL;
+	resolved = valid && READ_ONCE(nic->interface);
+	if (resolved) {
+		error = neighbour_resolve(nic, wanted->ip, &mac);
+		if (error)
+			return error;
+	}
 	peer = &nic->peers[wanted->session];
 	mutex_lock(&nic->control);
 	same = valid && peer->ip == wanted->ip && peer->peer_session == wanted->peer_session && peer->sealed == !!keys;
@@ -105,12 +113,13 @@ static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *
 				WRITE_ONCE(window->status->state, window->status->state & ~IPNUMA_STATE_LOST);
 	*peer = (struct peer){
 		.ip = wanted->ip,
-		.mac = wanted->mac,
+		.mac = mac,
 		.session = wanted->session,
 		.peer_session = wanted->peer_session,
 		.epoch = wanted->epoch,
 		.start = wanted->start,
 		.valid = valid,
+		.resolved = resolved,
 		.compact = wanted->flags & IPNUMA_PEER_COMPACT,
 		.sealed = keys,
 	};
@@ -126,7 +135,20 @@ static long begin(struct nic *nic, const struct ipnuma_peer *wanted, const u32 *
 		write_peer(nic, wanted->session, peer);
 	nic_read(nic, REG_ID);
 	mutex_unlock(&nic->control);
+	/* It may have moved meanwhile. */
+	if (resolved)
+		schedule_work(&nic->follow);
 	return 0;
+}
+
+/* Its frames would go where nobody is any more, or another machine: nothing is sent until the session is begun anew. */
+void peer_moved(struct nic *nic, struct peer *peer)
+{
+	write_peer(nic, peer->session, NULL);
+	nic_read(nic, REG_ID);
+	spin_lock_irq(&nic->lock);
+	nic_peer_lost(nic, peer);
+	spin_unlock_irq(&nic->lock);
 }
 
 long peer_set(struct nic *nic, struct ipnuma_peer __user *arg)

@@ -479,6 +479,42 @@ until [ -e $tokens/ping ] && [ -e $tokens/pong ]; do sleep 0.01; done
     assert_eq!(played, 2, "before and after");
 }
 
+/// Own and others' MAC addresses are those that the kernel knows. When a neighbour gets another one its session is lost, and
+/// begun anew goes to where the neighbour is then; the own one follows the interface's.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn mac_addresses_are_the_kernels() {
+    if !kernel() {
+        return;
+    }
+    let directory = speaks_to_the_driver("neighbours");
+    let tokens = tempfile::tempdir().expect("a directory");
+    let guest = |own: u8, side: &str| {
+        let command = format!("neighbours {side} /run/tokens $IPNUMA_NETDEV");
+        let (tokens, programs) = (tokens.path(), directory.path());
+        host(side, own, tokens, programs, Seal::Clear, &command)
+            .replace("kind = \"ipnuma\"", "kind = \"shared\"")
+            .replace(
+                "kind = \"uml\"\n",
+                "kind = \"uml\"\nneighbours = \"learn\"\n",
+            )
+    };
+    let text = cabled([guest(1, "ping"), guest(2, "pong")]);
+    let outcome = run_text(&text, &["ping", "pong"], Seal::Clear);
+    assert_eq!(
+        said(&outcome, "ping"),
+        "no interface has 10.0.0.77: Cannot assign requested address\n\
+         nobody has 10.0.0.99: No route to host\n\
+         own: 020000000001, the other's: 020000000002\n\
+         a store: flushed\n\
+         the neighbour moves: session 1 is lost\n\
+         a store: No route to host\n\
+         begun anew: 020000000002\n\
+         a store: flushed\n\
+         own: 020000000077\n"
+    );
+}
+
 /// The kernel's TCP and the window to the other machine's memory share a NIC, a cable and the switch in RTL. Both are whole,
 /// and two runs are the same. The switch asks for addresses, and only the kernels answer. The window's session is sealed.
 #[test]

@@ -29,7 +29,7 @@ pub enum Transport {
 /// Own addresses of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// MAC address.
+    /// MAC address; 0: that of the interface with the address, and the kernel knows those of others.
     pub mac: u64,
     /// IPv4 address.
     pub address: Ipv4Addr,
@@ -46,7 +46,8 @@ impl FromStr for Transport {
         let wrong = || {
             format!(
                 "`{text}` is no transport: write `udp`, `xdp:DEVICE`, `xdp:DEVICE,QUEUE`, \
-                 `tap:DEVICE,MAC,ADDRESS`, `rack:DEVICE` or `rack:DEVICE,MAC,ADDRESS/BITS[,GATEWAY_MAC]`"
+                 `tap:DEVICE,MAC,ADDRESS`, `rack:DEVICE`, `rack:DEVICE,ADDRESS/BITS` or \
+                 `rack:DEVICE,MAC,ADDRESS/BITS[,GATEWAY_MAC]`"
             )
         };
         if text == "udp" {
@@ -67,14 +68,20 @@ impl FromStr for Transport {
                 Self::Tap(device, mac, address.ok_or_else(wrong)?)
             }
             "rack" => {
-                let own = parts.next().map(|mac| {
-                    let mac = parse_mac(mac)?;
-                    let (address, bits) = parts.next()?.split_once('/')?;
+                let own = parts.next().map(|first| {
+                    // Without a MAC address there is none of a gateway either.
+                    let alone = first.contains('/');
+                    let (mac, network) = match alone {
+                        true => (0, first),
+                        false => (parse_mac(first)?, parts.next()?),
+                    };
+                    let (address, bits) = network.split_once('/')?;
+                    let gateway = if alone { None } else { parts.next() };
                     Some(Own {
                         mac,
                         address: address.parse().ok()?,
                         bits: bits.parse().ok().filter(|bits| *bits <= 32)?,
-                        gateway_mac: parts.next().map_or(Some(0), parse_mac)?,
+                        gateway_mac: gateway.map_or(Some(0), parse_mac)?,
                     })
                 });
                 Self::Rack(device, own.map(|own| own.ok_or_else(wrong)).transpose()?)
@@ -427,6 +434,18 @@ mod tests {
                 Transport::Rack("/dev/ipnuma0".into(), None),
             ),
             (
+                "rack:/dev/ipnuma0,10.0.0.1/24",
+                Transport::Rack(
+                    "/dev/ipnuma0".into(),
+                    Some(Own {
+                        mac: 0,
+                        address: [10, 0, 0, 1].into(),
+                        bits: 24,
+                        gateway_mac: 0,
+                    }),
+                ),
+            ),
+            (
                 "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24",
                 Transport::Rack(
                     "/dev/ipnuma0".into(),
@@ -461,6 +480,8 @@ mod tests {
             "xdp:eth0,1,2",
             "tap:a,b,c",
             "rack:/dev/ipnuma0,02:00:00:00:00:01",
+            "rack:/dev/ipnuma0,10.0.0.1",
+            "rack:/dev/ipnuma0,10.0.0.1/24,02:00:00:00:00:fe",
             "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1",
             "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/33",
             "rack:/dev/ipnuma0,02:00:00:00:00:01,10.0.0.1/24,02:00:00:00:00",

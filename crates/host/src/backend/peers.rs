@@ -74,7 +74,8 @@ impl fmt::Display for MacAddress {
 pub struct PeerConfig {
     /// Its IPv4 address.
     pub address: Ipv4Addr,
-    /// Its MAC address.
+    /// Its MAC address; with `[rack]` it may be left out where the kernel knows it.
+    #[serde(default)]
     pub mac: MacAddress,
     /// Our number of the session, from 1 on.
     pub session: u8,

@@ -18,6 +18,9 @@
 //! epoch = 1
 //! ```
 //!
+//! Without `mac` the NIC has that of the interface with its address, and peers, which need no `mac` then either, are reached as
+//! the kernel's routes and neighbours say.
+//!
 //! A guest's code takes no simulated time: [`Polling::Blocks`]. Stores cost what the driver charges. On a board neither is so.
 
 mod calls;
@@ -60,9 +63,9 @@ pub struct RackConfig {
     pub calls_ns: CallCosts,
     /// Bits of the network in the address.
     pub network_bits: u8,
-    /// Own MAC address.
+    /// Own MAC address; without one that of the interface with the address, and the kernel knows those of peers.
     pub mac: MacAddress,
-    /// MAC address of the gateway to other networks.
+    /// MAC address of the gateway to other networks; not without `mac`.
     pub gateway_mac: MacAddress,
     /// Other NICs.
     #[serde(rename = "peer")]
@@ -123,7 +126,12 @@ impl Rack {
 fn introduce(nic: &Nic, config: &RackConfig, address: Ipv4Addr) -> Result<()> {
     let info = nic.info()?;
     let mask = netmask(config.network_bits);
-    if (info.ip, info.netmask, info.mac) != (address.into(), mask, config.mac.to_bits()) {
+    let from_kernel = config.mac == MacAddress::default();
+    let mac = match from_kernel {
+        true => info.mac,
+        false => config.mac.to_bits(),
+    };
+    if (info.ip, info.netmask, info.mac) != (address.into(), mask, mac) {
         nic.identify(&nic::Identity {
             mac: config.mac.to_bits(),
             gateway_mac: config.gateway_mac.to_bits(),
@@ -133,7 +141,7 @@ fn introduce(nic: &Nic, config: &RackConfig, address: Ipv4Addr) -> Result<()> {
     }
     for peer in &config.peers {
         let wanted = session_of(peer);
-        if !is_begun(nic.peer(peer.session)?, &wanted) {
+        if !is_begun(nic.peer(peer.session)?, &wanted, from_kernel) {
             nic.set_peer(&wanted)?;
         }
     }
@@ -156,10 +164,12 @@ fn session_of(peer: &PeerConfig) -> nic::Peer {
 
 /// Whether what the driver knows of a session is what is wanted; that it was lost since changes nothing, and a daemon may have
 /// sealed it. With which number it started the driver does not tell.
-fn is_begun(known: nic::Peer, wanted: &nic::Peer) -> bool {
+fn is_begun(known: nic::Peer, wanted: &nic::Peer, from_kernel: bool) -> bool {
     let told = nic::Peer {
         flags: known.flags & !(nic::peer::LOST | nic::peer::SEALED),
         start: wanted.start,
+        // Whatever the kernel has said.
+        mac: if from_kernel { wanted.mac } else { known.mac },
         ..known
     };
     told == *wanted
@@ -425,12 +435,18 @@ mod tests {
             flags: nic::peer::VALID | nic::peer::COMPACT | nic::peer::LOST,
             ..session
         };
-        assert!(is_begun(lost, &session));
+        assert!(is_begun(lost, &session, false));
+        let elsewhere = nic::Peer {
+            mac: 0x0200_0000_0009,
+            ..lost
+        };
+        assert!(!is_begun(elsewhere, &session, false) && is_begun(elsewhere, &session, true));
         let other = nic::Peer {
             epoch: session.epoch.wrapping_add(1),
             ..lost
         };
-        assert!(!is_begun(other, &session) && !is_begun(nic::Peer::default(), &session));
+        assert!(!is_begun(other, &session, true));
+        assert!(!is_begun(nic::Peer::default(), &session, true));
     }
 
     #[test]

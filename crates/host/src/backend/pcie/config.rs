@@ -59,7 +59,15 @@ impl PcieConfig {
     /// # Errors
     /// A sentence about the first mistake.
     pub fn check(&self) -> Result<(), String> {
-        check(self.network_bits, &self.peers)
+        check(self.network_bits, &self.peers)?;
+        let nowhere = |peer: &&PeerConfig| peer.mac == MacAddress::default();
+        match self.peers.iter().find(nowhere) {
+            Some(peer) => Err(format!(
+                "peer {} has no MAC address: write mac = \"02:00:00:00:00:01\" as its NIC has it",
+                peer.address
+            )),
+            None => Ok(()),
+        }
     }
 }
 
