@@ -37,12 +37,16 @@ static bool usable(struct zone *zone, unsigned long first, unsigned long count)
 	return true;
 }
 
-/* alloc_contig_pages does this, but modules cannot call it. Not of ZONE_MOVABLE: nobody could move a region. */
+/*
+ * alloc_contig_pages does this, but modules cannot call it. Not of ZONE_MOVABLE: nobody could move a region. Most of what
+ * could not be had once could not either a block further: the steps grow with what is wanted.
+ */
 static struct page *make_in(struct zone *zone, unsigned long count)
 {
+	unsigned long step = roundup(count / 4 + 1, MAX_ORDER_NR_PAGES);
 	unsigned long pfn = roundup(zone->zone_start_pfn, MAX_ORDER_NR_PAGES);
 
-	for (; populated_zone(zone) && pfn + count <= zone_end_pfn(zone); pfn += MAX_ORDER_NR_PAGES) {
+	for (; populated_zone(zone) && pfn + count <= zone_end_pfn(zone); pfn += step) {
 		if (fatal_signal_pending(current))
 			return NULL;
 		cond_resched();
