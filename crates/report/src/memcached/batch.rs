@@ -121,7 +121,13 @@ impl Batch {
 
     /// Starts the daemon, whose NIC is the rack's; without IP-NUMA there is nothing to start.
     fn daemon(&self, path: Path, host: usize, gateway: Option<String>) -> String {
+        let network = "$IPNUMA_IP/$IPNUMA_PREFIX";
         let gateway = gateway.map_or(String::new(), |mac| format!(",{mac}"));
+        let addresses = match self.nic {
+            // The kernel's interface is on the same cable, and knows its neighbours.
+            Nic::Shared => network.to_owned(),
+            Nic::Ring | Nic::Virtio => format!("$IPNUMA_MAC,{network}{gateway}"),
+        };
         let (mount, ipnuma) = (self.mount(), self.ipnuma());
         let (own, managed) = self.management();
         let (keys, believes) = self.keys(host, managed);
@@ -132,7 +138,7 @@ impl Batch {
                 "{mount}{keys}export IPNUMA_SPIN_US=0 IPNUMA_HEARTBEAT=0\n\
                  cat > /tmp/daemon.toml <<END\n[remote]\nsockets = [\"{managed}\"]\nring_lines = {RING_LINES}\nspin_us = 0\nEND\n\
                  {ipnuma} daemon --background --config /tmp/daemon.toml --management {own}:{MANAGEMENT} {believes} --no-sandbox \
-                 --nic rack:/dev/ipnuma0,$IPNUMA_MAC,$IPNUMA_IP/$IPNUMA_PREFIX{gateway} \
+                 --nic rack:/dev/ipnuma0,{addresses} \
                  > daemon.log 2>&1 || {{ cat daemon.log >&2; exit 1; }}\n"
             ),
         }
