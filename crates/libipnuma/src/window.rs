@@ -647,8 +647,8 @@ pub unsafe extern "C" fn ipn_epoch(window: *const ipn_window, epoch: *mut u64) -
 /// 0 if nothing was lost.
 ///
 /// # Errors
-/// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a call has
-/// found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
+/// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a flush or a
+/// load has found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
 ///
 /// # Threads
 /// Any thread.

@@ -484,8 +484,8 @@ int ipn_epoch(const ipn_window *window, uint64_t *epoch);
 // 0 if nothing was lost.
 //
 // ERRORS
-// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a call has
-// found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
+// -EKEYREVOKED: the token was revoked. -EHOSTUNREACH: the server could not be reached, or refused stores. -ECONNRESET: a flush or a
+// load has found that the daemon of this machine no longer answers. -EINVAL: `window` is NULL.
 //
 // THREADS
 // Any thread.
