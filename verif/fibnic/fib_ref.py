@@ -269,7 +269,11 @@ class Table6:
     def _change_tcam(self, prefix: Prefix, leaf: int) -> list[Write]:
         addr, length = prefix
         old = [entry for entry in self.tcam if entry[:2] != (length, addr)]
-        new = sorted([*old, (length, addr, leaf)] if leaf else old, key=lambda e: -e[0])
+        if leaf and len(old) < len(self.tcam):
+            # Its place stays: entries of one length that changed places would miss one meanwhile.
+            new = [(*e[:2], leaf) if e[:2] == (length, addr) else e for e in self.tcam]
+        else:
+            new = sorted([*old, (length, addr, leaf)] if leaf else old, key=lambda e: -e[0])
         if len(new) > self.tcam_size:
             raise Full
         # Entries move away from the change, the farthest first, so that none is missing meanwhile.
