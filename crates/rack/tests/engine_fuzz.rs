@@ -127,6 +127,8 @@ struct Case<'a> {
     sound: Vec<bool>,
     fin: Option<usize>,
     segments: u64,
+    /// A reset is in this burst.
+    resets: bool,
     /// Each segment is printed.
     tells: bool,
 }
@@ -163,6 +165,7 @@ impl<'a> Case<'a> {
             sound: vec![false; STREAM],
             fin: None,
             segments: 0,
+            resets: false,
             tells: std::env::var_os("IPNUMA_CASE").is_some(),
             rng,
         }
@@ -398,12 +401,14 @@ impl<'a> Case<'a> {
                 number = number.wrapping_add(far.clamp(FAR, u32::MAX - FAR));
             }
             4 => {
+                self.resets = true;
                 set |= flags::RST;
                 // The very next byte, which ends the connection, or near it, which does not.
                 let near = self.rng.random_range(-1..3) * self.rng.random_range(0..2);
                 number = self.number(next + near);
             }
-            5 => set = flags::SYN,
+            // Behind a reset it opens the next connection, and the model has one.
+            5 if !self.resets => set = flags::SYN,
             _ => {}
         }
         let bytes = from as usize..(from + length) as usize;
@@ -509,6 +514,7 @@ impl<'a> Case<'a> {
             for _ in 0..self.rng.random_range(1..8) {
                 self.random();
             }
+            self.resets = false;
             let late = self.rng.random_bool(0.25);
             let answers = self.settle(late);
             if late {
