@@ -140,6 +140,7 @@ struct window {
 	struct peer *peer;
 	struct holder *holder;
 	bool cut; /* the peer is another now: no page leads there any more */
+	bool unmapped; /* the pages were given back; under lock */
 	u16 key;
 	u32 rights;
 	u32 page, count;

@@ -5,8 +5,8 @@
  *
  * /dev/ipnuma0   INFO, NOW, CHARGE, FRAMES; with CAP_NET_ADMIN: IDENTITY, PEER, SEALED_PEER, KEYS; REGION and WINDOW give new
  *                descriptors; read, poll: struct ipnuma_event, what happened since it was opened; MARK.
- * region         mmap: the memory; read, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
- * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH.
+ * region         mmap: the memory; read, write, poll: as an eventfd; EXPORT, REVOKE, ARM, WAIT, BYTES.
+ * window         pwrite stores, pread loads; mmap of one page, read only: struct ipnuma_status; FLUSH, UNMAP.
  */
 #ifndef IPNUMA_UAPI_H
 #define IPNUMA_UAPI_H
@@ -14,7 +14,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define IPNUMA_ABI 2
+#define IPNUMA_ABI 3
 #define IPNUMA_MAGIC 'N'
 
 /* struct ipnuma_info, flags */
@@ -201,5 +201,7 @@ struct ipnuma_status {
 #define IPNUMA_BYTES _IOR(IPNUMA_MAGIC, 20, __u64)
 
 #define IPNUMA_FLUSH _IOW(IPNUMA_MAGIC, 32, struct ipnuma_flush)
+/* Gives the pages back for all who have the descriptor: their stores are refused with EPIPE. */
+#define IPNUMA_UNMAP _IO(IPNUMA_MAGIC, 33)
 
 #endif

@@ -251,6 +251,23 @@ static ssize_t region_read(struct file *file, char __user *into, size_t bytes, l
 	return copy_to_user(into, &signals, sizeof(signals)) ? -EFAULT : sizeof(signals);
 }
 
+/* As an eventfd: who shares the region wakes who sleeps on it. */
+static ssize_t region_write(struct file *file, const char __user *from, size_t bytes, loff_t *position)
+{
+	struct region *region = file->private_data;
+	u64 signals;
+
+	if (bytes < sizeof(signals))
+		return -EINVAL;
+	if (copy_from_user(&signals, from, sizeof(signals)))
+		return -EFAULT;
+	spin_lock_irq(&region->nic->lock);
+	region->signals += signals;
+	wake_up_interruptible_poll(&region->queue, EPOLLIN | EPOLLRDNORM);
+	spin_unlock_irq(&region->nic->lock);
+	return sizeof(signals);
+}
+
 static int region_mmap(struct file *file, struct vm_area_struct *area)
 {
 	struct region *region = file->private_data;
@@ -315,6 +332,7 @@ static int region_release(struct inode *inode, struct file *file)
 static const struct file_operations region_operations = {
 	.owner = THIS_MODULE,
 	.read = region_read,
+	.write = region_write,
 	.poll = region_poll,
 	.mmap = region_mmap,
 	.unlocked_ioctl = region_ioctl,

@@ -29,6 +29,10 @@ static ssize_t window_write(struct file *file, const char __user *from, size_t b
 		return -EINVAL;
 	if (mutex_lock_interruptible(&window->lock))
 		return -EINTR;
+	if (window->unmapped) {
+		mutex_unlock(&window->lock);
+		return -EPIPE;
+	}
 	while (done < bytes) {
 		size_t step = min_t(size_t, bytes - done, PAGE_BYTES);
 
@@ -58,6 +62,10 @@ static ssize_t window_read(struct file *file, char __user *into, size_t bytes, l
 		return -EINVAL;
 	if (mutex_lock_interruptible(&window->lock))
 		return -EINTR;
+	if (window->unmapped) {
+		mutex_unlock(&window->lock);
+		return -EPIPE;
+	}
 	while (done < bytes) {
 		u64 at = window->base + *position;
 		size_t step = min_t(size_t, bytes - done, LINE_BYTES - at % LINE_BYTES);
@@ -77,18 +85,6 @@ static ssize_t window_read(struct file *file, char __user *into, size_t bytes, l
 	}
 	mutex_unlock(&window->lock);
 	return done;
-}
-
-static long window_ioctl(struct file *file, unsigned int command, unsigned long arg)
-{
-	struct window *window = file->private_data;
-	struct ipnuma_flush flush;
-
-	if (command != IPNUMA_FLUSH)
-		return -ENOTTY;
-	if (copy_from_user(&flush, (void __user *)arg, sizeof(flush)))
-		return -EFAULT;
-	return nic_flush(window->nic, window, flush.timeout_ns);
 }
 
 static int window_mmap(struct file *file, struct vm_area_struct *area)
@@ -140,19 +136,48 @@ static void window_free(struct window *window)
 	kfree(window);
 }
 
-static void window_close(struct window *window)
+/* Gives the pages back, whoever else has the descriptor: a program that a daemon has given it may keep it. */
+static void unmap(struct window *window)
 {
 	struct nic *nic = window->nic;
 
-	mutex_lock(&nic->control);
-	spin_lock_irq(&nic->lock);
-	list_del(&window->list);
-	spin_unlock_irq(&nic->lock);
-	/* Stores before are in front of these writes on the bus. */
-	write_pages(window, false, 0, 0);
-	bitmap_clear(nic->pages_used, window->page, window->count);
-	holder_uncharge(window->holder, window->count, 0);
-	mutex_unlock(&nic->control);
+	mutex_lock(&window->lock);
+	if (!window->unmapped) {
+		window->unmapped = true;
+		mutex_lock(&nic->control);
+		spin_lock_irq(&nic->lock);
+		list_del(&window->list);
+		spin_unlock_irq(&nic->lock);
+		/* Stores before are in front of these writes on the bus. */
+		write_pages(window, false, 0, 0);
+		bitmap_clear(nic->pages_used, window->page, window->count);
+		holder_uncharge(window->holder, window->count, 0);
+		mutex_unlock(&nic->control);
+	}
+	mutex_unlock(&window->lock);
+}
+
+static long window_ioctl(struct file *file, unsigned int command, unsigned long arg)
+{
+	struct window *window = file->private_data;
+	struct ipnuma_flush flush;
+
+	switch (command) {
+	case IPNUMA_FLUSH:
+		if (copy_from_user(&flush, (void __user *)arg, sizeof(flush)))
+			return -EFAULT;
+		return nic_flush(window->nic, window, flush.timeout_ns);
+	case IPNUMA_UNMAP:
+		unmap(window);
+		return 0;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static void window_close(struct window *window)
+{
+	unmap(window);
 	window_free(window);
 }
 

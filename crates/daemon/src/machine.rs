@@ -2,7 +2,7 @@
 //! The machine as it is: memory from memfd, events from eventfd, addresses as the kernel has them.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -76,6 +76,13 @@ impl Machine for Real {
                 Refusal::new(errno, message)
             })
             .and_then(|event| kept(event, Use::Process))
+    }
+
+    fn bell(&mut self, memory: &Handle) -> Result<Handle, Refusal> {
+        match host::backend::rack::region_bytes(memory.as_fd()) {
+            Some(_) => Ok(Arc::clone(memory)),
+            None => self.event(),
+        }
     }
 
     fn read_only(&mut self, memory: &Handle) -> Result<Handle, Refusal> {

@@ -19,6 +19,7 @@
 //! the receiver half 1, and only the receiver's ring is used.
 
 mod carrier;
+mod carry;
 mod lock;
 pub mod seat;
 
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 pub use carrier::{Carrier, Outgoing, Words, mark_both};
+pub use carry::{Carried, Copy, Hold, Outcome, Progress};
 pub use lock::{Guard, Lock, Reentered, fork_epoch, forked, thread_id};
 
 use crate::error::{Error, Result};
@@ -157,6 +159,8 @@ pub struct Control {
     pub inode: AtomicU32,
     /// In half 0: the key of the register in which the ends' processes have their numbers.
     pub living: AtomicU64,
+    /// What the other machine knows, where several carry.
+    pub carried: Carried,
 }
 
 const _: () = {

@@ -90,17 +90,15 @@ fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
     let mut descriptors = descriptors.into_iter();
     let memory = descriptors.next();
     let mapped = memory.map(map_channel);
-    let far = descriptors
-        .next()
-        .zip(descriptors.next())
-        .map(|(bell, tether)| Far::new(bell, tether));
+    let far = descriptors.next().zip(descriptors.next());
     drop(descriptors);
     process::refill();
-    let mapped = mapped?.ok()?;
-    if far.is_some() {
+    let mapped = Arc::new(mapped?.ok()?);
+    let far = far.map(|(bell, tether)| {
         mapped.set_carried();
-    }
-    Some((End::new(Arc::new(mapped), half), far))
+        Far::new(bell, tether, &mapped, half)
+    });
+    Some((End::new(mapped, half), far))
 }
 
 /// Takes over what the program has set on the socket, and makes the twin a good doorbell.

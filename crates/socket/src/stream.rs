@@ -335,6 +335,11 @@ impl Stream {
 
     #[cold]
     fn ring(&self, fd: RawFd, bits: u32) {
+        if let Some(far) = &self.far
+            && far.calls_always()
+        {
+            return far.call();
+        }
         if self.peer().armed.fetch_and(!bits, Ordering::AcqRel) & bits == 0 {
             return;
         }

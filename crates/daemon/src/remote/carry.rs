@@ -4,8 +4,7 @@
 //!
 //! Lines come first, then what the end says about itself: its end of the stream does not overtake its data.
 
-use shm::channel::{Carrier, Words, flags};
-use shm::ring::LINE;
+use shm::channel::{Carrier, Copy, Hold, Outcome, Outgoing, Progress, Words, flags};
 
 use crate::remote::nic::{Nic, WindowId};
 
@@ -32,20 +31,41 @@ pub struct Carried {
     pub session: u8,
     /// Key of the other machine's copy.
     pub key: u16,
-    /// Line up to which the NIC has taken all.
-    sent: u64,
-    /// Bytes that it has taken of the body of the message there.
-    partial: usize,
-    /// A copy of what is left of a body.
+    /// How far it has come, if nobody else carries.
+    progress: Progress,
+    /// The end's processes have the window, too, and carry by themselves.
+    direct: bool,
+    /// A copy of what is stored next.
     copy: Vec<u8>,
-    /// What the other machine was told last.
-    told: Words,
     /// Nobody has the end any more.
     deserted: bool,
     /// Its position is to be told although nothing else is.
     lazy: bool,
     /// Nothing is taken from it any more: all was said, the peer is lost, or a process has written what no end does.
     still: bool,
+}
+
+/// The window, as where stores go.
+struct Into<'a> {
+    nic: &'a mut dyn Nic,
+    window: WindowId,
+    first: u64,
+    copy: &'a mut Vec<u8>,
+}
+
+impl Copy for Into<'_> {
+    fn message(&mut self, message: &Outgoing<'_>, at: u64, bytes: usize) -> Option<usize> {
+        // Copies: a process can write there while they are looked at.
+        self.copy.resize(bytes, 0);
+        message.copy(at, self.copy);
+        self.nic.store(self.window, at - self.first, self.copy).ok()
+    }
+
+    fn word(&mut self, at: u64, word: &[u8]) -> bool {
+        self.nic
+            .store(self.window, at - self.first, word)
+            .is_ok_and(|taken| taken == word.len())
+    }
 }
 
 impl Carried {
@@ -57,19 +77,31 @@ impl Carried {
             window,
             session,
             key,
-            sent: 0,
-            partial: 0,
+            progress: Progress::default(),
+            direct: false,
             copy: Vec::new(),
-            told: Words::default(),
             deserted: false,
             lazy: false,
             still: false,
         }
     }
 
-    /// Tells the processes whether they must wake the NIC's thread.
+    /// The end's processes get the window, and carry by themselves. Before anything was carried.
+    pub fn direct(&mut self) {
+        self.direct = true;
+        self.end.arm(true);
+    }
+
+    /// Whether its processes carry by themselves.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Tells the processes whether they must wake the NIC's thread. Who carries by itself does not ask.
     pub fn arm(&self, armed: bool) {
-        self.end.arm(armed);
+        if armed || !self.direct {
+            self.end.arm(armed);
+        }
     }
 
     /// Nobody has the end any more.
@@ -79,7 +111,7 @@ impl Carried {
 
     /// Whether something waits to be told that nobody waits for.
     pub fn is_lazy(&self) -> bool {
-        !self.still && self.end.words().consumed != self.told.consumed
+        !self.still && !self.direct && self.progress.is_lazy(&self.end.words())
     }
 
     /// There is time to tell what is only good to know.
@@ -92,128 +124,61 @@ impl Carried {
         self.still = true;
     }
 
-    /// What there is to tell, with what the daemon adds.
+    /// What the daemon adds.
+    fn said(&self) -> u32 {
+        if self.deserted { flags::DESERTED } else { 0 }
+    }
+
+    /// What there is to tell.
     fn words(&self) -> Words {
         let mut words = self.end.words();
-        if self.deserted {
-            words.flags |= flags::DESERTED;
-        }
+        words.flags |= self.said();
         words
     }
 
-    /// Whether there is something to do.
+    /// Whether there is something to do. What processes carry by themselves is theirs to do.
     pub fn pending(&self) -> bool {
-        if self.still {
+        if self.still || self.direct && !self.deserted {
             return false;
         }
-        let words = self.words();
-        words.written != self.sent || self.news(&words) || self.deserted
-    }
-
-    /// Whether there is something to tell. The position is told together with other things: nobody waits for it.
-    fn news(&self, words: &Words) -> bool {
-        (words.credit, words.flags) != (self.told.credit, self.told.flags)
-            || self.lazy && words.consumed != self.told.consumed
+        self.deserted || self.progress.pending(&self.words(), self.lazy)
     }
 
     /// Hands the NIC what is new.
     pub fn carry(&mut self, nic: &mut dyn Nic) -> Turn {
-        let mut turn = Turn::default();
         if self.still {
-            return turn;
+            return Turn::default();
         }
-        let words = self.words();
-        let mut last = None;
-        for _ in 0..TURN {
-            if self.sent == words.written {
-                if self.news(&words) {
-                    turn.busy |= self.tell(nic, &words);
-                }
-                turn.ended = self.deserted && !self.news(&words);
+        let (words, flags) = (self.words(), self.said());
+        let mut into = Into {
+            nic,
+            window: self.window,
+            first: self.first,
+            copy: &mut self.copy,
+        };
+        let outcome = if self.direct {
+            let hold = if self.deserted { Hold::Take } else { Hold::Try };
+            match self.end.unsaid(flags) {
+                true => self.end.carry(hold, flags, &mut into),
+                false => Some(Outcome::Said { busy: false }),
+            }
+        } else {
+            let (end, lazy) = (&self.end, self.lazy);
+            Some(self.progress.carry(end, &words, TURN, lazy, &mut into))
+        };
+        let mut turn = Turn::default();
+        match outcome {
+            Some(Outcome::Said { busy }) => {
+                turn.busy = busy;
+                turn.ended = self.deserted;
+                self.lazy = false;
                 self.still = turn.ended;
-                break;
             }
-            match self.message(nic, last) {
-                Some((true, end)) => {
-                    turn.busy = true;
-                    last = Some(end);
-                }
-                Some((false, _)) => break,
-                // Whoever has written this has only its own connection to lose.
-                None => {
-                    self.still = true;
-                    break;
-                }
-            }
+            Some(Outcome::Later { busy }) => turn.busy = busy,
+            Some(Outcome::Never) => self.still = true,
+            None => {}
         }
         turn
-    }
-
-    /// The message at `sent`, and where the store ended that was its last. `false`: the NIC has no room for all of it now.
-    ///
-    /// A message alone is a short store. One right behind the store that ended at `last`, which waits for the wire then, is a
-    /// whole line: the NIC joins contiguous stores to one frame.
-    fn message(&mut self, nic: &mut dyn Nic, last: Option<u64>) -> Option<(bool, u64)> {
-        let message = self.end.outgoing(self.sent)?;
-        // Copies: a process can write there while they are looked at.
-        let left = message.body.saturating_sub(self.partial);
-        if left > 0 {
-            let at = message.body_at + self.partial as u64;
-            self.copy.resize(left, 0);
-            message.copy(at, &mut self.copy);
-            let taken = nic.store(self.window, at - self.first, &self.copy).ok()?;
-            self.partial += taken;
-            if taken < left {
-                return Some((false, at));
-            }
-        }
-        // A line is one store, so it is taken whole or not at all.
-        let end = message.line_end();
-        let at = match message.body == 0 && last == Some(message.line_at) {
-            true => message.line_at,
-            false => message.head_at,
-        };
-        let mut line = [0; LINE];
-        let bytes = &mut line[..(end - at) as usize];
-        message.copy(at, bytes);
-        if nic.store(self.window, at - self.first, bytes).ok()? < bytes.len() {
-            return Some((false, at));
-        }
-        self.sent += u64::from(message.lines);
-        self.partial = 0;
-        Some((true, end))
-    }
-
-    /// Tells what the end says about itself, as far as it is new; whether anything was told.
-    fn tell(&mut self, nic: &mut dyn Nic, words: &Words) -> bool {
-        let mut store = |at, bytes: &[u8]| {
-            nic.store(self.window, at - self.first, bytes)
-                .is_ok_and(|taken| taken == bytes.len())
-        };
-        let mut busy = false;
-        if words.credit != self.told.credit
-            && store(self.end.credit_at(), &words.credit.to_le_bytes())
-        {
-            self.told.credit = words.credit;
-            busy = true;
-        }
-        if words.consumed != self.told.consumed
-            && store(self.end.consumed_at(), &words.consumed.to_le_bytes())
-        {
-            self.told.consumed = words.consumed;
-            busy = true;
-        }
-        // Last: who sees that the end is deserted sees all the rest.
-        let all = (self.told.credit, self.told.consumed) == (words.credit, words.consumed);
-        if all
-            && words.flags != self.told.flags
-            && store(self.end.flags_at(), &words.flags.to_le_bytes())
-        {
-            self.told.flags = words.flags;
-            busy = true;
-        }
-        self.lazy &= !all;
-        busy
     }
 }
 

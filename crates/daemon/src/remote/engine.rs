@@ -3,6 +3,8 @@
 //! but what it is called for.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use softnic::{Event, PeerAddress, Share, Shared};
 use wire::{KeyEntry, KeyUse};
 
@@ -359,6 +362,10 @@ impl Engine {
         let key = EventData::new_u64(TETHER | self.last_tether);
         // One that can't be watched is dropped, and the process takes the daemon for gone: it finds the connection reset.
         if epoll::add(&self.epoll, &tether, key, EventFlags::IN).is_ok() {
+            let carried = self.carried.get(&channel).filter(|it| it.is_direct());
+            if let Some(file) = carried.and_then(|it| self.nic.0.window(it.window)) {
+                hand(&tether, &file);
+            }
             self.tethers.insert(self.last_tether, (channel, tether));
         }
     }
@@ -380,7 +387,13 @@ impl Engine {
     ) {
         match self.nic().map(session, &shared, first, bytes) {
             Ok(window) => {
-                self.carried.insert(number, end(window));
+                let mut carried = end(window);
+                if let Some(file) = self.nic().window(window) {
+                    carried.direct();
+                    let tethers = self.tethers.values().filter(|(of, _)| *of == number);
+                    tethers.for_each(|(_, tether)| hand(tether, &file));
+                }
+                self.carried.insert(number, carried);
             }
             Err(_) => {
                 let _ = self.inputs.send(Input::Uncarried(number));
@@ -617,7 +630,7 @@ impl Engine {
         let ring = |it: &Ring| it.readable() && (it.is_cut() || nic.can_store(it.session));
         let end = |it: &Carried| it.pending() && nic.can_store(it.session);
         let wanted = self.rings.values().any(ring) || self.carried.values().any(end);
-        if !(wanted || self.nic.0.before_sleep()) {
+        if !wanted {
             let mut due = self.nic().deadline();
             if self.nic.0.polls() {
                 let longest = match self.carried.values().any(Carried::is_lazy) {
@@ -645,6 +658,17 @@ impl Engine {
         for carried in self.carried.values() {
             carried.arm(false);
         }
+    }
+}
+
+/// Gives a process the window into which it carries what it writes. If that is not possible, it goes on calling.
+fn hand(tether: &OwnedFd, window: &OwnedFd) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let windows = [window.as_fd()];
+    if ancillary.push(SendAncillaryMessage::ScmRights(&windows)) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = sendmsg(tether, &[IoSlice::new(&[0])], &mut ancillary, flags);
     }
 }
 

@@ -30,7 +30,8 @@ pub struct Memory {
     pub memory: Arc<OwnedFd>,
     /// Its size.
     pub bytes: usize,
-    /// An eventfd that is written when something has arrived and the sleeper sleeps.
+    /// An eventfd that is written when something has arrived and the sleeper sleeps. Memory that [`Nic::memory`] gave tells of
+    /// arrivals by itself.
     pub event: Arc<OwnedFd>,
     /// When it sleeps.
     pub sleeper: Sleeper,
@@ -104,8 +105,14 @@ pub trait Nic: Send {
         bytes: u64,
     ) -> Result<WindowId, Error>;
 
-    /// Gives a window's pages back.
+    /// Gives a window's pages back, whoever else has it.
     fn unmap(&mut self, window: WindowId);
+
+    /// A window for a process that stores by itself, by `pwrite`; `None`: all stores go by [`Nic::store`].
+    fn window(&self, window: WindowId) -> Option<OwnedFd> {
+        let _ = window;
+        None
+    }
 
     /// Whether stores into windows of a session are taken at present.
     fn can_store(&self, session: u8) -> bool;
@@ -145,11 +152,6 @@ pub trait Nic: Send {
 
     /// Readable when something has come.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-
-    /// The thread is about to sleep on the descriptor; `true`: something has come, and it shall not.
-    fn before_sleep(&mut self) -> bool {
-        false
-    }
 
     /// Whether looking at it again and again lets time pass. If not, the thread sleeps at once.
     fn polls(&self) -> bool {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The NIC of a guest in the virtual rack, by its driver.
 //!
-//! What arrives is in memory without anybody's doing; the driver tells that something has, once for each time that a
-//! region was armed, and not what. So the regions are armed again before the thread sleeps, and whoever sleeps on one that
-//! had to be is woken for safety: something may have arrived in between.
+//! What arrives is in memory without anybody's doing, and who sleeps until it does sleeps on the memory's own descriptor. The
+//! processes have the windows, too, and store by themselves. So nothing passes through this thread but connections' beginnings
+//! and ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -16,41 +16,22 @@ use host::backend::peers::netmask;
 use host::backend::rack::nic::{self, Part, Wanted, peer};
 use host::backend::rack::{Nic as Device, WindowFile, region_bytes};
 use ipc::token::Rights;
-use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
-use shm::memory::{Access, Mapping};
 use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
 use wire::{KeyEntry, KeyUse};
 
 use super::nic::{Memory, Nic, Sleeper, WindowId};
 use super::options::Own;
 
-/// Key of the NIC's own events in the epoll; others are keys of regions.
-const EVENTS: u64 = u64::MAX;
-
-/// Memory that is shared under a key.
-struct Grant {
-    memory: Arc<OwnedFd>,
-    event: Arc<OwnedFd>,
-    mapping: Mapping,
-    /// Where it says whether its owner sleeps.
-    word: usize,
-    /// The driver will tell of the next arrival.
-    armed: bool,
-}
-
 /// The NIC.
 pub struct Rack {
     device: Device,
     identity: Identity,
-    /// Readable when anything has come.
-    epoll: OwnedFd,
     /// Numbers from 1 on that are taken.
     sessions: Vec<bool>,
     windows: HashMap<WindowId, WindowFile>,
     last_window: WindowId,
-    grants: HashMap<u16, Grant>,
+    /// Memory that is shared, by its key.
+    grants: HashMap<u16, Arc<OwnedFd>>,
     events: VecDeque<Event>,
     last_load: u64,
 }
@@ -62,15 +43,6 @@ fn refused<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> Error {
         what,
         source: std::io::Error::other(error.to_string()),
         remedy: "see what the guest's kernel says, and docs/linux.md",
-    }
-}
-
-fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
-    move |error| {
-        refused(what)(host::Error::System {
-            what,
-            source: error,
-        })
     }
 }
 
@@ -99,9 +71,6 @@ impl Rack {
                 .map_err(refused("give it its addresses"))?;
         }
         let info = device.info().map_err(refused("ask what it is"))?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
-        epoll::add(&epoll, &device, EventData::new_u64(EVENTS), EventFlags::IN)
-            .map_err(system("watch it"))?;
         let mut sessions = vec![false; (info.sessions as usize).min(256)];
         // Nobody has number 0; sessions that others have opened by hand stay theirs.
         for (session, taken) in sessions.iter_mut().enumerate() {
@@ -116,7 +85,6 @@ impl Rack {
                 mac: info.mac,
                 ip: info.ip,
             },
-            epoll,
             sessions,
             windows: HashMap::new(),
             last_window: 0,
@@ -127,8 +95,7 @@ impl Rack {
     }
 
     /// Takes what the NIC has told.
-    fn take_events(&mut self) -> bool {
-        let before = self.events.len();
+    fn take_events(&mut self) {
         while let Some(event) = self.device.next_event() {
             match event {
                 nic::Event::PeerLost { session } => {
@@ -165,22 +132,11 @@ impl Rack {
                 nic::Event::Link { .. } => {}
             }
         }
-        self.events.len() > before
     }
 
     fn give_number(&mut self, session: u8) {
         if let Some(taken) = self.sessions.get_mut(usize::from(session)) {
             *taken = false;
-        }
-    }
-}
-
-impl Grant {
-    /// Wakes the owner, if it sleeps.
-    fn wake(&self) {
-        if self.mapping.load32(self.word) != 0 {
-            // Readable already if the counter is full.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 }
@@ -252,7 +208,7 @@ impl Nic for Rack {
     }
 
     fn share(&mut self, memory: &Memory, share: &Share) -> Result<Shared, Error> {
-        let Sleeper::End(word, _) = memory.sleeper else {
+        let Sleeper::End(..) = memory.sleeper else {
             return Err(refused("receive into memory of libipnuma's soft back end")(
                 host::Error::Unsupported {
                     what: "sharing a region of the daemon's (in a guest take libipnuma's rack back end)",
@@ -261,13 +217,11 @@ impl Nic for Rack {
             ));
         };
         let fd = memory.memory.as_fd();
-        let bytes = region_bytes(fd)
-            .filter(|&bytes| bytes >= memory.bytes && word.is_multiple_of(4) && word + 4 <= bytes);
-        let bytes = bytes.ok_or_else(|| {
-            refused("receive into memory that is not its driver's")(shm::Error::Unsealed)
-        })?;
-        let mapping =
-            Mapping::device(fd, bytes, Access::Read).map_err(refused("map its memory"))?;
+        if region_bytes(fd).is_none_or(|bytes| bytes < memory.bytes) {
+            return Err(refused("receive into memory that is not its driver's")(
+                shm::Error::Unsealed,
+            ));
+        }
         let rights = match (share.read, share.write) {
             (true, true) => Rights::ReadWrite,
             (true, false) => Rights::Read,
@@ -288,31 +242,14 @@ impl Nic for Rack {
             sealed: share.sealed,
         };
         let key = nic::export(fd, &part).map_err(refused("share memory"))?;
-        // A region that is shared twice is known by a descriptor of its own each time.
-        let watched = Arc::new(fd.try_clone_to_owned().map_err(Error::Io)?);
-        epoll::add(
-            &self.epoll,
-            &watched,
-            EventData::new_u64(key.into()),
-            EventFlags::IN,
-        )
-        .map_err(system("watch memory"))?;
-        let grant = Grant {
-            memory: watched,
-            event: Arc::clone(&memory.event),
-            mapping,
-            word,
-            armed: false,
-        };
-        self.grants.insert(key, grant);
+        self.grants.insert(key, Arc::clone(&memory.memory));
         Ok(Shared { key, tag })
     }
 
     fn unshare(&mut self, key: u16) {
-        if let Some(grant) = self.grants.remove(&key) {
-            let _ = epoll::delete(&self.epoll, &grant.memory);
+        if let Some(memory) = self.grants.remove(&key) {
             // It is the region's: nobody else can have taken it back.
-            let _ = nic::revoke(&grant.memory, key);
+            let _ = nic::revoke(&memory, key);
         }
     }
 
@@ -339,7 +276,13 @@ impl Nic for Rack {
     }
 
     fn unmap(&mut self, window: WindowId) {
-        self.windows.remove(&window);
+        if let Some(window) = self.windows.remove(&window) {
+            window.unmap();
+        }
+    }
+
+    fn window(&self, window: WindowId) -> Option<OwnedFd> {
+        self.windows.get(&window)?.share().ok()
     }
 
     fn can_store(&self, _: u8) -> bool {
@@ -384,33 +327,8 @@ impl Nic for Rack {
     fn kick(&mut self) {}
 
     fn poll(&mut self) -> Result<bool, Error> {
-        // All that are ready at once: to read one can make another unready.
-        let mut events = Vec::with_capacity(1 + self.grants.len());
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&none)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::Io(error.into())),
-        }
-        let mut came = !self.events.is_empty();
-        for event in &events {
-            match u16::try_from(event.data.u64()) {
-                Ok(key) => {
-                    if let Some(grant) = self.grants.get_mut(&key) {
-                        let mut count = [0; 8];
-                        // Shared twice, somebody else has read it: then it is only looked at in vain.
-                        let _ = rustix::io::read(&grant.memory, &mut count);
-                        grant.armed = false;
-                        grant.wake();
-                        came = true;
-                    }
-                }
-                Err(_) => came |= self.take_events(),
-            }
-        }
-        Ok(came)
+        self.take_events();
+        Ok(!self.events.is_empty())
     }
 
     fn next_event(&mut self) -> Option<Event> {
@@ -422,19 +340,7 @@ impl Nic for Rack {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.epoll.as_fd())
-    }
-
-    fn before_sleep(&mut self) -> bool {
-        let mut again = false;
-        for grant in self.grants.values_mut().filter(|grant| !grant.armed) {
-            // It cannot fail: the descriptor is a region's.
-            let _ = nic::arm(&grant.memory, true);
-            grant.armed = true;
-            grant.wake();
-            again = true;
-        }
-        again
+        Some(self.device.as_fd())
     }
 
     fn polls(&self) -> bool {

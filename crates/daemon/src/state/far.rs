@@ -800,7 +800,7 @@ fn far<M: Machine>(
 ) -> Result<Far<M::Handle>, Refusal> {
     Ok(Far {
         bytes: machine.channel_bytes(memory),
-        bell: machine.event()?,
+        bell: machine.bell(memory)?,
         secret: machine.secret()?,
         half,
         peer,

@@ -91,6 +91,11 @@ pub trait Machine {
     fn memory(&mut self, bytes: u64) -> Result<Self::Handle, Refusal>;
     /// An event counter for a region.
     fn event(&mut self) -> Result<Self::Handle, Refusal>;
+    /// What tells who sleeps at the end of a channel of arrivals in its memory: that itself, if it can.
+    fn bell(&mut self, memory: &Self::Handle) -> Result<Self::Handle, Refusal> {
+        let _ = memory;
+        self.event()
+    }
     /// The same memory, for reading only. Nobody can map it writable from now on; who has done so goes on.
     fn read_only(&mut self, memory: &Self::Handle) -> Result<Self::Handle, Refusal>;
     /// Memory for a channel, laid out and fresh.

@@ -55,33 +55,38 @@ impl Outgoing<'_> {
         self.line_at + LINE as u64
     }
 
+    /// Where bytes of the message lie in this process's memory: as many as asked for are mapped there as long as the channel is.
+    /// Processes write there.
+    ///
+    /// # Panics
+    /// If they do not lie in the channel.
+    #[must_use]
+    pub fn place(&self, at: u64, bytes: usize) -> *const u8 {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let whole = self.channel.memory.len();
+        assert!(
+            at <= whole && bytes <= whole - at,
+            "{bytes} bytes at {at} of a channel of {whole}"
+        );
+        // SAFETY: in the mapping, as just checked.
+        unsafe { self.channel.memory.as_ptr().add(at) }
+    }
+
     /// Copies bytes of the message.
     ///
     /// # Panics
     /// If they do not lie in the channel.
     pub fn copy(&self, at: u64, into: &mut [u8]) {
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let whole = self.channel.memory.len();
-        assert!(
-            at <= whole && into.len() <= whole - at,
-            "{} bytes at {at} of a channel of {whole}",
-            into.len()
-        );
-        // SAFETY: in the mapping, as just checked.
-        unsafe {
-            copy_out(
-                self.channel.memory.as_ptr().add(at),
-                into.as_mut_ptr(),
-                into.len(),
-            );
-        }
+        let from = self.place(at, into.len());
+        // SAFETY: so many are mapped there.
+        unsafe { copy_out(from, into.as_mut_ptr(), into.len()) };
     }
 }
 
 /// The view of one end for who carries its stores.
 #[derive(Debug, Clone)]
 pub struct Carrier {
-    channel: Arc<Channel>,
+    pub(super) channel: Arc<Channel>,
     half: usize,
 }
 
@@ -100,7 +105,7 @@ impl Carrier {
         }
     }
 
-    fn own(&self) -> &Control {
+    pub(super) fn own(&self) -> &Control {
         self.channel.control(self.half)
     }
 

@@ -60,6 +60,9 @@ impl Pollable for Stream {
             0
         };
         self.end.arm(armed::DATA | space);
+        if let Some(far) = &self.far {
+            far.arm();
+        }
     }
 
     fn woken(&self, fd: RawFd, twin: Events) {

@@ -552,6 +552,21 @@ impl WindowFile {
         Ok(())
     }
 
+    /// A descriptor for another process, which stores by `pwrite`.
+    ///
+    /// # Errors
+    /// If there are no more descriptors.
+    pub fn share(&self) -> Result<OwnedFd> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&self.fd, 0);
+        copy.map_err(failed("a descriptor for a window"))
+    }
+
+    /// Gives the pages back, whoever else has the window: what is stored from now on is refused.
+    pub fn unmap(&self) {
+        // It cannot fail: the descriptor is a window's.
+        let _ = sys::unmap(&self.fd);
+    }
+
     /// Loads bytes: a round trip each line. What nobody answers is ones.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use rustix::ioctl::{self, Getter, Opcode, Setter, Updater, opcode};
 /// The driver's letter.
 pub const MAGIC: u8 = b'N';
 /// Version of these calls.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Bits of [`Info::flags`].
 pub mod info {
@@ -246,6 +246,7 @@ pub const ARM: Opcode = opcode::write::<u32>(MAGIC, 18);
 pub const WAIT: Opcode = opcode::write::<Wait>(MAGIC, 19);
 pub const BYTES: Opcode = opcode::read::<u64>(MAGIC, 20);
 pub const FLUSH: Opcode = opcode::write::<Flush>(MAGIC, 32);
+pub const UNMAP: Opcode = opcode::none(MAGIC, 33);
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $kind:ident $name:ident($opcode:ident, $argument:ty);)*) => {
@@ -307,6 +308,12 @@ calls! {
     get bytes(BYTES, u64);
     /// Waits until all stores so far have arrived.
     set flush(FLUSH, Flush);
+}
+
+/// Gives a window's pages back.
+pub fn unmap(fd: impl AsFd) -> io::Result<()> {
+    // SAFETY: the call has no argument.
+    unsafe { ioctl::ioctl(fd, ioctl::NoArg::<UNMAP>::new()) }
 }
 
 fn taken(fd: i32) -> OwnedFd {
