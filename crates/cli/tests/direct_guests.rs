@@ -12,8 +12,22 @@ use rack::run::{Options, rtl};
 /// The topology of `ipnuma memcached`, with this test's programs in its hosts.
 fn topology(more: &[&str]) -> String {
     let arguments = [
-        "memcached", "--print-topology", "--rate", "10g", "--library", "free", "--place", "rack",
-        "--switch", "fibnic", "--transport", "ipnuma", "--length", "16", "--count", "1",
+        "memcached",
+        "--print-topology",
+        "--rate",
+        "10g",
+        "--library",
+        "free",
+        "--place",
+        "rack",
+        "--switch",
+        "fibnic",
+        "--transport",
+        "ipnuma",
+        "--length",
+        "16",
+        "--count",
+        "1",
     ];
     let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
         .args(arguments)
@@ -30,7 +44,9 @@ fn topology(more: &[&str]) -> String {
         let run = |host| {
             let with = "/run/program/ipnuma run -- python3 /tmp/echo.py";
             let from = program.parent().expect("a folder").display();
-            format!("mount -t hostfs -o {from} host /mnt && cp /mnt/echo.py /tmp && exec {with} {host}")
+            format!(
+                "mount -t hostfs -o {from} host /mnt && cp /mnt/echo.py /tmp && exec {with} {host}"
+            )
         };
         if line.starts_with("ask()") {
             lines.push(run("client"));
@@ -44,10 +60,9 @@ fn topology(more: &[&str]) -> String {
             lines.push(line.to_owned());
         }
     }
-    lines.join("\n").replace(
-        "until = [\"client\"]",
-        "until = [\"client\", \"server\"]",
-    )
+    lines
+        .join("\n")
+        .replace("until = [\"client\"]", "until = [\"client\", \"server\"]")
 }
 
 fn run(text: &str) -> UmlOutcome {
@@ -57,7 +72,14 @@ fn run(text: &str) -> UmlOutcome {
     let all: Vec<_> = outcome
         .guests
         .iter()
-        .map(|guest| format!("{}: {}{}", guest.name, said(&guest.stdout), said(&guest.stderr)))
+        .map(|guest| {
+            format!(
+                "{}: {}{}",
+                guest.name,
+                said(&guest.stdout),
+                said(&guest.stderr)
+            )
+        })
         .collect();
     for guest in &outcome.guests {
         let complaint = ["WARNING", "BUG", "Oops"].map(|word| guest.console.contains(word));
@@ -84,7 +106,10 @@ fn a_connection_goes_on_while_the_daemons_stand_still() {
     }
     let outcome = run(&topology(&[]));
     let (client, server) = (said(&outcome, "client"), said(&outcome, "server"));
-    let asked = client.trim().strip_prefix("asked ").expect("the client's digest");
+    let asked = client
+        .trim()
+        .strip_prefix("asked ")
+        .expect("the client's digest");
     let mut lines = server.lines();
     assert_eq!(lines.next(), Some(&*format!("served {asked}")), "{server}");
     // All that the killed client had sent.

@@ -107,6 +107,19 @@ impl Machine for Real {
         }
         let made = shm::living::create().map(Arc::new);
         let made = made.map_err(because("make a register of the living"))?;
+        // It has locks in channels, too, whose owners may die.
+        if shm::living::find(self.living_key).is_none() {
+            let copy = rustix::io::fcntl_dupfd_cloexec(&made, 0);
+            shm::living::join(
+                self.living_key,
+                copy.map_err(|errno| {
+                    Refusal::new(
+                        errno,
+                        format!("the daemon could not keep a register: {errno}"),
+                    )
+                })?,
+            );
+        }
         Ok(self.living.insert(made).clone())
     }
 

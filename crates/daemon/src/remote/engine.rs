@@ -408,12 +408,26 @@ impl Engine {
         };
         let channel = *channel;
         let mut calls = [0; 256];
-        loop {
+        let mut called = false;
+        let open = loop {
             match rustix::io::read(tether, &mut calls) {
-                Ok(count) if count == calls.len() => {}
-                Ok(1..) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
-                _ => break,
+                Ok(count) if count == calls.len() => called = true,
+                Ok(1..) => {
+                    called = true;
+                    break true;
+                }
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => break true,
+                _ => break false,
             }
+        };
+        if open {
+            // Who calls has no window: of two who share the end the other may have taken it.
+            let direct = self.carried.get(&channel).filter(|it| it.is_direct());
+            let window = direct.filter(|_| called).map(|it| it.window);
+            if let Some(file) = window.and_then(|window| self.nic.0.window(window)) {
+                hand(tether, &file);
+            }
+            return;
         }
         self.tethers.remove(&number);
         if !self.tethers.values().any(|(other, _)| *other == channel) {

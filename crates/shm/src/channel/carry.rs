@@ -184,7 +184,9 @@ impl Progress {
         }
         // Last: who sees that the end is deserted sees all the rest.
         let all = (self.told.credit, self.told.consumed) == (words.credit, words.consumed);
-        if all && words.flags != self.told.flags && copy.word(end.flags_at(), &words.flags.to_le_bytes())
+        if all
+            && words.flags != self.told.flags
+            && copy.word(end.flags_at(), &words.flags.to_le_bytes())
         {
             self.told.flags = words.flags;
             busy = true;
@@ -196,7 +198,7 @@ impl Progress {
 /// Who carries what others may carry at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// A process of the end: waits for another process that is at it.
+    /// A process of the end: waits for another that is at it.
     Wait,
     /// The daemon: leaves it to a process that is at it.
     Try,
@@ -228,7 +230,9 @@ impl Carrier {
     fn moved(&self, progress: &Progress) {
         let shared = self.shared();
         shared.credit.store(progress.told.credit, Ordering::Release);
-        shared.consumed.store(progress.told.consumed, Ordering::Release);
+        shared
+            .consumed
+            .store(progress.told.consumed, Ordering::Release);
         shared.flags.store(progress.told.flags, Ordering::Release);
         shared.sent.store(progress.sent, Ordering::Release);
     }
@@ -236,15 +240,15 @@ impl Carrier {
     fn hold(&self, hold: Hold) -> Option<Option<Guard<'_>>> {
         let lock = &self.shared().lock;
         match hold {
-            Hold::Wait => lock.lock_among(self.channel.living()).ok().map(Some),
-            Hold::Try => lock.try_lock(None).map(Some),
+            Hold::Wait => lock.lock(self.channel.living()).ok().map(Some),
+            Hold::Try => lock.try_inherit(self.channel.living()).map(Some),
             Hold::Take => Some(None),
         }
     }
 
     /// Carries all that the end has to say, with `flags` besides its own, by the progress that all share. `copy` takes all or
     /// nothing. `None`: another is at it. Who waits is told so only if that is this thread itself, which a signal has
-    /// interrupted and which looks again; or the daemon.
+    /// interrupted and which looks again.
     pub fn carry(&self, hold: Hold, flags: u32, copy: &mut dyn Copy) -> Option<Outcome> {
         let _guard = self.hold(hold)?;
         let mut words = self.words();
@@ -263,3 +267,6 @@ impl Carrier {
         self.progress().pending(&words, false)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,6 +66,15 @@ impl Lock {
         self.exchange(0, me(living))
     }
 
+    /// Takes the lock if it is free, or if its owner has died, as the register says.
+    pub fn try_inherit(&self, living: Option<&Living>) -> Option<Guard<'_>> {
+        self.try_lock(living).or_else(|| {
+            let (owner, me) = (self.0.load(Ordering::Relaxed), me(living));
+            let dead = owner != 0 && !alive(owner, me, living);
+            dead.then(|| self.exchange(owner, me)).flatten()
+        })
+    }
+
     #[inline(always)]
     fn exchange(&self, from: u64, to: u64) -> Option<Guard<'_>> {
         self.0
@@ -85,19 +94,7 @@ impl Lock {
     pub fn lock(&self, living: Option<&Living>) -> Result<Guard<'_>, Reentered> {
         match self.try_lock(living) {
             Some(guard) => Ok(guard),
-            None => self.wait(living, false),
-        }
-    }
-
-    /// As [`Lock::lock`], but from a process without a number, whose death nobody would notice, it is not waited for: that is
-    /// as if this thread had it.
-    ///
-    /// # Errors
-    /// [`Reentered`]
-    pub fn lock_among(&self, living: Option<&Living>) -> Result<Guard<'_>, Reentered> {
-        match self.try_lock(living) {
-            Some(guard) => Ok(guard),
-            None => self.wait(living, process_of(me(living)) != 0),
+            None => self.wait(living),
         }
     }
 
@@ -109,14 +106,14 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, living: Option<&Living>, among: bool) -> Result<Guard<'_>, Reentered> {
+    fn wait(&self, living: Option<&Living>) -> Result<Guard<'_>, Reentered> {
         let me = me(living);
         let mut since = Instant::now();
         let mut watched = 0;
         let mut rounds = 0u64;
         loop {
             let owner = self.0.load(Ordering::Relaxed);
-            if owner == me || among && owner != 0 && process_of(owner) == 0 {
+            if owner == me {
                 return Err(Reentered);
             }
             if owner == 0 {
@@ -151,14 +148,9 @@ impl Lock {
     }
 }
 
-/// The process's number in a lock's word.
-fn process_of(word: u64) -> u32 {
-    (word >> 32) as u32
-}
-
 /// Whether an owner lives; what cannot be asked is taken for alive.
 fn alive(owner: u64, me: u64, living: Option<&Living>) -> bool {
-    let [process, own] = [owner, me].map(process_of);
+    let [process, own] = [owner, me].map(|word| (word >> 32) as u32);
     if process == 0 {
         return true;
     }

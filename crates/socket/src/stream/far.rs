@@ -207,7 +207,13 @@ fn receive(tether: BorrowedFd<'_>) -> Option<OwnedFd> {
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    rustix::net::recvmsg(tether, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags).ok()?;
+    rustix::net::recvmsg(
+        tether,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        flags,
+    )
+    .ok()?;
     ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,

@@ -243,3 +243,49 @@ fn all_that_an_end_says_lies_in_the_peer_s_inbox() {
     assert_eq!(peer.flags().load(Ordering::Acquire), 0);
     assert_eq!(pair.receive().len() % 300, 0);
 }
+
+/// An end whose processes have the window: the daemon carries what they have not, and all that is left once they are gone.
+#[test]
+fn what_processes_carry_by_themselves_the_daemon_ends() {
+    let mut pair = Pair::new();
+    pair.carried.direct();
+    pair.carried.arm(false);
+    assert!(
+        pair.end.peer_armed(shm::channel::armed::DATA),
+        "they never ask"
+    );
+    pair.send(&message(20));
+    assert!(!pair.carried.pending(), "a process is about to carry it");
+    // One that has no window yet calls.
+    assert_eq!(pair.carry(), [(RING + LINE - 28, 28)]);
+    assert_eq!(pair.receive(), message(20));
+    assert_eq!(pair.carry(), []);
+
+    // A process carries, by what both know.
+    let process = Carrier::new(Arc::clone(pair.end.channel()), 0);
+    struct Dies;
+    impl Copy for Dies {
+        fn message(&mut self, _: &Outgoing<'_>, at: u64, bytes: usize) -> Option<usize> {
+            assert_eq!(
+                at + bytes as u64,
+                inbox(1, LINES).start as u64 + RING + 2 * LINE
+            );
+            panic!("killed")
+        }
+        fn word(&mut self, _: u64, _: &[u8]) -> bool {
+            unreachable!()
+        }
+    }
+    pair.send(&message(30));
+    let killed = std::panic::catch_unwind(|| process.carry(Hold::Wait, 0, &mut Dies));
+    assert!(killed.is_err());
+    pair.carried.desert();
+    assert!(pair.carried.pending());
+    let turn = pair.carried.carry(&mut pair.nic);
+    assert!(turn.busy && turn.ended, "{turn:?}");
+    let stores = std::mem::take(&mut pair.nic.stores);
+    stores.iter().for_each(|(at, data)| pair.arrive(*at, data));
+    assert_eq!(pair.receive(), message(30));
+    let peer = End::new(Arc::clone(&pair.peer), 1);
+    assert_eq!(peer.peer_flags().load(Ordering::Acquire), flags::DESERTED);
+}
