@@ -374,6 +374,34 @@ fn a_mark_that_is_answered_late_keeps_its_place() {
     );
 }
 
+/// A program that a daemon has given a window may keep it when its connection has ended, and another connection's pages may be
+/// those that it had.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_window_is_taken_back_from_all_who_have_it() {
+    if !kernel() {
+        return;
+    }
+    let directory = speaks_to_the_driver("given_window");
+    let tokens = tempfile::tempdir().expect("a directory");
+    let guest = |own: u8, side: &str| {
+        let command = format!("given_window {side} /run/tokens");
+        let (tokens, programs) = (tokens.path(), directory.path());
+        host(side, own, tokens, programs, Seal::Clear, &command)
+    };
+    let sides = ["ping", "pong"];
+    let text = cabled([guest(1, sides[0]), guest(2, sides[1])]);
+    let outcome = run_text(&text, &sides, Seal::Clear);
+    assert_eq!(
+        said(&outcome, "ping"),
+        "the child: stored\nthe child: Broken pipe\nthe child: Broken pipe\nthe next window: stored\n"
+    );
+    assert_eq!(
+        said(&outcome, "pong"),
+        "there: 1 2\nwoken: 3, a short count: Invalid argument\n"
+    );
+}
+
 /// Two guests whose NICs have no BAR 4 play ping-pong with `board`, in regions of so many bytes. `host` is added to each.
 fn boards(bytes: u64, host_keys: &str) -> UmlOutcome {
     let directory = speaks_to_the_driver("board");
