@@ -20,7 +20,7 @@ module rx_dma
   input  logic             restart_i,
   input  order_t           order_i,
   input  logic             order_valid_i,
-  /// No order is here, and none is to come.
+  /// None is to come but what is here.
   input  logic             order_none_i,
   output logic             order_take_o,
   input  frame_t           frame_i,
@@ -47,7 +47,8 @@ module rx_dma
   assign too_long = 16'(frame_i.bytes) > order_i.bytes;
   assign deliver = frame_valid_i && free_ready_i && order_valid_i && !too_long &&
       (run_i || writing_q);
-  assign none = frame_valid_i && free_ready_i && !writing_q && (!run_i || order_none_i);
+  assign none = frame_valid_i && free_ready_i && !writing_q &&
+      (!run_i || order_none_i && !order_valid_i);
   assign drop_long = frame_valid_i && free_ready_i && run_i && order_valid_i && too_long;
 
   assign write_valid_o = deliver;

@@ -481,6 +481,30 @@ async def a_descriptor_that_can_not_be_read_stops_its_ring(dut) -> None:
 
 
 @cocotb.test()
+async def buffers_that_were_read_before_a_failure_are_used(dut) -> None:
+    """A ring that stops for a descriptor that can't be read has those before it yet."""
+    h = await Host(dut).start()
+    d = await Driver(h, log2=4).start()
+    await d.fill(3)
+    await h.settle()
+    h.answer = lambda address, length: UR if d.rx_base <= address < d.rx_base + 256 else SC
+    await d.fill(1)
+    await h.settle()
+    assert await h.read(STATUS) == 7 | 1 << 4
+    before = await h.counters()
+    for _ in range(3):
+        frame = incoming(random.randint(60, 500))
+        await h.to_nic(frame)
+        assert await d.receive() == frame
+    await h.to_nic(incoming(60))
+    await Timer(2, "us")
+    await h.settle()
+    changed = await h.changed(before)
+    assert changed["rx_packet"] == 3
+    assert changed["rx_no_descriptor"] == 1
+
+
+@cocotb.test()
 async def rings_stop_and_begin_anew(dut) -> None:
     """CONTROL stops a ring behind the packets that have begun; STATUS tells when."""
     h = await Host(dut).start()
