@@ -3,6 +3,7 @@
 
 mod nic_latency;
 mod stream;
+mod waiting;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ use crate::topology::{
 
 pub use nic_latency::{NicLatency, nic_latency};
 pub use stream::{StreamOutcome, run_stream};
+pub use waiting::{WaitingOutcome, run_waiting};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
@@ -641,6 +643,7 @@ fn pingpong_config(topology: &Topology, own: usize, other: usize) -> NicConfig {
             key: pingpong::KEY,
             base: pingpong::REGION,
             bytes: PAGE_BYTES,
+            notify: false,
         }),
         pages: Some(Pages {
             first: 0,
