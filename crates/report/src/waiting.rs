@@ -229,7 +229,10 @@ pub fn show(description: &str, report: &Report) -> String {
     out.push('\n');
     let woken = report.rows.iter().filter(|row| row.way == Way::Interrupt);
     if let Some(ns) = woken.clone().find_map(|row| row.parts.to_interrupt_ns) {
-        let per_second = woken.map(|row| row.messages_per_s).next().unwrap_or_default();
+        let per_second = woken
+            .map(|row| row.messages_per_s)
+            .next()
+            .unwrap_or_default();
         out += &text::wrap(
             &format!(
                 "RTL: both NICs and the cable's MACs, until the store is in memory, and from there {ns:.1} ns until the \
