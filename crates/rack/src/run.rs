@@ -384,7 +384,10 @@ pub(crate) fn furnish_guests(
     let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
         let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
-        let cpu = Cpu::new(&host.cpu, &topology.cpu);
+        let mut cpu = Cpu::new(&host.cpu, &topology.cpu);
+        if host.nic.interrupts {
+            cpu = cpu.interrupted(&host.cpu, &topology.cpu);
+        }
         let speed = NetSpeed::from(host.nic.rate);
         let nic = match host.nic.kind {
             NicKind::Toe => {
@@ -415,6 +418,7 @@ pub(crate) fn furnish_guests(
             timing,
             hosts: topology.host.len(),
             cpu,
+            interrupts: host.nic.kind.ipnuma_device(),
             port: starter.start(topology, number, &cpu)?,
             nic,
             behind,

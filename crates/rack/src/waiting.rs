@@ -76,6 +76,11 @@ impl Costs {
         costs
     }
 
+    /// From an interrupt until the program that it wakes goes on.
+    pub const fn woken_ns(&self) -> u64 {
+        self.interrupt_ns.ns + self.wake_ns.ns
+    }
+
     /// All of them by name.
     pub fn each(&mut self) -> [(&'static str, &mut Cost); 3] {
         [
@@ -245,8 +250,7 @@ impl Kernel<'_> {
     /// NIC interrupt for arrivals no more.
     async fn handle(&mut self) {
         self.taken += 1;
-        let costs = &self.plan.costs;
-        self.busy(costs.interrupt_ns.ns + costs.wake_ns.ns).await;
+        self.busy(self.plan.costs.woken_ns()).await;
         if !std::mem::take(&mut self.watched) && std::mem::take(&mut self.arrivals) {
             self.control(ON_EVENT).await;
         }
