@@ -265,7 +265,7 @@ pub fn show(description: &str, report: &Report) -> String {
 pub fn plot(report: &Report, directory: &Path) -> Result<(), Error> {
     let mut series: Vec<(Way, Vec<(f64, f64)>)> = Vec::new();
     for row in &report.rows {
-        let point = (row.cpu_percent, row.latency_ns.mean / 1e3);
+        let point = (row.latency_ns.mean / 1e3, row.cpu_percent);
         match series.iter_mut().find(|(way, _)| *way == row.way) {
             Some((_, points)) => points.push(point),
             None => series.push((row.way, vec![point])),
@@ -276,9 +276,9 @@ pub fn plot(report: &Report, directory: &Path) -> Result<(), Error> {
         points,
     });
     let drawing = Drawing {
-        title: "Waiting for messages: a point for each rate, the slowest first",
-        x: "load of the processor, %",
-        y: "latency, mean, us",
+        title: "Waiting for messages: a point for each rate, more load for more messages",
+        x: "latency, mean, us",
+        y: "load of the processor, %",
         from_zero: true,
         series: series.collect(),
     };
