@@ -203,7 +203,6 @@ async fn configure_peer(api: &HostApi, config: &NicConfig, peer: &Peer) {
             last: region.bytes - 1,
             first: 0,
             base: region.base,
-            ..RegionEntry::default()
         };
         let base = REGION_BASE + 32 * u32::from(region.key);
         entry(api, base, &region_entry.to_dws()).await;
