@@ -174,7 +174,7 @@ bool memory_alloc(struct nic *nic, struct region *region);
 void memory_free(struct nic *nic, struct region *region);
 int memory_map(struct nic *nic, struct region *region, struct vm_area_struct *area);
 long region_open(struct nic *nic, struct ipnuma_region __user *arg);
-void regions_fire(struct nic *nic);
+bool regions_fire(struct nic *nic);
 long window_open(struct nic *nic, struct ipnuma_window __user *arg);
 void windows_cut(struct nic *nic, struct peer *peer);
 struct peer *peer_find(struct nic *nic, u32 ip, u32 session);

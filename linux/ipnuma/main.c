@@ -273,21 +273,30 @@ static void event(struct nic *nic, const u32 *dws)
 		tell(client, &told);
 }
 
+static __le32 *event_entry(struct nic *nic, u32 taken)
+{
+	return nic->events + (taken % EVENTS) * (EVENT_BYTES / 4);
+}
+
+/* Whether so many are taken and there is another: its number is in it. */
+static bool event_there(struct nic *nic, u32 taken)
+{
+	return le32_to_cpu(READ_ONCE(*event_entry(nic, taken))) >> 16 == (u16)(taken + 1);
+}
+
 static void take_events(struct nic *nic)
 {
 	u32 before = nic->events_taken;
 
-	for (;;) {
-		__le32 *entry = nic->events + (nic->events_taken % EVENTS) * (EVENT_BYTES / 4);
+	while (event_there(nic, nic->events_taken)) {
+		__le32 *entry = event_entry(nic, nic->events_taken);
 		u32 dws[4], dw;
 
 		dws[0] = le32_to_cpu(READ_ONCE(entry[0]));
-		if (dws[0] >> 16 != (u16)(nic->events_taken + 1))
-			break;
 		rmb(); /* the count is new, so the rest is */
 		for (dw = 1; dw < 4; dw++)
 			dws[dw] = le32_to_cpu(READ_ONCE(entry[dw]));
-		nic->events_taken++;
+		WRITE_ONCE(nic->events_taken, nic->events_taken + 1);
 		spin_lock_irq(&nic->lock);
 		event(nic, dws);
 		spin_unlock_irq(&nic->lock);
@@ -297,8 +306,9 @@ static void take_events(struct nic *nic)
 }
 
 /*
- * Without BAR 4 the NIC interrupts for arrivals while somebody watches. When this returns, a store that is not in memory
- * yet will interrupt: the read comes back behind all that were accepted before the register was written.
+ * Without BAR 4 the NIC interrupts for arrivals from the first wait on, until one comes that nobody watches for: who waits
+ * again and again pays for no register. When this returns, a store that is not in memory yet will interrupt: the read comes
+ * back behind all that were accepted before the register was written.
  */
 void nic_arrivals(struct nic *nic)
 {
@@ -343,11 +353,16 @@ static irqreturn_t poll_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* The only vector there is: both causes. */
+/*
+ * The only vector there is: both causes. The thread has something to do if there is an event, or nobody watched. What it has
+ * taken may be seen here late, which wakes it once too often.
+ */
 static irqreturn_t shared_interrupt(int irq, void *data)
 {
-	regions_fire(data);
-	return IRQ_WAKE_THREAD;
+	struct nic *nic = data;
+	bool watched = regions_fire(nic);
+
+	return watched && !event_there(nic, READ_ONCE(nic->events_taken)) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
 }
 
 static bool begin_waiting(struct nic *nic, struct mark *mark)

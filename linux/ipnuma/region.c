@@ -50,14 +50,16 @@ static void watch(struct region *region)
 
 /*
  * Something that is watched was written; what, the device does not say. All who watch look, and watch again: to be woken
- * for nothing takes no simulated time.
+ * for nothing takes no simulated time. Returns whether anybody watched.
  */
-void regions_fire(struct nic *nic)
+bool regions_fire(struct nic *nic)
 {
 	struct region *region, *next;
 	unsigned long flags;
+	bool watched;
 
 	spin_lock_irqsave(&nic->lock, flags);
+	watched = !list_empty(&nic->watched);
 	list_for_each_entry_safe(region, next, &nic->watched, watch) {
 		list_del_init(&region->watch);
 		region->watched = false;
@@ -66,6 +68,7 @@ void regions_fire(struct nic *nic)
 		wake_up_interruptible_poll(&region->queue, EPOLLIN | EPOLLRDNORM);
 	}
 	spin_unlock_irqrestore(&nic->lock, flags);
+	return watched;
 }
 
 static long region_export(struct region *region, struct ipnuma_export __user *arg)

@@ -56,6 +56,7 @@ struct Guest<'a> {
     dma_write: u64,
     dma_read: u64,
     interrupts: u64,
+    interrupted_ns: u64,
     polls: u64,
     costs: &'a [Cost],
 }
@@ -124,6 +125,7 @@ fn guest(outcome: &GuestOutcome) -> Guest<'_> {
         dma_write: accesses.dma_write,
         dma_read: accesses.dma_read,
         interrupts: report.interrupts,
+        interrupted_ns: report.interrupted_ns,
         polls: report.polls,
         costs: &outcome.costs,
     }
@@ -202,6 +204,14 @@ fn report(topology: &Topology, outcome: &UmlOutcome) -> String {
                 bus.dma_read,
                 report.interrupts,
                 report.polls
+            );
+        }
+        if report.interrupted_ns > 0 {
+            let _ = writeln!(
+                out,
+                "  interrupts took {} ns of the processor, {:.3} % of the run",
+                report.interrupted_ns,
+                100.0 * report.interrupted_ns as f64 / outcome.simulated.as_ns()
             );
         }
     }

@@ -31,6 +31,7 @@ mod run;
 mod schema;
 mod sockets;
 mod stream;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,8 @@ System engineers: machines, NICs and switches on a virtual rack
                  ipnuma pingpong --rate 10g --cable-m 5
   stream       Hosts store to one host as fast as they can: goodput, fairness, latency
                  ipnuma stream --senders 8 --ideal
+  wait         A host waits for messages: processor load against latency, polling and by interrupts
+                 ipnuma wait --per-second 1000,10000
   rack         Runs a topology of whole Linux machines, their NICs and switches
                  ipnuma rack experiments/topologies/uml-curl.toml
   memcached    Chapter 6: memcached in Linux hosts, over sockets or IP-NUMA
@@ -121,6 +124,8 @@ enum Command {
     Pingpong(pingpong::Arguments),
     /// Hosts store to one host as fast as they can: goodput, fairness, latency, what is sent again.
     Stream(stream::Arguments),
+    /// A host waits for messages: load of its processor against latency, polling and by interrupts.
+    Wait(wait::Arguments),
     /// Runs a topology of whole Linux machines, their NICs and switches.
     Rack(guests::Arguments),
     /// Runs the experiments and sets the results beside the dissertation's figures.
@@ -299,6 +304,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Pingpong(arguments) => pingpong::run(&arguments).map_err(Failure::from),
         Command::Stream(arguments) => stream::run(&arguments).map_err(Failure::from),
+        Command::Wait(arguments) => wait::run(&arguments),
         Command::Rack(arguments) => guests::run(&arguments).map_err(Failure::from),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::NicLatency(arguments) => latency::run(&arguments).map_err(Failure::from),

@@ -168,3 +168,51 @@ fn sealed_guests_share_a_cable_that_loses_frames_at_1g() {
     assert!(outcome.faults.lost > 0, "{:?}", outcome.faults);
     println!("a GET takes {} ns", mean_ns(&outcome));
 }
+
+/// What a GET takes beside two wake-ups, in ns, at most: 4 us are all of it where sockets poll.
+const REST_NS: f64 = 5_000.0;
+
+/// Both sides sleep in sockets until their NIC interrupts, and each GET pays for two wake-ups.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn sealed_sockets_sleep_until_the_nic_interrupts() {
+    if !kernel() {
+        return;
+    }
+    let way = ["memcached", "--print-topology", "--seal", "--rate", "10g"];
+    let place = ["--place", "direct", "--library", "free"];
+    let count = 50u64;
+    let counted = count.to_string();
+    let what = [
+        "--transport",
+        "ipnuma",
+        "--length",
+        LENGTH,
+        "--count",
+        &counted,
+    ];
+    let polled = ipnuma(&[&way[..], &place, &what].concat());
+    // On a board nothing is charged for the program's own work.
+    let charged = "export IPNUMA_REQUEST_NS=$IPNUMA_APPLICATION_NS\n";
+    let interrupts = "interrupts = false\n";
+    assert_eq!(
+        [charged, interrupts].map(|key| polled.matches(key).count()),
+        [1, 2]
+    );
+    let slept = polled
+        .replace(charged, "")
+        .replace(interrupts, "interrupts = true\n");
+    let outcome = run(&slept);
+    for guest in &outcome.guests {
+        let report = &guest.report;
+        assert_eq!(report.polls, 0, "nothing stands for a core that polls");
+        assert!(report.interrupts >= count, "{report:?}");
+    }
+    let woken = rack::waiting::Costs::published().woken_ns() as f64;
+    let get = mean_ns(&outcome);
+    println!(
+        "a GET takes {get} ns, {} without wake-ups",
+        get - 2.0 * woken
+    );
+    assert!((0.0..REST_NS).contains(&(get - 2.0 * woken)), "{get} ns");
+}

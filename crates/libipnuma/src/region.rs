@@ -386,7 +386,8 @@ pub unsafe extern "C" fn ipn_wait_line(
 ///
 /// # Description
 /// Waits while the 8-byte word at `offset` is `old`: spins for the configured time, then sleeps until somebody says
-/// ipn_put_signal() or ipn_signal(). A store without a signal may be noticed late, or not before the timeout.
+/// ipn_put_signal() or ipn_signal(). A store without a signal may be noticed late, or not before the timeout. Over the rack back end
+/// any store wakes: on a board the NIC interrupts.
 ///
 /// # Units
 /// `offset` in bytes, a multiple of 8. The word is little-endian. `timeout_ns` in nanoseconds; negative: for ever; 0: only looks.
@@ -398,8 +399,8 @@ pub unsafe extern "C" fn ipn_wait_line(
 /// 0, and the word in `*now` unless `now` is NULL.
 ///
 /// # Errors
-/// -ETIMEDOUT: it stayed the same. -EINTR: a signal handler ran. -EINVAL: `region` is NULL, or `offset` is outside or no
-/// multiple of 8.
+/// -ETIMEDOUT: it stayed the same. -EINTR: a signal handler ran while it slept, with SA_RESTART or without; no store is missed by calling
+/// again. -EINVAL: `region` is NULL, or `offset` is outside or no multiple of 8.
 ///
 /// # Threads
 /// One thread at a time may wait for a region.

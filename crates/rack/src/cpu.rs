@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::library;
+use crate::waiting::Costs;
 
 /// Costs in a topology; what is absent is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -28,6 +29,9 @@ pub struct CpuSpec {
     /// From the moment a polling core sees a store to its next instruction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_ns: Option<u64>,
+    /// From an interrupt of the IP-NUMA NIC (`interrupts = true` of a guest's `nic`) to the woken program's next instruction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt_ns: Option<u64>,
     /// A call of the socket library that sends on a stream, without its data; absent: nothing, as of all that begins so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library_send_ns: Option<u64>,
@@ -81,6 +85,8 @@ pub struct Cpu {
     pub store_ns: u64,
     /// See [`CpuSpec::poll_ns`].
     pub poll_ns: u64,
+    /// See [`CpuSpec::interrupt_ns`]; of a NIC whose interrupts wake nobody none.
+    pub interrupt_ns: Option<u64>,
     /// See [`CpuSpec::library_send_ns`].
     pub library_send_ns: u64,
     /// See [`CpuSpec::library_send_kib_ns`].
@@ -103,6 +109,7 @@ const PUBLISHED: Cpu = Cpu {
     application_ns: 1_167,
     store_ns: 223,
     poll_ns: 0,
+    interrupt_ns: None,
     library_send_ns: 0,
     library_send_kib_ns: 0,
     library_recv_ns: 0,
@@ -121,6 +128,7 @@ const APPLICATION: &str = "dissertation tables 6.3 and 4.5: GET 50,546 less roun
 const STORE: &str = "dissertation table 3.4: 4 B CPU write";
 const POLL: &str = "not published";
 const GIVEN: &str = "given in the topology";
+const INTERRUPT: &str = "UZURA sec. 3.2.3, and a wake-up as measured: experiments/waiting.toml";
 
 impl Cpu {
     /// Those of a host: its own, else the rack's, else the published ones.
@@ -135,6 +143,7 @@ impl Cpu {
             application_ns: pick(|spec| spec.application_ns, PUBLISHED.application_ns),
             store_ns: pick(|spec| spec.store_ns, PUBLISHED.store_ns),
             poll_ns: pick(|spec| spec.poll_ns, PUBLISHED.poll_ns),
+            interrupt_ns: None,
             library_send_ns: pick(|spec| spec.library_send_ns, PUBLISHED.library_send_ns),
             library_send_kib_ns: pick(
                 |spec| spec.library_send_kib_ns,
@@ -150,6 +159,15 @@ impl Cpu {
                 PUBLISHED.library_epoll_wait_ns,
             ),
             library_poll_ns: pick(|spec| spec.library_poll_ns, PUBLISHED.library_poll_ns),
+        }
+    }
+
+    /// Those of a host whose NIC's interrupts wake who waits.
+    pub fn interrupted(self, host: &CpuSpec, rack: &CpuSpec) -> Self {
+        let given = host.interrupt_ns.or(rack.interrupt_ns);
+        Self {
+            interrupt_ns: Some(given.unwrap_or_else(|| Costs::published().woken_ns())),
+            ..self
         }
     }
 
@@ -172,6 +190,17 @@ impl Cpu {
     /// All of them with their sources; the socket library's calls where they cost anything.
     pub fn table(&self) -> Vec<Cost> {
         let mut table = self.published();
+        table.extend(self.interrupt_ns.map(|ns| {
+            Cost {
+                name: "interrupt_ns",
+                ns,
+                source: match ns == Costs::published().woken_ns() {
+                    true => INTERRUPT,
+                    false => GIVEN,
+                }
+                .to_owned(),
+            }
+        }));
         table.extend(self.charged_calls());
         table
     }
@@ -251,6 +280,22 @@ mod tests {
         assert_eq!(table[0].source, GIVEN);
         assert_eq!(table[1].source, KERNEL);
         assert_eq!(table.len(), 6, "{table:?}");
+    }
+
+    #[test]
+    fn interrupts_cost_where_they_wake() {
+        let rack = CpuSpec {
+            interrupt_ns: Some(5),
+            ..CpuSpec::default()
+        };
+        let none = CpuSpec::default();
+        assert_eq!(Cpu::new(&none, &rack).interrupt_ns, None);
+        let given = Cpu::new(&none, &rack).interrupted(&none, &rack);
+        assert_eq!(given.interrupt_ns, Some(5));
+        assert_eq!(given.table()[6].source, GIVEN);
+        let known = Cpu::new(&none, &none).interrupted(&none, &none);
+        assert_eq!(known.interrupt_ns, Some(7_790));
+        assert_eq!(known.table()[6].source, INTERRUPT);
     }
 
     #[test]

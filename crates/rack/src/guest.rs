@@ -152,6 +152,8 @@ pub struct GuestReport {
     pub dma_writes: u64,
     /// Interrupts by the NIC.
     pub interrupts: u64,
+    /// What they took of the processor, as far as they are charged, nanoseconds.
+    pub interrupted_ns: u64,
     /// Times that a waiting program was woken as if it polled.
     pub polls: u64,
     /// Times that the guest was let run.
@@ -201,6 +203,7 @@ enum Due {
     Answer { tag: u64, bytes: Vec<u8> },
     Frame { device: usize, bytes: Vec<u8> },
     Poll { device: usize },
+    Interrupt { device: usize, vector: u8 },
 }
 
 /// The component.
@@ -222,6 +225,8 @@ pub struct GuestNode {
     was_bus_master: [bool; FUNCTIONS],
     /// What the rack charges for a frame, sent and received.
     charge: (u64, u64),
+    /// The device whose interrupts are charged, and what each costs until the program that it wakes goes on.
+    interrupt: Option<(usize, u64)>,
     /// When the core has done with the frames so far.
     core_free: Picoseconds,
     /// How far the guest was let run, in nanoseconds.
@@ -253,6 +258,8 @@ pub struct GuestNodeSetup {
     pub timing: HostTiming,
     /// What the kernel's way of a frame costs, sent and received, if the driver does not charge it itself.
     pub charge: Option<(u64, u64)>,
+    /// The device whose interrupts cost so many nanoseconds each.
+    pub interrupt: Option<(usize, u64)>,
     /// How many guests the rack will have.
     pub hosts: usize,
     /// The guest, started.
@@ -279,6 +286,7 @@ impl GuestNode {
             bus_master: [false; FUNCTIONS],
             was_bus_master: [false; FUNCTIONS],
             charge: setup.charge.unwrap_or_default(),
+            interrupt: setup.interrupt,
             core_free: Picoseconds::ZERO,
             free: 0,
             // What the guest does has to reach the NIC, and come back.
@@ -522,6 +530,7 @@ impl GuestNode {
             match self.due.remove(index).1 {
                 Due::Frame { device, bytes } => self.frame(now, device, &bytes)?,
                 Due::Answer { tag, bytes } => self.port.complete_read(at, tag, &bytes)?,
+                Due::Interrupt { device, vector } => self.port.interrupt(at, device, vector)?,
                 Due::Poll { device } => {
                     self.report.polls += 1;
                     self.port.interrupt(at, device, POLL_VECTOR)?;
@@ -714,8 +723,16 @@ impl GuestNode {
                         self.port
                             .msi_vector(function, request.address, u32::from_le_bytes(value))
                 {
-                    let at = self.delivery(now);
                     self.report.interrupts += 1;
+                    if let Some((device, ns)) = self.interrupt
+                        && device == function
+                    {
+                        self.report.interrupted_ns += ns;
+                        let time = self.charge(now, ns);
+                        self.later(time, Due::Interrupt { device, vector }, out);
+                        return Ok(());
+                    }
+                    let at = self.delivery(now);
                     return self.port.interrupt(at, function, vector);
                 }
                 if !self.may_master(function, "writes to", request.address)? {

@@ -25,6 +25,9 @@ pub use crate::root::{BAR0, BAR2, LINE_BYTES};
 
 const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
 const BAR2_BYTES: u64 = 1 << wire::registers::BAR2_ADDR_W;
+/// Where a write is an interrupt: the local interrupt controllers of x86.
+pub const MSI_FIRST: u64 = 0xFEE0_0000;
+const MSI_END: u64 = 0xFEF0_0000;
 /// Stores that the root complex holds back for want of credits before the core stalls.
 const STORE_QUEUE: usize = 16;
 
@@ -37,14 +40,36 @@ pub type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 /// What a program may ask of its host.
 #[derive(Debug)]
 enum Request {
-    Store { address: u64, data: Vec<u8> },
-    StoreCombined { address: u64, data: Vec<u8> },
+    Store {
+        address: u64,
+        data: Vec<u8>,
+    },
+    StoreCombined {
+        address: u64,
+        data: Vec<u8>,
+    },
     Fence,
-    Load { address: u64, bytes: usize },
-    Poll { address: u64, old: Vec<u8> },
+    Load {
+        address: u64,
+        bytes: usize,
+    },
+    Poll {
+        address: u64,
+        old: Vec<u8>,
+        until: Option<Picoseconds>,
+    },
+    Interrupt {
+        address: u64,
+    },
     SleepUntil(Picoseconds),
-    ReadMemory { address: u64, bytes: usize },
-    WriteMemory { address: u64, data: Vec<u8> },
+    ReadMemory {
+        address: u64,
+        bytes: usize,
+    },
+    WriteMemory {
+        address: u64,
+        data: Vec<u8>,
+    },
     Measure(bool),
 }
 
@@ -131,7 +156,31 @@ impl HostApi {
     /// Polls memory until it differs from `old`; returns what is there then.
     pub async fn poll(&self, address: u64, old: &[u8]) -> Vec<u8> {
         let old = old.to_vec();
-        self.ask(Request::Poll { address, old }).await
+        let until = None;
+        self.ask(Request::Poll {
+            address,
+            old,
+            until,
+        })
+        .await
+    }
+
+    /// The same until that time at most; then what is there may be what was.
+    pub async fn poll_until(&self, address: u64, old: &[u8], until: Picoseconds) -> Vec<u8> {
+        let old = old.to_vec();
+        let until = Some(until);
+        self.ask(Request::Poll {
+            address,
+            old,
+            until,
+        })
+        .await
+    }
+
+    /// Sleeps until an interrupt has come that was not slept for: the NIC's write to the address of its MSI. It goes on
+    /// at the moment of the write; what a processor takes from there on is for the caller to compute.
+    pub async fn interrupt(&self, address: u64) {
+        self.ask(Request::Interrupt { address }).await;
     }
 
     /// Computes for a while.
@@ -180,7 +229,12 @@ enum Waiting {
         address: u64,
         old: Vec<u8>,
         since: Picoseconds,
+        until: Option<Picoseconds>,
         packet: Option<PacketId>,
+    },
+    /// For an interrupt by a write to this address.
+    Interrupt {
+        address: u64,
     },
 }
 
@@ -208,6 +262,8 @@ pub struct Host {
     /// DMA writes that nobody has polled for yet: the last packet for each line.
     landed: BTreeMap<u64, PacketId>,
     watcher: Option<Watcher>,
+    /// Interrupts that have come and nobody has slept for, by the address of the MSI.
+    interrupts: BTreeMap<u64, u64>,
     /// Why a poll or a completion came to nothing.
     failure: Option<String>,
 }
@@ -232,6 +288,7 @@ impl Host {
             next_store: Picoseconds::ZERO,
             landed: BTreeMap::new(),
             watcher: None,
+            interrupts: BTreeMap::new(),
             failure: None,
         }
     }
@@ -265,6 +322,7 @@ impl Host {
             Waiting::Memory { address, since, .. } => {
                 format!("polls address {address:#x} since {since}")
             }
+            Waiting::Interrupt { .. } => "sleeps until the NIC interrupts".to_owned(),
             Waiting::Completion { tag, .. } => format!("waits for the completion of load {tag}"),
             Waiting::Credits(_) => "waits for PCI Express credits".to_owned(),
             Waiting::Nothing | Waiting::Retry(_) | Waiting::Time(_) => "computes".to_owned(),
@@ -337,18 +395,8 @@ impl Host {
                 self.answer(answer);
                 self.step(now, out, record);
             }
-            Waiting::Memory {
-                address,
-                old,
-                since,
-                packet,
-            } => {
-                self.waiting = Waiting::Memory {
-                    address,
-                    old,
-                    since,
-                    packet,
-                };
+            memory @ Waiting::Memory { .. } => {
+                self.waiting = memory;
                 if self.look(now, out, record) {
                     self.step(now, out, record);
                 }
@@ -422,15 +470,28 @@ impl Host {
                 self.answer(Vec::new());
             }
             Request::Load { address, bytes } => self.load(now, address, bytes, out, record),
-            Request::Poll { address, old } => {
+            Request::Poll {
+                address,
+                old,
+                until,
+            } => {
                 let packet = self.landed.remove(&(address / LINE_BYTES as u64));
                 self.waiting = Waiting::Memory {
                     address,
                     old,
                     since: now,
+                    until,
                     packet,
                 };
-                self.look(now, out, record);
+                if !self.look(now, out, record)
+                    && let Some(until) = until
+                {
+                    out.send(until.max(now), self.id, Message::Wake);
+                }
+            }
+            Request::Interrupt { address } => {
+                self.waiting = Waiting::Interrupt { address };
+                self.take_interrupt();
             }
             Request::SleepUntil(time) if time > now => {
                 self.port.borrow_mut().now = time;
@@ -460,6 +521,7 @@ impl Host {
             address,
             old,
             since,
+            until,
             packet,
         } = &self.waiting
         else {
@@ -468,7 +530,12 @@ impl Host {
         let mut data = vec![0; old.len()];
         self.memory.read(*address, &mut data);
         if data == *old {
-            return false;
+            if until.is_none_or(|until| until > now) {
+                return false;
+            }
+            self.waiting = Waiting::Nothing;
+            self.answer(data);
+            return true;
         }
         let period = self.root.timing.poll_period;
         let look = if period.0 == 0 {
@@ -485,6 +552,20 @@ impl Host {
         }
         self.waiting = Waiting::Nothing;
         self.answer(data);
+        true
+    }
+
+    /// Goes on, if an interrupt is there that was slept for.
+    fn take_interrupt(&mut self) -> bool {
+        let Waiting::Interrupt { address } = self.waiting else {
+            return false;
+        };
+        match self.interrupts.get_mut(&address) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => return false,
+        }
+        self.waiting = Waiting::Nothing;
+        self.answer(Vec::new());
         true
     }
 
@@ -605,10 +686,13 @@ impl Host {
                 if let Some(watcher) = &mut self.watcher {
                     watcher(now, request.address, data);
                 }
+                if (MSI_FIRST..MSI_END).contains(&request.address) {
+                    *self.interrupts.entry(request.address).or_default() += 1;
+                }
                 if let Some(id) = tlp.packet {
                     self.land(request.address / LINE_BYTES as u64, id, record);
                 }
-                if self.look(now, out, record) {
+                if self.look(now, out, record) || self.take_interrupt() {
                     self.step(now, out, record);
                 }
             }

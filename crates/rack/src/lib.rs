@@ -61,6 +61,7 @@ mod text;
 pub mod time;
 pub mod timeline;
 pub mod topology;
+pub mod waiting;
 pub mod wire_nic;
 pub use error::{Error, located};
 pub use ipnuma_rtl::NetSpeed;

@@ -122,6 +122,8 @@ pub struct GuestSetup {
     pub hosts: usize,
     /// What its code costs.
     pub cpu: Cpu,
+    /// The PCI device whose interrupts cost [`Cpu::interrupt_ns`].
+    pub interrupts: usize,
     /// The guest, started.
     pub port: Box<dyn GuestPort>,
     /// Its NIC; one that is the host of a switch has a card without a cable.
@@ -204,6 +206,7 @@ impl Rack {
             // The driver of a virtio card is the kernel's own and charges nothing.
             hosts: setup.hosts,
             charge: virtio.then_some((setup.cpu.kernel_send_ns, setup.cpu.kernel_receive_ns)),
+            interrupt: setup.cpu.interrupt_ns.map(|ns| (setup.interrupts, ns)),
             port: setup.port,
             behind: setup.behind,
         });

@@ -3,6 +3,7 @@
 
 mod nic_latency;
 mod stream;
+mod waiting;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ use crate::topology::{
 
 pub use nic_latency::{NicLatency, nic_latency};
 pub use stream::{StreamOutcome, run_stream};
+pub use waiting::{WaitingOutcome, run_waiting};
 
 /// When the programs begin: every NIC is configured by then, over the slowest link.
 const START: Picoseconds = Picoseconds::from_us(100);
@@ -382,7 +384,10 @@ pub(crate) fn furnish_guests(
     let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
         let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
-        let cpu = Cpu::new(&host.cpu, &topology.cpu);
+        let mut cpu = Cpu::new(&host.cpu, &topology.cpu);
+        if host.nic.interrupts {
+            cpu = cpu.interrupted(&host.cpu, &topology.cpu);
+        }
         let speed = NetSpeed::from(host.nic.rate);
         let nic = match host.nic.kind {
             NicKind::Toe => {
@@ -413,6 +418,7 @@ pub(crate) fn furnish_guests(
             timing,
             hosts: topology.host.len(),
             cpu,
+            interrupts: host.nic.kind.ipnuma_device(),
             port: starter.start(topology, number, &cpu)?,
             nic,
             behind,
@@ -641,6 +647,7 @@ fn pingpong_config(topology: &Topology, own: usize, other: usize) -> NicConfig {
             key: pingpong::KEY,
             base: pingpong::REGION,
             bytes: PAGE_BYTES,
+            notify: false,
         }),
         pages: Some(Pages {
             first: 0,

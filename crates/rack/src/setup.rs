@@ -97,6 +97,8 @@ pub struct Region {
     pub base: u64,
     /// Length.
     pub bytes: u32,
+    /// Stores to it may interrupt.
+    pub notify: bool,
 }
 
 /// Pages of BAR 2 that lead to a peer's region from its first byte on.
@@ -191,6 +193,7 @@ async fn configure_peer(api: &HostApi, config: &NicConfig, peer: &Peer) {
             bound: peer.session.is_some(),
             sealed,
             session: peer.session.is_some(),
+            notify: region.notify,
             read: true,
             write: true,
             valid: true,
@@ -200,7 +203,6 @@ async fn configure_peer(api: &HostApi, config: &NicConfig, peer: &Peer) {
             last: region.bytes - 1,
             first: 0,
             base: region.base,
-            ..RegionEntry::default()
         };
         let base = REGION_BASE + 32 * u32::from(region.key);
         entry(api, base, &region_entry.to_dws()).await;

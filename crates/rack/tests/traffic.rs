@@ -37,6 +37,7 @@ fn config(own: u64, peer: u64) -> NicConfig {
                 key: KEY,
                 base: REGION,
                 bytes: 4096,
+                notify: false,
             }),
             pages: Some(Pages {
                 first: 0,

@@ -35,6 +35,7 @@ pub mod rfc2544;
 pub mod sessions;
 pub mod stream;
 pub mod text;
+pub mod waiting;
 pub mod waterfall;
 
 pub use error::Failure;

@@ -137,6 +137,31 @@ pub const CASES: &[Case] = &[
         "write one behind it",
     ),
     (
+        &["wait", "--per-second", "0"],
+        None,
+        "--per-second",
+        "write 1 to",
+    ),
+    (
+        &["wait", "--per-second", "5,5"],
+        None,
+        "--per-second",
+        "leave it out",
+    ),
+    (
+        &["wait", "--messages", "0"],
+        None,
+        "--messages",
+        "write 1 to",
+    ),
+    (&["wait", "--cost", "wake"], None, "--cost", "NAME=NS"),
+    (
+        &["wait", "--cost", "wake=3"],
+        None,
+        "--cost",
+        "choose interrupt_ns",
+    ),
+    (
         &["stream", "--senders", "0"],
         None,
         "--senders",

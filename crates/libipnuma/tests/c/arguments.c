@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every function with every wrong argument, and once with right ones. Compiled as C and as C++. */
+#ifndef _GNU_SOURCE /* setitimer */
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include <ipnuma.h>
 
@@ -46,6 +51,40 @@ static void said(const char *part) {
     printf("\"%s\" does not say \"%s\"\n", text, part);
     failures++;
   }
+}
+
+/* Whoever is not interrupted says so, instead of waiting for ever. */
+#define LONG_NS 10000000000ll
+
+/* As many as interrupt a wait for certain; whoever goes on sleeping is left alone then, until its time is up. */
+#define ALARMS 1000
+static volatile sig_atomic_t alarms;
+static void on_alarm(int number) {
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  (void)number;
+  alarms = alarms + 1;
+  if (alarms == ALARMS)
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
+/* Handlers end a wait that sleeps, those with SA_RESTART too; a wait afterwards is as any other. */
+static void interrupted(void) {
+  struct sigaction action, before;
+  struct itimerval often, never;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;
+  memset(&never, 0, sizeof never);
+  /* Again and again: one may come before the wait sleeps. */
+  often.it_value.tv_sec = often.it_interval.tv_sec = 0;
+  often.it_value.tv_usec = often.it_interval.tv_usec = 5000;
+  sigaction(SIGALRM, &action, &before);
+  setitimer(ITIMER_REAL, &often, NULL);
+  IS(ipn_wait(region, 8, 77, LONG_NS, NULL), -EINTR);
+  IS(ipn_wait_line(region, 192, 10, bytes, NULL, LONG_NS), -EINTR);
+  setitimer(ITIMER_REAL, &never, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  IS(ipn_wait(region, 8, 77, 1000, NULL), -ETIMEDOUT);
 }
 
 static void errors(void) {
@@ -305,6 +344,7 @@ static void receiving(void) {
   IS(ipn_wait(region, 8, 0, -1, &word), 0);
   IS(word, 77);
   IS(ipn_wait(region, 8, 77, 0, NULL), -ETIMEDOUT);
+  interrupted();
   BAD(ipn_event_fd(NULL));
   IS(ipn_event_fd(region) >= 0, 1);
   BAD(ipn_recheck(NULL));

@@ -79,6 +79,7 @@ pub fn run_stream(
                 key,
                 base: stream::region(index),
                 bytes: stream::WINDOW as u32,
+                notify: false,
             }),
             ..peer(topology, sink, *host, (stream::pc_id(index), stream::SINK))
         });

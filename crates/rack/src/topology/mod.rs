@@ -95,6 +95,17 @@ pub enum NicKind {
     Toe,
 }
 
+impl NicKind {
+    /// Which PCI device of a guest the IP-NUMA NIC is, where it has one.
+    pub const fn ipnuma_device(self) -> usize {
+        match self {
+            // The function behind the conventional NIC's.
+            Self::Shared => 1,
+            _ => 0,
+        }
+    }
+}
+
 /// A NIC.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -121,7 +132,7 @@ pub struct NicSpec {
     #[serde(default)]
     pub merge: bool,
     /// A guest's driver finds no BAR 4, which stands for a core that polls: as on a board, the NIC's interrupts wake who
-    /// waits, and stores cost the processor nothing.
+    /// waits, each of which costs the processor `interrupt_ns`, and stores cost it nothing.
     #[serde(default)]
     pub interrupts: bool,
 }

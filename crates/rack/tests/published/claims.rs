@@ -553,6 +553,11 @@ const CODE: &[Claim] = &[
     ),
     ("costs", "store_ns", "table_3_4.gen2x8.write_4_ns"),
     (
+        "costs",
+        "waiting.interrupt_ns",
+        "1000 * uzura_table_4.interrupt_us",
+    ),
+    (
         "constants",
         "*.PAPER_ONE_WAY_10G",
         "1000 * section_4_2_3.one_way_10g_us",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rack::cpu::{Cpu, CpuSpec};
 use rack::pcie::LinkKind;
+use rack::waiting::Costs;
 
 use crate::claims::OWN_KEYS;
 
@@ -137,6 +138,11 @@ pub fn all_numbers() -> Vec<Number> {
         path: cost.name.to_owned(),
         value: cost.ns as f64,
     }));
+    found.push(Number {
+        file: "costs".to_owned(),
+        path: "waiting.interrupt_ns".to_owned(),
+        value: Costs::published().interrupt_ns.ns as f64,
+    });
     for path in files("crates", ".rs") {
         found.extend(constants(&path));
     }
