@@ -407,6 +407,7 @@ mod tests {
             ("WAIT", WAIT),
             ("BYTES", BYTES),
             ("FLUSH", FLUSH),
+            ("UNMAP", UNMAP),
         ]);
         let mut seen = 0;
         for line in HEADER.lines() {
@@ -418,18 +419,20 @@ mod tests {
             };
             let (direction, arguments) = call.split_once('(').expect("a call");
             let arguments = arguments.trim_end_matches(')');
-            let [_, number, kind] = arguments.split(", ").collect::<Vec<_>>()[..] else {
-                panic!("{line}");
+            let (number, bytes) = match arguments.split(", ").collect::<Vec<_>>()[..] {
+                [_, number] => (number, 0),
+                [_, number, kind] => (number, size(kind, &structures) as u32),
+                _ => panic!("{line}"),
             };
             // As linux/ioctl.h has it on x86-64 and aarch64.
             let direction: u32 = match direction {
+                "" => 0,
                 "W" => 1,
                 "R" => 2,
                 "WR" => 3,
                 other => panic!("_IO{other}"),
             };
             let number: u32 = number.parse().expect("a number");
-            let bytes = size(kind, &structures) as u32;
             let wanted = direction << 30 | bytes << 16 | u32::from(MAGIC) << 8 | number;
             assert_eq!(ours[name], wanted, "{line}");
             seen += 1;
