@@ -69,12 +69,13 @@ static void pong(int nic, const char *directory) {
   tell(directory, "key", share.key);
   must(ioctl(region.fd, IPNUMA_WAIT, &wait), "WAIT");
   printf("there: %llu %llu\n", words[0], words[HALF / sizeof *words]);
+  fflush(stdout);
 
   unsigned long long count = 3;
   struct pollfd polled = {.fd = region.fd, .events = POLLIN};
   if (fork() == 0) {
     must(write(region.fd, &count, sizeof count), "write");
-    exit(0);
+    _exit(0);
   }
   must(poll(&polled, 1, -1), "poll");
   count = 0;
