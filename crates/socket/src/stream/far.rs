@@ -136,8 +136,8 @@ impl Far {
         loop {
             match carrier.carry(Hold::Wait, 0, &mut window) {
                 None => return false,
-                // The daemon is told by the driver, too.
-                Some(Outcome::Never) => return true,
+                // The window was taken back, or its peer is lost: the daemon knows, and says so in the flags.
+                Some(Outcome::Never | Outcome::Later { busy: false }) => return true,
                 Some(_) => {}
             }
             // A signal handler may have written in between, and left it to this thread; or another thread that found it busy.

@@ -175,6 +175,20 @@ impl Copy for Dying<'_> {
     }
 }
 
+/// Whoever carries in a loop must see that it gets no further: a window that was taken back takes nothing.
+#[test]
+fn what_is_not_taken_is_no_progress() {
+    let mut machines = Machines::new();
+    machines.there.room = 0;
+    let own = machines.end.flags();
+    own.fetch_or(flags::FIN, Ordering::AcqRel);
+    let outcome = machines.carriers[0].carry(Hold::Wait, 0, &mut machines.there);
+    assert_eq!(outcome, Some(Outcome::Later { busy: false }));
+    machines.send(b"x");
+    let outcome = machines.carriers[0].carry(Hold::Wait, 0, &mut machines.there);
+    assert_eq!(outcome, Some(Outcome::Never));
+}
+
 /// Writes more while it carries, as a signal handler of the thread does.
 struct Interrupted<'a> {
     there: &'a mut There,
