@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum { MEMBERS = 4, STEPS = 60, SAID = 400, PATIENCE = 20 };
-enum operation { ADD, MODIFY, DELETE, WAIT, RECEIVE, SEND, SHUT };
+enum operation { ADD, MODIFY, DELETE, WAIT, RECEIVE, SEND, SHUT, CLOSE };
 
 struct step {
   enum operation operation;
@@ -75,6 +75,9 @@ static void do_step(struct step step, char *said) {
       break;
     case SHUT:
       sprintf(said, "shut %u: %d", member, shutdown(clients[member], SHUT_WR));
+      break;
+    case CLOSE:
+      sprintf(said, "close %u: %d", member, close(clients[member]));
   }
   // What was sent has arrived.
   if (step.operation >= SEND) nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -105,6 +108,17 @@ static struct step random_step(void) {
   return step;
 }
 
+// In the child, by its answer, or here.
+static void say(unsigned round, unsigned at, int childs, struct step step, int to_child, int from_child) {
+  char said[SAID] = {0};
+  if (!childs) {
+    do_step(step, said);
+  } else if (write(to_child, &step, sizeof step) != sizeof step || read(from_child, said, sizeof said) != sizeof said) {
+    strcpy(said, "nothing is heard of the child");
+  }
+  printf("%u.%u %s %s\n", round, at, childs ? "child" : "parent", said);
+}
+
 int main(int count, char **words) {
   if (count != 3) return 2;
   unsigned seed = strtoul(words[1], NULL, 10), rounds = strtoul(words[2], NULL, 10);
@@ -118,13 +132,12 @@ int main(int count, char **words) {
     for (int at = 0; at < 9; at++) below(2);
     set = epoll_create1(0);
     connect_all(listener, &name);
-    unsigned forks = below(12);
+    unsigned forks = below(12), idle = !below(3);
     int to_child[2], from_child[2];
     pid_t child = 0;
     for (unsigned at = 0; at < forks + STEPS; at++) {
-      char said[SAID] = {0};
       struct step step = random_step();
-      int childs = below(2) && at >= forks;
+      int childs = below(2) && at >= forks && !idle;
       if (at == forks) {
         fflush(stdout);
         if (pipe(to_child) || pipe(from_child)) return 2;
@@ -133,7 +146,7 @@ int main(int count, char **words) {
           alarm(PATIENCE);
           close(to_child[1]);
           while (read(to_child[0], &step, sizeof step) == sizeof step) {
-            memset(said, 0, sizeof said);
+            char said[SAID] = {0};
             do_step(step, said);
             if (write(from_child[1], said, sizeof said) != sizeof said) _exit(1);
           }
@@ -141,19 +154,23 @@ int main(int count, char **words) {
         }
         close(from_child[1]);
       }
-      if (!childs) {
-        do_step(step, said);
-      } else if (write(to_child[1], &step, sizeof step) != sizeof step ||
-                 read(from_child[0], said, sizeof said) != sizeof said) {
-        strcpy(said, "nothing is heard of the child");
-      }
-      printf("%u.%u %s %s\n", round, at, childs ? "child" : "parent", said);
+      say(round, at, childs, step, to_child[1], from_child[0]);
     }
+    // Of the end of those that have gone nobody is told twice.
+    unsigned at = forks + STEPS, once = EPOLLIN | EPOLLONESHOT;
+    for (unsigned member = 0; member < MEMBERS; member++) {
+      for (enum operation operation = ADD; operation <= MODIFY; operation++)
+        say(round, at++, 0, (struct step){operation, member, once, member}, to_child[1], from_child[0]);
+      for (int childs = 0; childs < 2; childs++)
+        say(round, at++, childs, (struct step){CLOSE, member, 0, 0}, to_child[1], from_child[0]);
+    }
+    for (int childs = 0; childs < 2; childs++)
+      say(round, at++, childs, (struct step){.operation = WAIT}, to_child[1], from_child[0]);
     close(to_child[1]);
     close(to_child[0]);
     close(from_child[0]);
     waitpid(child, NULL, 0);
-    for (int at = 0; at < MEMBERS; at++) close(clients[at]), close(servers[at]);
+    for (int member = 0; member < MEMBERS; member++) close(servers[member]);
     close(set);
   }
   return 0;

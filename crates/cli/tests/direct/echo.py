@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both ends of a connection that goes on while the daemons stand still: echo.py server | client, in guests."""
+"""Both ends of a connection that goes on while the daemons stand still.
+
+echo.py server | client, in guests.
+"""
 
 import hashlib
 import os
@@ -8,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+from pathlib import Path
 
 PORT = 4000
 ROUNDS = 150
@@ -18,14 +22,15 @@ KILLED = 3_000
 def daemons(number):
     """Stops the machine's daemon, or has it go on."""
     found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
         try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
+            words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if words[1:2] == [b"daemon"]:
-            os.kill(int(entry), number)
+            os.kill(int(entry.name), number)
             found.append(entry)
     assert found, "no daemon"
 

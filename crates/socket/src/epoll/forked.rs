@@ -18,7 +18,7 @@ use std::time::Duration;
 use ipc::protocol::Fallback;
 use shm::memory::Mapping;
 
-use super::members::{EDGE, EXCLUSIVE, FLAGS, Member, ONESHOT, looks_like_key};
+use super::members::{EDGE, EXCLUSIVE, FLAGS, Member, SPENT, looks_like_key};
 use super::{Inner, Set, kernel};
 use crate::object::Object;
 use crate::ready::Events;
@@ -501,7 +501,9 @@ impl Set {
     }
 
     fn become_plain(&self, epoll: RawFd) {
-        let registered = registered(epoll).unwrap_or_else(|| self.presumed());
+        let listed = registered(epoll);
+        let is_listed = listed.is_some();
+        let registered = listed.unwrap_or_else(|| self.presumed());
         let known = self.known_members(&registered);
         for member in &known {
             if let Some(description) = &member.description {
@@ -509,8 +511,13 @@ impl Set {
             }
         }
         for member in known {
-            if !stays(member.description.as_ref()) {
-                self.forget_plain(epoll, &member, &registered);
+            // Its number may be another one meanwhile.
+            let is_there = registered.values().any(|there| there.data == member.key);
+            let owned = self.owned.load(Ordering::Relaxed);
+            match stays(member.description.as_ref()) {
+                true if owned => {}
+                true if is_there || !is_listed => self.take_note(&member),
+                _ => self.forget_plain(epoll, &member, &registered),
             }
         }
     }
@@ -563,6 +570,16 @@ impl Set {
         own.chain(added).collect()
     }
 
+    /// A member that stays, as one whose peer is gone, is from here on what the process that made the set has left: of what that
+    /// was told, once, nobody else is.
+    fn take_note(&self, known: &Known) {
+        let mut inner = self.inner.lock();
+        let place = inner.members.place(known.key);
+        if let Some(member) = place.and_then(|place| inner.members.get_mut(place)) {
+            member.take_over(known.wanted.events, known.wanted.data);
+        }
+    }
+
     /// A member that the kernel serves is the kernel's alone.
     fn forget_plain(&self, epoll: RawFd, known: &Known, registered: &BTreeMap<RawFd, Registered>) {
         let (key, fd, wanted) = (known.key, known.fd, known.wanted);
@@ -585,8 +602,7 @@ impl Set {
                     // It has gone off. The program's registration would be told of the connection's end all the same: so this one
                     // stays until the program arms it again.
                     if wanted.accelerated {
-                        let silent = ONESHOT | EDGE;
-                        let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, silent, key);
+                        let _ = kernel::ctl(epoll, libc::EPOLL_CTL_MOD, fd, SPENT, key);
                     }
                     if wanted.events & !FLAGS == 0
                         && let Some(member) = place.and_then(|at| inner.members.get_mut(at))

@@ -22,6 +22,8 @@ pub(super) const EDGE: u32 = 1 << 31;
 pub(super) const EXCLUSIVE_MAY: u32 =
     Events::IN.0 | Events::OUT.0 | Events::ERR.0 | Events::HUP.0 | WAKEUP | EDGE | EXCLUSIVE;
 pub(super) const FLAGS: u32 = EXCLUSIVE | WAKEUP | ONESHOT | EDGE;
+/// What the kernel's registration asks for of a one-shot member that has been told.
+pub(super) const SPENT: u32 = ONESHOT | EDGE;
 
 /// No pointer of a program and no small number begins like this.
 const MARK: u64 = 0xB1A5;
@@ -127,10 +129,22 @@ impl Member {
     /// What the kernel's registration asks for once the connection is the kernel's. A one-shot member that has been told stays
     /// silent: what the kernel says of it all the same, once, is dropped.
     pub fn plain(&self) -> u32 {
-        if self.spent {
-            ONESHOT | EDGE
-        } else {
-            self.interest
+        match self.spent {
+            true => SPENT,
+            false => self.interest,
+        }
+    }
+
+    /// It is what another process has made of it: `events` as of [`Member::plain`].
+    pub fn take_over(&mut self, events: u32, data: u64) {
+        self.data = data;
+        match events {
+            SPENT => self.spent = true,
+            _ if self.plain() == events => {}
+            _ => {
+                self.interest = events;
+                self.renew();
+            }
         }
     }
 
