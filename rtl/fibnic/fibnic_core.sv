@@ -106,6 +106,13 @@ module fibnic_core
   localparam int unsigned DrainExtra = 16;
   localparam int unsigned LingerW = 4;
 
+  if (N < 2 || N > 16) begin : gen_no_ports
+    $fatal(1, "fibnic_core: 2 to 16 ports");
+  end
+  if (Lookups != N && Lookups != 1) begin : gen_no_lookups
+    $fatal(1, "fibnic_core: one lookup, or one for each port");
+  end
+
   port_cfg_t [N-1:0]       cfg;
   logic      [N-1:0][47:0] macs;
   logic      [N-1:0][15:0] mtus;
@@ -483,10 +490,6 @@ module fibnic_core
 
 `ifndef SYNTHESIS
   initial begin
-    assert (N >= 2 && N <= 16)
-    else $fatal(1, "fibnic_core: 2 to 16 ports");
-    assert (Lookups == N || Lookups == 1)
-    else $fatal(1, "fibnic_core: one lookup, or one for each port");
     assert (NextHops <= 1 << NextHopW)
     else $fatal(1, "fibnic_core: more next hops than a leaf can name");
   end
