@@ -305,11 +305,12 @@ PHASES = [
         "long-benches",
         1800,
         "module benches with a long form: receiver, resets of the switch's ports, GMII, UZURA with"
-        " loss, all builds of the switch, its tester and the offload engine",
+        " loss, PC IDs, all builds of the switch, its tester and the offload engine",
         f"{PYTEST} -n 1 --dist loadfile verif/fibnic/test_gmii_elastic.py"
         " verif/fibnic/test_fibnic_resets.py verif/uzura/test_uzura_loss.py"
         " verif/ipnuma_rx/test_ipnuma_rx.py verif/ipnuma_rx/test_ipnuma_rx_sessions.py"
-        " verif/fibnic/test_fibnic.py verif/toe/test_toe.py verif/tester/test_rfc2544.py",
+        " verif/fibnic/test_fibnic.py verif/toe/test_toe.py verif/tester/test_rfc2544.py"
+        " verif/fibnic/test_fibnic_ports.py verif/nic/test_pc_ids.py verif/nic/test_slots.py",
         env=LONG,
         long=True,
     ),

@@ -35,7 +35,7 @@ module fibnic_10g #(
   parameter int unsigned OutRegister = 0,
   /// Receive clocks unrelated to the core clock; without it all clk_rx_i are clk_i.
   parameter bit AsyncRx = 1'b1,
-  /// Lookups: N, or 1 for all ports.
+  /// Lookups: N, or 1 for all ports, which then are 7 at most.
   parameter int unsigned Lookups = N,
   /// Rules of the access list; 0 for none.
   parameter int unsigned AclRules = 64,

@@ -3,7 +3,7 @@
 // no packet buffer. Both speeds use it.
 //
 // Every port has its own lookup, so that no frame waits for another's; with Lookups = 1 all share
-// one, which costs N - 1 cycles.
+// one, which costs N - 1 cycles. At 10G no more than 7 can.
 //
 // Latency   : request of the lookup (last byte of the address, ByteDelay = 0) in cycle 0: first beat
 //             at mac_o (start) in cycle L + 2, L being fib_lookup's or lookup_share's latency of the
@@ -26,7 +26,7 @@ module fibnic_core
   parameter int unsigned MaxFrame = 9216,
   /// Entries of the next-hop table; a power of two.
   parameter int unsigned NextHops = 4096,
-  /// Lookups: N, or 1 for all ports.
+  /// Lookups: N, or 1 for all ports; where a beat takes a cycle, for 7 at most.
   parameter int unsigned Lookups = N,
   /// Rules of the access list; 0 for none.
   parameter int unsigned AclRules = 64,
@@ -105,6 +105,19 @@ module fibnic_core
   // An answer waits for those of frames in front.
   localparam int unsigned DrainExtra = 16;
   localparam int unsigned LingerW = 4;
+  // At 10G the shortest IPv6 frame asks 8 cycles before an IPv4 frame right behind it, and a crossing may
+  // take one of them: by then the port must have had its turn.
+  localparam int unsigned MostShared = BeatCycles == 1 ? 7 : 16;
+
+  if (N < 2 || N > 16) begin : gen_no_ports
+    $fatal(1, "fibnic_core: 2 to 16 ports");
+  end
+  if (Lookups != N && Lookups != 1) begin : gen_no_lookups
+    $fatal(1, "fibnic_core: one lookup, or one for each port");
+  end
+  if (Lookups != N && N > MostShared) begin : gen_too_many_share
+    $fatal(1, "fibnic_core: at 10G no more than 7 ports share a lookup");
+  end
 
   port_cfg_t [N-1:0]       cfg;
   logic      [N-1:0][47:0] macs;
@@ -483,10 +496,6 @@ module fibnic_core
 
 `ifndef SYNTHESIS
   initial begin
-    assert (N >= 2 && N <= 16)
-    else $fatal(1, "fibnic_core: 2 to 16 ports");
-    assert (Lookups == N || Lookups == 1)
-    else $fatal(1, "fibnic_core: one lookup, or one for each port");
     assert (NextHops <= 1 << NextHopW)
     else $fatal(1, "fibnic_core: more next hops than a leaf can name");
   end

@@ -41,6 +41,10 @@ module forward_fifo #(
   /// A frame is in here.
   output logic  busy_o
 );
+  if (Waiting < 1 || Frames < 1) begin : gen_no_room
+    $fatal(1, "forward_fifo: one frame or more waits, in memory for one or more");
+  end
+
   // A frame that is too long is cut in the beat behind.
   localparam int unsigned Longest = (MaxFrame + 7) / 8 + 1;
   localparam int unsigned Depth = Frames * Longest;
@@ -138,11 +142,6 @@ module forward_fifo #(
 `ifndef SYNTHESIS
   localparam int unsigned CountW = $clog2(Depth + 1);
   logic [CountW-1:0] count_q;
-
-  initial begin
-    assert (Waiting >= 1 && Frames >= 1)
-    else $fatal(1, "forward_fifo: one frame or more waits, in memory for one or more");
-  end
 
   always_ff @(posedge clk_i) begin
     count_q <= rst_i ? '0 : count_q + CountW'(w_valid_i) - CountW'(load);

@@ -7,8 +7,9 @@
 //
 // Latency   : fib_lookup's, and N - 1 edges more.
 // Clock     : clk_i, rst_i synchronous.
-// Handshake : requests of one port and family are at least N cycles apart, which frames are. With ByteDelay the
-//             bytes of an address stay on addr_i until the port's next address begins.
+// Handshake : requests of one port, whatever their family, are at least N cycles apart; fibnic_core has no more
+//             ports than frames leave cycles. With ByteDelay requests of one family are, and the bytes of an
+//             address stay on addr_i until the port's next address begins.
 // Drops     : never.
 // Source    : common practice (time division); dissertation section 5.2.3: one SRAM serves all ports.
 module lookup_share
@@ -178,14 +179,19 @@ module lookup_share
     assign v6_answer_o[p] = mine6 ? out6_answer : answer6_q;
 
 `ifndef SYNTHESIS
-    logic waits4, waits6;
-    assign waits4 = wait4_q[p] && v4_valid_i[p];
-    assign waits6 = wait6_q[p] && v6_valid_i[p];
+    logic waits4, waits6, waits_other;
+    assign waits4      = wait4_q[p] && v4_valid_i[p];
+    assign waits6      = wait6_q[p] && v6_valid_i[p];
+    // Both families have one place for the address.
+    assign waits_other = (wait4_q[p] && v6_valid_i[p]) || (wait6_q[p] && v4_valid_i[p]);
     always_ff @(posedge clk_i) begin
       if (!rst_i) begin
         a_apart :
         assert (!waits4 && !waits6)
         else $error("two requests of a port within one round");
+        a_address :
+        assert (ByteDelay != 0 || !waits_other)
+        else $error("the address of a request that waits is overwritten");
       end
     end
 `endif

@@ -11,7 +11,7 @@
 module pc_id_table
   import wire_pkg::*;
 #(
-  /// Entries; a power of two.
+  /// Entries; a power of two from 2 to 65536, which are all that a page map entry can name.
   parameter int unsigned PcIds = 256,
   /// Sessions; the PC IDs below this number can have one.
   parameter int unsigned Sessions = 64,
@@ -36,6 +36,10 @@ module pc_id_table
   output pc_id_entry_t              cfg_entry_o,
   output logic                      cfg_read_done_o
 );
+  if (PcIds < 2 || PcIds > 65_536 || (PcIds & (PcIds - 1)) != 0) begin : gen_no_size
+    $fatal(1, "pc_id_table needs a power of two of entries, 2 to 65536");
+  end
+
   logic [PcIds-1:0] valid_q, session_q;
   logic         [ReadLatency-1:0] reading_q;
   pc_id_entry_t                   cfg_entry;
@@ -60,6 +64,8 @@ module pc_id_table
 
   assign session_o   = permitted_o && session_q[pc_id_i[IndexW-1:0]] && 32'(pc_id_i) < Sessions;
 
+  // A table of all PC IDs is that wide.
+  // verilator lint_off WIDTHCONCAT
   always_ff @(posedge clk_i) begin
     if (cfg_write_i) session_q[cfg_index_i] <= cfg_entry_i.session;
     if (rst_i) begin
@@ -70,6 +76,7 @@ module pc_id_table
       if (cfg_write_i) valid_q[cfg_index_i] <= cfg_entry_i.valid;
     end
   end
+  // verilator lint_on WIDTHCONCAT
 
   // The memory outlives a reset, the valid bits do not.
   always_comb begin

@@ -39,8 +39,11 @@ module seq_table #(
 
   assign sequence_o = used_q[pc_id_i] ? stored : 16'd0;
 
+  // With counters of all PC IDs it is that wide.
+  // verilator lint_off WIDTHCONCAT
   always_ff @(posedge clk_i) begin
     if (rst_i) used_q <= '0;
     else if (next_i) used_q[pc_id_i] <= 1'b1;
   end
+  // verilator lint_on WIDTHCONCAT
 endmodule

@@ -52,6 +52,10 @@ module slot_ring #(
   /// Slots are still to be given back.
   output logic             r_busy_o
 );
+  if (Slots < 2 || (Slots & (Slots - 1)) != 0) begin : gen_no_slots
+    $fatal(1, "slot_ring needs a power of two of slots, two or more");
+  end
+
   function automatic logic [SlotW:0] to_gray(logic [SlotW:0] bin);
     return bin ^ (bin >> 1);
   endfunction
@@ -156,9 +160,6 @@ module slot_ring #(
   );
 
 `ifndef SYNTHESIS
-  initial
-    assert (Slots >= 2 && (Slots & (Slots - 1)) == 0)
-    else $fatal(1, "slot_ring needs a power of two of slots, two or more");
   assert property (@(posedge w_clk_i) disable iff (w_rst_i) w_take_i |-> w_free_o)
   else $error("slot_ring: a slot was taken that is not free");
   assert property (@(posedge r_clk_i) disable iff (r_rst_i) r_pop_i |-> r_valid_o)
