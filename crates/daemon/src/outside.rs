@@ -30,7 +30,7 @@ pub trait Outside: std::fmt::Debug + Send {
     fn intend(&mut self, question: u64, peer: Ipv4Addr, to: SocketAddr);
     /// It does not connect after all.
     fn unintend(&mut self, peer: Ipv4Addr, intent: u64);
-    /// It has connected, or is about to. The answer is [`Event::Announced`].
+    /// It has connected, or is about to, or sends datagrams. The answer is [`Event::Announced`].
     fn announce(&mut self, peer: Ipv4Addr, announcement: Announcement);
     /// It does not wait for the acceptor any longer. The answer is [`Event::Abandoned`].
     fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64);
@@ -59,11 +59,11 @@ pub trait Outside: std::fmt::Debug + Send {
 pub struct Announcement {
     /// This machine's number of the channel.
     pub channel: u64,
-    /// The other machine's of the intent.
-    pub intent: u64,
-    /// The client's address.
+    /// The other machine's of the intent; none for datagrams.
+    pub intent: Option<u64>,
+    /// The client's or sender's address.
     pub from: SocketAddr,
-    /// The server's.
+    /// The server's or receiver's.
     pub to: SocketAddr,
     /// For this machine's copy of the channel.
     pub token: Token,
@@ -195,7 +195,7 @@ pub enum Event {
         /// As answered.
         intent: u64,
     },
-    /// It has connected.
+    /// It has connected, or sends datagrams.
     AskAnnounce {
         /// The other machine.
         peer: Ipv4Addr,

@@ -2,18 +2,17 @@
 //! The Unix socket: one thread, which never waits for a client.
 
 mod client;
+mod elsewhere;
 mod moving;
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipc::protocol::{self, Notice, Reply, Request, notice_page};
-use ipc::token::Token;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fs::{Mode, OFlags};
@@ -22,10 +21,10 @@ use rustix::net::{RecvFlags, SocketFlags};
 use rustix::process::PidfdFlags;
 
 use crate::machine::{Handle, Real, random};
-use crate::outside::{self, Announcement, Events, Half, Opened, Outside};
+use crate::outside::{self, Events, Half, Opened, Outside};
 use crate::place::Place;
 use crate::refusals::Refusals;
-use crate::state::{Announced, Answer, Effect, Machine, ProcessId, Refusal, Settings, State};
+use crate::state::{Answer, Effect, Kind, Machine, ProcessId, Refusal, Settings, State};
 use crate::{Error, Options, Stopper};
 
 use client::{Awaited, Client, Gone};
@@ -364,30 +363,37 @@ impl Server {
         let now = self.started.elapsed();
         let told = self.options.trace.then(|| format!("{request:?}"));
         let later = moving::awaited(&request);
-        let mut slower = false;
+        // The answer, if there is one already; none: it comes as an event.
+        let comes = |asked: Result<(), Refusal>| Some(asked.map(|()| None));
+        let worth = |asked: bool| asked || self.options.remote.carries_sockets();
+        let slower = || Some(Ok(Some(Answer::kernel_is_faster())));
         let elsewhere = match &request {
             Request::Connect { token } if self.state.is_elsewhere(token) => {
-                Some(self.connect_elsewhere(id, *token))
+                comes(self.connect_elsewhere(id, *token))
             }
-            Request::Intend { to, asked } => self.state.whose(id, *to).map(|peer| {
-                if *asked || self.options.remote.carries_sockets() {
-                    self.intend_elsewhere(id, peer, *to)
-                } else {
-                    slower = true;
-                    Ok(())
+            Request::Intend { to, asked } => match self.state.whose(id, Kind::Stream, *to) {
+                Some(peer) if worth(*asked) => comes(self.intend_elsewhere(id, peer, *to)),
+                peer => peer.and_then(|_| slower()),
+            },
+            Request::Datagrams { from, to, asked } => {
+                match self.state.whose(id, Kind::Datagram, *to) {
+                    Some(peer) if worth(*asked) => {
+                        Some(self.datagrams_elsewhere(id, peer, (*from, *to)))
+                    }
+                    peer => peer.and_then(|_| slower()),
                 }
-            }),
+            }
             Request::Announce { intent, from, to } if self.state.is_far_intent(*intent) => {
-                Some(self.announce_elsewhere(id, *intent, (*from, *to)))
+                comes(self.announce_elsewhere(id, *intent, (*from, *to)))
             }
             Request::Abandon { channel } if self.state.is_far(*channel) => {
-                Some(self.abandon_elsewhere(id, *channel))
+                comes(self.abandon_elsewhere(id, *channel))
             }
             _ => None,
         };
         let mut answer = match (elsewhere, request) {
-            (Some(Ok(())), _) if slower => Answer::kernel_is_faster(),
-            (Some(Ok(())), _) => return Ok(()),
+            (Some(Ok(Some(answer))), _) => answer,
+            (Some(Ok(None)), _) => return Ok(()),
             (Some(Err(refusal)), _) => Answer::refused(refusal),
             (None, request) => self.state.request(&mut self.machine, now, id, request),
         };
@@ -435,27 +441,6 @@ impl Server {
         }
     }
 
-    /// Asks another machine; its answer comes as an event.
-    fn connect_elsewhere(&mut self, id: ProcessId, token: Token) -> Result<(), Refusal> {
-        let Some(outside) = &mut self.outside else {
-            return Err(Refusal::new(
-                Errno::HOSTUNREACH,
-                format!(
-                    "the token is of the machine {}, and this daemon serves its own only; \
-                     start it with --management and its address",
-                    token.management
-                ),
-            ));
-        };
-        let window = self.state.connect_elsewhere(id)?;
-        let Some(client) = self.clients.get_mut(&id) else {
-            return Ok(());
-        };
-        client.awaits = Some(Awaited::Window(window, token));
-        outside.open(window, token);
-        Ok(())
-    }
-
     /// Who gets the end of a channel to another machine is tethered.
     fn tie(&mut self, answer: &mut Answer<Handle>) {
         let channel = match answer.reply {
@@ -476,70 +461,11 @@ impl Server {
         }
     }
 
-    /// Asks another machine about a listener.
-    fn intend_elsewhere(
-        &mut self,
-        id: ProcessId,
-        peer: Ipv4Addr,
-        to: SocketAddr,
-    ) -> Result<(), Refusal> {
-        let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) else {
-            return Ok(());
-        };
-        let question = self.state.intend_far(id, to, peer)?;
-        client.awaits = Some(Awaited::Intent(question));
-        outside.intend(question, peer, to);
-        Ok(())
-    }
-
-    /// Tells another machine of a connection.
-    fn announce_elsewhere(
-        &mut self,
-        id: ProcessId,
-        intent: u64,
-        ends: (SocketAddr, SocketAddr),
-    ) -> Result<(), Refusal> {
-        self.fetch_memory()?;
-        let now = self.started.elapsed();
-        let said =
-            self.state
-                .announce_far(&mut self.machine, now, id, self.others, intent, ends)?;
-        if let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) {
-            client.awaits = Some(Awaited::Channel(intent));
-            let Announced {
-                peer,
-                intent: theirs,
-                from,
-                to,
-                token,
-            } = said;
-            let announcement = Announcement {
-                channel: intent,
-                intent: theirs,
-                from,
-                to,
-                token,
-            };
-            outside.announce(peer, announcement);
-        }
-        Ok(())
-    }
-
     /// The NIC may want to receive into memory of its own.
     fn fetch_memory(&mut self) -> Result<(), Refusal> {
         if let Some(outside) = &mut self.outside {
             let bytes = shm::channel::bytes(self.machine.far_lines);
             self.machine.far_memory = outside.memory(bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Asks another machine to leave a connection to the kernel.
-    fn abandon_elsewhere(&mut self, id: ProcessId, channel: u64) -> Result<(), Refusal> {
-        let (peer, theirs) = self.state.abandon(id, channel)?;
-        if let (Some(outside), Some(client)) = (&mut self.outside, self.clients.get_mut(&id)) {
-            client.awaits = Some(Awaited::Abandoned(channel));
-            outside.abandon(peer, channel, theirs);
         }
         Ok(())
     }
@@ -567,27 +493,6 @@ impl Server {
                 self.farewell(id);
             }
         }
-    }
-
-    /// A connection of another machine's program to one here.
-    fn announced_here(&mut self, peer: Ipv4Addr, said: Announcement) -> Option<Token> {
-        let announced = Announced {
-            peer,
-            intent: said.intent,
-            from: said.from,
-            to: said.to,
-            token: said.token,
-        };
-        let now = self.started.elapsed();
-        let token = self.fetch_memory().and_then(|()| {
-            let (machine, others) = (&mut self.machine, self.others);
-            self.state
-                .announce_here(machine, now, others, announced, said.channel)
-        });
-        token.unwrap_or_else(|refusal| {
-            self.trace(0, &refusal.message);
-            None
-        })
     }
 
     /// Takes what comes from other machines.
@@ -840,8 +745,11 @@ impl Server {
                     Effect::Notify {
                         process,
                         notice,
-                        handles,
+                        mut handles,
                     } => {
+                        if !self.tie_notice(&notice, &mut handles) {
+                            continue;
+                        }
                         let most = self.options.limits.notices;
                         let Some(client) = self.clients.get_mut(&process) else {
                             continue;

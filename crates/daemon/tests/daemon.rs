@@ -256,7 +256,15 @@ fn datagrams_are_announced_to_the_receiver() {
     let (sender, receiver) = (place.client(), place.client());
     let (from, to) = (at("127.0.0.1:5000"), at("127.0.0.1:53"));
     assert_eq!(
-        ask(&sender, Request::Datagrams { from, to }).0,
+        ask(
+            &sender,
+            Request::Datagrams {
+                from,
+                to,
+                asked: false,
+            }
+        )
+        .0,
         Reply::Kernel
     );
     let before = sender.generation();
@@ -273,7 +281,14 @@ fn datagrams_are_announced_to_the_receiver() {
             "the sender never hears of the address"
         );
     }
-    let (number, near) = channel(ask(&sender, Request::Datagrams { from, to }));
+    let (number, near) = channel(ask(
+        &sender,
+        Request::Datagrams {
+            from,
+            to,
+            asked: false,
+        },
+    ));
     let (told, fds) = notice(&receiver);
     assert_eq!(
         told,
@@ -289,7 +304,15 @@ fn datagrams_are_announced_to_the_receiver() {
     far.flags(1).store(flags::ATTACHED, Ordering::Release);
     assert_eq!(near.flags(1).load(Ordering::Acquire), flags::ATTACHED);
     assert_eq!(
-        channel(ask(&sender, Request::Datagrams { from, to })).0,
+        channel(ask(
+            &sender,
+            Request::Datagrams {
+                from,
+                to,
+                asked: false
+            }
+        ))
+        .0,
         number
     );
     drop(receiver);
@@ -301,7 +324,15 @@ fn datagrams_are_announced_to_the_receiver() {
         );
     }
     assert_eq!(
-        ask(&sender, Request::Datagrams { from, to }).0,
+        ask(
+            &sender,
+            Request::Datagrams {
+                from,
+                to,
+                asked: false
+            }
+        )
+        .0,
         Reply::Kernel
     );
     assert_eq!(sender.doorbell_magic(), place.client().doorbell_magic());
@@ -555,6 +586,7 @@ fn who_never_reads_is_dropped_and_the_others_go_on() {
             Request::Datagrams {
                 from,
                 to: at("127.0.0.1:53"),
+                asked: false,
             },
         )
         .0

@@ -71,7 +71,7 @@ fn cases() -> Vec<Case> {
     };
     let announce = Message::Announce {
         channel: 1,
-        intent: 99,
+        intent: Some(99),
         from: ends(4000),
         to: ends(80),
         token: token(theirs, 1),

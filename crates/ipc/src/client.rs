@@ -263,7 +263,14 @@ impl Client {
         ) {
             return true;
         }
-        let IpAddr::V4(ip) = at.ip().to_canonical() else {
+        self.is_among(at.ip())
+    }
+
+    /// Whether an address is of a machine whose daemon this one asks: some loads, no system call. It stays as it was when the
+    /// daemon is gone.
+    #[must_use]
+    pub fn is_among(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(ip) = ip.to_canonical() else {
             return false;
         };
         let count = self
@@ -494,7 +501,10 @@ impl Greeting {
 
 /// Whether the daemon may have to ask another machine's before it answers, and that one has its own time.
 fn waits_for_others(request: &Request) -> bool {
-    matches!(request, Request::Announce { .. } | Request::Abandon { .. })
+    matches!(
+        request,
+        Request::Announce { .. } | Request::Abandon { .. } | Request::Datagrams { .. }
+    )
 }
 
 /// Whether a daemon was given up because it took too long.

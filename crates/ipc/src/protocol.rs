@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::token::{Rights, Token};
 
 /// Version of this protocol: daemon and process must have the same.
-pub const VERSION: u16 = 14;
+pub const VERSION: u16 = 15;
 /// Longest packet, in both directions.
 pub const MAX_PACKET: usize = 32 * 1024;
 /// Most descriptors beside a packet.
@@ -183,13 +183,15 @@ pub enum Request {
         /// As in [`Request::Bind`].
         address: SocketAddr,
     },
-    /// A channel for datagrams. Answer: [`Reply::Channel`] (the process owns half 0), or [`Reply::Kernel`]. The
-    /// receiver gets [`Notice::Datagrams`].
+    /// A channel for datagrams. Answer: [`Reply::Channel`] or [`Reply::FarChannel`] (the process owns half 0),
+    /// [`Reply::Kernel`], or [`Reply::KernelIsFaster`]. The receiver gets [`Notice::Datagrams`] or [`Notice::FarDatagrams`].
     Datagrams {
         /// Own address.
         from: SocketAddr,
         /// The receiver's.
         to: SocketAddr,
+        /// Whether the user's policy asks for acceleration, also where it is no gain.
+        asked: bool,
     },
     /// All channels with ids above `after`, as many as fit. Answer: [`Reply::Sockets`]; an empty one is the end.
     Sockets {
@@ -468,6 +470,15 @@ pub enum Notice {
     /// Somebody sends datagrams to an address that the process has bound. Descriptors: the channel's memfd, of which
     /// the process owns half 1.
     Datagrams {
+        /// The channel.
+        channel: u64,
+        /// The sender's address.
+        from: SocketAddr,
+        /// The receiver's.
+        to: SocketAddr,
+    },
+    /// The same, from another machine. Descriptors: as of [`Reply::FarChannel`].
+    FarDatagrams {
         /// The channel.
         channel: u64,
         /// The sender's address.

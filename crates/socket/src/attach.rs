@@ -86,7 +86,7 @@ pub fn adopt(reply: (Reply, Vec<OwnedFd>)) -> Adopted {
 }
 
 /// Maps a channel; with more descriptors than its memory it is one to another machine.
-fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
+pub(crate) fn map(descriptors: Vec<OwnedFd>, half: usize) -> Option<(End, Option<Far>)> {
     let mut descriptors = descriptors.into_iter();
     let memory = descriptors.next();
     let mapped = memory.map(map_channel);

@@ -9,6 +9,7 @@
 //! ring takes, ancillary data, multicast. A program that asks for ancillary data on receiving, or shares its port with
 //! others by SO_REUSEPORT, has a socket of the kernel.
 
+mod bells;
 mod incoming;
 mod outgoing;
 mod registry;
@@ -16,9 +17,11 @@ mod setup;
 mod twin;
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use ipc::client::Client;
 use rustix::io::Errno;
 use std::net::SocketAddr;
 
@@ -59,6 +62,8 @@ pub struct Datagram {
     epoch: AtomicU64,
     address: Latch<Address>,
     incoming: Latch<incoming::Incoming>,
+    /// The number of what other machines ring; -1: none.
+    bell: AtomicI32,
     outgoing: Latch<outgoing::Outgoing>,
 }
 
@@ -84,6 +89,7 @@ impl Datagram {
             epoch: AtomicU64::new(0),
             address: Latch::new(Address::default()),
             incoming: Latch::new(incoming::Incoming::default()),
+            bell: AtomicI32::new(-1),
             outgoing: Latch::new(outgoing::Outgoing::default()),
         }
     }
@@ -111,6 +117,7 @@ impl Datagram {
 
     pub(crate) fn after_fork(&self) {
         self.epoch.store(0, Ordering::Relaxed);
+        self.bell.store(-1, Ordering::Relaxed);
         self.incoming.lock().after_fork();
         self.outgoing.lock().after_fork();
     }
@@ -163,12 +170,30 @@ impl Pollable for Datagram {
     }
 
     fn arm(&self, want: Events) {
-        self.incoming.lock().arm(want.has(Events::IN));
+        let (on, elsewhere) = (want.has(Events::IN), self.bell().is_some());
+        let far = {
+            let mut incoming = self.incoming.lock();
+            let armed = incoming.arm(on);
+            match armed && on && elsewhere {
+                true => incoming.elsewhere(),
+                false => Vec::new(),
+            }
+        };
+        for far in far {
+            far.arm();
+        }
         fence(Ordering::SeqCst);
     }
 
     fn woken(&self, fd: RawFd, twin: Events) {
-        self.twin_edges.fetch_add(1, Ordering::Relaxed);
+        if twin.has(Events::BELL) {
+            let far = self.incoming.lock().elsewhere();
+            far.iter().for_each(|far| far.silence());
+            self.incoming.lock().leave_the_lost();
+        }
+        if twin != Events::BELL {
+            self.twin_edges.fetch_add(1, Ordering::Relaxed);
+        }
         if twin.has(Events::RDHUP) {
             self.twin.fetch_or(twin::SHUT, Ordering::AcqRel);
         }
@@ -187,6 +212,11 @@ impl Pollable for Datagram {
 
     fn twin_interest(&self, want: Events) -> Events {
         want & !(Events::OUT | Events::WRNORM | Events::WRBAND) | Events::IN | Events::RDHUP
+    }
+
+    fn bell(&self) -> Option<RawFd> {
+        let bell = self.bell.load(Ordering::Relaxed);
+        (bell >= 0).then_some(bell)
     }
 
     fn shared(&self) -> bool {
@@ -292,6 +322,30 @@ impl Datagram {
         kernel_due(self.looked.load(Ordering::Relaxed), clock::ticks())
     }
 
+    /// The client with which the address is registered from now on: its notices wake who sleeps, where they may be about other
+    /// machines.
+    fn serve(&self, client: Arc<Client>) {
+        let mut incoming = self.incoming.lock();
+        if let (Some(bells), Some(before)) = (&incoming.bells, &incoming.client) {
+            bells.remove(before.notice_socket());
+        }
+        if incoming.bells.is_none() && client.management().is_some() {
+            incoming.bells = bells::Bells::new();
+            let number = incoming.bells.as_ref().map(bells::Bells::number);
+            self.bell.store(number.unwrap_or(-1), Ordering::Relaxed);
+            if let Some(bells) = &incoming.bells {
+                for far in incoming.elsewhere() {
+                    bells.add(far.bell_fd());
+                }
+            }
+        }
+        if let Some(bells) = &incoming.bells {
+            bells.add(client.notice_socket());
+        }
+        incoming.client = Some(client);
+        incoming.end_the_lost();
+    }
+
     /// Registers the address anew if there is another client than it was registered with.
     fn maintain(&self, fd: RawFd, description: &Description) {
         if self.kernel_only.load(Ordering::Relaxed) {
@@ -324,7 +378,7 @@ mod tests {
         let socket = Datagram::new(libc::AF_INET, false);
         let from = "127.0.0.1:1".parse().unwrap();
         let end = End::new(channel, 1);
-        socket.incoming.lock().attach(1, from, end, None);
+        socket.incoming.lock().attach(1, from, (end, None), None);
         socket.epoch.store(7, Ordering::Relaxed);
         assert!(!socket.shared());
         socket.after_fork();

@@ -246,6 +246,9 @@ impl Set {
         let Some(bell) = member.pollable().and_then(|pollable| pollable.bell()) else {
             return;
         };
+        if member.bell == Some(bell) {
+            return;
+        }
         self.bells.store(true, Ordering::Relaxed);
         // One member of several that are the same connection is enough: it tells the others.
         let events = Events::IN.0 | EDGE;
@@ -357,6 +360,9 @@ impl Set {
                 return self.gone_over(key);
             }
             if member.accelerated || !control::is_accelerated(member.description.as_deref()) {
+                if let Some(epoll) = self.descriptor() {
+                    self.watch_bell(epoll, member, key);
+                }
                 return;
             }
             member.come_over(self.shared.get().is_none());

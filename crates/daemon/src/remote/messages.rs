@@ -12,7 +12,7 @@ use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 
@@ -106,24 +106,24 @@ pub enum Message {
         /// As answered.
         intent: u64,
     },
-    /// A process has connected, or is about to.
+    /// A process has connected, or is about to; or it sends datagrams.
     Announce {
         /// The asker's number of the channel.
         channel: u64,
-        /// As answered to [`Message::Intend`].
-        intent: u64,
-        /// The client's address.
+        /// As answered to [`Message::Intend`]; none for datagrams.
+        intent: Option<u64>,
+        /// The client's or sender's address.
         from: SocketAddr,
-        /// The server's.
+        /// The server's or receiver's.
         to: SocketAddr,
-        /// For the client's copy of the channel.
+        /// For the asker's copy of the channel.
         token: Token,
     },
     /// The answer to [`Message::Announce`].
     Announced {
         /// As asked.
         channel: u64,
-        /// For the server's copy; none if the connection is the kernel's.
+        /// For the other copy; none if the connection, or the datagrams, are the kernel's.
         token: Option<Token>,
     },
     /// The client does not wait for the acceptor any longer.
@@ -302,7 +302,7 @@ mod tests {
             Message::Unintend { intent: 5 },
             Message::Announce {
                 channel: 1,
-                intent: 5,
+                intent: Some(5),
                 from: "10.0.0.1:40000".parse().expect("an address"),
                 to: "10.0.0.2:80".parse().expect("an address"),
                 token: Token {

@@ -52,14 +52,19 @@ impl<H: Clone> State<H> {
                 && let Some(channel) = channels.get_mut(&number)
                 && channel.sides[1].holders.insert(id)
             {
-                news.push((number, from, to, channel.memory.clone()));
+                news.push((number, from, to));
             }
         }
-        for (channel, from, to, memory) in news {
+        for (channel, from, to) in news {
             if let Ok(process) = self.process(id) {
                 process.channels.insert(channel);
             }
-            self.notify(id, Notice::Datagrams { channel, from, to }, [memory]);
+            let handles = self.channels.get(&channel).map(|it| self.handles(it));
+            let notice = match self.is_far(channel) {
+                true => Notice::FarDatagrams { channel, from, to },
+                false => Notice::Datagrams { channel, from, to },
+            };
+            self.notify(id, notice, handles.unwrap_or_default());
         }
     }
 
@@ -102,6 +107,8 @@ impl<H: Clone> State<H> {
             if !channel.sides[1].holders.remove(&id) {
                 continue;
             }
+            // Children that nobody knows of may have it: its tethers tell.
+            let far = channel.far.is_some();
             let (empty, sends) = (
                 channel.sides[1].holders.is_empty(),
                 channel.sides[0].holders.contains(&id),
@@ -111,7 +118,7 @@ impl<H: Clone> State<H> {
             {
                 process.channels.remove(&number);
             }
-            if empty {
+            if empty && !far {
                 self.end_datagrams(machine, number);
             }
         }
@@ -136,6 +143,21 @@ impl<H: Clone> State<H> {
         self.forget(number);
     }
 
+    /// The side of those who receive at an address. One without room for more is left to the kernel.
+    pub(super) fn receiving(&self, to: SocketAddr) -> Option<(Side, Vec<ProcessId>)> {
+        let limit = self.settings.limits.channels;
+        let has_room = |owner: &ProcessId| {
+            let process = self.processes.get(owner);
+            process.is_some_and(|process| process.channels.len() < limit)
+        };
+        let owners: Vec<ProcessId> = self.receivers.at(to)?.iter().copied().collect();
+        let owners: Vec<ProcessId> = owners.into_iter().filter(has_room).collect();
+        let first = owners.first()?;
+        let mut side = Side::of(*first, self.processes.get(first)?);
+        side.holders.extend(&owners);
+        Some((side, owners))
+    }
+
     pub(super) fn open_datagrams<M: Machine<Handle = H>>(
         &mut self,
         machine: &mut M,
@@ -149,9 +171,9 @@ impl<H: Clone> State<H> {
         if !self.process(id)?.near {
             return Ok(Answer::kernel());
         }
-        let Some(owners) = self.receivers.at(to).cloned() else {
+        if self.receivers.at(to).is_none() {
             return Ok(Answer::kernel());
-        };
+        }
         if !machine.is_local(to.ip()) {
             return Ok(Answer::kernel());
         }
@@ -170,19 +192,9 @@ impl<H: Clone> State<H> {
             return Ok(Answer::new(Reply::Channel { channel: number }, [memory]));
         }
         full?;
-        // A receiver without room for more is left to the kernel.
-        let owners: Vec<ProcessId> = owners
-            .into_iter()
-            .filter(|owner| {
-                let process = self.processes.get(owner);
-                process.is_some_and(|process| process.channels.len() < limit)
-            })
-            .collect();
-        let Some(first) = owners.first().and_then(|first| self.processes.get(first)) else {
+        let Some((receiver, owners)) = self.receiving(to) else {
             return Ok(Answer::kernel());
         };
-        let mut receiver = Side::of(owners[0], first);
-        receiver.holders.extend(&owners);
         let memory = machine.channel(Kind::Datagram)?;
         let number = self.fresh_id();
         self.channels.insert(

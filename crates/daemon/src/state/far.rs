@@ -32,7 +32,7 @@ const UNOPENED: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Far<H> {
     /// Written when something has arrived for the end on this machine.
-    bell: H,
+    pub(super) bell: H,
     /// What the other machine shows to get at this one's copy.
     secret: [u8; 16],
     /// The end on this machine: 0 the client's, 1 the acceptor's.
@@ -44,6 +44,13 @@ pub struct Far<H> {
     theirs: Option<u64>,
     /// The other machine's use of this one's copy.
     grant: Option<u64>,
+}
+
+impl<H> Far<H> {
+    /// Whether the other machine has answered.
+    pub(super) fn is_open(&self) -> bool {
+        self.theirs.is_some()
+    }
 }
 
 /// A client here that is about to connect to another machine.
@@ -59,19 +66,19 @@ pub struct FarIntent {
 pub struct Announced {
     /// Whom to tell.
     pub peer: Ipv4Addr,
-    /// Its number of the intent.
-    pub intent: u64,
-    /// Canonical address of the client.
+    /// Its number of the intent; none for datagrams.
+    pub intent: Option<u64>,
+    /// Canonical address of the client or sender.
     pub from: SocketAddr,
-    /// Canonical address of the server.
+    /// Canonical address of the server or receiver.
     pub to: SocketAddr,
     /// For this machine's copy.
     pub token: Token,
 }
 
 impl<H: Clone> State<H> {
-    /// The machine whose daemon has to be asked about a listener.
-    pub fn whose(&self, id: ProcessId, to: SocketAddr) -> Option<Ipv4Addr> {
+    /// The machine whose daemon has to be asked about a listener, or a receiver of datagrams.
+    pub fn whose(&self, id: ProcessId, kind: Kind, to: SocketAddr) -> Option<Ipv4Addr> {
         let to = destination(to);
         let IpAddr::V4(ip) = to.ip() else {
             return None;
@@ -82,7 +89,11 @@ impl<H: Clone> State<H> {
             return None;
         }
         let among = self.settings.sockets.iter().any(|network| network.has(ip));
-        let here = self.listeners.at(to).is_some() || ip == *own.ip();
+        let served = match kind {
+            Kind::Stream => self.listeners.at(to),
+            Kind::Datagram => self.receivers.at(to),
+        };
+        let here = served.is_some() || ip == *own.ip();
         if here && self.settings.loopback {
             return Some(*own.ip());
         }
@@ -218,7 +229,7 @@ impl<H: Clone> State<H> {
         self.process(id)?.channels.insert(intent);
         Ok(Announced {
             peer,
-            intent: theirs,
+            intent: Some(theirs),
             from,
             to,
             token,
@@ -322,12 +333,12 @@ impl<H: Clone> State<H> {
     }
 
     /// Whether what the daemon at `said.peer` announces is about a connection of a program of its machine, to a listener
-    /// that it has asked about. The sentence says why not.
-    fn may_announce<M: Machine>(
+    /// that it has asked about, or about datagrams. The sentence says why not.
+    pub(super) fn may_announce<M: Machine>(
         &self,
         machine: &mut M,
         said: &Announced,
-        intended: SocketAddr,
+        intended: Option<SocketAddr>,
     ) -> Result<(), String> {
         let peer = said.peer;
         let (from, to) = (canonical(said.from), destination(said.to));
@@ -337,7 +348,7 @@ impl<H: Clone> State<H> {
             ))
         };
         self.may_intend(machine, peer, to)?;
-        if to != intended || self.listeners.at(to).is_none() {
+        if intended.is_some_and(|asked| to != asked || self.listeners.at(to).is_none()) {
             return refused("it has asked about another listener, or that one is gone");
         }
         let own = self.settings.management;
@@ -429,12 +440,15 @@ impl<H: Clone> State<H> {
         theirs: u64,
     ) -> Result<Option<Token>, Refusal> {
         let (from, to) = (canonical(said.from), destination(said.to));
-        let Some(&intended) = self.process(others)?.intents.get(&said.intent) else {
+        let Some(intent) = said.intent else {
+            return self.datagrams_here(machine, now, others, &said, theirs);
+        };
+        let Some(&intended) = self.process(others)?.intents.get(&intent) else {
             return Ok(None);
         };
         // Whatever comes of it, no acceptor has to wait for this intent any more.
-        self.end_intent(others, said.intent)?;
-        if let Err(why) = self.may_announce(machine, &said, intended) {
+        self.end_intent(others, intent)?;
+        if let Err(why) = self.may_announce(machine, &said, Some(intended)) {
             self.refuse_peer(why);
             return Ok(None);
         }
@@ -489,7 +503,7 @@ impl<H: Clone> State<H> {
     }
 
     /// A token for what the other machine, and nobody else, has to write in this one's copy of a channel.
-    fn far_token(&self, channel: u64, far: &Far<H>) -> Token {
+    pub(super) fn far_token(&self, channel: u64, far: &Far<H>) -> Token {
         let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         // What is no channel's size is no channel: nobody gets a window on it.
         let inbox = usize::try_from(far.bytes).ok();
@@ -618,6 +632,7 @@ impl<H: Clone> State<H> {
         };
         let counted = machine.counters(&channel.memory).unwrap_or_default();
         let closed = counted[half].flags & shm::channel::flags::CLOSED != 0;
+        let closed = closed || channel.kind == Kind::Datagram;
         let ends = [channel.from, channel.to];
         // A program may be about to replace the one that has gone, and a message may carry the descriptor.
         let closed = closed || !machine.is_open(ends[half], ends[half ^ 1], Duration::ZERO);
@@ -630,6 +645,12 @@ impl<H: Clone> State<H> {
             }
         }
         if closed {
+            if let Some(channel) = self.channels.get(&number)
+                && channel.kind == Kind::Datagram
+            {
+                let (server, ends) = (channel.server(), (channel.from, channel.to));
+                self.find_no_more(server, ends, number);
+            }
             self.desert(number);
         }
     }
@@ -710,7 +731,8 @@ impl<H: Clone> State<H> {
         let deserted = |channel: &Channel<H>| {
             let far = channel.far.as_ref().filter(|far| far.grant.is_none());
             let side = far.map(|far| &channel.sides[far.half]);
-            channel.taken && side.is_some_and(|it| it.holders.is_empty() && it.lost.is_none())
+            let left = |side: &Side| side.holders.is_empty() && side.lost.is_none();
+            channel.taken && side.is_some_and(|it| left(it) || channel.kind == Kind::Datagram)
         };
         let mut nobodys: Vec<u64> = (self.channels.iter())
             .filter(|(_, it)| deserted(it) && now.saturating_sub(it.born) >= UNOPENED)
@@ -791,7 +813,7 @@ impl<H: Clone> State<H> {
     }
 }
 
-fn far<M: Machine>(
+pub(super) fn far<M: Machine>(
     machine: &mut M,
     memory: &M::Handle,
     half: usize,

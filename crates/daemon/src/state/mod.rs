@@ -8,6 +8,7 @@ mod address;
 mod datagrams;
 mod directory;
 mod far;
+mod far_datagrams;
 mod guests;
 mod limits;
 mod outside;
@@ -26,6 +27,7 @@ use ipc::protocol::{self, Notice, Reply, Request, notice_page};
 use rustix::io::Errno;
 
 pub use far::Announced;
+pub use far_datagrams::Asked;
 pub use limits::Limits;
 pub use outside::{Granted, Sleeping};
 
@@ -332,8 +334,9 @@ pub struct State<H> {
     left_to_kernel: HashMap<(SocketAddr, SocketAddr), Duration>,
     /// Datagram sockets.
     receivers: Registry,
-    /// Live datagram channels by sender and receiver address.
+    /// Live datagram channels by sender and receiver address: to receivers here, and to those on other machines.
     datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
+    far_datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
     regions: BTreeMap<u64, Region<H>>,
     windows: BTreeMap<u64, Window>,
     /// The process that stands for all other machines.
@@ -369,6 +372,7 @@ impl<H: Clone> State<H> {
             left_to_kernel: HashMap::new(),
             receivers: Registry::default(),
             datagrams: HashMap::new(),
+            far_datagrams: HashMap::new(),
             regions: BTreeMap::new(),
             windows: BTreeMap::new(),
             others: None,
@@ -497,7 +501,7 @@ impl<H: Clone> State<H> {
             }
             Request::Bind { address } => self.bind(id, address),
             Request::Unbind { address } => self.unbind(machine, id, address),
-            Request::Datagrams { from, to } => self.open_datagrams(machine, now, id, from, to),
+            Request::Datagrams { from, to, .. } => self.open_datagrams(machine, now, id, from, to),
             Request::Sockets { after } => Ok(self.sockets(machine, now, after)),
             Request::Regions { after } => Ok(self.region_list(after)),
             Request::RevokeChannel { channel } => self.revoke_channel(machine, channel),

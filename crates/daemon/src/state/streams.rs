@@ -393,18 +393,13 @@ impl<H: Clone> State<H> {
             }
         }
         let key = (channel.from, channel.to);
-        let server = match &channel.far {
-            Some(far) if far.half == 0 => Server::Elsewhere,
-            _ => Server::Here,
-        };
+        let server = channel.server();
         match channel.kind {
             Kind::Stream if self.streams.get(server, &key) == Some(number) => {
                 self.streams.remove(server, &key);
             }
-            Kind::Datagram if self.datagrams.get(&key) == Some(&number) => {
-                self.datagrams.remove(&key);
-            }
-            _ => {}
+            Kind::Stream => {}
+            Kind::Datagram => self.find_no_more(server, key, number),
         }
         if let Some(far) = &channel.far {
             self.end_far(number, far);
@@ -444,6 +439,14 @@ impl<H: Clone> State<H> {
 }
 
 impl<H: Clone> Channel<H> {
+    /// Where its server or receiver is.
+    pub(super) fn server(&self) -> Server {
+        match &self.far {
+            Some(far) if far.half == 0 => Server::Elsewhere,
+            _ => Server::Here,
+        }
+    }
+
     /// Whether somebody has an end that none of its holders has any more, and may ask for it: a child, the program that a holder has
     /// become, or whoever gets a descriptor that is in a message. How old an answer may be is a question's `age`.
     fn is_somebodys<M: Machine<Handle = H>>(

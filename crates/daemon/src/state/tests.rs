@@ -579,6 +579,7 @@ fn other_namespaces_and_other_machines_use_the_kernel() {
     let datagrams = |to| Request::Datagrams {
         from: client(),
         to: at(to),
+        asked: false,
     };
     assert_eq!(world.ask(c, datagrams("10.0.0.2:53")), Reply::Kernel);
     assert_eq!(world.ask(far, datagrams("127.0.0.1:53")), Reply::Kernel);
@@ -772,7 +773,11 @@ fn requests() -> impl Strategy<Value = Request> {
             .clone()
             .prop_map(|address| Request::Bind { address }),
         address.prop_map(|address| Request::Unbind { address }),
-        pair.prop_map(|(from, to)| Request::Datagrams { from, to }),
+        pair.prop_map(|(from, to)| Request::Datagrams {
+            from,
+            to,
+            asked: false
+        }),
         number
             .clone()
             .prop_map(|channel| Request::RevokeChannel { channel }),

@@ -135,7 +135,7 @@ impl Stranger {
         // Whatever the answer: a stranger says it anyhow.
         let announce = Message::Announce {
             channel: 1,
-            intent: intent.unwrap_or(1),
+            intent: intent.or(Some(1)),
             from,
             to,
             token: Token {

@@ -9,13 +9,17 @@ use ipc::client::Client;
 use shm::channel::{End, armed, flags};
 
 use super::Datagram;
+use super::bells::{self, Bells};
 use crate::address;
+use crate::stream::Far;
 
 /// A sender's ring.
 pub(super) struct Ring {
     channel: u64,
     from: SocketAddr,
     end: End,
+    /// The sender is on another machine.
+    far: Option<Arc<Far>>,
     /// The sender is gone: to be dropped when it is empty.
     ended: bool,
     /// Places in the ring from which on its datagrams count no more, and do again, in turns: while the socket is connected
@@ -87,23 +91,39 @@ pub(super) struct Incoming {
     gone: u64,
     /// Where the address is registered.
     pub client: Option<Arc<Client>>,
+    /// Rung by other machines; none if there can be none.
+    pub bells: Option<Bells>,
 }
 
 impl Incoming {
     /// A sender has appeared.
-    pub fn attach(&mut self, channel: u64, from: SocketAddr, end: End, peer: Option<SocketAddr>) {
+    pub fn attach(
+        &mut self,
+        channel: u64,
+        from: SocketAddr,
+        (end, far): (End, Option<Arc<Far>>),
+        peer: Option<SocketAddr>,
+    ) {
         if self.rings.iter().any(|ring| ring.channel == channel) {
             return;
         }
         end.own().refs.fetch_add(1, Ordering::Relaxed);
-        if !self.armed {
-            end.own().armed.store(0, Ordering::SeqCst);
+        let armed = if self.armed { armed::DATA } else { 0 };
+        end.own().armed.store(armed, Ordering::SeqCst);
+        if let Some(far) = &far {
+            if let Some(bells) = &self.bells {
+                bells.add(far.bell_fd());
+            }
+            if self.armed {
+                far.arm();
+            }
         }
         let muted = peer.is_some_and(|peer| peer != from);
         self.rings.push(Ring {
             channel,
             from,
             end,
+            far,
             ended: false,
             turns: if muted { vec![0] } else { Vec::new() },
         });
@@ -113,6 +133,24 @@ impl Incoming {
     pub fn end(&mut self, channel: u64) {
         for ring in &mut self.rings {
             ring.ended |= ring.channel == channel;
+        }
+        self.tidy();
+    }
+
+    /// A daemon that is gone rings no more, and would be heard for ever.
+    pub fn leave_the_lost(&mut self) {
+        if let (Some(bells), Some(client)) = (&self.bells, &self.client)
+            && bells::is_over(client.notice_socket())
+        {
+            bells.remove(client.notice_socket());
+        }
+    }
+
+    /// With a daemon its channels to other machines are gone.
+    pub fn end_the_lost(&mut self) {
+        for ring in &mut self.rings {
+            let lost = |far: &Arc<Far>| far.daemon_is_gone();
+            ring.ended |= ring.far.as_ref().is_some_and(lost);
         }
         self.tidy();
     }
@@ -144,9 +182,12 @@ impl Incoming {
     }
 
     /// Asks the senders to ring, or not to.
-    pub fn arm(&mut self, on: bool) {
+    ///
+    /// Says whether they were asked.
+    pub fn arm(&mut self, on: bool) -> bool {
         if on == self.armed {
-            return;
+            // A bell of the NIC rings once.
+            return on;
         }
         self.armed = on;
         for ring in &self.rings {
@@ -157,6 +198,21 @@ impl Incoming {
             own.armed
                 .store(if on { armed::DATA } else { 0 }, Ordering::SeqCst);
         }
+        true
+    }
+
+    /// The ends to other machines.
+    pub fn elsewhere(&self) -> Vec<Arc<Far>> {
+        let far = |ring: &Ring| ring.far.clone();
+        self.rings.iter().filter_map(far).collect()
+    }
+
+    /// Nothing more is taken from other machines than is here, or on its way.
+    pub fn close_elsewhere(&self) -> Vec<Arc<Far>> {
+        for ring in self.rings.iter().filter(|ring| ring.far.is_some()) {
+            ring.end.flags().fetch_or(flags::CLOSED, Ordering::Release);
+        }
+        self.elsewhere()
     }
 
     /// Messages that ever arrived.
@@ -182,6 +238,8 @@ impl Incoming {
         }
         // Its descriptors are the parent's business and closed already.
         std::mem::forget(self.client.take());
+        // What one took out of the set the other would miss.
+        self.bells = None;
     }
 
     /// Drops rings of senders that are gone, once they are empty.
@@ -192,6 +250,9 @@ impl Incoming {
             let keep = !dead || ring.readable();
             if !keep {
                 gone += ring.end.receiver().arrived();
+                if let (Some(bells), Some(far)) = (&self.bells, &ring.far) {
+                    bells.remove(far.bell_fd());
+                }
             }
             keep
         });
@@ -208,6 +269,25 @@ impl Datagram {
         &self,
         message: &mut libc::msghdr,
         asked: i32,
+    ) -> Option<usize> {
+        let mut carrier = None;
+        // SAFETY: by the caller.
+        let taken = unsafe { self.take_from_rings(message, asked, &mut carrier) };
+        if let Some(far) = carrier {
+            far.call();
+        }
+        taken
+    }
+
+    /// The same; and whose `carrier` is to be called afterwards.
+    ///
+    /// # Safety
+    /// As [`Self::receive_from_rings`].
+    unsafe fn take_from_rings(
+        &self,
+        message: &mut libc::msghdr,
+        asked: i32,
+        carrier: &mut Option<Arc<Far>>,
     ) -> Option<usize> {
         let mut incoming = self.incoming.lock();
         let count = incoming.rings.len();
@@ -241,6 +321,7 @@ impl Datagram {
             if asked & libc::MSG_PEEK == 0 {
                 receiver.release();
                 drop(_guard);
+                *carrier = bells::caller(&ring.end, ring.far.as_ref(), armed::SPACE);
                 incoming.turn = (index + 1) % count;
             }
             return Some(if asked & libc::MSG_TRUNC != 0 {

@@ -4,19 +4,24 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use host::policy::Role;
-use ipc::protocol::{Reply, Request};
+use ipc::protocol::{Fallback, Reply, Request};
 use rustix::io::Errno;
 use shm::channel::{self, End, armed, flags};
 
-use super::{Datagram, lacks, setup, twin};
+use super::{Datagram, bells, lacks, setup, twin};
 use crate::address;
+use crate::attach;
 use crate::object::Object;
 use crate::policy;
 use crate::process;
 use crate::raw;
+use crate::reasons;
+use crate::stream::Far;
 use crate::table::Description;
 use crate::wait::clock;
 
@@ -32,22 +37,34 @@ enum Route {
         channel: u64,
         end: End,
         bell: [u8; 16],
+        /// The receiver is on another machine.
+        far: Option<Arc<Far>>,
         /// When the receiver was last seen alive, in ticks.
         asked: u64,
     },
     /// Nobody there has the library, as of this state of the daemon's registry.
     Kernel { epoch: u64, generation: u64 },
+    /// Nobody on another machine has the library, as far as was known at a moment.
+    Nobody { since: u64, asks_after: Duration },
     /// The policy leaves it to the kernel.
     Left,
 }
+
+/// How long nobody asks again after another machine has said that nobody there has the library: at first, and at most.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(60);
 
 impl Route {
     fn is_stale(&self) -> bool {
         match self {
             Route::Ring { end, .. } => {
                 (end.flags().load(Ordering::Acquire) | end.peer_flags().load(Ordering::Acquire))
-                    & flags::REVOKED
+                    & (flags::REVOKED | flags::DESERTED | flags::CLOSED)
                     != 0
+            }
+            Route::Nobody { since, asks_after } => {
+                let ticks = asks_after.as_micros() as u64 * clock::per_microsecond();
+                clock::ticks().wrapping_sub(*since) > ticks
             }
             Route::Kernel { epoch, generation } => {
                 let now = process::current().map(|client| client.generation());
@@ -175,16 +192,21 @@ impl Datagram {
             .map(|part| part.len())
             .fold(0, usize::saturating_add);
         let mut ring = None;
+        let carrier;
         {
             let mut outgoing = self.outgoing.lock();
             let mut known = outgoing.routes.get_mut(&to);
             if known.as_ref().is_none_or(|route| route.is_stale()) {
                 let old = outgoing.routes.remove(&to);
                 drop(outgoing);
+                let asked_after = match &old {
+                    Some(Route::Nobody { asks_after, .. }) => Some(*asks_after),
+                    _ => None,
+                };
                 if let Some(old) = old {
                     old.close();
                 }
-                let fresh = self.find_route(fd, to)?;
+                let fresh = self.find_route(fd, to, asked_after)?;
                 outgoing = self.outgoing.lock();
                 outgoing.tidy();
                 outgoing.routes.insert(to, fresh);
@@ -192,7 +214,11 @@ impl Datagram {
             }
             match known {
                 Some(Route::Ring {
-                    end, bell, asked, ..
+                    end,
+                    bell,
+                    far,
+                    asked,
+                    ..
                 }) => {
                     if length > end.sender().max_message() {
                         end.own()
@@ -208,18 +234,24 @@ impl Datagram {
                     drop(guard);
                     if sent.is_err() {
                         end.own().counters.dropped.fetch_add(1, Ordering::Relaxed);
-                        if is_orphan(end, asked, clock::ticks()) {
-                            outgoing.routes.remove(&to);
-                            return None;
-                        }
                     }
-                    if end.peer_armed(armed::DATA) {
+                    if (sent.is_err() || far.is_some())
+                        && is_orphan(end, far.as_deref(), asked, clock::ticks())
+                    {
+                        outgoing.routes.remove(&to);
+                        return None;
+                    }
+                    carrier = bells::caller(end, far.as_ref(), armed::DATA);
+                    if far.is_none() && end.peer_armed(armed::DATA) {
                         end.own().counters.doorbells.fetch_add(1, Ordering::Relaxed);
                         ring = Some(*bell);
                     }
                 }
                 _ => return None,
             }
+        }
+        if let Some(far) = carrier {
+            far.call();
         }
         if let Some(bell) = ring {
             let (name, name_length) = if named {
@@ -247,12 +279,19 @@ impl Datagram {
     }
 
     /// Asks the daemon how to reach an address.
+    ///
+    /// `asked_after`: how long nobody had asked before, if it is of another machine.
     #[cold]
-    fn find_route(&self, fd: RawFd, to: SocketAddr) -> Option<Route> {
+    fn find_route(
+        &self,
+        fd: RawFd,
+        to: SocketAddr,
+        asked_after: Option<Duration>,
+    ) -> Option<Route> {
         let client = process::client()?;
         let (epoch, generation) = (process::epoch(), client.generation());
         let kernel = Route::Kernel { epoch, generation };
-        if !setup::is_here(to.ip()) {
+        if !setup::is_served(to.ip()) {
             return Some(kernel);
         }
         let from = setup::source(fd, to)?;
@@ -267,7 +306,36 @@ impl Datagram {
         if policy::leaves(Role::Connect, to) {
             return Some(Route::Left);
         }
-        match process::ask(&Request::Datagrams { from, to }) {
+        let asked = policy::asks_for(Role::Connect, to);
+        match process::ask(&Request::Datagrams { from, to, asked }) {
+            Some((Reply::FarChannel { channel }, descriptors)) => {
+                let Some((end, Some(far))) = attach::map(descriptors, 0) else {
+                    process::close(channel);
+                    return Some(kernel);
+                };
+                let far = Arc::new(far);
+                begin(&end);
+                far.call();
+                process::trace(|| {
+                    format!("datagrams from {from} to {to}: accelerated, to another machine")
+                });
+                Some(Route::Ring {
+                    channel,
+                    end,
+                    bell: client.doorbell_magic(),
+                    far: Some(far),
+                    asked: clock::ticks(),
+                })
+            }
+            Some((Reply::KernelIsFaster, _)) => {
+                reasons::note(Fallback::SoftwareNic);
+                process::trace(|| {
+                    format!(
+                        "datagrams from {from} to {to}: the kernel's, there is only a NIC in software"
+                    )
+                });
+                Some(kernel)
+            }
             Some((Reply::Channel { channel }, fds)) => {
                 match channel::attach(fds.first()?.as_fd(), 0) {
                     Ok(end) => {
@@ -276,6 +344,7 @@ impl Datagram {
                             channel,
                             end,
                             bell: client.doorbell_magic(),
+                            far: None,
                             asked: clock::ticks(),
                         })
                     }
@@ -288,10 +357,27 @@ impl Datagram {
                         "datagrams from {from} to {to}: the kernel's, nobody there has the library"
                     )
                 });
-                Some(kernel)
+                if setup::is_here(to.ip()) {
+                    return Some(kernel);
+                }
+                let asks_after = asked_after.map_or(FIRST, |after| (2 * after).min(LONGEST));
+                Some(Route::Nobody {
+                    since: clock::ticks(),
+                    asks_after,
+                })
             }
         }
     }
+}
+
+/// A sender's end to another machine: this process is there, and sleeps for no room.
+fn begin(end: &End) {
+    let process = rustix::process::getpid().as_raw_nonzero().get();
+    end.own()
+        .pid
+        .store(process.cast_unsigned(), Ordering::Relaxed);
+    end.own().armed.store(0, Ordering::SeqCst);
+    end.flags().fetch_or(flags::ATTACHED, Ordering::Release);
 }
 
 impl Outgoing {
@@ -304,13 +390,16 @@ impl Outgoing {
     }
 }
 
-/// Whether the receiver of a full ring is dead. Without a daemon nobody else would say so.
+/// Whether the receiver of a full ring is dead, or the daemon of one to another machine. Without a daemon nobody else would say so.
 /// The kernel is asked once a millisecond at most, and `asked` says when it was; `now` is in the same ticks.
-fn is_orphan(end: &End, asked: &mut u64, now: u64) -> bool {
+fn is_orphan(end: &End, far: Option<&Far>, asked: &mut u64, now: u64) -> bool {
     if now.wrapping_sub(*asked) < 1_000 * clock::per_microsecond() {
         return false;
     }
     *asked = now;
+    if let Some(far) = far {
+        return far.daemon_is_gone();
+    }
     let process = end.peer().pid.load(Ordering::Relaxed);
     let Some(process) = i32::try_from(process)
         .ok()
@@ -350,17 +439,17 @@ mod tests {
         // Linux gives nobody so high a number.
         is(i32::MAX as u32);
         let mut asked = long;
-        assert!(!is_orphan(&end, &mut asked, long + 1));
+        assert!(!is_orphan(&end, None, &mut asked, long + 1));
         assert_eq!(asked, long, "the kernel was asked too early");
-        assert!(is_orphan(&end, &mut asked, 2 * long));
+        assert!(is_orphan(&end, None, &mut asked, 2 * long));
         assert_eq!(asked, 2 * long);
-        assert!(!is_orphan(&end, &mut asked, 2 * long + 1));
+        assert!(!is_orphan(&end, None, &mut asked, 2 * long + 1));
 
         is(std::process::id());
-        assert!(!is_orphan(&end, &mut asked, 3 * long));
+        assert!(!is_orphan(&end, None, &mut asked, 3 * long));
         assert_eq!(asked, 3 * long);
         // It has not come to the channel yet.
         is(0);
-        assert!(!is_orphan(&end, &mut asked, 4 * long));
+        assert!(!is_orphan(&end, None, &mut asked, 4 * long));
     }
 }

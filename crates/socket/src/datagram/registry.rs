@@ -3,13 +3,17 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ipc::client::Client;
 use ipc::protocol::Notice;
-use shm::channel;
+use shm::channel::{self, flags};
 
+use crate::attach;
 use crate::latch::Latch;
 use crate::object::Object;
+use crate::stream::Far;
 use crate::table::Ref;
 
 struct Entry {
@@ -75,17 +79,19 @@ pub(super) fn hear(client: &Client) {
 fn take(notice: Notice, mut fds: Vec<OwnedFd>) {
     match notice {
         Notice::Datagrams { channel, from, to } => {
-            let (Some(memory), Some(description)) = (fds.pop(), find(to)) else {
-                return;
-            };
-            let Object::Datagram(datagram) = description.object() else {
-                return;
-            };
-            let Ok(end) = channel::attach(memory.as_fd(), 1) else {
-                return;
-            };
-            let peer = datagram.address.lock().peer;
-            datagram.incoming.lock().attach(channel, from, end, peer);
+            if let Some(memory) = fds.pop()
+                && let Ok(end) = channel::attach(memory.as_fd(), 1)
+            {
+                receive(channel, (from, to), (end, None));
+            }
+        }
+        Notice::FarDatagrams { channel, from, to } => {
+            if let Some((end, Some(far))) = attach::map(fds, 1) {
+                let far = Arc::new(far);
+                end.flags().fetch_or(flags::ATTACHED, Ordering::Release);
+                receive(channel, (from, to), (end, Some(Arc::clone(&far))));
+                far.call();
+            }
         }
         Notice::Revoked {
             channel: Some(channel),
@@ -103,6 +109,20 @@ fn take(notice: Notice, mut fds: Vec<OwnedFd>) {
             }
         }
         _ => {}
+    }
+}
+
+/// Somebody sends to a socket of this process.
+fn receive(
+    channel: u64,
+    (from, to): (SocketAddr, SocketAddr),
+    end: (channel::End, Option<Arc<Far>>),
+) {
+    if let Some(description) = find(to)
+        && let Object::Datagram(datagram) = description.object()
+    {
+        let peer = datagram.address.lock().peer;
+        datagram.incoming.lock().attach(channel, from, end, peer);
     }
 }
 

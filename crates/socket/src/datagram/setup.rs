@@ -86,6 +86,11 @@ pub(super) fn is_here(ip: IpAddr) -> bool {
     false
 }
 
+/// Whether datagrams to an address may go by channels: it is this machine's, or of one whose daemon this one asks.
+pub(super) fn is_served(ip: IpAddr) -> bool {
+    is_here(ip) || process::current().is_some_and(|client| client.is_among(ip))
+}
+
 /// The address from which `fd` sends to `to`.
 pub(super) fn source(fd: RawFd, to: SocketAddr) -> Option<SocketAddr> {
     let local = address::local(fd)?;
@@ -174,13 +179,13 @@ fn begin(fd: RawFd, description: &Description) -> Option<&Datagram> {
     Some(datagram)
 }
 
-/// Makes a pending socket ours that sends to this machine.
+/// Makes a pending socket ours that sends to this machine, or to one whose daemon is asked.
 pub(super) fn begin_sending(
     fd: RawFd,
     description: &Description,
     to: SocketAddr,
 ) -> Option<&Datagram> {
-    if !is_ordinary(to) || !is_here(to.ip()) || left(description, Role::Connect, to) {
+    if !is_ordinary(to) || !is_served(to.ip()) || left(description, Role::Connect, to) {
         return None;
     }
     begin(fd, description)
@@ -241,7 +246,8 @@ impl Datagram {
         }
         registry::enter(local, reference);
         let before = self.address.lock().local.replace(local);
-        self.incoming.lock().client = Some(client.clone());
+        self.serve(client.clone());
+        ready::changed(description);
         if before
             .is_some_and(|before| before != local || self.epoch.load(Ordering::Relaxed) != epoch)
             && let Some(before) = before
@@ -259,6 +265,9 @@ impl Datagram {
             return;
         }
         self.withdraw(description);
+        // Other machines' senders go over to the kernel, too.
+        let far = self.incoming.lock().close_elsewhere();
+        far.iter().for_each(|far| far.call());
     }
 
     fn withdraw(&self, description: &Description) {
@@ -375,7 +384,7 @@ pub fn connected(fd: RawFd, description: &Description) {
         Object::Pending(pending) if pending.kind == libc::SOCK_DGRAM => {
             if let Some(peer) = peer
                 && is_ordinary(peer)
-                && is_here(peer.ip())
+                && is_served(peer.ip())
                 && !left(description, Role::Connect, peer)
             {
                 begin(fd, description);

@@ -162,6 +162,11 @@ impl Far {
         self.bell.number()
     }
 
+    /// The bell.
+    pub fn bell_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
     /// Has what this end has written carried.
     pub fn call(&self) {
         if !self.carry() {
@@ -191,7 +196,8 @@ impl Far {
         let _ = rustix::io::read(self.bell.as_fd(), &mut count);
     }
 
-    fn daemon_is_gone(&self) -> bool {
+    /// Whether the daemon that served the connection is gone.
+    pub fn daemon_is_gone(&self) -> bool {
         let mut tether = [PollFd::new(&self.tether, PollFlags::empty())];
         matches!(
             rustix::event::poll(&mut tether, Some(&rustix::time::Timespec::default())),

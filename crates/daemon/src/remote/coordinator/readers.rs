@@ -148,7 +148,11 @@ impl Coordinator {
                 from,
                 to,
                 token,
-            } if reader.intents.remove(&intent) => {
+            } if match intent {
+                Some(intent) => reader.intents.remove(&intent),
+                None => reader.session.is_some(),
+            } =>
+            {
                 let peer = reader.peer;
                 let announcement = Announcement {
                     channel,

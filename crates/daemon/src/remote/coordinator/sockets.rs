@@ -40,6 +40,14 @@ impl End {
     }
 }
 
+/// Whether a program waits with what it could as well do by the kernel.
+fn is_hurried(question: &Message) -> bool {
+    matches!(
+        question,
+        Message::Intend { .. } | Message::Announce { intent: None, .. }
+    )
+}
+
 impl Coordinator {
     /// Where the daemon of a machine is: at the port that this one has.
     fn daemon_of(&self, peer: Ipv4Addr) -> SocketAddrV4 {
@@ -48,8 +56,7 @@ impl Coordinator {
 
     pub(super) fn intend(&mut self, question: u64, peer: Ipv4Addr, to: SocketAddr) {
         let daemon = self.daemon_of(peer);
-        self.absent.retain(|_, since| since.elapsed() < ABSENCE);
-        if self.absent.contains_key(&daemon) {
+        if self.is_absent(daemon) {
             let intent = None;
             self.tell(Event::Intended { question, intent });
             return;
@@ -81,8 +88,17 @@ impl Coordinator {
             to,
             token,
         };
-        self.writer_to(self.daemon_of(peer))
-            .question(channel, message);
+        let daemon = self.daemon_of(peer);
+        if intent.is_none() && self.is_absent(daemon) {
+            return self.unanswered(channel, &message);
+        }
+        self.writer_to(daemon).question(channel, message);
+    }
+
+    /// Whether a daemon that was not there a moment ago is not looked for.
+    fn is_absent(&mut self, daemon: SocketAddrV4) -> bool {
+        self.absent.retain(|_, since| since.elapsed() < ABSENCE);
+        self.absent.contains_key(&daemon)
     }
 
     pub(super) fn abandon(&mut self, peer: Ipv4Addr, channel: u64, theirs: u64) {
@@ -120,9 +136,9 @@ impl Coordinator {
         let mut late = Vec::new();
         for writer in self.writers.values_mut() {
             let most = if writer.is_up() { BUSY } else { HURRY };
-            let intends = writer.asked.extract_if(|_, (question, since)| {
-                matches!(question, Message::Intend { .. }) && since.elapsed() > most
-            });
+            let intends = writer
+                .asked
+                .extract_if(|_, (question, since)| is_hurried(question) && since.elapsed() > most);
             late.extend(intends);
         }
         for (number, (question, _)) in late {

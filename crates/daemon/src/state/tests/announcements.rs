@@ -8,7 +8,7 @@ use ipc::protocol::{Reply, Request};
 use ipc::{Rights, Token};
 
 use super::super::{Announced, Effect, ProcessId};
-use super::{World, at};
+use super::{Kind, World, at};
 
 /// What the daemon of another machine says of a connection.
 struct Said {
@@ -55,7 +55,7 @@ impl World {
         let token = intent.and_then(|intent| {
             let announced = Announced {
                 peer,
-                intent,
+                intent: Some(intent),
                 from,
                 to,
                 token: Token {
@@ -199,7 +199,7 @@ fn a_listener_that_is_gone_is_not_connected_to() {
     world.ask(server, Request::Unlisten { address: to });
     let said = Announced {
         peer,
-        intent: intent.expect("it listens"),
+        intent: Some(intent.expect("it listens")),
         from: at("10.0.0.2:4000"),
         to,
         token: Token {
@@ -251,7 +251,7 @@ fn a_daemon_that_is_two_machines_believes_itself_only() {
     let client = world.process();
     let own: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     let to = at("127.0.0.1:80");
-    assert_eq!(world.state.whose(client, to), Some(own));
+    assert_eq!(world.state.whose(client, Kind::Stream, to), Some(own));
     let question = world.state.intend_far(client, to, own).expect("room");
     let machine = &mut world.machine;
     let theirs = world.state.intend_here(machine, others, own, to);

@@ -16,8 +16,14 @@ fn datagrams_follow_the_socket_and_not_the_process() {
             address: at("0.0.0.0:53"),
         },
     );
-    let Reply::Channel { channel } = world.ask(sender, Request::Datagrams { from: client(), to })
-    else {
+    let Reply::Channel { channel } = world.ask(
+        sender,
+        Request::Datagrams {
+            from: client(),
+            to,
+            asked: false,
+        },
+    ) else {
         panic!("no channel");
     };
     let told = Notice::Datagrams {
@@ -38,7 +44,14 @@ fn datagrams_follow_the_socket_and_not_the_process() {
     world.leave(parent);
     assert!(world.machine.revoked.is_empty());
     assert_eq!(
-        world.ask(sender, Request::Datagrams { from: client(), to }),
+        world.ask(
+            sender,
+            Request::Datagrams {
+                from: client(),
+                to,
+                asked: false
+            }
+        ),
         Reply::Channel { channel }
     );
     world.ask(
@@ -49,7 +62,14 @@ fn datagrams_follow_the_socket_and_not_the_process() {
     );
     assert_eq!(world.machine.revoked.len(), 1);
     assert_eq!(
-        world.ask(sender, Request::Datagrams { from: client(), to }),
+        world.ask(
+            sender,
+            Request::Datagrams {
+                from: client(),
+                to,
+                asked: false
+            }
+        ),
         Reply::Kernel
     );
 }
@@ -60,8 +80,14 @@ fn a_receiver_hears_that_its_sender_is_gone() {
     let [sender, receiver] = [0; 2].map(|_| world.process());
     let to = at("127.0.0.1:53");
     world.ask(receiver, Request::Bind { address: to });
-    let Reply::Channel { channel } = world.ask(sender, Request::Datagrams { from: client(), to })
-    else {
+    let Reply::Channel { channel } = world.ask(
+        sender,
+        Request::Datagrams {
+            from: client(),
+            to,
+            asked: false,
+        },
+    ) else {
         panic!("no channel");
     };
     world.notices();
