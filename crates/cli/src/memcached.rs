@@ -120,13 +120,8 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
     given::distinct("--transport", &arguments.transport)?;
     given::distinct("--switch", &arguments.switch)?;
     given::distinct("--library", &arguments.library)?;
-    // IP-NUMA carries streams only, which take longer values than datagrams.
-    let carrier = match arguments.transport.contains(&Path::Socket) {
-        true => arguments.protocol,
-        false => Transport::Tcp,
-    };
     for length in &arguments.length {
-        check_values(PREFIX, *length, carrier).map_err(Error::Config)?;
+        check_values(PREFIX, *length, arguments.protocol).map_err(Error::Config)?;
     }
     let mut costs = CpuSpec::default();
     for (name, ns) in &arguments.cost {

@@ -7,11 +7,15 @@ use std::io::BufRead;
 
 /// Accepts for ever and serves each connection in a thread; ends are told by a line each. With a limit of
 /// descriptors it says when there are none, and goes on as soon as there are.
-pub fn serve(limit: u64) -> Outcome {
+pub fn serve(limit: u64, port: u16) -> Outcome {
     if limit > 0 {
         limit_descriptors(limit)?;
     }
-    let (listener, address) = listener_at(&Address::v4(0), 1024)?;
+    let (listener, address) = listener_at(&Address::v4(port), 1024)?;
+    // Where datagrams are sent back, too.
+    let datagrams = socket(AF_INET, SOCK_DGRAM)?;
+    bind(datagrams, &Address::v4(address.port()))?;
+    std::thread::spawn(move || send_datagrams_back(datagrams));
     println!("port {}", address.port());
     let mut exhausted = false;
     loop {
@@ -31,6 +35,59 @@ pub fn serve(limit: u64) -> Outcome {
             Err(errno) => println!("accept {errno:?}"),
         }
     }
+}
+
+fn send_datagrams_back(fd: Fd) {
+    loop {
+        match recvfrom(fd, 65_536, 0) {
+            Ok((bytes, from)) => {
+                if let Err(errno) = sendto(fd, &bytes, 0, &from) {
+                    println!("sendto {errno:?}");
+                }
+            }
+            Err(errno) => println!("recvfrom {errno:?}"),
+        }
+    }
+}
+
+/// Sends so many datagrams, up to 16 at once, and says how many came back, and how many of these are not as they were sent.
+fn datagrams(fd: Fd, port: u16, count: i32) -> Call<String> {
+    let to = Address::v4(port);
+    let (mut back, mut garbled) = (0, 0);
+    let mut sent = 0;
+    while sent < count {
+        let first = sent;
+        while sent < count && sent - first < 1 + first % 16 {
+            // Some are longer than a ring takes.
+            let length = match sent % 97 {
+                96 => 60_000,
+                other => other * 29,
+            };
+            sendto(fd, &datagram(sent, length as usize), 0, &to)?;
+            sent += 1;
+        }
+        for _ in first..sent {
+            if poll_one(fd, libc::POLLIN, 2_000)? == 0 {
+                break;
+            }
+            let (bytes, from) = recvfrom(fd, 65_536, 0)?;
+            let number = bytes
+                .first_chunk()
+                .map(|number| i32::from_le_bytes(*number));
+            let right = number.is_some_and(|number| {
+                (first..sent).contains(&number) && bytes == datagram(number, bytes.len() - 4)
+            });
+            garbled += i32::from(!right || from != to);
+            back += 1;
+        }
+    }
+    Ok(format!("back {back} garbled {garbled}"))
+}
+
+fn datagram(number: i32, length: usize) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.extend(pattern(length));
+    bytes
 }
 
 fn mirror(fd: Fd) {
@@ -56,7 +113,8 @@ fn mirror(fd: Fd) {
 /// Does what its standard input says; answers each line with a line.
 ///
 /// `connect PORT` answers `connected FD`, `exchange FD COUNT` answers `exchanged`, `cycles PORT COUNT` answers `cycled`,
-/// `send FD COUNT` answers `sent`, `drain FD` answers as at a [`door`], `close FD` answers `closed`; any may answer `error NAME`.
+/// `send FD COUNT` answers `sent`, `drain FD` answers as at a [`door`], `close FD` answers `closed`; `socket ADDRESS` answers `socket FD`, of
+/// datagrams, and `datagrams FD PORT COUNT` `back COUNT garbled COUNT`. Any may answer `error NAME`.
 pub fn commands() -> Outcome {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
@@ -81,6 +139,15 @@ pub fn commands() -> Outcome {
             ["drain", fd] => {
                 let fd = number(fd)?;
                 Ok(drain(|| recv(fd, 4096, 0)))
+            }
+            ["socket", host] => {
+                let host: std::net::IpAddr = host.parse().map_err(Failure::new)?;
+                let at = std::net::SocketAddr::from((host, 0)).into();
+                socket(AF_INET, SOCK_DGRAM)
+                    .and_then(|fd| bind(fd, &at).map(|()| format!("socket {fd}")))
+            }
+            ["datagrams", fd, port, count] => {
+                datagrams(number(fd)?, number(port)? as u16, number(count)?)
             }
             ["close", fd] => close(number(fd)?).map(|()| "closed".into()),
             _ => return Err(Failure::new(format!("there is no command {line:?}"))),

@@ -139,6 +139,40 @@ fn programs_of_two_machines_talk() {
 }
 
 /// What the library allows an end for the last bytes of its peer is over after half a minute; nobody has ended here.
+/// A datagram may be lost, but few are, and none is garbled; and they do not go by the kernel.
+#[test]
+#[ignore = "a busy machine can hold the daemons up; run by ./test machines"]
+fn datagrams_go_between_machines() {
+    let mut rack = Rack::new();
+    let mut client = rack.client();
+    let fd = client.socket(rack.here.address());
+    let ask = format!("datagrams {fd} {} 2000", rack.port);
+    let back = |client: &mut Program| {
+        let said = client.ask(&ask);
+        let numbers: Vec<u32> = said.split(' ').filter_map(|it| it.parse().ok()).collect();
+        let [back, 0] = numbers[..] else {
+            panic!("the client said {said:?}");
+        };
+        back
+    };
+    let came = back(&mut client);
+    assert!(came > 1_900, "{came} of 2000 came back");
+    for daemon in [&rack.here, &rack.there] {
+        let (totals, channels) = daemon.sockets();
+        assert_eq!(channels.len(), 2, "one each way: {channels:?}");
+        assert!(totals.messages > 1_800, "{totals:?}");
+    }
+    // Another server at the same port.
+    rack.server.kill();
+    rack.server = Program::server_at(&rack.there, rack.port);
+    eventually("datagrams come back from the new server", || {
+        back(&mut client) > 1_900
+    });
+    assert_eq!(client.ask(&format!("close {fd}")), "closed");
+    rack.server.kill();
+    rack.assert_forgotten();
+}
+
 #[test]
 #[ignore = "needs time; run by ./test machines"]
 fn a_connection_outlives_a_minute_of_silence() {

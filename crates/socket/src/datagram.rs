@@ -29,6 +29,7 @@ pub use outgoing::send;
 pub(crate) use registry::{after_fork, before_fork, hear_all};
 pub use setup::{bound, closing, connected, kernel_only, nonblocking, option, shut};
 
+use crate::cost::{self, Work};
 use crate::latch::Latch;
 use crate::object::Object;
 use crate::process;
@@ -65,6 +66,7 @@ pub struct Datagram {
     /// The number of what other machines ring; -1: none.
     bell: AtomicI32,
     outgoing: Latch<outgoing::Outgoing>,
+    request: cost::Request,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -91,6 +93,7 @@ impl Datagram {
             incoming: Latch::new(incoming::Incoming::default()),
             bell: AtomicI32::new(-1),
             outgoing: Latch::new(outgoing::Outgoing::default()),
+            request: cost::Request::default(),
         }
     }
 
@@ -249,50 +252,69 @@ pub unsafe fn receive(
     if datagram.plain || flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || lacks(message) {
         return None;
     }
-    let waits = flags & libc::MSG_DONTWAIT == 0 && !datagram.nonblocking.load(Ordering::Relaxed);
-    let mut deadline = None;
-    loop {
-        // Rings come first, but the twin is not left alone for long.
-        let starved = datagram.served.load(Ordering::Relaxed) > 0 && datagram.is_due();
-        if starved {
-            // SAFETY: by the caller.
-            if let Some(result) = unsafe { datagram.receive_from_twin(fd, message, flags) } {
-                return Some(result);
+    // SAFETY: by the caller.
+    let received = unsafe { datagram.receive(fd, description, message, flags) };
+    let length = received.unwrap_or(Ok(0)).unwrap_or(0);
+    cost::call(Work::Receive(length));
+    received
+}
+
+impl Datagram {
+    /// # Safety
+    /// As [`receive`].
+    unsafe fn receive(
+        &self,
+        fd: RawFd,
+        description: &Description,
+        message: &mut libc::msghdr,
+        flags: i32,
+    ) -> Option<Result<usize, Errno>> {
+        let waits = flags & libc::MSG_DONTWAIT == 0 && !self.nonblocking.load(Ordering::Relaxed);
+        let mut deadline = None;
+        loop {
+            // Rings come first, but the twin is not left alone for long.
+            let starved = self.served.load(Ordering::Relaxed) > 0 && self.is_due();
+            if starved {
+                // SAFETY: by the caller.
+                if let Some(result) = unsafe { self.receive_from_twin(fd, message, flags) } {
+                    return Some(result);
+                }
             }
-        }
-        // SAFETY: by the caller.
-        if let Some(count) = unsafe { datagram.receive_from_rings(message, flags) } {
-            datagram.served.fetch_add(1, Ordering::Relaxed);
-            return Some(Ok(count));
-        }
-        let known = datagram.twin.load(Ordering::Acquire);
-        if known & (twin::DATA | twin::ERROR) != 0 || datagram.is_due() {
             // SAFETY: by the caller.
-            if let Some(result) = unsafe { datagram.receive_from_twin(fd, message, flags) } {
-                return Some(result);
+            if let Some(count) = unsafe { self.receive_from_rings(message, flags) } {
+                self.served.fetch_add(1, Ordering::Relaxed);
+                self.request.received();
+                return Some(Ok(count));
             }
-        }
-        if known & twin::SHUT != 0 {
-            return Some(if waits { Ok(0) } else { Err(Errno::AGAIN) });
-        }
-        datagram.hear();
-        datagram.maintain(fd, description);
-        if datagram.ready().has(Events::IN | Events::ERR) {
-            continue;
-        }
-        if !waits {
-            return Some(Err(Errno::AGAIN));
-        }
-        let patience = datagram.patience.load(Ordering::Relaxed);
-        if patience > 0 && deadline.is_none() {
-            deadline = Some(Deadline::after(Duration::from_nanos(patience)));
-        }
-        match wait_one(fd, description, datagram, Events::IN, deadline) {
-            Wait::Ready => {}
-            Wait::TimedOut => return Some(Err(Errno::AGAIN)),
-            Wait::Interrupted if patience == 0 && signals::goes_on() => {}
-            Wait::Interrupted => return Some(Err(Errno::INTR)),
-            Wait::Closed => return Some(Err(Errno::BADF)),
+            let known = self.twin.load(Ordering::Acquire);
+            if known & (twin::DATA | twin::ERROR) != 0 || self.is_due() {
+                // SAFETY: by the caller.
+                if let Some(result) = unsafe { self.receive_from_twin(fd, message, flags) } {
+                    return Some(result);
+                }
+            }
+            if known & twin::SHUT != 0 {
+                return Some(if waits { Ok(0) } else { Err(Errno::AGAIN) });
+            }
+            self.hear();
+            self.maintain(fd, description);
+            if self.ready().has(Events::IN | Events::ERR) {
+                continue;
+            }
+            if !waits {
+                return Some(Err(Errno::AGAIN));
+            }
+            let patience = self.patience.load(Ordering::Relaxed);
+            if patience > 0 && deadline.is_none() {
+                deadline = Some(Deadline::after(Duration::from_nanos(patience)));
+            }
+            match wait_one(fd, description, self, Events::IN, deadline) {
+                Wait::Ready => {}
+                Wait::TimedOut => return Some(Err(Errno::AGAIN)),
+                Wait::Interrupted if patience == 0 && signals::goes_on() => {}
+                Wait::Interrupted => return Some(Err(Errno::INTR)),
+                Wait::Closed => return Some(Err(Errno::BADF)),
+            }
         }
     }
 }

@@ -313,6 +313,14 @@ impl Program {
         )
     }
 
+    /// A server at a port.
+    #[allow(dead_code)]
+    pub fn server_at(daemon: &Daemon, port: u16) -> Program {
+        let server = Program::start(daemon, &["server", "0", &port.to_string()]);
+        assert_eq!(server.line(), format!("port {port}"));
+        server
+    }
+
     /// A server that accepts when it is told to, and its port.
     #[allow(dead_code)]
     pub fn door(daemon: &Daemon) -> (Program, u16) {
@@ -364,6 +372,16 @@ impl Program {
         answer
             .strip_prefix("connected ")
             .unwrap_or_else(|| panic!("connect gave {answer}"))
+            .to_string()
+    }
+
+    /// A new socket for datagrams at an address: its descriptor in the program.
+    #[allow(dead_code)]
+    pub fn socket(&mut self, at: std::net::Ipv4Addr) -> String {
+        let answer = self.ask(&format!("socket {at}"));
+        answer
+            .strip_prefix("socket ")
+            .unwrap_or_else(|| panic!("socket gave {answer}"))
             .to_string()
     }
 

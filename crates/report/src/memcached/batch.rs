@@ -102,14 +102,6 @@ impl Batch {
         }
     }
 
-    /// Between machines the socket library carries streams only.
-    fn protocol(&self, path: Path) -> Transport {
-        match path {
-            Path::Socket => self.protocol,
-            Path::Ipnuma => Transport::Tcp,
-        }
-    }
-
     fn mount(&self) -> String {
         mount(&self.program)
     }
@@ -201,9 +193,9 @@ impl Batch {
 
     pub(super) fn asks(&self, path: Path, server: &str) -> String {
         let (ipnuma, with) = (self.ipnuma(), self.with(path));
-        let protocol = self.protocol(path).name().to_lowercase();
+        let protocol = self.protocol.name().to_lowercase();
         // What is lost is sent again: at once by TCP, by mcb itself otherwise.
-        let retries = if self.loss > 0.0 && self.protocol(path) == Transport::Udp {
+        let retries = if self.loss > 0.0 && self.protocol == Transport::Udp {
             " --retries 100 --timeout-ms 20"
         } else {
             " --timeout-ms 10000"

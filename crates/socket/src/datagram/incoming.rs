@@ -319,9 +319,10 @@ impl Datagram {
             let cut = if length > taken { libc::MSG_TRUNC } else { 0 };
             message.msg_flags = cut | asked & libc::MSG_CMSG_CLOEXEC;
             if asked & libc::MSG_PEEK == 0 {
-                receiver.release();
+                let returned = receiver.release();
                 drop(_guard);
-                *carrier = bells::caller(&ring.end, ring.far.as_ref(), armed::SPACE);
+                let far = ring.far.as_ref().filter(|_| returned);
+                *carrier = bells::caller(&ring.end, far, armed::SPACE);
                 incoming.turn = (index + 1) % count;
             }
             return Some(if asked & libc::MSG_TRUNC != 0 {

@@ -16,6 +16,7 @@ use shm::channel::{self, End, armed, flags};
 use super::{Datagram, bells, lacks, setup, twin};
 use crate::address;
 use crate::attach;
+use crate::cost::{self, Work};
 use crate::object::Object;
 use crate::policy;
 use crate::process;
@@ -227,6 +228,9 @@ impl Datagram {
                             .fetch_add(1, Ordering::Relaxed);
                         return None;
                     }
+                    self.request.answered();
+                    cost::call(Work::Send);
+                    cost::call(Work::SendBytes(length));
                     let Ok(guard) = end.lock_sender() else {
                         return None;
                     };
