@@ -29,7 +29,7 @@ const HONEST: Said = Said {
 
 impl World {
     /// A machine with listeners whose daemon believes some others.
-    fn believing(others: &str, loopback: bool) -> (Self, ProcessId, ProcessId) {
+    pub(super) fn believing(others: &str, loopback: bool) -> (Self, ProcessId, ProcessId) {
         let mut world = Self::new();
         let remote: crate::remote::Options = toml::from_str(others).expect("options");
         world.state.settings.sockets = remote.sockets;
