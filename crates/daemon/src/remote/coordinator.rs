@@ -103,7 +103,7 @@ pub struct Asked {
     link: LinkId,
     window: u64,
     grant: u64,
-    rights: ipc::token::Rights,
+    token: Token,
 }
 
 /// What another daemon has said of its end of a session.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::backend::rack::map_channel;
+use ipc::token::Token;
 use rustix::io::Errno;
 use shm::channel::Carrier;
 use softnic::{Identity, Share, Shared};
@@ -112,14 +113,7 @@ impl Coordinator {
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
-                let peer = reader.peer;
-                let question = |answer| Event::Ask {
-                    peer,
-                    token,
-                    answer,
-                };
-                let open = move |granted| Answered::Open(window, Box::new(granted));
-                self.ask(id, owed, question, open);
+                self.ask_for_window(id, Some(owed), window, token);
             }
             Message::Close { grant } => {
                 // It may have been withdrawn at the same time.
@@ -133,7 +127,7 @@ impl Coordinator {
             Message::Intend { question, to } if reader.session.is_some() => {
                 let peer = reader.peer;
                 let ask = |answer| Event::AskIntend { peer, to, answer };
-                self.ask(id, owed, ask, move |intent| {
+                self.ask(id, Some(owed), ask, move |intent| {
                     Answered::Intend(question, intent)
                 });
             }
@@ -166,7 +160,7 @@ impl Coordinator {
                     announcement,
                     answer,
                 };
-                self.ask(id, owed, ask, move |token| {
+                self.ask(id, Some(owed), ask, move |token| {
                     Answered::Announce(channel, token)
                 });
             }
@@ -177,7 +171,7 @@ impl Coordinator {
                     channel: theirs,
                     answer,
                 };
-                self.ask(id, owed, ask, move |done| {
+                self.ask(id, Some(owed), ask, move |done| {
                     Answered::Abandon(channel, theirs, done)
                 });
             }
@@ -254,15 +248,28 @@ impl Coordinator {
     fn ask<T: 'static>(
         &self,
         id: LinkId,
-        owed: Owed,
+        owed: Option<Owed>,
         question: impl FnOnce(Answer<T>) -> Event,
         answered: impl FnOnce(T) -> Answered + Send + 'static,
     ) {
         let inputs = self.inputs.clone();
         self.tell(question(Answer::new(move |value| {
-            let answered = Input::Answered(id, answered(value), Some(owed));
+            let answered = Input::Answered(id, answered(value), owed);
             inputs.send(answered).is_ok()
         })));
+    }
+
+    fn ask_for_window(&self, id: LinkId, owed: Option<Owed>, window: u64, token: Token) {
+        let Some(peer) = self.readers.get(&id).map(|reader| reader.peer) else {
+            return;
+        };
+        let question = |answer| Event::Ask {
+            peer,
+            token,
+            answer,
+        };
+        let open = move |granted| Answered::Open(window, Box::new(granted));
+        self.ask(id, owed, question, open);
     }
 
     /// The server has answered what another daemon has asked; that one may be gone.
@@ -321,7 +328,7 @@ impl Coordinator {
             link: id,
             window,
             grant,
-            rights: granted.token.rights,
+            token: granted.token,
         };
         let shared = match self.readers.get(&id) {
             Some(reader) => self.share(granted, reader, asked),
@@ -342,18 +349,17 @@ impl Coordinator {
             link,
             window,
             grant,
-            rights,
+            token,
         } = asked;
-        let result = match self.sharing.remove(&grant) {
-            true => result,
-            false => result.and_then(|shared| {
-                self.unshare(shared.key);
-                Err(refusal(
-                    Errno::KEYREVOKED,
-                    "the token was revoked by its owner",
-                ))
-            }),
-        };
+        if !self.sharing.remove(&grant) {
+            // It was withdrawn meanwhile: with its token, or because another's is taken back and the region moves. The server knows.
+            if let Ok(Shared { key, .. }) = result {
+                self.unshare(key);
+            }
+            let lost = true;
+            self.tell(Event::Ended { grant, lost });
+            return self.ask_for_window(link, None, window, token);
+        }
         match (result, self.readers.get_mut(&link)) {
             (Ok(Shared { key, tag }), Some(reader)) => {
                 reader.grants.insert(grant, key);
@@ -362,7 +368,7 @@ impl Coordinator {
                     grant,
                     key,
                     tag,
-                    rights,
+                    rights: token.rights,
                 });
             }
             (shared, _) => {
