@@ -47,6 +47,8 @@ const HEARD: usize = 64;
 
 /// How often it looks for what has waited too long.
 const TICK: Duration = Duration::from_secs(1);
+/// How long it waits where somebody is about to be gone.
+const SOON: Duration = Duration::from_millis(10);
 
 /// A daemon that serves its socket.
 #[derive(Debug)]
@@ -199,9 +201,11 @@ impl Server {
         let mut ticked = self.started;
         loop {
             events.clear();
+            let soon = self.state.has_just_lost(self.started.elapsed());
+            let patience = if soon { SOON } else { TICK };
             let patience = rustix::event::Timespec {
-                tv_sec: TICK.as_secs().cast_signed(),
-                tv_nsec: 0,
+                tv_sec: patience.as_secs().cast_signed(),
+                tv_nsec: patience.subsec_nanos().into(),
             };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -215,6 +219,11 @@ impl Server {
                     FOLLOWED => self.leaves = true,
                     data => self.event(data >> 2, data & 3, event.flags),
                 }
+            }
+            if soon {
+                let now = self.started.elapsed();
+                self.state.tidy_far(&mut self.machine, now);
+                self.carry_out();
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// How often the table is read at most.
-const INTERVAL: Duration = Duration::from_millis(200);
+/// How long lies between two readings of the table at least: so long, and so many times as long as one takes.
+const INTERVAL: Duration = Duration::from_millis(10);
+const SHARE: u32 = 50;
 
 /// The kernel's sockets.
 #[derive(Debug, Default)]
@@ -23,8 +24,37 @@ pub enum Twins {
     Unasked,
     /// Asks for one.
     Single(OwnedFd, u32),
-    /// Looks into a copy of the tables of IPv4 and IPv6, and when it was made.
-    Table(Option<Instant>, [String; 2]),
+    /// Looks into a copy of the tables.
+    Table(Option<Tables>),
+}
+
+/// A copy of the tables of IPv4 and IPv6.
+#[derive(Debug)]
+pub struct Tables {
+    /// Before they were read: the first line may be older than the last.
+    read: Instant,
+    took: Duration,
+    text: [String; 2],
+}
+
+impl Tables {
+    fn read() -> Self {
+        let read = Instant::now();
+        let text = ["tcp", "tcp6"].map(|file| {
+            std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default()
+        });
+        let took = read.elapsed();
+        Self { read, took, text }
+    }
+
+    /// Whether they say how it was within the last `age`.
+    fn are_of(&self, age: Duration) -> bool {
+        self.read.elapsed() <= age
+    }
+
+    fn may_be_read_again(&self) -> bool {
+        self.read.elapsed() >= INTERVAL.max(SHARE * self.took)
+    }
 }
 
 impl Twins {
@@ -50,7 +80,7 @@ impl Twins {
     }
 
     fn table() -> Self {
-        Self::Table(None, Default::default())
+        Self::Table(None)
     }
 
     /// Whether a process has the end at `own` of a connection, or had it within the last `age`. True, too, if that is not
@@ -65,7 +95,7 @@ impl Twins {
             return found.is_some_and(|found| found.inode != 0);
         }
         match self {
-            Self::Table(read, tables) => look(read, tables, own, peer, age),
+            Self::Table(tables) => look(tables, own, peer, age),
             Self::Unasked | Self::Single(..) => true,
         }
     }
@@ -189,24 +219,17 @@ fn ask(
     }
 }
 
-/// Looks into the copy of the tables, and makes a new one if it is too old and may be made.
-fn look(
-    read: &mut Option<Instant>,
-    tables: &mut [String; 2],
-    own: SocketAddr,
-    peer: SocketAddr,
-    age: Duration,
-) -> bool {
-    let fresh = |read: &Option<Instant>| read.is_some_and(|at| at.elapsed() <= age);
-    if !fresh(read) && read.is_none_or(|at| at.elapsed() >= INTERVAL) {
-        // Before they are read: the first line may be older than the last.
-        *read = Some(Instant::now());
-        *tables = ["tcp", "tcp6"].map(|file| {
-            std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default()
-        });
-        return found(tables, own, peer);
+/// Looks into the copy of the tables. What is not there is gone; what is there may be gone meanwhile, and a new copy says so, if
+/// one may be made.
+fn look(tables: &mut Option<Tables>, own: SocketAddr, peer: SocketAddr, age: Duration) -> bool {
+    let without = |tables: &Tables| tables.are_of(age) && !found(&tables.text, own, peer);
+    if tables.as_ref().is_some_and(without) {
+        return false;
     }
-    !fresh(read) || found(tables, own, peer)
+    if tables.as_ref().is_none_or(Tables::may_be_read_again) {
+        return found(&tables.insert(Tables::read()).text, own, peer);
+    }
+    true
 }
 
 fn found([four, six]: &[String; 2], own: SocketAddr, peer: SocketAddr) -> bool {
@@ -266,8 +289,8 @@ mod tests {
     /// Asks at once, or waits until the table may be read again.
     fn follows_the_kernel(mut twins: Twins) {
         let mut is_open = |own, peer| {
-            if let Twins::Table(read, _) = &mut twins {
-                *read = None;
+            if let Twins::Table(tables) = &mut twins {
+                *tables = None;
             }
             twins.has(own, peer, Duration::ZERO)
         };
@@ -313,6 +336,23 @@ mod tests {
         follows_the_kernel(Twins::table());
     }
 
+    /// A program that is exiting has its socket still when the daemon asks first.
+    #[test]
+    fn a_copy_that_has_a_socket_does_not_count_for_ever() {
+        let mut twins = Twins::table();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let client = std::net::TcpStream::connect(at).expect("it listens");
+        let own = client.local_addr().expect("an address");
+        let asked = Instant::now();
+        assert!(twins.has(own, at, Duration::ZERO));
+        drop(client);
+        while twins.has(own, at, asked.elapsed()) {
+            assert!(asked.elapsed() < Duration::from_secs(60), "it is gone");
+            std::thread::sleep(INTERVAL);
+        }
+    }
+
     #[test]
     fn the_table_is_not_read_for_each_question() {
         let mut twins = Twins::table();
@@ -325,12 +365,12 @@ mod tests {
             // An old copy will do.
             assert!(!twins.has(at, nowhere, long));
         }
-        let Twins::Table(read, _) = &mut twins else {
+        let Twins::Table(Some(tables)) = &mut twins else {
             panic!("it has changed its ways");
         };
         // A new one may not be made yet, so nobody knows.
-        let now = Instant::now();
-        *read = Some(now);
-        assert!(twins.has(at, nowhere, Duration::ZERO) || now.elapsed() >= INTERVAL);
+        tables.read = Instant::now();
+        tables.took = long;
+        assert!(twins.has(at, nowhere, Duration::ZERO));
     }
 }

@@ -28,6 +28,9 @@ use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, St
 /// answers by then.
 const UNOPENED: Duration = Duration::from_secs(60);
 
+/// How long the exit of a process may take, between the end of its tether and that of its socket.
+const EXITING: Duration = Duration::from_secs(1);
+
 /// What a channel to another machine has besides.
 #[derive(Debug)]
 pub struct Far<H> {
@@ -639,6 +642,9 @@ impl<H: Clone> State<H> {
         let side = &mut channel.sides[half];
         let holders = std::mem::take(&mut side.holders);
         side.lost = (!closed).then_some(now);
+        if !closed {
+            self.last_lost = Some(now);
+        }
         for id in holders {
             if let Some(process) = self.processes.get_mut(&id) {
                 process.channels.remove(&number);
@@ -653,6 +659,12 @@ impl<H: Clone> State<H> {
             }
             self.desert(number);
         }
+    }
+
+    /// Whether an end was left a moment ago by a process that may be about to exit: then it is soon known whether anybody has it.
+    pub fn has_just_lost(&self, now: Duration) -> bool {
+        self.last_lost
+            .is_some_and(|lost| now.saturating_sub(lost) < EXITING)
     }
 
     /// Nobody will have the end here again.
@@ -708,7 +720,7 @@ impl<H: Clone> State<H> {
     }
 
     /// Ends that nobody has any more: no program has replaced the one that had them.
-    pub(super) fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
+    pub fn tidy_far<M: Machine<Handle = H>>(&mut self, machine: &mut M, now: Duration) {
         let mut late = Vec::new();
         for (&number, channel) in &mut self.channels {
             let Some(half) = channel.far.as_ref().map(|far| far.half) else {

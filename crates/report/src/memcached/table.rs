@@ -87,8 +87,8 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
     let width = width(rows);
     let mut out = text::wrap(
         &format!(
-            "memcached and its client in Linux hosts, {}, {} commands of each, one after the other; sockets by {}, IP-NUMA \
-             by TCP{}; simulated time.",
+            "memcached and its client in Linux hosts, {}, {} commands of each, one after the other, by {}{}; simulated \
+             time.",
             asked.rate.name().to_uppercase(),
             asked.count,
             asked.protocol.name(),
