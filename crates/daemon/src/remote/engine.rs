@@ -63,8 +63,10 @@ pub struct Engine {
     refused: BTreeMap<u64, Instant>,
     /// Turns since the descriptors were looked at.
     unseen: u32,
-    /// Flushes behind the last of what an end had to say, by the NIC's number.
-    ends: HashMap<u64, u64>,
+    /// Ends that have said their last, by session, in want of a mark behind it: the NIC has few.
+    said: BTreeMap<u8, Vec<u64>>,
+    /// Those behind which there is one, by the NIC's number.
+    ends: HashMap<u64, Vec<u64>>,
     /// Of processes that have ends of channels: the channel, and this side of the tether.
     tethers: HashMap<u64, (u64, OwnedFd)>,
     last_tether: u64,
@@ -167,6 +169,7 @@ impl Engine {
             turns: Default::default(),
             refused: BTreeMap::new(),
             unseen: 0,
+            said: BTreeMap::new(),
             ends: HashMap::new(),
             tethers: HashMap::new(),
             last_tether: 0,
@@ -508,7 +511,7 @@ impl Engine {
                 turn.busy
             },
         );
-        let (inputs, last) = (&self.inputs, &mut self.ends);
+        let said = &mut self.said;
         busy |= ends.take(
             &mut self.carried,
             |carried| carried.session,
@@ -516,17 +519,12 @@ impl Engine {
             |number, carried, nic| {
                 let turn = carried.carry(nic);
                 if turn.ended {
-                    *last_mark += 1;
-                    last.insert(*last_mark, number);
-                    if nic.flush(carried.session, *last_mark).is_err() {
-                        // Too many wait for too long: what is on its way may be lost with the window.
-                        last.remove(last_mark);
-                        let _ = inputs.send(Input::Carried(number));
-                    }
+                    said.entry(carried.session).or_default().push(number);
                 }
                 turn.busy
             },
         );
+        self.mark_the_last();
         if !self.leaving.is_empty() {
             self.see_off();
         }
@@ -565,8 +563,8 @@ impl Engine {
                     self.refuse(session, key);
                 }
                 Event::Flushed { cookie, delivered } => {
-                    if let Some(number) = self.ends.remove(&cookie) {
-                        let _ = self.inputs.send(Input::Carried(number));
+                    if let Some(numbers) = self.ends.remove(&cookie) {
+                        self.are_carried(numbers);
                     } else if let Some((number, wanted)) = self.marks.remove(&cookie)
                         && let Some(ring) = self.rings.get(&number)
                     {
@@ -584,6 +582,29 @@ impl Engine {
                     }
                 }
             }
+        }
+    }
+
+    /// Asks for a mark behind all that ends have said that say no more: one for each session.
+    fn mark_the_last(&mut self) {
+        for (session, numbers) in std::mem::take(&mut self.said) {
+            self.last_mark += 1;
+            match self.nic.0.flush(session, self.last_mark) {
+                Ok(()) => {
+                    self.ends.insert(self.last_mark, numbers);
+                }
+                // Others wait: the mark is set later.
+                Err(softnic::Error::Full { .. }) => {
+                    self.said.insert(session, numbers);
+                }
+                Err(_) => self.are_carried(numbers),
+            }
+        }
+    }
+
+    fn are_carried(&self, numbers: Vec<u64>) {
+        for number in numbers {
+            let _ = self.inputs.send(Input::Carried(number));
         }
     }
 
@@ -653,7 +674,9 @@ impl Engine {
                 };
                 due = Some(due.unwrap_or(longest).min(longest));
             }
-            if !self.refused.is_empty() {
+            // The marks that are under way may be others'.
+            let waits = !self.said.is_empty() || !self.leaving.is_empty();
+            if waits || !self.refused.is_empty() {
                 due = Some(due.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
             }
             let timeout = due.map(|due| Timespec {
