@@ -86,6 +86,11 @@ struct Output<'a> {
 
 fn costs(settings: &[String]) -> Result<Costs, Error> {
     let mut costs = Costs::published();
+    let names: Vec<&str> = settings
+        .iter()
+        .filter_map(|it| Some(it.split_once('=')?.0))
+        .collect();
+    given::distinct("--cost", &names)?;
     for setting in settings {
         let parts = setting
             .split_once('=')

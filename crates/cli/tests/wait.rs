@@ -115,3 +115,21 @@ fn the_load_is_what_was_simulated() {
     assert!(less < load / 3.0, "{load} %, {less} %");
     assert!(later > 20.0 * latency, "{latency} ns, {later} ns");
 }
+
+#[test]
+fn odd_costs_are_refused() {
+    for (cost, said) in [
+        ("interrupt_ns=18446744073709551615", "a second"),
+        ("wake_ns=1,wake_ns=2", "is there before"),
+        ("wake_ns", "is no cost"),
+        ("sleep_ns=1", "there is no cost"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_ipnuma"))
+            .args(["wait", "--messages", "5", "--cost", cost])
+            .output()
+            .expect("the command was built for this test");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{cost}: {errors}");
+        assert!(errors.contains(said), "{cost}: {errors}");
+    }
+}

@@ -64,6 +64,9 @@ pub struct Costs {
     pub call_ns: Cost,
 }
 
+/// The longest cost.
+const LONGEST_NS: u64 = 1_000_000_000;
+
 impl Costs {
     /// Those of the file.
     ///
@@ -92,6 +95,11 @@ impl Costs {
 
     /// Puts another in place of one; the error is a sentence.
     pub fn set(&mut self, name: &str, ns: u64) -> Result<(), String> {
+        if ns > LONGEST_NS {
+            return Err(format!(
+                "{name}: {ns} ns are too many; write {LONGEST_NS} at most, a second"
+            ));
+        }
         for (known, cost) in self.each() {
             if known == name {
                 *cost = Cost {

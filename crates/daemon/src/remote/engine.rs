@@ -712,6 +712,7 @@ fn hand(tether: &OwnedFd, window: &OwnedFd) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::carry::tests::Stores;
 
     /// Keeps the thread from sleeping.
     fn keep_busy(handle: &Arc<Handle>) {
@@ -738,6 +739,49 @@ mod tests {
         // Far longer than it takes: without a look it would never come.
         let said = received.recv_timeout(Duration::from_secs(20));
         assert!(matches!(said, Ok(Input::Untethered(5))), "{said:?}");
+        drop(handle);
+        thread.join().expect("the thread ends");
+    }
+
+    #[test]
+    fn however_many_ends_say_their_last_each_waits_for_a_mark() {
+        let (inputs, received) = mpsc::channel();
+        let address = Ipv4Addr::new(127, 77, 1, 3);
+        let (handle, thread) =
+            Engine::start(&Options::default(), address, inputs).expect("a NIC in software");
+        let carried = || {
+            let said = received.try_iter().map(|it| match it {
+                Input::Carried(number) => number,
+                other => panic!("{other:?}"),
+            });
+            said.collect::<Vec<_>>()
+        };
+        let turns = |engine: &mut Engine| {
+            for session in 1..=3 {
+                let numbers = (0..20).map(|number| 100 * u64::from(session) + number);
+                engine.said.entry(session).or_default().extend(numbers);
+            }
+            engine.mark_the_last();
+        };
+        handle.call(move |engine| {
+            engine.nic = Shown(Box::new(Stores {
+                most_marks: 2,
+                ..Stores::default()
+            }));
+            turns(engine);
+        });
+        // The thread has its turns meanwhile, as with any NIC.
+        let mut all = Vec::new();
+        while all.len() < 60 {
+            handle.call(|engine| {
+                engine.tell();
+                engine.mark_the_last();
+            });
+            all.extend(carried());
+        }
+        all.sort_unstable();
+        let wanted: Vec<u64> = (1..=3).flat_map(|it| 100 * it..100 * it + 20).collect();
+        assert_eq!(all, wanted);
         drop(handle);
         thread.join().expect("the thread ends");
     }

@@ -23,6 +23,9 @@ pub struct Stores {
     pub stores: Vec<(u64, Vec<u8>)>,
     /// Stores that it has room for.
     pub room: Option<usize>,
+    /// Marks that are under way, of so many at most.
+    pub marks: Vec<u64>,
+    pub most_marks: usize,
 }
 
 impl Nic for Stores {
@@ -63,15 +66,25 @@ impl Nic for Stores {
     fn load(&mut self, _: WindowId, _: u64, _: usize) -> Result<u64, Error> {
         unreachable!()
     }
-    fn flush(&mut self, _: u8, _: u64) -> Result<(), Error> {
-        unreachable!()
+    fn flush(&mut self, _: u8, cookie: u64) -> Result<(), Error> {
+        if self.marks.len() == self.most_marks {
+            return Err(Error::Full {
+                what: "flush marks",
+                count: self.most_marks,
+            });
+        }
+        self.marks.push(cookie);
+        Ok(())
     }
     fn kick(&mut self) {}
     fn poll(&mut self) -> Result<bool, Error> {
         Ok(false)
     }
     fn next_event(&mut self) -> Option<Event> {
-        None
+        self.marks.pop().map(|cookie| Event::Flushed {
+            cookie,
+            delivered: true,
+        })
     }
     fn deadline(&self) -> Option<Duration> {
         None
