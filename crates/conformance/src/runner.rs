@@ -63,7 +63,7 @@ impl Over<'_> {
 }
 
 /// Not as between machines: such a connection needs descriptors of its own, and without them it is the kernel's.
-const NEAR_ONLY: [&str; 14] = [
+const NEAR_ONLY: [&str; 15] = [
     "descriptors.none_left_accept",
     "descriptors.none_left_connect",
     // Connections leave their rings on one machine.
@@ -80,6 +80,7 @@ const NEAR_ONLY: [&str; 14] = [
     "datagram.overflow",
     "datagram.receiver_late",
     "datagram.filtered_before_reconnect",
+    "datagram.queued_before_connect",
 ];
 
 /// Says whether all that the machines have sent each other was sealed; 1 if not.

@@ -217,6 +217,15 @@ impl Pollable for Datagram {
         want & !(Events::OUT | Events::WRNORM | Events::WRBAND) | Events::IN | Events::RDHUP
     }
 
+    fn heartbeat(&self) {
+        // Who sleeps for long must not keep a daemon that was given up: it would take what this process had for in use.
+        let lost = {
+            let mut incoming = self.incoming.lock();
+            incoming.take_lost_client()
+        };
+        drop(lost);
+    }
+
     fn bell(&self) -> Option<RawFd> {
         let bell = self.bell.load(Ordering::Relaxed);
         (bell >= 0).then_some(bell)

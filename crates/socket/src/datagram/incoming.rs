@@ -146,6 +146,17 @@ impl Incoming {
         }
     }
 
+    /// The client, if it is of no more use.
+    pub fn take_lost_client(&mut self) -> Option<Arc<Client>> {
+        if !self.client.as_ref()?.is_lost() {
+            return None;
+        }
+        if let (Some(bells), Some(client)) = (&self.bells, &self.client) {
+            bells.remove(client.notice_socket());
+        }
+        self.client.take()
+    }
+
     /// With a daemon its channels to other machines are gone.
     pub fn end_the_lost(&mut self) {
         for ring in &mut self.rings {
