@@ -103,15 +103,21 @@ fn by_the_kernel(fd: c_int) {
     }
 }
 
+/// The same for the descriptor of a control block, if there is one.
+unsafe fn block_by_the_kernel(block: *const aiocb) {
+    if !block.is_null() {
+        // SAFETY: as aio(7).
+        by_the_kernel(unsafe { (&raw const (*block).aio_fildes).read_unaligned() });
+    }
+}
+
 /// Asynchronous calls with one control block.
 macro_rules! asynchronous {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(block: *mut aiocb) -> c_int {
             // SAFETY: as aio(7).
-            if let Some(block) = unsafe { block.as_ref() } {
-                by_the_kernel(block.aio_fildes);
-            }
+            unsafe { block_by_the_kernel(block) };
             next!($name(block: *mut aiocb) -> c_int)
         }
     )*};
@@ -126,9 +132,7 @@ macro_rules! listed {
         pub unsafe extern "C-unwind" fn $name(mode: c_int, blocks: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
             for index in 0..count.max(0) as usize {
                 // SAFETY: as lio_listio(3).
-                if let Some(block) = unsafe { (*blocks.add(index)).as_ref() } {
-                    by_the_kernel(block.aio_fildes);
-                }
+                unsafe { block_by_the_kernel(blocks.add(index).read_unaligned()) };
             }
             next!($name(mode: c_int, blocks: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int)
         }
@@ -189,7 +193,7 @@ pub unsafe extern "C-unwind" fn forkpty(
             }
             _ => {
                 descriptors::close(theirs);
-                ptr::write(master, ours);
+                ptr::write_unaligned(master, ours);
             }
         }
         child

@@ -9,6 +9,7 @@ use socket::calls;
 use socket::signals::entry::whole;
 use socket::signals::handlers::quietly;
 use socket::table;
+use socket::unaligned;
 
 use crate::answer;
 use crate::next::next;
@@ -98,13 +99,13 @@ pub unsafe extern "C-unwind" fn recvfrom(
         if !name.is_null() && !length.is_null() {
             message.msg_name = name.cast();
             // SAFETY: as recvfrom(2).
-            message.msg_namelen = unsafe { *length };
+            message.msg_namelen = unsafe { length.read_unaligned() };
         }
         // SAFETY: as recvfrom(2).
         let result = unsafe { calls::receive_message(fd, &description, &mut message, flags) }?;
         if !name.is_null() && !length.is_null() && result.is_ok() {
             // SAFETY: as recvfrom(2).
-            unsafe { *length = message.msg_namelen };
+            unsafe { length.write_unaligned(message.msg_namelen) };
         }
         Some(result)
     });
@@ -134,7 +135,11 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let result = whole(|| {
         let description = table::get(fd)?;
         // SAFETY: as recvmsg(2).
-        unsafe { calls::receive_message(fd, &description, &mut *message, flags) }
+        unsafe {
+            unaligned::lend_mut(message, |message| {
+                calls::receive_message(fd, &description, message, flags)
+            })
+        }
     });
     if let Some(result) = result {
         return answer(result);
@@ -142,8 +147,8 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let result = next!(recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t);
     // SAFETY: the call has filled it in.
     unsafe {
-        if result >= 0 && (*message).msg_controllen >= size_of::<libc::cmsghdr>() {
-            socket::inherit::received(&*message);
+        if result >= 0 && controllen(message) >= size_of::<libc::cmsghdr>() {
+            unaligned::lend(message, |message| socket::inherit::received(message));
         }
     }
     result
@@ -229,24 +234,39 @@ pub unsafe extern "C-unwind" fn sendmsg(
     let result = whole(|| {
         let description = table::get(fd)?;
         // SAFETY: as sendmsg(2).
-        unsafe { calls::send_message(fd, &description, &*message, flags) }
+        unsafe {
+            unaligned::lend(message, |message| {
+                calls::send_message(fd, &description, message, flags)
+            })
+        }
     });
     if let Some(result) = result {
         return answer(result);
     }
     // SAFETY: as sendmsg(2).
-    let rights = unsafe { message.as_ref() }
-        .is_some_and(|message| message.msg_controllen >= size_of::<libc::cmsghdr>());
-    if rights {
+    let rights = !message.is_null() && unsafe { controllen(message) } >= size_of::<libc::cmsghdr>();
+    let told = |sent| {
         // SAFETY: as sendmsg(2).
-        quietly(|| unsafe { socket::inherit::sending(fd, &*message, true) });
+        quietly(|| unsafe {
+            unaligned::lend(message, |message| {
+                socket::inherit::sending(fd, message, sent)
+            });
+        });
+    };
+    if rights {
+        told(true);
     }
     let result = next!(sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t);
     if rights && result < 0 {
-        // SAFETY: as sendmsg(2).
-        quietly(|| unsafe { socket::inherit::sending(fd, &*message, false) });
+        told(false);
     }
     result
+}
+
+/// Bytes of a message's control data.
+unsafe fn controllen(message: *const msghdr) -> usize {
+    // SAFETY: as sendmsg(2).
+    unsafe { (&raw const (*message).msg_controllen).read_unaligned() }
 }
 
 #[unsafe(no_mangle)]
@@ -296,8 +316,9 @@ unsafe fn receive_several(
     timeout: *mut timespec,
 ) -> Option<Result<usize, Errno>> {
     let description = table::get(fd)?;
-    // SAFETY: as recvmmsg(2).
-    let limit = unsafe { timeout.as_ref() }.map(|time| {
+    let limit = (!timeout.is_null()).then(|| {
+        // SAFETY: as recvmmsg(2).
+        let time = unsafe { timeout.read_unaligned() };
         let limit = std::time::Duration::from_secs(time.tv_sec.max(0) as u64)
             + std::time::Duration::from_nanos(time.tv_nsec.max(0) as u64);
         socket::wait::Deadline::after(limit)
@@ -306,18 +327,23 @@ unsafe fn receive_several(
     let mut how = flags & !libc::MSG_WAITFORONE;
     while done < count {
         // SAFETY: as recvmmsg(2).
-        let entry = unsafe { &mut *messages.add(done as usize) };
+        let (header, length) = unsafe { parts_of(messages.add(done as usize)) };
         // SAFETY: as recvmmsg(2).
-        let result =
-            match unsafe { calls::receive_message(fd, &description, &mut entry.msg_hdr, how) } {
-                Some(result) => result,
-                // The kernel's socket: all of it, if nothing was received yet.
-                None if done == 0 => return None,
-                None => break,
-            };
+        let received = unsafe {
+            unaligned::lend_mut(header, |message| {
+                calls::receive_message(fd, &description, message, how)
+            })
+        };
+        let result = match received {
+            Some(result) => result,
+            // The kernel's socket: all of it, if nothing was received yet.
+            None if done == 0 => return None,
+            None => break,
+        };
         match result {
             Ok(bytes) => {
-                entry.msg_len = bytes as c_uint;
+                // SAFETY: as recvmmsg(2).
+                unsafe { length.write_unaligned(bytes as c_uint) };
                 done += 1;
                 if flags & libc::MSG_WAITFORONE != 0 {
                     how |= libc::MSG_DONTWAIT;
@@ -347,23 +373,28 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     let mut done = 0;
     while done < count.min(1024) {
         // SAFETY: as sendmmsg(2).
-        let entry = unsafe { &mut *messages.add(done as usize) };
+        let (header, length) = unsafe { parts_of(messages.add(done as usize)) };
         // SAFETY: as sendmmsg(2).
         let result = match whole(|| {
             let description = table::get(fd)?;
             // SAFETY: as sendmmsg(2).
-            unsafe { calls::send_message(fd, &description, &entry.msg_hdr, flags) }
+            unsafe {
+                unaligned::lend(header, |message| {
+                    calls::send_message(fd, &description, message, flags)
+                })
+            }
         }) {
             Some(result) => result,
             // This one is the kernel's.
-            None => match unsafe { sendmsg(fd, &entry.msg_hdr, flags) } {
+            None => match unsafe { sendmsg(fd, header, flags) } {
                 -1 if done > 0 => break,
                 -1 => return -1,
                 bytes => Ok(bytes as usize),
             },
         };
         match result {
-            Ok(bytes) => entry.msg_len = bytes as c_uint,
+            // SAFETY: as sendmmsg(2).
+            Ok(bytes) => unsafe { length.write_unaligned(bytes as c_uint) },
             Err(_) if done > 0 => break,
             Err(error) => return answer(Err(error)) as c_int,
         }
@@ -372,10 +403,16 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     done as c_int
 }
 
+/// Where the header and the length of one of several messages lie.
+unsafe fn parts_of(entry: *mut mmsghdr) -> (*mut msghdr, *mut c_uint) {
+    // SAFETY: by the caller, there is one; only addresses are taken, of any alignment.
+    unsafe { (&raw mut (*entry).msg_hdr, &raw mut (*entry).msg_len) }
+}
+
 /// Whether a connection is to move no bytes at all: readv and writev of nothing give 0 whatever the connection's state.
 unsafe fn nothing(description: &table::Description, parts: *const iovec, count: usize) -> bool {
     // SAFETY: as readv(2) says of the buffers.
     description.object().stream().is_some()
         && (count == 0 || !parts.is_null())
-        && (0..count).all(|index| unsafe { (*parts.add(index)).iov_len == 0 })
+        && (0..count).all(|index| unsafe { parts.add(index).read_unaligned().iov_len == 0 })
 }

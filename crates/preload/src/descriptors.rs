@@ -205,14 +205,14 @@ unsafe fn control(
             let result = next!(ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int);
             if result == 0 {
                 // SAFETY: the kernel has read it, too.
-                options::nonblocking(fd, description, unsafe { *word } != 0);
+                options::nonblocking(fd, description, unsafe { word.read_unaligned() } != 0);
             }
             Some(result)
         }
         libc::FIOASYNC => {
             let result = next!(ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int);
             // SAFETY: the kernel has read it, too.
-            if result == 0 && unsafe { *word } != 0 {
+            if result == 0 && unsafe { word.read_unaligned() } != 0 {
                 options::kernel_only(fd, description);
             }
             Some(result)
@@ -220,13 +220,13 @@ unsafe fn control(
         libc::FIONREAD => {
             let queued = options::queued(fd, description)?;
             // SAFETY: as tcp(7).
-            unsafe { *word = queued };
+            unsafe { word.write_unaligned(queued) };
             Some(0)
         }
         libc::TIOCOUTQ => match description.object() {
             Object::Stream(stream) if stream.is_open() => {
                 // SAFETY: as tcp(7).
-                unsafe { *word = options::outgoing(stream) };
+                unsafe { word.write_unaligned(options::outgoing(stream)) };
                 Some(0)
             }
             _ => None,

@@ -71,15 +71,18 @@ unsafe fn preloads(environment: *const *const c_char) -> bool {
     let mut at = environment;
     // SAFETY: a list of texts that ends with null.
     unsafe {
-        while !(*at).is_null() {
-            let text = CStr::from_ptr(*at).to_bytes();
+        loop {
+            let text = at.read_unaligned();
+            if text.is_null() {
+                return false;
+            }
+            let text = CStr::from_ptr(text).to_bytes();
             if let Some(value) = text.strip_prefix(b"LD_PRELOAD=") {
                 return value.windows(NAME.len()).any(|part| part == NAME);
             }
             at = at.add(1);
         }
     }
-    false
 }
 
 /// Whether the file cannot have the library.

@@ -51,13 +51,15 @@ fn milliseconds(timeout: c_int) -> Option<Duration> {
 
 /// A time as ppoll takes it: null is for ever. Err: the kernel shall refuse it.
 unsafe fn span(timeout: *const timespec) -> Result<Option<Duration>, ()> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
     // SAFETY: as ppoll(2).
-    match unsafe { timeout.as_ref() } {
-        None => Ok(None),
-        Some(time) if time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec) => {
+    match unsafe { timeout.read_unaligned() } {
+        time if time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec) => {
             Ok(Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)))
         }
-        Some(_) => Err(()),
+        _ => Err(()),
     }
 }
 
@@ -241,7 +243,8 @@ pub unsafe extern "C-unwind" fn select(
     timeout: *mut timeval,
 ) -> c_int {
     // SAFETY: as select(2).
-    let limit = match unsafe { timeout.as_ref() } {
+    let time = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
+    let limit = match time {
         None => Ok(None),
         Some(time) if time.tv_sec >= 0 && time.tv_usec >= 0 => Ok(Some(
             Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64),
@@ -259,8 +262,10 @@ pub unsafe extern "C-unwind" fn select(
                 let left = deadline.left();
                 // SAFETY: as select(2).
                 unsafe {
-                    (*timeout).tv_sec = left.as_secs() as libc::time_t;
-                    (*timeout).tv_usec = libc::suseconds_t::from(left.subsec_micros());
+                    timeout.write_unaligned(timeval {
+                        tv_sec: left.as_secs() as libc::time_t,
+                        tv_usec: libc::suseconds_t::from(left.subsec_micros()),
+                    });
                 }
             }
             return answer(result) as c_int;

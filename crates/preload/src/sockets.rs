@@ -255,9 +255,9 @@ pub unsafe extern "C-unwind" fn getsockopt(
         let bytes = number.to_ne_bytes();
         // SAFETY: as getsockopt(2).
         unsafe {
-            let count = (*length as usize).min(bytes.len());
+            let count = (length.read_unaligned() as usize).min(bytes.len());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), count);
-            *length = count as socklen_t;
+            length.write_unaligned(count as socklen_t);
         }
         return 0;
     }

@@ -83,7 +83,7 @@ unsafe fn copy_file(
         let place = if offset.is_null() {
             unsafe { libc::lseek64(file, 0, libc::SEEK_CUR) }
         } else {
-            unsafe { *offset }
+            unsafe { offset.read_unaligned() }
         };
         if place < 0 {
             // A pipe or a socket has no place.
@@ -119,7 +119,7 @@ unsafe fn copy_file(
                     if offset.is_null() {
                         libc::lseek64(file, place + sent as i64, libc::SEEK_SET);
                     } else {
-                        *offset = place + sent as i64;
+                        offset.write_unaligned(place + sent as i64);
                     }
                 }
                 if sent < had as usize {

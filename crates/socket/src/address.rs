@@ -40,9 +40,9 @@ impl Storage {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            let count = (*length).min(self.length).min(128);
+            let count = length.read_unaligned().min(self.length).min(128);
             std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), into.cast::<u8>(), count as usize);
-            *length = self.length;
+            length.write_unaligned(self.length);
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The data calls, for whatever a descriptor is. None: the kernel shall do it.
 
+use std::borrow::Cow;
 use std::os::fd::RawFd;
 
 use ipc::protocol::Fallback;
@@ -10,6 +11,7 @@ use crate::datagram;
 use crate::object::Object;
 use crate::stream::Result;
 use crate::table::{self, Description};
+use crate::unaligned;
 
 /// Most buffers of one call, as in the kernel.
 pub const MAX_BUFFERS: usize = 1024;
@@ -109,7 +111,7 @@ pub unsafe fn receive_message(
             message.msg_namelen = 0;
             message.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
             // SAFETY: the caller's promise.
-            Some(unsafe { stream.receive(fd, description, parts, flags) })
+            Some(unsafe { stream.receive(fd, description, &parts, flags) })
         }
         // SAFETY: passed on.
         Object::Datagram(_) | Object::Pending(_) => unsafe {
@@ -151,7 +153,7 @@ pub unsafe fn send_message(
                 Err(error) => return Some(Err(error)),
             };
             // SAFETY: the caller's promise.
-            Some(unsafe { stream.send(fd, description, parts, flags) })
+            Some(unsafe { stream.send(fd, description, &parts, flags) })
         }
         // SAFETY: passed on.
         Object::Datagram(_) | Object::Pending(_) => unsafe {
@@ -184,9 +186,9 @@ fn connected(fd: RawFd, stream: &crate::stream::Stream) -> bool {
 unsafe fn parts<'a>(
     message: &libc::msghdr,
     flags: i32,
-) -> std::result::Result<&'a [libc::iovec], Errno> {
+) -> std::result::Result<Cow<'a, [libc::iovec]>, Errno> {
     if message.msg_iovlen == 0 {
-        return Ok(&[]);
+        return Ok(Cow::Borrowed(&[]));
     }
     if message.msg_iovlen > MAX_BUFFERS {
         return Err(Errno::MSGSIZE);
@@ -195,7 +197,7 @@ unsafe fn parts<'a>(
         return Err(Errno::FAULT);
     }
     // SAFETY: as recvmsg(2) says of the header.
-    let parts = unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
+    let parts = unsafe { unaligned::array(message.msg_iov, message.msg_iovlen) };
     if parts.iter().any(|part| bad(part, flags)) {
         Err(Errno::FAULT)
     } else {

@@ -141,19 +141,33 @@ fn twin_of(fd: RawFd) -> Option<RawFd> {
 /// # Safety
 /// The header is the program's for sendmsg, or what recvmsg filled in.
 pub(crate) unsafe fn each_right(message: &libc::msghdr, mut visit: impl FnMut(RawFd)) {
-    // SAFETY: the caller's promise; the macros walk inside of the control buffer.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while let Some(control) = header.as_ref() {
-            if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
-                let bytes = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
-                let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                for index in 0..bytes / size_of::<RawFd>() {
-                    visit(data.add(index).read_unaligned());
-                }
-            }
-            header = libc::CMSG_NXTHDR(message, header);
+    if message.msg_control.is_null() {
+        return;
+    }
+    let start = message.msg_control.cast::<u8>();
+    // SAFETY: takes a number only.
+    let head = unsafe { libc::CMSG_LEN(0) } as usize;
+    // Not with the macros, which read in place: the control data may lie at any address.
+    let mut at = 0;
+    while let Some(left) = message.msg_controllen.checked_sub(at)
+        && left >= head
+    {
+        // SAFETY: the caller's promise; a whole header is left.
+        let control = unsafe { start.add(at).cast::<libc::cmsghdr>().read_unaligned() };
+        if control.cmsg_len < head || control.cmsg_len > left {
+            break;
         }
+        if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
+            for index in 0..(control.cmsg_len - head) / size_of::<RawFd>() {
+                // SAFETY: the caller's promise; inside of what this header says.
+                let fd = unsafe { start.add(at + head).cast::<RawFd>().add(index) };
+                // SAFETY: as above.
+                visit(unsafe { fd.read_unaligned() });
+            }
+        }
+        at += control
+            .cmsg_len
+            .next_multiple_of(align_of::<libc::cmsghdr>());
     }
 }
 

@@ -55,4 +55,5 @@ pub mod short;
 pub mod signals;
 pub mod stream;
 pub mod table;
+pub mod unaligned;
 pub mod wait;

@@ -15,6 +15,7 @@ use crate::raw;
 use crate::ready::{self, Events, Pollable};
 use crate::signals::handlers::{Masked, Watch};
 use crate::table::{self, Ref};
+use crate::unaligned;
 use crate::wait::{Deadline, Spin, Step, clock, kernel_due, longest, poll_kernel};
 
 thread_local! {
@@ -65,12 +66,40 @@ pub unsafe fn poll(
     if fds.is_null() || count > table::LIMIT {
         return None;
     }
-    // SAFETY: by the caller.
+    if !fds.is_aligned() {
+        // SAFETY: passed on.
+        return unsafe { poll_copied(fds, count, timeout, mask) };
+    }
+    // SAFETY: by the caller, and it is aligned.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
     if !fds.iter().any(|entry| has_say(entry.fd)) {
         return None;
     }
     Some(wait_many(fds, timeout, mask))
+}
+
+/// The same for an array that is not aligned.
+///
+/// # Safety
+/// As [`poll`].
+#[cold]
+unsafe fn poll_copied(
+    fds: *mut pollfd,
+    count: usize,
+    timeout: Option<Duration>,
+    mask: SignalMask,
+) -> Option<Result<usize, Errno>> {
+    // SAFETY: by the caller.
+    let mut copy = unsafe { unaligned::copied(fds, count) };
+    // SAFETY: the array is ours; the mask is passed on.
+    let result = unsafe { poll(copy.as_mut_ptr(), count, timeout, mask) };
+    if result.is_some() {
+        for (index, entry) in copy.iter().enumerate() {
+            // SAFETY: by the caller; the kernel would write there as well.
+            unsafe { (&raw mut (*fds.add(index)).revents).write_unaligned(entry.revents) };
+        }
+    }
+    result
 }
 
 /// Waits for any of the descriptors, of which at least one is accelerated.

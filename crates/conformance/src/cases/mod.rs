@@ -21,6 +21,7 @@ mod soak;
 mod splicing;
 mod stream;
 mod transfer;
+mod unaligned;
 
 use crate::case::Case;
 
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Case> {
         signals::CASES,
         mixed::CASES,
         names::CASES,
+        unaligned::CASES,
         soak::CASES,
     ]
     .into_iter()

@@ -358,7 +358,7 @@ unsafe fn scatter(datagram: &shm::ring::Message<'_>, message: &libc::msghdr) -> 
     for index in 0..message.msg_iovlen {
         // SAFETY: by the caller.
         unsafe {
-            let part = *message.msg_iov.add(index);
+            let part = message.msg_iov.add(index).read_unaligned();
             let count = part.iov_len.min(datagram.len() - done);
             let first = datagram.as_ptr().add(done);
             shm::ring::copy_out(first, part.iov_base.cast::<u8>(), count);

@@ -170,7 +170,7 @@ impl Datagram {
         let count = message.msg_iovlen;
         // SAFETY: by the caller; empty parts may have any address.
         let part = |index: usize| unsafe {
-            let part = *message.msg_iov.add(index);
+            let part = message.msg_iov.add(index).read_unaligned();
             if part.iov_len == 0 {
                 &[]
             } else {

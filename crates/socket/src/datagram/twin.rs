@@ -73,7 +73,7 @@ pub(super) unsafe fn holds_bell(message: &libc::msghdr) -> bool {
 unsafe fn capacity(message: &libc::msghdr) -> usize {
     (0..message.msg_iovlen)
         // SAFETY: by the caller.
-        .map(|index| unsafe { (*message.msg_iov.add(index)).iov_len })
+        .map(|index| unsafe { message.msg_iov.add(index).read_unaligned().iov_len })
         .fold(0, usize::saturating_add)
 }
 
@@ -87,7 +87,7 @@ unsafe fn beginning(message: &libc::msghdr, count: usize) -> [u8; BELL] {
     for index in 0..message.msg_iovlen {
         // SAFETY: by the caller.
         unsafe {
-            let part = *message.msg_iov.add(index);
+            let part = message.msg_iov.add(index).read_unaligned();
             let length = part.iov_len.min(count - at);
             if length > 0 {
                 std::ptr::copy_nonoverlapping(

@@ -139,6 +139,10 @@ impl Epoll {
             // SAFETY: by the caller; the kernel says what is wrong.
             return unsafe { kernel::wait(epoll, out, max, timeout, mask) };
         }
+        if !out.is_aligned() {
+            // SAFETY: passed on.
+            return unsafe { self.wait_copied(epoll, out, max, timeout, mask) };
+        }
         set.number.store(epoll, Ordering::Relaxed);
         set.attend(epoll);
         let _inside = Counted::new(&set.inside);
@@ -151,7 +155,7 @@ impl Epoll {
                 return done;
             }
         }
-        // SAFETY: by the caller; the kernel would write there as well.
+        // SAFETY: by the caller, and it is aligned; the kernel would write there as well.
         let events = unsafe { std::slice::from_raw_parts_mut(out, max as usize) };
         let mut output = Output::new(events);
         let mut waited = set.wait_actively(epoll, &mut output, timeout, mask, deadline);
@@ -161,6 +165,30 @@ impl Epoll {
         }
         cost::call(Work::EpollWait);
         waited.map(|_| output.filled)
+    }
+
+    /// The same for an array that is not aligned. On x86-64 every one is, for events are packed there.
+    ///
+    /// # Safety
+    /// As [`Self::wait`].
+    #[cold]
+    unsafe fn wait_copied(
+        &self,
+        epoll: RawFd,
+        out: *mut Event,
+        max: c_int,
+        timeout: Timeout,
+        mask: SignalMask,
+    ) -> Result<usize, Errno> {
+        let mut events = [NO_EVENT; BATCH];
+        let room = max.min(BATCH as c_int);
+        // SAFETY: the array is ours and has room; the mask is passed on.
+        let count = unsafe { self.wait(epoll, events.as_mut_ptr(), room, timeout, mask) }?;
+        for (index, event) in events[..count].iter().enumerate() {
+            // SAFETY: by the caller; the kernel would write there as well.
+            unsafe { out.add(index).write_unaligned(*event) };
+        }
+        Ok(count)
     }
 }
 

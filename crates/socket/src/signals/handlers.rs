@@ -453,7 +453,7 @@ pub unsafe fn action(
     }
     let before = known(signal);
     // SAFETY: by the caller.
-    let Some(wanted) = (unsafe { new.as_ref() }).copied() else {
+    let Some(wanted) = (!new.is_null()).then(|| unsafe { new.read_unaligned() }) else {
         let result = next(signal, new, old);
         // SAFETY: by the caller.
         unsafe { as_installed(result, old, before) };
@@ -523,16 +523,19 @@ fn remember(signal: c_int, known: Known) {
 
 /// Shows the program the handler that it installed.
 unsafe fn as_installed(result: c_int, old: *mut libc::sigaction, known: Known) {
+    if result != 0 || old.is_null() {
+        return;
+    }
     // SAFETY: by the caller.
-    if result == 0
-        && let Some(old) = unsafe { old.as_mut() }
-        && old.sa_sigaction == handle as *const () as usize
-    {
-        old.sa_sigaction = known.handler;
-        old.sa_flags |= known.flags & libc::SA_RESETHAND;
+    let mut shown = unsafe { old.read_unaligned() };
+    if shown.sa_sigaction == handle as *const () as usize {
+        shown.sa_sigaction = known.handler;
+        shown.sa_flags |= known.flags & libc::SA_RESETHAND;
         if known.flags & libc::SA_SIGINFO == 0 {
-            old.sa_flags &= !libc::SA_SIGINFO;
+            shown.sa_flags &= !libc::SA_SIGINFO;
         }
+        // SAFETY: by the caller.
+        unsafe { old.write_unaligned(shown) };
     }
 }
 
