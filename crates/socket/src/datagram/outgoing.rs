@@ -75,6 +75,14 @@ impl Route {
         }
     }
 
+    /// How long nobody asks again, where nobody had the library.
+    fn asks_after(&self) -> Option<Duration> {
+        match self {
+            Route::Nobody { asks_after, .. } => Some(*asks_after),
+            _ => None,
+        }
+    }
+
     /// Tells the daemon that the channel is of no more use.
     fn close(self) {
         if let Route::Ring { channel, .. } = self {
@@ -200,10 +208,7 @@ impl Datagram {
             if known.as_ref().is_none_or(|route| route.is_stale()) {
                 let old = outgoing.routes.remove(&to);
                 drop(outgoing);
-                let asked_after = match &old {
-                    Some(Route::Nobody { asks_after, .. }) => Some(*asks_after),
-                    _ => None,
-                };
+                let asked_after = old.as_ref().and_then(Route::asks_after);
                 if let Some(old) = old {
                     old.close();
                 }
