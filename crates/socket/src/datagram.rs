@@ -360,7 +360,7 @@ impl Datagram {
         if let (Some(bells), Some(before)) = (&incoming.bells, &incoming.client) {
             bells.remove(before.notice_socket());
         }
-        if incoming.bells.is_none() && client.management().is_some() {
+        if incoming.bells.is_none() && client.management().is_some() && process::has_room_apart() {
             incoming.bells = bells::Bells::new();
             let number = incoming.bells.as_ref().map(bells::Bells::number);
             self.bell.store(number.unwrap_or(-1), Ordering::Relaxed);

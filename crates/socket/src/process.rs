@@ -356,6 +356,15 @@ pub fn has_room() -> bool {
     more.iter().all(Result::is_ok)
 }
 
+/// The same, for what a program does not expect to take descriptors at all: about half of them are left to it.
+pub fn has_room_apart() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let null = || rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // The system gives the lowest number that is free.
+    let half = |it: OwnedFd| limit.is_none_or(|limit| (it.as_raw_fd() as u64) < limit / 2);
+    has_room() && null().is_ok_and(half)
+}
+
 /// Descriptors that come with a channel to another machine.
 const FAR_DESCRIPTORS: usize = 3;
 

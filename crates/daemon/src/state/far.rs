@@ -656,6 +656,9 @@ impl<H: Clone> State<H> {
             {
                 let (server, ends) = (channel.server(), (channel.from, channel.to));
                 self.find_no_more(server, ends, number);
+                if half == 1 && counted[half].flags & shm::channel::flags::ATTACHED == 0 {
+                    self.leave_to_the_kernel(ends.1, now);
+                }
             }
             self.desert(number);
         }

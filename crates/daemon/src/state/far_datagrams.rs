@@ -18,6 +18,10 @@ use super::guests::Thing;
 use super::limits::room;
 use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
 
+/// How long no channel is made to who did not come to one, and of how many it is known at most.
+const REST: Duration = Duration::from_secs(30);
+const MOST_UNCOME: usize = 4096;
+
 /// What becomes of a process's question for a channel to another machine.
 #[derive(Debug)]
 pub enum Asked<H> {
@@ -124,6 +128,16 @@ impl<H: Clone> State<H> {
         }
     }
 
+    /// Whoever was told of a channel has not come to it: without descriptors it would not come to the next one either.
+    pub(super) fn leave_to_the_kernel(&mut self, receiver: SocketAddr, now: Duration) {
+        self.uncome
+            .retain(|_, since| now.saturating_sub(*since) < REST);
+        if self.uncome.len() >= MOST_UNCOME {
+            self.uncome.clear();
+        }
+        self.uncome.insert(receiver, now);
+    }
+
     /// A process of another machine sends datagrams to an address here: a token for this one's copy of the channel, if
     /// somebody with the library receives there.
     pub(super) fn datagrams_here<M: Machine<Handle = H>>(
@@ -140,6 +154,10 @@ impl<H: Clone> State<H> {
             .and_then(|()| self.may_have(Thing::Channel, said.peer));
         if let Err(why) = allowed {
             self.refuse_peer(why);
+            return Ok(None);
+        }
+        let rests = |since: &Duration| now.saturating_sub(*since) < REST;
+        if self.uncome.get(&to).is_some_and(rests) {
             return Ok(None);
         }
         let Some((receiver, owners)) = self.receiving(to) else {

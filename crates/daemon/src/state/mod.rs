@@ -337,6 +337,8 @@ pub struct State<H> {
     /// Live datagram channels by sender and receiver address: to receivers here, and to those on other machines.
     datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
     far_datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
+    /// Receivers who have not come to a channel from another machine: since when.
+    uncome: HashMap<SocketAddr, Duration>,
     /// When an end to another machine was left last whose kernel's socket was still there.
     last_lost: Option<Duration>,
     regions: BTreeMap<u64, Region<H>>,
@@ -375,6 +377,7 @@ impl<H: Clone> State<H> {
             receivers: Registry::default(),
             datagrams: HashMap::new(),
             far_datagrams: HashMap::new(),
+            uncome: HashMap::new(),
             last_lost: None,
             regions: BTreeMap::new(),
             windows: BTreeMap::new(),

@@ -315,6 +315,11 @@ impl Datagram {
         if policy::leaves(Role::Connect, to) {
             return Some(Route::Left);
         }
+        // A channel to another machine takes descriptors.
+        if !setup::is_here(to.ip()) && !process::has_room_apart() {
+            reasons::note(Fallback::NoDescriptors);
+            return Some(kernel);
+        }
         let asked = policy::asks_for(Role::Connect, to);
         match process::ask(&Request::Datagrams { from, to, asked }) {
             Some((Reply::FarChannel { channel }, descriptors)) => {

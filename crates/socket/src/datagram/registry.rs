@@ -13,6 +13,7 @@ use shm::channel::{self, flags};
 use crate::attach;
 use crate::latch::Latch;
 use crate::object::Object;
+use crate::process;
 use crate::stream::Far;
 use crate::table::Ref;
 
@@ -86,7 +87,10 @@ fn take(notice: Notice, mut fds: Vec<OwnedFd>) {
             }
         }
         Notice::FarDatagrams { channel, from, to } => {
-            if let Some((end, Some(far))) = attach::map(fds, 1) {
+            // One that this process does not come to is left to the kernel, as the daemon sees by its tether.
+            if process::has_room_apart()
+                && let Some((end, Some(far))) = attach::map(fds, 1)
+            {
                 let far = Arc::new(far);
                 end.flags().fetch_or(flags::ATTACHED, Ordering::Release);
                 receive(channel, (from, to), (end, Some(Arc::clone(&far))));

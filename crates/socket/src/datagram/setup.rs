@@ -88,7 +88,7 @@ pub(super) fn is_here(ip: IpAddr) -> bool {
 
 /// Whether datagrams to an address may go by channels: it is this machine's, or of one whose daemon this one asks.
 pub(super) fn is_served(ip: IpAddr) -> bool {
-    is_here(ip) || process::current().is_some_and(|client| client.is_among(ip))
+    is_here(ip) || process::client().is_some_and(|client| client.is_among(ip))
 }
 
 /// The address from which `fd` sends to `to`.

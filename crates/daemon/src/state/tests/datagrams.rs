@@ -272,3 +272,22 @@ fn another_machine_is_asked_once_for_all_who_send_from_one_address() {
     assert_eq!(world.state.announced(next, None).reply, Reply::Kernel);
     assert!(world.state.far_datagrams.is_empty());
 }
+
+#[test]
+fn who_does_not_come_to_a_channel_is_left_to_the_kernel_for_a_while() {
+    let (mut world, others, _) = World::believing("sockets = ['10.0.0.0/24']", false);
+    let receiver = world.process();
+    world.ask(
+        receiver,
+        Request::Bind {
+            address: at(HONEST[1]),
+        },
+    );
+    let token = world.hear_of_datagrams(others, HONEST).expect("a token");
+    // It has no descriptors left, and drops the tether.
+    world.untether(token.region);
+    let another = ["10.0.0.2:4001", HONEST[1], HONEST[2]];
+    assert_eq!(world.hear_of_datagrams(others, another), None);
+    world.now += Duration::from_secs(31);
+    assert!(world.hear_of_datagrams(others, another).is_some());
+}
