@@ -52,6 +52,8 @@ pub trait Outside: std::fmt::Debug + Send {
     /// # Errors
     /// If there are no more descriptors.
     fn tether(&mut self, channel: u64) -> Result<Handle, Refusal>;
+    /// Whether a channel has got a tether since so many of all channels' were made.
+    fn is_tied_since(&self, channel: u64, tethers: u64) -> bool;
 }
 
 /// What one daemon tells the other about a connection.
@@ -180,6 +182,8 @@ pub enum Event {
     Untethered {
         /// The channel.
         channel: u64,
+        /// How many tethers had been made by then.
+        tethers: u64,
     },
     /// A process of another machine is about to connect to an address here.
     AskIntend {

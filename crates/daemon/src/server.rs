@@ -536,7 +536,11 @@ impl Server {
                 {
                     self.state.lose(&mut self.machine, self.others, channel);
                 }
-                outside::Event::Untethered { channel } => {
+                // Somebody else may have got the end since.
+                outside::Event::Untethered { channel, tethers }
+                    if (self.outside.as_ref())
+                        .is_some_and(|outside| outside.is_tied_since(channel, tethers)) => {}
+                outside::Event::Untethered { channel, .. } => {
                     let now = self.started.elapsed();
                     self.state.untethered(&mut self.machine, now, channel);
                 }

@@ -70,7 +70,7 @@ pub enum Input {
     /// All that was stored into a closed window has arrived, or never will.
     Left(u64),
     /// No process has the end of a channel.
-    Untethered(u64),
+    Untethered(u64, u64),
     /// Memory is shared, or can't be.
     Shared(Asked, Result<softnic::Shared, softnic::Error>),
     /// The NIC has a number for the session of a connection of this daemon's.
@@ -275,7 +275,9 @@ impl Coordinator {
             Input::Keyed(link, ours, result) => {
                 self.keyed(link, ours, nic_result(Some(result)));
             }
-            Input::Untethered(channel) => self.tell(Event::Untethered { channel }),
+            Input::Untethered(channel, tethers) => {
+                self.tell(Event::Untethered { channel, tethers });
+            }
             // Seen by `run`.
             Input::Stop => {}
         }

@@ -434,7 +434,8 @@ impl Engine {
         }
         self.tethers.remove(&number);
         if !self.tethers.values().any(|(other, _)| *other == channel) {
-            let _ = self.inputs.send(Input::Untethered(channel));
+            let tethers = self.last_tether;
+            let _ = self.inputs.send(Input::Untethered(channel, tethers));
         }
     }
 
@@ -738,7 +739,7 @@ mod tests {
         drop(theirs);
         // Far longer than it takes: without a look it would never come.
         let said = received.recv_timeout(Duration::from_secs(20));
-        assert!(matches!(said, Ok(Input::Untethered(5))), "{said:?}");
+        assert!(matches!(said, Ok(Input::Untethered(5, 1))), "{said:?}");
         drop(handle);
         thread.join().expect("the thread ends");
     }

@@ -24,6 +24,7 @@ mod ring;
 mod tls;
 mod turns;
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -54,6 +55,9 @@ pub struct Remote {
     engine: Option<engine::Handle>,
     /// The NIC has said that it receives into any memory.
     any_memory: bool,
+    /// How many tethers were made, and which of them was the last of a channel.
+    tethers: u64,
+    tied: HashMap<u64, u64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -117,6 +121,8 @@ pub fn start(
         wire,
         engine: Some(engine),
         any_memory: false,
+        tethers: 0,
+        tied: HashMap::new(),
         threads: vec![engine_thread, wire_thread],
     };
     remote.spawn("ipnuma-remote", move || coordinator.run(&received))?;
@@ -214,6 +220,7 @@ impl Outside for Remote {
     }
 
     fn forgotten(&mut self, channel: u64) {
+        self.tied.remove(&channel);
         self.tell(Input::Forgotten(channel));
     }
 
@@ -231,9 +238,15 @@ impl Outside for Remote {
             )
         })?;
         if let Some(engine) = &self.engine {
+            self.tethers += 1;
+            self.tied.insert(channel, self.tethers);
             engine.post(move |engine| engine.tie(channel, ours));
         }
         Ok(Arc::new(theirs))
+    }
+
+    fn is_tied_since(&self, channel: u64, tethers: u64) -> bool {
+        self.tied.get(&channel).is_some_and(|last| *last > tethers)
     }
 }
 
