@@ -269,7 +269,13 @@ async def strange_acknowledgements(dut) -> None:
             count = 20
     await acknowledge(bench, 1, una + count)
     await bench.run(60)
-    assert int(dut.u_slots.used_q.value) == 0 and not int(dut.busy_o.value)
+    assert int(dut.u_slots.used_q.value) == 0
+    # The interval behind the last frame may be as long as its 12 bits allow.
+    for _ in range(1 << 12):
+        if not int(dut.busy_o.value):
+            break
+        await bench.run(1)
+    assert not int(dut.busy_o.value)
 
 
 @cocotb.test()
