@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     if arguments.stages {
         for setup in setups {
-            if let Some(waterfall) = take_apart(setup)? {
+            if let Some(waterfall) = take_apart(setup, arguments.protocol)? {
                 output::print(&stages(&waterfall))?;
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs an arrangement, and reads what came out.
 
-use mcb::{Command, Report};
+use mcb::{Command, Report, Transport};
 use rack::guests::{UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
 use rack::{Error, Topology};
@@ -175,8 +175,9 @@ pub fn measure(setup: Setup, batch: &Batch) -> Result<Measured, Error> {
 }
 
 /// The last of a few GETs of 16 bytes, taken apart.
-pub fn take_apart(setup: Setup) -> Result<Option<Waterfall>, Error> {
+pub fn take_apart(setup: Setup, protocol: Transport) -> Result<Option<Waterfall>, Error> {
     let batch = Batch {
+        protocol,
         commands: vec![(Command::Get, LENGTHS[0])],
         count: 8,
         ..Batch::all()
