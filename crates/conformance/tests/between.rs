@@ -155,13 +155,16 @@ fn datagrams_go_between_machines() {
         };
         back
     };
-    let came = back(&mut client);
-    assert!(came > 1_900, "{came} of 2000 came back");
-    for daemon in [&rack.here, &rack.there] {
-        let (totals, channels) = daemon.sockets();
-        assert_eq!(channels.len(), 2, "one each way: {channels:?}");
-        assert!(totals.messages > 1_800, "{totals:?}");
-    }
+    // On a busy machine the first may go by the kernel, or come too late.
+    let machines = [&rack.here, &rack.there];
+    let sent = || machines.map(|daemon| daemon.sockets().0.messages);
+    eventually("nearly all come back, by a channel each way", || {
+        let before = sent();
+        let came = back(&mut client);
+        let channels = machines.map(|daemon| daemon.sockets().1.len());
+        let carried = before.iter().zip(sent()).all(|(was, is)| is - was > 1_800);
+        came > 1_900 && channels == [2, 2] && carried
+    });
     // Another server at the same port.
     rack.server.kill();
     rack.server = Program::server_at(&rack.there, rack.port);

@@ -10,8 +10,31 @@ use std::time::Duration;
 use ipc::protocol::{Notice, Reply};
 
 use super::address::{canonical, destination};
+use super::far::Far;
 use super::limits::room;
 use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
+
+impl<H> Channel<H> {
+    /// From a sender to a receiver.
+    pub(super) fn of_datagrams(
+        born: Duration,
+        (from, to): (SocketAddr, SocketAddr),
+        memory: H,
+        sides: [Side; 2],
+        far: Option<Far<H>>,
+    ) -> Self {
+        Self {
+            kind: Kind::Datagram,
+            from,
+            to,
+            memory,
+            born,
+            sides,
+            taken: true,
+            far,
+        }
+    }
+}
 
 impl<H: Clone> State<H> {
     pub(super) fn bind(
@@ -31,6 +54,9 @@ impl<H: Clone> State<H> {
             )?;
             process.addresses.insert(address);
             self.receivers.add(address, id);
+            // Whoever comes now may come to channels.
+            self.unattached
+                .retain(|receiver, _| receiver.port() != address.port());
             self.effects.push(Effect::AddressesChanged);
             self.introduce(id, address);
         }
@@ -197,19 +223,9 @@ impl<H: Clone> State<H> {
         };
         let memory = machine.channel(Kind::Datagram)?;
         let number = self.fresh_id();
-        self.channels.insert(
-            number,
-            Channel {
-                kind: Kind::Datagram,
-                from,
-                to,
-                memory: memory.clone(),
-                born: now,
-                sides: [sender, receiver],
-                taken: true,
-                far: None,
-            },
-        );
+        let channel =
+            Channel::of_datagrams(now, (from, to), memory.clone(), [sender, receiver], None);
+        self.channels.insert(number, channel);
         self.datagrams.insert((from, to), number);
         self.process(id)?.channels.insert(number);
         for owner in owners {

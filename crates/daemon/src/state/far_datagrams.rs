@@ -16,11 +16,11 @@ use super::directory::Server;
 use super::far::{Announced, far};
 use super::guests::Thing;
 use super::limits::room;
-use super::{Answer, Channel, Effect, Kind, Machine, ProcessId, Refusal, Side, State};
+use super::{Answer, Channel, Effect, Machine, ProcessId, Refusal, Side, State};
 
 /// How long no channel is made to who did not come to one, and of how many it is known at most.
 const REST: Duration = Duration::from_secs(30);
-const MOST_UNCOME: usize = 4096;
+const MOST_UNATTACHED: usize = 4096;
 
 /// What becomes of a process's question for a channel to another machine.
 #[derive(Debug)]
@@ -87,19 +87,8 @@ impl<H: Clone> State<H> {
             program: format!("at {peer}"),
             ..Side::default()
         };
-        self.channels.insert(
-            number,
-            Channel {
-                kind: Kind::Datagram,
-                from,
-                to,
-                memory,
-                born: now,
-                sides: [sender, receiver],
-                taken: true,
-                far: Some(far),
-            },
-        );
+        let channel = Channel::of_datagrams(now, (from, to), memory, [sender, receiver], Some(far));
+        self.channels.insert(number, channel);
         self.far_datagrams.insert((from, to), number);
         self.process(id)?.channels.insert(number);
         let said = Announced {
@@ -130,12 +119,12 @@ impl<H: Clone> State<H> {
 
     /// Whoever was told of a channel has not come to it: without descriptors it would not come to the next one either.
     pub(super) fn leave_to_the_kernel(&mut self, receiver: SocketAddr, now: Duration) {
-        self.uncome
+        self.unattached
             .retain(|_, since| now.saturating_sub(*since) < REST);
-        if self.uncome.len() >= MOST_UNCOME {
-            self.uncome.clear();
+        if self.unattached.len() >= MOST_UNATTACHED {
+            self.unattached.clear();
         }
-        self.uncome.insert(receiver, now);
+        self.unattached.insert(receiver, now);
     }
 
     /// A process of another machine sends datagrams to an address here: a token for this one's copy of the channel, if
@@ -157,7 +146,7 @@ impl<H: Clone> State<H> {
             return Ok(None);
         }
         let rests = |since: &Duration| now.saturating_sub(*since) < REST;
-        if self.uncome.get(&to).is_some_and(rests) {
+        if self.unattached.get(&to).is_some_and(rests) {
             return Ok(None);
         }
         let Some((receiver, owners)) = self.receiving(to) else {
@@ -183,19 +172,8 @@ impl<H: Clone> State<H> {
             half: 1,
         });
         let handles = vec![memory.clone(), far.bell.clone()];
-        self.channels.insert(
-            number,
-            Channel {
-                kind: Kind::Datagram,
-                from,
-                to,
-                memory,
-                born: now,
-                sides: [sender, receiver],
-                taken: true,
-                far: Some(far),
-            },
-        );
+        let channel = Channel::of_datagrams(now, (from, to), memory, [sender, receiver], Some(far));
+        self.channels.insert(number, channel);
         self.datagrams.insert((from, to), number);
         self.guests.add(Thing::Channel, number, said.peer);
         let notice = Notice::FarDatagrams {

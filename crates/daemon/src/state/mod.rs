@@ -338,7 +338,7 @@ pub struct State<H> {
     datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
     far_datagrams: HashMap<(SocketAddr, SocketAddr), u64>,
     /// Receivers who have not come to a channel from another machine: since when.
-    uncome: HashMap<SocketAddr, Duration>,
+    unattached: HashMap<SocketAddr, Duration>,
     /// When an end to another machine was left last whose kernel's socket was still there.
     last_lost: Option<Duration>,
     regions: BTreeMap<u64, Region<H>>,
@@ -377,7 +377,7 @@ impl<H: Clone> State<H> {
             receivers: Registry::default(),
             datagrams: HashMap::new(),
             far_datagrams: HashMap::new(),
-            uncome: HashMap::new(),
+            unattached: HashMap::new(),
             last_lost: None,
             regions: BTreeMap::new(),
             windows: BTreeMap::new(),
