@@ -429,7 +429,8 @@ def network(
     try:
         yield net
         if tap is not None:
-            tap.end(some=net.totals().streams > 0)
+            carried = net.totals()
+            tap.end(some=carried.streams + carried.datagrams > 0)
         if net.daemon is not None and not net.daemon.running:
             raise net.daemon.complaint(f"died with status {net.daemon.child.returncode}")
     finally:
