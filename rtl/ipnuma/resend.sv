@@ -25,7 +25,7 @@
 //             rs_valid_o and rs_frame_o hold once rs_lock_i is high, which may be combinational. mark_valid_i and
 //             event_valid_o with ready; status_o is there from status_done_o on. give_up_i ends with a reset.
 // Drops     : acknowledgements and reports that find 16 others waiting; the next ones make up for them. Frames of
-//             sessions that are reset or lost: the host knows. With give_up_i marks that find no room.
+//             sessions that are reset or lost: the host knows. With give_up_i marks fail, or find no room.
 // Source    : dissertation section 3.3.4; docs/wire-format.md.
 module resend
   import ipnuma_pkg::*;
@@ -793,7 +793,7 @@ module resend
     if (mark_valid_i && mark_ready_o) begin
       mark_session_q <= mark_session_i;
       mark_cookie_q  <= mark_cookie_i;
-      mark_failed_q  <= 1'b0;
+      mark_failed_q  <= given_up_q;  // what is in front of it may have been dropped
     end
     if (reset_i && 16'(reset_index) == (mark_q ? mark_session_q : mark_session_i)) begin
       mark_failed_q <= 1'b1;

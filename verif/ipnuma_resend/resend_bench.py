@@ -33,7 +33,7 @@ INPUTS = (
     "copy_frame_i copy_we_i "
     "copy_idx_i copy_word_i rs_lock_i pay_idx_i rs_pop_i ack_valid_i ack_i refused_valid_i "
     "refused_i mark_valid_i mark_session_i mark_cookie_i event_ready_i status_read_i "
-    "status_index_i"
+    "status_index_i give_up_i"
 ).split()
 REGISTERS = {
     "resend_ticks": 200,
@@ -100,6 +100,8 @@ class Bench:
         self.marks: dict[int, tuple[int, int, int]] = {}  # cookie: session, generation, operations
         self.status: dict[str, int] | None = None
         self.lost: set[int] = set()
+        # Sessions of which the design had an operation dropped because a reset is near.
+        self.dropped: set[int] = set()
 
     def put(self, name: str, value: int) -> None:
         """Drive an input, if it changes."""
@@ -264,7 +266,9 @@ class Bench:
                     known = session < self.sessions
                     generation = self.generation[session] if known else -1
                     count = len(self.numbers[session]) if known else 1 << 31
-                    if self.inputs["reset_i"] and session == self.inputs["reset_index_i"]:
+                    if session in self.dropped:
+                        generation, count = -1, 1 << 31  # it may only fail
+                    elif self.inputs["reset_i"] and session == self.inputs["reset_index_i"]:
                         generation, count = -1, 0  # both answers are right
                     self.marks[entry[0]] = (session, generation, count)
                     self.queue.popleft()
@@ -272,6 +276,8 @@ class Bench:
                 break
             operation, generation = entry
             if lost >> operation.session & 1 or generation != self.generation[operation.session]:
+                if self.inputs["give_up_i"]:
+                    self.dropped.add(operation.session)
                 del self.queue[place]
                 return None
             if open_set >> operation.session & 1:
@@ -415,7 +421,8 @@ class Bench:
         elif code == FLUSH_FAILED:
             session, generation, _ = self.marks.pop(event["number"])
             assert session == who
-            assert generation == -1 or session in self.lost or not self.valid >> session & 1
+            known = session not in self.lost and self.valid >> session & 1
+            assert generation == -1 or not known or self.inputs["give_up_i"]
         elif code == PEER_LOST:
             assert who not in self.lost
             self.lost.add(who)

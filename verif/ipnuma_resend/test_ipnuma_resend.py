@@ -530,6 +530,47 @@ async def resets(dut) -> None:
 
 
 @cocotb.test()
+async def given_up(dut) -> None:
+    """Before a reset what waits is dropped, and no flush behind it says that it was delivered."""
+    bench = begin(dut)
+    await bench.start()
+    for session in (0, 1, 2):
+        await bench.open(session)
+    await bench.run(10)
+    # The first's peer answers as ever, the second's is slow, the third's does not.
+    bench.delay = (400, 400)
+    bench.black_out.add(2)
+    for session in (0, 1, 2):
+        for _ in range(bench.rand.randint(1, 4)):
+            bench.operation(session)
+    bench.mark(1, 1)
+    while bench.queue or bench.current:
+        await bench.cycle()
+    bench.hold.add("new")
+    for session in (2, 1):
+        for _ in range(bench.rand.randint(1, 3)):
+            bench.operation(session)
+        bench.mark(session, 10 + session)
+    bench.mark(0, 10)
+    bench.put("give_up_i", 1)
+    await bench.run(bench.rand.randint(2, 30))
+    bench.hold.clear()
+    while len(bench.events) < 4:
+        assert bench.now < 5_000, bench.why()
+        await bench.cycle()
+    assert bench.dropped == {1, 2}
+    codes = {event["number"]: event["code"] for event in bench.events}
+    assert codes[1] == FLUSHED, "what was sent is waited for"
+    assert codes[11] == codes[12] == FLUSH_FAILED
+    # With no room left a mark is taken all the same, so that nothing waits behind it.
+    for cookie in range(20, 40):
+        bench.mark(2, cookie)
+    bench.event_rate = 0.0
+    await bench.run(100)
+    assert not bench.queue
+
+
+@cocotb.test()
 async def lost_under_load(dut) -> None:
     """A peer that falls silent is given up; the others do not notice, and it can come again."""
     bench = begin(dut)

@@ -80,7 +80,8 @@ async def mixture(
     used = random.sample(range(pages), 24)
     for index in range(500 if ack else 1500):
         tlp = random_tlp(pages)
-        if tlp.bar == 2 and not tlp.is_completion and random.random() < 0.7:
+        beyond = tlp.address >> 12 & 0x3FFFF >= pages
+        if tlp.bar == 2 and not tlp.is_completion and not beyond and random.random() < 0.7:
             page = random.choice(used)
             tlp.address = tlp.address & ~0x3FFFF000 | page << 12
         tlps.append(tlp)

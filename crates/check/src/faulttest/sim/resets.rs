@@ -63,6 +63,8 @@ pub(super) struct Care {
     function_level: bool,
     /// The NIC may have sessions without regions: its network side was reset, and it is not set up again.
     pub(super) bare: bool,
+    /// When the last of its resets is asserted.
+    asserted_ps: u64,
     /// All its resets are over by then.
     until_ps: u64,
     /// Registers that were written last.
@@ -251,11 +253,13 @@ impl Sim {
         care.turn += 1;
         care.function_level =
             function_level.is_some() || care.driver != Driver::Up && care.function_level;
+        // An earlier disturbance may have more to come.
+        care.asserted_ps = care.asserted_ps.max(asserted);
         care.until_ps = care.until_ps.max(until);
         let told = if care.function_level {
             care.until_ps
         } else {
-            asserted
+            care.asserted_ps
         };
         care.knows |= care.function_level;
         care.bare |= bare;
