@@ -65,6 +65,17 @@ enum Gate {
     Shut,
 }
 
+/// A NIC is through with a reset: it has taken the first TLP after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reborn {
+    /// When, in picoseconds.
+    pub at_ps: u64,
+    /// Writes of registers that it had taken before, from the beginning on.
+    pub writes: u32,
+    /// Stores, likewise.
+    pub stores: u32,
+}
+
 /// What the pins of a NIC have said about its resets.
 #[derive(Debug, Default)]
 pub struct ResetWatch {
@@ -78,7 +89,9 @@ pub struct ResetWatch {
     /// Edges of PCIe without bus-master enable.
     slave: u32,
     /// When the first TLP was taken after the last reset.
-    reborn_ps: Option<u64>,
+    reborn: Option<Reborn>,
+    /// Writes of registers, and stores, that were ever taken.
+    all: (u32, u32),
     /// Writes of registers, and stores, that were taken since then.
     taken: (u32, u32),
     /// Those from the assertion of a reset to the first that is certainly behind it: nobody knows which side of it.
@@ -119,8 +132,8 @@ impl ResetWatch {
     }
 
     /// When the first TLP was taken after a reset, once.
-    pub fn take_reborn(&mut self) -> Option<u64> {
-        self.reborn_ps.take()
+    pub fn take_reborn(&mut self) -> Option<Reborn> {
+        self.reborn.take()
     }
 
     /// Register writes and stores that were taken since then, and how many more there may be.
@@ -144,7 +157,11 @@ impl ResetWatch {
     pub fn take(&mut self, at_ps: u64, beat: &TlpBeat) {
         if self.fresh && self.gate == Gate::Shut {
             self.gate = Gate::Open;
-            self.reborn_ps = Some(at_ps);
+            self.reborn = Some(Reborn {
+                at_ps,
+                writes: self.all.0,
+                stores: self.all.1,
+            });
             self.taken = (0, 0);
             self.doubted = self.doubtful;
         }
@@ -161,9 +178,11 @@ impl ResetWatch {
             } else {
                 &mut self.doubtful
             };
-            match beat.user {
-                0 => counts.0 += 1,
-                _ => counts.1 += 1,
+            for counts in [counts, &mut self.all] {
+                match beat.user {
+                    0 => counts.0 += 1,
+                    _ => counts.1 += 1,
+                }
             }
             self.address_next = beat.user == 0;
         }
@@ -234,7 +253,12 @@ mod tests {
         assert_eq!(watch.take_reborn(), None);
         watch.offer();
         watch.take(2, &WRITE);
-        assert_eq!(watch.take_reborn(), Some(2));
+        let reborn = Reborn {
+            at_ps: 2,
+            writes: 1,
+            stores: 0,
+        };
+        assert_eq!(watch.take_reborn(), Some(reborn));
         assert_eq!(watch.taken(), [(1, 0), (1, 0)]);
         assert!(!watch.resetting());
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
 use crate::difftest::phy::{Fault, LineFrame};
-use crate::difftest::pins::Change;
+use crate::difftest::pins::{Change, Reborn};
 use ipnuma_rtl::{BusSettings, NetSpeed};
 use model::{Config, FrameSource, LineFault, Sink, TlpSource};
 use rand::{RngExt, SeedableRng};
@@ -30,8 +30,8 @@ pub struct Outputs {
     pub frames: Vec<(u64, Vec<u8>)>,
     /// Frames that a reset has cut, likewise: what the wire has of them behind the preamble.
     pub cuts: Vec<(u64, Vec<u8>)>,
-    /// The NIC is through with a reset: when it took the first TLP after it.
-    pub reborn: Option<u64>,
+    /// The NIC is through with a reset.
+    pub reborn: Option<Reborn>,
 }
 
 /// A NIC in time.

@@ -93,11 +93,13 @@ struct Side {
     epoch: u32,
     /// From then on no frame leaves with a store of this epoch or an earlier one.
     forbidden: Option<(u64, u32)>,
+    /// From then on no frame leaves with one of so many first stores.
+    taken: Option<(u64, u32)>,
     /// Resets so far, and when the last one counted from.
     resets: u32,
     reset_ps: u64,
-    /// When those count from that are to come.
-    coming: Vec<u64>,
+    /// When those count from that are to come, and whether the tables are empty then.
+    coming: Vec<(u64, bool)>,
     /// Nothing may be written: the tables are empty.
     deaf: bool,
     /// The line to this end is busy until then.
@@ -176,17 +178,22 @@ impl Ledger {
 
     /// The receiver's reset counts from then on; it is deaf until its tables are written.
     pub fn reset(&mut self, end: usize, at_ps: u64) {
-        self.sides[end].coming.push(at_ps);
+        self.sides[end].coming.push((at_ps, true));
+    }
+
+    /// The same where the rest of the tables is written behind it.
+    pub fn reset_amid_set_up(&mut self, end: usize, at_ps: u64) {
+        self.sides[end].coming.push((at_ps, false));
     }
 
     /// Resets of an end that are due count.
     fn advance(&mut self, end: usize, at_ps: u64) {
         let side = &mut self.sides[end];
-        while let Some(place) = side.coming.iter().position(|reset| *reset <= at_ps) {
-            let reset = side.coming.swap_remove(place);
+        while let Some(place) = side.coming.iter().position(|(reset, _)| *reset <= at_ps) {
+            let (reset, empty) = side.coming.swap_remove(place);
             side.resets += 1;
             side.reset_ps = side.reset_ps.max(reset);
-            side.deaf = true;
+            side.deaf |= empty;
         }
     }
 
@@ -198,6 +205,11 @@ impl Ledger {
             _ => at_ps,
         };
         side.forbidden = Some((first, side.epoch));
+    }
+
+    /// From then on no frame leaves an end with one of the first `stores`: it had taken them before its reset.
+    pub fn forbid_taken(&mut self, end: usize, at_ps: u64, stores: u32) {
+        self.sides[end].taken = Some((at_ps, stores));
     }
 
     /// An end's host writes its tables.
@@ -228,16 +240,17 @@ impl Ledger {
 
     /// A whole frame left an end.
     pub fn frame_left(&mut self, end: usize, at_ps: u64, frame: &[u8]) -> Result<(), String> {
-        let Some((at, epoch)) = self.sides[end].forbidden else {
-            self.looks.left += numbers(end, frame).len() as u64;
-            return Ok(());
-        };
+        let side = &self.sides[end];
+        let (forbidden, taken) = (side.forbidden, side.taken);
         for number in numbers(end, frame) {
             self.looks.left += 1;
             let Some(record) = self.sides[end].records.get(number as usize) else {
                 continue;
             };
-            if at_ps >= at && record.epoch <= epoch {
+            let of_epoch = forbidden.filter(|(_, epoch)| record.epoch <= *epoch);
+            let of_number = taken.filter(|(_, stores)| number < *stores);
+            let since = of_epoch.into_iter().chain(of_number).map(|(at, _)| at);
+            if let Some(at) = since.min().filter(|at| *at <= at_ps) {
                 return Err(format!(
                     "a frame left NIC {end} at {at_ps} ps, after its reset at {at} ps, with a store from before it: {}",
                     self.show(end, number)
@@ -530,6 +543,21 @@ mod tests {
         complains(
             write(&mut ledger, 2_000_000, 0, &data[0]),
             "had come before",
+        );
+    }
+
+    #[test]
+    fn a_reset_amid_the_set_up_is_one_of_what_was_taken_alone() {
+        let (mut ledger, data) = ledger(2);
+        ledger.forbid_taken(0, 500, 1);
+        ledger.reset_amid_set_up(1, 500);
+        write(&mut ledger, 600, 0, &data[0]).expect("the tables came behind the reset");
+        ledger
+            .frame_left(0, 600, &frame(&data[1]))
+            .expect("it was taken behind the reset");
+        complains(
+            ledger.frame_left(0, 600, &frame(&data[0])),
+            "from before it",
         );
     }
 

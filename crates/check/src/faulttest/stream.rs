@@ -245,6 +245,8 @@ pub struct Stream {
     flushes: VecDeque<u16>,
     /// So many of them, from the front, may have had one that was lost.
     unheard: usize,
+    /// Those that nobody waits for any more. If they still stood before the NIC when it began anew, they may be answered.
+    forgotten: Vec<u16>,
     /// Number of the last report.
     last_number: Option<u16>,
     /// The session was told to begin anew, which may take until stores in front of it have gone:
@@ -521,6 +523,9 @@ impl Stream {
     /// The NIC said that a flush succeeded. What is before it must have arrived, or be among the
     /// `under_way` operations that the receiver's slots hold.
     pub fn flushed(&mut self, cookie: u16, under_way: usize) -> Result<(), String> {
+        if self.forgotten.contains(&cookie) {
+            return Ok(());
+        }
         let at = self.flushes.iter().position(|flush| *flush == cookie);
         if let Some(at) = at.filter(|at| *at <= self.unheard) {
             self.tally.excused += at as u64;
@@ -561,6 +566,9 @@ impl Stream {
     pub fn flush_failed(&mut self, cookie: u16) -> Result<(), String> {
         let at = self.flushes.iter().position(|flush| *flush == cookie);
         let Some(at) = at else {
+            if self.forgotten.contains(&cookie) {
+                return Ok(());
+            }
             return Err(format!("flush {cookie:#x} failed, but nobody asked for it"));
         };
         self.flushes.remove(at);
@@ -594,7 +602,7 @@ impl Stream {
     /// Flushes need no answer any more: the NIC itself began anew.
     pub fn forget_flushes(&mut self) {
         self.tally.excused += self.flushes.len() as u64;
-        self.flushes.clear();
+        self.forgotten.extend(self.flushes.drain(..));
         self.unheard = 0;
     }
 
@@ -652,6 +660,7 @@ impl Stream {
             return Err(format!("flush {cookie:#x} was never answered"));
         }
         self.forget_flushes();
+        self.forgotten.clear();
         self.refused_loads.clear();
         self.done = 0;
         self.mistakable = None;

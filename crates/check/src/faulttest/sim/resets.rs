@@ -24,7 +24,7 @@
 
 use super::*;
 
-use crate::difftest::pins::{Change, Pin};
+use crate::difftest::pins::{Change, Pin, Reborn};
 use ipnuma_rtl::BusSettings;
 use wire::registers::{REGISTERS, Reset};
 
@@ -69,6 +69,9 @@ pub(super) struct Care {
     until_ps: u64,
     /// Registers that were written last.
     written: Vec<u32>,
+    /// Writes of registers that were sent so far, and those up to the end of the last set-up.
+    sent: u32,
+    set_up: u32,
 }
 
 /// How often what happened.
@@ -172,6 +175,7 @@ impl Sim {
 
     /// Notes a register that is written.
     pub(super) fn remember_write(&mut self, end: usize, offset: u32) {
+        self.care[end].sent += 1;
         if self.plan.one_sided == 0 || after_reset(offset).is_none() {
             return;
         }
@@ -181,6 +185,12 @@ impl Sim {
         if written.len() > REMEMBERED {
             written.remove(0);
         }
+    }
+
+    /// Notes that the tables of a NIC have been sent.
+    pub(super) fn set_up_ends(&mut self, end: usize) {
+        let care = &mut self.care[end];
+        care.set_up = care.sent;
     }
 
     /// One to three pulses of the resets of a NIC, from anywhere in the coming window on.
@@ -449,9 +459,17 @@ impl Sim {
     }
 
     /// A NIC took the first TLP after a reset: from there on nothing is from before it.
-    pub(super) fn reborn(&mut self, end: usize, at_ps: u64) {
-        self.ledger.reset(end, at_ps);
-        self.ledger.forbid(end, at_ps);
+    pub(super) fn reborn(&mut self, end: usize, reborn: Reborn) {
+        let Reborn { at_ps, stores, .. } = reborn;
+        self.ledger.forbid_taken(end, at_ps, stores);
+        if reborn.writes < self.care[end].set_up {
+            // Its host was writing its tables when the reset came. What waited at the gate holds, and may be enough for
+            // the stores behind it.
+            self.ledger.reset_amid_set_up(end, at_ps);
+        } else {
+            self.ledger.reset(end, at_ps);
+            self.ledger.forbid(end, at_ps);
+        }
     }
 
     /// What the host sent since the last reset was counted once by its NIC.

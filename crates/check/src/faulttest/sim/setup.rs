@@ -99,6 +99,7 @@ impl Sim {
                 self.write_session(end, pair);
             }
         }
+        self.set_up_ends(end);
     }
 
     /// Writes what others may do to the pages of a session.

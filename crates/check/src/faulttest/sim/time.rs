@@ -40,8 +40,8 @@ impl Sim {
         for end in 0..2 {
             let mut out = std::mem::take(&mut self.out);
             let run = self.ends[end].run(until, &mut out);
-            if let Some(at) = out.reborn.take().filter(|_| self.plan.one_sided > 0) {
-                self.reborn(end, at);
+            if let Some(reborn) = out.reborn.take().filter(|_| self.plan.one_sided > 0) {
+                self.reborn(end, reborn);
             }
             for (at, frame) in out.frames.drain(..) {
                 if self.plan.one_sided > 0 {
