@@ -194,7 +194,10 @@ impl Pollable for Datagram {
             far.iter().for_each(|far| far.silence());
             self.incoming.lock().leave_the_lost();
         }
-        if twin != Events::BELL {
+        if twin == Events::BELL {
+            // The kernel was asked about both, and the twin has nothing.
+            self.looked.store(clock::ticks(), Ordering::Relaxed);
+        } else {
             self.twin_edges.fetch_add(1, Ordering::Relaxed);
         }
         if twin.has(Events::RDHUP) {
