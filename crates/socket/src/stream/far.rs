@@ -234,7 +234,9 @@ impl Stream {
         if far.ended.load(Ordering::Relaxed) == 0 {
             far.ended.store(raw::ticks().max(1), Ordering::Relaxed);
         }
-        if self.peer_flags().load(Ordering::Acquire) & flags::DESERTED != 0 {
+        // If nobody ever came to the peer's end, its program's words are in the kernel's socket, and this end goes back to it. To
+        // take that for an end would lose them, where a question to the daemon had no answer just before it was said.
+        if self.peer_flags().load(Ordering::Acquire) & flags::DESERTED != 0 && !self.never_came() {
             self.note(state::GONE);
         }
     }
@@ -248,6 +250,7 @@ impl Stream {
         let ended = far.ended.load(Ordering::Relaxed);
         let late = ended != 0
             && self.state() & state::GONE == 0
+            && !self.never_came()
             && raw::ticks().wrapping_sub(ended) > raw::milliseconds(PATIENCE_MS);
         if late || far.daemon_is_gone() {
             let before = self.flags().fetch_or(flags::REVOKED, Ordering::AcqRel);
