@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use ::rfc2544::{FRAME_SIZES, Family};
 use clap::ValueEnum;
 use rack::Error;
-use report::rfc2544::{Plan, Routes, Test, write};
+use report::rfc2544::{Lookup, Plan, Routes, Test, write};
 
 use crate::{Failure, RateArgument, given, output};
 
@@ -17,6 +17,9 @@ pub struct Arguments {
     /// Line rate
     #[arg(long, default_value = "10g")]
     rate: RateArgument,
+    /// What the switch looks destinations up with
+    #[arg(long, default_value = "runvec")]
+    lookup: Lookup,
     /// Ports that take part: each sends to the next one
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
     ports: u8,
@@ -94,6 +97,7 @@ fn plan(arguments: &Arguments) -> Plan {
     };
     Plan {
         rate: arguments.rate.into(),
+        lookup: arguments.lookup,
         ports: arguments.ports.into(),
         frames: arguments.frames.unwrap_or(default),
         seed: arguments.seed,

@@ -25,6 +25,8 @@ pub struct SwitchRig {
     armed: Vec<(usize, u64)>,
     /// What the switch dropped in the last trial.
     drops: Vec<Drops>,
+    /// It has the dissertation's lookup, which knows three next hops and the default route's.
+    dissertation: bool,
 }
 
 /// What a table came to in the switch.
@@ -76,14 +78,25 @@ fn table_next_hop(index: u16) -> (NextHopId, usize) {
 impl SwitchRig {
     /// A switch that knows its own subnets and nothing else.
     pub fn new(speed: NetSpeed) -> Result<Self, Error> {
-        let rig = Rig::new(speed)?;
-        let fib = Fib::new(Config::default())?;
+        Self::of(Rig::new(speed)?, Config::default())
+    }
+
+    /// The same at 1G with the lookup of the dissertation: prefixes up to /24 in an SRAM of 4 MB, IPv6 in a TCAM of 32
+    /// entries. The subnet of port 0 is the default route, and a table's routes lead to the instrument at the other
+    /// three, for there are no more next hops.
+    pub fn dissertation() -> Result<Self, Error> {
+        Self::of(Rig::dissertation()?, Config::DISSERTATION)
+    }
+
+    fn of(rig: Rig, config: Config) -> Result<Self, Error> {
+        let fib = Fib::new(config)?;
         let mut this = Self {
             written: fib.image().cleared(),
             rig,
             fib,
             armed: Vec::new(),
             drops: vec![Drops::default(); Rig::PORTS],
+            dissertation: config == Config::DISSERTATION,
         };
         for port in 0..Rig::PORTS {
             let mac = [mac_word(switch_mac(port)), 0, 0];
@@ -110,8 +123,12 @@ impl SwitchRig {
     /// The subnets of the ports.
     fn connect(&mut self) -> Result<(), Error> {
         for port in 0..Rig::PORTS {
-            let net4 = Prefix4::around(host4(port).into(), 24);
-            let net6 = Prefix6::around(host6(port).into(), 64);
+            let [len4, len6] = match self.dissertation && port == SWEEP_FROM {
+                true => [0, 0],
+                false => [24, 64],
+            };
+            let net4 = Prefix4::around(host4(port).into(), len4);
+            let net6 = Prefix6::around(host6(port).into(), len6);
             self.fib.announce4(net4, neighbour(port))?;
             self.fib.announce6(net6, neighbour(port))?;
         }
@@ -122,7 +139,11 @@ impl SwitchRig {
     /// [`SWEEP_FROM`]. Must not be called while frames are under way.
     pub fn load(&mut self, table: &Table, seed: u64) -> Result<Loaded, Error> {
         let mut random = Random::new(seed);
-        let mut next_hop = || table_next_hop(random.below(u64::from(TABLE_NEXT_HOPS)) as u16).0;
+        let few = self.dissertation;
+        let mut next_hop = || match few {
+            false => table_next_hop(random.below(u64::from(TABLE_NEXT_HOPS)) as u16).0,
+            true => neighbour(SWEEP_FROM + 1 + random.below(Rig::PORTS as u64 - 1) as usize),
+        };
         let mut refused = 0;
         for &prefix in &table.v4 {
             refused += u32::from(self.fib.announce4(prefix, next_hop()).is_err());

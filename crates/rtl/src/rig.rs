@@ -31,8 +31,21 @@ impl Rig {
 
     /// Creates a rig, out of reset.
     pub fn new(speed: NetSpeed) -> Result<Self, Error> {
+        let model = match speed {
+            NetSpeed::TenGig => "rig_10g",
+            NetSpeed::OneGig => "rig_1g",
+        };
+        Self::of(speed, model)
+    }
+
+    /// Creates a rig of 1G whose switch has the lookup of the dissertation, `fib::Config::DISSERTATION`.
+    pub fn dissertation() -> Result<Self, Error> {
+        Self::of(NetSpeed::OneGig, "rig_1g_sram22")
+    }
+
+    fn of(speed: NetSpeed, model: &str) -> Result<Self, Error> {
         let mut rig = Self {
-            pins: Pins::of(speed)?,
+            pins: Pins::of(model)?,
             speed,
             cycles: 0,
         };
@@ -162,11 +175,8 @@ struct Pins {
 }
 
 impl Pins {
-    fn of(speed: NetSpeed) -> Result<Self, Error> {
-        let model = Handle::new(match speed {
-            NetSpeed::TenGig => "rig_10g",
-            NetSpeed::OneGig => "rig_1g",
-        })?;
+    fn of(model: &str) -> Result<Self, Error> {
+        let model = Handle::new(model)?;
         Ok(Self {
             ports: Ports::of(&model)?,
             model,

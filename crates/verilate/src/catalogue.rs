@@ -80,6 +80,9 @@ pub const WIDE_TABLES: &[(&str, &str)] = &[
 /// stay loops. The C++ has a third of the size, and takes that much less time to compile.
 const REPEATED: &[&str] = &["--inline-mult", "1", "--unroll-count", "16"];
 
+/// The lookup of the dissertation, section 5.2.3 and 5.2.4: 4 MB of SRAM, and a TCAM of 32 entries for IPv6.
+const DISSERTATION: &[(&str, &str)] = &[("Sram22", "1"), ("V6TcamEntries", "32")];
+
 /// The same with two ports: for a rack that has no more cables, and no time to evaluate what has none.
 const NARROW: &[&str] = &["--inline-mult", "1", "--unroll-count", "16", "-GN=2"];
 
@@ -152,6 +155,7 @@ pub const MODELS: &[Model] = &[
     // Four tester ports around the switch; one size is enough, tables cost little but memory.
     switch("rig_10g", "rfc2544_10g", TESTER, FULL_TABLES),
     switch("rig_1g", "rfc2544_1g", TESTER, FULL_TABLES),
+    switch("rig_1g_sram22", "rfc2544_1g", TESTER, DISSERTATION),
     switch("fibnic_10g_wide", "fibnic_10g", FIBNIC, WIDE_TABLES),
     switch("fibnic_10g_full", "fibnic_10g", FIBNIC, FULL_TABLES),
     switch("fibnic_1g_full", "fibnic_1g", FIBNIC_1G, FULL_TABLES),

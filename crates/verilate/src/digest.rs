@@ -155,7 +155,10 @@ mod tests {
             ("rtl/ipnuma/load_tags.sv", nics.into()),
             ("rtl/pcie/bus_meter.sv", ["bus_meter"].into()),
             ("rtl/eth/xgmii_rx.sv", of_10g.collect()),
-            ("rtl/tester/tester_port_1g.sv", ["rig_1g"].into()),
+            (
+                "rtl/tester/tester_port_1g.sv",
+                ["rig_1g", "rig_1g_sram22"].into(),
+            ),
             ("rtl/ring/ring_nic_1g.sv", ["ring_nic_1g"].into()),
             ("rtl/toe/toe_timer.sv", ["toe_10g"].into()),
             ("rtl/toe/toe_bare.sv", [].into()),

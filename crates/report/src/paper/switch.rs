@@ -11,7 +11,7 @@ use fib::synth::Table;
 use serde::Deserialize;
 
 use super::Found;
-use crate::rfc2544::frames_of;
+use crate::rfc2544::{Lookup, frames_of};
 use rack::topology::Rate;
 
 use crate::Failure;
@@ -24,6 +24,8 @@ pub struct Measurement {
     rate: Rate,
     family: FamilyName,
     bytes: usize,
+    #[serde(default)]
+    lookup: Lookup,
     /// Made-up routes of the family in the switch, besides its own subnets.
     #[serde(default)]
     routes: u32,
@@ -67,10 +69,27 @@ const FRAMES: u64 = 500;
 const FRAMES_OF_CONGESTION: u64 = 300;
 const SEED: u64 = 1;
 
+/// As many made-up routes of the lengths that the dissertation's lookup holds.
+fn of_its_lengths(v4: u32, v6: u32) -> Table {
+    /// Longest prefixes: three bytes in the SRAM, and what its TCAM compares.
+    const LONGEST: (u8, u8) = (24, 64);
+    /// Those of the ports but the first, whose is the default route.
+    const SUBNETS: u32 = 3;
+    // The TCAM has room for what the dissertation counts, subnets included.
+    let v6 = v6.saturating_sub(SUBNETS);
+    // Few are longer, so that of twice as many there are enough left.
+    let mut table = Table::synthetic(SEED, 2 * v4, 2 * v6);
+    table.v4.retain(|prefix| prefix.len() <= LONGEST.0);
+    table.v4.truncate(v4 as usize);
+    table.v6.retain(|prefix| prefix.len() <= LONGEST.1);
+    table.v6.truncate(v6 as usize);
+    table
+}
+
 /// The rigs that have been built, with the tables in them.
 #[derive(Default)]
 pub struct Switches {
-    rigs: BTreeMap<(&'static str, Family6, u32), Switch>,
+    rigs: BTreeMap<(&'static str, Lookup, Family6, u32), Switch>,
 }
 
 /// Whether the table is of IPv6.
@@ -92,7 +111,7 @@ impl Switches {
             rig,
             table,
             refused,
-        } = self.switch(rate, family, row.routes)?;
+        } = self.switch(rate, row.lookup, family, row.routes)?;
         let line = rig.line();
         let frames = frames_of(row.bytes, FRAMES);
         let one = Traffic::one(rig, (0, 1), family, row.bytes, frames);
@@ -140,17 +159,31 @@ impl Switches {
         })
     }
 
-    fn switch(&mut self, rate: Rate, family: Family, routes: u32) -> Result<&mut Switch, Failure> {
-        let key = (rate.name(), family == Family::V6 && routes > 0, routes);
+    fn switch(
+        &mut self,
+        rate: Rate,
+        lookup: Lookup,
+        family: Family,
+        routes: u32,
+    ) -> Result<&mut Switch, Failure> {
+        let key = (
+            rate.name(),
+            lookup,
+            family == Family::V6 && routes > 0,
+            routes,
+        );
         Ok(match self.rigs.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let mut rig = SwitchRig::new(rate.into())?;
+                let mut rig = lookup.rig(rate)?;
                 let (v4, v6) = match family {
                     Family::V4 => (routes, 0),
                     Family::V6 => (0, routes),
                 };
-                let table = Table::synthetic(SEED, v4, v6);
+                let table = match lookup {
+                    Lookup::Runvec => Table::synthetic(SEED, v4, v6),
+                    Lookup::Sram22 => of_its_lengths(v4, v6),
+                };
                 let refused = rig.load(&table, SEED)?.refused;
                 entry.insert(Switch {
                     rig,

@@ -10,7 +10,9 @@ use ::rfc2544::{
     congestion, latency, loss_rate, sweep, throughput,
 };
 use clap::ValueEnum;
+use rack::Error;
 use rack::topology::Rate;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 use report::Row;
@@ -36,6 +38,37 @@ pub enum Test {
     Congestion,
 }
 
+/// What the switch looks destinations up with.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Lookup {
+    /// This project's: any prefix, full tables of both families
+    #[default]
+    Runvec,
+    /// The dissertation's, 1G: an SRAM for IPv4 up to /24, three next hops and the default route's, a TCAM of 32 for IPv6
+    Sram22,
+}
+
+impl Lookup {
+    /// A switch with it, and with the instrument at its ports.
+    ///
+    /// # Errors
+    /// It is not built for this rate, or the model is not there.
+    pub fn rig(self, rate: Rate) -> Result<SwitchRig, Failure> {
+        match (self, rate) {
+            (Self::Runvec, _) => Ok(SwitchRig::new(rate.into())?),
+            (Self::Sram22, Rate::One) => Ok(SwitchRig::dissertation()?),
+            (Self::Sram22, Rate::Ten) => Err(Error::Config(
+                "--lookup: sram22 is the dissertation's, whose switch is of 1G; write --rate 1g"
+                    .to_owned(),
+            )
+            .into()),
+        }
+    }
+}
+
 /// And at least, however large they are.
 const FRAMES_LEAST: u64 = 32;
 
@@ -50,6 +83,8 @@ pub fn frames_of(size: usize, frames: u64) -> u64 {
 pub struct Plan {
     /// Line rate.
     pub rate: Rate,
+    /// Of the switch.
+    pub lookup: Lookup,
     /// Ports that take part: each sends to the next one.
     pub ports: usize,
     /// Frames of 64 bytes that a port sends in a trial; of larger ones as many as take the same time.
@@ -113,9 +148,9 @@ impl Plan {
 
     /// Runs all tests with these routes in the switch.
     pub fn run(&self, routes: &Routes) -> Result<Report, Failure> {
-        let mut rig = SwitchRig::new(self.rate.into())?;
+        let mut rig = self.lookup.rig(self.rate)?;
         let loaded = rig.load(&routes.table, self.seed)?;
-        let mut report = Report::new(self.rate, self.ports, self.frames, routes, loaded);
+        let mut report = Report::new(self, routes, loaded);
         for &family in self.families {
             for size in self.sizes(&rig, family) {
                 let per_size = [

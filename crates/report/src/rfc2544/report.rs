@@ -10,6 +10,7 @@ use rack::topology::Rate;
 use serde::Serialize;
 
 use super::routes::Routes;
+use super::{Lookup, Plan};
 use crate::text;
 
 /// Everything of a run.
@@ -17,6 +18,8 @@ use crate::text;
 pub struct Report {
     /// Line rate.
     pub rate: &'static str,
+    /// What the switch looks destinations up with.
+    pub lookup: Lookup,
     /// Ports that took part.
     pub ports: usize,
     /// Frames of 64 bytes that each port sent in a trial.
@@ -163,11 +166,12 @@ fn range(min: f64, max: f64) -> String {
 
 impl Report {
     /// Without results.
-    pub fn new(rate: Rate, ports: usize, frames: u64, routes: &Routes, loaded: Loaded) -> Self {
+    pub fn new(plan: &Plan, routes: &Routes, loaded: Loaded) -> Self {
         Self {
-            rate: rate.name(),
-            ports,
-            frames_of_64_bytes: frames,
+            rate: plan.rate.name(),
+            lookup: plan.lookup,
+            ports: plan.ports,
+            frames_of_64_bytes: plan.frames,
             table: TableUse {
                 from: routes.name.clone(),
                 loaded,
@@ -177,7 +181,7 @@ impl Report {
             not_swept: Vec::new(),
             congestion: Vec::new(),
             cycles: 0,
-            line: match rate {
+            line: match plan.rate {
                 Rate::Ten => Line::TEN_GIG,
                 Rate::One => Line::ONE_GIG,
             },
@@ -251,8 +255,13 @@ impl Report {
         let loaded = &self.table.loaded;
         let mut out = text::wrap(
             &format!(
-                "ipnuma rfc2544: the switch in RTL, {}, {} ports, each sends to the next one",
-                self.rate, self.ports
+                "ipnuma rfc2544: the switch in RTL{}, {}, {} ports, each sends to the next one",
+                match self.lookup {
+                    Lookup::Runvec => "",
+                    Lookup::Sram22 => " with the dissertation's lookup",
+                },
+                self.rate,
+                self.ports
             ),
             0,
         );
