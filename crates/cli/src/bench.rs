@@ -13,6 +13,7 @@ use rack::{Error, Topology};
 use serde::Serialize;
 
 use crate::output;
+use report::fitted::Constants;
 use report::memcached::{self, Batch, Library, Measured, Path, Place, Setup, SwitchKind};
 use report::text;
 
@@ -246,6 +247,7 @@ fn gets(count: u64) -> Result<Vec<Gets>, Error> {
             switch: Some(SwitchKind::Fibnic),
             rate,
             library: Library::Free,
+            constants: Constants::Published,
         };
         let taken = |count| -> Result<Taken, Error> {
             let batch = Batch {

@@ -41,7 +41,7 @@ pub struct Arguments {
     /// Metres of cable in all [default: 1; with one switch 20, with more 200, as in chapter 6]
     #[arg(long, visible_alias = "metres")]
     cable_m: Option<f64>,
-    /// Constants of hosts and PHYs: keio-2016, modern, or a .toml file
+    /// Constants of hosts and PHYs: keio-2016, modern, keio-2016-fitted, or a .toml file
     #[arg(long, default_value = "keio-2016")]
     platform: String,
     /// Packet format
@@ -435,10 +435,16 @@ fn breakdown(
         format!("{nic}: word in to TLP out"),
     );
     add("PCIe up", up, "constant", platform.dma_write_latency.cite());
-    let (kind, source) = unpublished(&platform.poll_period);
+    let (kind, source) = match platform.unexplained.origin {
+        Some(_) => (FITTED, platform.unexplained.cite()),
+        None => unpublished(&platform.poll_period),
+    };
     add("poll", poll, kind, source);
     Ok(stages)
 }
+
+/// Kind of a stage that was fitted to what was measured.
+const FITTED: &str = "fitted";
 
 /// Sums of the stages in RTL and of all others.
 fn parts(stages: &[Stage]) -> (f64, f64) {
@@ -508,9 +514,15 @@ fn report(
     }
     let (rtl, constants) = parts(stages);
     let _ = writeln!(out, "  {:<18}{:>8.1}", "sum", rtl + constants);
+    let fitted = stages.iter().filter(|stage| stage.kind == FITTED);
+    let fitted: f64 = fitted.map(|stage| stage.mean_ns).sum();
+    let (constants, fitted) = match fitted {
+        0.0 => (constants, String::new()),
+        fitted => (constants - fitted, format!(", fitted {fitted:.1} ns")),
+    };
     let _ = writeln!(
         out,
-        "\n  simulated in RTL {rtl:.1} ns, assumed constants {constants:.1} ns (sources: ipnuma platform {})",
+        "\n  simulated in RTL {rtl:.1} ns, assumed constants {constants:.1} ns{fitted} (sources: ipnuma platform {})",
         topology.platform
     );
     out += &beside_the_paper(topology, outcome, switches, one_way.mean, rtl);

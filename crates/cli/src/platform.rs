@@ -15,7 +15,7 @@ use report::text;
 /// Options.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Built-in name (keio-2016, modern) or path of a .toml file
+    /// Built-in name (keio-2016, modern, keio-2016-fitted) or path of a .toml file
     #[arg(default_value = "keio-2016")]
     platform: String,
     /// Print JSON

@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Metres of each cable [default: 1; with a switch 10]
     #[arg(long, visible_alias = "metres")]
     cable_m: Option<f64>,
-    /// Constants of hosts and PHYs: keio-2016, modern, or a .toml file
+    /// Constants of hosts and PHYs: keio-2016, modern, keio-2016-fitted, or a .toml file
     #[arg(long, default_value = "keio-2016")]
     platform: String,
     /// Packet format

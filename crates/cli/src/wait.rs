@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Metres of cable
     #[arg(long, visible_alias = "metres", default_value_t = 1.0)]
     cable_m: f64,
-    /// Constants of hosts and PHYs: keio-2016, modern, or a .toml file
+    /// Constants of hosts and PHYs: keio-2016, modern, keio-2016-fitted, or a .toml file
     #[arg(long, default_value = "keio-2016")]
     platform: String,
     /// Packet format

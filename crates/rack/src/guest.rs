@@ -773,6 +773,7 @@ impl GuestNode {
             } else {
                 period.next_edge(armed.since, now)
             };
+            let look = look + self.root.timing.unexplained;
             // One interrupt tells of all that a look sees.
             let device = armed.device;
             let told = |(time, due): &(Picoseconds, Due)| {

@@ -231,6 +231,8 @@ enum Waiting {
         since: Picoseconds,
         until: Option<Picoseconds>,
         packet: Option<PacketId>,
+        /// When the program goes on, once the memory is another one.
+        due: Option<Picoseconds>,
     },
     /// For an interrupt by a write to this address.
     Interrupt {
@@ -482,6 +484,7 @@ impl Host {
                     since: now,
                     until,
                     packet,
+                    due: None,
                 };
                 if !self.look(now, out, record)
                     && let Some(until) = until
@@ -523,13 +526,15 @@ impl Host {
             since,
             until,
             packet,
-        } = &self.waiting
+            due,
+        } = &mut self.waiting
         else {
             return false;
         };
         let mut data = vec![0; old.len()];
         self.memory.read(*address, &mut data);
         if data == *old {
+            *due = None;
             if until.is_none_or(|until| until > now) {
                 return false;
             }
@@ -537,14 +542,16 @@ impl Host {
             self.answer(data);
             return true;
         }
-        let period = self.root.timing.poll_period;
-        let look = if period.0 == 0 {
-            now
-        } else {
-            period.next_edge(*since, now)
-        };
-        if look > now {
-            out.send(look, self.id, Message::Wake);
+        let timing = &self.root.timing;
+        let at = *due.get_or_insert_with(|| {
+            let look = match timing.poll_period {
+                Picoseconds::ZERO => now,
+                period => period.next_edge(*since, now),
+            };
+            look + timing.unexplained
+        });
+        if at > now {
+            out.send(at, self.id, Message::Wake);
             return false;
         }
         if let Some(id) = *packet {

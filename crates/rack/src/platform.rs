@@ -29,6 +29,8 @@ pub enum Origin {
     Stated,
     /// Computed from figures of the source; the note says how.
     Derived,
+    /// Chosen so that a run comes to a measured figure: of what passes there it says nothing.
+    Fitted,
 }
 
 /// One constant, or the fact that there is none.
@@ -98,6 +100,7 @@ impl Constant {
             Some(Origin::Measured) => "measured",
             Some(Origin::Stated) => "stated",
             Some(Origin::Derived) => "derived",
+            Some(Origin::Fitted) => "fitted",
             None => "not published",
         }
     }
@@ -180,6 +183,10 @@ pub struct Platform {
     /// Between two looks of a polling core.
     #[serde(default)]
     pub poll_period: Constant,
+    /// What a measured one-way time has beyond all others here, put behind the moment at which a polling core could see
+    /// the data. Only a fitted platform has it.
+    #[serde(default)]
+    pub unexplained: Constant,
     /// Both physical layers between two NICs together: of the sender, and of the receiver.
     pub phy: Rates,
     /// Both physical layers of a switch together: of the port in, and of the port out.
@@ -189,10 +196,52 @@ pub struct Platform {
     pub cable_metre: Constant,
 }
 
+/// A file that adds fitted constants to those of another platform, and nothing else: neither can be taken for the other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fitted {
+    name: String,
+    title: String,
+    /// The platform that has all other constants.
+    beside: String,
+    unexplained: Constant,
+}
+
+impl Fitted {
+    fn platform(self) -> Result<Platform, String> {
+        let is_built_in = Platform::names().any(|name| name == self.beside);
+        let unfitted = match is_built_in.then(|| Platform::load(&self.beside)) {
+            Some(Ok(platform)) if platform.unexplained.is_empty() => platform,
+            _ => {
+                return Err(format!(
+                    "beside: `{}` is no platform without fitted constants that comes with ipnuma; write keio-2016 or modern",
+                    self.beside
+                ));
+            }
+        };
+        if self.unexplained.origin != Some(Origin::Fitted) {
+            return Err(format!(
+                "unexplained: what stands beside {} is fitted; write origin = \"fitted\"",
+                self.beside
+            ));
+        }
+        Ok(Platform {
+            name: self.name,
+            title: self.title,
+            unexplained: self.unexplained,
+            ..unfitted
+        })
+    }
+}
+
 /// The platforms that come with the project, as file name and text.
 const BUILT_IN: &[(&str, &str)] = &[
     ("keio-2016", include_str!("../platforms/keio-2016.toml")),
     ("modern", include_str!("../platforms/modern.toml")),
+    (
+        "keio-2016-fitted",
+        include_str!("../platforms/keio-2016-fitted.toml"),
+    ),
 ];
 
 impl Platform {
@@ -218,8 +267,23 @@ impl Platform {
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let platform: Self = toml::from_str(text).map_err(|error| located(path, text, &error))?;
+        let wrong = |error: toml::de::Error| located(path, text, &error);
+        let table: toml::Table = toml::from_str(text).map_err(wrong)?;
+        let is_fitted = table.contains_key("beside");
+        let platform: Self = if is_fitted {
+            let fitted: Fitted = toml::from_str(text).map_err(wrong)?;
+            let sentence = |sentence| Error::Config(format!("{}: {sentence}", path.display()));
+            fitted.platform().map_err(sentence)?
+        } else {
+            toml::from_str(text).map_err(wrong)?
+        };
         for (key, constant) in platform.constants() {
+            if !is_fitted && constant.origin == Some(Origin::Fitted) {
+                return Err(Error::Config(format!(
+                    "{}: {key} is fitted among constants that are not; write a platform with `beside` for it",
+                    path.display()
+                )));
+            }
             let sourced = constant.source.is_some() && constant.origin.is_some();
             if !constant.is_empty() && !sourced {
                 return Err(Error::Config(format!(
@@ -232,7 +296,7 @@ impl Platform {
     }
 
     /// All constants with their keys.
-    pub fn constants(&self) -> [(&'static str, &Constant); 13] {
+    pub fn constants(&self) -> [(&'static str, &Constant); 14] {
         [
             ("store_latency", &self.store_latency),
             ("store_issue", &self.store_issue),
@@ -242,6 +306,7 @@ impl Platform {
             ("dma_read_latency", &self.dma_read_latency),
             ("load_latency", &self.load_latency),
             ("poll_period", &self.poll_period),
+            ("unexplained", &self.unexplained),
             ("phy.10g", &self.phy.ten),
             ("phy.1g", &self.phy.one),
             ("switch_phy.10g", &self.switch_phy.ten),
@@ -316,6 +381,7 @@ impl Platform {
             store_interval: self.store_interval.at(link).unwrap_or_default(),
             combined_store: self.combined_store.at(link).unwrap_or_default(),
             poll_period: self.poll_period.value().unwrap_or_default(),
+            unexplained: self.unexplained.at(link).unwrap_or_default(),
         })
     }
 
@@ -380,6 +446,8 @@ pub struct HostTiming {
     pub combined_store: Picoseconds,
     /// Between two looks of a polling core; 0 if not published.
     pub poll_period: Picoseconds,
+    /// From such a look until the program goes on: 0 but on a fitted platform.
+    pub unexplained: Picoseconds,
 }
 
 impl HostTiming {
@@ -395,6 +463,7 @@ impl HostTiming {
             store_interval: Picoseconds::ZERO,
             combined_store: Picoseconds::ZERO,
             poll_period: Picoseconds::ZERO,
+            unexplained: Picoseconds::ZERO,
         }
     }
 }
@@ -402,6 +471,63 @@ impl HostTiming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fitted_constants_do_not_mix_with_others() {
+        let fitted = Platform::load("keio-2016-fitted").expect("it is built in");
+        let names = |platform: &Platform| {
+            let constants = platform.constants().into_iter();
+            let fitted = constants.filter(|(_, it)| it.origin == Some(Origin::Fitted));
+            fitted.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&fitted), ["unexplained"]);
+        assert_eq!(
+            names(&Platform::load("keio-2016").expect("it is built in")),
+            [""; 0]
+        );
+        let head = "name = \"a\"\ntitle = \"a\"\n";
+        let parse = |text: &str| {
+            Platform::parse(text, Path::new("a.toml"))
+                .expect_err(text)
+                .to_string()
+        };
+        let constant = |origin: &str| {
+            format!("[unexplained]\nns = 5\norigin = \"{origin}\"\nsource = \"a\"\n")
+        };
+        for (text, said) in [
+            (
+                format!("{head}beside = \"keio-2016\"\n{}", constant("measured")),
+                "is fitted",
+            ),
+            (
+                format!(
+                    "{head}beside = \"keio-2016-fitted\"\n{}",
+                    constant("fitted")
+                ),
+                "no platform without",
+            ),
+            (
+                format!("{head}beside = \"a.toml\"\n{}", constant("fitted")),
+                "no platform without",
+            ),
+            (
+                format!(
+                    "{head}beside = \"keio-2016\"\nstore_latency = 5\n{}",
+                    constant("fitted")
+                ),
+                "store_latency",
+            ),
+            (
+                BUILT_IN[0]
+                    .1
+                    .replacen("origin = \"derived\"", "origin = \"fitted\"", 1),
+                "fitted among constants",
+            ),
+        ] {
+            let error = parse(&text);
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn built_in_platforms_are_sound() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ping-pong over the kernel's sockets: two Linux hosts, conventional NICs in RTL, a cable (table 4.5, figure 4.4).
+//! Ping-pong over the kernel's sockets: two Linux hosts, conventional NICs in RTL, a cable or switches (tables 4.5
+//! and 4.6, figure 4.4).
 
 use std::path::PathBuf;
 
@@ -10,17 +11,43 @@ use rack::run::{Options, rtl};
 use rack::topology::{GuestRow, NicKind, Rate};
 use rack::{Error, Topology};
 
+use crate::fitted::Constants;
 use crate::memcached::{ipnuma, mount};
 use crate::program;
 
 const CLIENT: &str = "client";
 const SERVER: &str = "server";
-/// Where the server is: the second host of a row without switches.
-const ADDRESS: &str = "10.0.0.2:7000";
+/// Where the server listens.
+const PORT: u16 = 7000;
 /// Round trips that are not timed: ARP, the first packets.
 const WARMUP: u64 = 4;
 /// Simulated seconds after which a run has failed.
 const LIMIT_S: f64 = 60.0;
+
+/// What is between the hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Line rate.
+    pub rate: Rate,
+    /// FIBNICs in RTL, in a row.
+    pub switches: usize,
+    /// Of all cables together.
+    pub metres: f64,
+    /// What the hosts take.
+    pub constants: Constants,
+}
+
+impl Way {
+    /// A cable of a metre.
+    pub const fn direct(rate: Rate) -> Self {
+        Self {
+            rate,
+            switches: 0,
+            metres: 1.0,
+            constants: Constants::Published,
+        }
+    }
+}
 
 /// What came out.
 #[derive(Clone, Debug)]
@@ -32,10 +59,12 @@ pub struct Measured {
 }
 
 /// The hosts and their commands.
-fn topology(rate: Rate, count: u64) -> Result<Topology, Error> {
+fn topology(way: Way, count: u64) -> Result<Topology, Error> {
     let program = program::own().unwrap_or_else(|_| PathBuf::from("ipnuma"));
     let (mount, ipnuma) = (mount(&program), ipnuma(&program));
-    let ask = format!("{ipnuma} echo {ADDRESS} --total --json");
+    // Each switch begins a network.
+    let address = format!("10.0.{}.2:{PORT}", way.switches);
+    let ask = format!("{ipnuma} echo {address} --total --json");
     let client = format!(
         "{mount}tries=0\n\
          until {ask} -n 1 --warmup 0 --timeout-ms 100 > ready.log 2>&1; do\n  \
@@ -44,23 +73,26 @@ fn topology(rate: Rate, count: u64) -> Result<Topology, Error> {
          sleep 0.1\ndone\n\
          {ask} -n {count} --warmup {WARMUP} --timeout-ms 10000\n"
     );
-    let server = format!("{mount}exec {ipnuma} echo --serve 0.0.0.0:7000\n");
+    let server = format!("{mount}exec {ipnuma} echo --serve 0.0.0.0:{PORT}\n");
     let row = GuestRow {
-        platform: "keio-2016".to_owned(),
+        platform: way.constants.platform(),
         seed: 1,
-        rate,
+        rate: way.rate,
         nic: NicKind::Ring,
         names: [CLIENT, SERVER].map(str::to_owned),
         commands: [client, server],
-        switches: 0,
+        switches: way.switches,
         latency_ns: None,
-        metres: 1.0,
+        metres: way.metres,
         faults: Faults::default(),
         // Who answers does nothing else: what memcached does is not charged.
-        cpu: CpuSpec {
-            application_ns: Some(0),
-            ..CpuSpec::default()
-        },
+        cpu: way.constants.costs(
+            way.rate,
+            CpuSpec {
+                application_ns: Some(0),
+                ..CpuSpec::default()
+            },
+        ),
         limit_s: LIMIT_S,
     };
     Topology::guests(row).checked()
@@ -73,8 +105,8 @@ struct Line {
 }
 
 /// Runs it.
-pub fn measure(rate: Rate, count: u64) -> Result<Measured, Error> {
-    let topology = topology(rate, count)?;
+pub fn measure(way: Way, count: u64) -> Result<Measured, Error> {
+    let topology = topology(way, count)?;
     let outcome = run_uml(&topology, &Options::default(), &rtl)?;
     let failed = |reason: String| Error::Program {
         time: outcome.simulated,

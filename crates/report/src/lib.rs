@@ -25,6 +25,7 @@
 
 pub mod echo;
 mod error;
+pub mod fitted;
 pub mod memcached;
 pub mod offload;
 pub mod paper;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rack::run::{Options, WaitingOutcome, rtl, run_waiting};
 use rack::waiting::{Costs, Manner, Plan};
 use rack::{Error, Picoseconds, Topology};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plot::drawing::{self, Drawing, Series};
@@ -17,7 +17,9 @@ use crate::text::{self, Summary};
 const SOURCE: usize = 27;
 
 /// How a program waits, as users say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// It looks at memory without a pause

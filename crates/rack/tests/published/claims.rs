@@ -182,6 +182,31 @@ const PAPER: &[Claim] = &[
     ),
     (
         "paper.toml",
+        "reduction_rdma.value",
+        "section_4_2_3.reduction_percent",
+    ),
+    (
+        "paper.toml",
+        "headline_432.value",
+        "section_6_6_1.gain_16_percent",
+    ),
+    (
+        "paper.toml",
+        "one_way_socket_direct.value",
+        "table_4_6.sockets.direct_us",
+    ),
+    (
+        "paper.toml",
+        "one_way_socket_rack.value",
+        "table_4_6.sockets.in_rack_us",
+    ),
+    (
+        "paper.toml",
+        "one_way_socket_racks.value",
+        "table_4_6.sockets.between_racks_us",
+    ),
+    (
+        "paper.toml",
         "one_way_direct.value",
         "table_4_6.ip_numa.direct_us",
     ),
@@ -504,6 +529,46 @@ const EXPERIMENTS: &[Claim] = &[
     ),
     (
         "figure-6.17",
+        "application of 80 us, calls charged.run.application_us",
+        "section_6_7.in_rack_application_us.0",
+    ),
+    (
+        "figure-6.17",
+        "application of 500 us, calls charged.run.application_us",
+        "section_6_7.in_rack_application_us.1",
+    ),
+    (
+        "figure-6.18",
+        "application of 110 us, calls charged.run.application_us",
+        "section_6_7.between_racks_application_us.0",
+    ),
+    (
+        "figure-6.18",
+        "application of 500 us, calls charged.run.application_us",
+        "section_6_7.between_racks_application_us.1",
+    ),
+    (
+        "table-4.6",
+        "sockets, in the rack, 20 m.run.switches",
+        "section_4_3_5.switches_in_rack",
+    ),
+    (
+        "table-4.6",
+        "sockets, between racks, 200 m.run.switches",
+        "section_4_3_5.switches_between_racks",
+    ),
+    (
+        "table-4.6",
+        "sockets, in the rack, 20 m.run.metres",
+        "section_6_6.cable_in_rack_m",
+    ),
+    (
+        "table-4.6",
+        "sockets, between racks, 200 m.run.metres",
+        "section_4_3_5.cable_m",
+    ),
+    (
+        "figure-6.17",
         "application of 80 us.run.application_us",
         "section_6_7.in_rack_application_us.0",
     ),
@@ -713,6 +778,7 @@ pub const OWN_KEYS: &[&str] = &[
     "tolerance_percent",
     "wider",
     "run.bytes",
+    "run.per_second",
     "run.senders",
     "run.stores",
     "run.loss",

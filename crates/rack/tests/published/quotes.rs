@@ -7,6 +7,46 @@
 pub const QUOTES: &[(usize, &str)] = &[
     // Experiments.
     (
+        1,
+        "headline = \"«section_6_6_1.gain_16_percent» %, calls charged",
+    ),
+    (
+        1,
+        "what = \"\"\"«section_4_2_3.reduction_percent» % below RDMA (section 4.2.3), «section_4_2_3.loops_factor» times the sockets (figure 4.4), «section_6_6_1.gain_16_percent» % (table 6.7), each by",
+    ),
+    (
+        1,
+        "The author's «section_4_2_3.reduction_percent» % and «section_4_2_3.loops_factor» are measurements",
+    ),
+    (
+        1,
+        "his «section_6_6_1.gain_16_percent» % is computed from measured times",
+    ),
+    (
+        1,
+        "Published: the «section_3_2_2_6.rdma_4_byte_ns» ns of RDMA",
+    ),
+    (
+        1,
+        "The author's IP-NUMA took «1000 * section_4_2_3.one_way_10g_us» ns",
+    ),
+    (
+        1,
+        "(table 4.5: «table_4_5.sockets_10g_us» us at 10G, «table_4_5.sockets_1g_us» us at 1G), where published constants give «section_3_2_1.linux_send_receive_ns / 2» («section_3_2_1.linux_send_receive_ns» for both)",
+    ),
+    (
+        1,
+        "of the «1000 * section_4_2_3.one_way_10g_us» ns that IP-NUMA was measured to take one way at 10G, 1,764 of «1000 * table_4_5.ip_numa_1g_us / 2» at 1G, and 9.6 of «table_4_6.sockets.direct_us» us over sockets",
+    ),
+    (
+        1,
+        "where he measured «table_5_2.fibnic.delay_ns» and «table_5_5.bytes_80_delay_ns» and reckoned «section_5_2_3.delay_ns» for his «section_5_2_3.stages» stages",
+    ),
+    (
+        1,
+        "the author's «section_6_4.second_reply_us - section_6_4.second_request_us» us contain tcpdump",
+    ),
+    (
         8,
         "takes the published «section_3_2_1.linux_send_receive_ns» ns for sending and receiving a packet, half at each end, and memcached «1000 * section_6_6_1.application_us» ns",
     ),
@@ -265,6 +305,8 @@ pub const ATTRIBUTED: &[&str] = &["dissertation", "published", "author"];
 pub const OWN: &[&str] = &[
     "sockets and AX3630S «» us, IP-NUMA and FIBNIC «» us, «» % (the dissertation estimates",
     "FIBNIC in RTL takes «» ns with its PHYs",
+    "the switch takes «» cycles for IPv4 and «» for IPv6 where this project's takes «» and «»: «» and «» ns with a pair of PHYs",
+    "constants explain «» of the «»",
     "FIBNIC in RTL takes «» ns, and its PHYs, of which nobody publishes",
     "between racks FIBNIC saves «» us of network, IP-NUMA «» us of host",
     "the order is the dissertation's: 100, «», «» and «» % at 16 bytes",

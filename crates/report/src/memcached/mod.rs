@@ -5,6 +5,8 @@
 use rack::topology::Rate;
 use serde::{Deserialize, Serialize};
 
+use crate::fitted::Constants;
+
 mod batch;
 mod run;
 mod table;
@@ -146,6 +148,8 @@ pub struct Setup {
     pub rate: Rate,
     /// What the socket library's calls cost; of sockets nothing, as they have none.
     pub library: Library,
+    /// What hosts take.
+    pub constants: Constants,
 }
 
 /// Bytes of a value in table 6.3.
@@ -155,7 +159,7 @@ const CLIENT: &str = "client";
 const SERVER: &str = "server";
 
 impl Setup {
-    /// Name of the published times of a GET in `paper.toml`; with the library's calls charged there are none.
+    /// Name of the published times of a GET in `paper.toml`; with the library's calls charged, or fitted constants, there are none.
     pub fn key(self) -> String {
         let place = match self.place {
             Place::Loopback => return "memcached_loopback_get".to_owned(),
@@ -171,8 +175,12 @@ impl Setup {
             Library::Free => "",
             Library::Charged => "_library",
         };
+        let constants = match self.constants {
+            Constants::Published => "",
+            Constants::Fitted => "_fitted",
+        };
         format!(
-            "memcached_{place}_{path}{}{library}",
+            "memcached_{place}_{path}{}{library}{constants}",
             switch.unwrap_or_default()
         )
     }
@@ -190,7 +198,15 @@ impl Setup {
                     Library::Free => "",
                     Library::Charged => ", calls charged",
                 };
-                format!("{}, {}{switch}{library}", place.name(), self.path.name())
+                let constants = match self.constants {
+                    Constants::Published => "",
+                    Constants::Fitted => ", fitted",
+                };
+                format!(
+                    "{}, {}{switch}{library}{constants}",
+                    place.name(),
+                    self.path.name()
+                )
             }
         }
     }
@@ -229,6 +245,7 @@ impl Setup {
                         switch: *switch,
                         rate,
                         library: *library,
+                        constants: Constants::Published,
                     };
                     if !found.contains(&setup) {
                         found.push(setup);

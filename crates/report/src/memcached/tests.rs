@@ -12,6 +12,7 @@ use super::{
     Asked, Batch, Cost, Library, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind,
     set_cost, show,
 };
+use crate::fitted::Constants;
 use crate::text;
 
 const PLACES: [Place; 4] = [Place::Loopback, Place::Direct, Place::Rack, Place::Racks];
@@ -33,6 +34,7 @@ fn setups() -> Vec<Setup> {
                     switch: *switch,
                     rate,
                     library: Library::Free,
+                    constants: Constants::Published,
                 }));
             }
         }
@@ -80,6 +82,7 @@ fn sealed_hosts_have_keys_of_the_seed() {
         switch: Some(SwitchKind::Fibnic),
         rate: Rate::Ten,
         library: Library::Free,
+        constants: Constants::Published,
     };
     let topology = setup.topology(&batch).expect("it is right");
     let keys = |host: usize| {

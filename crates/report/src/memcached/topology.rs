@@ -26,7 +26,7 @@ impl Setup {
         let (switches, metres) = self.place.way();
         let latency_ns = (self.switch == Some(SwitchKind::Ax3630s)).then_some(AX3630S_NS);
         let row = GuestRow {
-            platform: "keio-2016".to_owned(),
+            platform: self.constants.platform(),
             seed: batch.seed,
             rate: self.rate,
             nic: match (self.path, batch.nic) {
@@ -44,7 +44,7 @@ impl Setup {
                 loss: batch.loss,
                 ..Faults::default()
             },
-            cpu: self.costs(&batch.costs),
+            cpu: self.constants.costs(self.rate, self.costs(&batch.costs)),
             limit_s: LIMIT_S,
         };
         Topology::guests(row).checked()

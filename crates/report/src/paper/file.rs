@@ -9,7 +9,9 @@ use rack::pcie::LinkKind;
 use rack::topology::Rate;
 use serde::Deserialize;
 
-use super::{memcached, offload, stream, switch};
+use crate::fitted::Constants;
+
+use super::{memcached, offload, stream, switch, waiting};
 
 /// `by_length` has a figure for each.
 pub use crate::memcached::LENGTHS;
@@ -71,6 +73,8 @@ pub enum PlotFile {
     Stacks {},
     /// Ratio over the application's time, as figures 6.17 and 6.18 have it.
     Ratio { place: memcached::Place },
+    /// Load against latency of the rows that wait.
+    Waiting {},
 }
 
 #[derive(Debug, Deserialize)]
@@ -145,16 +149,36 @@ pub enum Run {
         /// In sessions.
         #[serde(default = "yes")]
         reliable: bool,
+        /// What the hosts take.
+        #[serde(default)]
+        constants: Constants,
+    },
+    /// IP-NUMA beside an RDMA NIC that sends from memory: a doorbell, and a read by DMA.
+    Rdma {
+        figure: RdmaFigure,
+        #[serde(default)]
+        constants: Constants,
     },
     /// Ping-pong over the kernel's sockets, between Linux hosts.
     Sockets {
         rate: Rate,
         figure: SocketsFigure,
+        /// FIBNICs in a row between the hosts.
+        #[serde(default)]
+        switches: usize,
+        /// Of all cables together.
+        #[serde(default = "one_metre")]
+        metres: f64,
+        /// What the hosts take.
+        #[serde(default)]
+        constants: Constants,
     },
     Rfc2544(switch::Measurement),
     Stream(stream::Measurement),
     Memcached(memcached::Measurement),
     Offload(offload::Measurement),
+    /// Waiting for messages, as `ipnuma wait` has it.
+    Waiting(waiting::Measurement),
     /// A figure of the paper for comparison; there is nothing to run.
     Published {},
     None {
@@ -199,9 +223,22 @@ pub enum PingpongFigure {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+pub enum RdmaFigure {
+    /// One way with RDMA, 4 bytes, 10G, ns: IP-NUMA's, and the NIC's read of the data.
+    OneWay,
+    /// How much less IP-NUMA takes than the dissertation's estimate of RDMA, hundredths.
+    BelowEstimate,
+    /// How much less it takes than RDMA, both run.
+    BelowRun,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SocketsFigure {
     /// In us.
     RoundTrip,
+    /// Half of it.
+    OneWay,
     /// Round trips of IP-NUMA in the time of one over sockets, both run.
     LoopsRatio,
 }

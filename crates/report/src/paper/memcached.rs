@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::Found;
 use super::file::Figure as Published;
+use crate::fitted::Constants;
 pub use crate::memcached::Place;
 use crate::memcached::{
     Batch, LENGTHS, Library, Measured, Path, Setup, SwitchKind, measure, ready, take_apart,
@@ -34,6 +35,9 @@ pub struct Measurement {
     /// Of IP-NUMA: whether the socket library's calls cost what was measured.
     #[serde(default)]
     library: Library,
+    /// What the hosts take.
+    #[serde(default)]
+    constants: Constants,
     /// Of a ratio: what the application itself takes, in place of memcached.
     application_us: Option<f64>,
 }
@@ -94,6 +98,7 @@ const fn rack(path: Path, rate: Rate) -> Setup {
         switch: Some(SwitchKind::Fibnic),
         rate,
         library: Library::Free,
+        constants: Constants::Published,
     }
 }
 
@@ -124,6 +129,7 @@ impl Measurement {
             switch: self.switch,
             rate: self.rate,
             library: self.library,
+            constants: self.constants,
         }
     }
 }
@@ -332,6 +338,7 @@ impl Runs {
             }
             _ => None,
         };
+        let how = setup.constants.marked(how);
         Ok(Found::new(value, how).of_run(&hash).with_rtl(percent))
     }
 
@@ -372,6 +379,7 @@ impl Runs {
             switch: Some(switch),
             rate: Rate::One,
             library: Library::Free,
+            constants: Constants::Published,
         };
         let base = setup(Path::Socket, SwitchKind::Ax3630s);
         let application = figures

@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 mod brief;
 mod checks;
 mod draw;
+#[cfg(test)]
+mod figures;
 mod file;
 mod memcached;
 mod offload;
@@ -21,6 +23,7 @@ mod source;
 mod stream;
 mod switch;
 mod table;
+mod waiting;
 
 pub use brief::brief;
 pub use offload::published;

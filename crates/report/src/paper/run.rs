@@ -17,10 +17,11 @@ use rack::{Error, Picoseconds, Topology};
 
 use super::checks::checks;
 use super::file::{
-    Access, ExperimentFile, Figure, Instance, MeterKind, PingpongFigure, Planned, PlotFile, Run,
-    SendingWay, SocketsFigure, one_metre, plan,
+    Access, ExperimentFile, Figure, Instance, MeterKind, PingpongFigure, Planned, PlotFile,
+    RdmaFigure, Run, SendingWay, SocketsFigure, plan,
 };
-use super::{Found, PUBLISHED, Row, Section, draw, memcached, stream, switch};
+use super::{Found, PUBLISHED, Row, Section, draw, memcached, stream, switch, waiting};
+use crate::fitted::Constants;
 use crate::plot::Plot;
 use crate::waterfall::{self, Waterfall};
 use crate::{Failure, echo};
@@ -38,6 +39,8 @@ const ESTIMATE_NS_PER_16_BYTES: f64 = 4.0;
 /// Packets of figures 3.5 and 3.6, and their bytes.
 const SENT_PACKETS: u32 = 100;
 const SENT_BYTES: usize = 64;
+/// Bytes of the ping-pong.
+const PINGPONG_BYTES: usize = 4;
 /// Allowed departure from what is expected, where an experiment does not say.
 pub(super) const TOLERANCE_PERCENT: f64 = 2.0;
 
@@ -64,9 +67,10 @@ pub struct Runner {
     pingpongs: BTreeMap<String, PingpongResult>,
     switches: switch::Switches,
     streams: stream::Streams,
+    waits: waiting::Waits,
     memcached: memcached::Runs,
-    /// Ping-pong over sockets, by rate; with the sentence of a run that failed.
-    sockets: BTreeMap<Rate, Result<echo::Measured, String>>,
+    /// Ping-pong over sockets, by rate and way; with the sentence of a run that failed.
+    sockets: BTreeMap<String, Result<echo::Measured, String>>,
 }
 
 #[cfg(test)]
@@ -80,6 +84,7 @@ impl Runner {
             pingpongs: BTreeMap::new(),
             switches: switch::Switches::default(),
             streams: stream::Streams::default(),
+            waits: waiting::Waits::default(),
             memcached,
             sockets: BTreeMap::new(),
         }
@@ -125,6 +130,7 @@ impl Runner {
             pingpongs: BTreeMap::new(),
             switches: switch::Switches::default(),
             streams: stream::Streams::default(),
+            waits: waiting::Waits::default(),
             memcached: memcached::Runs::new(count, shares),
             sockets: BTreeMap::new(),
         }
@@ -149,7 +155,12 @@ impl Runner {
     pub fn waterfalls(&mut self) -> Result<Vec<Waterfall>, Error> {
         let mut waterfalls = Vec::new();
         for (title, rate, switches, metres) in WATERFALLS {
-            let topology = self.topology(rate, switches, metres, true)?;
+            let way = echo::Way {
+                switches,
+                metres,
+                ..echo::Way::direct(rate)
+            };
+            let topology = self.topology(way, true)?;
             let options = Options {
                 keep: KEPT,
                 ..Options::default()
@@ -254,8 +265,26 @@ impl Runner {
             }
             Run::Stream(measurement) => self.streams.measure(measurement)?,
             Run::Offload(measurement) => measurement.measure()?,
+            Run::Waiting(measurement) => {
+                let topology = self.topology(echo::Way::direct(Rate::Ten), true)?;
+                self.waits.measure(measurement, topology)?
+            }
             Run::Memcached(measurement) => self.memcached.measure(measurement, instance.length),
-            Run::Sockets { rate, figure } => self.sockets(*rate, *figure)?,
+            Run::Sockets {
+                rate,
+                figure,
+                switches,
+                metres,
+                constants,
+            } => {
+                let way = echo::Way {
+                    rate: *rate,
+                    switches: *switches,
+                    metres: *metres,
+                    constants: *constants,
+                };
+                self.sockets(way, *figure)?
+            }
             Run::Meter {
                 experiment,
                 link: own,
@@ -269,7 +298,7 @@ impl Runner {
                 Found::new(self.meter(*experiment, link, *bytes)?, "bus meter RTL")
             }
             Run::Accesses { count } => {
-                let result = self.pingpong(Rate::Ten, 0, one_metre(), true)?;
+                let result = self.pingpong(echo::Way::direct(Rate::Ten), true)?;
                 let value = match count {
                     Access::CpuWrite => result.cpu_writes,
                     Access::CpuRead => result.cpu_reads,
@@ -278,6 +307,7 @@ impl Runner {
                 Found::new(value, "counted, RTL").of_run(&result.hash)
             }
             Run::Sending { way, count } => self.sending(*way, *count)?,
+            Run::Rdma { figure, constants } => self.rdma(*figure, *constants)?,
             Run::Estimate { rdma, bytes } => {
                 Found::new(self.estimate(*rdma, *bytes)?, "constants only")
             }
@@ -288,8 +318,15 @@ impl Runner {
                 switches,
                 metres,
                 reliable,
+                constants,
             } => {
-                let result = self.pingpong(*rate, *switches, *metres, *reliable)?;
+                let way = echo::Way {
+                    rate: *rate,
+                    switches: *switches,
+                    metres: *metres,
+                    constants: *constants,
+                };
+                let result = self.pingpong(way, *reliable)?;
                 let value = match figure {
                     PingpongFigure::RoundTrip => result.round_trip_ns / 1e3,
                     PingpongFigure::OneWay => result.one_way_ns / 1e3,
@@ -305,20 +342,23 @@ impl Runner {
                     PingpongFigure::NetworkRoundTrip => Some(result.network_rtl_percent),
                     PingpongFigure::LoopsRatio => None,
                 };
-                let found = Found::new(value, "RTL and constants").of_run(&result.hash);
+                let how = constants.marked("RTL and constants");
+                let found = Found::new(value, how).of_run(&result.hash);
                 found.with_rtl(percent)
             }
         })
     }
 
     /// Ping-pong over sockets; without the guests' kernel there is nothing to run.
-    fn sockets(&mut self, rate: Rate, figure: SocketsFigure) -> Result<Found, Error> {
+    fn sockets(&mut self, way: echo::Way, figure: SocketsFigure) -> Result<Found, Error> {
         if let Err(needs) = crate::memcached::ready() {
             return Ok(Found::nothing(format!("not run: needs {needs}")));
         }
-        let measured = self.sockets.entry(rate).or_insert_with(|| {
-            echo::measure(rate, SOCKET_LOOPS).map_err(|error| error.to_string())
-        });
+        let key = format!("{way:?}");
+        let measured = self
+            .sockets
+            .entry(key)
+            .or_insert_with(|| echo::measure(way, SOCKET_LOOPS).map_err(|error| error.to_string()));
         let measured = match measured {
             Ok(measured) => measured.clone(),
             Err(sentence) => {
@@ -329,12 +369,14 @@ impl Runner {
         };
         let (value, how) = match figure {
             SocketsFigure::RoundTrip => (measured.round_trip_ns / 1e3, "Linux, RTL and constants"),
+            SocketsFigure::OneWay => (measured.round_trip_ns / 2e3, "Linux, RTL and constants"),
             SocketsFigure::LoopsRatio => {
-                let ours = self.pingpong(rate, 0, one_metre(), true)?.round_trip_ns;
+                let ours = self.pingpong(way, true)?;
+                let ours = ours.round_trip_ns;
                 (measured.round_trip_ns / ours, "computed from runs")
             }
         };
-        Ok(Found::new(value, how).of_run(&measured.hash))
+        Ok(Found::new(value, way.constants.marked(how)).of_run(&measured.hash))
     }
 
     fn meter(&self, kind: MeterKind, link: LinkKind, bytes: usize) -> Result<f64, Error> {
@@ -376,6 +418,29 @@ impl Runner {
         Ok(Found::new(accesses as f64 / sent.packets as f64, how).of_run(&sent.hash))
     }
 
+    /// IP-NUMA beside a NIC that reads by DMA, after a doorbell, what IP-NUMA has got with the store: 4 bytes, the same
+    /// hosts, links, cable and NIC.
+    fn rdma(&mut self, figure: RdmaFigure, constants: Constants) -> Result<Found, Error> {
+        let way = echo::Way {
+            constants,
+            ..echo::Way::direct(Rate::Ten)
+        };
+        let ours = self.pingpong(way, true)?;
+        let link = self.platform.default_link(NetSpeed::TenGig);
+        let read_ns = self.meter(MeterKind::DmaRead, link, PINGPONG_BYTES)?;
+        let rdma_ns = ours.one_way_ns + read_ns;
+        let below = |other: f64| 100.0 * (1.0 - ours.one_way_ns / other);
+        let (value, how) = match figure {
+            RdmaFigure::OneWay => (rdma_ns, "RTL and constants"),
+            RdmaFigure::BelowEstimate => (
+                below(self.estimate(true, PINGPONG_BYTES)?),
+                "RTL and constants",
+            ),
+            RdmaFigure::BelowRun => (below(rdma_ns), "computed from runs"),
+        };
+        Ok(Found::new(value, constants.marked(how)).of_run(&ours.hash))
+    }
+
     /// Figure 3.8 again, from the platform's constants for Gen2x8.
     fn estimate(&self, rdma: bool, bytes: usize) -> Result<f64, Error> {
         let link = LinkKind::new(2, 8).expect("Gen2x8 exists");
@@ -399,18 +464,12 @@ impl Runner {
         Ok(send + constant(&platform.phy.ten)? + write + more)
     }
 
-    fn pingpong(
-        &mut self,
-        rate: Rate,
-        switches: usize,
-        metres: f64,
-        reliable: bool,
-    ) -> Result<PingpongResult, Error> {
-        let key = format!("{} {switches} {metres} {reliable}", rate);
+    fn pingpong(&mut self, way: echo::Way, reliable: bool) -> Result<PingpongResult, Error> {
+        let key = format!("{way:?} {reliable}");
         if let Some(result) = self.pingpongs.get(&key) {
             return Ok(result.clone());
         }
-        let topology = self.topology(rate, switches, metres, reliable)?;
+        let topology = self.topology(way, reliable)?;
         let outcome: Outcome = run_topology(&topology, &Options::default(), &rtl)?;
         let accesses = outcome.record.accesses.values();
         let sum = accesses.fold((0, 0, 0), |sum, count| {
@@ -447,20 +506,23 @@ impl Runner {
     }
 
     /// Two hosts that play ping-pong.
-    fn topology(
-        &self,
-        rate: Rate,
-        switches: usize,
-        metres: f64,
-        reliable: bool,
-    ) -> Result<Topology, Error> {
+    fn topology(&self, way: echo::Way, reliable: bool) -> Result<Topology, Error> {
+        let echo::Way {
+            rate,
+            switches,
+            metres,
+            constants,
+        } = way;
         let pair = Pair {
-            platform: self.platform.name.clone(),
+            platform: match constants {
+                Constants::Published => self.platform.name.clone(),
+                Constants::Fitted => constants.platform(),
+            },
             seed: SEED,
             rate,
             format: Format::Compact,
             metres,
-            bytes: 4,
+            bytes: PINGPONG_BYTES,
             // Through switches each round trip is the same, and takes longer to simulate.
             loops: if switches == 0 {
                 self.loops
@@ -522,6 +584,7 @@ impl Runner {
             Some(PlotFile::Ratio { place }) => {
                 Some(self.memcached.ratio_plot(*place, &self.figures)?)
             }
+            Some(PlotFile::Waiting {}) => Some(self.waits.plot()),
             None if rows.iter().all(|row| row.unit == rows[0].unit) => draw::bars(rows.iter()),
             None => None,
         })

@@ -47,6 +47,8 @@ pub const EXPERIMENTS: &[(&str, &str)] = experiments![
     "congestion",
     "resend",
     "incast",
+    "interrupts",
+    "headlines",
     "hitachi-figure-8",
     "hitachi-table-3",
 ];

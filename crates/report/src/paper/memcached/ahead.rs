@@ -85,6 +85,7 @@ impl Drop for Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fitted::Constants;
     use crate::memcached::{Library, Path, Place, SwitchKind};
     use rack::topology::Rate;
 
@@ -95,6 +96,7 @@ mod tests {
             switch: Some(SwitchKind::Fibnic),
             rate,
             library: Library::Free,
+            constants: Constants::Published,
         }
     }
 
