@@ -96,3 +96,32 @@ fn rfc2544_reads_a_table() {
     assert_eq!(visited, [3.0, 1.0]);
     assert_eq!(report["rows"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn rfc2544_with_the_lookup_of_the_dissertation() {
+    let report = json(&[
+        "rfc2544",
+        "--short",
+        "--rate",
+        "1g",
+        "--lookup",
+        "sram22",
+        "--test",
+        "latency,sweep",
+        "--json",
+    ]);
+    assert_eq!(report["lookup"], "sram22");
+    // Its stages, 62 and 74, and the crossings in front of them and behind: the same for every frame.
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4, "two families, two sizes");
+    for row in rows {
+        let ns = if row["family"] == "v4" { 528.0 } else { 624.0 };
+        for end in ["/latency/min_ns", "/latency/max_ns"] {
+            assert_eq!(number(row, end), ns, "{row}");
+        }
+    }
+    for sweep in report["sweeps"].as_array().expect("sweeps") {
+        assert_eq!(sweep["constant"], true, "{sweep}");
+        assert!(number(sweep, "/destinations") > 100.0, "{sweep}");
+    }
+}

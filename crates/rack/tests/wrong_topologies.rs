@@ -251,7 +251,7 @@ fn every_sentence_has_the_line_of_its_key() {
             (
                 "keio-2016",
                 "elsewhere",
-                "line 1: platform: there is no platform `elsewhere`; choose keio-2016 or modern, or give the path of a .toml file",
+                "line 1: platform: there is no platform `elsewhere`; choose keio-2016 or modern or keio-2016-fitted, or give the path of a .toml file",
             ),
             (
                 "[[cable]]",
