@@ -71,8 +71,8 @@ impl Waits {
     /// Load against latency, a line for each way to wait and a point for each rate.
     pub fn plot(&self) -> Plot {
         let mut curves: Vec<Curve> = Vec::new();
-        // In the order of the rates, way by way.
-        for ((way, _), row) in &self.known {
+        // Way by way; polling, which is a dot, comes last and is not covered.
+        for ((way, _), row) in self.known.iter().rev() {
             let point = (row.cpu_percent, row.latency_ns.mean / 1e3);
             let name = way.to_string();
             match curves.iter_mut().find(|(known, ..)| *known == name) {

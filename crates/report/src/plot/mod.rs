@@ -526,6 +526,9 @@ fn line_key(area: &Area, names: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Points of a curve that are shown each.
+const FEW_POINTS: usize = 12;
+
 fn chart_of_curves(area: &Area, (x, y): (&str, &str), curves: &[Curve]) -> Result<(), Fault> {
     let points = || curves.iter().flat_map(|(_, points, _)| points);
     let end = points().map(|point| point.0).fold(1.0, f64::max);
@@ -548,6 +551,10 @@ fn chart_of_curves(area: &Area, (x, y): (&str, &str), curves: &[Curve]) -> Resul
             line(&mut chart, points, colour.stroke_width(2), Some(DASHES))?;
         } else {
             line(&mut chart, points, colour.stroke_width(3), None)?;
+        }
+        // They were measured one by one, and may all lie in one place.
+        if points.len() <= FEW_POINTS {
+            dots(&mut chart, points, DOT, &[colour.filled()])?;
         }
     }
     line_key(area, &names)
