@@ -54,6 +54,8 @@ module port_rx_1g
   localparam int unsigned MacHeaderBytes = 14;
   localparam int unsigned CountW = $clog2(MaxFrame / 8 + 2);
   localparam int unsigned LengthW = 17;
+  // Edges from a pointer to the other side of a FIFO, and more.
+  localparam int unsigned ClearEdges = 4;
 
   logic en, rx_dv, rx_er;
   logic      [7:0] rxd;
@@ -72,7 +74,9 @@ module port_rx_1g
 
   beat_t hold_q, put;
   logic hold_valid_q, tail_q, tail_brief_q, put_valid, ends_ready;
-  end_t ending;
+  end_t                  ending;
+  logic                  clear;
+  logic [ClearEdges-1:0] clear_q;
 
   // Without its stage there is no VLAN.
   always_comb begin
@@ -221,16 +225,24 @@ module port_rx_1g
     end
   end
 
+  // The FIFO's pointers pass through synchronisers: with a reset of one edge old ones would come out of them. No beat
+  // comes for longer than that.
+  assign clear = rst_i || |clear_q;
+
+  always_ff @(posedge clk_i) begin
+    clear_q <= {clear_q[ClearEdges-2:0], rst_i};
+  end
+
   beat_fifo #(
     .Depth(Beats)
   ) u_beats (
     .wclk_i  (clk_i),
-    .wrst_i  (rst_i),
+    .wrst_i  (clear),
     .wvalid_i(put_valid),
     .wdata_i (put),
     .wbusy_o (beats_busy),
     .rclk_i  (clk_i),
-    .rrst_i  (rst_i),
+    .rrst_i  (clear),
     .rvalid_o(rx_o.beat_valid),
     .rdata_o (rx_o.beat),
     .rready_i(rx_i.beat_pop)

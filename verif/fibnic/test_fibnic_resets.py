@@ -13,7 +13,7 @@ import test_fibnic_1g
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, XgmiiFrame
-from fibnic_bench import CHECK_ALWAYS, FIELD_CHECK, PERIOD_PS, PORTS, Bench, rng
+from fibnic_bench import CHECK_ALWAYS, FIELD_CHECK, FIELD_MAC, PERIOD_PS, PORTS, Bench, rng
 from harness import build_and_run
 from reset_bench import LONG, Disturber, Port, one_sided_resets
 
@@ -22,6 +22,7 @@ LOCAL_FAULT, REMOTE_FAULT = 1, 2
 SPEED = os.environ.get("SPEED", "10g")
 START_CTRL = {0x01: 0, 0x1F: PERIOD_PS // 2}  # of a frame's first word; the start's time in it
 STOP_CYCLES = 100
+REST_CYCLES = 300  # from a frame's end to where nothing of it is left
 FAULT_COLUMNS = 128  # without a sequence, until the fault is over
 ROUNDING_PS = 8  # of the source's times
 
@@ -138,6 +139,27 @@ async def core_reset_near_a_port_s(dut) -> None:
         dut.rst_rx_i.value = 0
         await bench.drain()
         assert not await bench.counters(p), f"{behind} cycles behind"
+
+
+@cocotb.test(timeout_time=LIMIT_MS, timeout_unit="ms")
+async def core_reset_of_an_edge(dut) -> None:
+    """A reset of the core of one edge or two leaves nothing of a frame, whatever had come of it."""
+    bench, _, kit = await setup(dut)
+    p = bench.rand.randrange(PORTS)
+    for edges, moment in itertools.product((1, 2), range(8, 80, 3)):
+        bench.sources[p].send_nowait(kit[0].from_payload(bench.v4(p, "10.0.0.1", 150)))
+        for _ in range(moment):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value = 1
+        for _ in range(edges):
+            await RisingEdge(dut.clk_i)
+        dut.rst_i.value = 0
+        await bench.sources[p].wait()
+        for _ in range(REST_CYCLES):
+            await RisingEdge(dut.clk_i)
+        assert not dut.busy_o.value, f"something is left of {edges} edges after {moment} cycles"
+        # Without its address nothing of the next frame would get into the core.
+        await bench.set_field(p, FIELD_MAC, int.from_bytes(bench.router.port_macs[p], "big"))
 
 
 @cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
