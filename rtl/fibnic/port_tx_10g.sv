@@ -5,7 +5,8 @@
 // Clock     : clk_i, rst_i synchronous.
 // Handshake : see to_mac_t and from_mac_t.
 // Drops     : what the MAC sends while there is a link fault: remote faults leave instead of it while nothing is
-//             received here, else idle; then nothing until a frame begins. The MAC counts its frames all the same.
+//             received here, else idle; then nothing until a frame begins, in either lane. The MAC counts its frames
+//             all the same.
 // Source    : dissertation section 5.1.2.4; IEEE 802.3 subclause 46.3.4.
 module port_tx_10g
   import fibnic_pkg::*;
@@ -30,12 +31,15 @@ module port_tx_10g
   // Two columns each.
   localparam logic [63:0] RemoteFaultWord = {2{32'h0200009c}};
   localparam logic [7:0] RemoteFaultControl = {2{4'b0001}};
+  // Control characters of a word in which a frame starts in lane 4.
+  localparam logic [7:0] StartLane4 = 8'h1f;
 
   axis_if out ();
 
   logic [63:0] txd;
   logic [ 7:0] txc;
-  logic mac_busy, mute_q, tell_q;
+  logic mac_busy, mute, mute_q, fault_q, tell_q;
+  logic      starts;  // in lane 4
 
   to_mac_t   to_line;
   from_mac_t from_line;
@@ -75,16 +79,21 @@ module port_tx_10g
     .busy_o       (mac_busy)
   );
 
+  // A start in lane 0 has a word without a frame in front of it, one in lane 4 perhaps only half a word.
+  assign starts = !fault_q && txc == StartLane4;
+  assign mute   = mute_q && !starts;
+
   always_ff @(posedge clk_i) begin
-    tell_q <= fault_i.here;
+    tell_q  <= fault_i.here;
+    fault_q <= fault_i.here || fault_i.remote;
     if (rst_i) mute_q <= 1'b0;
-    else mute_q <= fault_i.here || fault_i.remote || (mute_q && !(&txc));
+    else mute_q <= fault_i.here || fault_i.remote || (mute && !(&txc));
   end
 
   always_comb begin
     xgmii_txd_o = txd;
     xgmii_txc_o = txc;
-    if (mute_q) begin
+    if (mute) begin
       xgmii_txd_o = tell_q ? RemoteFaultWord : eth_pkg::XgmiiIdleWord;
       xgmii_txc_o = tell_q ? RemoteFaultControl : '1;
     end

@@ -22,6 +22,8 @@ LOCAL_FAULT, REMOTE_FAULT = 1, 2
 SPEED = os.environ.get("SPEED", "10g")
 START_CTRL = {0x01: 0, 0x1F: PERIOD_PS // 2}  # of a frame's first word; the start's time in it
 STOP_CYCLES = 100
+BURST = 40  # frames, of which a fault in their middle leaves some
+NO_IDLE_WORD = 85  # a gap of 11 bytes leads from lane 1 to lane 4; three of four are as small
 REST_CYCLES = 300  # from a frame's end to where nothing of it is left
 FAULT_COLUMNS = 128  # without a sequence, until the fault is over
 ROUNDING_PS = 8  # of the source's times
@@ -98,6 +100,43 @@ async def link_faults(dut) -> None:
         assert sink.empty()
         await passes(i, p)
         await passes(p, o)
+
+
+@cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
+async def frames_behind_a_fault(dut) -> None:
+    """What arrives when a fault is over leaves, in either lane, however small the gaps are."""
+    bench, clocks, kit = await setup(dut)
+    run = Disturber(bench, *kit)
+    run.ports = [Port(clock, v6=False, storing=False) for clock in clocks]
+    checked = 0
+    for fault in (LOCAL_FAULT, REMOTE_FAULT) * 8:
+        p, i = bench.rand.sample(range(PORTS), 2)
+        sent = run.ports[i].sent
+        sent.clear()
+        for _ in range(BURST):
+            frame = bench.v4(i, f"10.{p}.0.1", NO_IDLE_WORD)
+            run.queue(i, frame, bench.router.decide(i, frame)[2])
+        for _ in range(bench.rand.randint(30, 60)):
+            await RisingEdge(dut.clk_i)
+        flag = dut.local_fault_o if fault == LOCAL_FAULT else dut.remote_fault_o
+        bench.sources[p].os = fault
+        bench.sources[p].active_event.set()
+        while not int(flag.value):
+            await RisingEdge(dut.clk_i)
+        bench.sources[p].os = None
+        while int(flag.value):
+            await RisingEdge(dut.clk_i)
+        over = get_sim_time("ps")
+        await bench.drain()
+        came = set()
+        while not bench.sinks[p].empty():
+            got = bench.sinks[p].recv_nowait()
+            if got.check_fcs() and not any(got.ctrl or []):
+                came.add(bytes(got.get_payload()))
+        behind = [expected for frame, expected in sent if frame.sim_time_start > over]
+        checked += len(behind)
+        assert all(expected in came for expected in behind), "a frame behind a fault is lost"
+    assert checked > BURST
 
 
 @cocotb.test(skip=SPEED != "10g", timeout_time=LIMIT_MS, timeout_unit="ms")
