@@ -185,6 +185,8 @@ impl<const N: usize> IdealSwitch<N> {
             own: BTreeMap::new(),
             inputs: SwitchInputs {
                 rst: false,
+                rst_core: false,
+                rst_rx: 0,
                 net,
                 host: None,
                 host_ready: false,

@@ -70,8 +70,12 @@ impl SwitchWrite {
 /// Inputs of the switch other than its clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchInputs<const N: usize = 4> {
-    /// Reset of all clocks.
+    /// Reset of the core; of all receive sides, too.
     pub rst: bool,
+    /// Reset of the core alone.
+    pub rst_core: bool,
+    /// Resets of receive sides, a bit for each port.
+    pub rst_rx: u64,
     /// Words from the PHYs, of the kind that the switch's speed asks for.
     pub net: [NetWord; N],
     /// Beat offered by the host; it is taken at an edge with `host_in_ready`.
@@ -113,7 +117,8 @@ pub type WideSwitch = PortSwitch<9>;
 /// waves.
 pub type NarrowSwitch = PortSwitch<2>;
 
-/// The Verilated switch with `N` ports: [`Switch`], [`NarrowSwitch`] or [`WideSwitch`]. All clocks are one here.
+/// The Verilated switch with `N` ports: [`Switch`], [`NarrowSwitch`] or [`WideSwitch`]. All clocks are one, but for
+/// who uses [`PortSwitch::edge_of`].
 ///
 /// A cycle takes three steps: write [`PortSwitch::inputs`], call [`PortSwitch::settle`], which shows what is
 /// ready before the edge, and call [`PortSwitch::edge`], which returns the outputs after it.
@@ -200,6 +205,8 @@ impl<const N: usize> PortSwitch<N> {
         Ok(Self {
             inputs: SwitchInputs {
                 rst: true,
+                rst_core: false,
+                rst_rx: 0,
                 net,
                 host: None,
                 host_ready: false,
@@ -268,7 +275,7 @@ impl<const N: usize> PortSwitch<N> {
             self.settled = true;
             return Ok(&self.outputs);
         }
-        self.pins.clock(false);
+        self.pins.clocks(false, 0);
         self.pins.apply(&self.inputs);
         self.pins.model.eval()?;
         self.applied = Some(self.inputs);
@@ -283,11 +290,17 @@ impl<const N: usize> PortSwitch<N> {
 
     /// Raises the clocks and returns the outputs after the edge.
     pub fn edge(&mut self) -> Result<&SwitchOutputs<N>, Error> {
+        self.edge_of(true, Pins::<N>::ALL)
+    }
+
+    /// Raises the core's clock, or not, and those of the receive sides whose bits are set; returns the outputs after
+    /// the edge.
+    pub fn edge_of(&mut self, core: bool, receivers: u64) -> Result<&SwitchOutputs<N>, Error> {
         if !self.settled {
             self.settle()?;
         }
         self.settled = false;
-        self.pins.clock(true);
+        self.pins.clocks(core, receivers);
         if self.has_steps() {
             self.pins.model.eval_edge()?;
         } else {
@@ -416,8 +429,9 @@ impl<const N: usize> Pins<N> {
 
     fn apply(&mut self, inputs: &SwitchInputs<N>) {
         let (model, ports) = (&mut self.model, &self.ports);
-        model.set(ports.rst_i, inputs.rst);
-        model.set(ports.rst_rx_i, if inputs.rst { Self::ALL } else { 0 });
+        model.set(ports.rst_i, inputs.rst || inputs.rst_core);
+        let all = if inputs.rst { Self::ALL } else { 0 };
+        model.set(ports.rst_rx_i, all | inputs.rst_rx);
         let beat = inputs.host.unwrap_or_default();
         model.set(ports.s_host_tvalid_i, inputs.host.is_some());
         model.set(ports.s_host_tdata_i, beat.data);
@@ -475,9 +489,8 @@ impl<const N: usize> Pins<N> {
     }
 
     #[inline]
-    fn clock(&mut self, high: bool) {
-        self.model.set(self.ports.clk_i, high);
-        let receivers = if high { Self::ALL } else { 0 };
+    fn clocks(&mut self, core: bool, receivers: u64) {
+        self.model.set(self.ports.clk_i, core);
         self.model.set(self.ports.clk_rx_i, receivers);
     }
 

@@ -49,6 +49,8 @@ impl StandInSwitch {
             speed,
             inputs: SwitchInputs {
                 rst: false,
+                rst_core: false,
+                rst_rx: 0,
                 net: idle,
                 host: None,
                 host_ready: false,
