@@ -167,8 +167,10 @@ PHASES = [
     pure(
         "switches",
         200,
-        "RTL of the switch against the reference model, random traffic, large tables",
-        f"{TARGET}/release/switchtest --frames 500000 --changes 50000",
+        "RTL of the switch against the reference model, random traffic, large tables; resets of its"
+        " ports and its core",
+        f"{TARGET}/release/switchtest --frames 500000 --changes 50000"
+        f" && {TARGET}/release/switchtest --resets",
         "switchtest",
     ),
     pure(
@@ -348,6 +350,15 @@ PHASES = [
         3600,
         "a million stores while one side of a NIC is reset (faulttest --resets --full)",
         f"{TARGET}/release/faulttest --resets --full",
+        ("build", "models"),
+        long=True,
+    ),
+    Phase(
+        "long-switch-resets",
+        3600,
+        "a million frames while ports of a switch and its core are reset and links fail"
+        " (switchtest --resets --full)",
+        f"{TARGET}/release/switchtest --resets --full",
         ("build", "models"),
         long=True,
     ),

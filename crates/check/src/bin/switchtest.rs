@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use check::program::{self, Score, value_name};
 use check::switchtest::differential::{self, Totals};
+use check::switchtest::resets;
 use check::switchtest::tables::{self, Effort, Source};
 use check::switchtest::updates::{self, Traffic};
 use check::switchtest::whole;
@@ -25,19 +26,22 @@ struct Options {
     /// Seed of everything random; from the clock if absent.
     #[arg(long, env = "IPNUMA_SEED")]
     seed: Option<u64>,
-    /// Frames of the differential test.
-    #[arg(long, default_value_t = 1_000_000)]
-    frames: u64,
+    /// Frames of the differential test, a million by default; or with --resets, of which --full has a million.
+    #[arg(long)]
+    frames: Option<u64>,
     /// Changes of routes under traffic.
     #[arg(long, default_value_t = 100_000)]
     changes: u64,
     /// What is tested.
     #[arg(long)]
     mode: Option<Mode>,
-    /// Line rate of the differential test; without it both, 10G mostly.
+    /// Resets of receive sides and of the core, and links that fail, instead of all modes.
+    #[arg(long, conflicts_with_all = ["mode", "changes"])]
+    resets: bool,
+    /// Line rate of the differential test, or with --resets; without it both, 10G mostly.
     #[arg(long)]
     rate: Option<Rate>,
-    /// Write waves of a differential run to this FST file; use it with --rate and few frames.
+    /// Write waves of a differential run, or of --resets, to this FST file; use it with --rate and few frames.
     #[arg(long, value_name = "FILE", requires = "rate")]
     waves: Option<PathBuf>,
     /// The long form: the real table too, and the edges of all prefixes.
@@ -80,7 +84,83 @@ enum Rate {
 /// Line rates with their share of the frames in percent.
 const RATES: [(Rate, u64); 2] = [(Rate::TenGig, 95), (Rate::OneGig, 5)];
 
+/// Frames of the differential test.
+const FRAMES: u64 = 1_000_000;
+/// Frames between resets by rate, in the short form and in the long one: at 1G a frame takes more cycles.
+const RESET_FRAMES: [[u64; 2]; 2] = [[12_000, 4_000], [900_000, 100_000]];
+
 impl Options {
+    /// Frames between resets at one rate; says how it went.
+    fn resets(&self, rate: Rate, seed: u64) -> Result<String, String> {
+        let [ten, one] = RESET_FRAMES[usize::from(self.full)];
+        let (speed, count) = match rate {
+            Rate::TenGig => (NetSpeed::TenGig, ten),
+            Rate::OneGig => (NetSpeed::OneGig, one),
+        };
+        let frames = self.frames.unwrap_or(count);
+        let started = Instant::now();
+        let mut bench = resets::Bench::new(speed, seed, self.waves.as_deref())?;
+        let result = bench.run(frames);
+        let totals = bench.totals();
+        result
+            .map_err(|error| format!("frame {} of --frames {frames}:\n{error}", totals.frames))?;
+        let seconds = started.elapsed().as_secs_f64();
+        let counts = totals.counts;
+        Ok(format!(
+            "{} frames in {} epochs: {} resets of receive sides, {} of the core, {} links that failed; {} frames left whole, \
+             {} of which had to, {} spoiled, {} cut, {} lost, {} found no room; {} counters equal; {:.0} frames/s, {:.0} kHz",
+            totals.frames,
+            totals.epochs,
+            totals.resets,
+            totals.cores,
+            totals.failures,
+            counts.good,
+            counts.clean,
+            counts.spoiled,
+            counts.cut,
+            counts.lost,
+            totals.full,
+            totals.counters,
+            totals.frames as f64 / seconds,
+            totals.cycles as f64 / seconds / 1e3
+        ))
+    }
+
+    /// [`Options::resets`] at both rates at once, or at one.
+    fn all_resets(&self, seed: u64) -> ExitCode {
+        let rates = RATES.map(|(rate, _)| rate);
+        let chosen = rates.into_iter();
+        let chosen = chosen.filter(|rate| self.rate.is_none_or(|chosen| chosen == *rate));
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = chosen
+                .map(|rate| (rate, scope.spawn(move || self.resets(rate, seed))))
+                .collect();
+            let join = |(rate, thread): (Rate, std::thread::ScopedJoinHandle<'_, _>)| {
+                let panicked = || Err("it panicked".to_owned());
+                (rate, thread.join().unwrap_or_else(|_| panicked()))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        let mut score = Score::default();
+        for (rate, result) in results {
+            let name = value_name(rate);
+            match &result {
+                Ok(line) => println!("resets {name}: {line}"),
+                Err(error) => {
+                    println!("resets {name}: FAILED\n{error}");
+                    let full = if self.full { " --full" } else { "" };
+                    let frames = self
+                        .frames
+                        .map_or(String::new(), |count| format!(" --frames {count}"));
+                    let options = format!("--resets --rate {name}{full}{frames} --seed {seed}");
+                    program::print_again("switchtest", &options);
+                }
+            }
+            score.count(result.is_ok());
+        }
+        score.finish()
+    }
+
     /// Runs a mode; says how it went.
     fn run(&self, mode: Mode, seed: u64) -> Result<Vec<String>, String> {
         match mode {
@@ -134,10 +214,11 @@ impl Options {
         let mut lines = Vec::new();
         let mut sum = Totals::default();
         for (rate, share) in RATES {
+            let all = self.frames.unwrap_or(FRAMES);
             let frames = match self.rate {
                 Some(chosen) if chosen != rate => continue,
-                Some(_) => self.frames,
-                None => self.frames * share / 100,
+                Some(_) => all,
+                None => all * share / 100,
             };
             let speed = match rate {
                 Rate::TenGig => NetSpeed::TenGig,
@@ -224,6 +305,9 @@ fn report(options: &Options, seed: u64, (mode, time, result): Report) -> bool {
 fn main() -> ExitCode {
     let options = Options::parse();
     let seed = program::seed("switchtest", options.seed);
+    if options.resets {
+        return options.all_resets(seed);
+    }
     let run = |modes: &[Mode]| -> Vec<Report> {
         let chosen = |mode: &&Mode| options.mode.is_none_or(|chosen| chosen == **mode);
         let timed = |&mode: &Mode| {

@@ -8,6 +8,10 @@ const IDLE: u8 = 0x07;
 const START: u8 = 0xFB;
 const TERMINATE: u8 = 0xFD;
 const ERROR: u8 = 0xFE;
+/// Begins an ordered set: a link fault.
+const SEQUENCE: u8 = 0x9C;
+const SEQUENCE_DATA: usize = 3;
+const PREAMBLE_BYTES: usize = 8;
 const LANES: usize = 8;
 /// Fewest bytes from a terminate to the next start: 12 less what the deficit idle count may borrow.
 const MIN_GAP_10G: usize = 9;
@@ -37,6 +41,10 @@ pub struct Decoder {
     start: u64,
     /// Bytes that the line carried so far.
     now: u64,
+    may_cut: bool,
+    cut: Option<Vec<u8>>,
+    /// Bytes of an ordered set that are still to come.
+    sequence: usize,
 }
 
 impl Decoder {
@@ -50,7 +58,27 @@ impl Decoder {
             gap: usize::MAX / 2,
             start: 0,
             now: 0,
+            may_cut: false,
+            cut: None,
+            sequence: 0,
         }
+    }
+
+    /// Whether a frame may end without its end, and link faults may be told: the sender is being reset, or has lost
+    /// its link.
+    pub fn set_may_cut(&mut self, may_cut: bool) {
+        self.may_cut = may_cut;
+    }
+
+    /// The bytes behind the preamble of a frame that was cut, once: a receiver refuses it.
+    pub fn take_cut(&mut self) -> Option<Vec<u8>> {
+        self.cut.take()
+    }
+
+    fn cut_here(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.cut = Some(bytes.get(PREAMBLE_BYTES..).unwrap_or(&[]).to_vec());
+        (self.in_frame, self.gap) = (false, 1);
     }
 
     /// Whether a frame has begun and not ended.
@@ -91,6 +119,17 @@ impl Decoder {
                     self.begin(MIN_GAP_10G)?;
                     self.bytes.push(byte);
                 }
+                (false, false, _) if self.sequence > 0 => {
+                    self.sequence -= 1;
+                    self.gap = self.gap.saturating_add(1);
+                }
+                (_, true, SEQUENCE) if self.may_cut && lane % 4 == 0 => {
+                    if self.in_frame {
+                        self.cut_here();
+                    }
+                    (self.sequence, self.gap) = (SEQUENCE_DATA, self.gap.saturating_add(1));
+                }
+                (true, true, IDLE) if self.may_cut => self.cut_here(),
                 (true, false, _) => self.bytes.push(byte),
                 (true, true, ERROR) => {
                     self.bytes.push(byte);
@@ -123,7 +162,16 @@ impl Decoder {
         } else if error {
             return Err("tx_er without tx_en".into());
         } else if self.in_frame {
-            frame = Some(self.finish(0x55)?);
+            let bytes = self.may_cut.then(|| self.bytes.clone());
+            match (self.finish(0x55), bytes) {
+                (Ok(whole), _) => frame = Some(whole),
+                // Nothing but the FCS tells a frame that was cut from a whole one.
+                (Err(_), Some(bytes)) => {
+                    self.bytes = bytes;
+                    self.cut_here();
+                }
+                (Err(error), None) => return Err(error),
+            }
         } else {
             self.gap = self.gap.saturating_add(1);
         }

@@ -9,6 +9,7 @@ pub mod frames;
 pub mod line;
 pub mod lookup;
 pub mod lpm;
+pub mod resets;
 pub mod tables;
 pub mod updates;
 pub mod whole;
