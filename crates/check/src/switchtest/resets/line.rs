@@ -154,7 +154,13 @@ impl Line {
             Some((failure, 0, left)) => {
                 let failure = *failure;
                 *left -= 1;
-                if *left == 0 {
+                // At 1G the rest of a frame may look like a preamble, and be a frame for anybody.
+                let rest = failure == Failure::Idle
+                    && matches!(word, NetWord::Gmii { .. })
+                    && self.current.is_some();
+                if *left == 0 && rest {
+                    *left = 1;
+                } else if *left == 0 {
                     self.failing = None;
                 }
                 if failure.mutes() {
