@@ -47,7 +47,7 @@ pub struct Arguments {
     /// How every key begins
     #[arg(long, default_value = "mcb")]
     prefix: String,
-    /// How long to wait for an answer
+    /// How long to wait for an answer; 0: for ever
     #[arg(long, default_value_t = 1000)]
     timeout_ms: u64,
     /// How often a datagram without an answer is sent again

@@ -59,10 +59,14 @@ fn check(job: &Job) -> Result<(), Error> {
     } else if !(1..=MOST_COUNT).contains(&job.keys) {
         let (count, what) = (job.keys, "keys are too few or too many");
         format!("--keys: {count} {what}; write 1 to {MOST_COUNT}")
-    } else if job.timeout.is_zero() || job.timeout > MOST_PATIENCE {
-        format!("--timeout-ms: write 1 to {}", MOST_PATIENCE.as_millis())
+    } else if job.timeout > MOST_PATIENCE {
+        let most = MOST_PATIENCE.as_millis();
+        format!("--timeout-ms: write 0, which waits for ever, to {most}")
     } else if job.retries > 0 && job.transport == Transport::Tcp {
         "--retries: TCP sends again by itself; leave it out or choose --transport udp".to_owned()
+    } else if job.retries > 0 && job.timeout.is_zero() {
+        "--retries: who waits for ever sends nothing again; leave it out or write --timeout-ms 20"
+            .to_owned()
     } else {
         return Ok(());
     };
@@ -110,6 +114,7 @@ impl Job {
 
 impl<'a> Client<'a> {
     fn new(job: &'a Job, server: SocketAddr) -> Result<Self, Error> {
+        let patience = (!job.timeout.is_zero()).then_some(job.timeout);
         let link = match job.transport {
             Transport::Udp => {
                 let any: SocketAddr = if server.is_ipv4() {
@@ -120,17 +125,20 @@ impl<'a> Client<'a> {
                 let socket = UdpSocket::bind(any).map_err(|error| job.unreachable(error))?;
                 socket
                     .connect(server)
-                    .and_then(|()| socket.set_read_timeout(Some(job.timeout)))
+                    .and_then(|()| socket.set_read_timeout(patience))
                     .map_err(|error| job.unreachable(error))?;
                 Link::Udp { socket, request: 0 }
             }
             Transport::Tcp => {
-                let stream = TcpStream::connect_timeout(&server, job.timeout)
-                    .map_err(|error| job.unreachable(error))?;
+                let connected = match patience {
+                    Some(patience) => TcpStream::connect_timeout(&server, patience),
+                    None => TcpStream::connect(server),
+                };
+                let stream = connected.map_err(|error| job.unreachable(error))?;
                 stream
                     .set_nodelay(true)
-                    .and_then(|()| stream.set_read_timeout(Some(job.timeout)))
-                    .and_then(|()| stream.set_write_timeout(Some(job.timeout)))
+                    .and_then(|()| stream.set_read_timeout(patience))
+                    .and_then(|()| stream.set_write_timeout(patience))
                     .map_err(|error| job.unreachable(error))?;
                 Link::Tcp(stream)
             }
@@ -458,7 +466,12 @@ mod tests {
                 ..job()
             },
             Job {
+                timeout: Duration::MAX,
+                ..job()
+            },
+            Job {
                 timeout: Duration::ZERO,
+                retries: 1,
                 ..job()
             },
             Job {

@@ -104,7 +104,7 @@ pub struct Job {
     pub keys: u64,
     /// How every key begins.
     pub prefix: String,
-    /// How long to wait for an answer.
+    /// How long to wait for an answer; zero: for ever.
     pub timeout: Duration,
     /// How often a datagram is sent again that had no answer.
     pub retries: u32,
