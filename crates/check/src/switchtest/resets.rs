@@ -2,7 +2,7 @@
 //! The whole switch with a clock for each receive side, under random traffic between all ports, while receive sides and the
 //! core are reset and links fail at random moments.
 //!
-//! [`ledger`] says what may become of a frame, from the pins alone. No frame finds its FIFO full unless an epoch overloads
+//! `ledger` says what may become of a frame, from the pins alone. No frame finds its FIFO full unless an epoch overloads
 //! the switch, so every one that no reset and no fault is near must come out.
 
 mod frame;
