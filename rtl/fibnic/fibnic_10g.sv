@@ -7,8 +7,8 @@
 //             9 + L cycles for IPv4, 11 + L for IPv6, L being the lookup's latency of the family
 //             (fib_lookup: ReadLatency 1: 3 and 9, ReadLatency 2: 6 and 18); 3 more with AsyncRx (2
 //             to 3 by the phase of the clocks), N - 1 more with one lookup for all, 1 more with
-//             Vlan. Lane 4 on one side makes it half a cycle more. The same for every frame and
-//             table.
+//             Vlan. With Sram22 L is 19: 28 and 30 cycles. Lane 4 on one side makes it half a cycle
+//             more. The same for every frame and table.
 // Clock     : clk_i; clk_rx_i for the pins of each receiver.
 // Reset     : rst_i of all, rst_rx_i of each receive side alone: see port_reset.
 // Handshake : s_host and m_host are AXI4-Streams without FCS. s_host: tuser is the port, read with
@@ -48,6 +48,10 @@ module fibnic_10g #(
   parameter int unsigned FifoFrames = 2,
   /// Ports can take off and put on VLAN tags: one cycle more.
   parameter bit Vlan = 1'b0,
+  /// 1: the dissertation's lookup, IPv4 from an SRAM, IPv6 from the TCAM.
+  parameter int unsigned Sram22 = 0,
+  /// Address bits of its SRAM: 22 for 4 MB.
+  parameter int unsigned Sram22IndexW = 22,
   // Sizes of the tables, as fib_lookup has them.
   parameter int unsigned V4Leaves = 4096,
   parameter int unsigned V4Groups = 16,
@@ -184,7 +188,9 @@ module fibnic_10g #(
     .V6TcamEntries(V6TcamEntries),
     .ReadLatency  (ReadLatency),
     .SumRegister  (SumRegister),
-    .OutRegister  (OutRegister)
+    .OutRegister  (OutRegister),
+    .Sram22       (Sram22),
+    .Sram22IndexW (Sram22IndexW)
   ) u_core (
     .clk_i,
     .rst_i,

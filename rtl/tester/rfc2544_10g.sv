@@ -31,6 +31,10 @@ module rfc2544_10g #(
   parameter int unsigned StoreAndCheck = 1,
   /// Ports can take off and put on VLAN tags: one cycle more.
   parameter bit Vlan = 1'b0,
+  /// 1: the dissertation's lookup, IPv4 from an SRAM, IPv6 from the TCAM.
+  parameter int unsigned Sram22 = 0,
+  /// Address bits of its SRAM: 22 for 4 MB.
+  parameter int unsigned Sram22IndexW = 22,
   // Sizes of the tables, as fib_lookup has them.
   parameter int unsigned V4Leaves = 4096,
   parameter int unsigned V4Groups = 16,
@@ -137,6 +141,8 @@ module rfc2544_10g #(
     .AclRules     (AclRules),
     .StoreAndCheck(StoreAndCheck),
     .Vlan         (Vlan),
+    .Sram22       (Sram22),
+    .Sram22IndexW (Sram22IndexW),
     .V4Leaves     (V4Leaves),
     .V4Groups     (V4Groups),
     .V4Hosts      (V4Hosts),

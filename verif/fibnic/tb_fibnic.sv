@@ -10,7 +10,8 @@ module tb_fibnic #(
   parameter int unsigned Lookups = 4,
   parameter int unsigned Waiting = 4,
   parameter bit AsyncRx = 1'b1,
-  parameter bit Vlan = 1'b0
+  parameter bit Vlan = 1'b0,
+  parameter int unsigned Sram22 = 0
 ) (
   input logic       clk_i,
   input logic       rst_i,
@@ -77,6 +78,8 @@ module tb_fibnic #(
     .Lookups      (Lookups),
     .Waiting      (Waiting),
     .Vlan         (Vlan),
+    .Sram22       (Sram22),
+    .Sram22IndexW (16),
     .V4Leaves     (1024),
     .V6Leaves     (1024),
     .V6TcamEntries(4),

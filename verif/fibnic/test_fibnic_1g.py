@@ -602,31 +602,8 @@ async def stages_of_the_dissertation(dut) -> None:
     """IPv4 by the 4 MB SRAM's words in 62 stages, IPv6 by the TCAM in 74."""
     bench = Bench(dut, rng())
     await bench.start()
+    await bench.dissertation_routes()
     rand = bench.rand
-    # Three next hops; the bench's SRAM does not look at the upper six address bits.
-    leaves = {}
-    routes = {}
-    for code in (1, 2, 3):
-        mac = rand.randbytes(5) + bytes([code])
-        await bench.write(MEM_NEXT_HOP, code, int.from_bytes(mac, "big") << 6 | code << 1 | 1)
-        await bench.write(SRAM22_NEXT_HOP, code, code << 12 | code)
-        leaves[code << 12 | code] = code
-        leaf = code << 12 | code
-        for first, bits in ((10, 24), (0x2001, 112)):
-            addr = first << bits | rand.getrandbits(bits)
-            length = rand.choice([21, 24] if bits == 24 else [40, 64, 97])
-            net = ipaddress.ip_network((addr, length), strict=False)
-            addr = int(net.network_address)
-            bench.router.routes[net] = NextHop(code, mac)
-            if net.version == 4:
-                routes[addr, length] = leaf
-                continue
-            for write in bench.tables[6]._change_tcam((addr, length), leaf):
-                await bench.write(*write)
-    for addr, length in routes:
-        for index in range(addr >> 10, ((addr | (1 << 32 - length) - 1) >> 10) + 1):
-            await bench.write(SRAM22, index, sram22_word(routes, leaves, index))
-
     stages: list[int] = []
 
     async def count() -> None:

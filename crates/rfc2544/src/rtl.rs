@@ -81,11 +81,11 @@ impl SwitchRig {
         Self::of(Rig::new(speed)?, Config::default())
     }
 
-    /// The same at 1G with the lookup of the dissertation: prefixes up to /24 in an SRAM of 4 MB, IPv6 in a TCAM of 32
+    /// The same with the lookup of the dissertation: prefixes up to /24 in an SRAM of 4 MB, IPv6 in a TCAM of 32
     /// entries. The subnet of port 0 is the default route, and a table's routes lead to the instrument at the other
     /// three, for there are no more next hops.
-    pub fn dissertation() -> Result<Self, Error> {
-        Self::of(Rig::dissertation()?, Config::DISSERTATION)
+    pub fn dissertation(speed: NetSpeed) -> Result<Self, Error> {
+        Self::of(Rig::dissertation(speed)?, Config::DISSERTATION)
     }
 
     fn of(rig: Rig, config: Config) -> Result<Self, Error> {

@@ -38,9 +38,13 @@ impl Rig {
         Self::of(speed, model)
     }
 
-    /// Creates a rig of 1G whose switch has the lookup of the dissertation, `fib::Config::DISSERTATION`.
-    pub fn dissertation() -> Result<Self, Error> {
-        Self::of(NetSpeed::OneGig, "rig_1g_sram22")
+    /// Creates a rig whose switch has the lookup of the dissertation, `fib::Config::DISSERTATION`.
+    pub fn dissertation(speed: NetSpeed) -> Result<Self, Error> {
+        let model = match speed {
+            NetSpeed::TenGig => "rig_10g_sram22",
+            NetSpeed::OneGig => "rig_1g_sram22",
+        };
+        Self::of(speed, model)
     }
 
     fn of(speed: NetSpeed, model: &str) -> Result<Self, Error> {

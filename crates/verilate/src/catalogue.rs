@@ -155,6 +155,7 @@ pub const MODELS: &[Model] = &[
     // Four tester ports around the switch; one size is enough, tables cost little but memory.
     switch("rig_10g", "rfc2544_10g", TESTER, FULL_TABLES),
     switch("rig_1g", "rfc2544_1g", TESTER, FULL_TABLES),
+    switch("rig_10g_sram22", "rfc2544_10g", TESTER, DISSERTATION),
     switch("rig_1g_sram22", "rfc2544_1g", TESTER, DISSERTATION),
     switch("fibnic_10g_wide", "fibnic_10g", FIBNIC, WIDE_TABLES),
     switch("fibnic_10g_full", "fibnic_10g", FIBNIC, FULL_TABLES),

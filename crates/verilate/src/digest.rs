@@ -142,6 +142,7 @@ mod tests {
             "uzura_shell_10g",
             "toe_10g",
             "rig_10g",
+            "rig_10g_sram22",
         ]
         .into_iter()
         .chain([

@@ -537,12 +537,6 @@ pub const CASES: &[Case] = &[
     ),
     (&["rfc2544", "--test", "x"], None, "--test", "throughput"),
     (
-        &["rfc2544", "--lookup", "sram22"],
-        None,
-        "--lookup",
-        "write --rate 1g",
-    ),
-    (
         &["rfc2544", "--family", "v5"],
         None,
         "--family",

@@ -47,7 +47,7 @@ pub enum Lookup {
     /// This project's: any prefix, full tables of both families
     #[default]
     Runvec,
-    /// The dissertation's, 1G: an SRAM for IPv4 up to /24, three next hops and the default route's, a TCAM of 32 for IPv6
+    /// The dissertation's: an SRAM for IPv4 up to /24, three next hops and the default route's, a TCAM of 32 for IPv6
     Sram22,
 }
 
@@ -55,17 +55,12 @@ impl Lookup {
     /// A switch with it, and with the instrument at its ports.
     ///
     /// # Errors
-    /// It is not built for this rate, or the model is not there.
+    /// The model is not there.
     pub fn rig(self, rate: Rate) -> Result<SwitchRig, Failure> {
-        match (self, rate) {
-            (Self::Runvec, _) => Ok(SwitchRig::new(rate.into())?),
-            (Self::Sram22, Rate::One) => Ok(SwitchRig::dissertation()?),
-            (Self::Sram22, Rate::Ten) => Err(Error::Config(
-                "--lookup: sram22 is the dissertation's, whose switch is of 1G; write --rate 1g"
-                    .to_owned(),
-            )
-            .into()),
-        }
+        Ok(match self {
+            Self::Runvec => SwitchRig::new(rate.into())?,
+            Self::Sram22 => SwitchRig::dissertation(rate.into())?,
+        })
     }
 }
 
