@@ -26,7 +26,7 @@ MODULE_PARM_DESC(store_ns, "nanoseconds that a processor needs for a posted writ
 
 static unsigned int ack_ticks;
 module_param(ack_ticks, uint, 0444);
-MODULE_PARM_DESC(ack_ticks, "register ACK_TICKS; 0: as after reset, which suits 10G (1G: 16)");
+MODULE_PARM_DESC(ack_ticks, "register ACK_TICKS; 0: as after reset, which suits 10G (1G: 16 to 32)");
 
 static unsigned short moderation_us = 5;
 module_param(moderation_us, ushort, 0444);

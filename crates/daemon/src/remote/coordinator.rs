@@ -2,6 +2,7 @@
 //! Decides who speaks with whom, and which window is whose. One thread, which waits for nobody: what the NIC's thread, the
 //! server and other machines answer comes as an [`Input`].
 
+mod joins;
 mod readers;
 mod rekey;
 mod sockets;
@@ -374,10 +375,14 @@ impl Coordinator {
         self.reader_closed(link);
     }
 
-    /// The connection of a session.
+    /// The connection that a session belongs to.
     fn link_of(&self, session: u8) -> Option<LinkId> {
-        let of_writer = |(_, writer): &(&LinkId, &Writer)| writer.session == Some(session);
-        let of_reader = |(_, reader): &(&LinkId, &Reader)| reader.session == Some(session);
+        let of_writer = |(_, writer): &(&LinkId, &Writer)| {
+            writer.session == Some(session) && writer.joined.is_none()
+        };
+        let of_reader = |(_, reader): &(&LinkId, &Reader)| {
+            reader.session == Some(session) && reader.joined.is_none()
+        };
         let writer = self.writers.iter().find(of_writer).map(|(link, _)| *link);
         let reader = self.readers.iter().find(of_reader).map(|(link, _)| *link);
         writer.or(reader)

@@ -12,7 +12,7 @@ use ipc::token::{Rights, Token};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages: both must have the same.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// Longest message; longer ones are none.
 pub const LONGEST: usize = 1024;
 
@@ -151,6 +151,20 @@ pub enum Message {
         /// Number of the key that it sends with.
         sends: u64,
     },
+    /// In place of the first [`Message::Hello`]: the writer's windows go by the session that the other side has made with it,
+    /// so that what is stored one way takes along acknowledgements of what was stored the other way.
+    Join {
+        /// [`VERSION`].
+        version: u16,
+        /// The sender's number of the session.
+        session: u8,
+        /// The receiver's.
+        theirs: u8,
+        /// Comes of the secret of the connection that the session belongs to; zeros without TLS.
+        proof: [u8; 32],
+    },
+    /// They may; otherwise the answer is [`Message::Unwelcome`].
+    Joined,
 }
 
 impl Message {
@@ -175,6 +189,8 @@ impl Message {
             Self::Ping => "Ping",
             Self::Pong => "Pong",
             Self::Keys { .. } => "Keys",
+            Self::Join { .. } => "Join",
+            Self::Joined => "Joined",
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Daemons agree over TCP, the management network, by TLS with keys that they know of each other (`tls`), unless they were
 //! told to do without: then that network has to be trusted, and tokens travel there in clear. Stores travel
-//! between NICs, here the one in software (`softnic`), one session for each direction of windows. Channels of sockets
+//! between NICs, here the one in software (`softnic`), as a rule one session for two machines. Channels of sockets
 //! are two windows, one each way, whose stores this daemon makes itself (`carry`). The threads:
 //!
 //! | thread | does |

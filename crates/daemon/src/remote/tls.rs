@@ -36,11 +36,11 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-struct Bytes;
+struct Bytes<const N: usize>;
 
-impl ring::hkdf::KeyType for Bytes {
+impl<const N: usize> ring::hkdf::KeyType for Bytes<N> {
     fn len(&self) -> usize {
-        40
+        N
     }
 }
 
@@ -49,6 +49,16 @@ impl Secret {
     #[cfg(test)]
     pub fn of(bytes: [u8; 32]) -> Self {
         Self(bytes)
+    }
+
+    /// What shows to the other end of this connection that who made another one has this one, too, with this session.
+    pub fn proof(&self, writer: u8, reader: u8, epoch: u8) -> Option<[u8; 32]> {
+        let secret = ring::hkdf::Prk::new_less_safe(ring::hkdf::HKDF_SHA256, &self.0);
+        let mut bytes = [0; 32];
+        let about = [&b"IP-NUMA join"[..], &[writer, reader, epoch]];
+        let expanded = secret.expand(&about, Bytes::<32>);
+        expanded.and_then(|it| it.fill(&mut bytes)).ok()?;
+        Some(bytes)
     }
 
     /// Keys and salts of a session, for the writer or the reader. They are bound to both numbers of the session and its epoch,
@@ -71,7 +81,7 @@ impl Secret {
                     &[writer, reader, epoch],
                     &number.to_be_bytes(),
                 ],
-                Bytes,
+                Bytes::<40>,
             )
             .and_then(|material| material.fill(&mut bytes))
             .ok()?;

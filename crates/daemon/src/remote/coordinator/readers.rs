@@ -35,6 +35,10 @@ pub struct Reader {
     greeted: bool,
     /// Own number of the session.
     pub session: Option<u8>,
+    /// The other side's.
+    pub(super) theirs: u8,
+    /// The connection whose session it is, if it is another one's.
+    pub(super) joined: Option<LinkId>,
     /// Keys of that.
     pub(super) keys: Option<Keys>,
     /// Its NIC's address.
@@ -70,6 +74,8 @@ impl Coordinator {
             age: Duration::ZERO,
             greeted: false,
             session: None,
+            theirs: 0,
+            joined: None,
             keys: None,
             ip: 0,
             grants: HashMap::new(),
@@ -104,12 +110,19 @@ impl Coordinator {
                     reader.greeted = true;
                     self.greet(id, session, Identity { mac, ip }, start);
                 } else {
-                    reader.link.send(Message::Unwelcome {
-                        message: "it is of another release; install the same one on both machines"
-                            .to_owned(),
-                        again: false,
-                    });
-                    self.refuse(&other_release(peer, version));
+                    self.refuse_release(id, version);
+                }
+            }
+            Message::Join {
+                version,
+                session,
+                theirs,
+                proof,
+            } if !reader.greeted => {
+                if version == VERSION {
+                    self.let_join(id, (theirs, session), proof);
+                } else {
+                    self.refuse_release(id, version);
                 }
             }
             Message::Open { window, token } if reader.session.is_some() => {
@@ -194,6 +207,27 @@ impl Coordinator {
         true
     }
 
+    fn refuse_release(&mut self, id: LinkId, version: u16) {
+        let Some(reader) = self.readers.get(&id) else {
+            return;
+        };
+        let peer = reader.peer;
+        reader.tell(Message::Unwelcome {
+            message: "it is of another release; install the same one on both machines".to_owned(),
+            again: false,
+        });
+        self.refuse(&other_release(peer, version));
+    }
+
+    /// Its windows go by the session of another connection, of a NIC at this address.
+    pub(super) fn joins(&mut self, id: LinkId, of: LinkId, session: u8, ip: u32) {
+        if let Some(reader) = self.readers.get_mut(&id) {
+            reader.greeted = true;
+            (reader.session, reader.joined, reader.ip) = (Some(session), Some(of), ip);
+            reader.tell(Message::Joined);
+        }
+    }
+
     /// Has this side's end of the session opened; [`Coordinator::greeted`] follows.
     fn greet(&self, id: LinkId, theirs: u8, identity: Identity, start: Start) {
         let mut peer = self.peer_address(theirs, identity, start);
@@ -227,6 +261,7 @@ impl Coordinator {
         match (opened, self.readers.get_mut(&id)) {
             (Ok((own, identity)), Some(reader)) => {
                 (reader.session, reader.ip) = (Some(own), greeting.ip);
+                reader.theirs = greeting.session;
                 let of = (greeting.session, own, greeting.start.epoch);
                 reader.keys = reader.secret.map(|secret| Keys::new(secret, of, false));
                 reader.link.send(Self::hello(own, identity, greeting.start));
@@ -486,6 +521,6 @@ impl Coordinator {
         for window in reader.channels {
             self.tell(Event::Lost { window });
         }
-        self.close_session(reader.session);
+        self.end_session(id, reader.session, reader.joined);
     }
 }

@@ -58,6 +58,12 @@ impl Keys {
             .session(writer, reader, epoch, self.is_writer, number)
     }
 
+    /// What shows that one has the connection which they come of.
+    pub fn proof(&self) -> Option<[u8; 32]> {
+        let (writer, reader, epoch) = self.of;
+        self.secret.proof(writer, reader, epoch)
+    }
+
     /// All is said and done about the last change.
     fn is_settled(&self) -> bool {
         let Numbers { receives, sends } = self.ours;
@@ -277,6 +283,19 @@ mod tests {
             }
             prop_assert!(keys.iter().all(Keys::is_settled), "{keys:?}");
             prop_assert!(keys[0].begin().is_some());
+        }
+    }
+
+    #[test]
+    fn both_ends_show_the_same_and_only_of_their_session() {
+        let [writer, reader] = pair();
+        assert!(writer.proof().is_some() && writer.proof() == reader.proof());
+        for other in [
+            Keys::new(Secret::of([8; 32]), (3, 4, 50), true),
+            Keys::new(Secret::of([7; 32]), (4, 3, 50), true),
+            Keys::new(Secret::of([7; 32]), (3, 4, 51), true),
+        ] {
+            assert_ne!(other.proof(), writer.proof());
         }
     }
 

@@ -57,6 +57,11 @@ pub struct Writer {
     secret: Option<Secret>,
     /// Own number of the session.
     pub session: Option<u8>,
+    /// The other side's, and its NIC's address; 0 until it has said them.
+    pub(super) theirs: u8,
+    pub(super) ip: u32,
+    /// The connection whose session it is, if it is another one's.
+    pub(super) joined: Option<LinkId>,
     /// Keys of that.
     pub(super) keys: Option<Keys>,
     start: Start,
@@ -159,6 +164,9 @@ impl Coordinator {
                 link,
                 secret: None,
                 session: None,
+                theirs: 0,
+                ip: 0,
+                joined: None,
                 keys: None,
                 start,
                 stage: Stage::Begun,
@@ -181,7 +189,18 @@ impl Coordinator {
             return;
         };
         writer.secret = secret;
-        self.reserve(id);
+        if !self.join(id) {
+            self.reserve(id);
+        }
+    }
+
+    /// Offers a session that another connection has.
+    pub(super) fn offer_to_join(&mut self, id: LinkId, of: LinkId, session: u8, message: Message) {
+        if let Some(writer) = self.writers.get_mut(&id) {
+            (writer.session, writer.joined) = (Some(session), Some(of));
+            writer.stage = Stage::Offered;
+            writer.tell(message);
+        }
     }
 
     /// Has the NIC take a number for a session; [`Coordinator::reserved`] follows.
@@ -245,7 +264,7 @@ impl Coordinator {
         for (number, (question, _)) in writer.asked {
             self.unanswered(number, &question);
         }
-        self.close_session(writer.session);
+        self.end_session(id, writer.session, writer.joined);
     }
 
     pub(super) fn writer_closed(&mut self, id: LinkId, why: &str) {
@@ -274,7 +293,7 @@ impl Coordinator {
                 ip,
                 session,
                 ..
-            } if writer.stage == Stage::Offered => {
+            } if writer.stage == Stage::Offered && writer.joined.is_none() => {
                 if version != VERSION {
                     let peer = *writer.peer.ip();
                     self.refuse(&other_release(peer, version));
@@ -289,6 +308,9 @@ impl Coordinator {
                 }
                 self.welcome(id, session, Identity { mac, ip });
             }
+            Message::Joined if writer.stage == Stage::Offered && writer.joined.is_some() => {
+                self.session_open(id, Ok(()));
+            }
             Message::Unwelcome { message, again } if writer.stage == Stage::Offered => {
                 if !again || writer.tries >= EPOCHS {
                     self.writer_closed(id, &message);
@@ -297,6 +319,8 @@ impl Coordinator {
                 writer.tries += 1;
                 writer.stage = Stage::Begun;
                 let session = writer.session.take();
+                // One that is another connection's stays.
+                let session = session.filter(|_| writer.joined.take().is_none());
                 let start = self.next_start();
                 if let Some(writer) = self.writers.get_mut(&id) {
                     writer.start = start;
@@ -432,6 +456,7 @@ impl Coordinator {
         peer.keys = keys.as_ref().and_then(|keys| keys.entry(0));
         if let Some(writer) = self.writers.get_mut(&id) {
             (writer.stage, writer.keys) = (Stage::Opening, keys);
+            (writer.theirs, writer.ip) = (theirs, identity.ip);
         }
         self.engine.post(move |engine| {
             let opened = engine.open_session(own, &peer);
