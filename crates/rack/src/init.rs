@@ -530,4 +530,34 @@ mod tests {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
     }
+
+    #[test]
+    fn a_guest_with_cards_sets_them_up_and_forwards_and_is_the_gateway_of_its_neighbours() {
+        let text = include_str!("../../../experiments/topologies/uml-pc-router.toml");
+        let topology = Topology::parse(text, Path::new("test.toml")).expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let number = |name| topology.host_index(name).expect("it is there");
+        let router = init(&topology, &platform, number("router"), &cpu);
+        let mut rest = router.as_str();
+        for line in [
+            "*:01.0) ip link set ${d##*/} address 02:00:00:00:00:03 ;; esac",
+            "ip address add 10.0.2.254/24 dev $IPNUMA_NETDEV\n",
+            "ip neighbour replace 10.0.2.1 lladdr 02:00:00:00:00:04 ",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward\n",
+            "ip address add 10.0.1.1/24 dev $IPNUMA_NETDEV\n",
+            "ip route add default via 10.0.1.254\n",
+        ] {
+            let (_, after) = rest
+                .split_once(line)
+                .unwrap_or_else(|| panic!("{line} is not behind the others in:\n{router}"));
+            rest = after;
+        }
+        let end = init(&topology, &platform, number("b"), &cpu);
+        assert!(
+            end.contains("ip route add default via 10.0.2.254\n"),
+            "{end}"
+        );
+        assert!(!end.contains("ip_forward"), "{end}");
+    }
 }

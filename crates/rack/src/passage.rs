@@ -162,3 +162,84 @@ impl Passages {
         found.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NIC: ComponentId = ComponentId(1);
+    const SWITCH: ComponentId = ComponentId(4);
+
+    /// An IPv4 packet of a few bytes, padded, with this many hops left.
+    fn frame(hops: u8, number: u8, first: u64) -> Frame {
+        let mut bytes = vec![hops; ETHERNET_BYTES - 2];
+        bytes.extend([8, 0, 0x45, 0, 0, 22, 0, 0, 0, 0, hops, 1, hops, hops]);
+        bytes.extend([10, 0, 0, 1, 10, 0, 1, 1, number, 9]);
+        // Padding and FCS are each sender's own.
+        bytes.resize(64, hops);
+        Frame {
+            bytes,
+            first: Picoseconds(first),
+            last: Picoseconds(first + 512),
+        }
+    }
+
+    fn passages() -> Passages {
+        let device = Device {
+            name: "sw".to_owned(),
+            phy: None,
+            into: BTreeMap::from([((NIC, 0), Picoseconds(100))]),
+            out: vec![SWITCH],
+            open: BTreeMap::new(),
+            found: BTreeMap::new(),
+        };
+        Passages {
+            devices: vec![device],
+        }
+    }
+
+    #[test]
+    fn a_frame_is_timed_from_its_arrival_at_the_pins_and_known_again_with_other_hops() {
+        let mut passages = passages();
+        passages.frame(NIC, 0, &frame(64, 1, 1_000));
+        passages.frame(NIC, 0, &frame(64, 2, 2_000));
+        // Not what came in, and not by a port that leads in.
+        passages.frame(SWITCH, 1, &frame(63, 3, 1_500));
+        passages.frame(NIC, 1, &frame(64, 3, 1_500));
+        assert!(passages.found().is_empty());
+        passages.frame(SWITCH, 1, &frame(63, 1, 1_500));
+        passages.frame(SWITCH, 1, &frame(63, 2, 2_700));
+        // It left already.
+        passages.frame(SWITCH, 1, &frame(63, 2, 9_000));
+        let found = passages.found();
+        assert_eq!(
+            (found.len(), found[0].name.as_str(), found[0].bytes),
+            (1, "sw", 64)
+        );
+        let latency = found[0].latency;
+        assert_eq!((latency.count, latency.min.0, latency.max.0), (2, 400, 600));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_left_alone() {
+        let mut short = frame(64, 1, 0);
+        short.bytes.truncate(ETHERNET_BYTES + 10);
+        let mut arp = frame(64, 1, 0);
+        arp.bytes[ETHERNET_BYTES - 1] = 6;
+        let mut long = frame(64, 1, 0);
+        long.bytes[ETHERNET_BYTES + 3] = 200;
+        let mut headless = frame(64, 1, 0);
+        headless.bytes[ETHERNET_BYTES] = 0x4F;
+        for wrong in [short, arp, long, headless] {
+            assert_eq!(packet(&wrong.bytes), None);
+        }
+        let mut passages = passages();
+        for number in 0..=MOST_OPEN {
+            let mut frame = frame(64, 1, 0);
+            frame.bytes[ETHERNET_BYTES + 12..ETHERNET_BYTES + 16]
+                .copy_from_slice(&(number as u32).to_be_bytes());
+            passages.frame(NIC, 0, &frame);
+        }
+        assert_eq!(passages.devices[0].open.len(), 1);
+    }
+}
