@@ -11,8 +11,9 @@ use rack::cpu::Cost;
 use rack::engine::EngineReport;
 use rack::guests::{GuestOutcome, UmlOutcome, run_uml};
 use rack::outage::Outage;
+use rack::passage::Passage;
 use rack::run::{Options, rtl};
-use rack::{Error, Topology};
+use rack::{Error, Picoseconds, Topology};
 use serde::Serialize;
 
 use crate::{given, output, routing};
@@ -95,6 +96,62 @@ impl<'a> Engine<'a> {
     }
 }
 
+/// What a switch or a router took for frames of one length, from the first bit in to the first bit out.
+#[derive(Debug, Serialize)]
+struct Passed<'a> {
+    name: &'a str,
+    bytes: usize,
+    frames: u64,
+    min_ns: f64,
+    mean_ns: f64,
+    max_ns: f64,
+    /// A pair of physical layers, which is in none of the above.
+    phy_ns: Option<f64>,
+}
+
+impl<'a> Passed<'a> {
+    fn of(passage: &'a Passage) -> Self {
+        let latency = &passage.latency;
+        Self {
+            name: &passage.name,
+            bytes: passage.bytes,
+            frames: latency.count,
+            min_ns: latency.min.as_ns(),
+            mean_ns: latency.mean_ns(),
+            max_ns: latency.max.as_ns(),
+            phy_ns: passage.phy.map(Picoseconds::as_ns),
+        }
+    }
+}
+
+/// What switches and routers took.
+fn passed(out: &mut String, passages: &[Passage]) {
+    if passages.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nfrom the first bit in to the first bit out, ns:");
+    let _ = writeln!(
+        out,
+        "  {:<16}{:>6}{:>8}{:>12}{:>12}{:>12}{:>12}",
+        "", "bytes", "frames", "least", "mean", "most", "and PHYs"
+    );
+    for passage in passages.iter().map(Passed::of) {
+        let phy = passage
+            .phy_ns
+            .map_or("not published".to_owned(), |ns| format!("{ns:.0}"));
+        let _ = writeln!(
+            out,
+            "  {:<16}{:>6}{:>8}{:>12.1}{:>12.1}{:>12.1}{phy:>12}",
+            passage.name,
+            passage.bytes,
+            passage.frames,
+            passage.min_ns,
+            passage.mean_ns,
+            passage.max_ns
+        );
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     topology: String,
@@ -106,6 +163,7 @@ struct Report<'a> {
     tlps: u64,
     clock_edges: u64,
     switches: Vec<routing::Switch<'a>>,
+    passages: Vec<Passed<'a>>,
     outages: Vec<Outage>,
     run_hash: String,
 }
@@ -227,6 +285,7 @@ fn report(topology: &Topology, outcome: &UmlOutcome) -> String {
         out.push('\n');
         out += &routing::describe(&switches, &outcome.outages(topology));
     }
+    passed(&mut out, &outcome.passages());
     let (frames, tlps) = outcome.record.counted;
     let wall = outcome.wall_seconds;
     let _ = writeln!(
@@ -279,6 +338,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if let Some(path) = &arguments.pcap {
         write_pcapng_of(&outcome.names(), &outcome.switches, &outcome.record, path)?;
     }
+    let passages = outcome.passages();
     let out = if arguments.json {
         let report = Report {
             topology: arguments.topology.display().to_string(),
@@ -290,6 +350,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             tlps: outcome.record.counted.1,
             clock_edges: outcome.effort.edges,
             switches: routing::switches(&outcome.switches),
+            passages: passages.iter().map(Passed::of).collect(),
             outages: outcome.outages(&topology),
             run_hash: outcome.digest(),
         };

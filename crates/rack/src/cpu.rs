@@ -121,6 +121,13 @@ const PUBLISHED: Cpu = Cpu {
 /// The source gives sending and receiving together; how they share it is not published.
 const KERNEL: &str =
     "half of 5,722, dissertation sec. 3.2.1: driver 1172, application 356, protocol stack 4194";
+/// The driver's part of a packet that is sent and received.
+pub const DRIVER_NS: u64 = 1_172;
+/// The protocol stack's part. What of it is forwarding is not published.
+pub const STACK_NS: u64 = 4_194;
+const DRIVER: &str = "half of the driver's 1172, dissertation sec. 3.2.1";
+const DRIVER_AND_STACK: &str =
+    "half of the driver's 1172 and the protocol stack's 4194, dissertation sec. 3.2.1";
 /// No driver, and the rest of the same way: 5,722 less 1,172.
 const LOOPBACK: &str =
     "dissertation sec. 3.2.1, without a driver: application 356, protocol stack 4194";
@@ -129,6 +136,30 @@ const STORE: &str = "dissertation table 3.4: 4 B CPU write";
 const POLL: &str = "not published";
 const GIVEN: &str = "given in the topology";
 const INTERRUPT: &str = "UZURA sec. 3.2.3, and a wake-up as measured: experiments/waiting.toml";
+
+impl CpuSpec {
+    /// What a router's kernel takes for a frame that it receives and sends: the driver's part, and, as the most that it can
+    /// be, all of the protocol stack's. How sending and receiving share it is not published.
+    pub fn forwarding(stack: bool) -> Self {
+        let both = DRIVER_NS + if stack { STACK_NS } else { 0 };
+        Self {
+            kernel_send_ns: Some(both / 2),
+            kernel_receive_ns: Some(both / 2),
+            ..Self::default()
+        }
+    }
+}
+
+/// Where what a kernel takes one way stands.
+fn kernel_source(ns: u64) -> &'static str {
+    let is = |stack| CpuSpec::forwarding(stack).kernel_send_ns == Some(ns);
+    match ns {
+        _ if ns == PUBLISHED.kernel_send_ns => KERNEL,
+        _ if is(false) => DRIVER,
+        _ if is(true) => DRIVER_AND_STACK,
+        _ => GIVEN,
+    }
+}
 
 impl Cpu {
     /// Those of a host: its own, else the rack's, else the published ones.
@@ -227,19 +258,10 @@ impl Cpu {
             ns,
             source: if ns == published { source } else { GIVEN }.to_owned(),
         };
+        let kernel = |name, ns| cost(name, ns, ns, kernel_source(ns));
         vec![
-            cost(
-                "kernel_send_ns",
-                self.kernel_send_ns,
-                PUBLISHED.kernel_send_ns,
-                KERNEL,
-            ),
-            cost(
-                "kernel_receive_ns",
-                self.kernel_receive_ns,
-                PUBLISHED.kernel_receive_ns,
-                KERNEL,
-            ),
+            kernel("kernel_send_ns", self.kernel_send_ns),
+            kernel("kernel_receive_ns", self.kernel_receive_ns),
             cost(
                 "loopback_ns",
                 self.loopback_ns,
@@ -280,6 +302,25 @@ mod tests {
         assert_eq!(table[0].source, GIVEN);
         assert_eq!(table[1].source, KERNEL);
         assert_eq!(table.len(), 6, "{table:?}");
+    }
+
+    #[test]
+    fn a_router_s_kernel_takes_the_driver_s_part_of_a_packet_or_the_stack_s_too() {
+        let none = CpuSpec::default();
+        for (stack, both, source) in [
+            (false, DRIVER_NS, DRIVER),
+            (true, DRIVER_NS + STACK_NS, DRIVER_AND_STACK),
+        ] {
+            let cpu = Cpu::new(&CpuSpec::forwarding(stack), &none);
+            assert_eq!(cpu.kernel_send_ns + cpu.kernel_receive_ns, both);
+            assert_eq!(
+                (
+                    cpu.table()[0].source.as_str(),
+                    cpu.table()[1].source.as_str()
+                ),
+                (source, source)
+            );
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod behind;
 mod place;
 
 pub use behind::Behind;
-use place::{FUNCTIONS, Place, function, lines, requester};
+use place::{FUNCTIONS, Place, lines, seat, seated};
 
 pub use uml::{GuestEvent, Next, Timed};
 
@@ -181,6 +181,7 @@ impl Armed {
 /// A load under way: one TLP for each line that it touches.
 #[derive(Debug)]
 struct Load {
+    nic: usize,
     tag: u64,
     bytes: Vec<u8>,
     parts: Vec<Part>,
@@ -214,15 +215,17 @@ pub struct GuestNode {
     nic: ComponentId,
     port: Box<dyn GuestPort>,
     behind: Option<Behind>,
-    root: RootComplex,
+    /// One for each NIC.
+    roots: Vec<RootComplex>,
+    timing: HostTiming,
     /// Events of the guest that are still to happen, in the order of their times.
     events: VecDeque<Timed>,
     armed: Vec<Armed>,
     loads: Vec<Load>,
     due: Vec<(Picoseconds, Due)>,
-    /// Which functions may use memory, and which ever could.
-    bus_master: [bool; FUNCTIONS],
-    was_bus_master: [bool; FUNCTIONS],
+    /// Which devices may use memory, and which ever could.
+    bus_master: Vec<bool>,
+    was_bus_master: Vec<bool>,
     /// What the rack charges for a frame, sent and received.
     charge: (u64, u64),
     /// The device whose interrupts are charged, and what each costs until the program that it wakes goes on.
@@ -254,7 +257,9 @@ pub struct GuestNodeSetup {
     pub name: String,
     /// Its NIC's component.
     pub nic: ComponentId,
-    /// Constants of its bus.
+    /// Those of further NICs, each one PCI device.
+    pub cards: Vec<ComponentId>,
+    /// Constants of its bus; of several NICs all have the same.
     pub timing: HostTiming,
     /// What the kernel's way of a frame costs, sent and received, if the driver does not charge it itself.
     pub charge: Option<(u64, u64)>,
@@ -272,19 +277,23 @@ impl GuestNode {
     /// A guest that has been started.
     pub fn new(setup: GuestNodeSetup) -> Self {
         let (id, nic, timing) = (setup.id, setup.nic, setup.timing);
+        let nics = std::iter::once(nic).chain(setup.cards);
+        let roots: Vec<_> = nics.map(|nic| RootComplex::new(id, nic, timing)).collect();
+        let devices = roots.len().max(FUNCTIONS);
         Self {
             id,
             name: setup.name,
             nic,
             port: setup.port,
             behind: setup.behind,
-            root: RootComplex::new(id, nic, timing),
+            roots,
+            timing,
             events: VecDeque::new(),
             armed: Vec::new(),
             loads: Vec::new(),
             due: Vec::new(),
-            bus_master: [false; FUNCTIONS],
-            was_bus_master: [false; FUNCTIONS],
+            bus_master: vec![false; devices],
+            was_bus_master: vec![false; devices],
             charge: setup.charge.unwrap_or_default(),
             interrupt: setup.interrupt,
             core_free: Picoseconds::ZERO,
@@ -301,7 +310,7 @@ impl GuestNode {
 
     /// Least time from anything in the rack to the guest.
     pub const fn least_delay(&self) -> Picoseconds {
-        self.root.timing.up
+        self.timing.up
     }
 
     /// The exit status, when it has ended.
@@ -343,7 +352,7 @@ impl GuestNode {
     pub fn receive(
         &mut self,
         now: Picoseconds,
-        message: Message,
+        (from, message): (ComponentId, Message),
         out: &mut Outbox,
         record: &mut Recorder,
     ) -> Result<(), Error> {
@@ -353,10 +362,11 @@ impl GuestNode {
         let outcome = match message {
             Message::Wake => self.wake(now, out, record),
             Message::Credits(count) => {
-                self.root.credits(now, count, out, record);
+                let nic = self.nic_of(from);
+                self.roots[nic].credits(now, count, out, record);
                 Ok(())
             }
-            Message::Tlp(tlp) => self.take_tlp(now, &tlp, out, record),
+            Message::Tlp(tlp) => self.take_tlp(now, (self.nic_of(from), &tlp), out, record),
             Message::Frame(frame) => {
                 let time = self.charge(now, self.charge.1);
                 let (device, bytes) = (DEVICE, frame);
@@ -370,6 +380,13 @@ impl GuestNode {
             }
         };
         outcome.map_err(|reason| self.fail(now, reason))
+    }
+
+    /// The number of the NIC that is this component.
+    fn nic_of(&self, component: ComponentId) -> usize {
+        let mut nics = self.roots.iter();
+        let number = nics.position(|root| root.nic() == component);
+        number.expect("TLPs and credits come from the guest's NICs")
     }
 
     /// The guest's own time for something that is delivered now.
@@ -515,7 +532,9 @@ impl GuestNode {
     ) -> Result<(), String> {
         let port = &self.port;
         let read = |address: u64, bytes: &mut [u8]| port.read_memory(address, bytes);
-        self.root.answer_reads(now, read, out, record)?;
+        for root in &mut self.roots {
+            root.answer_reads(now, read, out, record)?;
+        }
         while self
             .events
             .front()
@@ -567,7 +586,7 @@ impl GuestNode {
             }
             GuestEvent::Frame { bytes, .. } => {
                 self.report.frames_sent += 1;
-                let arrival = self.charge(now, self.charge.0) + self.root.timing.down;
+                let arrival = self.charge(now, self.charge.0) + self.timing.down;
                 out.send(arrival, self.nic, Message::Frame(bytes));
                 Ok(())
             }
@@ -576,7 +595,11 @@ impl GuestNode {
                 bar,
                 offset,
                 bytes,
-            } => self.store(now, Place::of(device, bar, offset)?, &bytes, out, record),
+            } => {
+                let (nic, function) = seat(device, self.roots.len())?;
+                let place = Place::of(function, bar, offset)?;
+                self.store(now, (nic, place), &bytes, out, record)
+            }
             GuestEvent::MmioRead {
                 device,
                 bar,
@@ -589,13 +612,14 @@ impl GuestNode {
                     self.load_nothing(now, length, tag, out);
                     return Ok(());
                 }
-                let place = Place::of(device, bar, offset)?;
-                self.load(now, place, length, tag, out, record)
+                let (nic, function) = seat(device, self.roots.len())?;
+                let place = Place::of(function, bar, offset)?;
+                self.load(now, (nic, place), length, tag, out, record)
             }
             GuestEvent::BusMaster { device, on } => {
-                let function = function(device)?;
-                self.bus_master[function] = on;
-                self.was_bus_master[function] |= on;
+                seat(device, self.roots.len())?;
+                self.bus_master[device] = on;
+                self.was_bus_master[device] |= on;
                 Ok(())
             }
             GuestEvent::Exited { status } => {
@@ -609,7 +633,7 @@ impl GuestNode {
     fn store(
         &mut self,
         now: Picoseconds,
-        place: Place,
+        (nic, place): (usize, Place),
         bytes: &[u8],
         out: &mut Outbox,
         record: &mut Recorder,
@@ -618,8 +642,7 @@ impl GuestNode {
             self.report.stores += 1;
             let address = place.address + range.start as u64;
             let data = &bytes[range];
-            self.root
-                .store(now, now, place.hit, address, data, out, record)?;
+            self.roots[nic].store(now, now, place.hit, address, data, out, record)?;
         }
         Ok(())
     }
@@ -627,7 +650,7 @@ impl GuestNode {
     /// Nothing is to be read in BAR 4; it takes as long as any other load.
     fn load_nothing(&mut self, now: Picoseconds, length: usize, tag: u64, out: &mut Outbox) {
         self.report.loads += 1;
-        let timing = &self.root.timing;
+        let timing = &self.timing;
         let time = now + timing.down + timing.up + timing.load.unwrap_or_default();
         let bytes = vec![0; length];
         self.later(time, Due::Answer { tag, bytes }, out);
@@ -636,7 +659,7 @@ impl GuestNode {
     fn load(
         &mut self,
         now: Picoseconds,
-        place: Place,
+        (nic, place): (usize, Place),
         length: usize,
         tag: u64,
         out: &mut Outbox,
@@ -647,9 +670,7 @@ impl GuestNode {
         let mut parts = Vec::new();
         for at in lines(place.address, length) {
             let address = place.address + at.start as u64;
-            let tlp_tag = self
-                .root
-                .load(now, place.hit, address, at.len(), out, record)?;
+            let tlp_tag = self.roots[nic].load(now, place.hit, address, at.len(), out, record)?;
             parts.push(Part {
                 tlp_tag,
                 lead: (address % 4) as usize,
@@ -657,7 +678,12 @@ impl GuestNode {
                 data: Vec::new(),
             });
         }
-        self.loads.push(Load { tag, bytes, parts });
+        self.loads.push(Load {
+            nic,
+            tag,
+            bytes,
+            parts,
+        });
         Ok(())
     }
 
@@ -711,21 +737,21 @@ impl GuestNode {
     fn take_tlp(
         &mut self,
         now: Picoseconds,
-        tlp: &Tlp,
+        (nic, tlp): (usize, &Tlp),
         out: &mut Outbox,
         record: &mut Recorder,
     ) -> Result<(), String> {
-        match self.root.take(now, tlp, out, record)? {
+        match self.roots[nic].take(now, tlp, out, record)? {
             FromNic::Write(request, data) => {
-                let function = requester(request.requester_id)?;
+                let device = seated(nic, request.requester_id, self.roots.len())?;
                 if let Ok(value) = <[u8; 4]>::try_from(data)
                     && let Some(vector) =
                         self.port
-                            .msi_vector(function, request.address, u32::from_le_bytes(value))
+                            .msi_vector(device, request.address, u32::from_le_bytes(value))
                 {
                     self.report.interrupts += 1;
-                    if let Some((device, ns)) = self.interrupt
-                        && device == function
+                    if let Some((charged, ns)) = self.interrupt
+                        && charged == device
                     {
                         self.report.interrupted_ns += ns;
                         let time = self.charge(now, ns);
@@ -733,9 +759,9 @@ impl GuestNode {
                         return Ok(());
                     }
                     let at = self.delivery(now);
-                    return self.port.interrupt(at, function, vector);
+                    return self.port.interrupt(at, device, vector);
                 }
-                if !self.may_master(function, "writes to", request.address)? {
+                if !self.may_master(device, "writes to", request.address)? {
                     return Ok(());
                 }
                 // Memory is shared with a guest that may be ahead of the rack; what it has not looked at is not late.
@@ -748,24 +774,26 @@ impl GuestNode {
                 Ok(())
             }
             FromNic::Read => Ok(()),
-            FromNic::Completion(completion, data) => self.completed(now, &completion, data, out),
+            FromNic::Completion(completion, data) => {
+                self.completed(now, (nic, &completion), data, out)
+            }
         }
     }
 
     /// Whether the NIC may use memory: a driver must have said so once; afterwards it may take that back.
-    fn may_master(&self, function: usize, what: &str, address: u64) -> Result<bool, String> {
-        if self.was_bus_master[function] {
-            return Ok(self.bus_master[function]);
+    fn may_master(&self, device: usize, what: &str, address: u64) -> Result<bool, String> {
+        if self.was_bus_master[device] {
+            return Ok(self.bus_master[device]);
         }
         Err(format!(
-            "function {function} of the NIC {what} {address:#x}, but no driver has made it a bus master (pci_set_master)"
+            "function {device} of the NIC {what} {address:#x}, but no driver has made it a bus master (pci_set_master)"
         ))
     }
 
     /// Wakes what waits for a page.
     fn written(&mut self, now: Picoseconds, address: u64, out: &mut Outbox) {
         let page = address >> PAGE_SHIFT;
-        let period = self.root.timing.poll_period;
+        let period = self.timing.poll_period;
         while let Some(index) = self.armed.iter().position(|armed| armed.has(page)) {
             let armed = self.armed.remove(index);
             let look = if period.0 == 0 {
@@ -773,7 +801,7 @@ impl GuestNode {
             } else {
                 period.next_edge(armed.since, now)
             };
-            let look = look + self.root.timing.unexplained;
+            let look = look + self.timing.unexplained;
             // One interrupt tells of all that a look sees.
             let device = armed.device;
             let told = |(time, due): &(Picoseconds, Due)| {
@@ -788,12 +816,13 @@ impl GuestNode {
     fn completed(
         &mut self,
         now: Picoseconds,
-        completion: &Completion,
+        (nic, completion): (usize, &Completion),
         data: &[u8],
         out: &mut Outbox,
     ) -> Result<(), String> {
         let mut found = None;
-        for (index, load) in self.loads.iter_mut().enumerate() {
+        let of_nic = self.loads.iter_mut().enumerate();
+        for (index, load) in of_nic.filter(|(_, load)| load.nic == nic) {
             if let Some(part) = load
                 .parts
                 .iter_mut()
@@ -826,7 +855,7 @@ impl GuestNode {
         }
         if load.parts.is_empty() {
             let load = self.loads.remove(index);
-            let time = now + self.root.timing.load.unwrap_or_default();
+            let time = now + self.timing.load.unwrap_or_default();
             let answer = Due::Answer {
                 tag: load.tag,
                 bytes: load.bytes,

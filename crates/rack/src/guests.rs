@@ -13,6 +13,7 @@ use crate::init;
 use crate::model::Hardware;
 use crate::nic::Effort;
 use crate::outage::{self, Outage, Said};
+use crate::passage::{Passage, Passages};
 use crate::platform::Platform;
 use crate::rack::{Profile, Rack};
 use crate::record::{BusAccesses, Recorder};
@@ -103,6 +104,11 @@ impl UmlOutcome {
     pub fn outages(&self, topology: &Topology) -> Vec<Outage> {
         let said: Vec<_> = self.guests.iter().map(|guest| guest.said.clone()).collect();
         outage::outages(topology, &self.record.timeline, &said)
+    }
+
+    /// What switches and routers took for frames, of a topology with routers.
+    pub fn passages(&self) -> Vec<Passage> {
+        self.record.passages.found()
     }
 
     /// Names of all hosts by number.
@@ -205,7 +211,7 @@ fn devices(topology: &Topology, host: usize) -> Vec<uml::DeviceSpec> {
             .map_or_else(Vec::new, |switch| switch_devices(topology, switch)),
         NicKind::Virtio => vec![card(tables::host_mac(host))],
         NicKind::Ipnuma => vec![ipnuma(nic), card(tables::management_mac(host))],
-        NicKind::Ring => vec![other(RING)],
+        NicKind::Ring => vec![other(RING); 1 + topology.cards(host).len()],
         // In the order of their numbers.
         NicKind::Shared => vec![other(RING), ipnuma(nic)],
         NicKind::Uzura => vec![other(RING), other(UZURA)],
@@ -320,6 +326,7 @@ pub fn run_with(
     rack.record.measuring = true;
     let cpus = furnish_guests(&mut rack, topology, &platform, options, hardware, starter)?;
     lay_all_cables(&mut rack, topology, &platform);
+    rack.record.passages = Passages::of(topology, &platform, &rack);
     let start_seconds = began.elapsed().as_secs_f64();
 
     let numbers = 0..topology.host.len();

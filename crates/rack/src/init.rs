@@ -86,9 +86,9 @@ pub fn mac_text(mac: u64) -> String {
     bytes.join(":")
 }
 
-/// Other hosts and switch ports in a host's subnet, with their MAC addresses.
-fn neighbours(topology: &Topology, host: usize) -> Vec<(Ipv4Addr, u64)> {
-    let end = topology.opposite(End::Host(host));
+/// Other hosts and switch ports in a NIC's subnet, with their MAC addresses.
+fn neighbours(topology: &Topology, nic: usize) -> Vec<(Ipv4Addr, u64)> {
+    let end = topology.opposite(End::Host(nic));
     let neighbour = |end: End| (topology.address(end), tables::mac(end));
     end.into_iter().map(neighbour).collect()
 }
@@ -148,6 +148,36 @@ fn network(text: &mut String, (ip, prefix): (Ipv4Addr, u8), mac: u64, known: &[(
             text,
             "ip neighbour replace {ip} lladdr {mac} dev $IPNUMA_NETDEV nud permanent"
         );
+    }
+}
+
+/// Sets up the further cards of a guest, which are the PCI devices behind its first NIC: IPv4 is forwarded between all. The
+/// driver has given each of them the first one's MAC address.
+fn cards(text: &mut String, topology: &Topology, host: usize) {
+    let cards = topology.cards(host);
+    for (card, slot) in cards.iter().zip(1..) {
+        let mac = mac_text(tables::host_mac(*card));
+        let _ = writeln!(
+            text,
+            "for d in /sys/class/net/*; do case $(readlink $d/device) in *:{slot:02x}.0) \
+             ip link set ${{d##*/}} address {mac} ;; esac; done"
+        );
+    }
+    for card in &cards {
+        let address = (topology.host_ip(*card), topology.prefix_len(*card));
+        let known = known(topology, host, *card);
+        network(text, address, tables::host_mac(*card), &known);
+    }
+    if !cards.is_empty() {
+        text.push_str("echo 1 > /proc/sys/net/ipv4/ip_forward\n");
+    }
+}
+
+/// The neighbours that a guest need not ask for at one of its NICs.
+fn known(topology: &Topology, host: usize, nic: usize) -> Vec<(Ipv4Addr, u64)> {
+    match topology.host[host].neighbours {
+        Neighbours::Static => neighbours(topology, nic),
+        Neighbours::Learn => Vec::new(),
     }
 }
 
@@ -245,11 +275,9 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
     } else if let Some(switch) = topology.switch_of(host) {
         ports(&mut text, topology, switch);
     } else {
-        let neighbours = match spec.neighbours {
-            Neighbours::Static => neighbours(topology, host),
-            Neighbours::Learn => Vec::new(),
-        };
-        network(&mut text, (ip, prefix), tables::host_mac(host), &neighbours);
+        cards(&mut text, topology, host);
+        let known = known(topology, host, host);
+        network(&mut text, (ip, prefix), tables::host_mac(host), &known);
         if let Some(gateway) = topology.gateway(host) {
             let _ = writeln!(text, "ip route add default via {}", gateway.address);
         }
@@ -502,5 +530,35 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_guest_with_cards_sets_them_up_and_forwards_and_is_the_gateway_of_its_neighbours() {
+        let text = include_str!("../../../experiments/topologies/uml-pc-router.toml");
+        let topology = Topology::parse(text, Path::new("test.toml")).expect("it is sound");
+        let cpu = Cpu::new(&CpuSpec::default(), &CpuSpec::default());
+        let platform = Platform::load(&topology.platform).expect("it is a platform");
+        let number = |name| topology.host_index(name).expect("it is there");
+        let router = init(&topology, &platform, number("router"), &cpu);
+        let mut rest = router.as_str();
+        for line in [
+            "*:01.0) ip link set ${d##*/} address 02:00:00:00:00:03 ;; esac",
+            "ip address add 10.0.2.254/24 dev $IPNUMA_NETDEV\n",
+            "ip neighbour replace 10.0.2.1 lladdr 02:00:00:00:00:04 ",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward\n",
+            "ip address add 10.0.1.1/24 dev $IPNUMA_NETDEV\n",
+            "ip route add default via 10.0.1.254\n",
+        ] {
+            let (_, after) = rest
+                .split_once(line)
+                .unwrap_or_else(|| panic!("{line} is not behind the others in:\n{router}"));
+            rest = after;
+        }
+        let end = init(&topology, &platform, number("b"), &cpu);
+        assert!(
+            end.contains("ip route add default via 10.0.2.254\n"),
+            "{end}"
+        );
+        assert!(!end.contains("ip_forward"), "{end}");
     }
 }

@@ -43,6 +43,7 @@ pub mod meter;
 pub mod model;
 pub mod nic;
 pub mod outage;
+pub mod passage;
 pub mod pcie;
 pub mod pingpong;
 pub mod platform;

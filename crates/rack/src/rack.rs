@@ -30,7 +30,7 @@ enum Component {
     Host(Box<Host>),
     Guest(Box<GuestNode>),
     Nic(Box<NicPort>),
-    /// The CPU of a host whose programs are in its engine.
+    /// The CPU of a host whose programs are in its engine, or that is a card of a guest.
     Absent,
     Engine(Box<EnginePort>),
     Wire(Box<WireNic>),
@@ -130,6 +130,8 @@ pub struct GuestSetup {
     pub nic: GuestNic,
     /// The switch that it is the host of.
     pub behind: Option<Behind>,
+    /// Numbers of the hosts that are further cards of it, see [`Rack::add_card`].
+    pub cards: Vec<usize>,
 }
 
 impl Rack {
@@ -209,6 +211,7 @@ impl Rack {
             interrupt: setup.cpu.interrupt_ns.map(|ns| (setup.interrupts, ns)),
             port: setup.port,
             behind: setup.behind,
+            cards: setup.cards.iter().map(|card| Self::ids(*card).1).collect(),
         });
         self.components.push(Component::Guest(Box::new(guest)));
         self.calendar.watch(host);
@@ -219,6 +222,27 @@ impl Rack {
             }
             GuestNic::Pci(model, phases) => self.add_nic((host, nic), timing, model, phases)?,
         }
+        self.hosts += 1;
+        Ok(number)
+    }
+
+    /// Adds a further card of guest number `guest` as the next host; returns the host's number.
+    pub fn add_card(
+        &mut self,
+        guest: usize,
+        timing: HostTiming,
+        model: Box<dyn NicModel>,
+        phases: (Picoseconds, Picoseconds),
+    ) -> Result<usize, Error> {
+        let number = self.hosts;
+        assert_eq!(
+            self.components.len(),
+            2 * number,
+            "hosts come before switches"
+        );
+        self.components.push(Component::Absent);
+        let ids = (Self::ids(guest).0, Self::ids(number).1);
+        self.add_nic(ids, timing, model, phases)?;
         self.hosts += 1;
         Ok(number)
     }
@@ -535,7 +559,8 @@ impl Rack {
             Component::Guest(guest) => {
                 sample = None;
                 let began = Instant::now();
-                guest.receive(self.now, event.message, out, &mut self.record)?;
+                let message = (event.from, event.message);
+                guest.receive(self.now, message, out, &mut self.record)?;
                 // What it has just sent itself counts for how far it may run.
                 self.calendar.post(self.now, event.to, out);
                 if guest.wants_to_run(self.now) {

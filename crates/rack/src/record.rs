@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::frame::Frame;
 use crate::ids::ComponentId;
 pub use crate::ids::PacketId;
+use crate::passage::Passages;
 use crate::time::Picoseconds;
 use crate::timeline::Timeline;
 
@@ -226,6 +227,8 @@ pub struct Recorder {
     pub counted: (u64, u64),
     /// How tables and lines changed.
     pub timeline: Timeline,
+    /// What switches and routers take for frames, of a rack with routers.
+    pub passages: Passages,
 }
 
 impl Default for Recorder {
@@ -248,6 +251,7 @@ impl Default for Recorder {
             tlps: Vec::new(),
             counted: (0, 0),
             timeline: Timeline::default(),
+            passages: Passages::default(),
         }
     }
 }
@@ -295,6 +299,7 @@ impl Recorder {
         self.counted.0 += 1;
         let kind = FIRST_FRAME_KIND + port as u8;
         self.hash(kind, from, [frame.first, frame.last], &frame.bytes);
+        self.passages.frame(from, port, frame);
         if self.frames.len() < self.keep {
             self.frames.push(CapturedFrame {
                 from,

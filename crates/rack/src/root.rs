@@ -71,6 +71,11 @@ impl RootComplex {
         }
     }
 
+    /// The NIC's component.
+    pub const fn nic(&self) -> ComponentId {
+        self.nic
+    }
+
     /// TLPs that wait for credits.
     pub fn waiting(&self) -> usize {
         self.queue.len()

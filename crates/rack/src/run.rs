@@ -384,6 +384,12 @@ pub(crate) fn furnish_guests(
     let mut timings = Vec::new();
     for (number, host) in topology.host.iter().enumerate() {
         let (timing, phases) = host_timing(topology, platform, options, number, &mut random)?;
+        timings.push(timing);
+        if let Some(guest) = topology.guest_of(number) {
+            let model = hardware.ring_nic(NetSpeed::from(host.nic.rate))?;
+            rack.add_card(guest, timing, model, phases)?;
+            continue;
+        }
         let mut cpu = Cpu::new(&host.cpu, &topology.cpu);
         if host.nic.interrupts {
             cpu = cpu.interrupted(&host.cpu, &topology.cpu);
@@ -407,7 +413,6 @@ pub(crate) fn furnish_guests(
             NicKind::Shared => GuestNic::Pci(hardware.shared_nic(speed)?, phases),
             NicKind::Uzura => GuestNic::Pci(hardware.uzura_nic()?, phases),
         };
-        timings.push(timing);
         let behind = topology.switch_of(number).map(|switch| Behind {
             // They come behind the hosts and their NICs.
             switch: ComponentId((2 * topology.host.len() + switch) as u32),
@@ -422,6 +427,7 @@ pub(crate) fn furnish_guests(
             port: starter.start(topology, number, &cpu)?,
             nic,
             behind,
+            cards: topology.cards(number),
         })?;
         cpus.push((number, cpu));
     }

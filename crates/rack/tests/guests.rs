@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rack::Topology;
 use rack::capture::write_pcapng_of;
+use rack::cpu::{CpuSpec, STACK_NS};
 use rack::guests::{UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
 
@@ -217,4 +218,52 @@ fn http_of_ten_megabytes() {
             fetch(nic, "10g", 10_000_000, faults);
         }
     }
+}
+
+/// Frames that passed a device of a rack with a router, and the greatest latency, ps.
+fn passed(outcome: &UmlOutcome, name: &str, bytes: usize) -> (u64, u64) {
+    let passages = outcome.passages();
+    let mut of_name = passages.iter().filter(|passage| passage.name == name);
+    let found = of_name.find(|passage| passage.bytes == bytes);
+    found.map_or((0, 0), |passage| {
+        (passage.latency.count, passage.latency.max.0)
+    })
+}
+
+/// Each ping passes the FIBNIC and the router there and back; what the FIBNIC takes is its 51 cycles and the wait for one,
+/// and the router's latency is the simulated one, to the last frame.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_pc_with_two_nics_is_a_router() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../experiments/topologies/uml-pc-router.toml");
+    let mut topology = Topology::load(&file).expect("the topology is sound");
+    let outcome = go(&topology);
+    assert_eq!(outcome.guests[0].status, Some(0));
+    let said = String::from_utf8_lossy(&outcome.guests[0].stdout);
+    assert!(said.contains(" 20 received, 0% packet loss"), "{said}");
+    let (frames, router) = passed(&outcome, "router", 64);
+    assert_eq!(frames, 40);
+    // Frame in and out of memory, and the register that the driver reads to send: more than that alone.
+    assert!(router > 4_824_000, "{router} ps");
+    let (frames, fibnic) = passed(&outcome, "fibnic", 64);
+    assert_eq!(frames, 40);
+    assert!((408_000..=416_000).contains(&fibnic), "{fibnic} ps");
+    // Each NIC of the router interrupted for each frame that came in by it.
+    let guest = outcome.guest("router").expect("it is there");
+    assert_eq!(guest.report.interrupts, 40);
+
+    let again = go(&topology);
+    assert_eq!(outcome.digest(), again.digest());
+
+    // What more the kernel is charged is what more a frame takes, but for the microsecond in which a register is seen.
+    let router_host = topology.host_index("router").expect("it is there");
+    topology.host[router_host].cpu = CpuSpec::forwarding(true);
+    let slower = passed(&go(&topology), "router", 64).1;
+    let more = slower - router;
+    let stack = 1_000 * STACK_NS;
+    assert!(
+        (stack - 1_000_000..=stack + 1_000_000).contains(&more),
+        "{more} ps"
+    );
 }

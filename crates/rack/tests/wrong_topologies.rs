@@ -436,3 +436,106 @@ fn interrupts_of_the_nic_are_for_guests_with_one_of_ours() {
     let line = format!("line 4: host.nic.interrupts: {sentence}");
     refused(PAIR, &[(rate, &asked, &line)]);
 }
+
+/// A guest with two NICs.
+const TWO_NICS: &str = r#"platform = "keio-2016"
+[[host]]
+name = "router"
+kind = "uml"
+nic = { kind = "ring", rate = "1g", ip = "10.0.0.254" }
+[[host]]
+name = "router-2"
+kind = "card"
+of = "router"
+nic = { kind = "ring", rate = "1g", ip = "10.0.1.254" }
+[[host]]
+name = "a"
+kind = "uml"
+nic = { kind = "virtio", rate = "1g", ip = "10.0.0.1" }
+command = "true"
+[[host]]
+name = "b"
+kind = "uml"
+nic = { kind = "virtio", rate = "1g", ip = "10.0.1.1" }
+[[cable]]
+between = ["a", "router"]
+metres = 1
+[[cable]]
+between = ["router-2", "b"]
+metres = 1
+[program]
+kind = "uml"
+"#;
+
+#[test]
+fn cards_are_in_guests() {
+    refused(
+        TWO_NICS,
+        &[
+            (
+                "of = \"router\"\n",
+                "",
+                "line 7: host.of: `router-2` is in no guest; name the one that it is a card of",
+            ),
+            (
+                "kind = \"card\"\n",
+                "kind = \"uml\"\n",
+                "line 9: host.of: `router-2` is a host of its own; give it kind = \"card\", or remove of",
+            ),
+            (
+                "of = \"router\"",
+                "of = \"c\"",
+                "line 9: host.of: there is no host `c`; the hosts are router, router-2, a, b",
+            ),
+            (
+                "of = \"router\"",
+                "of = \"a\"",
+                "line 9: host.of: `a` takes no cards; give it kind = \"uml\" and nic.kind = \"ring\"",
+            ),
+            (
+                "of = \"router\"",
+                "of = \"router-2\"",
+                "line 9: host.of: `router-2` takes no cards; give it kind = \"uml\" and nic.kind = \"ring\"",
+            ),
+            (
+                "of = \"router\"",
+                "of = \"router\"\nlink = \"Gen2x4\"",
+                "line 9: host.of: `router-2` is not like the first NIC of `router`; give both one nic.rate and one link",
+            ),
+            (
+                "of = \"router\"\nnic = { kind = \"ring\"",
+                "of = \"router\"\nnic = { kind = \"virtio\"",
+                "line 10: host.nic.kind: a card of a guest is the conventional NIC; give `router-2` nic.kind = \"ring\"",
+            ),
+            (
+                "of = \"router\"",
+                "of = \"router\"\ncommand = \"true\"",
+                "line 9: host.of: `router-2` is a card and no machine; give command, files, rdma, cpu and neighbours to its guest",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_guest_has_as_many_nics_as_its_bus_has_places() {
+    let card = "[[host]]\nname = \"NAME\"\nkind = \"card\"\nof = \"router\"\n\
+                nic = { kind = \"ring\", rate = \"1g\", ip = \"10.0.NUMBER.254\" }\n";
+    let with = |cards: std::ops::Range<usize>| {
+        let cards = cards.map(|number| {
+            let number = number.to_string();
+            card.replace("NAME", &format!("more-{number}"))
+                .replace("NUMBER", &number)
+        });
+        let text = TWO_NICS.replace(
+            "[[cable]]\nbetween = [\"a\"",
+            &format!("{}[[cable]]\nbetween = [\"a\"", cards.collect::<String>()),
+        );
+        Topology::parse(&text, Path::new("t.toml"))
+    };
+    with(2..8).expect("eight NICs");
+    let error = with(2..9).expect_err("nine NICs").to_string();
+    assert!(
+        error.contains("`router` has more than 8 NICs; leave some out"),
+        "{error}"
+    );
+}

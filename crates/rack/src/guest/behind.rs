@@ -54,7 +54,7 @@ impl GuestNode {
                 self.port.set_link(at, device, up)
             }
             HostMessage::Answer { tag, bytes } => {
-                let time = now + self.root.timing.load.unwrap_or_default();
+                let time = now + self.timing.load.unwrap_or_default();
                 self.later(time, Due::Answer { tag, bytes }, out);
                 Ok(())
             }
@@ -74,7 +74,7 @@ impl GuestNode {
     ) -> Result<(), String> {
         let behind = self.behind.as_ref().expect("asked before");
         let switch = behind.switch;
-        let down = self.root.timing.down;
+        let down = self.timing.down;
         match event {
             GuestEvent::Frame { device, bytes } => {
                 let port = behind.ports.get(device).copied();

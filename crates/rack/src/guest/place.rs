@@ -12,8 +12,25 @@ const FUNCTION_MASK: u16 = 7;
 /// Bytes of address space for BAR 0 of each function.
 const BAR0_BYTES: u64 = 1 << wire::registers::BAR0_ADDR_W;
 
+/// The NIC that a PCI device of the guest is, and the function of it: one of several NICs has one function.
+pub(super) fn seat(device: usize, nics: usize) -> Result<(usize, usize), String> {
+    match nics {
+        1 => Ok((0, function(device)?)),
+        _ if device < nics => Ok((device, 0)),
+        _ => Err(format!("PCI device {device} of a guest with {nics} NICs")),
+    }
+}
+
+/// The PCI device that a NIC is to the guest when it acts with this requester ID.
+pub(super) fn seated(nic: usize, id: u16, nics: usize) -> Result<usize, String> {
+    match nics {
+        1 => requester(id),
+        _ => Ok(nic),
+    }
+}
+
 /// The function that is a PCI device of the guest.
-pub(super) fn function(device: usize) -> Result<usize, String> {
+fn function(device: usize) -> Result<usize, String> {
     if device < FUNCTIONS {
         return Ok(device);
     }
@@ -23,7 +40,7 @@ pub(super) fn function(device: usize) -> Result<usize, String> {
 }
 
 /// The function whose requester ID this is.
-pub(super) fn requester(id: u16) -> Result<usize, String> {
+fn requester(id: u16) -> Result<usize, String> {
     function(usize::from(id & FUNCTION_MASK))
 }
 
@@ -37,8 +54,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub fn of(device: usize, bar: u8, offset: u64) -> Result<Self, String> {
-        let function = function(device)? as u8;
+    pub fn of(which: usize, bar: u8, offset: u64) -> Result<Self, String> {
+        let function = function(which)? as u8;
         let base = match bar {
             0 => BAR0 + u64::from(function) * BAR0_BYTES,
             // Only one function has pages.
@@ -83,6 +100,15 @@ mod tests {
         assert!(Place::of(0, 1, 0).is_err());
         assert_eq!((requester(0x0100), requester(0x0101)), (Ok(0), Ok(1)));
         assert!(requester(0x0102).is_err());
+    }
+
+    #[test]
+    fn a_guest_s_device_is_a_function_or_a_nic() {
+        assert_eq!(seat(1, 1), Ok((0, 1)));
+        assert_eq!(seat(1, 2), Ok((1, 0)));
+        assert_eq!(seat(2, 3), Ok((2, 0)));
+        assert!(seat(2, 1).is_err() && seat(2, 2).is_err());
+        assert_eq!((seated(0, 0x0101, 1), seated(1, 0x0100, 2)), (Ok(1), Ok(1)));
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl Fan {
         HostSpec {
             name: unplaced(name),
             kind: HostKind::Native,
+            of: None,
             link: None,
             command: None,
             files: Vec::new(),
@@ -273,6 +274,7 @@ impl Topology {
         let host = |(name, ip): (&String, Option<Ipv4Addr>)| HostSpec {
             name: unplaced(name.clone()),
             kind: HostKind::Native,
+            of: None,
             link: None,
             command: None,
             files: Vec::new(),

@@ -2,8 +2,8 @@
 //! Everything that the schema of a topology does not say.
 
 use super::{
-    CableSpec, End, HostKind, HostSpec, MOST_SWITCHES, NicKind, PREFIX_LEN, PortSpec, ProgramSpec,
-    Rate, SwitchSpec, Topology,
+    CableSpec, End, HostKind, HostSpec, MOST_SWITCHES, Neighbours, NicKind, PREFIX_LEN, PortSpec,
+    ProgramSpec, Rate, SwitchSpec, Topology,
 };
 use crate::address::{Subnet, is_unicast};
 use crate::model::{NARROW_PORTS, PORTS, WIDE_PORTS};
@@ -13,6 +13,8 @@ use crate::run::other_latency;
 /// Most guests of a rack: what their addresses have room for.
 const MOST_GUESTS: usize = 200;
 
+/// Most NICs of a guest: what its kernel's bus has places for.
+const MOST_NICS: usize = 8;
 /// Most round trips of a ping-pong.
 const MOST_LOOPS: u64 = 100_000_000;
 /// Characters of the longest name: a guest's is that of its machine and of its directory.
@@ -53,6 +55,7 @@ impl Topology {
                 )),
             };
             checked.map_err(|sentence| (place, format!("host.{sentence}")))?;
+            self.check_card(index)?;
             if let Some(text) = &host.fetch {
                 self.fetch(text)
                     .map_err(|sentence| (place, format!("host.fetch: {sentence}")))?;
@@ -128,6 +131,50 @@ impl Topology {
         if !switch.route.is_empty() {
             return fault(format!(
                 "the routes of `{switch_name}` are those of `{name}`'s kernel; remove its [[switch.route]]"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The guest that a card is in.
+    fn check_card(&self, card: usize) -> Result<(), Fault> {
+        let host = &self.host[card];
+        let (place, name) = (host.name.span().start, host.name.as_ref());
+        let of = match &host.of {
+            None if host.kind != HostKind::Card => return Ok(()),
+            None => {
+                let sentence =
+                    format!("host.of: `{name}` is in no guest; name the one that it is a card of");
+                return Err((place, sentence));
+            }
+            Some(of) => of,
+        };
+        let (place, guest) = (of.span().start, of.as_ref());
+        let fault = |sentence: String| Err((place, format!("host.of: {sentence}")));
+        if host.kind != HostKind::Card {
+            return fault(format!(
+                "`{name}` is a host of its own; give it kind = \"card\", or remove of"
+            ));
+        }
+        let Some(index) = self.host_index(guest) else {
+            let known = self.known_hosts();
+            return fault(format!("there is no host `{guest}`; the hosts are {known}"));
+        };
+        let first = &self.host[index];
+        if first.kind != HostKind::Uml || first.nic.kind != NicKind::Ring {
+            return fault(format!(
+                "`{guest}` takes no cards; give it kind = \"uml\" and nic.kind = \"ring\""
+            ));
+        }
+        // One driver has them all, with one set of costs.
+        if (first.nic.rate, first.link) != (host.nic.rate, host.link) {
+            return fault(format!(
+                "`{name}` is not like the first NIC of `{guest}`; give both one nic.rate and one link"
+            ));
+        }
+        if self.cards(index).len() >= MOST_NICS {
+            return fault(format!(
+                "`{guest}` has more than {MOST_NICS} NICs; leave some out"
             ));
         }
         Ok(())
@@ -385,7 +432,7 @@ impl Topology {
         let fault = |sentence: String| (place, format!("program.{sentence}"));
         let uml = matches!(self.program.as_ref(), ProgramSpec::Uml { .. });
         for host in &self.host {
-            let (is_guest, name) = (host.kind == HostKind::Uml, host.name.as_ref());
+            let (is_guest, name) = (host.kind != HostKind::Native, host.name.as_ref());
             let engine = host.nic.kind == NicKind::Toe;
             if engine && !uml {
                 return Err(fault(format!(
@@ -546,6 +593,20 @@ fn check_host(host: &HostSpec) -> Result<(), String> {
         return Err(format!(
             "fetch: only a TCP offload engine fetches; give the nic of `{name}` kind = \"toe\""
         ));
+    }
+    if host.kind == HostKind::Card {
+        if host.nic.kind != NicKind::Ring {
+            return Err(format!(
+                "nic.kind: a card of a guest is the conventional NIC; give `{name}` nic.kind = \"ring\""
+            ));
+        }
+        let own =
+            host.command.is_some() || !host.files.is_empty() || host.rdma || !host.cpu.is_empty();
+        if own || host.neighbours != Neighbours::Static {
+            return Err(format!(
+                "of: `{name}` is a card and no machine; give command, files, rdma, cpu and neighbours to its guest"
+            ));
+        }
     }
     if host.kind == HostKind::Native {
         if !engine && host.nic.kind != NicKind::Ipnuma {

@@ -150,6 +150,8 @@ pub enum HostKind {
     Native,
     /// A whole Linux: User-Mode Linux on the rack's clock.
     Uml,
+    /// No machine: one more network card of a guest (`of`), with a PCI Express link and a cable of its own.
+    Card,
 }
 
 /// A host with one NIC.
@@ -162,6 +164,10 @@ pub struct HostSpec {
     /// What its CPU runs.
     #[serde(default)]
     pub kind: HostKind,
+    /// Of a card: the guest that it is in. A guest with cards forwards IPv4 between its networks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub of: Option<Spanned<String>>,
     /// PCI Express link of the NIC; the platform's if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", regex(pattern = r"^Gen[1-5]x(1|2|4|8|16)$"))]
@@ -519,6 +525,23 @@ impl Topology {
         })
     }
 
+    /// The cards that a guest has beside its first NIC, in their order.
+    pub fn cards(&self, host: usize) -> Vec<usize> {
+        let all = 0..self.host.len();
+        all.filter(|card| self.guest_of(*card) == Some(host))
+            .collect()
+    }
+
+    /// The guest that a card is in.
+    pub fn guest_of(&self, card: usize) -> Option<usize> {
+        self.host_index(self.host[card].of.as_ref()?.as_ref())
+    }
+
+    /// Whether a NIC is one of several of a guest, which is a router then.
+    pub fn is_routers(&self, host: usize) -> bool {
+        self.host[host].of.is_some() || !self.cards(host).is_empty()
+    }
+
     /// Index of a switch.
     pub fn switch_index(&self, name: &str) -> Option<usize> {
         let mut switches = self.switch.iter();
@@ -590,10 +613,12 @@ impl Topology {
         }
     }
 
-    /// The switch port that a host's cable leads to, if it does: its gateway.
+    /// The gateway of a host: the switch port, or the NIC of a router, that its cable leads to.
     pub fn gateway(&self, host: usize) -> Option<Interface> {
         match self.opposite(End::Host(host))? {
-            End::Host(_) => None,
+            // Routers know of each other what their commands tell them.
+            End::Host(other) => (self.is_routers(other) && !self.is_routers(host))
+                .then(|| Interface::new(self.host_ip(other), PREFIX_LEN)),
             End::Switch(switch, port) => self.switch[switch]
                 .port(port)
                 .map(|port| *port.address.as_ref()),

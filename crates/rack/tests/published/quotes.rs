@@ -194,6 +194,39 @@ pub const QUOTES: &[(usize, &str)] = &[
         1,
         "of the «round(table_6_3.sockets_1g.get_ns.b16 / 1000, 1)» us of a GET over sockets",
     ),
+    // The PC as a router.
+    (
+        1,
+        "Of its kernel the driver is charged, «section_3_2_1.linux_driver_ns» ns for receiving and sending",
+    ),
+    (
+        1,
+        "charged all of the protocol stack's «section_3_2_1.linux_protocol_stack_ns» ns",
+    ),
+    (
+        1,
+        "The driver takes «section_3_2_1.linux_driver_ns» ns of a packet that is sent and received",
+    ),
+    (
+        1,
+        "the driver, receiving and sending: «section_3_2_1.linux_driver_ns» ns",
+    ),
+    (
+        1,
+        "all of the «section_3_2_1.linux_protocol_stack_ns» ns that the stack takes of a packet",
+    ),
+    (
+        1,
+        "PC router, dissertation (table 5.2) | «table_5_2.pc_router.delay_ns» |",
+    ),
+    (
+        1,
+        "half of the driver's «section_3_2_1.linux_driver_ns», dissertation sec. 3.2.1",
+    ),
+    (
+        1,
+        "half of the driver's «section_3_2_1.linux_driver_ns» and the protocol stack's «section_3_2_1.linux_protocol_stack_ns», dissertation sec. 3.2.1",
+    ),
     // Code.
     (
         1,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::fitted::Constants;
 
-use super::{memcached, offload, stream, switch, waiting};
+use super::{memcached, offload, router, stream, switch, waiting};
 
 /// `by_length` has a figure for each.
 pub use crate::memcached::LENGTHS;
@@ -174,6 +174,8 @@ pub enum Run {
         constants: Constants,
     },
     Rfc2544(switch::Measurement),
+    /// Single frames through a PC as a router, and a FIBNIC, ns; the greatest.
+    Router(router::Measurement),
     Stream(stream::Measurement),
     Memcached(memcached::Measurement),
     Offload(offload::Measurement),

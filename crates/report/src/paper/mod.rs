@@ -18,6 +18,7 @@ mod file;
 mod memcached;
 mod offload;
 mod page;
+mod router;
 mod run;
 mod source;
 mod stream;

@@ -20,7 +20,7 @@ use super::file::{
     Access, ExperimentFile, Figure, Instance, MeterKind, PingpongFigure, Planned, PlotFile,
     RdmaFigure, Run, SendingWay, SocketsFigure, plan,
 };
-use super::{Found, PUBLISHED, Row, Section, draw, memcached, stream, switch, waiting};
+use super::{Found, PUBLISHED, Row, Section, draw, memcached, router, stream, switch, waiting};
 use crate::fitted::Constants;
 use crate::plot::Plot;
 use crate::waterfall::{self, Waterfall};
@@ -66,6 +66,7 @@ pub struct Runner {
     /// Mean round trip, mean one-way time, and the accesses of a packet, by rate.
     pingpongs: BTreeMap<String, PingpongResult>,
     switches: switch::Switches,
+    routers: router::Routers,
     streams: stream::Streams,
     waits: waiting::Waits,
     memcached: memcached::Runs,
@@ -83,6 +84,7 @@ impl Runner {
             loops: 1,
             pingpongs: BTreeMap::new(),
             switches: switch::Switches::default(),
+            routers: router::Routers::default(),
             streams: stream::Streams::default(),
             waits: waiting::Waits::default(),
             memcached,
@@ -129,6 +131,7 @@ impl Runner {
             loops,
             pingpongs: BTreeMap::new(),
             switches: switch::Switches::default(),
+            routers: router::Routers::default(),
             streams: stream::Streams::default(),
             waits: waiting::Waits::default(),
             memcached: memcached::Runs::new(count, shares),
@@ -205,6 +208,11 @@ impl Runner {
         })
     }
 
+    /// What is added to a latency for physical layers.
+    fn phy_ns(&self, id: &str, key: Option<&String>) -> Result<Option<f64>, Error> {
+        key.map_or(Ok(None), |key| Ok(self.figure(id, key)?.value))
+    }
+
     fn row(&mut self, id: &str, file: &ExperimentFile, planned: Planned) -> Result<Row, Failure> {
         let row = planned.file;
         let Found {
@@ -219,7 +227,10 @@ impl Runner {
         }
         let paper = planned.paper;
         // What Linux takes is nobody's promise: such rows are held to what they say they expect, and to the checks.
-        let guests = matches!(row.run, Run::Memcached(_) | Run::Sockets { .. });
+        let guests = matches!(
+            row.run,
+            Run::Memcached(_) | Run::Sockets { .. } | Run::Router(_)
+        );
         let expected = ours.and(planned.expect.or(paper.filter(|_| !guests)));
         if ours.is_some() && expected.is_none() && !guests {
             let sentence = format!("{id}, {}: a row without paper needs expect", row.name);
@@ -257,11 +268,12 @@ impl Runner {
             Run::None { reason } => Found::nothing(format!("not run: {reason}")),
             Run::Published {} => Found::nothing(PUBLISHED),
             Run::Rfc2544(measurement) => {
-                let phy_ns = match &measurement.phy {
-                    Some(key) => self.figure(id, key)?.value,
-                    None => None,
-                };
+                let phy_ns = self.phy_ns(id, measurement.phy.as_ref())?;
                 self.switches.measure(measurement, phy_ns)?
+            }
+            Run::Router(measurement) => {
+                let phy_ns = self.phy_ns(id, measurement.phy.as_ref())?;
+                self.routers.measure(measurement, phy_ns)
             }
             Run::Stream(measurement) => self.streams.measure(measurement)?,
             Run::Offload(measurement) => measurement.measure()?,
