@@ -82,7 +82,7 @@ fn key(seed: u64, host: usize) -> String {
 /// Commands that are not timed, of each kind.
 const WARMUP: u64 = 4;
 /// Simulated seconds after which clients begin together: all have found the server by then.
-const TOGETHER_S: u64 = 5;
+const TOGETHER_S: u64 = 2;
 
 /// How the keys of a client begin that is one of several.
 pub(super) fn prefix(client: usize) -> String {

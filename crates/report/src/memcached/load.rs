@@ -14,8 +14,8 @@ use rack::init::mac_text;
 use rack::platform::Platform;
 use rack::rack::Rack;
 use rack::record::CapturedFrame;
-use rack::topology::GuestStar;
-use rack::{Error, NetSpeed, Picoseconds, Topology, tables};
+use rack::topology::{GuestStar, Rate};
+use rack::{Error, Picoseconds, Topology, tables};
 use serde::Serialize;
 use wire::tlp::{TlpHeader, TlpView};
 
@@ -213,14 +213,27 @@ impl Load {
                 batch.count
             ))
         })?;
+        let platform = Platform::load(&topology.platform)?;
+        let link = platform.default_link(self.setup.rate.into());
+        let seen = Seen {
+            load: self,
+            command,
+            outcome: &outcome,
+            from: span.0,
+            to: span.1,
+            read_ns: platform
+                .load_latency
+                .at(link)
+                .map_or(0.0, Picoseconds::as_ns),
+        };
         let times = times(&threads, span);
         let begun = threads.iter().flatten();
-        let begun = begun.filter(|time| (span.0..span.1).contains(time)).count();
+        let begun = begun.filter(|time| seen.within(**time)).count();
         Ok(Loaded {
             per_second: begun as f64 * 1e9 / (span.1 - span.0).as_ns(),
             commands: times.len(),
             ns: Summary::of(times),
-            busy: self.busy(&topology, &outcome, command, span)?,
+            busy: seen.busy(),
             reports,
             hash: outcome.digest(),
             costs: costs(&clients[0]),
@@ -229,90 +242,114 @@ impl Load {
             wall_seconds: outcome.wall_seconds,
         })
     }
+}
 
-    /// Who was at work in this time.
-    fn busy(
-        self,
-        topology: &Topology,
-        outcome: &UmlOutcome,
-        command: Command,
-        span: (Picoseconds, Picoseconds),
-    ) -> Result<Busy, Error> {
-        let server = self.clients;
-        let platform = Platform::load(&topology.platform)?;
-        let speed = NetSpeed::from(self.setup.rate);
-        let read = platform.load_latency.at(platform.default_link(speed));
-        let read_ns = read.map_or(0.0, Picoseconds::as_ns);
-        let switch = ComponentId(2 * topology.host.len() as u32);
-        let whole_ns = (span.1 - span.0).as_ns();
-        let seen = |from: ComponentId, port: usize| {
-            let frames = outcome.record.frames.iter();
-            frames.filter(move |frame| {
-                (frame.from, frame.port) == (from, port)
-                    && (span.0..span.1).contains(&frame.frame.first)
-            })
-        };
-        let work = |host: usize| {
-            let guest = &outcome.guests[host];
-            let nic = Rack::ids(host).1;
-            let (sent, received) = (seen(nic, 0).count(), seen(switch, host).count());
-            let clients = if host == server {
-                0..server
-            } else {
-                host..host + 1
-            };
-            let asked: usize = clients
-                .map(|client| {
-                    let verb = verb(command);
-                    seen(Rack::ids(client).1, 0)
-                        .filter(|frame| key(frame, &verb, client).is_some())
-                        .count()
-                })
-                .sum();
-            let ns = match self.setup.path {
-                Path::Socket => {
-                    sent as f64 * cost(guest, "kernel_send_ns")
-                        + received as f64 * cost(guest, "kernel_receive_ns")
-                }
-                Path::Ipnuma => {
-                    let calls = cost(guest, "library_send_ns") + cost(guest, "library_recv_ns");
-                    let waits = if host == server {
-                        cost(guest, "library_epoll_wait_ns")
-                    } else {
-                        0.0
-                    };
-                    asked as f64 * (calls + waits)
-                }
-            };
-            let own = if host == server {
-                cost(guest, "application_ns")
-            } else {
-                0.0
-            };
-            let (stores, reads) = accesses(outcome, nic, span);
-            let store_ns = match self.setup.path {
-                // Its driver leaves the time to the bus.
-                Path::Socket => 0.0,
-                Path::Ipnuma => cost(guest, "store_ns"),
-            };
-            let bus = stores as f64 * store_ns + reads as f64 * read_ns;
-            100.0 * (ns + asked as f64 * own + bus) / whole_ns
-        };
-        let carried = |from: ComponentId, port: usize| {
-            let bytes: usize = seen(from, port)
-                .map(|frame| frame.frame.bytes.len() + BETWEEN_FRAMES)
-                .sum();
-            let byte_ns = match speed {
-                NetSpeed::TenGig => 0.8,
-                NetSpeed::OneGig => 8.0,
-            };
-            100.0 * bytes as f64 * byte_ns / whole_ns
-        };
-        Ok(Busy {
-            server: work(server),
-            client: work(0),
-            cable: carried(switch, server).max(carried(Rack::ids(server).1, 0)),
+/// What was seen of a load while all asked.
+struct Seen<'a> {
+    load: Load,
+    command: Command,
+    outcome: &'a UmlOutcome,
+    from: Picoseconds,
+    to: Picoseconds,
+    /// What a reading of a NIC's register takes.
+    read_ns: f64,
+}
+
+impl Seen<'_> {
+    fn within(&self, time: Picoseconds) -> bool {
+        (self.from..self.to).contains(&time)
+    }
+
+    /// Frames that left a port.
+    fn frames(&self, from: ComponentId, port: usize) -> impl Iterator<Item = &CapturedFrame> {
+        let frames = self.outcome.record.frames.iter();
+        frames.filter(move |frame| {
+            (frame.from, frame.port) == (from, port) && self.within(frame.frame.first)
         })
+    }
+
+    /// The one switch, behind all hosts and their NICs.
+    fn switch(&self) -> ComponentId {
+        ComponentId(2 * self.outcome.guests.len() as u32)
+    }
+
+    /// Requests of a client.
+    fn requests(&self, client: usize) -> usize {
+        let verb = verb(self.command);
+        let sent = self.frames(Rack::ids(client).1, 0);
+        sent.filter(|frame| key(frame, &verb, client).is_some())
+            .count()
+    }
+
+    /// Stores to a host's NIC, and readings of its registers.
+    fn accesses(&self, host: usize) -> (usize, usize) {
+        let nic = Rack::ids(host).1;
+        let tlps = self.outcome.record.tlps.iter();
+        let tlps = tlps.filter(|tlp| tlp.nic == nic && tlp.to_nic && self.within(tlp.beats.0));
+        tlps.fold((0, 0), |(stores, reads), tlp| {
+            match TlpView::new(&tlp.bytes).and_then(|view| view.header()) {
+                Ok(TlpHeader::MemWrite(_)) => (stores + 1, reads),
+                Ok(TlpHeader::MemRead(_)) => (stores, reads + 1),
+                _ => (stores, reads),
+            }
+        })
+    }
+
+    /// Hundredths of the time that the processor of a host was charged, or waited for a register.
+    fn processor(&self, host: usize) -> f64 {
+        let guest = &self.outcome.guests[host];
+        let is_server = host == self.load.clients;
+        let clients = if is_server { 0..host } else { host..host + 1 };
+        let requests = clients.map(|client| self.requests(client)).sum::<usize>() as f64;
+        let (stores, reads) = self.accesses(host);
+        let mut ns = reads as f64 * self.read_ns;
+        if is_server {
+            ns += requests * cost(guest, "application_ns");
+        }
+        match self.load.setup.path {
+            Path::Socket => {
+                let sent = self.frames(Rack::ids(host).1, 0).count();
+                let received = self.frames(self.switch(), host).count();
+                ns += sent as f64 * cost(guest, "kernel_send_ns");
+                ns += received as f64 * cost(guest, "kernel_receive_ns");
+            }
+            Path::Ipnuma => {
+                ns += stores as f64 * cost(guest, "store_ns");
+                let calls = ["library_send_ns", "library_recv_ns"].map(|name| cost(guest, name));
+                ns += requests * calls.iter().sum::<f64>();
+                if is_server {
+                    ns += requests * cost(guest, "library_epoll_wait_ns");
+                }
+            }
+        }
+        self.percent(ns)
+    }
+
+    /// Hundredths of the time that a cable had frames this way.
+    fn cable(&self, from: ComponentId, port: usize) -> f64 {
+        let frames = self.frames(from, port);
+        let bytes: usize = frames
+            .map(|frame| frame.frame.bytes.len() + BETWEEN_FRAMES)
+            .sum();
+        let byte_ns = match self.load.setup.rate {
+            Rate::Ten => 0.8,
+            Rate::One => 8.0,
+        };
+        self.percent(bytes as f64 * byte_ns)
+    }
+
+    fn percent(&self, ns: f64) -> f64 {
+        100.0 * ns / (self.to - self.from).as_ns()
+    }
+
+    fn busy(&self) -> Busy {
+        let server = self.load.clients;
+        let [there, back] = [(self.switch(), server), (Rack::ids(server).1, 0)];
+        Busy {
+            server: self.processor(server),
+            client: self.processor(0),
+            cable: self.cable(there.0, there.1).max(self.cable(back.0, back.1)),
+        }
     }
 }
 
@@ -321,24 +358,6 @@ fn cost(guest: &GuestOutcome, name: &str) -> f64 {
     let mut costs = guest.costs.iter();
     let found = costs.find(|cost| cost.name == name);
     found.map_or(0.0, |cost| cost.ns as f64)
-}
-
-/// Stores to a NIC and readings of its registers.
-fn accesses(
-    outcome: &UmlOutcome,
-    nic: ComponentId,
-    span: (Picoseconds, Picoseconds),
-) -> (usize, usize) {
-    let tlps = outcome.record.tlps.iter();
-    let tlps =
-        tlps.filter(|tlp| tlp.nic == nic && tlp.to_nic && (span.0..span.1).contains(&tlp.beats.0));
-    tlps.fold((0, 0), |(stores, reads), tlp| {
-        match TlpView::new(&tlp.bytes).and_then(|view| view.header()) {
-            Ok(TlpHeader::MemWrite(_)) => (stores + 1, reads),
-            Ok(TlpHeader::MemRead(_)) => (stores, reads + 1),
-            _ => (stores, reads),
-        }
-    })
 }
 
 fn verb(command: Command) -> String {
