@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Read the clock only before the first command and after the last
     #[arg(long)]
     total: bool,
+    /// When the commands begin, once all is ready: seconds since 1970, as of date +%s
+    #[arg(long, value_name = "SECONDS")]
+    at: Option<u32>,
     /// Print JSON, one line
     #[arg(long)]
     json: bool,
@@ -101,6 +104,7 @@ impl Arguments {
             retries: self.retries,
             fresh: self.fresh,
             total: self.total,
+            at: self.at.map(|seconds| Duration::from_secs(seconds.into())),
         }
     }
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::mcb::{Command, Transport, check_values};
+use clap::builder::ArgPredicate;
 use rack::Error;
 use rack::cpu::CpuSpec;
 use report::memcached::{
-    Asked, Batch, LENGTHS, Library, Nic, Path, Place, Row, Setup, SwitchKind, measure, set_cost,
-    show, stages, take_apart,
+    Asked, Batch, LENGTHS, Library, Load, LoadRow, Nic, Path, Place, Row, Setup, SwitchKind,
+    measure, set_cost, show, show_loads, stages, take_apart,
 };
 
 use crate::{Failure, RateArgument, given, output};
@@ -26,17 +27,35 @@ tools/uml-kernel builds once, in some minutes. Times are simulated: the same arg
   ipnuma memcached --place rack --cost application_ns=5000,kernel_send_ns=1000
   ipnuma memcached --place rack --switch fibnic --library charged --cost library_poll_ns=0,library_recv_ns=120
   ipnuma memcached --place rack --transport ipnuma --switch fibnic --rate 10g --seal
+  ipnuma memcached --clients 1,2,4,8 --transport ipnuma --switch fibnic
+  ipnuma memcached --clients 2 --threads 1,4 --rate 10g
   ipnuma memcached --place rack --transport ipnuma --switch fibnic --print-topology")]
 pub struct Arguments {
     /// Commands that are timed
     #[arg(long, value_delimiter = ',', default_value = "get")]
     command: Vec<Command>,
     /// Bytes of a value
-    #[arg(long, value_delimiter = ',', default_values_t = LENGTHS)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_values_t = LENGTHS,
+        default_value_ifs = [("clients", ArgPredicate::IsPresent, Some("16")), ("threads", ArgPredicate::IsPresent, Some("16"))]
+    )]
     length: Vec<usize>,
     /// Where client and server are
-    #[arg(long, value_delimiter = ',', default_value = "direct,rack,racks")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "direct,rack,racks",
+        default_value_ifs = [("clients", ArgPredicate::IsPresent, Some("rack")), ("threads", ArgPredicate::IsPresent, Some("rack"))]
+    )]
     place: Vec<Place>,
+    /// Hosts that ask one memcached at once, in the rack: rate and times of commands under load, of 16 bytes unless told otherwise
+    #[arg(long, value_delimiter = ',')]
+    clients: Vec<usize>,
+    /// Threads of each client, the same way
+    #[arg(long, value_delimiter = ',')]
+    threads: Vec<usize>,
     /// What carries the commands
     #[arg(long, value_delimiter = ',', default_value = "socket,ipnuma")]
     transport: Vec<Path>,
@@ -49,7 +68,7 @@ pub struct Arguments {
     /// Line rate
     #[arg(long, default_value = "1g")]
     rate: RateArgument,
-    /// Commands of each kind and length
+    /// Commands of each kind and length; with --clients or --threads, of each thread
     #[arg(long, default_value_t = 100)]
     count: u64,
     /// How commands travel
@@ -77,7 +96,7 @@ pub struct Arguments {
     #[arg(long)]
     print_topology: bool,
     /// Take one GET of 16 bytes of each arrangement apart
-    #[arg(long, conflicts_with = "print_topology")]
+    #[arg(long, conflicts_with_all = ["print_topology", "clients", "threads"])]
     stages: bool,
     /// Print JSON
     #[arg(long)]
@@ -120,6 +139,8 @@ fn batch(arguments: &Arguments) -> Result<Batch, Error> {
     given::distinct("--transport", &arguments.transport)?;
     given::distinct("--switch", &arguments.switch)?;
     given::distinct("--library", &arguments.library)?;
+    given::distinct("--clients", &arguments.clients)?;
+    given::distinct("--threads", &arguments.threads)?;
     for length in &arguments.length {
         check_values(PREFIX, *length, arguments.protocol).map_err(Error::Config)?;
     }
@@ -154,6 +175,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         &arguments.library,
         rate,
     );
+    if !arguments.clients.is_empty() || !arguments.threads.is_empty() {
+        return run_loads(arguments, &batch, &setups);
+    }
     if arguments.print_topology {
         for setup in setups {
             output::print(&setup.file(&batch)?)?;
@@ -175,16 +199,70 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let out = if arguments.json {
         output::json("memcached", &serde_json::json!({ "rows": rows }))
     } else {
-        let asked = Asked {
-            commands: arguments.command.clone(),
-            lengths: arguments.length.clone(),
-            rate,
-            count: batch.count,
-            protocol: batch.protocol,
-            seal: batch.seal,
-        };
-        show(&asked, &rows)
+        show(&asked(arguments), &rows)
     };
     output::print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked(arguments: &Arguments) -> Asked {
+    Asked {
+        commands: arguments.command.clone(),
+        lengths: arguments.length.clone(),
+        rate: arguments.rate.into(),
+        count: arguments.count,
+        protocol: arguments.protocol,
+        seal: arguments.seal,
+    }
+}
+
+/// Several clients, or several threads: each command and length in a run of its own.
+fn run_loads(arguments: &Arguments, batch: &Batch, setups: &[Setup]) -> Result<ExitCode, Failure> {
+    if batch.seal {
+        let sentence = "--seal: requests of several clients are told apart by what their frames carry in clear; leave it out";
+        return Err(Error::Config(sentence.to_owned()).into());
+    }
+    let or_one = |given: &[usize]| {
+        if given.is_empty() {
+            vec![1]
+        } else {
+            given.to_vec()
+        }
+    };
+    let threads = or_one(&arguments.threads);
+    let mut loads = Vec::new();
+    for setup in setups {
+        for clients in or_one(&arguments.clients) {
+            loads.extend(threads.iter().map(|threads| Load {
+                setup: *setup,
+                clients,
+                threads: *threads,
+            }));
+        }
+    }
+    for load in &loads {
+        load.check().map_err(Error::Config)?;
+    }
+    let mut rows = Vec::new();
+    for command in &batch.commands {
+        let batch = Batch {
+            commands: vec![*command],
+            ..batch.clone()
+        };
+        for load in &loads {
+            if arguments.print_topology {
+                output::print(&load.file(&batch)?)?;
+            } else {
+                rows.push(LoadRow::new(*load, *command, load.measure(&batch)?));
+            }
+        }
+    }
+    if !arguments.print_topology {
+        output::print(&if arguments.json {
+            output::json("memcached", &serde_json::json!({ "rows": rows }))
+        } else {
+            show_loads(&asked(arguments), &rows)
+        })?;
+    }
     Ok(ExitCode::SUCCESS)
 }

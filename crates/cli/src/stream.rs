@@ -128,21 +128,11 @@ fn topology(arguments: &Arguments) -> Result<Topology, Error> {
         let sentence = sentence.replacen("bytes:", "size:", 1);
         Error::Config(format!("--{}", sentence.replacen("rate:", "offer:", 1)))
     })?;
-    let most = match arguments.rate {
-        RateArgument::Ten => MOST_SENDERS,
-        RateArgument::One => rack::model::PORTS - 1,
-    };
-    if !(1..=most).contains(&arguments.senders) {
+    if !(1..=MOST_SENDERS).contains(&arguments.senders) {
         return Err(Error::Config(format!(
-            "--senders: {} are too few or too many; at {} write 1 to {most}",
-            arguments.senders,
-            arguments.rate.name()
+            "--senders: {} are too few or too many; write 1 to {MOST_SENDERS}",
+            arguments.senders
         )));
-    }
-    if arguments.tree.is_some() && arguments.rate == RateArgument::One {
-        return Err(Error::Config(
-            "--tree: its switches have more ports than there are at 1g; leave --rate away, or write --rate 10g".to_owned(),
-        ));
     }
     let switched = arguments.switch || arguments.tree.is_some() || arguments.senders > 1;
     let metres = if switched { METRES_IN_RACK } else { 1.0 };

@@ -181,6 +181,68 @@ fn two_runs_are_one() {
     assert_eq!(one["rows"][0]["hash"].as_str().map(str::len), Some(64));
 }
 
+/// Clients whose every answer is compared ask one memcached, twice the same. What they get together is Little's law: who asks is
+/// rate by time, and the time is also what their own clocks say. No processor does two things at once: so many clients that
+/// the server's has nothing left get what its costs allow, and no more.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn several_clients_share_one_memcached() {
+    let run = |threads: &str| {
+        let way = ["memcached", "--rate", "10g", "--library", "charged"];
+        let who = ["--clients", "2", "--threads", threads, "--count", "40"];
+        let found = json(&[&way[..], &who, &["--switch", "fibnic", "--json"]].concat());
+        found["rows"].as_array().expect("rows").clone()
+    };
+    let rows = run("4,1");
+    assert_eq!(rows.len(), 4);
+    assert_eq!(
+        [&rows[0], &rows[2]],
+        run("4").iter().collect::<Vec<_>>()[..]
+    );
+    for row in rows {
+        let number = |pointer: &str| {
+            let found = row.pointer(pointer).and_then(Value::as_f64);
+            found.unwrap_or_else(|| panic!("{row} has no {pointer}"))
+        };
+        let asking = number("/clients") * number("/threads");
+        let [rate, mean] = ["/per_second", "/ns/mean"].map(number);
+        let reports = row["reports"].as_array().expect("one of each client");
+        assert_eq!(reports.len() as f64, number("/clients"));
+        let own = reports.iter().map(|report| {
+            assert_eq!(report["count"].as_f64(), Some(40.0 * number("/threads")));
+            report["ns"]["mean"].as_f64().expect("a time")
+        });
+        let own = own.sum::<f64>() / reports.len() as f64;
+        // Threads of a client begin one after the other, and its clock counts from the first to the last.
+        let alone = number("/threads") == 1.0;
+        for time in [Some(mean), alone.then_some(own)].into_iter().flatten() {
+            let found = rate * time / 1e9;
+            assert!((found / asking - 1.0).abs() < 0.05, "{found} ask: {row}");
+        }
+        assert!(number("/ns/p50") <= number("/ns/p99"), "{row}");
+        let costs = row["costs"].as_array().expect("costs");
+        let cost = |name: &str| {
+            let found = costs.iter().find(|cost| cost["name"] == name);
+            found.and_then(|cost| cost["ns"].as_f64()).unwrap_or(0.0)
+        };
+        let names = match row["transport"].as_str() {
+            Some("socket") => &["kernel_receive_ns", "application_ns", "kernel_send_ns"][..],
+            _ => &[
+                "library_epoll_wait_ns",
+                "library_recv_ns",
+                "application_ns",
+                "library_send_ns",
+                "store_ns",
+            ],
+        };
+        let least: f64 = names.iter().map(|name| cost(name)).sum();
+        assert!(rate * least < 1e9, "{rate} a second of {least} ns: {row}");
+        let server = number("/busy/server");
+        assert!(server <= 100.5, "{row}");
+        assert!(asking < 8.0 || server > 85.0, "{row}");
+    }
+}
+
 /// Over one NIC with one cable a GET takes as long as over a NIC of its own, by sockets and by IP-NUMA, whose sessions are sealed.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]

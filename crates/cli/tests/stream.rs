@@ -82,6 +82,15 @@ fn eight_senders_share_a_port() {
     }
 }
 
+/// At 1G the words of nine ports are more than 64 bits.
+#[test]
+fn eight_senders_share_a_port_of_1g() {
+    let run = ipnuma(&["stream", "--senders", "8", "--stores", "50", "--rate", "1g"]);
+    assert_eq!(number(&run, "/stream/arrived"), 400.0);
+    let jain = number(&run, "/stream/goodput/jain");
+    assert!(jain >= 0.95, "{jain}");
+}
+
 #[test]
 fn every_fault_is_mended_and_repeatable() {
     let faults = [

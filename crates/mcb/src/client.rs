@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::protocol::{self, Datagrams, Exchange, Taken, Verdict};
 use crate::report::{Report, Summary};
@@ -337,6 +337,20 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Waits for the moment at which others begin, too.
+fn wait_until(at: Duration) -> Result<(), Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let Some(left) = at.checked_sub(now) else {
+        return Err(Error::Usage(format!(
+            "--at: everything was ready {:.3} s after that time; write one that is later by so much at least",
+            (now - at).as_secs_f64()
+        )));
+    };
+    std::thread::sleep(left);
+    Ok(())
+}
+
 /// One thread: prepares, waits for the others, measures, reads back.
 fn client(job: &Job, server: SocketAddr, thread: usize, start: &Barrier) -> Result<Part, Error> {
     let ready = Client::new(job, server).and_then(|mut client| {
@@ -346,6 +360,7 @@ fn client(job: &Job, server: SocketAddr, thread: usize, start: &Barrier) -> Resu
     // Also who failed comes here, for the others wait.
     start.wait();
     let mut client = ready?;
+    job.at.map_or(Ok(()), wait_until)?;
     let count = share(job, thread);
     let mut part = Part {
         times: Vec::with_capacity(usize::try_from(count).unwrap_or(0)),

@@ -112,6 +112,8 @@ pub struct Job {
     pub fresh: bool,
     /// The clock is read only before the first command and after the last: where reading it takes time.
     pub total: bool,
+    /// When the commands begin, since 1970, once all is ready: together with clients of other hosts.
+    pub at: Option<Duration>,
 }
 
 impl Default for Job {
@@ -131,6 +133,7 @@ impl Default for Job {
             retries: 0,
             fresh: false,
             total: false,
+            at: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command as Process, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mcb::{Command, Error, Job, Transport, run};
 
@@ -176,6 +176,29 @@ fn all_commands_together() {
         let mean = report.elapsed_ns as f64 * threads as f64 / 200.0;
         assert!((report.ns.mean - mean).abs() < 1e-6);
     }
+}
+
+/// It begins when that time has come, and not before; a time that is over is an error.
+#[test]
+fn clients_begin_together() {
+    let server = memcached(&[]);
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("it is later than 1970")
+    };
+    let at = Duration::from_secs(now().as_secs() + 2);
+    let together = Job {
+        threads: 2,
+        at: Some(at),
+        ..job(server.port, Command::Get, Transport::Udp)
+    };
+    assert!(run(&together).is_ok());
+    assert!(now() >= at);
+    let error = run(&together).expect_err("it is over");
+    assert!(
+        error.is_usage() && error.to_string().starts_with("--at: "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub trait NicModel {
 
 /// Ports of a switch as most are.
 pub const PORTS: usize = Switch::PORTS;
-/// Ports of a wide switch, which there is at 10G only.
+/// Ports of a wide switch.
 pub const WIDE_PORTS: usize = WideSwitch::PORTS;
 /// Ports of a switch between two cables.
 pub const NARROW_PORTS: usize = NarrowSwitch::PORTS;
@@ -109,9 +109,12 @@ pub trait Hardware {
         ))
     }
 
-    /// A switch of 10G with more ports.
-    fn wide_switch(&self) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
-        Ok(Box::new(WideSwitch::wide()?))
+    /// A switch with more ports.
+    fn wide_switch(
+        &self,
+        speed: NetSpeed,
+    ) -> Result<Box<dyn SwitchModel<WIDE_PORTS>>, crate::Error> {
+        Ok(Box::new(WideSwitch::wide(speed)?))
     }
 
     /// A switch with two ports.

@@ -447,7 +447,7 @@ fn add_switches(
         let speed = NetSpeed::from(switch.rate);
         let phase = Picoseconds(random.random_range(0..speed.net_period_ps()));
         match *switch.ports.as_ref() {
-            WIDE_PORTS => add_switch(rack, what, number, phase, || hardware.wide_switch())?,
+            WIDE_PORTS => add_switch(rack, what, number, phase, || hardware.wide_switch(speed))?,
             NARROW_PORTS => {
                 add_switch(rack, what, number, phase, || hardware.narrow_switch(speed))?
             }

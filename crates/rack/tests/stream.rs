@@ -149,7 +149,7 @@ fn topology_files_have_wide_switches_faults_and_sessions() {
             "",
             program,
             "",
-            "there is no switch of 8 ports at 10g; write 2, 4, or 9 at 10g",
+            "there is no switch of 8 ports; write 2, 4 or 9",
         ),
         (
             "ports = 9",

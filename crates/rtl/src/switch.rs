@@ -110,7 +110,8 @@ pub struct SwitchOutputs<const N: usize = 4> {
 /// The Verilated switch, `fibnic_10g` or `fibnic_1g`, with four ports.
 pub type Switch = PortSwitch<4>;
 
-/// The Verilated switch `fibnic_10g` with nine ports and small tables, [`SwitchSize::Wide`]. It has no waves.
+/// The Verilated switch, `fibnic_10g` or `fibnic_1g`, with nine ports and small tables, [`SwitchSize::Wide`]. It has no
+/// waves.
 pub type WideSwitch = PortSwitch<9>;
 
 /// The Verilated switch with two ports and the tables of [`SwitchSize::Small`]: as [`Switch`], in less time. It has no
@@ -179,9 +180,13 @@ impl Switch {
 }
 
 impl WideSwitch {
-    /// Creates a switch of 10G held in reset, with its clocks low.
-    pub fn wide() -> Result<Self, Error> {
-        Self::of(NetSpeed::TenGig, "fibnic_10g_wide")
+    /// Creates a switch of nine ports held in reset, with its clocks low.
+    pub fn wide(speed: NetSpeed) -> Result<Self, Error> {
+        let model = match speed {
+            NetSpeed::TenGig => "fibnic_10g_wide",
+            NetSpeed::OneGig => "fibnic_1g_wide",
+        };
+        Self::of(speed, model)
     }
 }
 
@@ -410,6 +415,8 @@ const VERDICT_BITS: u32 = 5;
 const BAD_BIT: u32 = 9;
 /// Ports whose XGMII control bits fill a lane.
 const CONTROLS_IN_LANE: usize = 8;
+/// Bytes of GMII in a lane of 64 bits.
+const BYTES_IN_LANE: usize = 8;
 
 impl<const N: usize> Pins<N> {
     /// All clocks of the receivers.
@@ -467,21 +474,25 @@ impl<const N: usize> Pins<N> {
                 }
             }
             Network::Gmii(ports) => {
-                let (mut bytes, mut enables, mut errors) = (0_u64, 0_u64, 0_u64);
-                for (port, word) in words.iter().enumerate() {
-                    let NetWord::Gmii {
-                        data,
-                        enable,
-                        error,
-                    } = *word
-                    else {
-                        panic!("a 1G switch takes GMII words, not {word:?}")
-                    };
-                    bytes |= u64::from(data) << (8 * port);
-                    enables |= u64::from(enable) << port;
-                    errors |= u64::from(error) << port;
+                let (mut enables, mut errors) = (0_u64, 0_u64);
+                for (lane, words) in words.chunks(BYTES_IN_LANE).enumerate() {
+                    let mut bytes = 0;
+                    for (place, word) in words.iter().enumerate() {
+                        let NetWord::Gmii {
+                            data,
+                            enable,
+                            error,
+                        } = *word
+                        else {
+                            panic!("a 1G switch takes GMII words, not {word:?}")
+                        };
+                        let port = lane * BYTES_IN_LANE + place;
+                        bytes |= u64::from(data) << (8 * place);
+                        enables |= u64::from(enable) << port;
+                        errors |= u64::from(error) << port;
+                    }
+                    model.set_lane(ports.gmii_rxd_i, lane, bytes);
                 }
-                model.set(ports.gmii_rxd_i, bytes);
                 model.set(ports.gmii_rx_dv_i, enables);
                 model.set(ports.gmii_rx_er_i, errors);
             }
@@ -505,13 +516,15 @@ impl<const N: usize> Pins<N> {
                 }
             }),
             Network::Gmii(ports) => {
-                let [bytes, enables, errors] =
-                    [ports.gmii_txd_o, ports.gmii_tx_en_o, ports.gmii_tx_er_o]
-                        .map(|port| model.get(port));
-                std::array::from_fn(|port| NetWord::Gmii {
-                    data: (bytes >> (8 * port)) as u8,
-                    enable: enables >> port & 1 != 0,
-                    error: errors >> port & 1 != 0,
+                let [enables, errors] =
+                    [ports.gmii_tx_en_o, ports.gmii_tx_er_o].map(|port| model.get(port));
+                std::array::from_fn(|port| {
+                    let bytes = model.lane(ports.gmii_txd_o, port / BYTES_IN_LANE);
+                    NetWord::Gmii {
+                        data: (bytes >> (8 * (port % BYTES_IN_LANE))) as u8,
+                        enable: enables >> port & 1 != 0,
+                        error: errors >> port & 1 != 0,
+                    }
                 })
             }
         }

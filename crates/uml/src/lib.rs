@@ -51,5 +51,5 @@ mod vhost_user;
 pub use cpu::OneCpu;
 pub use error::Error;
 pub use guest::Guest;
-pub use process::{kernel, rdma_kernel};
+pub use process::{WALL_CLOCK_NS, kernel, rdma_kernel};
 pub use spec::{DeviceSpec, GuestEvent, GuestSpec, Next, PciSpec, Timed};

@@ -28,7 +28,7 @@ use crate::spec::{DeviceSpec, GuestSpec};
 const HOST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/host.so"));
 
 /// Seconds from 1970 to 2026: what the guest's wall clock starts from.
-pub(crate) const WALL_CLOCK_NS: u64 = 1_767_225_600_000_000_000;
+pub const WALL_CLOCK_NS: u64 = 1_767_225_600_000_000_000;
 
 /// How long a kernel that has closed its sockets may take to end.
 const TO_END: Timespec = Timespec {

@@ -158,6 +158,7 @@ pub const MODELS: &[Model] = &[
     switch("rig_10g_sram22", "rfc2544_10g", TESTER, DISSERTATION),
     switch("rig_1g_sram22", "rfc2544_1g", TESTER, DISSERTATION),
     switch("fibnic_10g_wide", "fibnic_10g", FIBNIC, WIDE_TABLES),
+    switch("fibnic_1g_wide", "fibnic_1g", FIBNIC_1G, WIDE_TABLES),
     switch("fibnic_10g_full", "fibnic_10g", FIBNIC, FULL_TABLES),
     switch("fibnic_1g_full", "fibnic_1g", FIBNIC_1G, FULL_TABLES),
     // As the first two with a page map that a test can overrun.

@@ -173,12 +173,6 @@ pub const CASES: &[Case] = &[
         "--senders",
         "whole number",
     ),
-    (
-        &["stream", "--tree", "1", "--rate", "1g"],
-        None,
-        "--tree",
-        "write --rate 10g",
-    ),
     (&["stream", "--size", "66"], None, "--size", "multiple of 4"),
     (
         &["stream", "--stores", "0"],
@@ -560,6 +554,37 @@ pub const CASES: &[Case] = &[
         "--count",
         "write 1 to 1000000",
     ),
+    (
+        &["memcached", "--clients", "1,9"],
+        None,
+        "--clients",
+        "write 1 to 8",
+    ),
+    (
+        &["memcached", "--clients", "2,2"],
+        None,
+        "--clients",
+        "leave it out",
+    ),
+    (
+        &["memcached", "--threads", "0"],
+        None,
+        "--threads",
+        "write 1 to 16",
+    ),
+    (
+        &["memcached", "--clients", "2", "--place", "rack,racks"],
+        None,
+        "--place",
+        "write --place rack",
+    ),
+    (
+        &["memcached", "--threads", "2", "--seal"],
+        None,
+        "--seal",
+        "leave it out",
+    ),
+    (&["mcb", "--at", "now"], None, "--at", "whole number"),
     (&["memcached", "--cost", "x"], None, "--cost", "NAME=NS"),
     (
         &["memcached", "--cost", "x_ns=1"],

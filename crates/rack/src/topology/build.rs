@@ -120,6 +120,52 @@ pub struct GuestRow {
     pub limit_s: f64,
 }
 
+/// Whole Linux machines around a switch: one server, and its clients.
+#[derive(Clone, Debug)]
+pub struct GuestStar {
+    /// Platform.
+    pub platform: String,
+    /// Seed.
+    pub seed: u64,
+    /// Line rate.
+    pub rate: Rate,
+    /// What the NICs are.
+    pub nic: NicKind,
+    /// The server's name, and the command for its shell.
+    pub server: (String, String),
+    /// The clients' names, and the commands for their shells. The run ends when all of these have.
+    pub clients: Vec<(String, String)>,
+    /// Of a switch of another make: its latency in nanoseconds.
+    pub latency_ns: Option<f64>,
+    /// Length of each cable.
+    pub metres: f64,
+    /// What goes wrong on every cable.
+    pub faults: Faults,
+    /// CPU costs in place of the published ones.
+    pub cpu: CpuSpec,
+    /// Simulated seconds after which it has failed.
+    pub limit_s: f64,
+}
+
+impl GuestStar {
+    /// Clients at most: each has a port of the switch, and so has the server.
+    pub const MOST_CLIENTS: usize = WIDE_PORTS - 1;
+
+    /// The fewest ports that a switch can have for so many clients and their server.
+    const fn ports(clients: usize) -> usize {
+        match clients + 1 {
+            ..=NARROW_PORTS => NARROW_PORTS,
+            ..=PORTS => PORTS,
+            _ => WIDE_PORTS,
+        }
+    }
+
+    /// The address of client `number` of all; that of the server is of one that follows the last.
+    pub const fn address(number: usize) -> Ipv4Addr {
+        link_address(number, false)
+    }
+}
+
 /// A value that stands in no file.
 pub(super) fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
@@ -417,5 +463,67 @@ impl Topology {
             limit_s: row.limit_s,
         });
         topology
+    }
+
+    /// Guests around the switch `sw1`: the clients at its first ports in their order, the server at the next.
+    pub fn guest_star(star: GuestStar) -> Self {
+        let fan = Fan {
+            platform: star.platform,
+            seed: star.seed,
+            rate: star.rate,
+            format: Format::Compact,
+            senders: star.clients.len(),
+            switch: true,
+            metres: star.metres,
+            bytes: 4,
+            stores: 1,
+            rate_gbps: None,
+            nic: NicOptions::default(),
+            faults: star.faults,
+        };
+        let until = star.clients.iter().map(|(name, _)| name.clone()).collect();
+        let ends: Vec<_> = star.clients.into_iter().chain([star.server]).collect();
+        let ports = (0..ends.len()).map(|number| PortSpec {
+            number: unplaced(number),
+            address: unplaced(Interface::new(link_address(number, true), PREFIX_LEN)),
+        });
+        let switch = SwitchSpec {
+            ports: unplaced(GuestStar::ports(ends.len() - 1)),
+            latency_ns: star
+                .latency_ns
+                .map(|ns| unplaced(SwitchLatency::Constant(ns))),
+            ..fan.switch("sw1".to_owned(), ports.collect(), Vec::new())
+        };
+        let cables = ends.iter().enumerate();
+        let cables = cables
+            .map(|(number, (name, _))| fan.cable(name.clone(), format!("sw1:{number}")))
+            .collect();
+        let hosts = ends.into_iter().enumerate();
+        let hosts = hosts.map(|(number, (name, command))| {
+            let host = fan.host(name, Some(GuestStar::address(number)));
+            HostSpec {
+                kind: HostKind::Uml,
+                command: Some(command),
+                nic: NicSpec {
+                    kind: star.nic,
+                    ..host.nic
+                },
+                ..host
+            }
+        });
+        Self {
+            cpu: star.cpu,
+            host: hosts.collect(),
+            switch: vec![switch],
+            cable: cables,
+            program: unplaced(ProgramSpec::Uml {
+                until,
+                limit_s: star.limit_s,
+            }),
+            platform: fan.platform,
+            seed: fan.seed,
+            register: BTreeMap::new(),
+            path: PathBuf::new(),
+        }
     }
 }

@@ -27,7 +27,7 @@ mod place;
 mod route;
 mod tree;
 
-pub use build::{Fan, GuestRow, NicOptions, Pair};
+pub use build::{Fan, GuestRow, GuestStar, NicOptions, Pair};
 pub use check::{check_pingpong, check_stream, check_warmup};
 
 /// Line rate as users write it.
@@ -283,7 +283,7 @@ pub struct SwitchSpec {
     pub name: Spanned<String>,
     /// Line rate of all its ports.
     pub rate: Rate,
-    /// How many there are: 4, or 2, or at 10G 9.
+    /// How many there are: 4, 2 or 9.
     #[serde(default = "four_ports")]
     #[schemars(with = "usize")]
     pub ports: Spanned<usize>,

@@ -36,6 +36,8 @@ pub struct Batch {
     pub nic: Nic,
     /// The daemons know each other by keys, and sessions are sealed. Otherwise all is in clear, as in the dissertation.
     pub seal: bool,
+    /// Threads of each client, where all clients begin at the same moment; none: there is one client, which does not wait.
+    pub together: Option<usize>,
     /// Probability that a cable loses a frame.
     pub loss: f64,
     /// CPU costs in place of the published ones.
@@ -79,6 +81,13 @@ fn key(seed: u64, host: usize) -> String {
 
 /// Commands that are not timed, of each kind.
 const WARMUP: u64 = 4;
+/// Simulated seconds after which clients begin together: all have found the server by then.
+const TOGETHER_S: u64 = 2;
+
+/// How the keys of a client begin that is one of several.
+pub(super) fn prefix(client: usize) -> String {
+    format!("c{client}")
+}
 
 impl Batch {
     /// Everything that chapter 6 asks.
@@ -94,6 +103,7 @@ impl Batch {
             protocol: Transport::Udp,
             nic: Nic::Ring,
             seal: false,
+            together: None,
             loss: 0.0,
             costs: CpuSpec::default(),
             seed: 1,
@@ -187,11 +197,17 @@ impl Batch {
     }
 
     /// What the client's shell runs: waits for the server, then prints a line of JSON for each command.
-    pub(super) fn client(&self, path: Path, gateway: Option<String>, server: &str) -> String {
-        self.daemon(path, 0, gateway) + &self.asks(path, server)
+    pub(super) fn client(
+        &self,
+        path: Path,
+        gateway: Option<String>,
+        server: &str,
+        client: usize,
+    ) -> String {
+        self.daemon(path, 0, gateway) + &self.asks(path, server, client)
     }
 
-    pub(super) fn asks(&self, path: Path, server: &str) -> String {
+    pub(super) fn asks(&self, path: Path, server: &str, client: usize) -> String {
         let (ipnuma, with) = (self.ipnuma(), self.with(path));
         let protocol = self.protocol.name().to_lowercase();
         // What is lost is sent again: at once by TCP, by mcb itself otherwise.
@@ -210,11 +226,18 @@ impl Batch {
              sleep 0.1\ndone\n"
         );
         for (number, (command, length)) in self.commands.iter().enumerate() {
+            let (count, keys) = match self.together {
+                None => (self.count, format!("b{number}")),
+                Some(threads) => {
+                    let at = uml::WALL_CLOCK_NS / 1_000_000_000 + TOGETHER_S;
+                    let keys = format!("{} -t {threads} --at {at}", prefix(client));
+                    (self.count * threads as u64, keys)
+                }
+            };
             let _ = writeln!(
                 out,
-                "ask -c {} -n {} -l {length} --warmup {} --fresh --prefix b{number}{retries} || exit 1",
+                "ask -c {} -n {count} -l {length} --warmup {} --fresh --prefix {keys}{retries} || exit 1",
                 command.name(),
-                self.count,
                 self.warmup
             );
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::fitted::Constants;
 
 mod batch;
+mod load;
 mod run;
 mod table;
 #[cfg(test)]
@@ -16,8 +17,9 @@ mod topology;
 
 pub use batch::Batch;
 pub(crate) use batch::{ipnuma, mount};
+pub use load::{Busy, Load, Loaded, MOST_THREADS};
 pub use run::{Cost, Measured, measure, ready, run_setup, take_apart};
-pub use table::{Asked, Row, show, stages};
+pub use table::{Asked, LoadRow, Row, show, show_loads, stages};
 pub use topology::set_cost;
 
 /// Where client and server are.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs an arrangement, and reads what came out.
 
+use std::path::PathBuf;
+
 use mcb::{Command, Report, Transport};
-use rack::guests::{UmlOutcome, run_uml};
+use rack::guests::{GuestOutcome, UmlOutcome, run_uml};
 use rack::run::{Options, rtl};
 use rack::{Error, Topology};
 use serde::Serialize;
@@ -54,30 +56,11 @@ impl Measured {
         let client = outcome
             .guest(CLIENT)
             .ok_or_else(|| Error::Config("the run has no client".to_owned()))?;
-        let gave_up = |reason: String| Error::Program {
-            time: outcome.simulated,
-            host: CLIENT.to_owned(),
-            reason,
-        };
-        if client.status != Some(0) {
-            let said = String::from_utf8_lossy(&client.stderr);
-            return Err(gave_up(match said.trim() {
-                "" => "its command failed and said nothing".to_owned(),
-                said => said.lines().last().unwrap_or(said).to_owned(),
-            }));
-        }
-        let costs: Vec<_> = client
-            .costs
-            .iter()
-            .map(|cost| Cost {
-                name: cost.name.to_owned(),
-                ns: cost.ns,
-                source: cost.source.clone(),
-            })
-            .collect();
+        let reports = told(outcome, client)?;
+        let costs = costs(client);
         let application = costs.iter().find(|cost| cost.name == "application_ns");
         Ok(Self {
-            reports: reports(&client.stdout).map_err(gave_up)?,
+            reports,
             hash: outcome.digest(),
             application_ns: application.map_or(0.0, |cost| cost.ns as f64),
             costs,
@@ -86,6 +69,35 @@ impl Measured {
             wall_seconds: outcome.wall_seconds,
         })
     }
+}
+
+/// What a guest's code was charged.
+pub(super) fn costs(guest: &GuestOutcome) -> Vec<Cost> {
+    let costs = guest.costs.iter();
+    costs
+        .map(|cost| Cost {
+            name: cost.name.to_owned(),
+            ns: cost.ns,
+            source: cost.source.clone(),
+        })
+        .collect()
+}
+
+/// What a client printed, unless it failed.
+pub(super) fn told(outcome: &UmlOutcome, client: &GuestOutcome) -> Result<Vec<Report>, Error> {
+    let gave_up = |reason: String| Error::Program {
+        time: outcome.simulated,
+        host: client.name.clone(),
+        reason,
+    };
+    if client.status != Some(0) {
+        let said = String::from_utf8_lossy(&client.stderr);
+        return Err(gave_up(match said.trim() {
+            "" => "its command failed and said nothing".to_owned(),
+            said => said.lines().last().unwrap_or(said).to_owned(),
+        }));
+    }
+    reports(&client.stdout).map_err(gave_up)
 }
 
 /// What `ipnuma mcb --json` prints (docs/json.md).
@@ -140,14 +152,23 @@ pub fn run_setup(
     batch: &Batch,
     keep: usize,
 ) -> Result<(Topology, UmlOutcome), Error> {
+    let directory = batch.keep.as_ref().map(|keep| keep.join(setup.key()));
+    run(setup.topology(batch)?, directory, keep)
+}
+
+/// Runs a topology, with `keep` frames and TLPs kept.
+pub(super) fn run(
+    topology: Topology,
+    directory: Option<PathBuf>,
+    keep: usize,
+) -> Result<(Topology, UmlOutcome), Error> {
     if let Err(needs) = ready() {
         return Err(Error::Config(format!(
             "memcached cannot be run: it needs {needs}"
         )));
     }
-    let topology = setup.topology(batch)?;
     let options = Options {
-        directory: batch.keep.as_ref().map(|keep| keep.join(setup.key())),
+        directory,
         keep,
         ..Options::default()
     };
@@ -159,11 +180,16 @@ pub fn run_setup(
 pub fn measure(setup: Setup, batch: &Batch) -> Result<Measured, Error> {
     let outcome = run_setup(setup, batch, 0)?.1;
     let measured = Measured::of(&outcome)?;
+    let client = outcome.guest(CLIENT);
+    client.map_or(Ok(()), |client| check(setup, client, &measured.reports))?;
+    Ok(measured)
+}
+
+/// That answers came by IP-NUMA, where they should.
+pub(super) fn check(setup: Setup, client: &GuestOutcome, reports: &[Report]) -> Result<(), Error> {
     // An answer is a DMA write at least. Without one the client went back to the kernel's sockets beside the NIC.
-    let answers: u64 = measured.reports.iter().map(|report| report.count).sum();
-    let arrived = outcome
-        .guest(CLIENT)
-        .map_or(0, |client| client.accesses.dma_write);
+    let answers: u64 = reports.iter().map(|report| report.count).sum();
+    let arrived = client.accesses.dma_write;
     if setup.path == Path::Ipnuma && arrived < answers {
         return Err(Error::Config(format!(
             "{}: {answers} answers, but {arrived} DMA writes: they did not come by IP-NUMA. Were this program and the socket \
@@ -171,7 +197,7 @@ pub fn measure(setup: Setup, batch: &Batch) -> Result<Measured, Error> {
             setup.name()
         )));
     }
-    Ok(measured)
+    Ok(())
 }
 
 /// The last of a few GETs of 16 bytes, taken apart.

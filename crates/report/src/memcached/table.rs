@@ -7,7 +7,7 @@ use mcb::{Command, Transport};
 use rack::topology::Rate;
 use serde::Serialize;
 
-use super::{Library, Measured, Path, Place, Setup, SwitchKind};
+use super::{Cost, Library, Load, Loaded, Measured, Path, Place, Setup, SwitchKind};
 use crate::text;
 use crate::waterfall::{Kind, Waterfall};
 
@@ -117,14 +117,7 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
         }
         out += &shares(*command, &asked.lengths, rows);
     }
-    out += "\nCPU costs, assumed and charged in simulated time; those of the library where calls are charged\n";
-    for cost in &first.measured.costs {
-        let _ = writeln!(
-            out,
-            "  {:<22}{:>8} ns   {}",
-            cost.name, cost.ns, cost.source
-        );
-    }
+    out += &charged(&first.measured.costs);
     let _ = writeln!(
         out,
         "\n{:<width$}  {:>12}{:>14}   run hash",
@@ -143,6 +136,115 @@ pub fn show(asked: &Asked, rows: &[Row]) -> String {
     }
     out += &text::wrap(
         "commands/s are those of a second on this machine, and say nothing of the hosts; all else is simulated.",
+        2,
+    );
+    out
+}
+
+/// What was computed with.
+fn charged(costs: &[Cost]) -> String {
+    let mut out =
+        "\nCPU costs, assumed and charged in simulated time; those of the library where calls are charged\n"
+            .to_owned();
+    for cost in costs {
+        let _ = writeln!(
+            out,
+            "  {:<22}{:>8} ns   {}",
+            cost.name, cost.ns, cost.source
+        );
+    }
+    out
+}
+
+/// One arrangement with several clients in the output.
+#[derive(Debug, Serialize)]
+pub struct LoadRow {
+    name: String,
+    place: Place,
+    transport: Path,
+    switch: Option<SwitchKind>,
+    library: Library,
+    command: Command,
+    length: usize,
+    clients: usize,
+    threads: usize,
+    #[serde(flatten)]
+    loaded: Loaded,
+}
+
+impl LoadRow {
+    /// What an arrangement gave, asked for this.
+    pub fn new(load: Load, (command, length): (Command, usize), loaded: Loaded) -> Self {
+        let setup = load.setup;
+        Self {
+            name: setup.name(),
+            place: setup.place,
+            transport: setup.path,
+            switch: setup.switch,
+            library: setup.library,
+            command,
+            length,
+            clients: load.clients,
+            threads: load.threads,
+            loaded,
+        }
+    }
+}
+
+/// What several clients got, then what it was computed with, then the hashes.
+pub fn show_loads(asked: &Asked, rows: &[LoadRow]) -> String {
+    let is_charged = |row: &&LoadRow| row.library == Library::Charged;
+    let Some(first) = rows.iter().find(is_charged).or(rows.first()) else {
+        return String::new();
+    };
+    let mut out = text::wrap(
+        &format!(
+            "One memcached and its clients in Linux hosts around one switch, {}, by {}; each thread of a client sends {} commands, \
+             the next one when it has its answer; simulated time.",
+            asked.rate.name().to_uppercase(),
+            asked.protocol.name(),
+            asked.count,
+        ),
+        0,
+    );
+    let heading = |row: &LoadRow| {
+        let command = row.command.name().to_uppercase();
+        format!("{}: {command} of {} bytes", row.name, row.length)
+    };
+    let mut before = String::new();
+    for row in rows {
+        if heading(row) != before {
+            before = heading(row);
+            let _ = writeln!(
+                out,
+                "\n{before}\n  {:>7}{:>8}{:>12}{:>10}{:>9}{:>9}   {:<26}run hash",
+                "clients", "threads", "commands/s", "us: mean", "median", "p99", "busy, %"
+            );
+        }
+        let Loaded { ns, busy, .. } = &row.loaded;
+        let each = row.loaded.each();
+        let us = |ns: u64| ns as f64 / 1e3;
+        let busy = format!(
+            "server {:.0}, 1st client {:.0}, cable {:.0}",
+            busy.server, busy.client, busy.cable
+        );
+        let _ = writeln!(
+            out,
+            "  {:>7}{:>8}{:>12.0}{:>10.2}{:>9.2}{:>9.2}   {busy:<40}{}",
+            row.clients,
+            row.threads,
+            row.loaded.per_second,
+            ns.mean / 1e3,
+            us(each.p50),
+            us(each.p99),
+            row.loaded.hash.get(..8).unwrap_or(&row.loaded.hash)
+        );
+    }
+    out += &charged(&first.loaded.costs);
+    out.push('\n');
+    out += &text::wrap(
+        "A command takes from its request to the next one of the same thread; counted is the time in which all threads asked. Busy \
+         are processors with the costs above, registers' readings and stores, and the fuller way of the server's cable.",
         2,
     );
     out

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use mcb::Command;
 use rack::Topology;
-use rack::topology::Rate;
+use rack::topology::{ProgramSpec, Rate};
 
 use super::run::{kernel, reports};
 use super::{
-    Asked, Batch, Cost, Library, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind,
+    Asked, Batch, Cost, Library, Load, Measured, Nic, Path as Route, Place, Row, Setup, SwitchKind,
     set_cost, show,
 };
 use crate::fitted::Constants;
@@ -66,6 +66,77 @@ fn every_topology_is_one() {
                 .sum();
             assert!((metres - setup.place.way().1).abs() < 1e-9);
         }
+    }
+}
+
+#[test]
+fn every_load_is_a_topology() {
+    for setup in setups()
+        .into_iter()
+        .filter(|setup| setup.place == Place::Rack)
+    {
+        for (clients, ports) in [(1, 2), (2, 4), (3, 4), (4, 9), (8, 9)] {
+            let load = Load {
+                setup,
+                clients,
+                threads: 3,
+            };
+            let text = load.file(&Batch::all()).expect("it is right");
+            let topology = Topology::parse(&text, Path::new("t"))
+                .unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(topology.host.len(), clients + 1);
+            assert_eq!(*topology.switch[0].ports.as_ref(), ports);
+            // All ask for keys of their own, in as many threads, and the run ends when all have.
+            for number in 0..clients {
+                let command = topology.host[number].command.as_ref().expect("a command");
+                let asks = format!("--prefix c{number} -t 3 --at ");
+                assert!(command.contains(&asks), "{command}");
+            }
+            let ProgramSpec::Uml { until, .. } = topology.program.as_ref() else {
+                panic!("{text}");
+            };
+            assert_eq!(until.len(), clients);
+        }
+    }
+}
+
+#[test]
+fn loads_that_cannot_be_name_the_option() {
+    let setup = setups()
+        .into_iter()
+        .find(|setup| setup.place == Place::Rack);
+    let load = Load {
+        setup: setup.expect("there is one"),
+        clients: 1,
+        threads: 1,
+    };
+    assert_eq!(load.check(), Ok(()));
+    let racks = Setup {
+        place: Place::Racks,
+        ..load.setup
+    };
+    for (wrong, option) in [
+        (Load { clients: 0, ..load }, "--clients: "),
+        (Load { clients: 9, ..load }, "--clients: "),
+        (Load { threads: 0, ..load }, "--threads: "),
+        (
+            Load {
+                threads: 17,
+                ..load
+            },
+            "--threads: ",
+        ),
+        (
+            Load {
+                setup: racks,
+                ..load
+            },
+            "--place: ",
+        ),
+    ] {
+        let sentence = wrong.check().expect_err("it cannot be");
+        assert!(sentence.starts_with(option), "{sentence}");
+        assert!(wrong.topology(&Batch::all()).is_err());
     }
 }
 

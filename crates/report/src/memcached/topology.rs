@@ -12,7 +12,7 @@ use super::{Batch, CLIENT, Library, Nic, Path, Place, SERVER, Setup, SwitchKind}
 /// Table 5.2: from the first bit in to the first bit out, frames of 64 bytes; the author takes it for all sizes.
 const AX3630S_NS: f64 = 4_072.0;
 /// Simulated seconds after which a run has failed: starting takes one or two.
-const LIMIT_S: f64 = 600.0;
+pub(super) const LIMIT_S: f64 = 600.0;
 /// Before the commands of a host that is client and server: no driver sees a request there; what it would charge for
 /// memcached's work, both ways charge half of.
 const LOOPBACK_COSTS: &str = "ns=$((IPNUMA_LOOPBACK_NS + IPNUMA_APPLICATION_NS / 2))\n\
@@ -24,21 +24,15 @@ impl Setup {
     /// The topology, with the commands of the hosts.
     pub fn topology(self, batch: &Batch) -> Result<Topology, Error> {
         let (switches, metres) = self.place.way();
-        let latency_ns = (self.switch == Some(SwitchKind::Ax3630s)).then_some(AX3630S_NS);
         let row = GuestRow {
             platform: self.constants.platform(),
             seed: batch.seed,
             rate: self.rate,
-            nic: match (self.path, batch.nic) {
-                (_, Nic::Shared) => NicKind::Shared,
-                (Path::Ipnuma, _) => NicKind::Ipnuma,
-                (Path::Socket, Nic::Ring) => NicKind::Ring,
-                (Path::Socket, Nic::Virtio) => NicKind::Virtio,
-            },
+            nic: self.nic(batch.nic),
             names: [CLIENT, SERVER].map(str::to_owned),
             commands: self.commands(batch, switches),
             switches,
-            latency_ns,
+            latency_ns: self.latency_ns(),
             metres,
             faults: Faults {
                 loss: batch.loss,
@@ -50,8 +44,23 @@ impl Setup {
         Topology::guests(row).checked()
     }
 
+    /// The NICs of all hosts, where those of sockets are to be this.
+    pub(super) const fn nic(self, sockets: Nic) -> NicKind {
+        match (self.path, sockets) {
+            (_, Nic::Shared) => NicKind::Shared,
+            (Path::Ipnuma, _) => NicKind::Ipnuma,
+            (Path::Socket, Nic::Ring) => NicKind::Ring,
+            (Path::Socket, Nic::Virtio) => NicKind::Virtio,
+        }
+    }
+
+    /// Of a switch of another make.
+    pub(super) fn latency_ns(self) -> Option<f64> {
+        (self.switch == Some(SwitchKind::Ax3630s)).then_some(AX3630S_NS)
+    }
+
     /// CPU costs: those that were given; of the library's calls the others as measured, or none at all.
-    fn costs(self, given: &CpuSpec) -> CpuSpec {
+    pub(super) fn costs(self, given: &CpuSpec) -> CpuSpec {
         let (measured, given) = match self.library {
             Library::Charged => (library::measured(), *given),
             Library::Free => (
@@ -106,14 +115,14 @@ impl Setup {
         let listens = batch.server(self.path, gateway(1));
         let commands = if loopback {
             // In one host, where the command is brought only once.
-            let asks = batch.asks(self.path, asked);
+            let asks = batch.asks(self.path, asked, 0);
             let listens = listens.replace("exec ", "");
             [
                 format!("{LOOPBACK_COSTS}\n{listens} &\n{asks}"),
                 IDLE.to_owned(),
             ]
         } else {
-            [batch.client(self.path, gateway(0), asked), listens]
+            [batch.client(self.path, gateway(0), asked, 0), listens]
         };
         commands.map(|command| command + "\n")
     }

@@ -2,6 +2,7 @@
 //! What is drawn of an experiment's rows.
 
 use super::Row;
+use super::file::Instance;
 use crate::plot::{Pair, Plot, Series};
 
 fn pair(row: &Row) -> Pair {
@@ -32,9 +33,14 @@ pub fn lines<'a>(rows: impl Iterator<Item = &'a Row>, (x, y): (&str, &str), log:
     let mut categories: Vec<String> = Vec::new();
     let mut series: Vec<Series> = Vec::new();
     for row in rows {
-        let category = match (row.instance.link, row.instance.length) {
+        let Instance {
+            link,
+            length,
+            clients,
+        } = row.instance;
+        let category = match (link, length.or(clients)) {
             (Some(link), _) => link.to_string(),
-            (None, Some(length)) => length.to_string(),
+            (None, Some(number)) => number.to_string(),
             (None, None) => row.name.clone(),
         };
         if !categories.contains(&category) {

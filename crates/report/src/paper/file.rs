@@ -16,6 +16,9 @@ use super::{memcached, offload, router, stream, switch, waiting};
 /// `by_length` has a figure for each.
 pub use crate::memcached::LENGTHS;
 
+/// Hosts that ask one memcached, in rows with `each_clients`.
+pub const CLIENTS: [usize; 4] = [1, 2, 4, 8];
+
 /// What the dissertation has.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +63,7 @@ pub enum PlotFile {
     None {},
     /// Pairs of bars, of the rows with this unit.
     Bars { unit: String },
-    /// A line for each row, over lengths or links.
+    /// A line for each row, over lengths, links or numbers of clients.
     Lines {
         x: String,
         y: String,
@@ -90,12 +93,16 @@ pub struct RowFile {
     /// One row for each of [`LENGTHS`].
     #[serde(default)]
     pub each_length: bool,
+    /// One row for each of [`CLIENTS`], of memcached.
+    #[serde(default)]
+    pub each_clients: bool,
     /// The figure is a constant of the platform, and the run finds it again.
     #[serde(default)]
     pub input: bool,
     pub run: Run,
     pub expect: Option<f64>,
     pub expect_by_length: Option<[f64; LENGTHS.len()]>,
+    pub expect_by_clients: Option<[f64; CLIENTS.len()]>,
     pub tolerance_percent: Option<f64>,
     /// Links at which more is allowed, each with its reason.
     #[serde(default)]
@@ -265,6 +272,8 @@ pub struct Instance {
     pub link: Option<LinkKind>,
     /// Bytes of a value.
     pub length: Option<usize>,
+    /// Hosts that ask one memcached.
+    pub clients: Option<usize>,
 }
 
 /// A row as it is run.
@@ -288,7 +297,7 @@ fn wrong(id: &str, row: &RowFile, sentence: &str) -> Error {
     Error::Config(format!("{id}, {}: {sentence}", row.name))
 }
 
-/// The rows of an experiment, one for each link or length.
+/// The rows of an experiment, one for each link, length or number of clients.
 pub fn plan<'a>(
     id: &str,
     file: &'a ExperimentFile,
@@ -366,6 +375,28 @@ pub fn plan<'a>(
                     .map_or(row.expect, |all| Some(all[index]));
                 let paper = papers.map(|all| all[index]);
                 add(format!("{}, {length} B", row.name), instance, paper, expect);
+            }
+        } else if row.each_clients {
+            if figure.is_some() {
+                return Err(wrong(
+                    id,
+                    row,
+                    "nobody published figures by clients; write unit in place of paper",
+                ));
+            }
+            for (index, clients) in CLIENTS.into_iter().enumerate() {
+                let instance = Instance {
+                    clients: Some(clients),
+                    ..Instance::default()
+                };
+                let expect = row
+                    .expect_by_clients
+                    .map_or(row.expect, |all| Some(all[index]));
+                let name = match clients {
+                    1 => format!("{}, 1 client", row.name),
+                    many => format!("{}, {many} clients", row.name),
+                };
+                add(name, instance, None, expect);
             }
         } else {
             let paper = match figure {

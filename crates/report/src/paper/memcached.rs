@@ -8,11 +8,12 @@ use rack::topology::Rate;
 use serde::Deserialize;
 
 use super::Found;
-use super::file::Figure as Published;
+use super::file::{CLIENTS, Figure as Published, Instance};
 use crate::fitted::Constants;
 pub use crate::memcached::Place;
 use crate::memcached::{
-    Batch, LENGTHS, Library, Measured, Path, Setup, SwitchKind, measure, ready, take_apart,
+    Batch, LENGTHS, Library, Load, Loaded, Measured, Path, Setup, SwitchKind, measure, ready,
+    take_apart,
 };
 use crate::plot::Plot;
 use crate::waterfall::{Kind, Waterfall};
@@ -49,7 +50,7 @@ enum Figure {
     Time,
     /// The same, us.
     TimeUs,
-    /// Commands a second, one after the other.
+    /// Commands a second, one after the other; with `each_clients` those of all clients.
     PerSecond,
     /// Commands a second beside those of sockets and AX3630S in the same place, hundredths.
     Percent,
@@ -80,6 +81,9 @@ const MOST_US: u32 = 500;
 const STEP_US: usize = 5;
 /// Bytes of a value where the dissertation takes times apart.
 const SHORT: usize = LENGTHS[0];
+
+/// GETs of each client at least where there are several: fewer have no steady time in the middle.
+const LEAST_OF_MANY: u64 = 50;
 
 /// Arrangements that are run at once; each has some hundred MB of guests.
 const MOST_AT_ONCE: usize = 4;
@@ -115,6 +119,8 @@ pub struct Runs {
     shares: bool,
     /// With the sentence of a run that failed.
     known: BTreeMap<Setup, Result<Measured, String>>,
+    /// Of several clients, likewise.
+    loads: BTreeMap<Load, Result<Loaded, String>>,
     /// GETs that were taken apart, likewise.
     apart: BTreeMap<Setup, Result<Option<Waterfall>, String>>,
     /// What is being run before it is asked for.
@@ -144,6 +150,27 @@ impl Measurement {
             Figure::Time | Figure::TimeUs | Figure::PerSecond | Figure::Application => vec![setup],
         }
     }
+}
+
+impl Load {
+    /// Hosts with one thread each.
+    const fn of(setup: Setup, clients: usize) -> Self {
+        Self {
+            setup,
+            clients,
+            threads: 1,
+        }
+    }
+}
+
+/// What several clients get, likewise.
+fn loaded(load: Load, count: u64) -> Result<Loaded, String> {
+    let batch = Batch {
+        commands: vec![(get(), SHORT)],
+        count: count.max(LEAST_OF_MANY),
+        ..Batch::all()
+    };
+    load.measure(&batch).map_err(|error| error.to_string())
 }
 
 impl Setup {
@@ -196,21 +223,29 @@ impl Runs {
             count,
             shares,
             known: BTreeMap::new(),
+            loads: BTreeMap::new(),
             apart: BTreeMap::new(),
             ahead: None,
         }
     }
 
-    /// Begins to run what these rows will ask for, in their order, and with `page` what it takes apart.
-    pub fn begin<'a>(&mut self, rows: impl Iterator<Item = &'a Measurement>, page: bool) {
+    /// Begins to run what these rows will ask for, in their order, those with several clients where it is true; and with
+    /// `page` what it takes apart.
+    pub fn begin<'a>(&mut self, rows: impl Iterator<Item = (&'a Measurement, bool)>, page: bool) {
         if ready().is_err() {
             return;
         }
         let mut jobs = Vec::new();
-        for setup in rows.flat_map(Measurement::setups) {
-            let apart = self.shares && TAKEN_APART.contains(&setup);
-            jobs.push(Job::Measure(setup));
-            jobs.extend(apart.then_some(Job::TakeApart(setup)));
+        for (row, each_clients) in rows {
+            if each_clients {
+                jobs.extend(CLIENTS.map(|clients| Job::Load(Load::of(row.setup(), clients))));
+                continue;
+            }
+            for setup in row.setups() {
+                let apart = self.shares && TAKEN_APART.contains(&setup);
+                jobs.push(Job::Measure(setup));
+                jobs.extend(apart.then_some(Job::TakeApart(setup)));
+            }
         }
         if page {
             jobs.extend(TAKEN_APART.map(Job::TakeApart));
@@ -229,6 +264,7 @@ impl Runs {
             move |job| match job {
                 Job::Measure(setup) => Done::Measured(setup, measured(setup, count)),
                 Job::TakeApart(setup) => Done::Apart(setup, taken_apart(setup)),
+                Job::Load(load) => Done::Loaded(load, loaded(load, count)),
             },
         ));
     }
@@ -244,6 +280,9 @@ impl Runs {
                 }
                 Done::Apart(setup, waterfall) => {
                     self.apart.insert(setup, waterfall);
+                }
+                Done::Loaded(load, result) => {
+                    self.loads.insert(load, result);
                 }
             }
         }
@@ -288,17 +327,41 @@ impl Runs {
     }
 
     /// The figure of a row.
-    pub fn measure(&mut self, row: &Measurement, length: Option<usize>) -> Found {
+    pub fn measure(&mut self, row: &Measurement, instance: Instance) -> Found {
         let mut setups = row.setups().into_iter();
-        let is_known = setups.all(|setup| self.known.contains_key(&setup));
+        let is_known =
+            instance.clients.is_none() && setups.all(|setup| self.known.contains_key(&setup));
         if !is_known && let Err(needs) = ready() {
             return Found::nothing(format!("not run: needs {needs}"));
         }
-        self.try_measure(row, length).unwrap_or_else(|sentence| {
+        let found = match instance.clients {
+            Some(clients) => self.of_clients(row, clients),
+            None => self.try_measure(row, instance.length),
+        };
+        found.unwrap_or_else(|sentence| {
             let mut found = Found::nothing(format!("not run: it failed {sentence}"));
             found.fault = true;
             found
         })
+    }
+
+    /// The figure of a row with several clients.
+    fn of_clients(&mut self, row: &Measurement, clients: usize) -> Result<Found, String> {
+        let load = Load::of(row.setup(), clients);
+        self.take_until(|runs| runs.loads.contains_key(&load));
+        let count = self.count;
+        let known = self.loads.entry(load);
+        let known = known.or_insert_with(|| loaded(load, count));
+        let known = known.as_ref().map_err(Clone::clone)?;
+        let value = match row.figure {
+            Figure::PerSecond => known.per_second,
+            Figure::Time => known.ns.mean,
+            Figure::TimeUs => known.ns.mean / 1e3,
+            _ => return Err("of several clients there are per-second, time and time-us".to_owned()),
+        };
+        let how = "Linux, memcached, RTL and constants";
+        let how = load.setup.constants.marked(how);
+        Ok(Found::new(value, how).of_run(&known.hash))
     }
 
     fn try_measure(&mut self, row: &Measurement, length: Option<usize>) -> Result<Found, String> {

@@ -568,7 +568,10 @@ mod tests {
             why: Some(words() + "."),
             run_hash: None,
             rtl_percent: None,
-            instance: Instance { link: None, length },
+            instance: Instance {
+                length,
+                ..Instance::default()
+            },
             stem: words(),
         };
         // A list and a matrix.

@@ -148,7 +148,7 @@ impl Runner {
     pub fn begin(&mut self, files: &[(&str, ExperimentFile)], page: bool) {
         let rows = files.iter().flat_map(|(_, file)| &file.row);
         let rows = rows.filter_map(|row| match &row.run {
-            Run::Memcached(measurement) => Some(measurement),
+            Run::Memcached(measurement) => Some((measurement, row.each_clients)),
             _ => None,
         });
         self.memcached.begin(rows, page);
@@ -281,7 +281,7 @@ impl Runner {
                 let topology = self.topology(echo::Way::direct(Rate::Ten), true)?;
                 self.waits.measure(measurement, topology)?
             }
-            Run::Memcached(measurement) => self.memcached.measure(measurement, instance.length),
+            Run::Memcached(measurement) => self.memcached.measure(measurement, instance),
             Run::Sockets {
                 rate,
                 figure,

@@ -48,6 +48,7 @@ pub const EXPERIMENTS: &[(&str, &str)] = experiments![
     "resend",
     "incast",
     "interrupts",
+    "clients",
     "headlines",
     "hitachi-figure-8",
     "hitachi-table-3",

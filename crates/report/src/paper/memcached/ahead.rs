@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::memcached::{Measured, Setup};
+use crate::memcached::{Load, Loaded, Measured, Setup};
 use crate::waterfall::Waterfall;
 
 /// What can be run ahead of the rows that want it.
@@ -16,12 +16,15 @@ pub enum Job {
     Measure(Setup),
     /// One GET, taken apart.
     TakeApart(Setup),
+    /// GETs of several clients.
+    Load(Load),
 }
 
 /// A job's end.
 pub enum Done {
     Measured(Setup, Result<Measured, String>),
     Apart(Setup, Result<Option<Waterfall>, String>),
+    Loaded(Load, Result<Loaded, String>),
 }
 
 /// Jobs that threads take one after the other. Dropped, it ends after those that run.
@@ -109,6 +112,7 @@ mod tests {
         let run = |job| match job {
             Job::Measure(setup) => Done::Measured(setup, Err("nothing".to_owned())),
             Job::TakeApart(setup) => Done::Apart(setup, Ok(None)),
+            Job::Load(load) => Done::Loaded(load, Err("nothing".to_owned())),
         };
         let ahead = Ahead::begin(jobs, 1, run);
         assert!(matches!(ahead.next(), Some(Done::Apart(at, Ok(None))) if at.rate == Rate::One));
