@@ -10,7 +10,6 @@ use ::rfc2544::{
     congestion, latency, loss_rate, sweep, throughput,
 };
 use clap::ValueEnum;
-use rack::Error;
 use rack::topology::Rate;
 use serde::{Deserialize, Serialize};
 
