@@ -153,10 +153,12 @@ impl GuestStar {
 
     /// The fewest ports that a switch can have for so many clients and their server.
     const fn ports(clients: usize) -> usize {
-        match clients + 1 {
-            ..=NARROW_PORTS => NARROW_PORTS,
-            ..=PORTS => PORTS,
-            _ => WIDE_PORTS,
+        if clients < NARROW_PORTS {
+            NARROW_PORTS
+        } else if clients < PORTS {
+            PORTS
+        } else {
+            WIDE_PORTS
         }
     }
 

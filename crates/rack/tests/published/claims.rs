@@ -775,6 +775,7 @@ pub const OTHERS: &[(&str, &str, f64, &str)] = &[
 pub const OWN_KEYS: &[&str] = &[
     "expect",
     "expect_by_length",
+    "expect_by_clients",
     "tolerance_percent",
     "wider",
     "run.bytes",

@@ -77,7 +77,7 @@ pub const QUOTES: &[(usize, &str)] = &[
         "the author's has «section_5_2_3.stages» stages, «section_5_2_3.lookup_stages» of them reserved for the lookup, and its measured «section_5_4.measured_ns» ns are «section_5_4.difference_ns» more than the «section_5_4.estimated_ns» that",
     ),
     (3, "where the author's took «table_5_2.fibnic.delay_ns»"),
-    (1, "after the published «table_5_2.ax3630s_24t.delay_ns» ns"),
+    (2, "after the published «table_5_2.ax3630s_24t.delay_ns» ns"),
     (
         1,
         "with «section_5_1_1_5.phy_ns» ns for the PHYs of each, a constant",

@@ -100,7 +100,8 @@ impl Load {
         }
         if setup.place != Place::Rack {
             return Err(format!(
-                "--place: clients share one switch, which there is not {}; write --place rack, or leave --clients and --threads out",
+                "--place: clients share one switch, which there is not {}; write --place rack, or leave --clients \
+                 and --threads out",
                 setup.place.name()
             ));
         }
@@ -197,7 +198,8 @@ impl Load {
                 let wanted = batch.warmup + batch.count;
                 if sent.len() as u64 != wanted {
                     return Err(Error::Config(format!(
-                        "{}: {} requests of thread {thread} left {}, where {wanted} should have; this is a fault of ipnuma memcached",
+                        "{}: {} requests of thread {thread} left {}, where {wanted} should have; this is a fault of \
+                         ipnuma memcached",
                         self.name(),
                         sent.len(),
                         client.name

@@ -199,8 +199,8 @@ pub fn show_loads(asked: &Asked, rows: &[LoadRow]) -> String {
     };
     let mut out = text::wrap(
         &format!(
-            "One memcached and its clients in Linux hosts around one switch, {}, by {}; each thread of a client sends {} commands, \
-             the next one when it has its answer; simulated time.",
+            "One memcached and its clients in Linux hosts around one switch, {}, by {}; each thread \
+             of a client sends {} commands, the next one when it has its answer; simulated time.",
             asked.rate.name().to_uppercase(),
             asked.protocol.name(),
             asked.count,
@@ -243,8 +243,8 @@ pub fn show_loads(asked: &Asked, rows: &[LoadRow]) -> String {
     out += &charged(&first.loaded.costs);
     out.push('\n');
     out += &text::wrap(
-        "A command takes from its request to the next one of the same thread; counted is the time in which all threads asked. Busy \
-         are processors with the costs above, registers' readings and stores, and the fuller way of the server's cable.",
+        "A command takes from its request to the next one of the same thread; counted is the time in which all threads \
+         asked. Busy are processors with the costs above, registers' readings and stores, and the fuller way of the server's cable.",
         2,
     );
     out
