@@ -173,7 +173,9 @@ unsafe fn on_stack<A, B>(
 /// Has the thread get the signal for what was not carried out, at the instruction, when the handler returns.
 fn tell(failed: &Failed, context: &mut Context<'_>) {
     let (signal, code, address) = match *failed {
-        Failed::Refused { address, .. } => (libc::SIGBUS, BUS_ADRERR, address),
+        Failed::Refused { address, .. } | Failed::NoCopies { address } => {
+            (libc::SIGBUS, BUS_ADRERR, address)
+        }
         Failed::Protected => (libc::SIGSEGV, SI_KERNEL, 0),
         Failed::Elsewhere { address } => (libc::SIGSEGV, SEGV_MAPERR, address),
         Failed::Arithmetic { code } => (libc::SIGFPE, code, context.instruction() as usize),

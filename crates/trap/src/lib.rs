@@ -74,6 +74,8 @@ mod decode;
 #[cfg(target_arch = "x86_64")]
 mod handler;
 #[cfg(target_arch = "x86_64")]
+mod local;
+#[cfg(target_arch = "x86_64")]
 mod template;
 #[cfg(target_arch = "x86_64")]
 mod text;
