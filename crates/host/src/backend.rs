@@ -211,9 +211,6 @@ pub trait WindowAccess: Send + Sync + Debug {
     fn state(&self) -> Result<()>;
 }
 
-/// How long a trapped load waits for its answer: an instruction has no time-out of its own.
-pub(crate) const TRAPPED_LOAD: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// An error as a trapped access has it.
 pub(crate) fn refused(error: &Error) -> trap::Refused {
     match error {

@@ -571,6 +571,7 @@ pub unsafe extern "C" fn ipn_flush(window: *const ipn_window, how: u32, timeout_
 ///
 /// # Description
 /// A round trip over the network where the memory is another machine's, so not for a fast path: let the peer store instead.
+/// A server that stands still is asked again until it answers, it is taken for lost, or time is over.
 ///
 /// # Units
 /// `offset` and `size` in bytes. `timeout_ns` in nanoseconds; negative: for ever.

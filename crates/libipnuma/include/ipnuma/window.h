@@ -426,6 +426,7 @@ int ipn_flush(const ipn_window *window,
 //
 // DESCRIPTION
 // A round trip over the network where the memory is another machine's, so not for a fast path: let the peer store instead.
+// A server that stands still is asked again until it answers, it is taken for lost, or time is over.
 //
 // UNITS
 // `offset` and `size` in bytes. `timeout_ns` in nanoseconds; negative: for ever.

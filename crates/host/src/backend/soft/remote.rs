@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ipc::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, state};
+use ipc::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, Unloaded, state};
 use ipc::token::Rights;
 
 use super::Lease;
 use super::window::Range;
-use crate::backend::{Flush, TRAPPED_LOAD, WindowAccess, refused};
+use crate::backend::{Flush, WindowAccess, refused};
 use crate::clock::{Deadline, Ticks};
 use crate::error::{Error, Result};
 
@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 const CHUNK: usize = 8 * 1024;
 /// How long answers are spun for before the processor is given up between looks.
 const SPIN: Duration = Duration::from_micros(50);
+/// How long a plain load waits for a word of the daemon: an instruction has no time-out of its own.
+const SILENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct RemoteWindow {
@@ -184,14 +186,43 @@ impl RemoteWindow {
         }
     }
 
-    /// Loads what fits into a page of answers.
-    fn load_page(
+    /// Loads what fits into a page of answers, as a call does; `false`: it is refused. A server that does not answer its NIC's loads
+    /// may only stand still: it is asked again until it answers, the daemons take it for lost, or time is over.
+    fn load_page(&self, at: usize, into: &mut [u8], deadline: Deadline) -> Result<bool> {
+        loop {
+            match self.ask_page(at, into, Asks::Call, deadline)? {
+                Ok(()) => return Ok(true),
+                Err(Unloaded::Refused) => return Ok(false),
+                Err(Unloaded::Unanswered) if deadline.passed() => {
+                    let what = "the answer to a load";
+                    return Err(Error::TimedOut { what });
+                }
+                Err(Unloaded::Unanswered) => {}
+            }
+        }
+    }
+
+    /// The same in a handler of signals.
+    fn load_in_handler(&self, at: usize, into: &mut [u8]) -> Result<bool> {
+        loop {
+            // Each answer, also that there is none of the server's, says that the daemon runs.
+            let silence = Deadline::after(Some(SILENCE));
+            match self.ask_page(at, into, Asks::Handler, silence)? {
+                Ok(()) => return Ok(true),
+                Err(Unloaded::Refused) => return Ok(false),
+                Err(Unloaded::Unanswered) => {}
+            }
+        }
+    }
+
+    /// Asks once for what fits into a page of answers.
+    fn ask_page(
         &self,
         at: usize,
         into: &mut [u8],
         asks: Asks,
         deadline: Deadline,
-    ) -> Result<bool> {
+    ) -> Result<Result<(), Unloaded>> {
         let bytes = into.len() as u64;
         let mut inside = Ok(());
         // Those that nobody waits for any more keep their pages until they are answered.
@@ -265,10 +296,9 @@ impl trap::Remote for RemoteWindow {
     }
 
     fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
-        let deadline = Deadline::after(Some(TRAPPED_LOAD));
         let loaded = self
             .reaches()
-            .and_then(|()| self.load_page(offset, into, Asks::Handler, deadline));
+            .and_then(|()| self.load_in_handler(offset, into));
         match loaded {
             Ok(true) => self.loaded().map_err(|error| refused(&error)),
             Ok(false) => Err(match self.reaches() {
@@ -357,7 +387,7 @@ impl WindowAccess for RemoteWindow {
     fn load(&self, offset: usize, into: &mut [u8], deadline: Deadline) -> Result<()> {
         for (index, chunk) in into.chunks_mut(LOAD_BYTES).enumerate() {
             let at = offset + index * LOAD_BYTES;
-            if !self.load_page(at, chunk, Asks::Call, deadline)? {
+            if !self.load_page(at, chunk, deadline)? {
                 self.state()?;
                 return Err(Error::Denied { what: "a load" });
             }
@@ -404,3 +434,6 @@ impl WindowAccess for RemoteWindow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
