@@ -205,6 +205,13 @@ fn nothing_else_is_exported() {
 }
 
 #[test]
+fn the_library_stays_loaded_as_its_handler_of_sigsegv_does() {
+    let library = built().join("libipnuma.so");
+    let dynamic = run(Command::new("readelf").arg("--dynamic").arg(&library));
+    assert!(dynamic.contains("NODELETE"), "{dynamic}");
+}
+
+#[test]
 fn every_function_checks_its_arguments() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/arguments.c");
     let text = std::fs::read_to_string(&source).expect("the program is there");
