@@ -612,7 +612,7 @@ pub unsafe extern "C" fn ipn_get(
 /// A mark in the stream of stores, for ipn_check().
 ///
 /// # Description
-/// Take one before the stores that are to be checked. It costs a few loads.
+/// Take one before the stores that are to be checked. It costs a few loads. Plain stores leave that ipn_window_map() has collected.
 ///
 /// # Return
 /// 0, and the mark in `*epoch`.
@@ -641,7 +641,7 @@ pub unsafe extern "C" fn ipn_epoch(window: *const ipn_window, epoch: *mut u64) -
 /// Says whether stores since a mark may have been lost.
 ///
 /// # Description
-/// Never waits. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
+/// Never waits, but where plain stores that ipn_window_map() has collected leave. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
 /// one, that nothing bad is known yet.
 ///
 /// # Return

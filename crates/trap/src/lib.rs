@@ -232,7 +232,7 @@ impl Mapping {
     /// # Errors
     /// If they can't; they are lost then.
     pub fn drain(&self) -> Result<(), Refused> {
-        if !self.entry.shape.combined {
+        if !self.entry.has_collected() {
             return Ok(());
         }
         let _quiet = Quiet::begin();

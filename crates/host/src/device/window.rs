@@ -36,7 +36,7 @@ pub struct Window {
     access: Arc<dyn WindowAccess>,
     /// Addresses of it that trap, by how stores leave.
     at_once: OnceLock<trap::Mapping>,
-    collected: OnceLock<trap::Mapping>,
+    collected: Arc<OnceLock<trap::Mapping>>,
     mapping: Mutex<()>,
     /// Faults that flushes have told of.
     told: AtomicU64,
@@ -62,7 +62,7 @@ impl Window {
         Self {
             access,
             at_once: OnceLock::new(),
-            collected: OnceLock::new(),
+            collected: Arc::default(),
             mapping: Mutex::default(),
             told: AtomicU64::new(0),
             bytes,
@@ -113,7 +113,7 @@ impl Window {
         }
         let place = match stores {
             Stores::AtOnce => &self.at_once,
-            Stores::Collected => &self.collected,
+            Stores::Collected => &*self.collected,
         };
         let _one = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = place.get() {
@@ -123,7 +123,13 @@ impl Window {
             what: "mapping a window",
             backend: "present",
         };
-        let remote = Arc::clone(&self.access).trapped().ok_or(unsupported)?;
+        let mut remote = Arc::clone(&self.access).trapped().ok_or(unsupported)?;
+        if stores == Stores::AtOnce {
+            remote = Arc::new(AtOnce {
+                remote,
+                collected: Arc::clone(&self.collected),
+            });
+        }
         let shape = trap::Shape {
             bytes: self.bytes,
             skip: (self.access.first() % shm::memory::PAGE as u64) as usize,
@@ -295,19 +301,19 @@ impl Window {
         }
     }
 
-    /// A mark for [`Window::check`].
+    /// A mark for [`Window::check`]. As with any call, stores that were collected leave.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        Epoch(self.access.faults())
+        Epoch(self.reach().faults())
     }
 
-    /// Whether all stores since `epoch` that were flushed have arrived. Never blocks.
+    /// Whether all stores since `epoch` that were flushed have arrived. Never blocks, but for stores that were collected, which leave.
     ///
     /// # Errors
     /// [`Error::Revoked`] or [`Error::PeerLost`] if some may have been lost.
     #[inline]
     pub fn check(&self, epoch: Epoch) -> Result<()> {
-        let faults = self.access.faults();
+        let faults = self.reach().faults();
         if faults == 0 {
             return Ok(());
         }
@@ -343,6 +349,35 @@ impl Window {
             .into());
         }
         Ok(())
+    }
+}
+
+/// A window's memory as the mapping has it whose stores leave at once: behind what the window's other mapping has collected.
+struct AtOnce {
+    remote: Arc<dyn trap::Remote>,
+    collected: Arc<OnceLock<trap::Mapping>>,
+}
+
+impl AtOnce {
+    fn drained(&self) -> Result<&dyn trap::Remote, trap::Refused> {
+        self.collected
+            .get()
+            .map_or(Ok(()), trap::Mapping::drain)
+            .map(|()| &*self.remote)
+    }
+}
+
+impl trap::Remote for AtOnce {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<(), trap::Refused> {
+        self.drained()?.store(offset, bytes)
+    }
+
+    fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
+        self.drained()?.load(offset, into)
+    }
+
+    fn state(&self) -> Result<(), trap::Refused> {
+        self.remote.state()
     }
 }
 
