@@ -74,6 +74,11 @@ pub enum Error {
         /// What was waited for.
         what: &'static str,
     },
+    /// Stores that this machine's daemon has not taken.
+    #[error(
+        "the daemon of this machine has taken no stores for 20 s: see that it runs and is not stopped"
+    )]
+    Stalled,
     /// A board, or something on it, can't be used.
     #[cfg(feature = "pcie")]
     #[error(transparent)]
@@ -118,7 +123,7 @@ impl Error {
             Error::PeerLost => Errno::HOSTUNREACH,
             Error::Denied { .. } | Error::OtherRegion => Errno::ACCESS,
             Error::Unsupported { .. } => Errno::OPNOTSUPP,
-            Error::TimedOut { .. } => Errno::TIMEDOUT,
+            Error::TimedOut { .. } | Error::Stalled => Errno::TIMEDOUT,
             Error::Full => Errno::AGAIN,
             Error::TooLong { .. } => Errno::MSGSIZE,
             #[cfg(feature = "pcie")]

@@ -133,6 +133,17 @@ impl Loads {
         None
     }
 
+    /// The daemon was never asked for a load, the last of its page.
+    pub fn cancel(&mut self, number: u64) {
+        let page = (number % LOADS as u64) as usize;
+        // No load has a number below `LOADS`.
+        self.last[page] = match number - LOADS as u64 {
+            before if before < LOADS as u64 => 0,
+            before => before,
+        };
+        self.end(number);
+    }
+
     /// Nobody waits for a load any more: its answer was taken, or is too late.
     pub fn end(&mut self, number: u64) {
         self.awaited[(number % LOADS as u64) as usize] = false;
@@ -304,6 +315,24 @@ mod tests {
         for why in [Unloaded::Refused, Unloaded::Unanswered] {
             daemon.answer(last, Err(why));
             assert_eq!(process.answered(last, &mut into), Some(Err(why)));
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_never_asked_for_leaves_its_page() {
+        let (daemon, fd) = Operations::create().expect("memory");
+        let process = Operations::map(&fd).expect("memory");
+        let mut loads = Loads::default();
+        for round in 0..3 {
+            for _ in 0..2 * LOADS {
+                let number = loads.begin(&process).expect("a page is free");
+                loads.cancel(number);
+            }
+            for _ in 0..LOADS {
+                let number = loads.begin(&process).expect("a page is free");
+                daemon.answer(number, Ok(&[round; 8]));
+                loads.end(number);
+            }
         }
     }
 }

@@ -166,10 +166,10 @@ pub unsafe extern "C" fn ipn_map(window: *const ipn_window, address: *mut *mut c
 /// are a load and a store, atomic between threads of this process only.
 ///
 /// An access that cannot be carried out is SIGBUS at that instruction, with the address: without the right to it, beyond the
-/// window, after the token was revoked or the server lost, or by an instruction that transfers control, uses the stack, gathers,
-/// scatters or saves the processor's state. A handler finds the sentence by ipn_error_message(); without one it goes to standard
-/// error. A handler of SIGSEGV of the program's is to be installed before, or calls the one that it replaces. Threads must not
-/// block SIGSEGV.
+/// window, after the token was revoked or the server lost, when the daemon of this machine has stood still for 20 s, or by an
+/// instruction that transfers control, uses the stack, gathers, scatters or saves the processor's state. A handler finds the
+/// sentence by ipn_error_message(); without one it goes to standard error. A handler of SIGSEGV of the program's is to be
+/// installed before, or calls the one that it replaces. Threads must not block SIGSEGV.
 ///
 /// # Units
 /// `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.
@@ -232,6 +232,7 @@ pub unsafe extern "C" fn ipn_window_map(
 ///
 /// # Errors
 /// -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -270,6 +271,7 @@ pub unsafe extern "C" fn ipn_store32(
 ///
 /// # Errors
 /// -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -309,6 +311,7 @@ pub unsafe extern "C" fn ipn_store64(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the bytes are outside. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -348,6 +351,7 @@ pub unsafe extern "C" fn ipn_put(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -391,7 +395,7 @@ pub unsafe extern "C" fn ipn_put64(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EMSGSIZE: more than 56 bytes. -EACCES: the token gives no
-/// right to store.
+/// right to store. -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -433,6 +437,7 @@ pub unsafe extern "C" fn ipn_put_line(
 /// # Errors
 /// -EINVAL: a pointer is NULL, or a place is outside or not aligned. -EACCES: the token gives no right to store. Then nothing
 /// is stored.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s; what is left of it is given up.
 ///
 /// # Threads
 /// Any thread.

@@ -93,6 +93,8 @@ pub enum Refused {
     Denied,
     /// No answer in time.
     TimedOut,
+    /// What carries stores takes none.
+    Stalled,
     /// The thread is inside a call of the library's about the same memory.
     Inside,
     /// Something else, by its error number.
@@ -108,6 +110,9 @@ impl Refused {
             }
             Refused::Denied => "the server refuses it",
             Refused::TimedOut => "the server has not answered in time",
+            Refused::Stalled => {
+                "the daemon of this machine has taken no stores for 20 s: see that it runs and is not stopped"
+            }
             Refused::Inside => {
                 "this thread is inside a call of the library about the same window: pass ordinary memory to it"
             }

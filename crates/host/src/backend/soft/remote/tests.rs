@@ -165,3 +165,84 @@ fn a_refusal_is_none_of_time_and_ends_the_load() {
     });
     assert!(matches!(loaded, Err(Error::PeerLost)), "{loaded:?}");
 }
+
+/// Stores until one is given up, and says how many were not.
+fn fill(mut store: impl FnMut() -> bool) -> usize {
+    let most = 10 * ipc::operations::LINES as usize;
+    let stored = (0..most).take_while(|_| store()).count();
+    assert!(stored < most, "somebody takes them");
+    stored
+}
+
+#[test]
+fn stores_that_the_daemon_does_not_take_are_given_up_and_those_before_are_not() {
+    with_window(|window, operations| {
+        window.silence = Duration::ZERO;
+        let mut at = 0_u64;
+        let stored = fill(|| {
+            at += 1;
+            match WindowAccess::store64(window, 8, at) {
+                Ok(()) => true,
+                Err(error) => {
+                    assert_eq!(error.errno(), libc::ETIMEDOUT);
+                    assert!(error.to_string().contains("daemon"), "{error}");
+                    false
+                }
+            }
+        });
+        assert_eq!(WindowAccess::faults(window), 1, "a flush tells of it");
+        let refused = Remote::store(window, 8, &[1; 8]);
+        assert_eq!(refused, Err(trap::Refused::Stalled));
+        // It asks nobody either, and leaves no page behind.
+        let over = Deadline::after(Some(Duration::ZERO));
+        for _ in 0..3 * ipc::operations::LOADS {
+            let loaded = WindowAccess::load(window, 0, &mut [0; 8], over);
+            assert_eq!(loaded.expect_err("full").errno(), libc::ETIMEDOUT);
+        }
+        let flushed = window.flush(Flush::Delivered, over);
+        assert_eq!(flushed.expect_err("full").errno(), libc::ETIMEDOUT);
+        // The daemon goes on: all that was stored is there, in its order.
+        let mut receiver = operations.receiver();
+        for value in 1..=stored as u64 {
+            let message = receiver.peek().expect("a store");
+            let mut bytes = [0; 16];
+            message.copy_to(0, &mut bytes);
+            assert_eq!(bytes[8..], value.to_le_bytes());
+            receiver.release();
+        }
+        assert!(receiver.peek().is_none());
+        WindowAccess::store(window, 0, &[1; 8]).expect("there is room");
+    });
+}
+
+#[test]
+fn a_daemon_that_takes_something_now_and_then_is_waited_for() {
+    with_window(|window, operations| {
+        // No daemon is so slow, and the test ends when it has taken all.
+        window.silence = Duration::from_secs(3600);
+        let over = AtomicBool::new(false);
+        let stores = 3 * ipc::operations::LINES as usize;
+        let taken = std::thread::scope(|scope| {
+            let daemon = scope.spawn(|| {
+                let mut taken = 0;
+                loop {
+                    let ended = over.load(Ordering::Acquire);
+                    let mut receiver = operations.receiver();
+                    if receiver.peek().is_some() {
+                        receiver.release();
+                        taken += 1;
+                    } else if ended {
+                        return taken;
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            for _ in 0..stores {
+                WindowAccess::store(window, 0, &[1; 8]).expect("it is taken");
+            }
+            over.store(true, Ordering::Release);
+            daemon.join().expect("it ends")
+        });
+        assert_eq!(taken, stores);
+    });
+}
