@@ -24,6 +24,20 @@ pub enum Error {
         /// What it must be a multiple of.
         align: usize,
     },
+    /// A region of a size that there is none of.
+    #[error("a region of {bytes} bytes: it has 1 at least and {most} at most")]
+    RegionSize {
+        /// The size.
+        bytes: usize,
+        /// The largest there can be.
+        most: usize,
+    },
+    /// An address that is no machine's.
+    #[error("peer {peer} is no machine's address: write that of one, or none for all machines")]
+    Peer {
+        /// The address.
+        peer: std::net::Ipv4Addr,
+    },
     /// Not a token.
     #[error("the token is not valid: {0}")]
     Token(#[from] ipc::token::TokenError),
@@ -116,6 +130,8 @@ impl Error {
             Error::Daemon(error) => return error.errno(),
             Error::System { source, .. } => *source,
             Error::Unaligned { .. }
+            | Error::RegionSize { .. }
+            | Error::Peer { .. }
             | Error::Token(_)
             | Error::NoRing { .. }
             | Error::Config { .. } => Errno::INVAL,

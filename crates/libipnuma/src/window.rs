@@ -37,7 +37,8 @@ pub struct ipn_window {
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the bytes are no token. -EKEYREVOKED: it was revoked. -EACCES: it is refused: another machine's,
-/// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more windows.
+/// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more
+/// windows. -ENOBUFS: a daemon allows no more of them (`[limits]`, `[remote.guests]`). -ECONNRESET: the daemon no longer answers.
 ///
 /// # Threads
 /// Any thread. The window may be used by several threads at a time.
@@ -169,7 +170,8 @@ pub unsafe extern "C" fn ipn_map(window: *const ipn_window, address: *mut *mut c
 /// window, after the token was revoked or the server lost, when the daemon of this machine has stood still for 20 s, or by an
 /// instruction that transfers control, uses the stack, gathers, scatters or saves the processor's state. A handler finds the
 /// sentence by ipn_error_message(); without one it goes to standard error. A handler of SIGSEGV of the program's is to be
-/// installed before, or calls the one that it replaces. Threads must not block SIGSEGV.
+/// installed before, or calls the one that it replaces. Threads must not block SIGSEGV. A thread's alternate signal stack
+/// (sigaltstack()) needs 8 KB, or sysconf(_SC_SIGSTKSZ) if that is more.
 ///
 /// # Units
 /// `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.

@@ -334,6 +334,11 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
         );
         let out = sides("hashtable", "owner", "writer", &other, "20000");
         assert_eq!(out[0], "20000 changes, every value was whole\n");
+        for side in ["owner", "writer"] {
+            std::fs::remove_file(format!("{other}/{side}")).expect("its token");
+        }
+        let out = sides("hashtable", "owner", "writer", &other, "0");
+        assert_eq!(out[0], "0 changes, every value was whole\n");
         std::fs::remove_file(format!("{other}/owner")).expect("its token");
         let out = sides("matrix", "owner", "helper", &other, "100");
         assert!(

@@ -218,6 +218,29 @@ fn string_from_and_to_nowhere(mapping: usize) {
 }
 
 #[test]
+fn a_handler_for_one_fault_gets_one() {
+    const NAME: &str = "a_handler_for_one_fault_gets_one";
+    if let Some(ended) = apart(NAME) {
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended}");
+        return;
+    }
+    handle(
+        libc::SIGSEGV,
+        mend as *const () as usize,
+        libc::SA_RESETHAND,
+    );
+    let there = Elsewhere::new();
+    let mapping = there.whole();
+    // SAFETY: the first two are mended and in the mapping, the third ends the process.
+    unsafe {
+        page().write_volatile(1);
+        mapping.address().write_volatile(9);
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        page().write_volatile(1);
+    }
+}
+
+#[test]
 fn without_a_handler_a_fault_elsewhere_ends_the_process() {
     const NAME: &str = "without_a_handler_a_fault_elsewhere_ends_the_process";
     if let Some(ended) = apart(NAME) {
