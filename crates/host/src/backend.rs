@@ -166,22 +166,35 @@ pub trait WindowAccess: Send + Sync + Debug {
     /// Whether the mapping is coherent memory (and not a device's, where a store is a posted write).
     fn coherent(&self) -> bool;
 
-    /// Stores bytes, at an offset inside.
-    fn store(&self, offset: usize, bytes: &[u8]);
+    /// Stores bytes, at an offset inside. As with all stores, those that a window of no more use loses are told by
+    /// [`WindowAccess::faults`] only.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`]: they were given up, or a part of them.
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<()>;
 
     /// Stores a line, at a multiple of 64 inside, whole where [`Info::line_atomic`] says so; else its last 8 bytes
     /// become visible last.
-    fn store_line(&self, offset: usize, line: &[u8; 64]);
+    ///
+    /// # Errors
+    /// As [`WindowAccess::store`].
+    fn store_line(&self, offset: usize, line: &[u8; 64]) -> Result<()>;
 
     /// Stores what is used of a line: its bytes from `begin` on, a multiple of 4 and 56 at most; as
     /// [`WindowAccess::store_line`] does, and what lies in front may be stored as well.
-    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) {
+    ///
+    /// # Errors
+    /// As [`WindowAccess::store`].
+    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) -> Result<()> {
         let _ = begin;
-        self.store_line(offset, line);
+        self.store_line(offset, line)
     }
 
     /// Stores a word, at a multiple of 8 inside, after all stores before.
-    fn store64(&self, offset: usize, value: u64);
+    ///
+    /// # Errors
+    /// As [`WindowAccess::store`].
+    fn store64(&self, offset: usize, value: u64) -> Result<()>;
 
     /// Stores before it become visible before stores after it.
     fn fence(&self);
@@ -211,9 +224,6 @@ pub trait WindowAccess: Send + Sync + Debug {
     fn state(&self) -> Result<()>;
 }
 
-/// How long a trapped load waits for its answer: an instruction has no time-out of its own.
-pub(crate) const TRAPPED_LOAD: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// An error as a trapped access has it.
 pub(crate) fn refused(error: &Error) -> trap::Refused {
     match error {
@@ -221,6 +231,7 @@ pub(crate) fn refused(error: &Error) -> trap::Refused {
         Error::PeerLost | Error::Daemon(_) => trap::Refused::Lost,
         Error::Denied { .. } => trap::Refused::Denied,
         Error::TimedOut { .. } => trap::Refused::TimedOut,
+        Error::Stalled => trap::Refused::Stalled,
         other => trap::Refused::Failed(other.errno()),
     }
 }

@@ -15,7 +15,7 @@ use crate::backend::rack::Rack;
 use crate::backend::soft::Soft;
 use crate::backend::{Backend, Info, Polling};
 use crate::config::{BackendKind, Config};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A way to other memory: a board, or the daemon. Threads may share it; a child after `fork` opens its own.
 #[derive(Debug, Clone)]
@@ -75,13 +75,9 @@ impl Device {
     /// # Errors
     /// If there is none.
     pub fn alloc(&self, bytes: usize) -> Result<Region> {
-        if bytes == 0 || bytes > isize::MAX as usize / 2 {
-            return Err(shm::Error::Outside {
-                offset: 0,
-                bytes,
-                size: isize::MAX as usize / 2,
-            }
-            .into());
+        const MOST: usize = isize::MAX as usize / 2;
+        if bytes == 0 || bytes > MOST {
+            return Err(Error::RegionSize { bytes, most: MOST });
         }
         Ok(Region::new(self.backend.alloc(bytes)?, self.spin))
     }

@@ -24,6 +24,20 @@ pub enum Error {
         /// What it must be a multiple of.
         align: usize,
     },
+    /// A region of a size that there is none of.
+    #[error("a region of {bytes} bytes: it has 1 at least and {most} at most")]
+    RegionSize {
+        /// The size.
+        bytes: usize,
+        /// The largest there can be.
+        most: usize,
+    },
+    /// An address that is no machine's.
+    #[error("peer {peer} is no machine's address: write that of one, or none for all machines")]
+    Peer {
+        /// The address.
+        peer: std::net::Ipv4Addr,
+    },
     /// Not a token.
     #[error("the token is not valid: {0}")]
     Token(#[from] ipc::token::TokenError),
@@ -74,6 +88,11 @@ pub enum Error {
         /// What was waited for.
         what: &'static str,
     },
+    /// Stores that this machine's daemon has not taken.
+    #[error(
+        "the daemon of this machine has taken no stores for 20 s: see that it runs and is not stopped"
+    )]
+    Stalled,
     /// A board, or something on it, can't be used.
     #[cfg(feature = "pcie")]
     #[error(transparent)]
@@ -111,6 +130,8 @@ impl Error {
             Error::Daemon(error) => return error.errno(),
             Error::System { source, .. } => *source,
             Error::Unaligned { .. }
+            | Error::RegionSize { .. }
+            | Error::Peer { .. }
             | Error::Token(_)
             | Error::NoRing { .. }
             | Error::Config { .. } => Errno::INVAL,
@@ -118,7 +139,7 @@ impl Error {
             Error::PeerLost => Errno::HOSTUNREACH,
             Error::Denied { .. } | Error::OtherRegion => Errno::ACCESS,
             Error::Unsupported { .. } => Errno::OPNOTSUPP,
-            Error::TimedOut { .. } => Errno::TIMEDOUT,
+            Error::TimedOut { .. } | Error::Stalled => Errno::TIMEDOUT,
             Error::Full => Errno::AGAIN,
             Error::TooLong { .. } => Errno::MSGSIZE,
             #[cfg(feature = "pcie")]

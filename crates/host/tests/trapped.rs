@@ -227,4 +227,31 @@ fn collected_stores_leave_with_a_fence_and_with_calls() {
     window.put(128, from).expect("inside");
     window.flush(Flush::Delivered, PATIENCE).expect("delivered");
     assert_eq!(word(128), 7);
+    // Also with those that only ask.
+    for (value, ask) in [(8, true), (9, false)] {
+        assert!(assign(base, value));
+        if ask {
+            let _ = window.epoch();
+        } else {
+            window.check(host::Epoch(0)).expect("nothing was lost");
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while word(0) != u64::from(value) {
+            assert!(Instant::now() < until, "it has not left");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn collected_stores_leave_before_those_by_the_ordered_mapping() {
+    let (_there, _here, region, _token, window) = pair(4);
+    let collected = window.map_with(Stores::Collected).expect("addresses");
+    let ordered = window.map().expect("addresses");
+    assert!(assign(collected, 5) && assign(ordered, 6));
+    window.flush(Flush::Delivered, PATIENCE).expect("delivered");
+    assert_eq!(region.word(64).load(Ordering::Acquire), 6);
+    assert!(assign(collected, 7));
+    // SAFETY: in the window.
+    assert_eq!(unsafe { ordered.cast::<u32>().read_volatile() }, 7);
 }

@@ -35,6 +35,16 @@ pub const LOAD: u8 = 3;
 pub const LINES: u32 = 2048;
 /// Bytes of the longest load, and of a page of answers.
 pub const LOAD_BYTES: usize = memory::PAGE;
+/// Why a load has brought nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Unloaded {
+    /// It is refused, or its window is of no more use: [`Control::state`] says which.
+    Refused = 1,
+    /// The server has not answered in time; it may if it is asked again.
+    Unanswered = 2,
+}
+
 /// Loads of a window that may be under way at once.
 pub const LOADS: usize = 8;
 /// Bytes of the memfd.
@@ -85,7 +95,7 @@ pub struct Control {
 pub struct Answer {
     /// Its number.
     pub loaded: AtomicU64,
-    /// Whether it failed; written before `loaded`.
+    /// 0, or [`Unloaded`]; written before `loaded`.
     pub failed: AtomicU32,
     _pad: u32,
 }
@@ -121,6 +131,17 @@ impl Loads {
             }
         }
         None
+    }
+
+    /// The daemon was never asked for a load, the last of its page.
+    pub fn cancel(&mut self, number: u64) {
+        let page = (number % LOADS as u64) as usize;
+        // No load has a number below `LOADS`.
+        self.last[page] = match number - LOADS as u64 {
+            before if before < LOADS as u64 => 0,
+            before => before,
+        };
+        self.end(number);
     }
 
     /// Nobody waits for a load any more: its answer was taken, or is too late.
@@ -203,19 +224,20 @@ impl Operations {
     ///
     /// # Panics
     /// If there are more than [`LOAD_BYTES`] bytes.
-    pub fn answer(&self, number: u64, bytes: Option<&[u8]>) {
+    pub fn answer(&self, number: u64, bytes: Result<&[u8], Unloaded>) {
         assert!(
-            bytes.is_none_or(|bytes| bytes.len() <= LOAD_BYTES),
+            bytes.ok().is_none_or(|bytes| bytes.len() <= LOAD_BYTES),
             "more bytes than a load asks for"
         );
         let (answer, page) = self.answer_page(number);
-        if let Some(bytes) = bytes {
+        if let Ok(bytes) = bytes {
             // SAFETY: the answer page has room for them. Nobody reads it: the process waits for the number, or has given up.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), page, bytes.len()) };
         }
-        answer
-            .failed
-            .store(u32::from(bytes.is_none()), Ordering::Relaxed);
+        answer.failed.store(
+            bytes.map_or_else(|why| why as u32, |_| 0),
+            Ordering::Relaxed,
+        );
         answer.loaded.store(number, Ordering::Release);
     }
 
@@ -224,19 +246,22 @@ impl Operations {
     /// # Panics
     /// If more than [`LOAD_BYTES`] bytes are asked for.
     #[must_use]
-    pub fn answered(&self, number: u64, into: &mut [u8]) -> Option<bool> {
+    pub fn answered(&self, number: u64, into: &mut [u8]) -> Option<Result<(), Unloaded>> {
         assert!(into.len() <= LOAD_BYTES, "more bytes than a load asks for");
         let (answer, page) = self.answer_page(number);
         if answer.loaded.load(Ordering::Acquire) != number {
             return None;
         }
-        if answer.failed.load(Ordering::Relaxed) != 0 {
-            return Some(false);
+        const UNANSWERED: u32 = Unloaded::Unanswered as u32;
+        match answer.failed.load(Ordering::Relaxed) {
+            0 => {}
+            UNANSWERED => return Some(Err(Unloaded::Unanswered)),
+            _ => return Some(Err(Unloaded::Refused)),
         }
         // SAFETY: the answer page has that many bytes, and the daemon writes there no more until the process asks for
         // another load with this page.
         unsafe { std::ptr::copy_nonoverlapping(page, into.as_mut_ptr(), into.len()) };
-        Some(true)
+        Some(Ok(()))
     }
 
     /// Where the answer to a load is.
@@ -264,7 +289,7 @@ mod tests {
         let mut into = [0; 8];
         for &number in begun.iter().rev() {
             assert_eq!(process.answered(number, &mut into), None);
-            daemon.answer(number, Some(&number.to_le_bytes()));
+            daemon.answer(number, Ok(&number.to_le_bytes()));
         }
         // An answer that is there is kept until it is taken.
         assert_eq!(loads.begin(&process), None);
@@ -272,7 +297,7 @@ mod tests {
         loads.end(begun[0]);
         let next = loads.begin(&process).expect("a page is free");
         for &number in &begun[1..] {
-            assert_eq!(process.answered(number, &mut into), Some(true));
+            assert_eq!(process.answered(number, &mut into), Some(Ok(())));
             assert_eq!(into, number.to_le_bytes());
             loads.end(number);
         }
@@ -284,10 +309,30 @@ mod tests {
             .collect();
         assert!(!begun.contains(&next));
         assert_eq!(loads.begin(&process), None);
-        daemon.answer(next, Some(&[9; 8]));
+        daemon.answer(next, Ok(&[9; 8]));
         let last = loads.begin(&process).expect("a page is free");
         assert_eq!(process.answered(last, &mut into), None);
-        daemon.answer(last, None);
-        assert_eq!(process.answered(last, &mut into), Some(false));
+        for why in [Unloaded::Refused, Unloaded::Unanswered] {
+            daemon.answer(last, Err(why));
+            assert_eq!(process.answered(last, &mut into), Some(Err(why)));
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_never_asked_for_leaves_its_page() {
+        let (daemon, fd) = Operations::create().expect("memory");
+        let process = Operations::map(&fd).expect("memory");
+        let mut loads = Loads::default();
+        for round in 0..3 {
+            for _ in 0..2 * LOADS {
+                let number = loads.begin(&process).expect("a page is free");
+                loads.cancel(number);
+            }
+            for _ in 0..LOADS {
+                let number = loads.begin(&process).expect("a page is free");
+                daemon.answer(number, Ok(&[round; 8]));
+                loads.end(number);
+            }
+        }
     }
 }

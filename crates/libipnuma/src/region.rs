@@ -52,8 +52,8 @@ pub(crate) unsafe fn token(token: *const ipn_token) -> Result<Token, Failure> {
 /// 0, and the region in `*region`; free it with ipn_mem_free(). On an error `*region` is NULL.
 ///
 /// # Errors
-/// -EINVAL: a pointer is NULL, or `bytes` is 0 or more than there can be. -ENOMEM: there is no memory. -ECONNRESET: the daemon no
-/// longer answers.
+/// -EINVAL: a pointer is NULL, or `bytes` is 0 or more than there can be. -ENOMEM: there is no memory. -ENOBUFS: the daemon allows no
+/// more of it, or no more regions (`[limits]`). -ECONNRESET: the daemon no longer answers.
 ///
 /// # Threads
 /// Any thread.
@@ -179,7 +179,8 @@ pub unsafe extern "C" fn ipn_mem_size(region: *const ipn_region) -> usize {
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, the range is empty or outside, `rights` is not IPN_READ, IPN_WRITE or both, or `peer` is no
-/// address. -ENOSPC: the device has no room for more tokens. -ECONNRESET: the daemon no longer answers.
+/// machine's address. -ENOSPC: the device has no room for more tokens. -ENOBUFS: the daemon allows no more of them (`[limits]`).
+/// -ECONNRESET: the daemon no longer answers.
 ///
 /// # Threads
 /// Any thread.

@@ -37,8 +37,8 @@ pub struct ipn_sender {
 /// 0, the receiver in `*receiver`, and in `*token` the token with which one sender connects. On an error `*receiver` is NULL.
 ///
 /// # Errors
-/// -EINVAL: a pointer is NULL, or there is no ring of so many lines. -ENOMEM: there is no memory. -ECONNRESET: the daemon no longer
-/// answers.
+/// -EINVAL: a pointer is NULL, or there is no ring of so many lines. -ENOMEM: there is no memory. -ENOBUFS: the daemon allows no
+/// more regions (`[limits]`). -ECONNRESET: the daemon no longer answers.
 ///
 /// # Threads
 /// Any thread.

@@ -205,6 +205,7 @@ pub extern "C" fn ipn_strerror(status: c_int) -> *const c_char {
         libc::ENODEV => c"no such device",
         libc::EINVAL => c"a wrong argument",
         libc::ENOSPC => c"used up",
+        libc::ENOBUFS => c"the daemon allows no more",
         libc::EMFILE => c"too many open files",
         libc::ERANGE => c"the result does not fit",
         libc::EPROTO => c"daemon and library are of different versions",

@@ -37,7 +37,8 @@ pub struct ipn_window {
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the bytes are no token. -EKEYREVOKED: it was revoked. -EACCES: it is refused: another machine's,
-/// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more windows.
+/// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more
+/// windows. -ENOBUFS: a daemon allows no more of them (`[limits]`, `[remote.guests]`). -ECONNRESET: the daemon no longer answers.
 ///
 /// # Threads
 /// Any thread. The window may be used by several threads at a time.
@@ -166,10 +167,11 @@ pub unsafe extern "C" fn ipn_map(window: *const ipn_window, address: *mut *mut c
 /// are a load and a store, atomic between threads of this process only.
 ///
 /// An access that cannot be carried out is SIGBUS at that instruction, with the address: without the right to it, beyond the
-/// window, after the token was revoked or the server lost, or by an instruction that transfers control, uses the stack, gathers,
-/// scatters or saves the processor's state. A handler finds the sentence by ipn_error_message(); without one it goes to standard
-/// error. A handler of SIGSEGV of the program's is to be installed before, or calls the one that it replaces. Threads must not
-/// block SIGSEGV.
+/// window, after the token was revoked or the server lost, when the daemon of this machine has stood still for 20 s, or by an
+/// instruction that transfers control, uses the stack, gathers, scatters or saves the processor's state. A handler finds the
+/// sentence by ipn_error_message(); without one it goes to standard error. A handler of SIGSEGV of the program's is to be
+/// installed before, or calls the one that it replaces. Threads must not block SIGSEGV. A thread's alternate signal stack
+/// (sigaltstack()) needs 8 KB, or sysconf(_SC_SIGSTKSZ) if that is more.
 ///
 /// # Units
 /// `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.
@@ -232,6 +234,7 @@ pub unsafe extern "C" fn ipn_window_map(
 ///
 /// # Errors
 /// -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -270,6 +273,7 @@ pub unsafe extern "C" fn ipn_store32(
 ///
 /// # Errors
 /// -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -309,6 +313,7 @@ pub unsafe extern "C" fn ipn_store64(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the bytes are outside. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -348,6 +353,7 @@ pub unsafe extern "C" fn ipn_put(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -391,7 +397,7 @@ pub unsafe extern "C" fn ipn_put64(
 ///
 /// # Errors
 /// -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EMSGSIZE: more than 56 bytes. -EACCES: the token gives no
-/// right to store.
+/// right to store. -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -433,6 +439,7 @@ pub unsafe extern "C" fn ipn_put_line(
 /// # Errors
 /// -EINVAL: a pointer is NULL, or a place is outside or not aligned. -EACCES: the token gives no right to store. Then nothing
 /// is stored.
+/// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s; what is left of it is given up.
 ///
 /// # Threads
 /// Any thread.
@@ -571,6 +578,7 @@ pub unsafe extern "C" fn ipn_flush(window: *const ipn_window, how: u32, timeout_
 ///
 /// # Description
 /// A round trip over the network where the memory is another machine's, so not for a fast path: let the peer store instead.
+/// A server that stands still is asked again until it answers, it is taken for lost, or time is over.
 ///
 /// # Units
 /// `offset` and `size` in bytes. `timeout_ns` in nanoseconds; negative: for ever.
@@ -611,7 +619,7 @@ pub unsafe extern "C" fn ipn_get(
 /// A mark in the stream of stores, for ipn_check().
 ///
 /// # Description
-/// Take one before the stores that are to be checked. It costs a few loads.
+/// Take one before the stores that are to be checked. It costs a few loads. Plain stores leave that ipn_window_map() has collected.
 ///
 /// # Return
 /// 0, and the mark in `*epoch`.
@@ -640,7 +648,7 @@ pub unsafe extern "C" fn ipn_epoch(window: *const ipn_window, epoch: *mut u64) -
 /// Says whether stores since a mark may have been lost.
 ///
 /// # Description
-/// Never waits. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
+/// Never waits, but where plain stores that ipn_window_map() has collected leave. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
 /// one, that nothing bad is known yet.
 ///
 /// # Return

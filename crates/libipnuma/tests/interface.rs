@@ -205,6 +205,13 @@ fn nothing_else_is_exported() {
 }
 
 #[test]
+fn the_library_stays_loaded_as_its_handler_of_sigsegv_does() {
+    let library = built().join("libipnuma.so");
+    let dynamic = run(Command::new("readelf").arg("--dynamic").arg(&library));
+    assert!(dynamic.contains("NODELETE"), "{dynamic}");
+}
+
+#[test]
 fn every_function_checks_its_arguments() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/arguments.c");
     let text = std::fs::read_to_string(&source).expect("the program is there");
@@ -327,6 +334,11 @@ fn examples(daemon: &daemon::Running, libraries: &Path, examples: &Path) {
         );
         let out = sides("hashtable", "owner", "writer", &other, "20000");
         assert_eq!(out[0], "20000 changes, every value was whole\n");
+        for side in ["owner", "writer"] {
+            std::fs::remove_file(format!("{other}/{side}")).expect("its token");
+        }
+        let out = sides("hashtable", "owner", "writer", &other, "0");
+        assert_eq!(out[0], "0 changes, every value was whole\n");
         std::fs::remove_file(format!("{other}/owner")).expect("its token");
         let out = sides("matrix", "owner", "helper", &other, "100");
         assert!(

@@ -43,5 +43,5 @@ mod transport;
 pub use config::Config;
 pub use error::Error;
 pub use memory::Segment;
-pub use nic::{Event, PeerAddress, Refusal, Share, Shared, SoftNic, Window};
+pub use nic::{Event, PeerAddress, Refusal, Share, Shared, SoftNic, Unloaded, Window};
 pub use transport::{AfXdp, FaultCounts, Faults, Faulty, Identity, Tap, Transport, Udp};

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use wire::{MemRequest, TlpHeader, TlpView, byte_enables};
+use wire::{CompletionStatus, MemRequest, TlpHeader, TlpView, byte_enables};
+
+use crate::nic::Unloaded;
 
 /// Bus, device and function number that the reads of this NIC's user carry.
 const READER: u16 = 0x0008;
@@ -30,7 +32,7 @@ struct Load {
     data: Vec<u8>,
     /// Bytes that have not come.
     left: usize,
-    failed: bool,
+    failed: Option<Unloaded>,
 }
 
 /// All loads that wait.
@@ -40,7 +42,7 @@ pub struct Loads {
     /// By the tag of their read.
     reading: Vec<Option<Part>>,
     loads: Vec<Load>,
-    done: VecDeque<(u64, Option<Vec<u8>>)>,
+    done: VecDeque<(u64, Result<Vec<u8>, Unloaded>)>,
     next: u64,
 }
 
@@ -108,7 +110,7 @@ impl Loads {
             id,
             data: vec![0; bytes],
             left: bytes,
-            failed: false,
+            failed: None,
         });
         if bytes == 0 {
             self.end(self.loads.len() - 1);
@@ -144,7 +146,12 @@ impl Loads {
             return;
         };
         let load = &mut self.loads[at];
-        if completion.status.to_bits() == 0 {
+        let failed = match completion.status {
+            CompletionStatus::Successful => None,
+            CompletionStatus::CompleterAbort => Some(Unloaded::Unanswered),
+            _ => Some(Unloaded::Impossible),
+        };
+        if failed.is_none() {
             let lead = usize::from(completion.lower_address % 4);
             let data = view.data().get(lead..).unwrap_or(&[]);
             let take = data.len().min(part.bytes - part.got);
@@ -156,7 +163,8 @@ impl Loads {
                 return;
             }
         } else {
-            load.failed = true;
+            // What is impossible stays so, whatever else was too late.
+            load.failed = load.failed.max(failed);
             load.left -= part.bytes - part.got;
         }
         self.reading[tag] = None;
@@ -167,12 +175,12 @@ impl Loads {
 
     fn end(&mut self, at: usize) {
         let load = self.loads.swap_remove(at);
-        self.done
-            .push_back((load.id, (!load.failed).then_some(load.data)));
+        let data = load.failed.map_or(Ok(load.data), Err);
+        self.done.push_back((load.id, data));
     }
 
-    /// A load that has ended: its bytes, or none if it failed.
-    pub fn done(&mut self) -> Option<(u64, Option<Vec<u8>>)> {
+    /// A load that has ended: its bytes, or why there are none.
+    pub fn done(&mut self) -> Option<(u64, Result<Vec<u8>, Unloaded>)> {
         self.done.pop_front()
     }
 }
@@ -228,39 +236,52 @@ mod tests {
                 }
             }
             let data = memory[address..address + bytes].to_vec();
-            assert_eq!(loads.done(), Some((id, Some(data))));
+            assert_eq!(loads.done(), Some((id, Ok(data))));
             assert!(loads.is_empty());
         }
     }
 
-    #[test]
-    fn a_part_that_fails_fails_the_load() {
+    /// What a load of three parts brings of which some fail.
+    fn failing(statuses: [CompletionStatus; 3]) -> Result<Vec<u8>, Unloaded> {
         let mut loads = Loads::new(1);
-        let id = loads.begin(1, 0, 512);
-        for failed in [true, false] {
+        let id = loads.begin(1, 0, 768);
+        for status in statuses {
             let read = loads.next_read(|_| true).expect("a read");
             assert_eq!(loads.next_read(|_| true), None, "there is one tag");
-            let tlp = if failed {
+            let tlp = if status == CompletionStatus::Successful {
+                answer(&read, 0, 64, &[7; 1024])
+            } else {
                 let completion = Completion {
                     tc: 0,
                     attr: 0,
                     ep: false,
                     length: 0,
                     completer_id: 0,
-                    status: CompletionStatus::CompleterAbort,
+                    status,
                     byte_count: 256,
                     requester_id: READER,
                     tag: 0,
                     lower_address: 0,
                 };
                 TlpHeader::Completion(completion).emit(&[]).expect("a Cpl")
-            } else {
-                answer(&read, 0, 64, &[7; 1024])
             };
             assert_eq!(loads.done(), None);
             loads.completion(&TlpView::new(&tlp).expect("a completion"));
         }
-        assert_eq!(loads.done(), Some((id, None)));
+        let (done, data) = loads.done().expect("all parts are there");
+        assert_eq!(done, id);
+        data
+    }
+
+    #[test]
+    fn a_part_that_fails_fails_the_load() {
+        const HERE: CompletionStatus = CompletionStatus::Successful;
+        const LATE: CompletionStatus = CompletionStatus::CompleterAbort;
+        const NONE: CompletionStatus = CompletionStatus::UnsupportedRequest;
+        assert_eq!(failing([HERE, HERE, HERE]), Ok(vec![7; 768]));
+        assert_eq!(failing([LATE, HERE, HERE]), Err(Unloaded::Unanswered));
+        assert_eq!(failing([LATE, NONE, HERE]), Err(Unloaded::Impossible));
+        assert_eq!(failing([NONE, HERE, LATE]), Err(Unloaded::Impossible));
     }
 
     #[test]

@@ -86,9 +86,18 @@ pub enum Event {
     Loaded {
         /// Its number.
         load: u64,
-        /// Its bytes; none if it failed.
-        data: Option<Vec<u8>>,
+        /// Its bytes.
+        data: Result<Vec<u8>, Unloaded>,
     },
+}
+
+/// Why a load has brought nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unloaded {
+    /// The peer has not answered in time; it may if it is asked again.
+    Unanswered,
+    /// It leads nowhere.
+    Impossible,
 }
 
 /// A NIC in software.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::cable::joined;
 use common::{BYTES, connect, contents, windows};
-use softnic::{Config, Event, PeerAddress, Shared};
+use softnic::{Config, Event, PeerAddress, Shared, Unloaded};
 
 /// Far longer than anything takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,36 @@ fn a_silent_peer_holds_up_nothing_that_is_for_others() {
                 }
             }
         }
-        assert_eq!(came, Some(Some(vec![round; 8])));
+        assert_eq!(came, Some(Ok(vec![round; 8])));
         assert_eq!(contents(&sides[1].memory)[..8], [round; 8]);
+    }
+}
+
+#[test]
+fn a_load_that_nobody_answers_is_not_refused() {
+    // It is given up before the peer is.
+    let hasty = Config {
+        resend_limit: 255,
+        read_timeout_us: 1000,
+        ..Config::default()
+    };
+    let (mut sides, _ways) = joined(&hasty);
+    let nic = &mut sides[0].nic;
+    let session = nic.reserve_session().expect("a session");
+    let mut silent = PeerAddress::of(nic, 7, 51);
+    silent.identity.ip += 99;
+    nic.open_session(session, &silent).expect("a session");
+    let shared = Shared { key: 1, tag: 1 };
+    let window = nic.map(session, &shared, 0, BYTES as u64).expect("pages");
+    let load = nic.load(&window, 0, 8).expect("inside");
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "it waits");
+        nic.poll().expect("a cable");
+        if let Some(event) = nic.next_event() {
+            let data = Err(Unloaded::Unanswered);
+            assert_eq!(event, Event::Loaded { load, data });
+            return;
+        }
     }
 }

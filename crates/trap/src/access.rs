@@ -8,6 +8,7 @@ use crate::cell::{Cell, Raised};
 use crate::context::{Context, Vectors};
 use crate::decode::{Copy, Kind, LONGEST, Plan, Segment, Unable, Use};
 use crate::fault::Sentence;
+use crate::local;
 use crate::table::{self, Entry, PAGE};
 use crate::template::OPERAND;
 use crate::text::{self, Met};
@@ -31,6 +32,8 @@ pub enum Failed {
     },
     /// Its other operand, in ordinary memory, cannot be accessed.
     Elsewhere { address: usize },
+    /// The kernel copies nothing from or to its other operand, in ordinary memory.
+    NoCopies { address: usize },
     /// It loads what the processor protects itself from.
     Protected,
     /// It raises an arithmetic exception, of this code.
@@ -57,6 +60,13 @@ pub enum Why {
 impl Failed {
     /// The sentence.
     pub fn say(&self, sentence: &mut Sentence) {
+        if let Failed::NoCopies { .. } = self {
+            let _ = sentence.write_str(
+                "a string instruction between a mapped window and ordinary memory: this process may call neither process_vm_readv \
+                 nor pipe2, or has no descriptors left: load and store by plain moves",
+            );
+            return;
+        }
         let Failed::Refused {
             offset,
             bytes,
@@ -167,7 +177,7 @@ impl Space {
                 check(entry, address, into.len(), Use::Load)?;
                 load(entry, address, into)
             }
-            None => local(address, into.as_mut_ptr(), into.len(), false),
+            None => local::read(address, into).map_err(|failed| elsewhere(address, failed)),
         }
     }
 
@@ -177,36 +187,20 @@ impl Space {
                 check(entry, address, bytes.len(), Use::Store)?;
                 store(entry, address, bytes)
             }
-            None => local(address, bytes.as_ptr().cast_mut(), bytes.len(), true),
+            None => local::write(address, bytes).map_err(|failed| elsewhere(address, failed)),
         }
     }
 }
 
-/// Copies from or to this process's own memory, which may be such that it cannot be accessed: the kernel says so instead of a
-/// signal.
-fn local(address: u64, buffer: *mut u8, bytes: usize, write: bool) -> Result<(), Failed> {
-    let own = libc::iovec {
-        iov_base: buffer.cast(),
-        iov_len: bytes,
-    };
-    let there = libc::iovec {
-        iov_base: address as *mut _,
-        iov_len: bytes,
-    };
-    // SAFETY: the buffer has that many bytes; what `there` names is checked by the kernel, and is what the program's own
-    // instruction reads or writes.
-    let done = unsafe {
-        let process = libc::getpid();
-        match write {
-            true => libc::process_vm_writev(process, &raw const own, 1, &raw const there, 1, 0),
-            false => libc::process_vm_readv(process, &raw const own, 1, &raw const there, 1, 0),
-        }
-    };
-    match done == bytes as isize {
-        true => Ok(()),
-        false => Err(Failed::Elsewhere {
+/// A copy that the kernel has not made of ordinary memory.
+fn elsewhere(address: u64, failed: local::Failed) -> Failed {
+    match failed {
+        local::Failed::Address => Failed::Elsewhere {
             address: address as usize,
-        }),
+        },
+        local::Failed::NoCopies => Failed::NoCopies {
+            address: address as usize,
+        },
     }
 }
 

@@ -345,6 +345,8 @@ impl Pool {
     /// # Errors
     /// If there is no memory that can be executed.
     pub fn new() -> io::Result<Self> {
+        // The first decoding would do so in the handler, which may have interrupted malloc().
+        decode::build_tables();
         let entries = template::entries();
         let cells = (0..CELLS).map(|_| Cell::new(entries).map(UnsafeCell::new));
         Ok(Self {

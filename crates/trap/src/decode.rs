@@ -2,7 +2,8 @@
 //! What an instruction does with memory, and a copy of it that does the same to other memory.
 //!
 //! The decoder is iced-x86's. What an instruction *means* is left to the processor: only where its operand is, how long it
-//! is, and whether it is loaded or stored has to be known here. No allocation, no lock: this runs in a signal handler.
+//! is, and whether it is loaded or stored has to be known here. No allocation, no lock, once the decoder's tables are built: this
+//! runs in a signal handler.
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, EncodingKind, FlowControl,
@@ -194,6 +195,13 @@ impl Unable {
             }
         }
     }
+}
+
+/// Builds the decoder's tables, which allocates: to be called before the first [`plan`] of a process.
+pub fn build_tables() {
+    const NOP: [u8; 1] = [0x90];
+    let mut decoder = Decoder::with_ip(64, &NOP, 0, DecoderOptions::NONE);
+    let _ = decoder.decode();
 }
 
 /// A plan for the instruction that `bytes` begin with, which lies at `at`.

@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use libc::{c_int, sigaction, siginfo_t, ucontext_t};
@@ -31,7 +31,20 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 /// A handler that ours has replaced.
 struct Before {
     action: sigaction,
+    /// It was for one signal only, which has come.
+    spent: AtomicBool,
     older: *mut Before,
+}
+
+impl Before {
+    /// Whom the next signal is for.
+    fn take(&self) -> usize {
+        let once = self.action.sa_flags & libc::SA_RESETHAND != 0;
+        match once && self.spent.swap(true, Ordering::Relaxed) {
+            true => libc::SIG_DFL,
+            false => self.action.sa_sigaction,
+        }
+    }
 }
 
 /// Has the handler in place, and cells for it.
@@ -63,7 +76,11 @@ pub fn install() -> io::Result<()> {
         return Ok(());
     }
     let older = BEFORE.load(Ordering::Acquire);
-    let before = Box::new(Before { action: now, older });
+    let before = Box::new(Before {
+        action: now,
+        spent: AtomicBool::new(false),
+        older,
+    });
     BEFORE.store(Box::into_raw(before), Ordering::Release);
     // SAFETY: a structure of numbers, all of which may be 0.
     let mut action: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -142,7 +159,6 @@ extern "C" fn carry_out(work: *mut Work<'_>, cell: *mut crate::cell::Cell) {
     let (work, cell) = unsafe { (&mut *work, &mut *cell) };
     // SAFETY: as above.
     let mut context = Context::new(unsafe { &mut *work.context });
-    debug_assert_eq!(work.made.process, work.entry.process);
     work.done = access::carry_out(cell, &mut context, work.entry, work.address);
 }
 
@@ -173,7 +189,9 @@ unsafe fn on_stack<A, B>(
 /// Has the thread get the signal for what was not carried out, at the instruction, when the handler returns.
 fn tell(failed: &Failed, context: &mut Context<'_>) {
     let (signal, code, address) = match *failed {
-        Failed::Refused { address, .. } => (libc::SIGBUS, BUS_ADRERR, address),
+        Failed::Refused { address, .. } | Failed::NoCopies { address } => {
+            (libc::SIGBUS, BUS_ADRERR, address)
+        }
         Failed::Protected => (libc::SIGSEGV, SI_KERNEL, 0),
         Failed::Elsewhere { address } => (libc::SIGSEGV, SEGV_MAPERR, address),
         Failed::Arithmetic { code } => (libc::SIGFPE, code, context.instruction() as usize),
@@ -280,7 +298,7 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut ucontext_t)
     let action = &before.action;
     // SAFETY: the kernel's.
     let sent = unsafe { (*info).si_code } <= 0;
-    match action.sa_sigaction {
+    match before.take() {
         libc::SIG_IGN if sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: an action of numbers. The instruction faults again, and the kernel does the rest; what was sent is sent again.

@@ -74,6 +74,8 @@ mod decode;
 #[cfg(target_arch = "x86_64")]
 mod handler;
 #[cfg(target_arch = "x86_64")]
+mod local;
+#[cfg(target_arch = "x86_64")]
 mod template;
 #[cfg(target_arch = "x86_64")]
 mod text;
@@ -91,6 +93,8 @@ pub enum Refused {
     Denied,
     /// No answer in time.
     TimedOut,
+    /// What carries stores takes none.
+    Stalled,
     /// The thread is inside a call of the library's about the same memory.
     Inside,
     /// Something else, by its error number.
@@ -106,6 +110,9 @@ impl Refused {
             }
             Refused::Denied => "the server refuses it",
             Refused::TimedOut => "the server has not answered in time",
+            Refused::Stalled => {
+                "the daemon of this machine has taken no stores for 20 s: see that it runs and is not stopped"
+            }
             Refused::Inside => {
                 "this thread is inside a call of the library about the same window: pass ordinary memory to it"
             }
@@ -230,7 +237,7 @@ impl Mapping {
     /// # Errors
     /// If they can't; they are lost then.
     pub fn drain(&self) -> Result<(), Refused> {
-        if !self.entry.shape.combined {
+        if !self.entry.has_collected() {
             return Ok(());
         }
         let _quiet = Quiet::begin();

@@ -125,9 +125,14 @@ impl Entry {
             .leave(|address, bytes| self.remote.store(self.offset(address), bytes))
     }
 
+    /// Whether stores wait that were collected.
+    pub fn has_collected(&self) -> bool {
+        self.collected.load(Ordering::Acquire)
+    }
+
     /// As [`Entry::drain_with`], if there is anything. Only with signals blocked.
     pub fn drain(&self) -> Result<(), Refused> {
-        match self.collected.load(Ordering::Acquire) {
+        match self.has_collected() {
             true => self.drain_with(&self.turn()),
             false => Ok(()),
         }

@@ -4,6 +4,7 @@
 use crate::access::{Failed, Space};
 use crate::context::{Context, DIRECTION, FLAGS};
 use crate::decode::{Repeat, Text};
+use crate::local;
 
 /// Numbers of the registers that they use.
 const RAX: usize = 0;
@@ -11,7 +12,7 @@ const RCX: usize = 1;
 const RSI: usize = 6;
 const RDI: usize = 7;
 /// Bytes that are moved at once.
-const CHUNK: usize = 512;
+const CHUNK: usize = local::MOST;
 
 /// A string instruction as it was met.
 #[derive(Clone, Copy)]

@@ -270,3 +270,29 @@ fn without_a_handler_the_process_ends_with_a_sentence() {
     let sentence = "libipnuma: a store of 1 bytes at offset 0 of a mapped window: the token gives no right to it\n";
     assert!(said.contains(sentence), "{said}");
 }
+
+#[test]
+fn a_string_that_nothing_copies_to_ordinary_memory() {
+    let bench = Bench::new(true, true);
+    let local = [7u8; 8];
+    let (here, there) = (local.as_ptr() as u64, bench.address(8) as u64);
+    let calls = [&elsewhere::COPIES[..], &[libc::SYS_pipe2]].concat();
+    for operands in [[here, there], [there, here]] {
+        elsewhere::denied(libc::EPERM, &calls, || {
+            let [source, target] = operands;
+            let registers = [(1, 8), (6, source), (7, target)];
+            let (end, mut before, after) = Bench::run_with(&[0xF3, 0xA4], 0, registers);
+            before.registers[4] = 0;
+            before.flags &= !0x400;
+            assert_eq!((end, after.address as u64), (End::Refused, here));
+            assert_eq!(before.differs(&after), None);
+            let mut sentence = [0; 256];
+            let length = trap::last_fault(&mut sentence);
+            let said = std::str::from_utf8(&sentence[..length]).expect("text");
+            assert!(
+                said.contains("neither process_vm_readv nor pipe2"),
+                "{said}"
+            );
+        });
+    }
+}

@@ -195,18 +195,49 @@ fn faults_elsewhere_are_the_programs() {
     store(page());
     assert_eq!(CALLS.swap(0, Ordering::Relaxed), 101);
     drop(second);
-    // A string whose other end is not there: the fault is that end's.
-    let far = page();
-    // SAFETY: one of both is mended; the strings do not overlap.
-    unsafe {
-        mapping
-            .address()
-            .cast::<u64>()
-            .write_volatile(0x0807_0605_0403_0201);
-        std::arch::asm!("rep movsb", inout("rcx") 8usize => _, inout("rsi") mapping.address() => _, inout("rdi") far => _);
-        assert_eq!(far.cast::<u64>().read(), 0x0807_0605_0403_0201);
+    // A string whose other end is not there: the fault is that end's, also where the kernel has no call to copy by.
+    let base = mapping.address() as usize;
+    string_from_and_to_nowhere(base);
+    elsewhere::denied(libc::ENOSYS, &elsewhere::COPIES, || {
+        string_from_and_to_nowhere(base);
+    });
+}
+
+fn string_from_and_to_nowhere(mapping: usize) {
+    let mapping = mapping as *mut u64;
+    for [source, target] in [[mapping, page().cast()], [page().cast(), mapping]] {
+        // SAFETY: one of both is mended; the strings do not overlap.
+        unsafe {
+            mapping.write_volatile(0x0807_0605_0403_0201);
+            std::arch::asm!("rep movsb", inout("rcx") 8usize => _, inout("rsi") source => _, inout("rdi") target => _);
+            assert_eq!(target.read_volatile(), source.read_volatile());
+        }
+        let far = if source == mapping { target } else { source };
+        assert_eq!(SEEN.load(Ordering::Relaxed), far as usize);
     }
-    assert_eq!(SEEN.load(Ordering::Relaxed), far as usize);
+}
+
+#[test]
+fn a_handler_for_one_fault_gets_one() {
+    const NAME: &str = "a_handler_for_one_fault_gets_one";
+    if let Some(ended) = apart(NAME) {
+        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{ended}");
+        return;
+    }
+    handle(
+        libc::SIGSEGV,
+        mend as *const () as usize,
+        libc::SA_RESETHAND,
+    );
+    let there = Elsewhere::new();
+    let mapping = there.whole();
+    // SAFETY: the first two are mended and in the mapping, the third ends the process.
+    unsafe {
+        page().write_volatile(1);
+        mapping.address().write_volatile(9);
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        page().write_volatile(1);
+    }
 }
 
 #[test]

@@ -346,7 +346,7 @@ impl Engine {
     fn fail_loads(&mut self, window: u64) {
         for (_, (_, wanted)) in self.loads.extract_if(|_, (of, _)| *of == window) {
             if let Some(ring) = self.rings.get(&window) {
-                ring.ended(wanted, false, None);
+                ring.ended(wanted, false);
             }
         }
     }
@@ -569,17 +569,17 @@ impl Engine {
                     } else if let Some((number, wanted)) = self.marks.remove(&cookie)
                         && let Some(ring) = self.rings.get(&number)
                     {
-                        ring.ended(wanted, delivered, None);
+                        ring.ended(wanted, delivered);
                         if let Wanted::End = wanted {
                             self.part(number);
                         }
                     }
                 }
                 Event::Loaded { load, data } => {
-                    if let Some((number, wanted)) = self.loads.remove(&load)
+                    if let Some((number, Wanted::Load(load))) = self.loads.remove(&load)
                         && let Some(ring) = self.rings.get(&number)
                     {
-                        ring.ended(wanted, data.is_some(), data.as_deref());
+                        ring.loaded(load, data.as_deref().map_err(|why| *why));
                     }
                 }
             }

@@ -16,7 +16,7 @@ use host::backend::peers::netmask;
 use host::backend::rack::nic::{self, Part, Wanted, peer};
 use host::backend::rack::{Nic as Device, WindowFile, region_bytes};
 use ipc::token::Rights;
-use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared};
+use softnic::{Error, Event, Identity, PeerAddress, Refusal, Share, Shared, Unloaded};
 use wire::{KeyEntry, KeyUse};
 
 use super::nic::{Memory, Nic, Sleeper, WindowId};
@@ -308,7 +308,7 @@ impl Nic for Rack {
         self.last_load += 1;
         self.events.push_back(Event::Loaded {
             load: self.last_load,
-            data: loaded.is_ok().then_some(data),
+            data: loaded.map(|()| data).map_err(|_| Unloaded::Impossible),
         });
         Ok(self.last_load)
     }

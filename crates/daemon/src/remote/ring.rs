@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use ipc::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, state};
+use ipc::operations::{LOAD, LOAD_BYTES, MARK, Operations, STORE, Unloaded, state};
 use ipc::token::Rights;
 
 use crate::remote::nic::{Nic, WindowId};
@@ -126,8 +126,8 @@ impl Ring {
             let kind = message.kind();
             match (kind, number(&copy)) {
                 (STORE, Some(_)) if self.cut => self.fault(),
-                (MARK, Some((mark, []))) if self.cut => self.ended(Wanted::Mark(mark), false, None),
-                (LOAD, Some((load, _))) if self.cut => self.operations.answer(load, None),
+                (MARK, Some((mark, []))) if self.cut => self.ended(Wanted::Mark(mark), false),
+                (LOAD, Some((load, _))) if self.cut => self.ended(Wanted::Load(load), false),
                 (STORE, Some((offset, data))) if self.rights.can_write() => {
                     let done = self.partial.min(data.len());
                     let at = offset.saturating_add(done as u64);
@@ -159,7 +159,7 @@ impl Ring {
                     let begun = fits.then(|| nic.load(self.window, at, bytes as usize));
                     match begun {
                         Some(Ok(id)) => turn.loads.push((id, Wanted::Load(load))),
-                        _ => self.operations.answer(load, None),
+                        _ => self.ended(Wanted::Load(load), false),
                     }
                 }
                 _ => self.fault(),
@@ -180,8 +180,17 @@ impl Ring {
             .fetch_add(1, Ordering::Release);
     }
 
-    /// Something the process waits for has ended.
-    pub fn ended(&self, wanted: Wanted, delivered: bool, data: Option<&[u8]>) {
+    /// A load has ended.
+    pub fn loaded(&self, load: u64, data: Result<&[u8], softnic::Unloaded>) {
+        let data = data.map_err(|why| match why {
+            softnic::Unloaded::Unanswered => Unloaded::Unanswered,
+            softnic::Unloaded::Impossible => Unloaded::Refused,
+        });
+        self.operations.answer(load, data);
+    }
+
+    /// Something the process waits for has ended; a load without its bytes.
+    pub fn ended(&self, wanted: Wanted, delivered: bool) {
         match wanted {
             Wanted::Mark(mark) => {
                 if !delivered {
@@ -193,7 +202,7 @@ impl Ring {
                     .store(mark, Ordering::Release);
             }
             Wanted::End => {}
-            Wanted::Load(load) => self.operations.answer(load, data),
+            Wanted::Load(load) => self.operations.answer(load, Err(Unloaded::Refused)),
         }
     }
 
@@ -233,6 +242,26 @@ mod tests {
     use crate::remote::carry::tests::Stores;
 
     #[test]
+    fn a_load_that_is_late_is_told_apart_from_one_that_is_refused() {
+        let (operations, fd) = Operations::create().expect("memory");
+        let process = Operations::map(&fd).expect("memory");
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty());
+        let event = event.expect("an event counter");
+        let ring = Ring::new(operations, event, 1, 1, Rights::ReadWrite, 5);
+        let mut into = [0; 4];
+        let mut answered = || process.answered(8, &mut into);
+        ring.loaded(8, Err(softnic::Unloaded::Unanswered));
+        assert_eq!(answered(), Some(Err(Unloaded::Unanswered)));
+        ring.loaded(8, Err(softnic::Unloaded::Impossible));
+        assert_eq!(answered(), Some(Err(Unloaded::Refused)));
+        ring.ended(Wanted::Load(8), false);
+        assert_eq!(answered(), Some(Err(Unloaded::Refused)));
+        ring.loaded(8, Ok(b"1234"));
+        assert_eq!(answered(), Some(Ok(())));
+        assert_eq!(&into, b"1234");
+    }
+
+    #[test]
     fn nothing_that_waits_in_the_ring_goes_out_once_the_token_is_taken_back() {
         let (operations, fd) = Operations::create().expect("memory");
         let process = Operations::map(&fd).expect("memory");
@@ -266,7 +295,8 @@ mod tests {
         // 297 stores, and the mark tells of them.
         assert_eq!(control.faults.load(Ordering::Acquire), 298);
         assert_eq!(control.mark.load(Ordering::Acquire), 1);
-        assert_eq!(process.answered(3, &mut load), Some(false));
+        let refused = Some(Err(Unloaded::Refused));
+        assert_eq!(process.answered(3, &mut load), refused);
         assert_eq!(control.state.load(Ordering::Acquire), state::REVOKED);
     }
 }

@@ -343,23 +343,24 @@ impl WindowAccess for Access {
         false
     }
 
-    fn store(&self, offset: usize, bytes: &[u8]) {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         // Callers stay inside, and ask for faults. The kernel cannot read what only trapped loads reach.
         let brought = trap::traps(bytes).then(|| bytes.to_vec());
         let bytes = brought.as_deref().unwrap_or(bytes);
         let _ = self.file.store(offset as u64, bytes);
+        Ok(())
     }
 
-    fn store_line(&self, offset: usize, line: &[u8; LINE]) {
-        self.store(offset, line);
+    fn store_line(&self, offset: usize, line: &[u8; LINE]) -> Result<()> {
+        self.store(offset, line)
     }
 
-    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) {
-        self.store(offset + begin, &line[begin..]);
+    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) -> Result<()> {
+        self.store(offset + begin, &line[begin..])
     }
 
-    fn store64(&self, offset: usize, value: u64) {
-        self.store(offset, &value.to_le_bytes());
+    fn store64(&self, offset: usize, value: u64) -> Result<()> {
+        self.store(offset, &value.to_le_bytes())
     }
 
     // Stores are transactions on the bus when the call returns, and the session keeps their order.

@@ -25,6 +25,11 @@ pub struct Region {
     armed: AtomicBool,
 }
 
+/// Whether an address is that of no machine.
+fn is_nobodys(address: &Ipv4Addr) -> bool {
+    address.is_unspecified() || address.is_broadcast() || address.is_multicast()
+}
+
 impl Region {
     pub(super) fn new(memory: Box<dyn RegionMemory>, spin: Duration) -> Self {
         Self {
@@ -105,7 +110,7 @@ impl Region {
     /// A token that lets its holder use a range; any machine's, or only `peer`'s.
     ///
     /// # Errors
-    /// If the range is outside or empty, or there are too many tokens.
+    /// If the range is outside or empty, `peer` is no machine's address, or there are too many tokens.
     pub fn export(
         &self,
         range: Range<usize>,
@@ -121,6 +126,9 @@ impl Region {
                 size: self.len(),
             }
             .into());
+        }
+        if let Some(peer) = peer.filter(is_nobodys) {
+            return Err(Error::Peer { peer });
         }
         self.memory.settle();
         self.memory

@@ -36,7 +36,7 @@ pub struct Window {
     access: Arc<dyn WindowAccess>,
     /// Addresses of it that trap, by how stores leave.
     at_once: OnceLock<trap::Mapping>,
-    collected: OnceLock<trap::Mapping>,
+    collected: Arc<OnceLock<trap::Mapping>>,
     mapping: Mutex<()>,
     /// Faults that flushes have told of.
     told: AtomicU64,
@@ -62,7 +62,7 @@ impl Window {
         Self {
             access,
             at_once: OnceLock::new(),
-            collected: OnceLock::new(),
+            collected: Arc::default(),
             mapping: Mutex::default(),
             told: AtomicU64::new(0),
             bytes,
@@ -113,7 +113,7 @@ impl Window {
         }
         let place = match stores {
             Stores::AtOnce => &self.at_once,
-            Stores::Collected => &self.collected,
+            Stores::Collected => &*self.collected,
         };
         let _one = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = place.get() {
@@ -123,7 +123,13 @@ impl Window {
             what: "mapping a window",
             backend: "present",
         };
-        let remote = Arc::clone(&self.access).trapped().ok_or(unsupported)?;
+        let mut remote = Arc::clone(&self.access).trapped().ok_or(unsupported)?;
+        if stores == Stores::AtOnce {
+            remote = Arc::new(AtOnce {
+                remote,
+                collected: Arc::clone(&self.collected),
+            });
+        }
         let shape = trap::Shape {
             bytes: self.bytes,
             skip: (self.access.first() % shm::memory::PAGE as u64) as usize,
@@ -150,12 +156,12 @@ impl Window {
     /// Stores bytes. Within them there is no order.
     ///
     /// # Errors
-    /// If they are outside or the token gives no right to it.
+    /// If they are outside or the token gives no right to it; [`Error::Stalled`], as with all stores, if they go through a daemon
+    /// that has taken none for 20 s: they are given up, the first of many perhaps not.
     #[inline]
     pub fn put(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.storable(offset, bytes.len(), 1)?;
-        Target::store(self, offset, bytes);
-        Ok(())
+        self.stored(offset, bytes)
     }
 
     /// Stores 4 bytes, whole, at a multiple of 4 of the region.
@@ -165,8 +171,7 @@ impl Window {
     #[inline]
     pub fn store32(&self, offset: usize, value: u32) -> Result<()> {
         self.storable(offset, 4, 4)?;
-        Target::store(self, offset, &value.to_le_bytes());
-        Ok(())
+        self.stored(offset, &value.to_le_bytes())
     }
 
     /// Stores 8 bytes, whole, at a multiple of 8 of the region, and after all stores before.
@@ -176,8 +181,7 @@ impl Window {
     #[inline]
     pub fn store64(&self, offset: usize, value: u64) -> Result<()> {
         self.storable(offset, 8, 8)?;
-        Target::store64(self, offset, value);
-        Ok(())
+        self.stored64(offset, value)
     }
 
     /// Stores a line at a multiple of 64 of the region: whole where the device can
@@ -188,8 +192,7 @@ impl Window {
     #[inline]
     pub fn put64(&self, offset: usize, line: &[u8; LINE]) -> Result<()> {
         self.storable(offset, LINE, LINE)?;
-        Target::store_line(self, offset, line);
-        Ok(())
+        self.stored_line(offset, line)
     }
 
     /// Stores a line that carries up to 56 bytes and the number `sequence`, by which
@@ -214,14 +217,14 @@ impl Window {
     /// Stores bytes, then the word `value` at `signal`, then wakes the owner if it sleeps.
     ///
     /// # Errors
-    /// As [`Window::put`] and [`Window::store64`]; then nothing is stored.
+    /// As [`Window::put`] and [`Window::store64`]; then nothing is stored, but perhaps with [`Error::Stalled`].
     #[inline]
     pub fn put_signal(&self, offset: usize, bytes: &[u8], signal: usize, value: u64) -> Result<()> {
         self.storable(offset, bytes.len(), 1)?;
         self.storable(signal, 8, 8)?;
-        Target::store(self, offset, bytes);
+        self.stored(offset, bytes)?;
         Target::fence(self);
-        Target::store64(self, signal, value);
+        self.stored64(signal, value)?;
         self.reach().signal();
         Ok(())
     }
@@ -295,19 +298,19 @@ impl Window {
         }
     }
 
-    /// A mark for [`Window::check`].
+    /// A mark for [`Window::check`]. As with any call, stores that were collected leave.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        Epoch(self.access.faults())
+        Epoch(self.reach().faults())
     }
 
-    /// Whether all stores since `epoch` that were flushed have arrived. Never blocks.
+    /// Whether all stores since `epoch` that were flushed have arrived. Never blocks, but for stores that were collected, which leave.
     ///
     /// # Errors
     /// [`Error::Revoked`] or [`Error::PeerLost`] if some may have been lost.
     #[inline]
     pub fn check(&self, epoch: Epoch) -> Result<()> {
-        let faults = self.access.faults();
+        let faults = self.reach().faults();
         if faults == 0 {
             return Ok(());
         }
@@ -317,6 +320,39 @@ impl Window {
             Ok(())
         } else {
             Err(Error::PeerLost)
+        }
+    }
+
+    #[inline]
+    fn stored(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        match &self.direct {
+            Some(direct) => {
+                direct.store(offset, bytes);
+                Ok(())
+            }
+            None => self.reach().store(offset, bytes),
+        }
+    }
+
+    #[inline]
+    fn stored64(&self, offset: usize, value: u64) -> Result<()> {
+        match &self.direct {
+            Some(direct) => {
+                direct.store64(offset, value);
+                Ok(())
+            }
+            None => self.reach().store64(offset, value),
+        }
+    }
+
+    #[inline]
+    fn stored_line(&self, offset: usize, line: &[u8; LINE]) -> Result<()> {
+        match &self.direct {
+            Some(direct) => {
+                direct.store_line(offset, line);
+                Ok(())
+            }
+            None => self.reach().store_line(offset, line),
         }
     }
 
@@ -346,30 +382,51 @@ impl Window {
     }
 }
 
-/// Where a ring's stores go. Offsets must be inside, and the token must give the right to store.
+/// A window's memory as the mapping has it whose stores leave at once: behind what the window's other mapping has collected.
+struct AtOnce {
+    remote: Arc<dyn trap::Remote>,
+    collected: Arc<OnceLock<trap::Mapping>>,
+}
+
+impl AtOnce {
+    fn drained(&self) -> Result<&dyn trap::Remote, trap::Refused> {
+        self.collected
+            .get()
+            .map_or(Ok(()), trap::Mapping::drain)
+            .map(|()| &*self.remote)
+    }
+}
+
+impl trap::Remote for AtOnce {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<(), trap::Refused> {
+        self.drained()?.store(offset, bytes)
+    }
+
+    fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
+        self.drained()?.load(offset, into)
+    }
+
+    fn state(&self) -> Result<(), trap::Refused> {
+        self.remote.state()
+    }
+}
+
+/// Where a ring's stores go. Offsets must be inside, and the token must give the right to store. What is given up is told by
+/// [`Window::check`].
 impl Target for Window {
     #[inline]
     fn store(&self, offset: usize, bytes: &[u8]) {
-        match &self.direct {
-            Some(direct) => direct.store(offset, bytes),
-            None => self.reach().store(offset, bytes),
-        }
+        let _ = self.stored(offset, bytes);
     }
 
     #[inline]
     fn store_line(&self, offset: usize, line: &[u8; LINE]) {
-        match &self.direct {
-            Some(direct) => direct.store_line(offset, line),
-            None => self.reach().store_line(offset, line),
-        }
+        let _ = self.stored_line(offset, line);
     }
 
     #[inline]
     fn store64(&self, offset: usize, value: u64) {
-        match &self.direct {
-            Some(direct) => direct.store64(offset, value),
-            None => self.reach().store64(offset, value),
-        }
+        let _ = self.stored64(offset, value);
     }
 
     #[inline]
@@ -386,7 +443,7 @@ impl Target for Window {
             Some(direct) => direct.store_tagged(offset, parts, length, tag),
             None => {
                 let line = assemble(parts, length, tag);
-                self.reach().store_used(offset, &line, begin(length));
+                let _ = self.reach().store_used(offset, &line, begin(length));
             }
         }
     }

@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   int owns = strcmp(argv[1], "owner") == 0;
-  uint64_t changes = number("CHANGES", argv[3], UINT64_MAX);
+  uint64_t changes = number("CHANGES", argv[3], UINT64_MAX - 1);
   char own_token[4096], peer[4096];
   snprintf(own_token, sizeof own_token, "%s/%s", argv[2], owns ? "owner" : "writer");
   snprintf(peer, sizeof peer, "%s/%s", argv[2], owns ? "writer" : "owner");
@@ -145,12 +145,13 @@ int main(int argc, char **argv) {
   volatile struct table *there = page;
   if (owns) {
     good = own(here, region, window, changes, waits);
-    there->changes = changes;
+    /* More than there are: of none it has to be told, too. */
+    there->changes = changes + 1;
   } else {
     write_all(there, changes);
     /* Until the owner has seen them. */
     uint64_t seen;
-    while ((seen = __atomic_load_n(&here->changes, __ATOMIC_ACQUIRE)) < changes) make_way(region, window, 0, seen, waits);
+    while ((seen = __atomic_load_n(&here->changes, __ATOMIC_ACQUIRE)) <= changes) make_way(region, window, 0, seen, waits);
   }
   settle(window);
   if (good) printf("%llu changes%s\n", (unsigned long long)changes, owns ? ", every value was whole" : " written");

@@ -46,8 +46,8 @@ extern "C" {
 // 0, and the region in `*region`; free it with ipn_mem_free(). On an error `*region` is NULL.
 //
 // ERRORS
-// -EINVAL: a pointer is NULL, or `bytes` is 0 or more than there can be. -ENOMEM: there is no memory. -ECONNRESET: the daemon no
-// longer answers.
+// -EINVAL: a pointer is NULL, or `bytes` is 0 or more than there can be. -ENOMEM: there is no memory. -ENOBUFS: the daemon allows no
+// more of it, or no more regions (`[limits]`). -ECONNRESET: the daemon no longer answers.
 //
 // THREADS
 // Any thread.
@@ -139,7 +139,8 @@ size_t ipn_mem_size(const ipn_region *region);
 //
 // ERRORS
 // -EINVAL: a pointer is NULL, the range is empty or outside, `rights` is not IPN_READ, IPN_WRITE or both, or `peer` is no
-// address. -ENOSPC: the device has no room for more tokens. -ECONNRESET: the daemon no longer answers.
+// machine's address. -ENOSPC: the device has no room for more tokens. -ENOBUFS: the daemon allows no more of them (`[limits]`).
+// -ECONNRESET: the daemon no longer answers.
 //
 // THREADS
 // Any thread.

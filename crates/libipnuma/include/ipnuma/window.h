@@ -44,7 +44,8 @@ extern "C" {
 //
 // ERRORS
 // -EINVAL: a pointer is NULL, or the bytes are no token. -EKEYREVOKED: it was revoked. -EACCES: it is refused: another machine's,
-// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more windows.
+// or made up, or of a region that is gone. -EHOSTUNREACH: its server can't be reached. -ENOSPC: the device has no room for more
+// windows. -ENOBUFS: a daemon allows no more of them (`[limits]`, `[remote.guests]`). -ECONNRESET: the daemon no longer answers.
 //
 // THREADS
 // Any thread. The window may be used by several threads at a time.
@@ -132,10 +133,11 @@ int ipn_map(const ipn_window *window, void **address);
 // are a load and a store, atomic between threads of this process only.
 //
 // An access that cannot be carried out is SIGBUS at that instruction, with the address: without the right to it, beyond the
-// window, after the token was revoked or the server lost, or by an instruction that transfers control, uses the stack, gathers,
-// scatters or saves the processor's state. A handler finds the sentence by ipn_error_message(); without one it goes to standard
-// error. A handler of SIGSEGV of the program's is to be installed before, or calls the one that it replaces. Threads must not
-// block SIGSEGV.
+// window, after the token was revoked or the server lost, when the daemon of this machine has stood still for 20 s, or by an
+// instruction that transfers control, uses the stack, gathers, scatters or saves the processor's state. A handler finds the
+// sentence by ipn_error_message(); without one it goes to standard error. A handler of SIGSEGV of the program's is to be
+// installed before, or calls the one that it replaces. Threads must not block SIGSEGV. A thread's alternate signal stack
+// (sigaltstack()) needs 8 KB, or sysconf(_SC_SIGSTKSZ) if that is more.
 //
 // UNITS
 // `how`: IPN_MAP_ORDERED or IPN_MAP_COMBINED.
@@ -178,6 +180,7 @@ int ipn_window_map(const ipn_window *window,
 //
 // ERRORS
 // -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 //
 // THREADS
 // Any thread.
@@ -206,6 +209,7 @@ int ipn_store32(const ipn_window *window,
 //
 // ERRORS
 // -EINVAL: `window` is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 //
 // THREADS
 // Any thread.
@@ -235,6 +239,7 @@ int ipn_store64(const ipn_window *window,
 //
 // ERRORS
 // -EINVAL: a pointer is NULL, or the bytes are outside. -EACCES: the token gives no right to store.
+// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 //
 // THREADS
 // Any thread.
@@ -262,6 +267,7 @@ int ipn_put(const ipn_window *window, size_t offset, const void *data, size_t si
 //
 // ERRORS
 // -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EACCES: the token gives no right to store.
+// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 //
 // THREADS
 // Any thread.
@@ -291,7 +297,7 @@ int ipn_put64(const ipn_window *window,
 //
 // ERRORS
 // -EINVAL: a pointer is NULL, or the place is outside or not aligned. -EMSGSIZE: more than 56 bytes. -EACCES: the token gives no
-// right to store.
+// right to store. -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s, and it is given up.
 //
 // THREADS
 // Any thread.
@@ -324,6 +330,7 @@ int ipn_put_line(const ipn_window *window,
 // ERRORS
 // -EINVAL: a pointer is NULL, or a place is outside or not aligned. -EACCES: the token gives no right to store. Then nothing
 // is stored.
+// -ETIMEDOUT: the daemon of this machine has taken no stores for 20 s; what is left of it is given up.
 //
 // THREADS
 // Any thread.
@@ -426,6 +433,7 @@ int ipn_flush(const ipn_window *window,
 //
 // DESCRIPTION
 // A round trip over the network where the memory is another machine's, so not for a fast path: let the peer store instead.
+// A server that stands still is asked again until it answers, it is taken for lost, or time is over.
 //
 // UNITS
 // `offset` and `size` in bytes. `timeout_ns` in nanoseconds; negative: for ever.
@@ -456,7 +464,7 @@ int ipn_get(const ipn_window *window,
 // A mark in the stream of stores, for ipn_check().
 //
 // DESCRIPTION
-// Take one before the stores that are to be checked. It costs a few loads.
+// Take one before the stores that are to be checked. It costs a few loads. Plain stores leave that ipn_window_map() has collected.
 //
 // RETURN
 // 0, and the mark in `*epoch`.
@@ -472,12 +480,13 @@ int ipn_get(const ipn_window *window,
 // uint64_t epoch;
 // ipn_epoch(window, &epoch);
 // @endcode
-int ipn_epoch(const ipn_window *window, uint64_t *epoch);
+int ipn_epoch(const ipn_window *window,
+              uint64_t *epoch);
 
 // Says whether stores since a mark may have been lost.
 //
 // DESCRIPTION
-// Never waits. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
+// Never waits, but where plain stores that ipn_window_map() has collected leave. After an ipn_flush() with IPN_DELIVERED it is certain that all stores between mark and flush have arrived; without
 // one, that nothing bad is known yet.
 //
 // RETURN

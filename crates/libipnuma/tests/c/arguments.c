@@ -91,6 +91,7 @@ static void errors(void) {
   IS(ipn_version() >= IPN_VERSION, 1);
   IS(strcmp(ipn_strerror(0), "success"), 0);
   IS(strcmp(ipn_strerror(-EINVAL), ipn_strerror(EINVAL)), 0);
+  IS(strcmp(ipn_strerror(-ENOBUFS), "the daemon allows no more"), 0);
   IS(strcmp(ipn_strerror(-99999), "unknown error"), 0);
   IS(ipn_strerror(INT32_MIN) != NULL, 1);
 }
@@ -159,6 +160,7 @@ static void regions(void) {
   BAD(ipn_mem_alloc(NULL, 4096, &region));
   BAD(ipn_mem_alloc(device, 4096, NULL));
   BAD(ipn_mem_alloc(device, 0, &region));
+  said("a region of 0 bytes: it has 1 at least");
   BAD(ipn_mem_alloc(device, SIZE_MAX, &region));
   IS(region == NULL, 1);
   IS(ipn_mem_alloc(device, 5000, &region), 0);
@@ -178,6 +180,10 @@ static void regions(void) {
   BAD(ipn_export(region, 64, SIZE_MAX, IPN_WRITE, NULL, &token));
   BAD(ipn_export(region, 0, 64, IPN_WRITE, "localhost", &token));
   said("localhost");
+  BAD(ipn_export(region, 0, 64, IPN_WRITE, "0.0.0.0", &token));
+  said("peer 0.0.0.0 is no machine's address");
+  BAD(ipn_export(region, 0, 64, IPN_WRITE, "255.255.255.255", &token));
+  BAD(ipn_export(region, 0, 64, IPN_WRITE, "224.0.0.1", &token));
   /* On one machine a region is for readers or for writers. */
   IS(ipn_mem_alloc(device, 64, &readable), 0);
   NEEDED(readable);

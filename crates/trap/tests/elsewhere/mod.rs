@@ -120,3 +120,46 @@ impl Remote for Elsewhere {
         }
     }
 }
+
+/// The calls by which a process copies from and to memory that it may not have.
+pub const COPIES: [libc::c_long; 2] = [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev];
+
+/// Runs something in a thread for which some calls fail, as in a kernel without them or behind a filter.
+pub fn denied(errno: i32, calls: &[libc::c_long], run: impl FnOnce() + Send) {
+    let rule = |code: u32, k: u32, jt: usize, jf: u8| libc::sock_filter {
+        code: code as u16,
+        jt: jt as u8,
+        jf,
+        k,
+    };
+    let mut rules = vec![rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+    for (place, call) in calls.iter().enumerate() {
+        let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        rules.push(rule(equal, *call as u32, calls.len() - place, 0));
+    }
+    let give = libc::BPF_RET | libc::BPF_K;
+    rules.push(rule(give, libc::SECCOMP_RET_ALLOW, 0, 0));
+    rules.push(rule(give, libc::SECCOMP_RET_ERRNO | errno as u32, 0, 0));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+            let program = libc::sock_fprog {
+                len: rules.len() as u16,
+                filter: rules.as_mut_ptr(),
+            };
+            // SAFETY: both are about the calling thread, and the rules are there.
+            unsafe {
+                assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+                let mode = libc::SECCOMP_MODE_FILTER;
+                let set = libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program);
+                assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+                for call in calls {
+                    assert_eq!(libc::syscall(*call, 0, 0, 0, 0, 0, 0), -1);
+                    let error = std::io::Error::last_os_error();
+                    assert_eq!(error.raw_os_error(), Some(errno), "call {call}");
+                }
+            }
+            run();
+        });
+        thread.expect("a thread").join().expect("no panic");
+    });
+}

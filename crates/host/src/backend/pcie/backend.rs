@@ -246,39 +246,38 @@ impl WindowAccess for Access {
     }
 
     #[inline]
-    fn store(&self, offset: usize, bytes: &[u8]) {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         // Callers stay inside. Write-combining buffers would keep what does not fill them.
         let _ = self.window.store(offset, bytes);
         self.window.fence();
+        Ok(())
     }
 
     #[inline]
-    fn store_line(&self, offset: usize, line: &[u8; LINE]) {
+    fn store_line(&self, offset: usize, line: &[u8; LINE]) -> Result<()> {
         if self.whole_lines {
-            self.store(offset, line);
-        } else {
-            self.store(offset, &line[..LINE - 8]);
-            self.store(offset + LINE - 8, &line[LINE - 8..]);
+            return self.store(offset, line);
         }
+        self.store(offset, &line[..LINE - 8])?;
+        self.store(offset + LINE - 8, &line[LINE - 8..])
     }
 
     #[inline]
-    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) {
+    fn store_used(&self, offset: usize, line: &[u8; LINE], begin: usize) -> Result<()> {
         if self.whole_lines && begin < LINE - 8 {
             // A buffer that is full leaves as one transaction; of one that is not, each word may become its own.
-            self.store(offset, line);
-            return;
+            return self.store(offset, line);
         }
         if begin < LINE - 8 {
-            self.store(offset + begin, &line[begin..LINE - 8]);
+            self.store(offset + begin, &line[begin..LINE - 8])?;
         }
-        self.store(offset + LINE - 8, &line[LINE - 8..]);
+        self.store(offset + LINE - 8, &line[LINE - 8..])
     }
 
     #[inline]
-    fn store64(&self, offset: usize, value: u64) {
+    fn store64(&self, offset: usize, value: u64) -> Result<()> {
         // Each store ends with a fence, so this one comes after all before.
-        self.store(offset, &value.to_le_bytes());
+        self.store(offset, &value.to_le_bytes())
     }
 
     #[inline]

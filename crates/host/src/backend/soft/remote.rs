@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ipc::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, state};
+use ipc::operations::{LOAD, LOAD_BYTES, Loads, MARK, Operations, STORE, Unloaded, state};
 use ipc::token::Rights;
 
 use super::Lease;
 use super::window::Range;
-use crate::backend::{Flush, TRAPPED_LOAD, WindowAccess, refused};
+use crate::backend::{Flush, WindowAccess, refused};
 use crate::clock::{Deadline, Ticks};
 use crate::error::{Error, Result};
 
@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 const CHUNK: usize = 8 * 1024;
 /// How long answers are spun for before the processor is given up between looks.
 const SPIN: Duration = Duration::from_micros(50);
+/// How long a store waits for a daemon that takes nothing, and a plain load for a word of it: neither has a time-out of its own.
+const SILENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct RemoteWindow {
@@ -32,6 +34,8 @@ pub(super) struct RemoteWindow {
     trapped: AtomicBool,
     /// The thread whose turn it is, if `trapped`.
     holder: AtomicU32,
+    /// [`SILENCE`], but in tests.
+    silence: Duration,
 }
 
 /// A turn, and the signals of its thread that wait for its end.
@@ -81,6 +85,7 @@ impl RemoteWindow {
             turn: Mutex::default(),
             trapped: AtomicBool::new(false),
             holder: AtomicU32::new(0),
+            silence: SILENCE,
         })
     }
 
@@ -119,16 +124,60 @@ impl RemoteWindow {
         })
     }
 
-    /// Puts a message into the ring; waits for room as long as the daemon takes messages.
-    fn post(&self, _turn: &Turn<'_>, asks: Asks, kind: u8, parts: &[&[u8]]) -> Result<()> {
+    /// Puts a store into the ring; waits for room while the daemon takes messages.
+    fn post_store(&self, turn: &Turn<'_>, asks: Asks, parts: &[&[u8]]) -> Result<()> {
+        let taken = || self.operations.control().credit.load(Ordering::Relaxed);
+        let mut before = taken();
+        let mut silence = None;
+        let posted = self.post(turn, asks, STORE, parts, || {
+            let now = taken();
+            if now != before {
+                before = now;
+                silence = None;
+            }
+            let silence = *silence.get_or_insert_with(|| Deadline::after(Some(self.silence)));
+            match silence.passed() {
+                true => Err(Error::Stalled),
+                false => Ok(()),
+            }
+        });
+        if posted.is_err() {
+            // Nobody will ever take it: like a store to a peer that is lost, it is counted as a fault.
+            self.lease.fate.faults.fetch_add(1, Ordering::Relaxed);
+        }
+        posted
+    }
+
+    /// Puts a question into the ring whose answer is waited for until `deadline`.
+    fn post_question(
+        &self,
+        turn: &Turn<'_>,
+        asks: Asks,
+        kind: u8,
+        parts: &[&[u8]],
+        deadline: Deadline,
+    ) -> Result<()> {
+        let what = "room for a question to the daemon";
+        self.post(turn, asks, kind, parts, || match deadline.passed() {
+            true => Err(Error::TimedOut { what }),
+            false => Ok(()),
+        })
+    }
+
+    /// Puts a message into the ring; waits for room until the window ends, or `patient` has an error.
+    fn post(
+        &self,
+        _turn: &Turn<'_>,
+        asks: Asks,
+        kind: u8,
+        parts: &[&[u8]],
+        mut patient: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let sender = self.operations.sender();
         while sender.try_send(kind, parts).is_err() {
             self.wake();
-            if let Err(ended) = self.ended(asks) {
-                // Nobody will ever take it: like a store to a peer that is lost, it is counted as a fault.
-                self.lease.fate.faults.fetch_add(1, Ordering::Relaxed);
-                return Err(ended);
-            }
+            self.ended(asks)?;
+            patient()?;
             rustix::thread::sched_yield();
         }
         self.wake();
@@ -184,41 +233,66 @@ impl RemoteWindow {
         }
     }
 
-    /// Loads what fits into a page of answers.
-    fn load_page(
+    /// Loads what fits into a page of answers, as a call does; `false`: it is refused. A server that does not answer its NIC's loads
+    /// may only stand still: it is asked again until it answers, the daemons take it for lost, or time is over.
+    fn load_page(&self, at: usize, into: &mut [u8], deadline: Deadline) -> Result<bool> {
+        loop {
+            match self.ask_page(at, into, Asks::Call, deadline)? {
+                Ok(()) => return Ok(true),
+                Err(Unloaded::Refused) => return Ok(false),
+                Err(Unloaded::Unanswered) if deadline.passed() => {
+                    let what = "the answer to a load";
+                    return Err(Error::TimedOut { what });
+                }
+                Err(Unloaded::Unanswered) => {}
+            }
+        }
+    }
+
+    /// The same in a handler of signals.
+    fn load_in_handler(&self, at: usize, into: &mut [u8]) -> Result<bool> {
+        loop {
+            // Each answer, also that there is none of the server's, says that the daemon runs.
+            let silence = Deadline::after(Some(self.silence));
+            match self.ask_page(at, into, Asks::Handler, silence)? {
+                Ok(()) => return Ok(true),
+                Err(Unloaded::Refused) => return Ok(false),
+                Err(Unloaded::Unanswered) => {}
+            }
+        }
+    }
+
+    /// Asks once for what fits into a page of answers.
+    fn ask_page(
         &self,
         at: usize,
         into: &mut [u8],
         asks: Asks,
         deadline: Deadline,
-    ) -> Result<bool> {
+    ) -> Result<Result<(), Unloaded>> {
         let bytes = into.len() as u64;
-        let mut inside = Ok(());
         // Those that nobody waits for any more keep their pages until they are answered.
         let what = "a page for the answer to a load";
         let number = self.wait(what, asks, deadline, || {
-            let mut turn = match asks {
-                Asks::Call => self.turn(),
-                Asks::Handler => match self.turn_in_handler() {
-                    Ok(turn) => turn,
-                    Err(refused) => {
-                        inside = Err(refused);
-                        return Some(None);
-                    }
-                },
+            let turn = match asks {
+                Asks::Call => Ok(self.turn()),
+                Asks::Handler => self.turn_in_handler(),
+            };
+            let Ok(mut turn) = turn else {
+                return Some(Err(Error::System {
+                    what: "a load within a call about the same window",
+                    source: rustix::io::Errno::DEADLK,
+                }));
             };
             let number = turn.numbers.loads.begin(&self.operations)?;
             let parts = [number, at as u64, bytes].map(u64::to_le_bytes);
-            // Should it have ended, waiting for the answer says so.
-            let _ = self.post(&turn, asks, LOAD, &[&parts[0], &parts[1], &parts[2]]);
-            Some(Some(number))
-        })?;
-        let Some(number) = number else {
-            return Err(Error::System {
-                what: "a load within a call about the same window",
-                source: rustix::io::Errno::DEADLK,
-            });
-        };
+            let parts = [&parts[0][..], &parts[1], &parts[2]];
+            let posted = self.post_question(&turn, asks, LOAD, &parts, deadline);
+            if posted.is_err() {
+                turn.numbers.loads.cancel(number);
+            }
+            Some(posted.map(|()| number))
+        })??;
         let answer = self.wait("the answer to a load", asks, deadline, || {
             self.operations.answered(number, into)
         });
@@ -260,15 +334,14 @@ impl trap::Remote for RemoteWindow {
         let at = (offset as u64).to_le_bytes();
         let stored = self
             .reaches()
-            .and_then(|()| self.post(&turn, Asks::Handler, STORE, &[&at, bytes]));
+            .and_then(|()| self.post_store(&turn, Asks::Handler, &[&at, bytes]));
         stored.map_err(|error| refused(&error))
     }
 
     fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), trap::Refused> {
-        let deadline = Deadline::after(Some(TRAPPED_LOAD));
         let loaded = self
             .reaches()
-            .and_then(|()| self.load_page(offset, into, Asks::Handler, deadline));
+            .and_then(|()| self.load_in_handler(offset, into));
         match loaded {
             Ok(true) => self.loaded().map_err(|error| refused(&error)),
             Ok(false) => Err(match self.reaches() {
@@ -319,33 +392,33 @@ impl WindowAccess for RemoteWindow {
         false
     }
 
-    fn store(&self, offset: usize, bytes: &[u8]) {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         // What another window's, or this one's, plain loads have to bring is brought before the turn is taken.
         let brought = trap::traps(bytes).then(|| bytes.to_vec());
         let bytes = brought.as_deref().unwrap_or(bytes);
         let turn = self.turn();
         for (index, chunk) in bytes.chunks(CHUNK).enumerate() {
             let at = (offset + index * CHUNK) as u64;
-            if self
-                .post(&turn, Asks::Call, STORE, &[&at.to_le_bytes(), chunk])
-                .is_err()
-            {
+            match self.post_store(&turn, Asks::Call, &[&at.to_le_bytes(), chunk]) {
+                Ok(()) => {}
+                Err(Error::Stalled) => return Err(Error::Stalled),
                 // It is counted, and so is the end of the window.
-                return;
+                Err(_) => return Ok(()),
             }
         }
+        Ok(())
     }
 
-    fn store_line(&self, offset: usize, line: &[u8; 64]) {
-        self.store(offset, line);
+    fn store_line(&self, offset: usize, line: &[u8; 64]) -> Result<()> {
+        self.store(offset, line)
     }
 
-    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) {
-        self.store(offset + begin, &line[begin..]);
+    fn store_used(&self, offset: usize, line: &[u8; 64], begin: usize) -> Result<()> {
+        self.store(offset + begin, &line[begin..])
     }
 
-    fn store64(&self, offset: usize, value: u64) {
-        self.store(offset, &value.to_le_bytes());
+    fn store64(&self, offset: usize, value: u64) -> Result<()> {
+        self.store(offset, &value.to_le_bytes())
     }
 
     // The ring keeps the order, and so does the session that it is sent through.
@@ -357,7 +430,7 @@ impl WindowAccess for RemoteWindow {
     fn load(&self, offset: usize, into: &mut [u8], deadline: Deadline) -> Result<()> {
         for (index, chunk) in into.chunks_mut(LOAD_BYTES).enumerate() {
             let at = offset + index * LOAD_BYTES;
-            if !self.load_page(at, chunk, Asks::Call, deadline)? {
+            if !self.load_page(at, chunk, deadline)? {
                 self.state()?;
                 return Err(Error::Denied { what: "a load" });
             }
@@ -374,8 +447,7 @@ impl WindowAccess for RemoteWindow {
             let mut turn = self.turn();
             turn.numbers.mark += 1;
             let number = turn.numbers.mark;
-            // Should it have ended, waiting says so.
-            let _ = self.post(&turn, Asks::Call, MARK, &[&number.to_le_bytes()]);
+            self.post_question(&turn, Asks::Call, MARK, &[&number.to_le_bytes()], deadline)?;
             number
         };
         let mark = &self.operations.control().mark;
@@ -404,3 +476,6 @@ impl WindowAccess for RemoteWindow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,16 +108,19 @@ impl WindowAccess for SoftWindow {
         true
     }
 
-    fn store(&self, offset: usize, bytes: &[u8]) {
+    fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.target().store(self.skip + offset, bytes);
+        Ok(())
     }
 
-    fn store_line(&self, offset: usize, line: &[u8; 64]) {
+    fn store_line(&self, offset: usize, line: &[u8; 64]) -> Result<()> {
         self.target().store_line(self.skip + offset, line);
+        Ok(())
     }
 
-    fn store64(&self, offset: usize, value: u64) {
+    fn store64(&self, offset: usize, value: u64) -> Result<()> {
         self.target().store64(self.skip + offset, value);
+        Ok(())
     }
 
     fn fence(&self) {
