@@ -167,7 +167,7 @@ class Bench:
         await self.route("10.9.0.5", NextHop(7, bytes([2, 0, 0, 0, 0x21, 7])))
 
     async def dissertation_routes(self) -> None:
-        """Build tables of the dissertation's lookup: three next hops, a prefix of each family to each.
+        """Build the dissertation's tables: three next hops, a prefix of each family to each.
 
         The benches' SRAM does not look at the upper six address bits.
         """

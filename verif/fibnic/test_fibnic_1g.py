@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections import Counter
 from random import Random
@@ -13,13 +12,12 @@ import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.eth import GmiiFrame, GmiiSink, GmiiSource
-from fib_ref import DRAIN, SRAM22, SRAM22_NEXT_HOP, Full, Table4, Table6, sram22_word
+from fib_ref import DRAIN, Full, Table4, Table6
 from fibnic_bench import (
     FIELD_CHECK,
     FIELD_MAC,
     FIELD_MTU,
     FIELD_VLAN,
-    MEM_NEXT_HOP,
     MEM_PORT,
     PORTS,
     make_frame,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of the switch at 10G with the dissertation's lookup: IPv4 from its SRAM, IPv6 from the TCAM."""
+"""Bench of the switch at 10G with the dissertation's lookup: an SRAM for IPv4, a TCAM for IPv6."""
 
 from __future__ import annotations
 
