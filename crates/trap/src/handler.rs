@@ -99,7 +99,6 @@ pub fn install() -> io::Result<()> {
 
 /// What `on_stack` hands over.
 struct Work<'a> {
-    made: &'a Made,
     entry: &'a Entry,
     address: usize,
     context: *mut ucontext_t,
@@ -126,7 +125,6 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut siginfo_t, context: *mut c_
     let done = match made {
         Some(made) if made.process == own && entry.process == own => {
             let mut work = Work {
-                made,
                 entry,
                 address,
                 context: context.cast(),

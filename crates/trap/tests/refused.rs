@@ -284,7 +284,7 @@ fn a_string_that_nothing_copies_to_ordinary_memory() {
             let (end, mut before, after) = Bench::run_with(&[0xF3, 0xA4], 0, registers);
             before.registers[4] = 0;
             before.flags &= !0x400;
-            assert_eq!((end, after.address as u64), (End::Refused, here));
+            assert_eq!((end, after.address), (End::Refused, here));
             assert_eq!(before.differs(&after), None);
             let mut sentence = [0; 256];
             let length = trap::last_fault(&mut sentence);
