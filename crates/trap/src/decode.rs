@@ -165,6 +165,8 @@ pub enum Unable {
     Short,
     /// It is none.
     Invalid,
+    /// A debugger has put a breakpoint there instead.
+    Breakpoint,
     /// It transfers control or uses the stack as well.
     Stack,
     /// It saves or loads the processor's state.
@@ -180,6 +182,9 @@ impl Unable {
     pub fn why(self) -> &'static str {
         match self {
             Unable::Short | Unable::Invalid => "the instruction cannot be decoded",
+            Unable::Breakpoint => {
+                "a debugger has a breakpoint on the instruction, as for a step over it: set one behind it, and continue"
+            }
             Unable::Stack => {
                 "push, pop, call and jmp cannot be carried out there: load the value into a register first"
             }
@@ -206,6 +211,10 @@ pub fn build_tables() {
 
 /// A plan for the instruction that `bytes` begin with, which lies at `at`.
 pub fn plan(bytes: &[u8], at: u64, factory: &mut InstructionInfoFactory) -> Result<Plan, Unable> {
+    // INT3 accesses no memory: what has faulted was another instruction.
+    if bytes.first() == Some(&0xCC) {
+        return Err(Unable::Breakpoint);
+    }
     let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
     let instruction = decoder.decode();
     if instruction.is_invalid() {
@@ -575,4 +584,18 @@ fn vector(instruction: &Instruction) -> bool {
         )
     });
     registers || old || instruction.encoding() != EncodingKind::Legacy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_breakpoint_is_told_from_what_it_is_on() {
+        let mut factory = InstructionInfoFactory::new();
+        // mov [rax], ebx, with and without a breakpoint.
+        let mut plan = |first| plan(&[first, 0x18], 0, &mut factory).map(|plan| plan.uses);
+        assert_eq!(plan(0x89), Ok(Use::Store));
+        assert_eq!(plan(0xCC), Err(Unable::Breakpoint));
+    }
 }
