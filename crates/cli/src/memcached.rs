@@ -95,8 +95,11 @@ pub struct Arguments {
     /// Print the topologies and run nothing
     #[arg(long)]
     print_topology: bool,
-    /// Take one GET of 16 bytes of each arrangement apart
-    #[arg(long, conflicts_with_all = ["print_topology", "clients", "threads"])]
+    /// Take one GET of 16 bytes of each arrangement apart, in clear and without loss, with the published costs
+    #[arg(
+        long,
+        conflicts_with_all = ["print_topology", "clients", "threads", "seal", "cost", "loss", "nic", "seed", "keep", "json"]
+    )]
     stages: bool,
     /// Print JSON
     #[arg(long)]

@@ -122,10 +122,14 @@ fn parameters(
         UZURA_MODULE => {
             let _ = write!(text, " mac={}", mac_text(tables::host_mac(host)));
         }
-        IPNUMA_MODULE if nic.rate == Rate::One => {
-            // Reset values suit 10G. A server that answers after some 2.5 us, as memcached does, sends the acknowledgement of
-            // its question along with the answer; alone it would take the wire for 0.7 us just before it.
-            text += " ack_ticks=32 pace=0x01006fff";
+        IPNUMA_MODULE => {
+            // A server that answers after some 2.5 us, as memcached does, sends the acknowledgement of its question along with
+            // the answer; alone it would take the wire just before it, at 1G for 0.7 us.
+            text += " ack_ticks=32";
+            if nic.rate == Rate::One {
+                // The reset value suits 10G.
+                text += " pace=0x01006fff";
+            }
         }
         _ => {}
     }

@@ -579,6 +579,12 @@ pub const CASES: &[Case] = &[
         "write --place rack",
     ),
     (
+        &["memcached", "--stages", "--seal"],
+        None,
+        "--seal",
+        "cannot be used with",
+    ),
+    (
         &["memcached", "--threads", "2", "--seal"],
         None,
         "--seal",
