@@ -582,7 +582,7 @@ pub const CASES: &[Case] = &[
         &["memcached", "--stages", "--seal"],
         None,
         "--seal",
-        "cannot be used with",
+        "leave one out",
     ),
     (
         &["memcached", "--threads", "2", "--seal"],
