@@ -12,7 +12,7 @@ use daemon::remote::messages::{self, Message};
 use ipc::client::Client;
 use ipc::protocol::{Reply, Request};
 use ipc::{Rights, Token};
-use stranger::{PATIENCE, address, connect, start_with};
+use stranger::{PATIENCE, Stranger, address, connect, start_with};
 
 /// What a daemon says to an announcement.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,45 @@ fn serve(listener: &TcpListener, own: Ipv4Addr, says: Says, go: Option<&mpsc::Re
             }
             return;
         }
+    }
+}
+
+/// When the kernel will ask whether the other end of a daemon's connection is there, as /proc/net/tcp has it; none while it waits
+/// for something else.
+fn asked_in(own: Ipv4Addr, theirs: SocketAddrV4) -> Option<Duration> {
+    let hex = |address: SocketAddrV4| {
+        let ip = u32::from_ne_bytes(address.ip().octets());
+        format!("{ip:08X}:{:04X}", address.port())
+    };
+    let ends = [hex(SocketAddrV4::new(own, 3422)), hex(theirs)];
+    let table = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("the kernel's table");
+    let row = table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        (words.get(1..3)? == ends).then(|| words[5].to_owned())
+    });
+    let row = row.expect("it is connected");
+    // The kind of timer, 2 for keepalive, and when it goes off in hundredths of a second.
+    let when = row.strip_prefix("02:")?;
+    let hundredths = u64::from_str_radix(when, 16).expect("a number");
+    Some(Duration::from_millis(10 * hundredths))
+}
+
+/// A machine that loses its power says no more: its places are to be free long before the kernel's own two hours.
+#[test]
+fn a_machine_that_says_nothing_is_asked_whether_it_is_there() {
+    let (_running, own, _directory) = start_with(|_| ());
+    let stranger = Stranger::connect(own);
+    let Ok(SocketAddr::V4(theirs)) = stranger.stream.local_addr() else {
+        panic!("an IPv4 address");
+    };
+    let begun = Instant::now();
+    loop {
+        if let Some(when) = asked_in(own, theirs) {
+            assert!(when <= Duration::from_secs(10), "{when:?}");
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
