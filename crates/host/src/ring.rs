@@ -15,6 +15,7 @@ use shm::ring::{
 };
 pub use shm::ring::{INLINE, LINE, Message, PAD};
 
+use crate::clock::Deadline;
 use crate::device::{Device, Region, Window};
 use crate::error::{Error, Result};
 
@@ -26,6 +27,8 @@ const CREDIT_TOKEN: usize = 1024;
 const CREDIT: usize = 0;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
+/// A sender that waits for room looks so often whether the receiver can be reached: when it no longer can nobody wakes it.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Whether there are rings of so many lines.
 const fn permitted(lines: u32) -> bool {
@@ -133,16 +136,22 @@ impl RingSender {
             Err(Error::Full) => {}
             other => return other,
         }
-        self.check()?;
         let bytes = parts.iter().map(|part| part.len()).sum();
-        let fits = self
-            .credit
-            .wait_until(timeout, || self.sender().fits(bytes).then_some(()));
-        if let Err(error) = fits {
+        let deadline = Deadline::after(timeout);
+        loop {
             self.check()?;
-            return Err(error);
+            self.window.reachable()?;
+            let most = deadline.left().map_or(LOOK, |left| left.min(LOOK));
+            let room = || self.sender().fits(bytes).then_some(());
+            match self.credit.wait_until(Some(most), room) {
+                Ok(()) => return self.try_send(kind, parts),
+                Err(Error::TimedOut { .. }) if !deadline.passed() => {}
+                Err(error) => {
+                    self.check()?;
+                    return Err(error);
+                }
+            }
         }
-        self.try_send(kind, parts)
     }
 
     /// Whether the receiver may still get what is sent. Never blocks.

@@ -480,6 +480,24 @@ fn rings_carry_messages() {
     }
 }
 
+/// Nobody wakes a sender that waits for room when its receiver is gone.
+#[test]
+fn a_sender_that_waits_without_limit_is_told_that_the_receiver_is_gone() {
+    let place = Place::new();
+    let (server, client) = (place.device(), place.device());
+    let (receiver, token) = host::ring::create(&server, 8).expect("there is memory");
+    let mut sender = host::ring::connect(&client, &token).expect("the token is valid");
+    while sender.try_send(0, &[b"x"]).is_ok() {}
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(sender.send(0, &[b"x"], None)));
+    // It most likely waits by then; if it does not yet, it is told all the same.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(receiver);
+    let sent = told.recv_timeout(Duration::from_secs(60));
+    let error = sent.expect("it waits for ever").expect_err("it is full");
+    assert_ne!(error.errno(), libc::ETIMEDOUT, "{error}");
+}
+
 #[test]
 fn a_ring_has_its_limits() {
     let place = Place::new();

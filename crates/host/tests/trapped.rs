@@ -202,6 +202,31 @@ fn a_load_of_more_than_a_page_is_asked_for_in_parts() {
     }
 }
 
+/// A sender of a ring that waits for room is woken by nobody when either daemon has ended.
+#[test]
+fn a_ring_that_is_full_does_not_outlive_the_daemons() {
+    for own in [true, false] {
+        let (there, here) = (Machine::start(12), Machine::start(12 ^ 0x80));
+        let (_receiver, token) = host::ring::create(&there.device(), 8).expect("memory");
+        let mut sender = host::ring::connect(&here.device(), &token).expect("the other machine");
+        while sender.try_send(0, &[b"x"]).is_ok() {}
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(sender.send(0, &[b"x"], None)));
+        // It most likely waits by then; if it does not yet, it is told all the same.
+        std::thread::sleep(Duration::from_millis(50));
+        let _other = if own {
+            drop(here);
+            there
+        } else {
+            drop(there);
+            here
+        };
+        let sent = told.recv_timeout(Duration::from_secs(60));
+        let error = sent.expect("it waits for ever").expect_err("it is full");
+        assert_ne!(error.errno(), libc::ETIMEDOUT, "{error}");
+    }
+}
+
 #[test]
 fn collected_stores_leave_with_a_fence_and_with_calls() {
     let (_there, _here, region, _token, window) = pair(3);

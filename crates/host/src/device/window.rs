@@ -323,6 +323,11 @@ impl Window {
         }
     }
 
+    /// Whether stores can still get there, as far as anybody knows; asks the daemon's socket, too, if there is one.
+    pub(crate) fn reachable(&self) -> Result<()> {
+        self.access.state()
+    }
+
     #[inline]
     fn stored(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         match &self.direct {
