@@ -60,7 +60,7 @@ fn wrong_input_is_one_sentence_and_status_2() {
              figure-3.5, figure-3.6, figure-3.7, figure-3.8, figure-4.4, table-4.5, table-4.6, \
              table-5.2, table-5.3, table-5.4, table-5.5, table-6.3, table-6.4, table-6.5, table-6.6, table-6.7, \
              table-6.8, figure-6.13, figure-6.14, figure-6.15, figure-6.16, figure-6.17, figure-6.18, figure-5.10, \
-             congestion, resend, incast, interrupts, headlines, hitachi-figure-8, hitachi-table-3\n",
+             congestion, resend, incast, interrupts, clients, headlines, hitachi-figure-8, hitachi-table-3\n",
         ),
         (
             &["rfc2544", "--routes", "0"],

@@ -435,7 +435,7 @@ mod tests {
         let program = init(&topology, &platform, 0, &cpu);
         for line in [
             "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
-            "insmod /run/ipnuma/ipnuma.ko store_ns=223 ||",
+            "insmod /run/ipnuma/ipnuma.ko store_ns=223 ack_ticks=32 ||",
             "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
         ] {
             assert!(program.contains(line), "{line} is not in:\n{program}");
