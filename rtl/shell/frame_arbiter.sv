@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two engines at one transmitter, frame by frame: the first one first, the second one within a bound.
+// Two engines at one transmitter, frame by frame: the first one first, the second one within a bound. A frame that the
+// reset of its engine cuts is ended as a bad one, so the other engine goes on.
 //
 // Latency   : 0 cycles, combinational: a start that meets an idle transmitter begins in the same cycle.
 // Clock     : clk_i (network).
@@ -7,7 +8,7 @@
 //             stalls within the frame. The first's frames go in front of the second's, but no more than Patience of them
 //             while one of the second waits; then it is the second's turn. The first waits for no more than one frame of the
 //             second.
-// Drops     : never.
+// Drops     : never; what a reset cuts leaves with a wrong FCS.
 // Source    : ours.
 module frame_arbiter #(
   /// Frames of the first that may pass one of the second.
@@ -15,6 +16,9 @@ module frame_arbiter #(
 ) (
   input  logic              clk_i,
   input  logic              rst_i,
+  /// The engines' own resets: from the edge that samples one on, that engine offers nothing.
+  input  logic              first_rst_i,
+  input  logic              second_rst_i,
   input  logic              first_start_i,
   output logic              first_ready_start_o,
          axis_if.snk        s_first,
@@ -36,11 +40,13 @@ module frame_arbiter #(
   logic               owner_q;  // it is, or the last one was, the second's
   logic               due_q;  // it is the second's turn
   logic [PassedW-1:0] passed_q;  // frames since the second began to wait
-  logic second, begins, ends;
+  logic               cut_q;  // the source of the frame, or of the last one, has been reset
+  logic second, owner, begins, ends;
 
   assign second               = second_start_i && (due_q || !first_start_i);
   assign start_o              = !active_q && (first_start_i || second_start_i);
   assign begins               = start_o && ready_start_i;
+  assign owner                = begins ? second : owner_q;
   assign ends                 = m_axis.tvalid && m_axis.tready && m_axis.tlast;
   assign first_ready_start_o  = !active_q && ready_start_i && !(second_start_i && due_q);
   assign second_ready_start_o = !active_q && ready_start_i && (due_q || !first_start_i);
@@ -51,7 +57,9 @@ module frame_arbiter #(
       owner_q  <= 1'b0;
       due_q    <= 1'b0;
       passed_q <= '0;
+      cut_q    <= 1'b0;
     end else begin
+      cut_q <= (owner ? second_rst_i : first_rst_i) || (cut_q && active_q && !ends);
       if (begins) begin
         active_q <= 1'b1;
         owner_q  <= second;
@@ -69,10 +77,10 @@ module frame_arbiter #(
   end
 
   assign m_axis.tdata    = owner_q ? s_second.tdata : s_first.tdata;
-  assign m_axis.tkeep    = owner_q ? s_second.tkeep : s_first.tkeep;
-  assign m_axis.tlast    = owner_q ? s_second.tlast : s_first.tlast;
-  assign m_axis.tuser    = owner_q ? s_second.tuser : s_first.tuser;
-  assign m_axis.tvalid   = active_q && (owner_q ? s_second.tvalid : s_first.tvalid);
+  assign m_axis.tkeep    = cut_q ? '1 : owner_q ? s_second.tkeep : s_first.tkeep;
+  assign m_axis.tlast    = cut_q || (owner_q ? s_second.tlast : s_first.tlast);
+  assign m_axis.tuser    = cut_q ? '1 : owner_q ? s_second.tuser : s_first.tuser;
+  assign m_axis.tvalid   = active_q && (cut_q || (owner_q ? s_second.tvalid : s_first.tvalid));
   assign s_first.tready  = active_q && !owner_q && m_axis.tready;
   assign s_second.tready = active_q && owner_q && m_axis.tready;
 

@@ -4,7 +4,8 @@
 //
 // One device with two functions, not one function with both register maps: each driver finds its own device, binds to it
 // unmodified, and has its own interrupts, requester ID and DMA rights. Each engine has tags of its own, since completions are
-// told apart by the function.
+// told apart by the function. A function-level reset is one engine's alone (function_reset): the other loses no TLP and no
+// frame by it; of what the network brings meanwhile the engine sees whole frames only (frame_skip).
 //
 // The port is one station. Software gives both engines the same MAC address, and IP-NUMA the interface's IP address;
 // frames to IP-NUMA's UDP port there never reach the interface (frame_steer). ARP has one answer: while the MAC addresses
@@ -47,6 +48,9 @@ module nic_shell
   input  logic                       rst_net_i,
   /// Of ipnuma_nic, see there.
   input  logic                       give_up_i,
+  /// Function-level resets, of function 0 in bit 0, and pulses at their ends; see function_reset.
+  input  logic                [ 1:0] flr_i,
+  output logic                [ 1:0] flr_done_o,
   /// Bus and device number; the function number is not looked at.
   input  logic                [15:0] completer_id_i,
   /// What the host has set for function 1; sampled by clk_pcie_i. Function 0 has a register for that.
@@ -74,12 +78,21 @@ module nic_shell
     .DataW(64),
     .UserW(3)
   )
-      ring_down (), ipnuma_down ();
+      ring_routed (), ipnuma_routed (), ring_down (), ipnuma_down ();
   axis_if #(
     .DataW(64),
     .UserW(1)
   )
-      ring_up (), ipnuma_up (), ring_rx (), ipnuma_rx (), ring_tx (), ipnuma_tx ();
+      ring_up (),
+      ipnuma_up (),
+      ring_out (),
+      ipnuma_out (),
+      wire_rx (),
+      steered_rx (),
+      ring_rx (),
+      ipnuma_rx (),
+      ring_tx (),
+      ipnuma_tx ();
 
   logic [47:0] ring_mac, ipnuma_mac;
   logic              [31:0] ipnuma_ip;
@@ -89,6 +102,8 @@ module nic_shell
   logic ring_start, ring_ready_start, ipnuma_start, ipnuma_ready_start;
   logic busy_router, busy_frames;
   logic busy_ring_pcie, busy_ring_net, busy_ipnuma_pcie, busy_ipnuma_net;
+  logic rst_ring_pcie, rst_ring_net, rst_ipnuma_pcie, rst_ipnuma_net, give_up;
+  logic [1:0] busy_reset_pcie, busy_reset_net;
 
   // ---- PCI Express -------------------------------------------------------------------------------
   tlp_router u_router (
@@ -96,26 +111,65 @@ module nic_shell
     .rst_i      (rst_pcie_i),
     .device_id_i(completer_id_i),
     .s_axis     (s_tlp),
-    .m_first    (ring_down),
-    .m_second   (ipnuma_down),
+    .m_first    (ring_routed),
+    .m_second   (ipnuma_routed),
     .busy_o     (busy_router)
   );
 
   tlp_arbiter u_tlps (
     .clk_i   (clk_pcie_i),
     .rst_i   (rst_pcie_i),
-    .s_first (ipnuma_up),
-    .s_second(ring_up),
+    .s_first (ipnuma_out),
+    .s_second(ring_out),
     .m_axis  (m_tlp)
   );
 
+  function_reset u_ring_reset (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .flr_i      (flr_i[0]),
+    .done_o     (flr_done_o[0]),
+    .rst_pcie_o (rst_ring_pcie),
+    .rst_net_o  (rst_ring_net),
+    .busy_pcie_i(busy_ring_pcie),
+    .give_up_o  (),
+    .s_down     (ring_routed),
+    .m_down     (ring_down),
+    .s_up       (ring_up),
+    .m_up       (ring_out),
+    .busy_pcie_o(busy_reset_pcie[0]),
+    .busy_net_o (busy_reset_net[0])
+  );
+
+  function_reset u_ipnuma_reset (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .flr_i      (flr_i[1]),
+    .done_o     (flr_done_o[1]),
+    .rst_pcie_o (rst_ipnuma_pcie),
+    .rst_net_o  (rst_ipnuma_net),
+    .busy_pcie_i(busy_ipnuma_pcie),
+    .give_up_o  (give_up),
+    .s_down     (ipnuma_routed),
+    .m_down     (ipnuma_down),
+    .s_up       (ipnuma_up),
+    .m_up       (ipnuma_out),
+    .busy_pcie_o(busy_reset_pcie[1]),
+    .busy_net_o (busy_reset_net[1])
+  );
+
   // ---- Ethernet ----------------------------------------------------------------------------------
-  assign ipnuma_rx.tdata  = s_eth.tdata;
-  assign ipnuma_rx.tkeep  = s_eth.tkeep;
-  assign ipnuma_rx.tvalid = s_eth.tvalid;
-  assign ipnuma_rx.tlast  = s_eth.tlast;
-  assign ipnuma_rx.tuser  = s_eth.tuser;
-  assign s_eth.tready     = 1'b1;
+  assign wire_rx.tdata  = s_eth.tdata;
+  assign wire_rx.tkeep  = s_eth.tkeep;
+  assign wire_rx.tvalid = s_eth.tvalid;
+  assign wire_rx.tlast  = s_eth.tlast;
+  assign wire_rx.tuser  = s_eth.tuser;
+  assign wire_rx.tready = 1'b1;
+  assign s_eth.tready   = 1'b1;
 
   frame_steer #(
     .UdpPort(wire_pkg::UDP_PORT)
@@ -124,15 +178,34 @@ module nic_shell
     .rst_i (rst_net_i),
     .mac_i (ipnuma_mac),
     .ip_i  (ipnuma_ip),
-    .s_axis(ipnuma_rx),
+    .s_axis(wire_rx),
     .rx_stat_i,
-    .m_axis(ring_rx),
+    .m_axis(steered_rx),
     .stat_o(ring_rx_stat)
+  );
+  assign steered_rx.tready = 1'b1;
+
+  frame_skip u_ring_skip (
+    .clk_i       (clk_net_i),
+    .rst_i       (rst_net_i),
+    .engine_rst_i(rst_ring_net),
+    .s_axis      (steered_rx),
+    .m_axis      (ring_rx)
+  );
+
+  frame_skip u_ipnuma_skip (
+    .clk_i       (clk_net_i),
+    .rst_i       (rst_net_i),
+    .engine_rst_i(rst_ipnuma_net),
+    .s_axis      (wire_rx),
+    .m_axis      (ipnuma_rx)
   );
 
   frame_arbiter u_frames (
     .clk_i               (clk_net_i),
     .rst_i               (rst_net_i),
+    .first_rst_i         (rst_ipnuma_net),
+    .second_rst_i        (rst_ring_net),
     .first_start_i       (ipnuma_start),
     .first_ready_start_o (ipnuma_ready_start),
     .s_first             (ipnuma_tx),
@@ -158,9 +231,9 @@ module nic_shell
     .ReadTags(RingReadTags)
   ) u_ring (
     .clk_pcie_i,
-    .rst_pcie_i,
+    .rst_pcie_i    (rst_ring_pcie),
     .clk_net_i,
-    .rst_net_i,
+    .rst_net_i     (rst_ring_net),
     .completer_id_i({completer_id_i[15:3], FN_RING}),
     .now_us_i,
     .link_up_i,
@@ -194,13 +267,13 @@ module nic_shell
     .NetShortestPs (NetShortestPs)
   ) u_ipnuma (
     .clk_pcie_i,
-    .rst_pcie_i,
+    .rst_pcie_i    (rst_ipnuma_pcie),
     .clk_net_i,
-    .rst_net_i,
+    .rst_net_i     (rst_ipnuma_net),
     .completer_id_i({completer_id_i[15:3], FN_IPNUMA}),
     .pcie_cfg_i,
     .now_us_i,
-    .give_up_i,
+    .give_up_i     (give_up_i || give_up),
     .link_up_i,
     .mac_o         (ipnuma_mac),
     .ip_o          (ipnuma_ip),
@@ -217,8 +290,8 @@ module nic_shell
     .busy_net_o    (busy_ipnuma_net)
   );
 
-  assign busy_pcie_o = busy_router || busy_ring_pcie || busy_ipnuma_pcie;
-  assign busy_net_o  = busy_frames || busy_ring_net || busy_ipnuma_net;
+  assign busy_pcie_o = busy_router || busy_ring_pcie || busy_ipnuma_pcie || |busy_reset_pcie;
+  assign busy_net_o  = busy_frames || busy_ring_net || busy_ipnuma_net || |busy_reset_net;
 
   logic unused;
   assign unused = ^completer_id_i[2:0];

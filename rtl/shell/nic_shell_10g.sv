@@ -49,6 +49,9 @@ module nic_shell_10g #(
   input  logic        rst_pcie_i,
   input  logic        clk_net_i,
   input  logic        rst_net_i,
+  /// Function-level resets, of clk_pcie_i, function 0 in bit 0: up while one is in process; a pulse tells its end.
+  input  logic [ 1:0] flr_i,
+  output logic [ 1:0] flr_done_o,
   /// Bus and device number; the function number is not looked at.
   input  logic [15:0] completer_id_i,
   /// What the host has set, as in pcie_pkg, sampled by clk_pcie_i. A NIC that is told
@@ -171,6 +174,8 @@ module nic_shell_10g #(
     .rst_pcie_i   (rst_pcie),
     .clk_net_i,
     .rst_net_i    (rst_net),
+    .flr_i,
+    .flr_done_o,
     .completer_id_i,
     .pcie_cfg_i   (pcie_cfg),
     .now_us_i,

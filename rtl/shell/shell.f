@@ -6,7 +6,10 @@ rtl/shell/shell_pkg.sv
 rtl/shell/tlp_router.sv
 rtl/shell/tlp_arbiter.sv
 rtl/shell/frame_steer.sv
+rtl/shell/frame_skip.sv
 rtl/shell/frame_arbiter.sv
+rtl/shell/tlp_discard.sv
+rtl/shell/function_reset.sv
 rtl/shell/nic_shell.sv
 rtl/shell/nic_shell_10g.sv
 rtl/shell/nic_shell_1g.sv

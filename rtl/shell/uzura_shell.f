@@ -6,7 +6,10 @@ rtl/shell/shell_pkg.sv
 rtl/shell/tlp_router.sv
 rtl/shell/tlp_arbiter.sv
 rtl/shell/frame_steer.sv
+rtl/shell/frame_skip.sv
 rtl/shell/frame_arbiter.sv
+rtl/shell/tlp_discard.sv
+rtl/shell/function_reset.sv
 rtl/shell/tlp_slice.sv
 rtl/shell/uzura_shell.sv
 rtl/shell/uzura_shell_10g.sv

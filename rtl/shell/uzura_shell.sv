@@ -3,7 +3,8 @@
 // function 0 is ring_nic, function 1 uzura_nic. As nic_shell, with the other engine: one device, two drivers.
 //
 // The port is one station. Software gives the engine the interface's MAC and IP address; RoCEv2 frames to them
-// never reach the interface (frame_steer). ARP and connection set-up are the interface's.
+// never reach the interface (frame_steer). ARP and connection set-up are the interface's. A function-level reset is one
+// engine's alone, as in nic_shell.
 //
 // Latency   : of both engines, and 1 cycle of clk_pcie_i for each TLP of theirs, 1 for each of the root complex
 //             and 1 more for each of its completions: without these registers the two engines in one stream miss
@@ -28,6 +29,9 @@ module uzura_shell
   input  logic                     rst_pcie_i,
   input  logic                     clk_net_i,
   input  logic                     rst_net_i,
+  /// Function-level resets, of function 0 in bit 0, and pulses at their ends; see function_reset.
+  input  logic              [ 1:0] flr_i,
+  output logic              [ 1:0] flr_done_o,
   /// Bus and device number; the function number is not looked at.
   input  logic              [15:0] completer_id_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
@@ -53,15 +57,19 @@ module uzura_shell
     .DataW(64),
     .UserW(3)
   )
-      ring_routed (), uzura_routed (), ring_down (), uzura_down ();
+      ring_routed (), uzura_routed (), ring_gate (), uzura_gate (), ring_down (), uzura_down ();
   axis_if #(
     .DataW(64),
     .UserW(1)
   )
       ring_up (),
       uzura_up (),
+      ring_ended (),
+      uzura_ended (),
       ring_out (),
       uzura_out (),
+      wire_rx (),
+      steered_rx (),
       ring_rx (),
       uzura_rx (),
       ring_tx (),
@@ -75,6 +83,8 @@ module uzura_shell
   logic busy_router, busy_frames;
   logic [3:0] busy_slice;
   logic busy_ring_pcie, busy_ring_net, busy_uzura_pcie, busy_uzura_net;
+  logic rst_ring_pcie, rst_ring_net, rst_uzura_pcie, rst_uzura_net;
+  logic [1:0] busy_reset_pcie, busy_reset_net;
 
   // ---- PCI Express -------------------------------------------------------------------------------
   tlp_router u_router (
@@ -93,7 +103,7 @@ module uzura_shell
     .clk_i (clk_pcie_i),
     .rst_i (rst_pcie_i),
     .s_axis(ring_routed),
-    .m_axis(ring_down),
+    .m_axis(ring_gate),
     .busy_o(busy_slice[0])
   );
   tlp_slice #(
@@ -102,20 +112,20 @@ module uzura_shell
     .clk_i (clk_pcie_i),
     .rst_i (rst_pcie_i),
     .s_axis(uzura_routed),
-    .m_axis(uzura_down),
+    .m_axis(uzura_gate),
     .busy_o(busy_slice[1])
   );
   tlp_slice u_ring_up (
     .clk_i (clk_pcie_i),
     .rst_i (rst_pcie_i),
-    .s_axis(ring_up),
+    .s_axis(ring_ended),
     .m_axis(ring_out),
     .busy_o(busy_slice[2])
   );
   tlp_slice u_uzura_up (
     .clk_i (clk_pcie_i),
     .rst_i (rst_pcie_i),
-    .s_axis(uzura_up),
+    .s_axis(uzura_ended),
     .m_axis(uzura_out),
     .busy_o(busy_slice[3])
   );
@@ -128,13 +138,52 @@ module uzura_shell
     .m_axis  (m_tlp)
   );
 
+  function_reset u_ring_reset (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .flr_i      (flr_i[0]),
+    .done_o     (flr_done_o[0]),
+    .rst_pcie_o (rst_ring_pcie),
+    .rst_net_o  (rst_ring_net),
+    .busy_pcie_i(busy_ring_pcie),
+    .give_up_o  (),
+    .s_down     (ring_gate),
+    .m_down     (ring_down),
+    .s_up       (ring_up),
+    .m_up       (ring_ended),
+    .busy_pcie_o(busy_reset_pcie[0]),
+    .busy_net_o (busy_reset_net[0])
+  );
+
+  function_reset u_uzura_reset (
+    .clk_pcie_i,
+    .rst_pcie_i,
+    .clk_net_i,
+    .rst_net_i,
+    .flr_i      (flr_i[1]),
+    .done_o     (flr_done_o[1]),
+    .rst_pcie_o (rst_uzura_pcie),
+    .rst_net_o  (rst_uzura_net),
+    .busy_pcie_i(busy_uzura_pcie),
+    .give_up_o  (),
+    .s_down     (uzura_gate),
+    .m_down     (uzura_down),
+    .s_up       (uzura_up),
+    .m_up       (uzura_ended),
+    .busy_pcie_o(busy_reset_pcie[1]),
+    .busy_net_o (busy_reset_net[1])
+  );
+
   // ---- Ethernet ----------------------------------------------------------------------------------
-  assign uzura_rx.tdata  = s_eth.tdata;
-  assign uzura_rx.tkeep  = s_eth.tkeep;
-  assign uzura_rx.tvalid = s_eth.tvalid;
-  assign uzura_rx.tlast  = s_eth.tlast;
-  assign uzura_rx.tuser  = s_eth.tuser;
-  assign s_eth.tready    = 1'b1;
+  assign wire_rx.tdata  = s_eth.tdata;
+  assign wire_rx.tkeep  = s_eth.tkeep;
+  assign wire_rx.tvalid = s_eth.tvalid;
+  assign wire_rx.tlast  = s_eth.tlast;
+  assign wire_rx.tuser  = s_eth.tuser;
+  assign wire_rx.tready = 1'b1;
+  assign s_eth.tready   = 1'b1;
 
   frame_steer #(
     .UdpPort(uzura_pkg::RocePort)
@@ -143,15 +192,34 @@ module uzura_shell
     .rst_i (rst_net_i),
     .mac_i (uzura_mac),
     .ip_i  (uzura_ip),
-    .s_axis(uzura_rx),
+    .s_axis(wire_rx),
     .rx_stat_i,
-    .m_axis(ring_rx),
+    .m_axis(steered_rx),
     .stat_o(ring_rx_stat)
+  );
+  assign steered_rx.tready = 1'b1;
+
+  frame_skip u_ring_skip (
+    .clk_i       (clk_net_i),
+    .rst_i       (rst_net_i),
+    .engine_rst_i(rst_ring_net),
+    .s_axis      (steered_rx),
+    .m_axis      (ring_rx)
+  );
+
+  frame_skip u_uzura_skip (
+    .clk_i       (clk_net_i),
+    .rst_i       (rst_net_i),
+    .engine_rst_i(rst_uzura_net),
+    .s_axis      (wire_rx),
+    .m_axis      (uzura_rx)
   );
 
   frame_arbiter u_frames (
     .clk_i               (clk_net_i),
     .rst_i               (rst_net_i),
+    .first_rst_i         (rst_uzura_net),
+    .second_rst_i        (rst_ring_net),
     .first_start_i       (uzura_start),
     .first_ready_start_o (uzura_ready_start),
     .s_first             (uzura_tx),
@@ -175,9 +243,9 @@ module uzura_shell
     .ReadTags(RingReadTags)
   ) u_ring (
     .clk_pcie_i,
-    .rst_pcie_i,
+    .rst_pcie_i    (rst_ring_pcie),
     .clk_net_i,
-    .rst_net_i,
+    .rst_net_i     (rst_ring_net),
     .completer_id_i({completer_id_i[15:3], FN_RING}),
     .now_us_i,
     .link_up_i,
@@ -199,9 +267,9 @@ module uzura_shell
     .ReadTags(ReadTags)
   ) u_uzura (
     .clk_pcie_i,
-    .rst_pcie_i,
+    .rst_pcie_i    (rst_uzura_pcie),
     .clk_net_i,
-    .rst_net_i,
+    .rst_net_i     (rst_uzura_net),
     .completer_id_i({completer_id_i[15:3], FN_UZURA}),
     .now_us_i,
     .link_up_i,
@@ -216,10 +284,9 @@ module uzura_shell
     .busy_pcie_o   (busy_uzura_pcie),
     .busy_net_o    (busy_uzura_net)
   );
-  assign uzura_rx.tready = 1'b1;
-
-  assign busy_pcie_o     = busy_router || |busy_slice || busy_ring_pcie || busy_uzura_pcie;
-  assign busy_net_o      = busy_frames || busy_ring_net || busy_uzura_net;
+  assign busy_pcie_o = busy_router || |busy_slice || busy_ring_pcie || busy_uzura_pcie ||
+      |busy_reset_pcie;
+  assign busy_net_o = busy_frames || busy_ring_net || busy_uzura_net || |busy_reset_net;
 
   logic unused;
   assign unused = ^completer_id_i[2:0];

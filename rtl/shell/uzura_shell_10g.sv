@@ -26,6 +26,9 @@ module uzura_shell_10g #(
   input  logic        rst_pcie_i,
   input  logic        clk_net_i,
   input  logic        rst_net_i,
+  /// Function-level resets, of clk_pcie_i, function 0 in bit 0: up while one is in process; a pulse tells its end.
+  input  logic [ 1:0] flr_i,
+  output logic [ 1:0] flr_done_o,
   /// Bus and device number; the function number is not looked at.
   input  logic [15:0] completer_id_i,
   /// Time for time-outs, microseconds, wrapping; sampled by clk_pcie_i.
@@ -122,6 +125,8 @@ module uzura_shell_10g #(
     .rst_pcie_i   (rst_pcie),
     .clk_net_i,
     .rst_net_i    (rst_net),
+    .flr_i,
+    .flr_done_o,
     .completer_id_i,
     .now_us_i,
     .link_up_i,

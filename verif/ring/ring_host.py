@@ -138,6 +138,7 @@ class Host:
         self.delay_ns = (0, 0)  # of completions
         self.pieces = False  # completions come in pieces
         self.answer = lambda address, length: SC
+        self.read_limit_us = 500 if self.gigabit else 50
         self._next = 0x100000
         self._tags: dict[int, tuple[Event, list]] = {}
         self._tag = 0
@@ -297,7 +298,7 @@ class Host:
         request = bytes([0, 0, 0, 1, 0, 0, self._tag, 0x0F]) + struct.pack(">I", offset)
         self.source.put(request, bar)
         # It may have to wait for frames on the wire.
-        await with_timeout(done.wait(), 500 if self.gigabit else 50, "us")
+        await with_timeout(done.wait(), self.read_limit_us, "us")
         return out[0], out[1]
 
     async def write(self, offset: int, value: int, enables: int = 0x0F) -> None:

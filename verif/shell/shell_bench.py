@@ -15,7 +15,8 @@ from types import SimpleNamespace
 
 import cocotb
 from cocotb.queue import Queue
-from cocotb.triggers import Timer
+from cocotb.triggers import RisingEdge, Timer
+from cocotb.utils import get_sim_time
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "ring"), str(HERE.parent / "nic")]
@@ -55,6 +56,8 @@ class Shell(Host):
         self.ipnuma = Ipnuma(self)
         self.asked: dict[int, int] = {}  # function of each CPU read under way, by tag
         self.ring_frames: Queue[bytes] = Queue()
+        self.may_spoil = False  # a function-level reset may cut a frame
+        self.spoiled = 0  # frames that were
 
     async def start(self, pause: float = 0.0, gap: float = 0.0) -> Shell:
         """Start clocks and root complex, reset, and give both functions their addresses."""
@@ -63,6 +66,7 @@ class Shell(Host):
         dut.cfg_max_read_i.value = 2
         dut.cfg_rcb_128_i.value = 0
         dut.cfg_bus_master_i.value = 1
+        dut.flr_i.value = 0
         await super().start(pause, gap)
         await self.ipnuma.set_addresses()
         # The reset may have cut a frame of the test before.
@@ -77,6 +81,17 @@ class Shell(Host):
         await self.write(MAC_HI, NIC.mac >> 32)
         assert await self.read(MAC_HI) == NIC.mac >> 32
         return driver
+
+    async def function_reset(self, function: int) -> int:
+        """Reset a function as its configuration space asks for it; return the ns that it took."""
+        await RisingEdge(self.dut.clk_pcie_i)
+        begin = get_sim_time("ns")
+        self.dut.flr_i.value = 1 << function
+        while not int(self.dut.flr_done_o.value) >> function & 1:
+            await RisingEdge(self.dut.clk_pcie_i)
+            assert not int(self.dut.flr_done_o.value) & ~(1 << function), "the other ends a reset"
+        self.dut.flr_i.value = 0
+        return int(get_sim_time("ns") - begin)
 
     async def read_raw(self, offset: int, bar: int = BAR_REGISTERS) -> tuple[int, bytes]:
         """Read a DW; `bar` is tuser."""
@@ -108,6 +123,9 @@ class Shell(Host):
         """Tell the frames of the functions apart: IP-NUMA's have its UDP port."""
         while True:
             wired = await self.wire_out.recv()
+            if self.may_spoil and not wired.check_fcs():
+                self.spoiled += 1
+                continue
             assert wired.check_fcs()
             raw = bytes(wired.get_payload())
             # IPv4, UDP, and from and to the port.

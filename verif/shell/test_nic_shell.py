@@ -129,6 +129,7 @@ class Traffic:
         self.s, self.d = s, d
         self.stored: list[tuple[int, bytes]] = []
         self.answers: dict[int, bytes] = {}  # completions to the peer, by its tag
+        self.peer_hears = None  # takes stores and refusals instead
 
     async def host_sends(self, count: int) -> None:
         """Send frames from memory."""
@@ -196,7 +197,9 @@ class Traffic:
         """Take what the NIC sends the peer."""
         while True:
             m = await self.s.ipnuma.frames.get()
-            if m.fmt_type == MWR:
+            if self.peer_hears and (m.error or m.fmt_type == MWR):
+                self.peer_hears(m)
+            elif m.fmt_type == MWR:
                 assert self.stored.pop(0) == (m.offset, m.data)
                 assert m.key == 5
             elif m.fmt_type == MRD:
