@@ -40,7 +40,21 @@ module uzura_context
   logic [QpW-1:0] read_qp, write_qp;
   ctx_t write_ctx, fresh;
 
+  // Queue pairs that were set since the reset. All others are as after power-up, whatever the memory still has of them.
+  logic [Qps-1:0] known_q;
+  always_ff @(posedge clk_i) begin
+    if (rst_i) known_q <= '0;
+    else if (cfg_write_i) known_q[cfg_qp_i] <= 1'b1;
+  end
+
   for (genvar i = 0; i < 2; i++) begin : gen_half
+    cfg_t looked;
+    logic looked_known_q;
+    always_ff @(posedge clk_i) looked_known_q <= known_q[qp_i[i]];
+    always_comb begin
+      cfg_o[i] = looked;
+      if (!looked_known_q) cfg_o[i].state = QpReset;
+    end
     // What the host has set is read with each look, held or not.
     ram_1r1w #(
       .data_t(cfg_t),
@@ -52,7 +66,7 @@ module uzura_context
       .wdata_i(cfg_i),
       .re_i   (1'b1),
       .raddr_i(qp_i[i]),
-      .rdata_o(cfg_o[i])
+      .rdata_o(looked)
     );
     assign blocked[i] = held_q[1-i] && held_qp_q[1-i] == qp_i[i];
     always_ff @(posedge clk_i) begin

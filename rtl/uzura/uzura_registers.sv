@@ -108,9 +108,12 @@ module uzura_registers
       default: rdata_o <= word[8:5] == WordCounters[8:5] ? 64'(count) : '0;
     endcase
     if (rst_i) begin
-      op_q     <= OpNone;
-      rvalid_o <= 1'b0;
-      read_q   <= 1'b0;
+      mac_o        <= '0;
+      ip_o         <= '0;
+      host_table_o <= '0;
+      op_q         <= OpNone;
+      rvalid_o     <= 1'b0;
+      read_q       <= 1'b0;
     end else begin
       rvalid_o <= read_i;
       read_q   <= qp_read_o;
