@@ -12,7 +12,8 @@
 // are equal the host's kernel gives it, and IP-NUMA's responder is silent. With another address, or as long as
 // no driver has told the interface one, IP-NUMA answers for itself.
 //
-// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex.
+// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex, and 1 for each
+//             TLP of the interface: without that register what IP-NUMA offers decides within a cycle what the ring does.
 //             IP-NUMA may wait for one TLP, and for one frame, of the other that has begun.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
 // Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the transmitters ask for it.
@@ -85,6 +86,7 @@ module nic_shell
   )
       ring_up (),
       ipnuma_up (),
+      ring_ended (),
       ring_out (),
       ipnuma_out (),
       wire_rx (),
@@ -100,7 +102,7 @@ module nic_shell
   eth_pkg::rx_stat_t        ring_rx_stat;
   eth_pkg::tx_stat_t ring_tx_stat, ipnuma_tx_stat;
   logic ring_start, ring_ready_start, ipnuma_start, ipnuma_ready_start;
-  logic busy_router, busy_frames;
+  logic busy_router, busy_frames, busy_slice;
   logic busy_ring_pcie, busy_ring_net, busy_ipnuma_pcie, busy_ipnuma_net;
   logic rst_ring_pcie, rst_ring_net, rst_ipnuma_pcie, rst_ipnuma_net, give_up;
   logic [1:0] busy_reset_pcie, busy_reset_net;
@@ -138,9 +140,17 @@ module nic_shell
     .s_down     (ring_routed),
     .m_down     (ring_down),
     .s_up       (ring_up),
-    .m_up       (ring_out),
+    .m_up       (ring_ended),
     .busy_pcie_o(busy_reset_pcie[0]),
     .busy_net_o (busy_reset_net[0])
+  );
+
+  tlp_slice u_ring_up (
+    .clk_i (clk_pcie_i),
+    .rst_i (rst_pcie_i),
+    .s_axis(ring_ended),
+    .m_axis(ring_out),
+    .busy_o(busy_slice)
   );
 
   function_reset u_ipnuma_reset (
@@ -290,8 +300,8 @@ module nic_shell
     .busy_net_o    (busy_ipnuma_net)
   );
 
-  assign busy_pcie_o = busy_router || busy_ring_pcie || busy_ipnuma_pcie || |busy_reset_pcie;
-  assign busy_net_o  = busy_frames || busy_ring_net || busy_ipnuma_net || |busy_reset_net;
+  assign busy_pcie_o = busy_router || busy_slice || busy_ring_pcie || busy_ipnuma_pcie || |busy_reset_pcie;
+  assign busy_net_o = busy_frames || busy_ring_net || busy_ipnuma_net || |busy_reset_net;
 
   logic unused;
   assign unused = ^completer_id_i[2:0];

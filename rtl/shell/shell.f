@@ -5,6 +5,7 @@
 rtl/shell/shell_pkg.sv
 rtl/shell/tlp_router.sv
 rtl/shell/tlp_arbiter.sv
+rtl/shell/tlp_slice.sv
 rtl/shell/frame_steer.sv
 rtl/shell/frame_skip.sv
 rtl/shell/frame_arbiter.sv
