@@ -72,8 +72,9 @@ package uzura_qp_pkg;
   /// The first half of a send queue's entry, little-endian words from the bottom. The second half
   /// has inline data, or the segments behind the first one.
   typedef struct packed {
-    logic [63:0] descriptor;  // low half: bytes of the first segment, if there are more; else reserved:
-                              // address of a datatype's or placement's descriptor
+    // The lower half has the bytes of the first segment if there are more. Else reserved: address of a
+    // datatype's or placement's descriptor.
+    logic [63:0] descriptor;
     logic [63:0] compare;     // compare-and-swap; UD: {0, destination MAC}
     logic [63:0] swap;        // swap or add; UD: {destination IP, Q_Key}
     logic [31:0] type_id;     // reserved: datatype at the peer; UD: destination QP
@@ -213,22 +214,22 @@ package uzura_qp_pkg;
     logic [CqW-1:0] scq;
     logic [23:0]    dqpn;
     logic [15:0]    pd;
-    logic [3:0]     rd_atomic;  // READs and atomics under way, 1..4
-    logic [3:0]     rights;     // rights_t of the peer
+    logic [3:0]     rd_atomic;    // READs and atomics under way, 1..4
+    logic [3:0]     rights;       // rights_t of the peer
     logic [2:0]     reserved1;
     logic [4:0]     min_rnr;
     logic           reserved0;
-    logic [2:0]     rnr_retry;  // 7: for ever
+    logic [2:0]     rnr_retry;    // 7: for ever
     logic           reserved7;
     logic [2:0]     retry;
     logic [2:0]     reserved6;
-    logic [4:0]     timeout;    // 4.096 us * 2^n; 0: none
+    logic [4:0]     timeout;      // 4.096 us * 2^n; 0: none
     logic           reserved8;
-    logic [2:0]     mtu;        // 1: 256 ... 5: 4096
+    logic [2:0]     mtu;          // 1: 256 ... 5: 4096
     logic           ud;
-    logic [2:0]     state;      // qp_state_e
+    logic [2:0]     state;        // qp_state_e
     logic [1:0]     reserved2;
-    logic [5:0]     page;       // of doorbells
+    logic [5:0]     page;         // of doorbells
   } cfg_t;
 
   typedef enum logic [1:0] {

@@ -99,8 +99,8 @@ module uzura_rx
   logic [63:0] before_q;  // what an atomic found
   logic [ 2:0] look_q;
   logic second_word_q, looked_q, placing_q;
-  logic list_end_q;  // the entry has come
-  logic listed_q;  // what is placed has several segments
+  logic        list_end_q;  // the entry has come
+  logic        listed_q;  // what is placed has several segments
   logic        took_q;  // an entry of the receive queue
   logic [63:0] after_atomic;
 
@@ -233,48 +233,19 @@ module uzura_rx
     received.cqe.is_recv = 1'b1;
   endfunction
 
-  // ---- Host memory ----------------------------------------------------------------------------------
-  access_t whole, part;
-  always_comb begin
-    whole = '{
-        key: p.key,
-        pd: cfg_i.pd,
-        va: p.va,
-        bytes: atomic ? 32'd8 : p.length,
-        need: write ? NeedWrite : read ? NeedRead : NeedAtomic,
-        translate: atomic
-    };
-    part = '{
-        key: ctx_q.key,
-        pd: cfg_i.pd,
-        va: ctx_q.va,
-        bytes: 32'(p.bytes),
-        need: write ? NeedWrite : NeedLocal,
-        translate: 1'b1
-    };
-    if (requester_q) begin
-      part.key = sent_q.lkey;
-      part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
-      if (!read_response) part.bytes = 32'd8;
-    end
-    if (state_q == Segment) begin
-      part.key   = segment_key;
-      part.va    = segment_va;
-      part.bytes = segment_bytes;
-    end
-  end
-
   // ---- Several segments ---------------------------------------------------------------------------
   // Those of a receive buffer stay here from a message's first packet to its last one; those of a READ
   // are fetched for each packet, in front of them the length of the first one.
   logic in_list, read_in_list, segment_start, segment_valid, segment_short, segment_last;
   logic [3:0] list_to_q, list_from;
-  logic [ 2:0] list_at;
+  logic [2:0] list_at;
   logic [63:0] list_data, list_head_q, segment_va;
   logic [31:0] segment_key, segment_bytes, first_bytes_q, more_q;
   logic [12:0] segment_before;
   logic        list_front_q;
   logic [32:0] room;
+  logic        arrived;
+  assign arrived = s_rd_valid_i && s_rd_i.cookie == ReadRx;
   assign in_list = (send || ud) && cfg_i.rq_segments != '0;
   assign read_in_list = read_response && sent_q.more != '0;
   assign segment_start = (state_q == Place && in_list && p.bytes != '0) ||
@@ -319,11 +290,43 @@ module uzura_rx
     .take_i  (state_q == Write && place_done_i)
   );
 
+  // ---- Host memory ----------------------------------------------------------------------------------
+  access_t whole, part;
+  always_comb begin
+    whole = '{
+        key: p.key,
+        pd: cfg_i.pd,
+        va: p.va,
+        bytes: atomic ? 32'd8 : p.length,
+        need: write ? NeedWrite : read ? NeedRead : NeedAtomic,
+        translate: atomic
+    };
+    part = '{
+        key: ctx_q.key,
+        pd: cfg_i.pd,
+        va: ctx_q.va,
+        bytes: 32'(p.bytes),
+        need: write ? NeedWrite : NeedLocal,
+        translate: 1'b1
+    };
+    if (requester_q) begin
+      part.key = sent_q.lkey;
+      part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
+      if (!read_response) part.bytes = 32'd8;
+    end
+    if (state_q == Segment) begin
+      part.key   = segment_key;
+      part.va    = segment_va;
+      part.bytes = segment_bytes;
+    end
+  end
+
   logic region_needed;
   assign region_needed = atomic || (((write && first) || read) && p.length != '0);
   assign resolve_start_o = (state_q == Accept && permitted && region_needed) ||
       (state_q == Again && read && p.length != '0) ||
-      (state_q == Place && p.bytes != '0 && !in_list) || (state_q == AnswerPlace && !read_in_list) ||
+      (state_q == Place && p.bytes != '0 && !in_list) ||
+      (state_q == AnswerPlace && !read_in_list) ||
       (state_q == Segment && segment_valid);
   assign resolve_o = state_q inside {Accept, Again} ? whole : part;
   assign place_start_o = state_q inside {Write, AtomicWrite} && !placing_q;
@@ -335,8 +338,11 @@ module uzura_rx
 
   always_comb begin
     m_rd_o = '{
-        addr: cfg_i.rq_base + ({44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0}
-            << cfg_i.rq_segments),
+        addr:
+        cfg_i.rq_base
+        + (
+        {44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0} << cfg_i.rq_segments
+        ),
         bytes: 13'(SegmentBytes) << cfg_i.rq_segments,
         cookie: ReadRx
     };
@@ -351,26 +357,24 @@ module uzura_rx
     end
   end
   assign m_rd_valid_o = state_q inside {Rqe, AtomicRead};
-  logic arrived;
-  assign arrived     = s_rd_valid_i && s_rd_i.cookie == ReadRx;
 
   // ---- Outputs ----------------------------------------------------------------------------------
-  assign idle_o      = state_q == Idle;
-  assign qp_o        = qp_q;
-  assign acquire_o   = state_q == Acquire;
-  assign release_o   = state_q == Store;
-  assign write_o     = write_q;
-  assign ctx_o       = ctx_q;
-  assign sent_addr_o = {qp_q, ctx_q.sq_una[OutW-1:0]};
-  assign kick_o      = state_q == Store && released_i && kick_q;
-  assign owe_o       = owe_q;
-  assign owe_valid_o = state_q == Owe;
-  assign cqe_o       = cqe_q;
-  assign cqe_valid_o = state_q inside {Complete, AnswerCqe} && do_cqe_q;
-  assign head_take_o = (state_q == Store && released_i) || (state_q == Cfg && looked_q && !known);
-  assign end_o       = state_q == Update && send && last && inv;
-  assign end_key_o   = p.imm;
-  assign end_pd_o    = cfg_i.pd;
+  assign idle_o       = state_q == Idle;
+  assign qp_o         = qp_q;
+  assign acquire_o    = state_q == Acquire;
+  assign release_o    = state_q == Store;
+  assign write_o      = write_q;
+  assign ctx_o        = ctx_q;
+  assign sent_addr_o  = {qp_q, ctx_q.sq_una[OutW-1:0]};
+  assign kick_o       = state_q == Store && released_i && kick_q;
+  assign owe_o        = owe_q;
+  assign owe_valid_o  = state_q == Owe;
+  assign cqe_o        = cqe_q;
+  assign cqe_valid_o  = state_q inside {Complete, AnswerCqe} && do_cqe_q;
+  assign head_take_o  = (state_q == Store && released_i) || (state_q == Cfg && looked_q && !known);
+  assign end_o        = state_q == Update && send && last && inv;
+  assign end_key_o    = p.imm;
+  assign end_pd_o     = cfg_i.pd;
 
   // ---- States -----------------------------------------------------------------------------------
   always_ff @(posedge clk_i) sent_q <= sent_i;
@@ -658,8 +662,8 @@ module uzura_rx
       end
 
       // ---- Answers ----------------------------------------------------------------------------
-      Answer:      state_q <= AnswerRead;
-      AnswerRead:  state_q <= AnswerCheck;
+      Answer:     state_q <= AnswerRead;
+      AnswerRead: state_q <= AnswerCheck;
       AnswerCheck: begin
         state_q <= AnswerAct;
         if (ctx_q.una_psn != target_q) begin

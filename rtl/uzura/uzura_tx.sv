@@ -103,9 +103,9 @@ module uzura_tx
     Acquire,
     Load,
     Decide,
-    Copy,           // the entry from a doorbell
+    Copy,            // the entry from a doorbell
     CopyData,
-    Fetch,          // the entry by DMA
+    Fetch,           // the entry by DMA
     FetchWait,
     FetchData,
     FetchDataWait,
@@ -113,13 +113,13 @@ module uzura_tx
     Load2,
     Plan,
     Resolve,
-    Segment,        // the next part of several segments
+    Segment,         // the next part of several segments
     SegmentResolve,
-    Keep,           // where it lies
+    Keep,            // where it lies
     KeepSecond,
     Fail,
-    Emit,           // the packet
-    EmitFirst,      // its data
+    Emit,            // the packet
+    EmitFirst,       // its data
     EmitSecond,
     EmitKept,
     EmitInline,
@@ -153,8 +153,8 @@ module uzura_tx
 
   // ---- The next packet of the entry ---------------------------------------------------------------
   logic bad_op, bad_length, last, touch, listed, planned;
-  logic [31:0] offset;
-  packet_t packet;
+  logic    [31:0] offset;
+  packet_t        packet;
   logic [23:0] psns, last_psn;
   access_t access;
 
@@ -251,8 +251,8 @@ module uzura_tx
   logic segment_valid, segment_short, segment_last, segment_last_q, listed_q;
   logic place_valid, place_take;
   place_t place, place_in;
-  logic [$clog2(Places+1)-1:0] places;
-  access_t segment;
+  logic    [$clog2(Places+1)-1:0] places;
+  access_t                        segment;
 
   // The first one is in the entry's first half.
   always_ff @(posedge clk_i) begin
@@ -447,7 +447,7 @@ module uzura_tx
           end
         end
       end
-      Acquire:    if (granted_i) state_q <= Load;
+      Acquire: if (granted_i) state_q <= Load;
       Load: begin
         ctx_q   <= ctx_i;
         hold_q  <= 1'b1;
@@ -532,7 +532,7 @@ module uzura_tx
           state_q <= here_q && copy_here_i ? Acquire2 : Fetch;
         end
       end
-      Fetch:      if (m_rd_ready_i) state_q <= FetchWait;
+      Fetch: if (m_rd_ready_i) state_q <= FetchWait;
       FetchWait:
       if (arrived) begin
         head_q[word_q[2:0]] <= s_rd_i.bad ? '1 : s_rd_i.data;
@@ -542,7 +542,7 @@ module uzura_tx
           state_q <= second_half ? FetchData : Acquire2;
         end
       end
-      FetchData:  if (m_rd_ready_i) state_q <= FetchDataWait;
+      FetchData: if (m_rd_ready_i) state_q <= FetchDataWait;
       FetchDataWait:
       if (arrived) begin
         data_q[word_q[2:0]] <= s_rd_i.data;
@@ -554,7 +554,7 @@ module uzura_tx
           state_q <= Acquire2;
         end
       end
-      Acquire2:   if (granted_i) state_q <= Load2;
+      Acquire2: if (granted_i) state_q <= Load2;
       Load2: begin
         ctx_q   <= ctx_i;
         hold_q  <= 1'b1;
@@ -601,8 +601,7 @@ module uzura_tx
               segment_last ? Emit : Segment;
         end
       end
-      Keep:
-      state_q <= second_bytes_i != '0 ? KeepSecond : segment_last_q ? Emit : Segment;
+      Keep: state_q <= second_bytes_i != '0 ? KeepSecond : segment_last_q ? Emit : Segment;
       KeepSecond: state_q <= segment_last_q ? Emit : Segment;
       Fail: begin
         // What went before ends before; the receiver's news bring us here again.
@@ -660,7 +659,7 @@ module uzura_tx
         fetch_q <= 1'b0;
         state_q <= fetch_q ? (here_q ? Copy : Fetch) : more_q ? Acquire2 : Idle;
       end
-      OweLoad:    state_q <= OwePlan;
+      OweLoad: state_q <= OwePlan;
       OwePlan: begin
         packet_q       <= owe_packet;
         bytes_inline_q <= 1'b0;
@@ -672,7 +671,7 @@ module uzura_tx
         owe_failed_q <= !resolve_ok_i;
         state_q      <= resolve_ok_i ? Emit : OwePlan;
       end
-      default:    state_q <= Idle;
+      default: state_q <= Idle;
     endcase
     free_q <= free_q + (BufferW + 1)'(payload_pop_i) - (packet_valid_o && packet_ready_i ?
         (BufferW + 1)'((packet_q.bytes + 13'd7) >> 3) : '0);

@@ -187,8 +187,7 @@ module uzura_rx_proof
       if (behind_load && request && head_i.psn != epsn_q)
         i_unmoved : assert (u_rx.ctx_q.epsn == epsn_q);
       if (answer)
-        i_no_update :
-        assert (!(u_rx.state_q inside {Sequence, Accept, Place, Long, Update}));
+        i_no_update : assert (!(u_rx.state_q inside {Sequence, Accept, Place, Long, Update}));
       if (u_rx.state_q inside {AnswerPlace, Rqe, RqeWait, Segment, Resolve, Write} && answer)
         i_requester : assert (u_rx.requester_q);
       if (u_rx.state_q inside {Answer, AnswerRead, AnswerCheck, AnswerCqe,
