@@ -273,6 +273,7 @@ class Engine:
     may_write: bytearray = field(default_factory=lambda: bytearray(MEMORY))
     delay: tuple[int, int] = (20, 20)  # cycles of a DMA read
     stall: float = 0.0  # how often a port is not ready
+    unreadable: range = range(0)  # a read that begins here cannot be answered
 
     def __post_init__(self) -> None:
         """Begin with nothing."""
@@ -283,6 +284,7 @@ class Engine:
         self.answers: deque = deque()
         self.reads: dict[int, deque] = {}
         self.answering: deque | None = None
+        self.answer_bad = False
         self.pending: deque = deque()  # reads that wait for writes
         self.writing: list | None = None
         self.tx = bytearray()
@@ -421,6 +423,7 @@ class Engine:
             if due:
                 cookie = random.choice(due)
                 _, address, size = self.reads[cookie].popleft()
+                self.answer_bad = address in self.unreadable
                 data = bytes(self.memory[address : address + size])
                 beats = [int.from_bytes(data[i : i + 8], "little") for i in range(0, size, 8)]
                 end = len(beats) - 1
@@ -428,6 +431,7 @@ class Engine:
         if self.answering:
             cookie, word, last = self.answering[0]
             value |= 1 << RD_VALID | word << RD_DATA | cookie << RD_COOKIE | last << RD_LAST
+            value |= self.answer_bad << RD_BAD
         self.given = value
         return value
 
