@@ -125,6 +125,17 @@ class Segments:
             parts.append((region, lane * i + random.randrange(lane - (b - a) + 1), b - a))
         return cls(parts)
 
+    @classmethod
+    def cut(cls, region: Region, at: int, size: int, count: int) -> Segments:
+        """Cut bytes at random, into places side by side, in any order; some may be empty."""
+        cuts = sorted(random.choice([random.randrange(size + 1), 0, size]) for _ in range(count - 1))
+        sizes = [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+        parts = [(region, at, 0)] * count
+        for i in random.sample(range(count), count):
+            parts[i] = (region, at, sizes[i])
+            at += sizes[i]
+        return cls(parts)
+
     def list(self) -> list[tuple[int, int, int]]:
         """Return their addresses, keys and lengths."""
         return [(region.va + at, region.key, size) for region, at, size in self.parts]
