@@ -100,6 +100,7 @@ module uzura_rx
   logic [ 2:0] look_q;
   logic second_word_q, looked_q, placing_q;
   logic        list_end_q;  // the entry has come
+  logic        segment_last_q;
   logic        listed_q;  // what is placed has several segments
   logic        took_q;  // an entry of the receive queue
   logic [63:0] after_atomic;
@@ -287,7 +288,7 @@ module uzura_rx
     .bytes_o (segment_bytes),
     .before_o(segment_before),
     .last_o  (segment_last),
-    .take_i  (state_q == Write && place_done_i)
+    .take_i  (state_q == Segment)
   );
 
   // ---- Host memory ----------------------------------------------------------------------------------
@@ -331,7 +332,6 @@ module uzura_rx
   assign resolve_o = state_q inside {Accept, Again} ? whole : part;
   assign place_start_o = state_q inside {Write, AtomicWrite} && !placing_q;
   assign place_word_o = state_q == AtomicWrite || (requester_q && !read_response);
-  assign place_from_o = listed_q ? segment_before : '0;
   assign place_data_o = state_q == AtomicWrite ? after_atomic : p.swap;
   assign after_atomic = p.opcode == RcFetchAdd ? before_q + p.swap :
       before_q == p.compare ? p.swap : before_q;
@@ -405,6 +405,7 @@ module uzura_rx
         looked_q      <= 1'b0;
         took_q        <= 1'b0;
         listed_q      <= 1'b0;
+        place_from_o  <= '0;
         look_q        <= '0;
         second_word_q <= 1'b0;
         if (head_valid_i && !stop_i) state_q <= Cfg;
@@ -580,7 +581,10 @@ module uzura_rx
       Long:       if (resolve_done_i) state_q <= ud ? Complete : Nak;
       Segment, Resolve:
       if (segment_valid && state_q == Segment) begin
-        state_q <= Resolve;
+        // The next one is looked for while this one is asked about and written.
+        place_from_o   <= segment_before;
+        segment_last_q <= segment_last;
+        state_q        <= Resolve;
       end else if (resolve_done_i || (segment_short && state_q == Segment)) begin
         if (resolve_done_i && resolve_ok_i) begin
           state_q <= Write;
@@ -600,7 +604,7 @@ module uzura_rx
         placing_q <= 1'b1;
         if (place_done_i) begin
           placing_q <= 1'b0;
-          state_q   <= listed_q && !segment_last ? Segment : requester_q ? AnswerDone : Update;
+          state_q   <= listed_q && !segment_last_q ? Segment : requester_q ? AnswerDone : Update;
         end
       end
       AtomicRead: if (m_rd_ready_i) state_q <= AtomicWait;

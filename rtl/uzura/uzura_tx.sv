@@ -278,7 +278,7 @@ module uzura_tx
     .bytes_o (segment_bytes),
     .before_o(),
     .last_o  (segment_last),
-    .take_i  (state_q == SegmentResolve && resolve_done_i)
+    .take_i  (state_q == Segment)
   );
   assign segment = '{
           key: segment_key,
@@ -589,16 +589,17 @@ module uzura_tx
         state_q  <= resolve_ok_i ? Emit : Fail;
       end
       Segment: begin
-        status_q <= StLocalLength;
+        // The next one is looked for while this one is asked about.
+        status_q       <= StLocalLength;
+        segment_last_q <= segment_last;
         if (segment_valid) state_q <= SegmentResolve;
         else if (segment_short) state_q <= Fail;
       end
       SegmentResolve: begin
-        status_q       <= StLocalProt;
-        segment_last_q <= segment_last;
+        status_q <= StLocalProt;
         if (resolve_done_i) begin
           state_q <= !resolve_ok_i ? Fail : packet_q.bytes != '0 ? Keep :
-              segment_last ? Emit : Segment;
+              segment_last_q ? Emit : Segment;
         end
       end
       Keep: state_q <= second_bytes_i != '0 ? KeepSecond : segment_last_q ? Emit : Segment;

@@ -361,6 +361,11 @@ LATENCY = {
     "send: first beat in to DMA write": 61,
     "send: first beat in to completion": 78,
     "acknowledgment: first beat in to completion": 24,
+    "send by DMA, 5 segments: doorbell to first beat": 127,
+    "send by DMA, 5 segments: doorbell to last beat": 160,
+    "send in the doorbell, 5 segments: doorbell to first beat": 86,
+    "send in the doorbell, 5 segments: doorbell to last beat": 119,
+    "send: first beat in to completion, 4 segments": 135,
 }
 
 
@@ -378,7 +383,9 @@ async def latencies(dut) -> None:
         """Do one operation, with all that is needed on the card."""
         for _ in range(2):
             await bench.quiet()
-            p.b.receive(p.rb.va, p.rb.key, SIZE)
+            part = SIZE >> p.b.rq_segments
+            p.b.receive_list(*[(p.rb.va + part * i, p.rb.key, part)
+                               for i in range(1 << p.b.rq_segments)])  # fmt: skip
             await bench.quiet()
             a.marks.clear()
             b.marks.clear()
@@ -406,6 +413,13 @@ async def latencies(dut) -> None:
     begin = b.marks["rx_first"][0]
     found["write: first beat in to DMA write"] = b.marks["write"][0] - begin
     found["write: first beat in to acknowledgment's first beat"] = b.marks["tx_first"][0] - begin
+    # Both sides in as many segments as there may be.
+    p = await pair(bench, offsets=PAGE - SIZE + 1, rq_segments=2)
+    segments = [(p.ra.va + 13 * i, p.ra.key, min(13, SIZE - 13 * i)) for i in range(5)]
+    await send("by DMA, 5 segments", segments=segments)
+    begin = b.marks["rx_first"][0]
+    found["send: first beat in to completion, 4 segments"] = b.marks["write"][-1] - begin
+    await send("in the doorbell, 5 segments", segments=segments, copy=True)
     for name, cycles in found.items():
         dut._log.info("cycles: %3d  %s", cycles, name)
     assert found == LATENCY
