@@ -256,6 +256,13 @@ async def a_wrong_segment_of_a_receive_queue(dut) -> None:
                 cqe = await bench.poll(peer.qp.rcq)
                 assert (cqe.index, cqe.status) == (slot, host.LOC_PROT), f"{place} {name}"
                 assert peer.region.read(0, 16384) == expected, f"{place} {name}"
+        # More room than 32 bits count.
+        await peer.again()
+        peer.qp.receive_list(*[(va, key, 0xFFFFFFFF if i else size)
+                               for i, (va, key, size) in enumerate(good)])  # fmt: skip
+        (answer,) = await peer.ask(*peer.message(data[: size + 100]))
+        assert (answer.syndrome, (await bench.poll(peer.qp.rcq)).status) == (ACK, host.SUCCESS)
+        assert peer.region.read(good[1][0] - peer.region.va, 100) == data[size : size + 100]
         # A byte too many for all of them, and an entry that cannot be read.
         for extra, bad in ((1, False), (0, True)):
             await peer.again()
