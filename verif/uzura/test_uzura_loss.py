@@ -157,7 +157,8 @@ class Flow:
             done = self.under_way.popleft()
             self.completed += 1
             if done.result is not None:
-                assert done.place.read() == done.result, "a READ or atomic has brought something else"
+                found = done.place.read()
+                assert found == done.result, "a READ or atomic has brought something else"
             if done.index == cqe.index:
                 assert done.signaled
                 return

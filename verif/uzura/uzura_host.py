@@ -108,6 +108,11 @@ class Region:
             data = data[count:]
 
 
+def cuts_of(size: int, count: int) -> list[int]:
+    """Draw where bytes are cut; some of what lies between is empty."""
+    return sorted(random.choice([random.randrange(size + 1), 0, size]) for _ in range(count))
+
+
 @dataclass
 class Segments:
     """Bytes that lie in several places: (region, offset, bytes) each."""
@@ -117,7 +122,7 @@ class Segments:
     @classmethod
     def draw(cls, regions: list[Region], size: int, count: int) -> Segments:
         """Cut bytes at random, into places that do not overlap; some may be empty."""
-        cuts = sorted(random.choice([random.randrange(size + 1), 0, size]) for _ in range(count - 1))
+        cuts = cuts_of(size, count - 1)
         parts = []
         for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, size], strict=True)):
             region = random.choice(regions)
@@ -128,7 +133,7 @@ class Segments:
     @classmethod
     def cut(cls, region: Region, at: int, size: int, count: int) -> Segments:
         """Cut bytes at random, into places side by side, in any order; some may be empty."""
-        cuts = sorted(random.choice([random.randrange(size + 1), 0, size]) for _ in range(count - 1))
+        cuts = cuts_of(size, count - 1)
         sizes = [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
         parts = [(region, at, 0)] * count
         for i in random.sample(range(count), count):
