@@ -336,11 +336,13 @@ module uzura_rx
   assign after_atomic = p.opcode == RcFetchAdd ? before_q + p.swap :
       before_q == p.compare ? p.swap : before_q;
 
-  logic [63:0] rqe_at;
-  assign rqe_at = {44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0};
   always_comb begin
     m_rd_o = '{
-        addr: cfg_i.rq_base + (rqe_at << cfg_i.rq_segments),
+        addr:
+        cfg_i.rq_base
+        + (
+        {44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0} << cfg_i.rq_segments
+        ),
         bytes: 13'(SegmentBytes) << cfg_i.rq_segments,
         cookie: ReadRx
     };
@@ -521,16 +523,13 @@ module uzura_rx
       RqeWait: begin
         if (arrived) begin
           list_to_q <= list_to_q + 1'b1;
-          if (list_to_q == '0) begin
-            rqe_q.addr    <= s_rd_i.data;
-            // So that all bytes would lie behind it, in segments without a valid key.
-            first_bytes_q <= s_rd_i.bad ? '0 : s_rd_i.data[31:0];
-          end
+          if (list_to_q == '0) first_bytes_q <= s_rd_i.bad ? '0 : s_rd_i.data[31:0];
+          if (list_to_q == '0) rqe_q.addr <= s_rd_i.data;
           if (list_to_q == 4'd1) {rqe_q.length, rqe_q.lkey} <= s_rd_i.bad ? '1 : s_rd_i.data;
           list_end_q <= s_rd_i.last;
           if (s_rd_i.last && !requester_q && !in_list) state_q <= Accept;
         end
-        // The room of the whole buffer; each segment's is added a cycle later.
+        // The room of the whole buffer: a segment's a cycle later.
         more_q <= arrived && list_to_q[0] && list_to_q != 4'd1 ? s_rd_i.data[63:32] : '0;
         if (in_list && more_q != '0) rqe_q.length <= room[32] ? '1 : room[31:0];
         if (list_end_q) state_q <= requester_q ? Segment : Accept;
