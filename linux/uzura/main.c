@@ -135,9 +135,9 @@ static int uzura_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_qp = QUEUE_PAIRS - 2;
 	attr->max_qp_wr = 1 << MAX_LOG2;
 	attr->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN;
-	attr->max_send_sge = 1;
-	attr->max_recv_sge = 1;
-	attr->max_sge_rd = 1;
+	attr->max_send_sge = MAX_SEND_SEGMENTS;
+	attr->max_recv_sge = MAX_RECEIVE_SEGMENTS;
+	attr->max_sge_rd = MAX_SEND_SEGMENTS;
 	attr->max_cq = COMPLETION_QUEUES;
 	attr->max_cqe = 1 << (MAX_CQ_LOG2 - 1);
 	attr->max_mr = REGIONS - 1;

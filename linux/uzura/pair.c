@@ -51,8 +51,9 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 
 	if (init->create_flags || init->srq || (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD))
 		return -EOPNOTSUPP;
-	if (cap->max_send_wr > 1 << MAX_LOG2 || cap->max_recv_wr > 1 << MAX_LOG2 || cap->max_send_sge > 1 ||
-	    cap->max_recv_sge > 1 || cap->max_inline_data > MAX_INLINE)
+	if (cap->max_send_wr > 1 << MAX_LOG2 || cap->max_recv_wr > 1 << MAX_LOG2 ||
+	    cap->max_send_sge > MAX_SEND_SEGMENTS || cap->max_recv_sge > MAX_RECEIVE_SEGMENTS ||
+	    cap->max_inline_data > MAX_INLINE)
 		return -EINVAL;
 	number = ida_alloc_range(&nic->qp_numbers, FIRST_NUMBER, QUEUE_PAIRS - 1, GFP_KERNEL);
 	if (number < 0)
@@ -60,7 +61,8 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	error = queue_make(nic, &qp->send, cap->max_send_wr, sizeof(struct send_entry));
 	if (error)
 		goto out_number;
-	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct receive_entry));
+	qp->receive.segments_log2 = ilog2(roundup_pow_of_two(max(cap->max_recv_sge, 1U)));
+	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct segment) << qp->receive.segments_log2);
 	if (error)
 		goto out_send;
 
@@ -70,6 +72,8 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	qp->attr.qp_state = IB_QPS_RESET;
 	cap->max_send_wr = 1U << qp->send.log2;
 	cap->max_recv_wr = 1U << qp->receive.log2;
+	cap->max_send_sge = MAX_SEND_SEGMENTS;
+	cap->max_recv_sge = 1U << qp->receive.segments_log2;
 	cap->max_inline_data = MAX_INLINE;
 	qp->cap = *cap;
 	ib->qp_num = number;
@@ -134,7 +138,7 @@ static void qp_words(const struct qp *qp, u64 *words)
 		   (u64)attr->retry_cnt << 24 | (u64)attr->rnr_retry << 28 | (u64)attr->min_rnr_timer << 32 |
 		   rights << 40 | reads << 44 | (u64)to_pd(qp->ib.pd)->number << 48;
 	words[1] = attr->dest_qp_num | (u64)to_cq(qp->ib.send_cq)->number << 24 |
-		   (u64)to_cq(qp->ib.recv_cq)->number << 32 | (u64)qp->send.log2 << 40 |
+		   (u64)to_cq(qp->ib.recv_cq)->number << 32 | (u64)qp->receive.segments_log2 << 38 | (u64)qp->send.log2 << 40 |
 		   (u64)qp->receive.log2 << 44 | (u64)port << 48;
 	words[2] = qp->send.at;
 	words[3] = qp->receive.at;
@@ -293,15 +297,51 @@ static int operation_of(enum ib_wr_opcode opcode)
 }
 
 /* Data that go into the entry. Those of a program are where it says; it is this process. */
-static int take_inline(const struct qp *qp, struct send_entry *entry, const struct ib_sge *sge)
+static int take_inline(const struct qp *qp, struct send_entry *entry, const struct ib_send_wr *wr)
 {
-	if (sge->length > MAX_INLINE)
-		return -EINVAL;
-	if (!qp->user)
-		memcpy(entry->data, (void *)(uintptr_t)sge->addr, sge->length);
-	else if (copy_from_user(entry->data, u64_to_user_ptr(sge->addr), sge->length))
-		return -EFAULT;
+	u8 *to = entry->data;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ib_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > entry->data + MAX_INLINE - to)
+			return -EINVAL;
+		if (!qp->user)
+			memcpy(to, (void *)(uintptr_t)sge->addr, sge->length);
+		else if (copy_from_user(to, u64_to_user_ptr(sge->addr), sge->length))
+			return -EFAULT;
+		to += sge->length;
+	}
+	entry->bytes = cpu_to_le32(to - entry->data);
 	return 0;
+}
+
+static void set_segment(struct segment *segment, const struct ib_sge *sge)
+{
+	segment->address = cpu_to_le64(sge->addr);
+	segment->key = cpu_to_le32(sge->lkey);
+	segment->bytes = cpu_to_le32(sge->length);
+}
+
+static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
+{
+	u64 bytes = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		bytes += wr->sg_list[i].length;
+		if (i)
+			set_segment(&entry->more[i - 1], &wr->sg_list[i]);
+	}
+	/* The engine ends a request that is too long as one. */
+	entry->bytes = cpu_to_le32(min_t(u64, bytes, U32_MAX));
+	entry->local = cpu_to_le64(wr->sg_list->addr);
+	entry->local_key = cpu_to_le32(wr->sg_list->lkey);
+	if (wr->num_sge > 1) {
+		entry->first_bytes = cpu_to_le32(wr->sg_list->length);
+		entry->flags |= cpu_to_le32((u32)(wr->num_sge - 1) << SEND_MORE_SHIFT);
+	}
 }
 
 static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struct send_entry *entry)
@@ -311,7 +351,7 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 
 	if (operation < 0)
 		return operation;
-	if (wr->num_sge > 1)
+	if (wr->num_sge > MAX_SEND_SEGMENTS)
 		return -EINVAL;
 	memset(entry, 0, sizeof(*entry));
 	flags = operation | (qp->all_signaled || wr->send_flags & IB_SEND_SIGNALED ? SEND_SIGNALED : 0) |
@@ -319,13 +359,10 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 		(wr->send_flags & IB_SEND_INLINE ? SEND_INLINE : 0) |
 		(wr->send_flags & IB_SEND_FENCE ? SEND_FENCE : 0);
 	entry->flags = cpu_to_le32(flags);
-	if (wr->num_sge) {
-		entry->bytes = cpu_to_le32(wr->sg_list->length);
-		entry->local = cpu_to_le64(wr->sg_list->addr);
-		entry->local_key = cpu_to_le32(wr->sg_list->lkey);
-		if (flags & SEND_INLINE)
-			error = take_inline(qp, entry, wr->sg_list);
-	}
+	if (flags & SEND_INLINE)
+		error = take_inline(qp, entry, wr);
+	else if (wr->num_sge)
+		take_segments(entry, wr);
 	switch (operation) {
 	case OPERATION_SEND_IMM:
 	case OPERATION_WRITE_IMM:
@@ -374,9 +411,9 @@ static void ring_send(struct nic *nic, struct qp *qp, const struct send_entry *l
 	lockdep_assert_held(&qp->send.lock);
 	dma_wmb();
 	if (last) {
-		bool data = le32_to_cpu(last->flags) & SEND_INLINE;
+		bool whole = le32_to_cpu(last->flags) & (SEND_INLINE | SEND_MORE);
 
-		nic_copy(nic, qp->number, last, data ? sizeof(*last) : offsetof(struct send_entry, data));
+		nic_copy(nic, qp->number, last, whole ? sizeof(*last) : offsetof(struct send_entry, data));
 		flag = DOOR_FLAG;
 	}
 	nic_door(nic, qp->number, DOOR_SEND,
@@ -437,19 +474,17 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	spin_lock(&queue->lock);
 	for (; wr; wr = wr->next) {
 		u32 at = queue->next & ((1U << queue->log2) - 1);
-		struct receive_entry *entry = &((struct receive_entry *)queue->ring)[at];
+		int most = 1 << queue->segments_log2, i;
+		struct segment *entry = (struct segment *)queue->ring + (at << queue->segments_log2);
 
-		if (queue_full(queue) || wr->num_sge > 1) {
-			error = wr->num_sge > 1 ? -EINVAL : -ENOMEM;
+		if (queue_full(queue) || wr->num_sge > most) {
+			error = wr->num_sge > most ? -EINVAL : -ENOMEM;
 			*bad = wr;
 			break;
 		}
-		memset(entry, 0, sizeof(*entry));
-		if (wr->num_sge) {
-			entry->address = cpu_to_le64(wr->sg_list->addr);
-			entry->key = cpu_to_le32(wr->sg_list->lkey);
-			entry->bytes = cpu_to_le32(wr->sg_list->length);
-		}
+		memset(entry, 0, sizeof(*entry) << queue->segments_log2);
+		for (i = 0; i < wr->num_sge; i++)
+			set_segment(&entry[i], &wr->sg_list[i]);
 		queue->ids[at] = wr->wr_id;
 		queue->next++;
 	}

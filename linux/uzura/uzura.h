@@ -96,6 +96,7 @@ struct queue {
 	size_t bytes;
 	u64 *ids;
 	u32 log2;
+	u32 segments_log2; /* of a receive queue's entry: 0 to 2 */
 	u32 next;
 	u32 done;
 	spinlock_t lock;

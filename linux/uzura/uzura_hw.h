@@ -56,6 +56,9 @@ enum command {
 #define REGIONS 256
 #define MAX_INLINE 64
 #define MAX_READS 4
+/* Segments of a work request: the first one of a send is in the first half of its entry, the others behind it. */
+#define MAX_SEND_SEGMENTS 5
+#define MAX_RECEIVE_SEGMENTS 4
 
 enum state {
 	STATE_RESET = 0,
@@ -79,27 +82,33 @@ enum operation {
 #define SEND_SIGNALED BIT(8)
 #define SEND_SOLICITED BIT(9)
 #define SEND_INLINE BIT(10)
+#define SEND_MORE_SHIFT 11 /* segments behind the first one */
+#define SEND_MORE (7U << SEND_MORE_SHIFT)
 #define SEND_FENCE BIT(15)
+
+struct segment {
+	__le64 address;
+	__le32 key;
+	__le32 bytes;
+};
 
 struct send_entry {
 	__le32 flags; /* operation in 7:0 */
 	__le32 imm;
 	__le64 remote;
 	__le32 remote_key;
-	__le32 bytes;
+	__le32 bytes; /* of all segments */
 	__le64 local;
 	__le32 local_key;
 	__le32 to; /* UD: QP */
 	__le64 swap; /* UD: Q_Key, IP address << 32 */
 	__le64 compare; /* UD: MAC address */
-	__le64 descriptor;
-	u8 data[MAX_INLINE];
-};
-
-struct receive_entry {
-	__le64 address;
-	__le32 key;
-	__le32 bytes;
+	__le32 first_bytes; /* if there are more segments */
+	__le32 kept;
+	union {
+		u8 data[MAX_INLINE];
+		struct segment more[MAX_SEND_SEGMENTS - 1];
+	};
 };
 
 /* Written last byte last. */

@@ -20,6 +20,7 @@ rtl/uzura/uzura_doorbell.sv
 rtl/uzura/uzura_registers.sv
 rtl/uzura/uzura_scheduler.sv
 rtl/uzura/uzura_plan.sv
+rtl/uzura/uzura_segments.sv
 rtl/uzura/uzura_tx.sv
 rtl/uzura/uzura_rx_pkg.sv
 rtl/uzura/uzura_decode.sv

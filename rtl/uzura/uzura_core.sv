@@ -518,6 +518,7 @@ module uzura_core
   logic parsed_data_valid, parsed_valid, parsed_drop, head_valid, head_take, buffer_re;
   packet_t parsed, head;
   logic [RxBufferW-1:0] head_base, buffer_addr;
+  logic [12:0] place_from;
   logic place_start, place_word, place_done, place_busy, rx_idle, parser_busy, buffer_busy;
 
   roce_parser u_parser (
@@ -593,6 +594,7 @@ module uzura_core
     .end_pd_o        (end_pd),
     .place_start_o   (place_start),
     .place_word_o    (place_word),
+    .place_from_o    (place_from),
     .place_data_o    (place_data),
     .place_done_i    (place_done),
     .m_rd_o          (rd_req[1]),
@@ -627,6 +629,7 @@ module uzura_core
     .immediate_i   (place_word),
     .word_i        (place_data),
     .base_i        (head_base),
+    .from_i        (place_from),
     .first_pa_i    (first_pa[1]),
     .first_bytes_i (first_bytes[1]),
     .second_pa_i   (second_pa[1]),

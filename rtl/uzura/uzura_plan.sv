@@ -21,7 +21,10 @@ module uzura_plan
   output logic    [   23:0] last_psn_o,
   /// What host memory is touched: the payload's, or where the answer will go.
   output access_t           access_o,
-  output logic              touch_o
+  output logic              touch_o,
+  /// They lie in several segments, from this byte of them on.
+  output logic              listed_o,
+  output logic    [   31:0] offset_o
 );
   logic [23:0] done, all;
   logic [31:0] offset, rest;
@@ -45,6 +48,7 @@ module uzura_plan
   assign bytes = read || atomic ? '0 : last ? rest[12:0] : mtu;
 
   assign bad_op_o = !(send || write || read || atomic) || (wqe_i.in_line && !(send || write)) ||
+      (wqe_i.more != '0 && (wqe_i.in_line || atomic)) || wqe_i.more >= 3'(MaxSegments) ||
       (cfg_i.ud && !(wqe_i.op inside {WrSend, WrSendImm}));
   assign bad_length_o = wqe_i.length[31] || (wqe_i.in_line && wqe_i.length > 32'(MaxInline)) ||
       (cfg_i.ud && wqe_i.length > 32'(mtu)) || (atomic && wqe_i.length != 32'd8);
@@ -111,6 +115,8 @@ module uzura_plan
           translate: !(read || atomic)
       };
   assign touch_o = !wqe_i.in_line && access_o.bytes != '0;
+  assign listed_o = wqe_i.more != '0;
+  assign offset_o = read ? '0 : offset;
   logic unused;
   assign unused = ^{cfg_i, ctx_i, wqe_i};
 endmodule

@@ -21,7 +21,10 @@ package uzura_qp_pkg;
   localparam int unsigned Replays = 4;
   localparam int unsigned WqeBytes = 128;
   localparam int unsigned WqeHeadBytes = 64;
-  localparam int unsigned RqeBytes = 16;
+  /// A segment: its address 8, key 4, length 4.
+  localparam int unsigned SegmentBytes = 16;
+  /// Segments of a send queue's entry; all but the first one in its second half.
+  localparam int unsigned MaxSegments = 5;
   localparam int unsigned CqeBytes = 32;
   localparam int unsigned MaxInline = 64;
 
@@ -67,9 +70,11 @@ package uzura_qp_pkg;
   } wr_e;
 
   /// The first half of a send queue's entry, little-endian words from the bottom. The second half
-  /// has inline data.
+  /// has inline data, or the segments behind the first one.
   typedef struct packed {
-    logic [63:0] descriptor;  // reserved: address of a datatype's or placement's descriptor
+    // The lower half has the bytes of the first segment if there are more. Else reserved: address of a
+    // datatype's or placement's descriptor.
+    logic [63:0] descriptor;
     logic [63:0] compare;     // compare-and-swap; UD: {0, destination MAC}
     logic [63:0] swap;        // swap or add; UD: {destination IP, Q_Key}
     logic [31:0] type_id;     // reserved: datatype at the peer; UD: destination QP
@@ -81,14 +86,15 @@ package uzura_qp_pkg;
     logic [31:0] imm;         // immediate, or the key to invalidate
     logic [15:0] reserved;
     logic        fence;       // not before READs and atomics have come back
-    logic [3:0]  flags;       // reserved
+    logic        flag;        // reserved
+    logic [2:0]  more;        // segments behind the first one
     logic        in_line;
     logic        solicited;
     logic        signaled;
     logic [7:0]  op;
   } wqe_t;
 
-  /// An entry of a receive queue.
+  /// A segment of a receive queue's entry, which has 1, 2 or 4.
   typedef struct packed {
     logic [31:0] length;
     logic [31:0] lkey;
@@ -202,28 +208,28 @@ package uzura_qp_pkg;
     logic [15:0]    port;
     logic [3:0]     rq_log2;
     logic [3:0]     sq_log2;
-    logic [1:0]     reserved4;
+    logic [1:0]     rq_segments;  // log2 of a receive queue's entry's, 0..2
     logic [CqW-1:0] rcq;
     logic [1:0]     reserved3;
     logic [CqW-1:0] scq;
     logic [23:0]    dqpn;
     logic [15:0]    pd;
-    logic [3:0]     rd_atomic;  // READs and atomics under way, 1..4
-    logic [3:0]     rights;     // rights_t of the peer
+    logic [3:0]     rd_atomic;    // READs and atomics under way, 1..4
+    logic [3:0]     rights;       // rights_t of the peer
     logic [2:0]     reserved1;
     logic [4:0]     min_rnr;
     logic           reserved0;
-    logic [2:0]     rnr_retry;  // 7: for ever
+    logic [2:0]     rnr_retry;    // 7: for ever
     logic           reserved7;
     logic [2:0]     retry;
     logic [2:0]     reserved6;
-    logic [4:0]     timeout;    // 4.096 us * 2^n; 0: none
+    logic [4:0]     timeout;      // 4.096 us * 2^n; 0: none
     logic           reserved8;
-    logic [2:0]     mtu;        // 1: 256 ... 5: 4096
+    logic [2:0]     mtu;          // 1: 256 ... 5: 4096
     logic           ud;
-    logic [2:0]     state;      // qp_state_e
+    logic [2:0]     state;        // qp_state_e
     logic [1:0]     reserved2;
-    logic [5:0]     page;       // of doorbells
+    logic [5:0]     page;         // of doorbells
   } cfg_t;
 
   typedef enum logic [1:0] {
@@ -269,6 +275,7 @@ package uzura_qp_pkg;
   typedef struct packed {
     logic [7:0]  op;
     logic        signaled;
+    logic [2:0]  more;      // a READ's segments behind the first one: in the entry
     logic [23:0] last_psn;
     logic [63:0] laddr;
     logic [31:0] lkey;

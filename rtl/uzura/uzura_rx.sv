@@ -3,7 +3,8 @@
 // and says what is owed for it. Both the responder and the requester's half that reads answers.
 //
 // A packet is judged, placed and answered before the next one is looked at: what it changes it changes
-// once, and in the order of its PSN.
+// once, and in the order of its PSN. Where a queue's buffers have several segments, part after part of
+// the payload is asked for and placed; if one may not be, those before it stay placed.
 //
 // Latency   : docs/uzura.md, locked by the bench.
 // Clock     : clk_i.
@@ -49,6 +50,8 @@ module uzura_rx
   output logic        [        15:0] end_pd_o,
   output logic                       place_start_o,
   output logic                       place_word_o,
+  /// Bytes of the payload that lie before what is placed.
+  output logic        [        12:0] place_from_o,
   output logic        [        63:0] place_data_o,
   input  logic                       place_done_i,
   output rd_req_t                    m_rd_o,
@@ -75,6 +78,8 @@ module uzura_rx
   output logic                       cnt_congestion_o
 );
   localparam int unsigned GrhBytes = 40;  // in front of UD messages
+  // Where the length of the first one of several segments is in a send queue's entry, and all behind it.
+  localparam int unsigned ListFrom = 56;
   localparam rights_t NeedLocal = 4'b0001;
   localparam rights_t NeedWrite = 4'b0010;
   localparam rights_t NeedRead = 4'b0100;
@@ -94,6 +99,9 @@ module uzura_rx
   logic [63:0] before_q;  // what an atomic found
   logic [ 2:0] look_q;
   logic second_word_q, looked_q, placing_q;
+  logic        list_end_q;  // the entry has come
+  logic        segment_last_q;
+  logic        listed_q;  // what is placed has several segments
   logic        took_q;  // an entry of the receive queue
   logic [63:0] after_atomic;
 
@@ -226,6 +234,63 @@ module uzura_rx
     received.cqe.is_recv = 1'b1;
   endfunction
 
+  // ---- Several segments ---------------------------------------------------------------------------
+  // Those of a receive buffer stay here from a message's first packet to its last one; those of a READ
+  // are fetched for each packet, in front of them the length of the first one.
+  logic in_list, read_in_list, segment_start, segment_valid, segment_short, segment_last;
+  logic [3:0] list_to_q, list_from;
+  logic [2:0] list_at;
+  logic [63:0] list_data, list_head_q, segment_va;
+  logic [31:0] segment_key, segment_bytes, first_bytes_q, more_q;
+  logic [12:0] segment_before;
+  logic        list_front_q;
+  logic [32:0] room;
+  logic        arrived;
+  assign arrived = s_rd_valid_i && s_rd_i.cookie == ReadRx;
+  assign in_list = (send || ud) && cfg_i.rq_segments != '0;
+  assign read_in_list = read_response && sent_q.more != '0;
+  assign segment_start = (state_q == Place && in_list && p.bytes != '0) ||
+      (state_q == RqeWait && list_end_q && requester_q);
+  // A READ's first segment is not in the list.
+  assign list_at = requester_q ? 3'(list_from - 4'd2) : list_from[2:0];
+  assign room = 33'(rqe_q.length) + 33'(more_q);
+
+  ram_1r1w #(
+    .data_t(logic [63:0]),
+    .Depth (2 * Qps * 8)
+  ) u_lists (
+    .clk_i,
+    .we_i   (arrived && state_q == RqeWait && !(requester_q && list_to_q == '0)),
+    .waddr_i({requester_q, qp_q, 3'(list_to_q - 4'(requester_q))}),
+    // What could not be read has no valid key.
+    .wdata_i(s_rd_i.bad ? '1 : s_rd_i.data),
+    .re_i   (1'b1),
+    .raddr_i({requester_q, qp_q, list_at}),
+    .rdata_o(list_data)
+  );
+  always_ff @(posedge clk_i) begin
+    list_front_q <= requester_q && list_from < 4'd2;
+    list_head_q  <= list_from[0] ? {first_bytes_q, sent_q.lkey} : sent_q.laddr;
+  end
+  uzura_segments u_segments (
+    .clk_i,
+    .rst_i,
+    .start_i (segment_start),
+    .offset_i(requester_q ? read_off : ud ? 32'(GrhBytes) : ctx_q.got),
+    .bytes_i (32'(p.bytes)),
+    .count_i (requester_q ? sent_q.more + 3'd1 : 3'd1 << cfg_i.rq_segments),
+    .word_o  (list_from),
+    .word_i  (list_front_q ? list_head_q : list_data),
+    .valid_o (segment_valid),
+    .short_o (segment_short),
+    .va_o    (segment_va),
+    .key_o   (segment_key),
+    .bytes_o (segment_bytes),
+    .before_o(segment_before),
+    .last_o  (segment_last),
+    .take_i  (state_q == Segment)
+  );
+
   // ---- Host memory ----------------------------------------------------------------------------------
   access_t whole, part;
   always_comb begin
@@ -250,12 +315,20 @@ module uzura_rx
       part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
       if (!read_response) part.bytes = 32'd8;
     end
+    if (state_q == Segment) begin
+      part.key   = segment_key;
+      part.va    = segment_va;
+      part.bytes = segment_bytes;
+    end
   end
+
   logic region_needed;
   assign region_needed = atomic || (((write && first) || read) && p.length != '0);
   assign resolve_start_o = (state_q == Accept && permitted && region_needed) ||
-      (state_q == Again && read && p.length != '0) || (state_q == Place && p.bytes != '0) ||
-      state_q == AnswerPlace;
+      (state_q == Again && read && p.length != '0) ||
+      (state_q == Place && p.bytes != '0 && !in_list) ||
+      (state_q == AnswerPlace && !read_in_list) ||
+      (state_q == Segment && segment_valid);
   assign resolve_o = state_q inside {Accept, Again} ? whole : part;
   assign place_start_o = state_q inside {Write, AtomicWrite} && !placing_q;
   assign place_word_o = state_q == AtomicWrite || (requester_q && !read_response);
@@ -265,36 +338,43 @@ module uzura_rx
 
   always_comb begin
     m_rd_o = '{
-        addr: cfg_i.rq_base + {44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0},
-        bytes: 13'(RqeBytes),
+        addr:
+        cfg_i.rq_base
+        + (
+        {44'd0, ctx_q.rq_next & 16'((17'd1 << cfg_i.rq_log2) - 17'd1), 4'd0} << cfg_i.rq_segments
+        ),
+        bytes: 13'(SegmentBytes) << cfg_i.rq_segments,
         cookie: ReadRx
     };
+    if (requester_q) begin
+      m_rd_o.addr = cfg_i.sq_base + 64'(ListFrom) +
+          {41'd0, ctx_q.sq_una & 16'((17'd1 << cfg_i.sq_log2) - 17'd1), 7'd0};
+      m_rd_o.bytes = 13'(WqeBytes - ListFrom);
+    end
     if (state_q == AtomicRead) begin
       m_rd_o.addr  = first_pa_i;
       m_rd_o.bytes = 13'd8;
     end
   end
   assign m_rd_valid_o = state_q inside {Rqe, AtomicRead};
-  logic arrived;
-  assign arrived     = s_rd_valid_i && s_rd_i.cookie == ReadRx;
 
   // ---- Outputs ----------------------------------------------------------------------------------
-  assign idle_o      = state_q == Idle;
-  assign qp_o        = qp_q;
-  assign acquire_o   = state_q == Acquire;
-  assign release_o   = state_q == Store;
-  assign write_o     = write_q;
-  assign ctx_o       = ctx_q;
-  assign sent_addr_o = {qp_q, ctx_q.sq_una[OutW-1:0]};
-  assign kick_o      = state_q == Store && released_i && kick_q;
-  assign owe_o       = owe_q;
-  assign owe_valid_o = state_q == Owe;
-  assign cqe_o       = cqe_q;
-  assign cqe_valid_o = state_q inside {Complete, AnswerCqe} && do_cqe_q;
-  assign head_take_o = (state_q == Store && released_i) || (state_q == Cfg && looked_q && !known);
-  assign end_o       = state_q == Update && send && last && inv;
-  assign end_key_o   = p.imm;
-  assign end_pd_o    = cfg_i.pd;
+  assign idle_o       = state_q == Idle;
+  assign qp_o         = qp_q;
+  assign acquire_o    = state_q == Acquire;
+  assign release_o    = state_q == Store;
+  assign write_o      = write_q;
+  assign ctx_o        = ctx_q;
+  assign sent_addr_o  = {qp_q, ctx_q.sq_una[OutW-1:0]};
+  assign kick_o       = state_q == Store && released_i && kick_q;
+  assign owe_o        = owe_q;
+  assign owe_valid_o  = state_q == Owe;
+  assign cqe_o        = cqe_q;
+  assign cqe_valid_o  = state_q inside {Complete, AnswerCqe} && do_cqe_q;
+  assign head_take_o  = (state_q == Store && released_i) || (state_q == Cfg && looked_q && !known);
+  assign end_o        = state_q == Update && send && last && inv;
+  assign end_key_o    = p.imm;
+  assign end_pd_o     = cfg_i.pd;
 
   // ---- States -----------------------------------------------------------------------------------
   always_ff @(posedge clk_i) sent_q <= sent_i;
@@ -324,6 +404,8 @@ module uzura_rx
         placing_q     <= 1'b0;
         looked_q      <= 1'b0;
         took_q        <= 1'b0;
+        listed_q      <= 1'b0;
+        place_from_o  <= '0;
         look_q        <= '0;
         second_word_q <= 1'b0;
         if (head_valid_i && !stop_i) state_q <= Cfg;
@@ -432,13 +514,25 @@ module uzura_rx
           state_q <= needs_rqe ? Rqe : Accept;
         end
       end
-      Rqe:        if (m_rd_ready_i) state_q <= RqeWait;
-      RqeWait:
-      if (arrived) begin
-        second_word_q <= 1'b1;
-        if (second_word_q) {rqe_q.length, rqe_q.lkey} <= s_rd_i.data;
-        else rqe_q.addr <= s_rd_i.data;
-        if (s_rd_i.last) state_q <= Accept;
+      Rqe: begin
+        list_to_q  <= '0;
+        list_end_q <= 1'b0;
+        more_q     <= '0;
+        if (m_rd_ready_i) state_q <= RqeWait;
+      end
+      RqeWait: begin
+        if (arrived) begin
+          list_to_q <= list_to_q + 1'b1;
+          if (list_to_q == '0) first_bytes_q <= s_rd_i.bad ? '0 : s_rd_i.data[31:0];
+          if (list_to_q == '0) rqe_q.addr <= s_rd_i.data;
+          if (list_to_q == 4'd1) {rqe_q.length, rqe_q.lkey} <= s_rd_i.bad ? '1 : s_rd_i.data;
+          list_end_q <= s_rd_i.last;
+          if (s_rd_i.last && !requester_q && !in_list) state_q <= Accept;
+        end
+        // The room of the whole buffer: a segment's a cycle later.
+        more_q <= arrived && list_to_q[0] && list_to_q != 4'd1 ? s_rd_i.data[63:32] : '0;
+        if (in_list && more_q != '0) rqe_q.length <= room[32] ? '1 : room[31:0];
+        if (list_end_q) state_q <= requester_q ? Segment : Accept;
       end
       Accept: begin
         took_q <= needs_rqe;
@@ -473,20 +567,26 @@ module uzura_rx
         end
       end
       Place: begin
-        state_q <= p.bytes != '0 ? Resolve : Update;
+        listed_q <= in_list;
+        state_q  <= p.bytes == '0 ? Update : in_list ? Segment : Resolve;
         if (32'(p.bytes) > ctx_q.left) begin
           // Longer than the receive buffer.
           do_cqe_q       <= 1'b1;
           cqe_q          <= received(cfg_i.rcq, qp_q, ctx_q.rq_next, StLocalLength);
           owe_q.syndrome <= SynNakInvalid;
-          state_q        <= Long;
+          state_q        <= !in_list ? Long : ud ? Complete : Nak;
         end
       end
       // The question is on its way: its answer must not reach the next one.
       Long:       if (resolve_done_i) state_q <= ud ? Complete : Nak;
-      Resolve:
-      if (resolve_done_i) begin
-        if (resolve_ok_i) begin
+      Segment, Resolve:
+      if (segment_valid && state_q == Segment) begin
+        // The next one is looked for while this one is asked about and written.
+        place_from_o   <= segment_before;
+        segment_last_q <= segment_last;
+        state_q        <= Resolve;
+      end else if (resolve_done_i || (segment_short && state_q == Segment)) begin
+        if (resolve_done_i && resolve_ok_i) begin
           state_q <= Write;
         end else if (requester_q) begin
           do_cqe_q <= 1'b1;
@@ -502,7 +602,10 @@ module uzura_rx
       end
       Write: begin
         placing_q <= 1'b1;
-        if (place_done_i) state_q <= requester_q ? AnswerDone : Update;
+        if (place_done_i) begin
+          placing_q <= 1'b0;
+          state_q   <= listed_q && !segment_last_q ? Segment : requester_q ? AnswerDone : Update;
+        end
       end
       AtomicRead: if (m_rd_ready_i) state_q <= AtomicWait;
       AtomicWait:
@@ -563,8 +666,8 @@ module uzura_rx
       end
 
       // ---- Answers ----------------------------------------------------------------------------
-      Answer:      state_q <= AnswerRead;
-      AnswerRead:  state_q <= AnswerCheck;
+      Answer:     state_q <= AnswerRead;
+      AnswerRead: state_q <= AnswerCheck;
       AnswerCheck: begin
         state_q <= AnswerAct;
         if (ctx_q.una_psn != target_q) begin
@@ -649,7 +752,10 @@ module uzura_rx
           end
         end
       end
-      AnswerPlace: state_q <= Resolve;
+      AnswerPlace: begin
+        listed_q <= read_in_list;
+        state_q  <= read_in_list ? Rqe : Resolve;
+      end
       AnswerDone: begin
         progress_q    <= 1'b1;
         ctx_q.una_psn <= ctx_q.una_psn + 24'd1;

@@ -10,11 +10,12 @@ package uzura_rx_pkg;
     Again,        // a repeated packet
     AgainAtomic,
     Sequence,
-    Rqe,          // take an entry of the receive queue
+    Rqe,          // take an entry of the receive queue; a READ's other segments out of its own
     RqeWait,
     Accept,       // may it?
     Region,       // of the whole message
     Place,
+    Segment,      // the next part of several segments
     Resolve,
     Long,
     Write,

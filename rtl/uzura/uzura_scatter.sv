@@ -20,6 +20,8 @@ module uzura_scatter
   input  logic                  immediate_i,
   input  logic    [       63:0] word_i,
   input  logic    [BufferW-1:0] base_i,
+  /// Bytes of the payload before those to be written.
+  input  logic    [       12:0] from_i,
   input  logic    [       63:0] first_pa_i,
   input  logic    [       12:0] first_bytes_i,
   input  logic    [       63:0] second_pa_i,
@@ -58,7 +60,7 @@ module uzura_scatter
   assign both          = {now, before_q};
   assign advance       = !m_data_valid_o || m_data_ready_i;
   assign last          = left_q <= 13'd8;
-  assign next_from     = first_bytes_i;
+  assign next_from     = from_i + first_bytes_i;
   assign m_wr_o        = '{addr: pa_q, bytes: left_q};
   assign m_wr_valid_o  = state_q == Ask;
   assign buffer_re_o   = state_q inside {Prime, First} || (state_q == Move && advance);
@@ -82,8 +84,8 @@ module uzura_scatter
         left_q         <= first_bytes_i;
         next_pa_q      <= second_pa_i;
         next_bytes_q   <= second_bytes_i;
-        at_q           <= base_i;
-        shift_q        <= '0;
+        at_q           <= base_i + BufferW'(from_i[12:3]);
+        shift_q        <= from_i[2:0];
         second_at_q    <= base_i + BufferW'(next_from[12:3]);
         second_shift_q <= next_from[2:0];
         second_q       <= 1'b0;

@@ -2,6 +2,9 @@
 // Requester: looks at send queues, fetches their entries, and sends packet after packet; sends what
 // the responder owes between them. Data are read beside it (uzura_gather).
 //
+// Of a request with several segments the parts that a packet needs are looked up one after the other; it
+// goes on its way when all of them may be read.
+//
 // A look holds the QP for some cycles only, never while an entry is fetched: what has changed in the
 // meantime is seen when the QP is taken again.
 //
@@ -100,9 +103,9 @@ module uzura_tx
     Acquire,
     Load,
     Decide,
-    Copy,           // the entry from a doorbell
+    Copy,            // the entry from a doorbell
     CopyData,
-    Fetch,          // the entry by DMA
+    Fetch,           // the entry by DMA
     FetchWait,
     FetchData,
     FetchDataWait,
@@ -110,10 +113,15 @@ module uzura_tx
     Load2,
     Plan,
     Resolve,
+    Segment,         // the next part of several segments
+    SegmentResolve,
+    Keep,            // where it lies
+    KeepSecond,
     Fail,
-    Emit,           // the packet
-    EmitFirst,      // its data
+    Emit,            // the packet
+    EmitFirst,       // its data
     EmitSecond,
+    EmitKept,
     EmitInline,
     Complete,
     Store,
@@ -144,8 +152,9 @@ module uzura_tx
   assign wqe = wqe_t'(head_q);
 
   // ---- The next packet of the entry ---------------------------------------------------------------
-  logic bad_op, bad_length, last, touch;
-  packet_t packet;
+  logic bad_op, bad_length, last, touch, listed, planned;
+  logic    [31:0] offset;
+  packet_t        packet;
   logic [23:0] psns, last_psn;
   access_t access;
 
@@ -161,7 +170,9 @@ module uzura_tx
     .psns_o      (psns),
     .last_psn_o  (last_psn),
     .access_o    (access),
-    .touch_o     (touch)
+    .touch_o     (touch),
+    .listed_o    (listed),
+    .offset_o    (offset)
   );
 
   // ---- What an answer to a READ is made of --------------------------------------------------------
@@ -226,6 +237,73 @@ module uzura_tx
       wqe.op
   ) && ctx_q.reads >= cfg_i.rd_atomic) || (wqe.fence && begins && ctx_q.reads != '0));
 
+  // ---- Several segments -----------------------------------------------------------------------------
+  typedef struct packed {
+    logic [63:0] pa;
+    logic [12:0] bytes;
+  } place_t;
+  // Each segment may lie on two pages.
+  localparam int unsigned Places = 2 * MaxSegments;
+
+  logic [3:0] list_word;
+  logic [63:0] list_q, segment_va;
+  logic [31:0] segment_key, segment_bytes;
+  logic segment_valid, segment_short, segment_last, segment_last_q, listed_q;
+  logic place_valid, place_take;
+  place_t place, place_in;
+  logic    [$clog2(Places+1)-1:0] places;
+  access_t                        segment;
+
+  // The first one is in the entry's first half.
+  always_ff @(posedge clk_i) begin
+    unique case (list_word)
+      4'd0:    list_q <= wqe.laddr;
+      4'd1:    list_q <= {wqe.descriptor[31:0], wqe.lkey};
+      default: list_q <= data_q[3'(list_word-4'd2)];
+    endcase
+  end
+  uzura_segments u_segments (
+    .clk_i,
+    .rst_i,
+    .start_i (planned && touch && listed),
+    .offset_i(offset),
+    .bytes_i (access.bytes),
+    .count_i (wqe.more + 3'd1),
+    .word_o  (list_word),
+    .word_i  (list_q),
+    .valid_o (segment_valid),
+    .short_o (segment_short),
+    .va_o    (segment_va),
+    .key_o   (segment_key),
+    .bytes_o (segment_bytes),
+    .before_o(),
+    .last_o  (segment_last),
+    .take_i  (state_q == Segment)
+  );
+  assign segment = '{
+          key: segment_key,
+          pd: cfg_i.pd,
+          va: segment_va,
+          bytes: segment_bytes,
+          need: access.need,
+          translate: access.translate
+      };
+  assign place_in = state_q == Keep ? {first_pa_i, first_bytes_i} : {second_pa_i, second_bytes_i};
+  sync_fifo #(
+    .data_t(place_t),
+    .Depth (Places)
+  ) u_places (
+    .clk_i,
+    .rst_i   (rst_i || state_q == Fail),
+    .wdata_i (place_in),
+    .wvalid_i(state_q inside {Keep, KeepSecond}),
+    .wready_o(),
+    .rdata_o (place),
+    .rvalid_o(place_valid),
+    .rready_i(place_take),
+    .count_o (places)
+  );
+
   logic [63:0] entry_addr;
   assign entry_addr = cfg_i.sq_base +
       {41'd0, ctx_q.sq_next & 16'((17'd1 << cfg_i.sq_log2) - 17'd1), 7'd0};
@@ -283,18 +361,22 @@ module uzura_tx
   assign idle_o = state_q == Idle && !owe_valid_i;
   assign copy_index_o = ctx_q.sq_next;
   assign copy_word_o = word_q[3:0];
-  assign resolve_start_o = (state_q == Plan && !bad_op && !bad_length && !blocked && touch &&
-      !dead && index_q == ctx_q.sq_next && !window_full && !ctx_q.rnr_wait) ||
-      (state_q == OwePlan && owe_bytes != '0);
-  assign resolve_o = owe_q ? owe_access : access;
+  assign planned = state_q == Plan && !bad_op && !bad_length && !blocked && !dead &&
+      index_q == ctx_q.sq_next && !window_full && !ctx_q.rnr_wait;
+  assign resolve_start_o = (planned && touch && !listed) ||
+      (state_q == Segment && segment_valid) || (state_q == OwePlan && owe_bytes != '0);
+  assign resolve_o = owe_q ? owe_access : state_q == Segment ? segment : access;
   assign packet_o = packet_q;
   assign packet_valid_o = state_q == Emit && room;
   assign piece_bytes_o   = state_q == EmitSecond ? second_bytes_i :
-      bytes_inline_q ? packet_q.bytes : first_bytes_i;
-  assign piece_last_o = state_q == EmitSecond || bytes_inline_q || second_bytes_i == '0;
+      state_q == EmitKept ? place.bytes : bytes_inline_q ? packet_q.bytes : first_bytes_i;
+  assign piece_last_o = state_q == EmitKept ? places == 1 :
+      state_q == EmitSecond || bytes_inline_q || second_bytes_i == '0;
   assign piece_inline_o = bytes_inline_q;
   // A piece is announced with its read, in one cycle.
-  assign piece_valid_o = state_q inside {EmitFirst, EmitSecond} && (bytes_inline_q || m_rd_ready_i);
+  assign piece_valid_o = state_q inside {EmitFirst, EmitSecond, EmitKept} &&
+      (bytes_inline_q || m_rd_ready_i);
+  assign place_take = state_q == EmitKept && piece_ready_i && m_rd_ready_i;
   assign inline_data_o = data_q[word_q[2:0]];
   assign inline_valid_o = state_q == EmitInline;
   assign cqe_o = cqe_q;
@@ -313,10 +395,16 @@ module uzura_tx
       m_rd_o       = '{addr: second_pa_i, bytes: second_bytes_i, cookie: ReadPayload};
       m_rd_valid_o = piece_ready_i;
     end
+    if (state_q == EmitKept) begin
+      m_rd_o       = '{addr: place.pa, bytes: place.bytes, cookie: ReadPayload};
+      m_rd_valid_o = piece_ready_i;
+    end
   end
 
   logic arrived;
   assign arrived = s_rd_valid_i && s_rd_i.cookie == ReadWqe;
+  logic second_half;
+  assign second_half = wqe.in_line || wqe.more != '0;
 
   // The sent packet's request, for what comes back.
   assign sent_write_o = state_q == Store && !owe_q && hold_q && write_q && !dead && sent_q;
@@ -324,6 +412,7 @@ module uzura_tx
   assign sent_o = '{
           op: wqe.op,
           signaled: wqe.signaled,
+          more: wqe.more,
           last_psn: sent_last_q,
           laddr: wqe.laddr,
           lkey: wqe.lkey,
@@ -358,7 +447,7 @@ module uzura_tx
           end
         end
       end
-      Acquire:    if (granted_i) state_q <= Load;
+      Acquire: if (granted_i) state_q <= Load;
       Load: begin
         ctx_q   <= ctx_i;
         hold_q  <= 1'b1;
@@ -430,7 +519,7 @@ module uzura_tx
             word_q  <= '0;
             state_q <= Fetch;
           end else begin
-            state_q <= wqe.in_line ? CopyData : Acquire2;
+            state_q <= second_half ? CopyData : Acquire2;
           end
         end
       end
@@ -443,27 +532,29 @@ module uzura_tx
           state_q <= here_q && copy_here_i ? Acquire2 : Fetch;
         end
       end
-      Fetch:      if (m_rd_ready_i) state_q <= FetchWait;
+      Fetch: if (m_rd_ready_i) state_q <= FetchWait;
       FetchWait:
       if (arrived) begin
         head_q[word_q[2:0]] <= s_rd_i.bad ? '1 : s_rd_i.data;
         word_q              <= word_q + 1'b1;
         if (s_rd_i.last) begin
           word_q  <= '0;
-          state_q <= wqe.in_line ? FetchData : Acquire2;
+          state_q <= second_half ? FetchData : Acquire2;
         end
       end
-      FetchData:  if (m_rd_ready_i) state_q <= FetchDataWait;
+      FetchData: if (m_rd_ready_i) state_q <= FetchDataWait;
       FetchDataWait:
       if (arrived) begin
         data_q[word_q[2:0]] <= s_rd_i.data;
         word_q              <= word_q + 1'b1;
+        // Half an entry is none.
+        if (s_rd_i.bad) head_q[0] <= '1;
         if (s_rd_i.last) begin
           word_q  <= '0;
           state_q <= Acquire2;
         end
       end
-      Acquire2:   if (granted_i) state_q <= Load2;
+      Acquire2: if (granted_i) state_q <= Load2;
       Load2: begin
         ctx_q   <= ctx_i;
         hold_q  <= 1'b1;
@@ -475,6 +566,7 @@ module uzura_tx
       Plan: begin
         packet_q       <= packet;
         bytes_inline_q <= wqe.in_line;
+        listed_q       <= listed;
         word_q         <= '0;
         if (dead || index_q != ctx_q.sq_next || window_full || ctx_q.rnr_wait) begin
           // Something has happened since: look again, or wait for news.
@@ -488,7 +580,7 @@ module uzura_tx
           again_q <= 1'b0;
           state_q <= Store;
         end else begin
-          state_q <= touch ? Resolve : Emit;
+          state_q <= !touch ? Emit : listed ? Segment : Resolve;
         end
       end
       Resolve:
@@ -496,6 +588,22 @@ module uzura_tx
         status_q <= StLocalProt;
         state_q  <= resolve_ok_i ? Emit : Fail;
       end
+      Segment: begin
+        // The next one is looked for while this one is asked about.
+        status_q       <= StLocalLength;
+        segment_last_q <= segment_last;
+        if (segment_valid) state_q <= SegmentResolve;
+        else if (segment_short) state_q <= Fail;
+      end
+      SegmentResolve: begin
+        status_q <= StLocalProt;
+        if (resolve_done_i) begin
+          state_q <= !resolve_ok_i ? Fail : packet_q.bytes != '0 ? Keep :
+              segment_last_q ? Emit : Segment;
+        end
+      end
+      Keep: state_q <= second_bytes_i != '0 ? KeepSecond : segment_last_q ? Emit : Segment;
+      KeepSecond: state_q <= segment_last_q ? Emit : Segment;
       Fail: begin
         // What went before ends before; the receiver's news bring us here again.
         again_q <= 1'b0;
@@ -510,7 +618,7 @@ module uzura_tx
       end
       Emit:
       if (room && packet_ready_i) begin
-        state_q <= packet_q.bytes != '0 ? EmitFirst : Store;
+        state_q <= packet_q.bytes == '0 ? Store : listed_q ? EmitKept : EmitFirst;
         if (!owe_q) begin
           ctx_q        <= after;
           write_q      <= 1'b1;
@@ -530,6 +638,8 @@ module uzura_tx
             done_q ? Complete : Store;
       end
       EmitSecond: if (piece_ready_i && m_rd_ready_i) state_q <= done_q ? Complete : Store;
+      EmitKept:
+      if (piece_ready_i && m_rd_ready_i && places == 1) state_q <= done_q ? Complete : Store;
       EmitInline:
       if (inline_ready_i) begin
         word_q <= word_q + 1'b1;
@@ -550,10 +660,11 @@ module uzura_tx
         fetch_q <= 1'b0;
         state_q <= fetch_q ? (here_q ? Copy : Fetch) : more_q ? Acquire2 : Idle;
       end
-      OweLoad:    state_q <= OwePlan;
+      OweLoad: state_q <= OwePlan;
       OwePlan: begin
         packet_q       <= owe_packet;
         bytes_inline_q <= 1'b0;
+        listed_q       <= 1'b0;
         state_q        <= owe_bytes != '0 ? OweResolve : Emit;
       end
       OweResolve:
@@ -561,7 +672,7 @@ module uzura_tx
         owe_failed_q <= !resolve_ok_i;
         state_q      <= resolve_ok_i ? Emit : OwePlan;
       end
-      default:    state_q <= Idle;
+      default: state_q <= Idle;
     endcase
     free_q <= free_q + (BufferW + 1)'(payload_pop_i) - (packet_valid_o && packet_ready_i ?
         (BufferW + 1)'((packet_q.bytes + 13'd7) >> 3) : '0);
@@ -577,5 +688,5 @@ module uzura_tx
   end
 
   logic unused;
-  assign unused = ^{owe_i.qp};
+  assign unused = ^{owe_i.qp, place_valid};
 endmodule

@@ -2,8 +2,9 @@
 // The receiver applies a PSN once and in order, and touches host memory only where it was permitted.
 //
 // A request is placed, and the QP's state goes on, only for the packet whose PSN is the expected one,
-// and each time by one packet at least (a READ's answers count). Each DMA write, and the read of an
-// atomic, follows a question of the same packet that uzura_access has answered with yes.
+// and each time by one packet at least (a READ's answers count). Each DMA write, also of each part where
+// several segments are written, and the read of an atomic, follows a question of the same packet that
+// uzura_access has answered with yes, and no question is between them.
 // Packets, settings, state and answers are free; a packet stays at the head until it is taken.
 //
 // Clock  : clk_i.
@@ -55,6 +56,7 @@ module uzura_rx_proof
     .end_pd_o        (),
     .place_start_o   (place),
     .place_word_o    (),
+    .place_from_o    (),
     .place_data_o    (),
     .m_rd_o          (),
     .m_rd_valid_o    (rd_valid),
@@ -135,12 +137,13 @@ module uzura_rx_proof
     if (u_rx.state_q == Load) epsn_q <= ctx_i.epsn;
     if (u_rx.state_q == Idle) permitted_q <= 1'b0;
     else if (resolve_done_i) permitted_q <= resolve_ok_i;
+    else if (asked) permitted_q <= 1'b0;
   end
 
   logic request, expected_state, behind_load;
   assign request = !answer && !ud;
   assign expected_state = u_rx.state_q inside {
-    Sequence, Rqe, RqeWait, Accept, Place, Resolve, Long,
+    Sequence, Rqe, RqeWait, Accept, Place, Segment, Resolve, Long,
     Write, AtomicRead, AtomicWait, AtomicWrite, Update
   };
   assign behind_load = !(u_rx.state_q inside {Idle, Cfg, Acquire, Load});
@@ -184,9 +187,9 @@ module uzura_rx_proof
       if (behind_load && request && head_i.psn != epsn_q)
         i_unmoved : assert (u_rx.ctx_q.epsn == epsn_q);
       if (answer)
-        i_no_update :
-        assert (!(u_rx.state_q inside {Sequence, Rqe, RqeWait, Accept, Place, Long, Update}));
-      if (u_rx.state_q inside {Resolve, Write} && answer) i_requester : assert (u_rx.requester_q);
+        i_no_update : assert (!(u_rx.state_q inside {Sequence, Accept, Place, Long, Update}));
+      if (u_rx.state_q inside {AnswerPlace, Rqe, RqeWait, Segment, Resolve, Write} && answer)
+        i_requester : assert (u_rx.requester_q);
       if (u_rx.state_q inside {Answer, AnswerRead, AnswerCheck, AnswerCqe,
                                AnswerAct, AnswerPlace, AnswerDone})
         i_answers : assert (answer);

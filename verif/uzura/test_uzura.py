@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import roce
 import uzura_host as host
-from uzura_host import Bench, Qp, Region
+from uzura_host import Bench, Qp, Region, Segments
 
 ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
 
@@ -127,19 +127,22 @@ async def datagrams(dut) -> None:
     bench = await Bench(dut).start()
     a, b = bench.engines
     cqs = [await e.cq() for e in bench.engines]
-    qps = [await e.qp(c, c, ud=1, qkey=0x1234) for e, c in zip(bench.engines, cqs, strict=True)]
+    qps = [await e.qp(c, c, ud=1, qkey=0x1234, rq_segments=random.randrange(3))
+           for e, c in zip(bench.engines, cqs, strict=True)]  # fmt: skip
     for qp in qps:
         await qp.set(begin=True, state=host.RTS)
     ra, rb = await a.region(8192, ALL), await b.region(8192, ALL)
     ra.write(0, random.randbytes(8192))
     where = dict(type_id=qps[1].number, compare=b.mac)
     for size in (0, 1, 64, 1000, 1024):
-        slot = qps[1].receive(rb.va + 3, rb.key, size + 40)
-        qps[0].post(host.SEND_IMM, laddr=ra.va + 5, lkey=ra.key, length=size, imm=size,
-                    swap=b.ip << 32 | 0x1234, **where)
+        here = Segments.draw([ra], size, random.randrange(1, 6))
+        there = Segments.draw([rb], size + 40, random.randrange(1, (1 << qps[1].rq_segments) + 1))
+        slot = qps[1].receive_list(*there.list())
+        qps[0].post(host.SEND_IMM, segments=here.list(), imm=size, swap=b.ip << 32 | 0x1234,
+                    **where)  # fmt: skip
         got = await bench.poll(cqs[1])
         assert (got.status, got.index, got.bytes, got.imm) == (0, slot, size + 40, size)
-        assert got.src_qpn == qps[0].number and rb.read(43, size) == ra.read(5, size)
+        assert got.src_qpn == qps[0].number and there.read()[40:] == here.read()
         assert (await bench.poll(cqs[0])).status == host.SUCCESS
     # A wrong Q_Key, and no buffer: nothing but a count.
     for qkey in (0x1235, 0x1234):
@@ -238,6 +241,57 @@ async def receiver_not_ready(dut) -> None:
     assert (await b.counters())["rx_not_ready"] >= 4
 
 
+async def cut_operation(bench: Bench, p: Pair, op: int, size: int, here: list[Region],
+                        there: list[Region]) -> None:  # fmt: skip
+    """Do an operation whose data lie in several segments, on the receive queue's side, too."""
+    segments = Segments.draw(here, size, random.randrange(1, 6))
+    to = Segments([(p.rb, random.randrange(1 << 15), size)])
+    data = random.randbytes(size)
+    (to if op == host.READ else segments).write(data)
+    if op in (host.SEND, host.SEND_IMM):
+        most = random.randrange(1, (1 << p.b.rq_segments) + 1)
+        to = Segments.draw(there, size + random.randrange(3), most)
+    before = [bytearray(region.read(0, region.length)) for region in there]
+    left = data
+    for region, at, part in to.parts:
+        before[there.index(region)][at : at + len(left[:part])] = left[:part]
+        left = left[part:]
+    receives = op not in (host.WRITE, host.READ)
+    slot = p.b.receive_list(*to.list()) if receives else 0
+    p.a.post(op, segments=segments.list(), raddr=p.rb.va + to.parts[0][1], rkey=p.rb.key,
+             copy=random.random() < 0.5)
+    if receives:
+        got = await bench.poll(p.b.rcq)
+        assert (got.status, got.index) == (host.SUCCESS, slot)
+        assert op == host.WRITE_IMM or got.bytes == size
+    cqe = await bench.poll(p.a.scq)
+    assert (cqe.status, cqe.op) == (host.SUCCESS, op)
+    assert segments.read() == data, "a READ has brought something else, or its source is changed"
+    assert before == [region.read(0, region.length) for region in there]
+
+
+@cocotb.test()
+async def several_segments(dut) -> None:
+    """Each operation that has data, cut anywhere into up to five segments, with every MTU."""
+    bench = await Bench(dut).start()
+    for engine in bench.engines:
+        engine.delay = (5, 60)
+    operations = [host.SEND, host.SEND_IMM, host.WRITE, host.WRITE_IMM, host.READ]
+    for rq_segments in (0, 1, 2):
+        p = await pair(bench, rq_segments=rq_segments)
+        more = [await e.region(1 << 16, ALL, offset=random.randrange(PAGE)) for e in bench.engines]
+        for mtu in (1, 2, 3, 4, 5):
+            for qp in (p.a, p.b):
+                qp.settings |= dict(mtu=mtu)
+            await bench.connect(p.a, p.b)
+            for op in [*operations, random.choice(operations[:2])]:
+                size = random.choice([0, 1, random.randrange(99), random.randrange(512 << mtu)])
+                size = min(size, 1 << 13)
+                await cut_operation(bench, p, op, size, [p.ra, more[0]], [p.rb, more[1]])
+    for _, frame in bench.frames:
+        roce.parse(frame)
+
+
 @cocotb.test()
 async def silence_ends_a_queue_pair(dut) -> None:
     """A peer that says nothing: retried as often as allowed, then the status, then flushed."""
@@ -307,6 +361,11 @@ LATENCY = {
     "send: first beat in to DMA write": 61,
     "send: first beat in to completion": 78,
     "acknowledgment: first beat in to completion": 24,
+    "send by DMA, 5 segments: doorbell to first beat": 127,
+    "send by DMA, 5 segments: doorbell to last beat": 160,
+    "send in the doorbell, 5 segments: doorbell to first beat": 86,
+    "send in the doorbell, 5 segments: doorbell to last beat": 119,
+    "send: first beat in to completion, 4 segments": 135,
 }
 
 
@@ -324,7 +383,9 @@ async def latencies(dut) -> None:
         """Do one operation, with all that is needed on the card."""
         for _ in range(2):
             await bench.quiet()
-            p.b.receive(p.rb.va, p.rb.key, SIZE)
+            part = SIZE >> p.b.rq_segments
+            p.b.receive_list(*[(p.rb.va + part * i, p.rb.key, part)
+                               for i in range(1 << p.b.rq_segments)])  # fmt: skip
             await bench.quiet()
             a.marks.clear()
             b.marks.clear()
@@ -352,6 +413,13 @@ async def latencies(dut) -> None:
     begin = b.marks["rx_first"][0]
     found["write: first beat in to DMA write"] = b.marks["write"][0] - begin
     found["write: first beat in to acknowledgment's first beat"] = b.marks["tx_first"][0] - begin
+    # Both sides in as many segments as there may be.
+    p = await pair(bench, offsets=PAGE - SIZE + 1, rq_segments=2)
+    segments = [(p.ra.va + 13 * i, p.ra.key, min(13, SIZE - 13 * i)) for i in range(5)]
+    await send("by DMA, 5 segments", segments=segments)
+    begin = b.marks["rx_first"][0]
+    found["send: first beat in to completion, 4 segments"] = b.marks["write"][-1] - begin
+    await send("in the doorbell, 5 segments", segments=segments, copy=True)
     for name, cycles in found.items():
         dut._log.info("cycles: %3d  %s", cycles, name)
     assert found == LATENCY

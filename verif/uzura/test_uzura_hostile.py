@@ -7,6 +7,7 @@ written only where a region or a queue is, which the bench's memory checks at ev
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from pathlib import Path
@@ -24,8 +25,9 @@ from uzura_host import Bench, Qp, Region
 ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
 MTU = 1024
 PEER_QPN = 0x123456
-ACK, NAK_SEQUENCE, NAK_INVALID, NAK_ACCESS = 0x1F, 0x60, 0x61, 0x62
+ACK, NAK_SEQUENCE, NAK_INVALID, NAK_ACCESS, NAK_OPERATION = 0x1F, 0x60, 0x61, 0x62, 0x63
 FUZZ = 400
+Segment = tuple[int, int, int]
 
 
 class Peer:
@@ -61,6 +63,16 @@ class Peer:
         right = dict(qpn=self.qp.number, psn=self.psn, ack_req=1, va=self.region.va,
                      key=self.region.key, length=len(fields.get("payload", b"")))  # fmt: skip
         return Packet(opcode=opcode, **(right | fields))
+
+    def message(self, data: bytes) -> list[Packet]:
+        """Cut a SEND into packets."""
+        count = max(1, -(-len(data) // MTU))
+        out = []
+        for i in range(count):
+            opcode = 0x04 if count == 1 else 0 if i == 0 else 2 if i == count - 1 else 1
+            out.append(self.packet(opcode, psn=(self.psn + i) % 2**24, ack_req=i == count - 1,
+                                   payload=data[i * MTU : (i + 1) * MTU]))  # fmt: skip
+        return out
 
     async def ask(self, *packets: Packet) -> list[Packet]:
         """Send packets; return what comes back."""
@@ -126,6 +138,176 @@ async def each_mistake_has_its_nak(dut) -> None:
         payload = b"12345678" if opcode == 0x0A else b""
         answers = await peer.ask(peer.packet(opcode, payload=payload, va=peer.region.va & ~7))
         assert [a.syndrome for a in answers] == [NAK_ACCESS]
+
+
+def wrong_segments(good: Segment, others: dict[str, Region]) -> dict[str, Segment]:
+    """Return what a segment may be so that it must not be touched."""
+    va, key, size = good
+    wrong = {
+        "key's tag": (va, key ^ 1, size),
+        "no such region": (va, 0xFFFFFF00, size),
+        "before the region": (va - (1 << 16), key, size),
+        "around the end of addresses": (2**64 - 1, key, size),
+    }
+    for name, region in others.items():
+        inside = 1 if name == "behind the region" else size
+        wrong[name] = (region.va + region.length - inside, region.key, size)
+    return wrong
+
+
+@cocotb.test()
+async def a_wrong_segment_of_a_send_queue(dut) -> None:
+    """In any place of a list: the packets before it at most, an error, and nothing written."""
+    bench = await Bench(dut).start()
+    peer = await Peer.connect(bench)
+    engine = bench.engines[0]
+    peer.region.write(0, random.randbytes(16384))
+    others = {
+        "another domain": await engine.region(1 << 13, ALL, pd=2),
+        "behind the region": await engine.region(4096, ALL),
+    }
+    writes = {"no right to write": await engine.region(1 << 13, host.REMOTE_READ)}
+    for op, place, size in itertools.product(
+        (host.SEND, host.WRITE, host.READ), range(5), (100, 1000)
+    ):
+        good = [(peer.region.va + 1100 * i + random.randrange(8), peer.region.key, size)
+                for i in range(5)]  # fmt: skip
+        for name, segment in wrong_segments(
+            good[place], others | (writes if op == host.READ else {})
+        ).items():
+            await peer.again()
+            before = peer.region.read(0, 16384)
+            segments = [*good[:place], segment, *good[place + 1 :]]
+            begin = len(bench.frames)
+            index = peer.qp.post(op, segments=segments, copy=random.random() < 0.5)
+            cqe = await bench.poll(peer.qp.scq)
+            assert (cqe.index, cqe.status) == (index, host.LOC_PROT), f"{op} {place} {name}"
+            await bench.quiet()
+            sent = [roce.parse(frame) for _, frame in bench.frames[begin:]]
+            whole = 0 if op == host.READ else size * place // MTU
+            assert b"".join(f.payload for f in sent) == b"".join(
+                peer.region.read(va - peer.region.va, n) for va, _, n in good
+            )[: whole * MTU], f"{op} {place} {name}: other bytes have gone out"
+            assert peer.region.read(0, 16384) == before
+
+
+@cocotb.test()
+async def a_wrong_list_of_a_send_queue(dut) -> None:
+    """Too short, too many, where none may be, half unreadable: the status, and nothing sent."""
+    bench = await Bench(dut).start()
+    peer = await Peer.connect(bench)
+    engine = bench.engines[0]
+    segments = [(peer.region.va + 200 * i, peer.region.key, 100) for i in range(5)]
+    inline = dict(inline=b"12345678")
+    cases = [
+        (host.SEND, dict(claimed=501), host.LOC_LEN),
+        (host.WRITE, dict(segments=segments[:2], claimed=201), host.LOC_LEN),
+        (host.READ, dict(segments=segments[:3], claimed=301), host.LOC_LEN),
+        (host.READ, dict(claimed=1 << 31), host.LOC_LEN),
+        (host.SEND, dict(more=5), host.LOC_QP_OP),
+        (host.READ, dict(more=7), host.LOC_QP_OP),
+        (host.SEND, dict(segments=segments[:1], more=1, **inline), host.LOC_QP_OP),
+        (host.FADD, dict(segments=segments[:2], claimed=8), host.LOC_QP_OP),
+        (host.SEND, dict(bad=64), host.LOC_QP_OP),
+        (host.READ, dict(bad=64), host.LOC_QP_OP),
+        (host.SEND, dict(bad=0), host.LOC_QP_OP),
+        (host.SEND, dict(segments=segments[:1], more=0, bad=64, **inline), host.LOC_QP_OP),
+    ]
+    for op, wrong, status in cases:
+        await peer.again()
+        before = len(bench.frames)
+        if "bad" in wrong:
+            at = peer.qp.sq + wrong["bad"]
+            engine.unreadable = range(at, at + 1)
+        index = peer.qp.post(op, **(dict(segments=segments) | wrong))
+        cqe = await bench.poll(peer.qp.scq)
+        assert (cqe.index, cqe.status) == (index, status), f"{op} {wrong}"
+        engine.unreadable = range(0)
+        await bench.quiet()
+        assert len(bench.frames) == before
+
+
+@cocotb.test()
+async def a_wrong_segment_of_a_receive_queue(dut) -> None:
+    """In any place of a buffer: a NAK, an error, and only what lies before it is written."""
+    bench = await Bench(dut).start()
+    engine = bench.engines[0]
+    others = {
+        "another domain": await engine.region(1 << 13, ALL, pd=2),
+        "no right to write": await engine.region(1 << 13, host.REMOTE_READ),
+        "behind the region": await engine.region(4096, ALL),
+    }
+    for rq_segments in (0, 1, 2):
+        peer = await Peer.connect(bench, rq_segments=rq_segments)
+        count = 1 << rq_segments
+        for place, size in itertools.product(range(count), (100, 700)):
+            good = [(peer.region.va + 1100 * i + random.randrange(8), peer.region.key, size)
+                    for i in range(count)]  # fmt: skip
+            for name, segment in wrong_segments(good[place], others).items():
+                await peer.again()
+                expected = bytearray(peer.region.read(0, 16384))
+                slot = peer.qp.receive_list(*good[:place], segment, *good[place + 1 :])
+                data = random.randbytes(count * size)
+                for i, (va, _, _) in enumerate(good[:place]):
+                    at = va - peer.region.va
+                    expected[at : at + size] = data[i * size : (i + 1) * size]
+                answers = await peer.ask(*peer.message(data))
+                assert answers[-1].syndrome == NAK_OPERATION, f"{place} {name}"
+                cqe = await bench.poll(peer.qp.rcq)
+                assert (cqe.index, cqe.status) == (slot, host.LOC_PROT), f"{place} {name}"
+                assert peer.region.read(0, 16384) == expected, f"{place} {name}"
+        # More room than 32 bits count.
+        if count > 1:
+            await peer.again()
+            peer.qp.receive_list(*[(va, key, 0xFFFFFFFF if i else size)
+                                   for i, (va, key, size) in enumerate(good)])  # fmt: skip
+            (answer,) = await peer.ask(*peer.message(data[: size + 100]))
+            assert (answer.syndrome, (await bench.poll(peer.qp.rcq)).status) == (ACK, host.SUCCESS)
+            assert peer.region.read(good[1][0] - peer.region.va, 100) == data[size : size + 100]
+        # A byte too many for all of them, and an entry that cannot be read.
+        for extra, bad in ((1, False), (0, True)):
+            await peer.again()
+            slot = peer.qp.receive_list(*good)
+            if bad:
+                engine.unreadable = range(peer.qp.rq, peer.qp.rq + 1)
+            answers = await peer.ask(*peer.message(random.randbytes(count * size + extra)))
+            assert answers[-1].syndrome == (NAK_OPERATION if bad else NAK_INVALID)
+            status = (await bench.poll(peer.qp.rcq)).status
+            assert status == (host.LOC_PROT if bad else host.LOC_LEN)
+            engine.unreadable = range(0)
+
+
+@cocotb.test()
+async def a_list_that_changes_under_a_read(dut) -> None:
+    """A READ's segments are looked at again for each answer: what may not be is not written."""
+    bench = await Bench(dut).start()
+    peer = await Peer.connect(bench, timeout=0)
+    engine = bench.engines[0]
+    good = [(peer.region.va + 1100 * i, peer.region.key, 200) for i in range(5)]
+    short = dict(claimed=1000, segments=[(va, key, 100) for va, key, _ in good])
+    wrong = dict(segments=[good[0], (good[1][0], good[1][1] ^ 1, 200), *good[2:]])
+    for change in ({}, short, wrong, None):
+        await peer.again()
+        expected = bytearray(peer.region.read(0, 16384))
+        index = peer.qp.post(host.READ, segments=good)
+        before = len(bench.frames)
+        await bench.until(lambda before=before: len(bench.frames) > before)
+        if change is None:
+            engine.unreadable = range(peer.qp.sq + 56, peer.qp.sq + 57)
+        else:
+            entry = peer.qp.wqe(host.READ, **(dict(segments=good) | change))
+            engine.memory[peer.qp.sq : peer.qp.sq + 128] = entry
+        data = random.randbytes(1000)
+        await peer.ask(peer.packet(0x10, psn=peer.qp.psn, payload=data, syndrome=ACK))
+        cqe = await bench.poll(peer.qp.scq)
+        assert (cqe.index, cqe.status) == (index, host.LOC_PROT if change != {} else host.SUCCESS)
+        engine.unreadable = range(0)
+        parts = {"5": good, "short": short["segments"], "wrong": good[:1]}
+        name = "5" if change == {} else "short" if change is short else "wrong"
+        for va, _, size in parts[name] if change is not None else []:
+            at = va - peer.region.va
+            expected[at : at + size], data = data[:size], data[size:]
+        assert peer.region.read(0, 16384) == expected
 
 
 @cocotb.test()

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import roce
 import uzura_host as host
-from uzura_host import Bench, Cqe, Qp, Region
+from uzura_host import Bench, Cqe, Qp, Region, Segments
 
 ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
 SLOT, SLOTS = 1536, 12  # of local buffers, and of receive buffers
@@ -43,7 +43,7 @@ class Operation:
     """An operation under way."""
 
     index: int
-    slot: int
+    place: Segments
     signaled: bool
     result: bytes | None = None
 
@@ -61,7 +61,7 @@ class Flow:
     area: bytearray = field(default_factory=lambda: bytearray(AREA))
     under_way: deque[Operation] = field(default_factory=deque)
     arriving: deque[tuple[int, bytes | None, int | None]] = field(default_factory=deque)
-    buffers: deque[tuple[int, int]] = field(default_factory=deque)
+    buffers: deque[tuple[int, Segments]] = field(default_factory=deque)
     number: int = 0
     completed: int = 0
     moved: int = 0  # the cycle of the last completion, on either side
@@ -78,8 +78,9 @@ class Flow:
         # Few, so that a message finds none now and then.
         if len(self.buffers) < 2 and random.random() < 0.006:
             at = AREA + SLOT * (self.peer.posted % SLOTS)
-            slot = self.peer.receive(self.remote.va + at, self.remote.key, SLOT)
-            self.buffers.append((slot, at))
+            count = random.randrange(1, (1 << self.peer.rq_segments) + 1)
+            place = Segments.cut(self.remote, at, SLOT, count)
+            self.buffers.append((self.peer.receive_list(*place.list()), place))
         if self.left and len(self.under_way) < UNDER_WAY and random.random() < 0.5:
             self.left -= 1
             self.post()
@@ -93,7 +94,10 @@ class Flow:
         at = slot * SLOT + random.randrange(8)
         size = random.choice([0, 1, 8, 64, random.randrange(1400)])
         to = random.randrange(AREA - size)
-        fields = dict(laddr=self.local.va + at, lkey=self.local.key, length=size)
+        atomic = op in (host.CAS, host.FADD)
+        place = Segments.cut(self.local, at, 8 if atomic else size,
+                             1 if atomic else random.choice([1, 1, 2, 3, 4, 5]))  # fmt: skip
+        fields = dict(segments=place.list(), copy=random.random() < 0.3)
         fields |= dict(raddr=self.remote.va + to, rkey=self.remote.key)
         result = None
         # If all that have a place were silent, nothing would say that they have ended.
@@ -102,10 +106,11 @@ class Flow:
         signaled = random.random() < self.signals or self.left == 0 or silent
         if op in (host.SEND, host.SEND_IMM, host.WRITE, host.WRITE_IMM):
             data = random.randbytes(size)
-            self.local.write(at, data)
+            place.write(data)
             imm = random.getrandbits(32) if op in (host.SEND_IMM, host.WRITE_IMM) else None
             fields["imm"] = imm or 0
             if size <= 64 and random.random() < 0.5:
+                del fields["segments"]
                 fields |= dict(inline=data, copy=random.random() < 0.7)
             if op in (host.SEND, host.SEND_IMM):
                 self.arriving.append((size, data, imm))
@@ -122,12 +127,12 @@ class Flow:
             new = (old + swap) % 2**64 if op == host.FADD else swap if old == compare else old
             self.area[to : to + 8] = new.to_bytes(8, "little")
             result = old.to_bytes(8, "little")
-            fields |= dict(length=8, raddr=self.remote.va + to, swap=swap, compare=compare)
+            fields |= dict(raddr=self.remote.va + to, swap=swap, compare=compare)
         # A READ that is asked for again sees what has come since: the next change waits for it.
         index = self.qp.post(op, signaled=signaled, fence=op != host.READ, **fields)
         if result is not None:
-            self.local.write(at, bytes(b ^ 0xFF for b in result))
-        self.under_way.append(Operation(index, at, signaled, result))
+            place.write(bytes(b ^ 0xFF for b in result))
+        self.under_way.append(Operation(index, place, signaled, result))
 
     def take(self, cqe: Cqe) -> None:
         """Take a completion."""
@@ -152,7 +157,7 @@ class Flow:
             done = self.under_way.popleft()
             self.completed += 1
             if done.result is not None:
-                found = self.local.read(done.slot, len(done.result))
+                found = done.place.read()
                 assert found == done.result, "a READ or atomic has brought something else"
             if done.index == cqe.index:
                 assert done.signaled
@@ -162,11 +167,11 @@ class Flow:
     def received(self, cqe: Cqe) -> None:
         """Take a completion of the receive queue."""
         size, data, imm = self.arriving.popleft()
-        slot, at = self.buffers.popleft()
+        slot, place = self.buffers.popleft()
         assert (cqe.status, cqe.index, cqe.bytes) == (host.SUCCESS, slot, size)
         assert (cqe.imm if cqe.has_imm else None) == imm
         if data is not None:
-            assert self.remote.read(at, size) == data, "a message has other bytes"
+            assert place.read()[:size] == data, "a message has other bytes"
 
     def done(self) -> bool:
         """Return whether everything has ended."""
@@ -209,7 +214,8 @@ async def flows(
         mtu = random.choice([1, 1, 2, 3])
         qps, regions = [], []
         for engine, cq in zip(bench.engines, cqs, strict=True):
-            qps.append(await engine.qp(cq, cq, mtu=mtu, timeout=TIMEOUT, retry=RETRY, log2=5))
+            qps.append(await engine.qp(cq, cq, mtu=mtu, timeout=TIMEOUT, retry=RETRY, log2=5,
+                                       rq_segments=random.randrange(3)))  # fmt: skip
             regions.append([
                 await engine.region(SLOT * SLOTS + 8, ALL, offset=random.randrange(4096)),
                 await engine.region(AREA + SLOT * SLOTS, ALL, offset=random.randrange(4096)),

@@ -108,6 +108,54 @@ class Region:
             data = data[count:]
 
 
+def cuts_of(size: int, count: int) -> list[int]:
+    """Draw where bytes are cut; some of what lies between is empty."""
+    return sorted(random.choice([random.randrange(size + 1), 0, size]) for _ in range(count))
+
+
+@dataclass
+class Segments:
+    """Bytes that lie in several places: (region, offset, bytes) each."""
+
+    parts: list[tuple[Region, int, int]]
+
+    @classmethod
+    def draw(cls, regions: list[Region], size: int, count: int) -> Segments:
+        """Cut bytes at random, into places that do not overlap; some may be empty."""
+        cuts = cuts_of(size, count - 1)
+        parts = []
+        for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, size], strict=True)):
+            region = random.choice(regions)
+            lane = region.length // count
+            parts.append((region, lane * i + random.randrange(lane - (b - a) + 1), b - a))
+        return cls(parts)
+
+    @classmethod
+    def cut(cls, region: Region, at: int, size: int, count: int) -> Segments:
+        """Cut bytes at random, into places side by side, in any order; some may be empty."""
+        cuts = cuts_of(size, count - 1)
+        sizes = [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+        parts = [(region, at, 0)] * count
+        for i in random.sample(range(count), count):
+            parts[i] = (region, at, sizes[i])
+            at += sizes[i]
+        return cls(parts)
+
+    def list(self) -> list[tuple[int, int, int]]:
+        """Return their addresses, keys and lengths."""
+        return [(region.va + at, region.key, size) for region, at, size in self.parts]
+
+    def read(self) -> bytes:
+        """Read all."""
+        return b"".join(region.read(at, size) for region, at, size in self.parts)
+
+    def write(self, data: bytes) -> None:
+        """Write all."""
+        for region, at, size in self.parts:
+            region.write(at, data[:size])
+            data = data[size:]
+
+
 @dataclass
 class Cq:
     """A completion queue."""
@@ -148,6 +196,7 @@ class Qp:
     posted: int = 0
     psn: int = 0
     peer_psn: int = 0
+    rq_segments: int = 0  # log2 of those of an entry
 
     def words(self) -> list[int]:
         """Return what the engine is to know."""
@@ -156,7 +205,7 @@ class Qp:
         w0 |= s["retry"] << 24 | s["rnr_retry"] << 28 | s["min_rnr"] << 32 | s["rights"] << 40
         w0 |= s["rd_atomic"] << 44 | self.pd << 48
         w1 = s["dqpn"] | self.scq.number << 24 | self.rcq.number << 32
-        w1 |= self.log2 << 40 | self.log2 << 44 | s["port"] << 48
+        w1 |= self.rq_segments << 38 | self.log2 << 40 | self.log2 << 44 | s["port"] << 48
         w4 = s["ip"] | s["qkey"] << 32
         return [w0, w1, self.sq, self.rq, w4, s["mac"], self.psn | self.peer_psn << 32]
 
@@ -174,16 +223,20 @@ class Qp:
         await self.engine.command(RESUME_QP, self.number, *self.words())
 
     def wqe(self, op: int, **f) -> bytes:
-        """Lay out a send queue's entry."""
+        """Lay out a send queue's entry; `segments` are addresses, keys and lengths."""
+        segments = f.get("segments") or [(f.get("laddr", 0), f.get("lkey", 0), f.get("length", 0))]
+        more = f.get("more", len(segments) - 1)
+        (laddr, lkey, first), behind = segments[0], segments[1:]
         flags = op | f.get("signaled", 1) << 8 | f.get("solicited", 0) << 9
-        flags |= int("inline" in f) << 10 | f.get("fence", 0) << 15
-        length = len(f["inline"]) if "inline" in f else f.get("length", 0)
+        flags |= int("inline" in f) << 10 | more << 11 | f.get("fence", 0) << 15
+        length = len(f["inline"]) if "inline" in f else sum(size for _, _, size in segments)
         head = struct.pack(
             "<IIQIIQIIQQQ", flags, f.get("imm", 0), f.get("raddr", 0), f.get("rkey", 0),
-            f.get("claimed", length), f.get("laddr", 0), f.get("lkey", 0), f.get("type_id", 0),
-            f.get("swap", 0), f.get("compare", 0), 0,
+            f.get("claimed", length), laddr, lkey, f.get("type_id", 0),
+            f.get("swap", 0), f.get("compare", 0), first if more else 0,
         )  # fmt: skip
-        return head + f.get("inline", b"").ljust(64, b"\xee")
+        half = f.get("inline", b"") + b"".join(struct.pack("<QII", a, k, n) for a, k, n in behind)
+        return head + half.ljust(64, b"\xee")
 
     def post(self, op: int, doorbell: bool = True, **f) -> int:
         """Post a work request; return its index."""
@@ -194,7 +247,7 @@ class Qp:
         self.sent += 1
         copy = f.get("copy", False)
         if copy:
-            for i in range(16 if "inline" in f else 8):
+            for i in range(16 if "inline" in f or "segments" in f else 8):
                 (word,) = struct.unpack_from("<Q", entry, 8 * i)
                 self.engine.write(self.page << 12 | 0x800 | 8 * i, word)
         if doorbell:
@@ -208,8 +261,15 @@ class Qp:
 
     def receive(self, addr: int, key: int, length: int) -> int:
         """Post a receive buffer; return its index."""
-        at = self.rq + 16 * (self.posted & ((1 << self.log2) - 1))
-        self.engine.memory[at : at + 16] = struct.pack("<QII", addr, key, length)
+        return self.receive_list((addr, key, length))
+
+    def receive_list(self, *segments: tuple[int, int, int]) -> int:
+        """Post a receive buffer of several segments; return its index."""
+        size = 16 << self.rq_segments
+        at = self.rq + size * (self.posted & ((1 << self.log2) - 1))
+        entry = b"".join(struct.pack("<QII", a, k, n) for a, k, n in segments).ljust(size, b"\0")
+        assert len(entry) == size, "more segments than an entry of this queue has"
+        self.engine.memory[at : at + size] = entry
         index = self.posted & 0xFFFF
         self.posted += 1
         value = (self.posted & 0xFFFF) | self.number << 32
@@ -229,6 +289,7 @@ class Engine:
     may_write: bytearray = field(default_factory=lambda: bytearray(MEMORY))
     delay: tuple[int, int] = (20, 20)  # cycles of a DMA read
     stall: float = 0.0  # how often a port is not ready
+    unreadable: range = range(0)  # a read that begins here cannot be answered
 
     def __post_init__(self) -> None:
         """Begin with nothing."""
@@ -239,6 +300,7 @@ class Engine:
         self.answers: deque = deque()
         self.reads: dict[int, deque] = {}
         self.answering: deque | None = None
+        self.answer_bad = False
         self.pending: deque = deque()  # reads that wait for writes
         self.writing: list | None = None
         self.tx = bytearray()
@@ -345,9 +407,11 @@ class Engine:
             rd_atomic=4, dqpn=0, port=0xC000 + number, ip=0, qkey=0, mac=0,
         )  # fmt: skip
         page = settings.pop("page", number % 64)
+        rq_segments = settings.pop("rq_segments", 0)
+        sq, rq = self.take(128 << log2), self.take(16 << rq_segments << log2)
         return Qp(
-            self, number, scq, rcq, pd, page, self.take(128 << log2), self.take(16 << log2), log2,
-            defaults | settings,
+            self, number, scq, rcq, pd, page, sq, rq, log2, defaults | settings,
+            rq_segments=rq_segments,
         )  # fmt: skip
 
     # ---- One cycle --------------------------------------------------------------------------
@@ -375,6 +439,7 @@ class Engine:
             if due:
                 cookie = random.choice(due)
                 _, address, size = self.reads[cookie].popleft()
+                self.answer_bad = address in self.unreadable
                 data = bytes(self.memory[address : address + size])
                 beats = [int.from_bytes(data[i : i + 8], "little") for i in range(0, size, 8)]
                 end = len(beats) - 1
@@ -382,6 +447,7 @@ class Engine:
         if self.answering:
             cookie, word, last = self.answering[0]
             value |= 1 << RD_VALID | word << RD_DATA | cookie << RD_COOKIE | last << RD_LAST
+            value |= self.answer_bad << RD_BAD
         self.given = value
         return value
 

@@ -85,7 +85,8 @@ fn run_text(rack: &str) -> UmlOutcome {
     outcome
 }
 
-/// SEND, WRITE, READ and atomics of many lengths, everywhere in memory, against itself and against the kernel's RoCEv2.
+/// SEND, WRITE, READ and atomics of many lengths, everywhere in memory and in several segments, against itself, over a cable that
+/// loses frames, and against the kernel's RoCEv2. `IPNUMA_SEED` draws other segments.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
 fn every_byte_of_every_operation_is_right() {
@@ -105,14 +106,18 @@ fn every_byte_of_every_operation_is_right() {
         "mkdir /run/program\nmount -t hostfs none /run/program -o {}\n",
         directory.path().display()
     );
-    for other in [Device::Uzura, Device::Software] {
-        let program = "/run/program/verbs_bytes";
+    let seed = std::env::var("IPNUMA_SEED").unwrap_or_else(|_| "1".into());
+    println!("IPNUMA_SEED={seed}");
+    let program = format!("/run/program/verbs_bytes {seed}");
+    for (other, loss) in [
+        (Device::Uzura, 0.0),
+        (Device::Uzura, 0.005),
+        (Device::Software, 0.0),
+    ] {
         let client = Device::Uzura.host("client", &format!("{mount}sleep 0.1\n{program} server"));
-        let outcome = run(
-            &client,
-            &other.host("server", &format!("{mount}{program}")),
-            0.0,
-        );
+        let server = other.host("server", &format!("{mount}{program}"));
+        let outcome = run(&client, &server, loss);
+        assert_eq!(outcome.faults.lost > 0, loss > 0.0);
         for guest in &outcome.guests {
             let out = String::from_utf8_lossy(&guest.stdout);
             assert_eq!(out, "every byte was right\n", "{}", guest.name);

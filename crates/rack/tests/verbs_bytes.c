@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Every byte of SEND, WRITE, READ and atomics between two machines, of many lengths and alignments, over pages that lie
- * anywhere in memory. `verbs_bytes` waits for its peer, `verbs_bytes HOST` goes to it. Exits with 0 if all was right.
+ * anywhere in memory; in one segment, and cut at random into several. `verbs_bytes SEED` waits for its peer, `verbs_bytes
+ * SEED HOST` goes to it. Exits with 0 if all was right.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +19,11 @@
 #define BYTES (1 << 18)
 #define GID_INDEX 1
 #define WINDOW 8
+/* Segments of what is sent and what is received. */
+#define SENT 5
+#define RECEIVED 4
+#define CUT_TURNS 12
+#define UNTOUCHED 0xA5
 
 #define CHECK(what) \
 	do { \
@@ -39,6 +45,7 @@ static struct ibv_comp_channel *channel;
 static struct ibv_mr *mr;
 static uint8_t *memory;
 static int peer;
+static uint32_t random_state;
 
 /* A byte that depends on the turn and its place. */
 static uint8_t pattern(uint32_t turn, uint32_t at)
@@ -128,7 +135,8 @@ static void open_device(struct side *own)
 		.recv_cq = cq,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
-		.cap = { .max_send_wr = WINDOW, .max_recv_wr = WINDOW, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
+		.cap = { .max_send_wr = WINDOW, .max_recv_wr = WINDOW, .max_send_sge = SENT, .max_recv_sge = RECEIVED,
+			 .max_inline_data = 64 },
 	};
 	qp = ibv_create_qp(pd, &init);
 	CHECK(qp);
@@ -190,12 +198,24 @@ static struct ibv_wc completion(void)
 	return wc;
 }
 
-static void post(enum ibv_wr_opcode opcode, uint8_t *at, uint32_t bytes, uint64_t remote, uint32_t key, int flags)
-{
-	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = bytes, .lkey = mr->lkey };
-	struct ibv_send_wr *bad, wr = { .wr_id = bytes, .sg_list = &sge, .num_sge = !!bytes, .opcode = opcode, .send_flags = flags };
+/* What lies in several segments. */
+struct list {
+	struct ibv_sge parts[SENT];
+	int count;
+	uint32_t bytes;
+};
 
-	wr.imm_data = htonl(bytes ^ 0x12345678);
+static struct list one(uint8_t *at, uint32_t bytes)
+{
+	return (struct list){ .parts = { { (uintptr_t)at, bytes, mr->lkey } }, .count = 1, .bytes = bytes };
+}
+
+static void post_list(enum ibv_wr_opcode opcode, struct list *list, uint64_t remote, uint32_t key, int flags)
+{
+	struct ibv_send_wr *bad, wr = { .wr_id = list->bytes, .sg_list = list->parts, .num_sge = list->bytes ? list->count : 0,
+					.opcode = opcode, .send_flags = flags };
+
+	wr.imm_data = htonl(list->bytes ^ 0x12345678);
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = remote;
 		wr.wr.atomic.rkey = key;
@@ -208,12 +228,25 @@ static void post(enum ibv_wr_opcode opcode, uint8_t *at, uint32_t bytes, uint64_
 	CHECK(!ibv_post_send(qp, &wr, &bad));
 }
 
-static void receive(uint8_t *at, uint32_t bytes)
+static void post(enum ibv_wr_opcode opcode, uint8_t *at, uint32_t bytes, uint64_t remote, uint32_t key, int flags)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)at, .length = bytes, .lkey = mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = bytes, .sg_list = &sge, .num_sge = 1 };
+	struct list list = one(at, bytes);
+
+	post_list(opcode, &list, remote, key, flags);
+}
+
+static void receive_list(struct list *list)
+{
+	struct ibv_recv_wr *bad, wr = { .wr_id = list->bytes, .sg_list = list->parts, .num_sge = list->count };
 
 	CHECK(!ibv_post_recv(qp, &wr, &bad));
+}
+
+static void receive(uint8_t *at, uint32_t bytes)
+{
+	struct list list = one(at, bytes);
+
+	receive_list(&list);
 }
 
 static const uint32_t lengths[] = { 0, 1, 7, 8, 63, 64, 65, 1000, 1024, 1025, 4096, 4097, 20000, 70001 };
@@ -236,19 +269,126 @@ static void turn(int active, uint32_t number, uint32_t bytes, const struct side 
 		compare(back, bytes, number, "what was written and read back");
 		meet();
 	} else {
-		memset(memory, 0xA5, BYTES);
+		memset(memory, UNTOUCHED, BYTES);
 		receive(here, bytes + 1);
 		meet();
 		struct ibv_wc wc = completion();
 		CHECK(wc.opcode == IBV_WC_RECV && wc.byte_len == bytes);
 		CHECK(wc.wc_flags & IBV_WC_WITH_IMM && ntohl(wc.imm_data) == (bytes ^ 0x12345678));
 		compare(here, bytes, number, "what was sent");
-		CHECK(here[bytes] == 0xA5);
+		CHECK(here[bytes] == UNTOUCHED);
 		meet();
 		uint8_t *at = memory + BYTES / 2 + 13 * number % 4000;
 		compare(at, bytes, number, "what was written");
-		CHECK(at[-1] == 0xA5 && at[bytes] == 0xA5);
+		CHECK(at[-1] == UNTOUCHED && at[bytes] == UNTOUCHED);
 	}
+}
+
+/* ---- Several segments ------------------------------------------------------------------------------------------- */
+
+/* xorshift, so that a seed is all that says what is done. */
+static uint32_t draw(uint32_t below)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 17;
+	random_state ^= random_state << 5;
+	return random_state % below;
+}
+
+/* Bytes in up to so many segments, some empty, which lie in any order in the half of the memory that begins with `from`. */
+static struct list cut(uint8_t *from, uint32_t bytes, int most)
+{
+	struct list list = { .count = 1 + draw(most), .bytes = bytes };
+	int order[SENT];
+	uint32_t left = bytes;
+
+	for (int i = 0; i < list.count; i++) {
+		int other = draw(i + 1);
+
+		list.parts[i].lkey = mr->lkey;
+		list.parts[i].length = i + 1 == list.count ? left : draw(4) ? draw(left + 1) : 0;
+		left -= list.parts[i].length;
+		order[i] = order[other];
+		order[other] = i;
+	}
+	for (int i = 0; i < list.count; i++) {
+		struct ibv_sge *part = &list.parts[order[i]];
+
+		from += 1 + draw(5000);
+		part->addr = (uintptr_t)from;
+		from += part->length;
+	}
+	return list;
+}
+
+static void fill_list(const struct list *list, uint32_t number)
+{
+	uint32_t at = 0;
+
+	for (int i = 0; i < list->count; i++)
+		for (uint32_t j = 0; j < list->parts[i].length; j++)
+			((uint8_t *)(uintptr_t)list->parts[i].addr)[j] = pattern(number, at++);
+}
+
+/* The first bytes of the list are those of the turn; they are taken away, so that the rest can be seen to be untouched. */
+static void take_list(const struct list *list, uint32_t bytes, uint32_t number, const char *what)
+{
+	uint32_t at = 0;
+
+	for (int i = 0; i < list->count; i++)
+		for (uint32_t j = 0; j < list->parts[i].length && at < bytes; j++, at++) {
+			uint8_t *byte = (uint8_t *)(uintptr_t)list->parts[i].addr + j;
+
+			if (*byte != pattern(number, at)) {
+				fprintf(stderr, "%s of %u bytes: byte %u, %u of segment %d, is %02x\n", what, bytes, at, j, i, *byte);
+				exit(1);
+			}
+			*byte = UNTOUCHED;
+		}
+}
+
+static void untouched(const uint8_t *from, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		if (from[i] != UNTOUCHED) {
+			fprintf(stderr, "byte %zu of the memory was written\n", (size_t)(from + i - memory));
+			exit(1);
+		}
+}
+
+/* As `turn`: what is sent, read and received lies in several segments. */
+static void cut_turn(int active, uint32_t number, uint32_t bytes, const struct side *other)
+{
+	uint32_t offset = BYTES / 2 + 13 * number % 4000;
+
+	memset(memory, UNTOUCHED, BYTES);
+	if (active) {
+		struct list from = cut(memory, bytes, SENT), back = cut(memory + BYTES / 2, bytes, SENT);
+
+		fill_list(&from, number);
+		meet();
+		post_list(IBV_WR_SEND_WITH_IMM, &from, 0, 0, bytes <= 64 && draw(2) ? IBV_SEND_INLINE : 0);
+		completion();
+		post_list(IBV_WR_RDMA_WRITE, &from, other->address + offset, other->key, 0);
+		post_list(IBV_WR_RDMA_READ, &back, other->address + offset, other->key, 0);
+		completion();
+		completion();
+		take_list(&back, bytes, number, "what was written and read back into segments");
+		take_list(&from, bytes, number, "what was sent");
+	} else {
+		struct list to = cut(memory, bytes + draw(3), RECEIVED), written = one(memory + offset, bytes);
+
+		receive_list(&to);
+		meet();
+		struct ibv_wc wc = completion();
+		CHECK(wc.opcode == IBV_WC_RECV && wc.byte_len == bytes);
+		take_list(&to, bytes, number, "what was sent into segments");
+		meet();
+		take_list(&written, bytes, number, "what was written out of segments");
+	}
+	untouched(memory, BYTES);
+	if (active)
+		meet();
 }
 
 static void atomics(int active, const struct side *other)
@@ -280,9 +420,13 @@ static void atomics(int active, const struct side *other)
 
 int main(int count, char **words)
 {
-	const char *host = count > 1 ? words[1] : NULL;
+	const char *host = count > 2 ? words[2] : NULL;
 	struct side own = {}, other;
 
+	CHECK(count > 1);
+	/* Both sides draw by themselves. */
+	random_state = 2 * (uint32_t)strtoull(words[1], NULL, 0) + !host + 1;
+	random_state += !random_state;
 	join(host);
 	open_device(&own);
 	swap_sides(&own, &other, sizeof(own));
@@ -291,6 +435,13 @@ int main(int count, char **words)
 	for (uint32_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
 		for (int first = 0; first < 2; first++)
 			turn(first == !host, 2 * i + first, lengths[i], &other);
+	for (uint32_t i = 0; i < CUT_TURNS; i++) {
+		uint32_t most = i % 2 ? 100 : 40000, mine = draw(most + 1), its;
+
+		swap_sides(&mine, &its, sizeof(mine));
+		for (int first = 0; first < 2; first++)
+			cut_turn(first == !host, 100 + 2 * i + first, first == !host ? mine : its, &other);
+	}
 	for (int first = 0; first < 2; first++)
 		atomics(first == !host, &other);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr));
