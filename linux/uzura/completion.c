@@ -88,9 +88,10 @@ int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 /* What is still unread of a queue pair that goes is nobody's. */
 void cq_forget(struct cq *cq, struct qp *qp)
 {
+	unsigned long flags;
 	u32 next;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, flags);
 	next = cq->next;
 	while (cq_look(cq)) {
 		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
@@ -99,7 +100,7 @@ void cq_forget(struct cq *cq, struct qp *qp)
 			here->pairs = 0;
 	}
 	cq->next = next;
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
 static enum ib_wc_opcode sent_opcode(u32 operation)
@@ -143,6 +144,14 @@ static u64 queue_end(struct queue *queue, u32 index)
 	return id;
 }
 
+/* Where a completed buffer is; who posts another in its place has yet to be told of this one. */
+static dma_addr_t receive_address(const struct qp *qp, u32 index)
+{
+	const struct receive_entry *ring = qp->receive.ring;
+
+	return le64_to_cpu(ring[index & ((1U << qp->receive.log2) - 1)].address);
+}
+
 /* False: it was of a queue pair that is gone. */
 static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *wc)
 {
@@ -172,9 +181,14 @@ static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *
 		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = what >> 32;
 	}
-	if (qp->ib.qp_type == IB_QPT_UD) {
+	if (is_datagram(qp)) {
 		wc->wc_flags |= IB_WC_GRH;
 		wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	}
+	if (qp->ib.qp_type == IB_QPT_GSI && wc->status == IB_WC_SUCCESS) {
+		kernel_set_header(nic, receive_address(qp, what & 0xFFFF), what >> 32);
+		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
+		wc->network_hdr_type = RDMA_NETWORK_IPV4;
 	}
 	return true;
 }
@@ -187,17 +201,18 @@ static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
 
 static int cq_take(struct nic *nic, struct cq *cq, int count, struct ib_wc *wc)
 {
+	unsigned long flags;
 	struct cqe *here;
 	int taken = 0;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, flags);
 	while (taken < count && (here = cq_look(cq))) {
 		taken += cq_translate(nic, here, &wc[taken]);
 		cq->next++;
 	}
 	if (cq->next - cq->told >= entries(cq) / 2)
 		cq_tell(nic, cq, 0);
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, flags);
 	return taken;
 }
 
@@ -250,13 +265,14 @@ int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 {
 	struct cq *cq = to_cq(ib);
+	unsigned long own;
 	int missed;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, own);
 	WRITE_ONCE(cq->armed, true);
 	cq_tell(to_nic(ib->device), cq, DOOR_FLAG);
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;
 }
 

@@ -2,7 +2,7 @@
 /*
  * UZURA in a guest of the rack: a verbs device of RoCEv2 (docs/uzura.md). Its rings are the kernel's, so that doorbells and
  * completions are calls: a guest's program cannot store to a BAR, and its code takes no simulated time, so that it
- * cannot poll. Kernel users have no part in it (there is no QP 1).
+ * cannot poll. Queue pair 1 and users in the kernel are in kernel.c.
  *
  * MAC and IP address are those of the network interface beside it on the same cable.
  */
@@ -193,11 +193,13 @@ static int uzura_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey
 static int uzura_add_gid(const struct ib_gid_attr *attr, void **context)
 {
 	struct nic *nic = to_nic(attr->device);
+	u32 ip = be32_to_cpu(*(__be32 *)&attr->gid.raw[12]);
 
 	if (attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP || !ipv6_addr_v4mapped((struct in6_addr *)&attr->gid))
 		return 0;
 	mutex_lock(&nic->control);
-	nic_write(nic, REG_IP, be32_to_cpu(*(__be32 *)&attr->gid.raw[12]));
+	nic_write(nic, REG_IP, ip);
+	WRITE_ONCE(nic->ip, ip);
 	mutex_unlock(&nic->control);
 	return 0;
 }
@@ -235,6 +237,7 @@ static const struct ib_device_ops uzura_ops = {
 	.destroy_ah = uzura_destroy_ah,
 	.destroy_cq = uzura_destroy_cq,
 	.destroy_qp = uzura_destroy_qp,
+	.get_dma_mr = uzura_get_dma_mr,
 	.get_link_layer = uzura_link_layer,
 	.get_port_immutable = uzura_port_immutable,
 	.modify_qp = uzura_modify_qp,

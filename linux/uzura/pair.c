@@ -8,7 +8,8 @@
 
 #include "uzura.h"
 
-/* 0 and 1 are the subnet's and the managers'. */
+/* 0 and 1 are the subnet's, which there is none of, and the managers'. */
+#define MANAGERS_NUMBER 1
 #define FIRST_NUMBER 2
 #define QKEY_OWN BIT(31)
 
@@ -41,6 +42,16 @@ static bool queue_full(const struct queue *queue)
 	return queue->next - queue->done >= 1U << queue->log2;
 }
 
+static bool cap_is_possible(const struct ib_qp_init_attr *init)
+{
+	const struct ib_qp_cap *cap = &init->cap;
+
+	/* What managers send is joined (kernel.c). */
+	return cap->max_send_wr <= 1 << MAX_LOG2 && cap->max_recv_wr <= 1 << MAX_LOG2 &&
+	       (cap->max_send_sge <= 1 || init->qp_type == IB_QPT_GSI) && cap->max_recv_sge <= 1 &&
+	       cap->max_inline_data <= MAX_INLINE;
+}
+
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata)
 {
 	struct nic *nic = to_nic(ib->device);
@@ -49,12 +60,15 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	unsigned long flags;
 	int number, error;
 
-	if (init->create_flags || init->srq || (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD))
+	if (init->create_flags || init->srq ||
+	    (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD && init->qp_type != IB_QPT_GSI))
 		return -EOPNOTSUPP;
-	if (cap->max_send_wr > 1 << MAX_LOG2 || cap->max_recv_wr > 1 << MAX_LOG2 || cap->max_send_sge > 1 ||
-	    cap->max_recv_sge > 1 || cap->max_inline_data > MAX_INLINE)
+	if (!cap_is_possible(init))
 		return -EINVAL;
-	number = ida_alloc_range(&nic->qp_numbers, FIRST_NUMBER, QUEUE_PAIRS - 1, GFP_KERNEL);
+	if (init->qp_type == IB_QPT_GSI)
+		number = ida_alloc_range(&nic->qp_numbers, MANAGERS_NUMBER, MANAGERS_NUMBER, GFP_KERNEL);
+	else
+		number = ida_alloc_range(&nic->qp_numbers, FIRST_NUMBER, QUEUE_PAIRS - 1, GFP_KERNEL);
 	if (number < 0)
 		return number;
 	error = queue_make(nic, &qp->send, cap->max_send_wr, sizeof(struct send_entry));
@@ -121,7 +135,7 @@ static bool address_is_ipv4(const struct rdma_ah_attr *attr)
 static void qp_words(const struct qp *qp, u64 *words)
 {
 	const struct ib_qp_attr *attr = &qp->attr;
-	bool ud = qp->ib.qp_type == IB_QPT_UD;
+	bool ud = is_datagram(qp);
 	u64 reads = clamp_t(u64, attr->max_rd_atomic, 1, MAX_READS);
 	u64 rights = (attr->qp_access_flags & IB_ACCESS_REMOTE_WRITE ? RIGHT_REMOTE_WRITE : 0) |
 		     (attr->qp_access_flags & IB_ACCESS_REMOTE_READ ? RIGHT_REMOTE_READ : 0) |
@@ -307,12 +321,15 @@ static int take_inline(const struct qp *qp, struct send_entry *entry, const stru
 static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struct send_entry *entry)
 {
 	int operation = operation_of(wr->opcode), error = 0;
+	struct ib_sge sge = {};
 	u32 flags;
 
 	if (operation < 0)
 		return operation;
-	if (wr->num_sge > 1)
-		return -EINVAL;
+	if (wr->num_sge)
+		error = kernel_join(&sge, wr);
+	if (error)
+		return error;
 	memset(entry, 0, sizeof(*entry));
 	flags = operation | (qp->all_signaled || wr->send_flags & IB_SEND_SIGNALED ? SEND_SIGNALED : 0) |
 		(wr->send_flags & IB_SEND_SOLICITED ? SEND_SOLICITED : 0) |
@@ -320,11 +337,11 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 		(wr->send_flags & IB_SEND_FENCE ? SEND_FENCE : 0);
 	entry->flags = cpu_to_le32(flags);
 	if (wr->num_sge) {
-		entry->bytes = cpu_to_le32(wr->sg_list->length);
-		entry->local = cpu_to_le64(wr->sg_list->addr);
-		entry->local_key = cpu_to_le32(wr->sg_list->lkey);
+		entry->bytes = cpu_to_le32(sge.length);
+		entry->local = cpu_to_le64(sge.addr);
+		entry->local_key = cpu_to_le32(sge.lkey);
 		if (flags & SEND_INLINE)
-			error = take_inline(qp, entry, wr->sg_list);
+			error = take_inline(qp, entry, &sge);
 	}
 	switch (operation) {
 	case OPERATION_SEND_IMM:
@@ -354,7 +371,7 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 		entry->swap = cpu_to_le64(atomic_wr(wr)->compare_add);
 		break;
 	}
-	if (qp->ib.qp_type == IB_QPT_UD) {
+	if (is_datagram(qp)) {
 		const struct ib_ud_wr *ud = ud_wr(wr);
 		const struct ah *ah = to_ah(ud->ah);
 		u32 qkey = ud->remote_qkey & QKEY_OWN ? qp->attr.qkey : ud->remote_qkey;
@@ -389,6 +406,7 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 	struct qp *qp = to_qp(ib);
 	struct nic *nic = to_nic(ib->device);
 	struct queue *queue = &qp->send;
+	unsigned long flags;
 	bool owed = false;
 	int error = 0;
 
@@ -401,7 +419,7 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 
 		/* It may have to wait for the program's memory. */
 		error = send_entry_of(qp, wr, &entry);
-		spin_lock(&queue->lock);
+		spin_lock_irqsave(&queue->lock, flags);
 		if (!error && queue_full(queue))
 			error = -ENOMEM;
 		if (!error) {
@@ -414,7 +432,7 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 			ring_send(nic, qp, &entry);
 		else if (error && owed)
 			ring_send(nic, qp, NULL);
-		spin_unlock(&queue->lock);
+		spin_unlock_irqrestore(&queue->lock, flags);
 		if (error) {
 			*bad = wr;
 			break;
@@ -428,13 +446,14 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 {
 	struct qp *qp = to_qp(ib);
 	struct queue *queue = &qp->receive;
+	unsigned long flags;
 	int error = 0;
 
 	if (qp->attr.qp_state == IB_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}
-	spin_lock(&queue->lock);
+	spin_lock_irqsave(&queue->lock, flags);
 	for (; wr; wr = wr->next) {
 		u32 at = queue->next & ((1U << queue->log2) - 1);
 		struct receive_entry *entry = &((struct receive_entry *)queue->ring)[at];
@@ -456,7 +475,7 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	dma_wmb();
 	ring_receive(to_nic(ib->device), qp);
 	nic_charge(store_ns);
-	spin_unlock(&queue->lock);
+	spin_unlock_irqrestore(&queue->lock, flags);
 	return error;
 }
 

@@ -51,6 +51,7 @@ struct nic {
 	/* Programs that poll sleep here. */
 	wait_queue_head_t looks;
 	unsigned int seen; /* DMA writes to what is watched */
+	u32 ip;
 };
 
 struct context {
@@ -70,7 +71,7 @@ struct ah {
 
 struct mr {
 	struct ib_mr ib;
-	struct ib_umem *umem;
+	struct ib_umem *umem; /* none: all memory, for the kernel */
 	u32 number;
 	u32 first;
 	u32 pages;
@@ -128,6 +129,12 @@ static inline struct nic *to_nic(struct ib_device *ib)
 	return container_of(ib, struct nic, ib);
 }
 
+/* Queue pair 1 is one of datagrams, too. */
+static inline bool is_datagram(const struct qp *qp)
+{
+	return qp->ib.qp_type != IB_QPT_RC;
+}
+
 /* main.c */
 extern unsigned int store_ns;
 void nic_write(struct nic *nic, u32 offset, u64 value);
@@ -142,6 +149,7 @@ int uzura_alloc_pd(struct ib_pd *ib, struct ib_udata *udata);
 int uzura_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata);
 struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 address, int access,
 				struct ib_udata *udata);
+struct ib_mr *uzura_get_dma_mr(struct ib_pd *ib, int access);
 int uzura_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);
 
 /* completion.c */
@@ -161,5 +169,9 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 int uzura_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init, struct ib_udata *udata);
 int uzura_destroy_ah(struct ib_ah *ib, u32 flags);
+
+/* kernel.c */
+int kernel_join(struct ib_sge *joined, const struct ib_send_wr *wr);
+void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);
 
 #endif
