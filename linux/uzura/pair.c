@@ -229,7 +229,8 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		qp->attr = former;
 		return error;
 	}
-	if (command == COMMAND_BEGIN_QP)
+	/* The engine looks at a queue pair when it is rung for; at one in error it ends all that is posted. */
+	if (command == COMMAND_BEGIN_QP || (to != from && to == IB_QPS_ERR))
 		ring_receive(nic, qp);
 	if (to == IB_QPS_RESET) {
 		cq_forget(to_cq(ib->send_cq), qp);
