@@ -153,7 +153,7 @@ static dma_addr_t receive_address(const struct qp *qp, u32 index)
 }
 
 /* False: it was of a queue pair that is gone. */
-static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *wc)
+static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here, struct ib_wc *wc)
 {
 	u64 what = le64_to_cpu(here->what), pairs = le64_to_cpu(here->pairs);
 	u32 number = pairs & 0xFFFFFF;
@@ -181,11 +181,14 @@ static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *
 		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = what >> 32;
 	}
-	if (is_datagram(qp)) {
-		wc->wc_flags |= IB_WC_GRH;
-		wc->src_qp = pairs >> 24 & 0xFFFFFF;
-	}
-	if (qp->ib.qp_type == IB_QPT_GSI && wc->status == IB_WC_SUCCESS) {
+	if (!is_datagram(qp) || wc->status != IB_WC_SUCCESS)
+		return true;
+	wc->wc_flags |= IB_WC_GRH;
+	wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	if (qp->user) {
+		cq->datagram = receive_address(qp, what & 0xFFFF);
+		cq->datagram_from = what >> 32;
+	} else {
 		kernel_set_header(nic, receive_address(qp, what & 0xFFFF), what >> 32);
 		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
 		wc->network_hdr_type = RDMA_NETWORK_IPV4;
@@ -207,7 +210,7 @@ static int cq_take(struct nic *nic, struct cq *cq, int count, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	while (taken < count && (here = cq_look(cq))) {
-		taken += cq_translate(nic, here, &wc[taken]);
+		taken += cq_translate(nic, cq, here, &wc[taken]);
 		cq->next++;
 	}
 	if (cq->next - cq->told >= entries(cq) / 2)
@@ -242,24 +245,46 @@ static bool anything(struct nic *nic, struct context *context)
 	return false;
 }
 
+/* For a program, which asks for one at a time. */
+static int take_for_program(struct nic *nic, struct cq *cq, struct ib_wc *wc)
+{
+	int taken;
+
+	cq->datagram = 0;
+	taken = cq_take(nic, cq, 1, wc);
+	if (taken && cq->datagram)
+		user_set_header(nic, cq->datagram, cq->datagram_from);
+	if (taken)
+		WRITE_ONCE(cq->context->idle, false);
+	return taken;
+}
+
 /*
- * Of a program, this is called without a spinlock. An empty queue puts it to sleep: its code takes no simulated time, so
- * that while it looks again and again nothing can come.
+ * Of a program, this is called without a spinlock. An empty queue puts it to sleep when it looks again: its code takes no
+ * simulated time, so that while it looks again and again nothing can come. It may look once in vain after each thing that it
+ * had or did: many empty a queue before they use what was in it.
  */
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 {
 	struct nic *nic = to_nic(ib->device);
 	struct cq *cq = to_cq(ib);
 	unsigned int seen = READ_ONCE(nic->seen);
-	int taken = cq_take(nic, cq, count, wc);
+	int taken;
 
-	if (taken || !cq->context)
+	if (!cq->context)
+		return cq_take(nic, cq, count, wc);
+	taken = take_for_program(nic, cq, wc);
+	if (taken)
 		return taken;
+	if (!READ_ONCE(cq->context->idle)) {
+		WRITE_ONCE(cq->context->idle, true);
+		return 0;
+	}
 	watch(nic, cq->context);
 	if (!anything(nic, cq->context))
 		wait_event_interruptible_hrtimeout(nic->looks, READ_ONCE(nic->seen) != seen,
 						   ns_to_ktime(MOST_SLEEP_NS));
-	return cq_take(nic, cq, count, wc);
+	return take_for_program(nic, cq, wc);
 }
 
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)

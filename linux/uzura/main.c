@@ -58,12 +58,16 @@ void nic_charge(unsigned int ns)
 /* The engine's registers have 64 bits. */
 void nic_write(struct nic *nic, u32 offset, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->registers + offset);
 	posted();
 }
 
 static void nic_write_own(struct nic *nic, u32 offset, u32 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writel(value, nic->registers + offset);
 	posted();
 }
@@ -71,11 +75,13 @@ static void nic_write_own(struct nic *nic, u32 offset, u32 value)
 static u32 nic_read(struct nic *nic, u32 offset)
 {
 	lockdep_assert_held(&nic->control);
-	return readl(nic->registers + offset);
+	return READ_ONCE(nic->down) ? 0 : readl(nic->registers + offset);
 }
 
 void nic_door(struct nic *nic, u32 page, u32 offset, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->doors + page * DOOR_PAGE + offset);
 	posted();
 }
@@ -85,7 +91,7 @@ void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes)
 {
 	size_t at;
 
-	for (at = 0; at < bytes; at += LINE_BYTES) {
+	for (at = 0; at < bytes && !READ_ONCE(nic->down); at += LINE_BYTES) {
 		memcpy_toio(nic->doors + page * DOOR_PAGE + DOOR_COPY + at, entry + at, LINE_BYTES);
 		posted();
 		nic_charge(store_ns);
@@ -94,6 +100,8 @@ void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes)
 
 void nic_watch(struct nic *nic, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->poll + POLL_ARM);
 	posted();
 }
@@ -494,6 +502,15 @@ static void nic_remove(struct pci_dev *pci)
 	ib_dealloc_device(&nic->ib);
 }
 
+/* The machine goes, and behind the devices its bus. Users in the kernel may come yet: nothing of theirs leads anywhere. */
+static void nic_shutdown(struct pci_dev *pci)
+{
+	struct nic *nic = pci_get_drvdata(pci);
+
+	nic_quiet(nic);
+	WRITE_ONCE(nic->down, true);
+}
+
 static const struct pci_device_id nic_ids[] = { { PCI_DEVICE(VENDOR, DEVICE) }, {} };
 MODULE_DEVICE_TABLE(pci, nic_ids);
 
@@ -502,6 +519,7 @@ static struct pci_driver nic_driver = {
 	.id_table = nic_ids,
 	.probe = nic_probe,
 	.remove = nic_remove,
+	.shutdown = nic_shutdown,
 };
 module_pci_driver(nic_driver);
 

@@ -402,6 +402,15 @@ static void ring_send(struct nic *nic, struct qp *qp, const struct send_entry *l
 	nic_charge(store_ns);
 }
 
+/* A program's next look in vain puts it not yet to sleep. */
+static void not_idle(struct ib_cq *ib)
+{
+	struct context *context = to_cq(ib)->context;
+
+	if (context)
+		WRITE_ONCE(context->idle, false);
+}
+
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
 	struct qp *qp = to_qp(ib);
@@ -415,6 +424,7 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 		*bad = wr;
 		return -EINVAL;
 	}
+	not_idle(ib->send_cq);
 	for (; wr; wr = wr->next) {
 		struct send_entry entry;
 
@@ -454,6 +464,7 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 		*bad = wr;
 		return -EINVAL;
 	}
+	not_idle(ib->recv_cq);
 	spin_lock_irqsave(&queue->lock, flags);
 	for (; wr; wr = wr->next) {
 		u32 at = queue->next & ((1U << queue->log2) - 1);

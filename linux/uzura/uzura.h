@@ -17,8 +17,8 @@
 /* Pages of translation for all regions: 128 MB. */
 #define TABLE_ENTRIES 32768
 /* Work requests of a queue, and completions. */
-#define MAX_LOG2 10
-#define MAX_CQ_LOG2 12
+#define MAX_LOG2 12
+#define MAX_CQ_LOG2 15
 
 struct cq;
 struct qp;
@@ -31,6 +31,7 @@ struct nic {
 	struct notifier_block watcher;
 	struct work_struct gone;
 	bool registered; /* under `ending` */
+	bool down; /* with the machine: its bus may be gone */
 	struct mutex ending;
 	void __iomem *registers;
 	void __iomem *doors;
@@ -56,6 +57,7 @@ struct nic {
 
 struct context {
 	struct ib_ucontext ib;
+	bool idle; /* it has looked in vain since it last had something, or did something */
 };
 
 struct pd {
@@ -88,6 +90,9 @@ struct cq {
 	u32 next; /* to be read */
 	u32 told; /* how far the engine knows of it */
 	bool armed;
+	/* Of a program, the datagram that was taken last: its buffer, 0 if it was something else, and who sent it. */
+	u64 datagram;
+	u32 datagram_from;
 };
 
 /* A ring of work requests: the next one's number, and the oldest one that has not completed. */
@@ -173,5 +178,6 @@ int uzura_destroy_ah(struct ib_ah *ib, u32 flags);
 /* kernel.c */
 int kernel_join(struct ib_sge *joined, const struct ib_send_wr *wr);
 void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);
+void user_set_header(struct nic *nic, u64 buffer, u32 from);
 
 #endif

@@ -139,7 +139,8 @@ async def datagrams(dut) -> None:
                     swap=b.ip << 32 | 0x1234, **where)
         got = await bench.poll(cqs[1])
         assert (got.status, got.index, got.bytes, got.imm) == (0, slot, size + 40, size)
-        assert got.src_qpn == qps[0].number and rb.read(43, size) == ra.read(5, size)
+        assert (got.src_qpn, got.key) == (qps[0].number, a.ip)
+        assert rb.read(43, size) == ra.read(5, size)
         assert (await bench.poll(cqs[0])).status == host.SUCCESS
     # A wrong Q_Key, and no buffer: nothing but a count.
     for qkey in (0x1235, 0x1234):
