@@ -107,7 +107,7 @@ struct cqe {
 	__le32 bytes;
 	__le32 imm;
 	__le64 pairs; /* own QP in 23:0, the sender's in 47:24 */
-	__le64 what; /* index 15:0, operation 23:16, flags 31:29, key 63:32 */
+	__le64 what; /* index 15:0, operation 23:16, flags 31:29, key 63:32; UD: the sender's IP address there */
 	__le64 status; /* 7:0; the owner in the top bit */
 };
 

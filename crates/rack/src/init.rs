@@ -499,11 +499,13 @@ mod tests {
             "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
             "insmod /run/ipnuma/uzura.ko store_ns=223 mac=02:00:00:00:00:01 ||",
             "export RDMAV_DRIVERS=/run/ipnuma/libuzura\n",
+            "mount --bind /run/cpuinfo /proc/cpuinfo\n",
             "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
         ] {
             assert!(program.contains(line), "{line} is not in:\n{program}");
         }
-        assert!(!init(&topology, &platform, 1, &cpu).contains("RDMAV_DRIVERS"));
+        let other = init(&topology, &platform, 1, &cpu);
+        assert!(!other.contains("RDMAV_DRIVERS") && other.contains("'cpu MHz : 1000.000'"));
         let error = parse("1g").expect_err("there is none");
         assert!(error.to_string().contains("with UZURA"), "{error}");
     }

@@ -74,7 +74,8 @@ fn run_text(rack: &str) -> UmlOutcome {
         println!("{}: {:?}\n{out}{errors}", guest.name, guest.report);
         assert_eq!(guest.status, Some(0), "{errors}\n{}", guest.console);
         assert!(!out.contains("invalid data"), "{out}");
-        let complaint = ["WARNING", "BUG", "Oops", "panic"].map(|word| guest.console.contains(word));
+        let complaint =
+            ["WARNING", "BUG", "Oops", "panic"].map(|word| guest.console.contains(word));
         assert_eq!(complaint, [false; 4], "{}", guest.console);
     }
     println!(
