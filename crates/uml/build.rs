@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let source = "guest/host.c";
-    println!("cargo:rerun-if-changed={source}");
+    let sources = ["guest/host.c", "guest/counter.c"];
+    println!("cargo:rerun-if-changed=guest");
     println!("cargo:rerun-if-env-changed=CC");
     let library = Path::new(&env::var("OUT_DIR")?).join("host.so");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "-o",
         ])
         .arg(&library)
-        .arg(source)
+        .args(sources)
         .status()
         .map_err(|error| {
             format!(
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             )
         })?;
     if !status.success() {
-        return Err(format!("{compiler} could not compile {source}").into());
+        return Err(format!("{compiler} could not compile {}", sources.join(" and ")).into());
     }
     Ok(())
 }

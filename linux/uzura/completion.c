@@ -88,9 +88,10 @@ int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 /* What is still unread of a queue pair that goes is nobody's. */
 void cq_forget(struct cq *cq, struct qp *qp)
 {
+	unsigned long flags;
 	u32 next;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, flags);
 	next = cq->next;
 	while (cq_look(cq)) {
 		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
@@ -99,7 +100,7 @@ void cq_forget(struct cq *cq, struct qp *qp)
 			here->pairs = 0;
 	}
 	cq->next = next;
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
 static enum ib_wc_opcode sent_opcode(u32 operation)
@@ -143,13 +144,27 @@ static u64 queue_end(struct queue *queue, u32 index)
 	return id;
 }
 
+/*
+ * Where the header in front of a datagram goes, if the buffer's first segment has room for it. Who posts another buffer in its
+ * place has yet to be told of this one.
+ */
+static dma_addr_t header_address(const struct qp *qp, u32 index)
+{
+	const struct segment *ring = qp->receive.ring;
+	u32 at = index & ((1U << qp->receive.log2) - 1);
+	const struct segment *first = &ring[at << qp->receive.segments_log2];
+
+	return le32_to_cpu(first->bytes) < HEADER_BYTES ? 0 : le64_to_cpu(first->address);
+}
+
 /* False: it was of a queue pair that is gone. */
-static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *wc)
+static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here, struct ib_wc *wc)
 {
 	u64 what = le64_to_cpu(here->what), pairs = le64_to_cpu(here->pairs);
 	u32 number = pairs & 0xFFFFFF;
 	struct qp *qp = number < QUEUE_PAIRS ? READ_ONCE(nic->qps[number]) : NULL;
 	bool received = what & COMPLETION_RECEIVE;
+	dma_addr_t header;
 
 	if (!qp)
 		return false;
@@ -172,9 +187,18 @@ static bool cq_translate(struct nic *nic, const struct cqe *here, struct ib_wc *
 		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = what >> 32;
 	}
-	if (qp->ib.qp_type == IB_QPT_UD) {
-		wc->wc_flags |= IB_WC_GRH;
-		wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	if (!is_datagram(qp) || wc->status != IB_WC_SUCCESS)
+		return true;
+	wc->wc_flags |= IB_WC_GRH;
+	wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	header = header_address(qp, what & 0xFFFF);
+	if (qp->user) {
+		cq->datagram = header;
+		cq->datagram_from = what >> 32;
+	} else if (header) {
+		kernel_set_header(nic, header, what >> 32);
+		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
+		wc->network_hdr_type = RDMA_NETWORK_IPV4;
 	}
 	return true;
 }
@@ -187,17 +211,18 @@ static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
 
 static int cq_take(struct nic *nic, struct cq *cq, int count, struct ib_wc *wc)
 {
+	unsigned long flags;
 	struct cqe *here;
 	int taken = 0;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, flags);
 	while (taken < count && (here = cq_look(cq))) {
-		taken += cq_translate(nic, here, &wc[taken]);
+		taken += cq_translate(nic, cq, here, &wc[taken]);
 		cq->next++;
 	}
 	if (cq->next - cq->told >= entries(cq) / 2)
 		cq_tell(nic, cq, 0);
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, flags);
 	return taken;
 }
 
@@ -227,36 +252,59 @@ static bool anything(struct nic *nic, struct context *context)
 	return false;
 }
 
+/* For a program, which asks for one at a time. */
+static int take_for_program(struct nic *nic, struct cq *cq, struct ib_wc *wc)
+{
+	int taken;
+
+	cq->datagram = 0;
+	taken = cq_take(nic, cq, 1, wc);
+	if (taken && cq->datagram)
+		user_set_header(nic, cq->datagram, cq->datagram_from);
+	if (taken)
+		WRITE_ONCE(cq->context->idle, false);
+	return taken;
+}
+
 /*
- * Of a program, this is called without a spinlock. An empty queue puts it to sleep: its code takes no simulated time, so
- * that while it looks again and again nothing can come.
+ * Of a program, this is called without a spinlock. An empty queue puts it to sleep when it looks again: its code takes no
+ * simulated time, so that while it looks again and again nothing can come. It may look once in vain after each thing that it
+ * had or did: many empty a queue before they use what was in it.
  */
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 {
 	struct nic *nic = to_nic(ib->device);
 	struct cq *cq = to_cq(ib);
 	unsigned int seen = READ_ONCE(nic->seen);
-	int taken = cq_take(nic, cq, count, wc);
+	int taken;
 
-	if (taken || !cq->context)
+	if (!cq->context)
+		return cq_take(nic, cq, count, wc);
+	taken = take_for_program(nic, cq, wc);
+	if (taken)
 		return taken;
+	if (!READ_ONCE(cq->context->idle)) {
+		WRITE_ONCE(cq->context->idle, true);
+		return 0;
+	}
 	watch(nic, cq->context);
 	if (!anything(nic, cq->context))
 		wait_event_interruptible_hrtimeout(nic->looks, READ_ONCE(nic->seen) != seen,
 						   ns_to_ktime(MOST_SLEEP_NS));
-	return cq_take(nic, cq, count, wc);
+	return take_for_program(nic, cq, wc);
 }
 
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 {
 	struct cq *cq = to_cq(ib);
+	unsigned long own;
 	int missed;
 
-	spin_lock(&cq->lock);
+	spin_lock_irqsave(&cq->lock, own);
 	WRITE_ONCE(cq->armed, true);
 	cq_tell(to_nic(ib->device), cq, DOOR_FLAG);
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
-	spin_unlock(&cq->lock);
+	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;
 }
 

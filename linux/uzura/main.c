@@ -2,7 +2,7 @@
 /*
  * UZURA in a guest of the rack: a verbs device of RoCEv2 (docs/uzura.md). Its rings are the kernel's, so that doorbells and
  * completions are calls: a guest's program cannot store to a BAR, and its code takes no simulated time, so that it
- * cannot poll. Kernel users have no part in it (there is no QP 1).
+ * cannot poll. Queue pair 1 and users in the kernel are in kernel.c.
  *
  * MAC and IP address are those of the network interface beside it on the same cable.
  */
@@ -58,12 +58,16 @@ void nic_charge(unsigned int ns)
 /* The engine's registers have 64 bits. */
 void nic_write(struct nic *nic, u32 offset, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->registers + offset);
 	posted();
 }
 
 static void nic_write_own(struct nic *nic, u32 offset, u32 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writel(value, nic->registers + offset);
 	posted();
 }
@@ -71,11 +75,13 @@ static void nic_write_own(struct nic *nic, u32 offset, u32 value)
 static u32 nic_read(struct nic *nic, u32 offset)
 {
 	lockdep_assert_held(&nic->control);
-	return readl(nic->registers + offset);
+	return READ_ONCE(nic->down) ? 0 : readl(nic->registers + offset);
 }
 
 void nic_door(struct nic *nic, u32 page, u32 offset, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->doors + page * DOOR_PAGE + offset);
 	posted();
 }
@@ -85,7 +91,7 @@ void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes)
 {
 	size_t at;
 
-	for (at = 0; at < bytes; at += LINE_BYTES) {
+	for (at = 0; at < bytes && !READ_ONCE(nic->down); at += LINE_BYTES) {
 		memcpy_toio(nic->doors + page * DOOR_PAGE + DOOR_COPY + at, entry + at, LINE_BYTES);
 		posted();
 		nic_charge(store_ns);
@@ -94,6 +100,8 @@ void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes)
 
 void nic_watch(struct nic *nic, u64 value)
 {
+	if (READ_ONCE(nic->down))
+		return;
 	writeq(value, nic->poll + POLL_ARM);
 	posted();
 }
@@ -193,11 +201,13 @@ static int uzura_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey
 static int uzura_add_gid(const struct ib_gid_attr *attr, void **context)
 {
 	struct nic *nic = to_nic(attr->device);
+	u32 ip = be32_to_cpu(*(__be32 *)&attr->gid.raw[12]);
 
 	if (attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP || !ipv6_addr_v4mapped((struct in6_addr *)&attr->gid))
 		return 0;
 	mutex_lock(&nic->control);
-	nic_write(nic, REG_IP, be32_to_cpu(*(__be32 *)&attr->gid.raw[12]));
+	nic_write(nic, REG_IP, ip);
+	WRITE_ONCE(nic->ip, ip);
 	mutex_unlock(&nic->control);
 	return 0;
 }
@@ -235,6 +245,7 @@ static const struct ib_device_ops uzura_ops = {
 	.destroy_ah = uzura_destroy_ah,
 	.destroy_cq = uzura_destroy_cq,
 	.destroy_qp = uzura_destroy_qp,
+	.get_dma_mr = uzura_get_dma_mr,
 	.get_link_layer = uzura_link_layer,
 	.get_port_immutable = uzura_port_immutable,
 	.modify_qp = uzura_modify_qp,
@@ -491,6 +502,15 @@ static void nic_remove(struct pci_dev *pci)
 	ib_dealloc_device(&nic->ib);
 }
 
+/* The machine goes, and behind the devices its bus. Users in the kernel may come yet: nothing of theirs leads anywhere. */
+static void nic_shutdown(struct pci_dev *pci)
+{
+	struct nic *nic = pci_get_drvdata(pci);
+
+	nic_quiet(nic);
+	WRITE_ONCE(nic->down, true);
+}
+
 static const struct pci_device_id nic_ids[] = { { PCI_DEVICE(VENDOR, DEVICE) }, {} };
 MODULE_DEVICE_TABLE(pci, nic_ids);
 
@@ -499,6 +519,7 @@ static struct pci_driver nic_driver = {
 	.id_table = nic_ids,
 	.probe = nic_probe,
 	.remove = nic_remove,
+	.shutdown = nic_shutdown,
 };
 module_pci_driver(nic_driver);
 

@@ -8,7 +8,8 @@
 
 #include "uzura.h"
 
-/* 0 and 1 are the subnet's and the managers'. */
+/* 0 and 1 are the subnet's, which there is none of, and the managers'. */
+#define MANAGERS_NUMBER 1
 #define FIRST_NUMBER 2
 #define QKEY_OWN BIT(31)
 
@@ -41,6 +42,13 @@ static bool queue_full(const struct queue *queue)
 	return queue->next - queue->done >= 1U << queue->log2;
 }
 
+static bool cap_is_possible(const struct ib_qp_cap *cap)
+{
+	return cap->max_send_wr <= 1 << MAX_LOG2 && cap->max_recv_wr <= 1 << MAX_LOG2 &&
+	       cap->max_send_sge <= MAX_SEND_SEGMENTS && cap->max_recv_sge <= MAX_RECEIVE_SEGMENTS &&
+	       cap->max_inline_data <= MAX_INLINE;
+}
+
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata)
 {
 	struct nic *nic = to_nic(ib->device);
@@ -49,13 +57,15 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	unsigned long flags;
 	int number, error;
 
-	if (init->create_flags || init->srq || (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD))
+	if (init->create_flags || init->srq ||
+	    (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD && init->qp_type != IB_QPT_GSI))
 		return -EOPNOTSUPP;
-	if (cap->max_send_wr > 1 << MAX_LOG2 || cap->max_recv_wr > 1 << MAX_LOG2 ||
-	    cap->max_send_sge > MAX_SEND_SEGMENTS || cap->max_recv_sge > MAX_RECEIVE_SEGMENTS ||
-	    cap->max_inline_data > MAX_INLINE)
+	if (!cap_is_possible(cap))
 		return -EINVAL;
-	number = ida_alloc_range(&nic->qp_numbers, FIRST_NUMBER, QUEUE_PAIRS - 1, GFP_KERNEL);
+	if (init->qp_type == IB_QPT_GSI)
+		number = ida_alloc_range(&nic->qp_numbers, MANAGERS_NUMBER, MANAGERS_NUMBER, GFP_KERNEL);
+	else
+		number = ida_alloc_range(&nic->qp_numbers, FIRST_NUMBER, QUEUE_PAIRS - 1, GFP_KERNEL);
 	if (number < 0)
 		return number;
 	error = queue_make(nic, &qp->send, cap->max_send_wr, sizeof(struct send_entry));
@@ -125,7 +135,7 @@ static bool address_is_ipv4(const struct rdma_ah_attr *attr)
 static void qp_words(const struct qp *qp, u64 *words)
 {
 	const struct ib_qp_attr *attr = &qp->attr;
-	bool ud = qp->ib.qp_type == IB_QPT_UD;
+	bool ud = is_datagram(qp);
 	u64 reads = clamp_t(u64, attr->max_rd_atomic, 1, MAX_READS);
 	u64 rights = (attr->qp_access_flags & IB_ACCESS_REMOTE_WRITE ? RIGHT_REMOTE_WRITE : 0) |
 		     (attr->qp_access_flags & IB_ACCESS_REMOTE_READ ? RIGHT_REMOTE_READ : 0) |
@@ -219,7 +229,8 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		qp->attr = former;
 		return error;
 	}
-	if (command == COMMAND_BEGIN_QP)
+	/* The engine looks at a queue pair when it is rung for; at one in error it ends all that is posted. */
+	if (command == COMMAND_BEGIN_QP || (to != from && to == IB_QPS_ERR))
 		ring_receive(nic, qp);
 	if (to == IB_QPS_RESET) {
 		cq_forget(to_cq(ib->send_cq), qp);
@@ -391,7 +402,7 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 		entry->swap = cpu_to_le64(atomic_wr(wr)->compare_add);
 		break;
 	}
-	if (qp->ib.qp_type == IB_QPT_UD) {
+	if (is_datagram(qp)) {
 		const struct ib_ud_wr *ud = ud_wr(wr);
 		const struct ah *ah = to_ah(ud->ah);
 		u32 qkey = ud->remote_qkey & QKEY_OWN ? qp->attr.qkey : ud->remote_qkey;
@@ -421,11 +432,21 @@ static void ring_send(struct nic *nic, struct qp *qp, const struct send_entry *l
 	nic_charge(store_ns);
 }
 
+/* A program's next look in vain puts it not yet to sleep. */
+static void not_idle(struct ib_cq *ib)
+{
+	struct context *context = to_cq(ib)->context;
+
+	if (context)
+		WRITE_ONCE(context->idle, false);
+}
+
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
 	struct qp *qp = to_qp(ib);
 	struct nic *nic = to_nic(ib->device);
 	struct queue *queue = &qp->send;
+	unsigned long flags;
 	bool owed = false;
 	int error = 0;
 
@@ -433,12 +454,13 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 		*bad = wr;
 		return -EINVAL;
 	}
+	not_idle(ib->send_cq);
 	for (; wr; wr = wr->next) {
 		struct send_entry entry;
 
 		/* It may have to wait for the program's memory. */
 		error = send_entry_of(qp, wr, &entry);
-		spin_lock(&queue->lock);
+		spin_lock_irqsave(&queue->lock, flags);
 		if (!error && queue_full(queue))
 			error = -ENOMEM;
 		if (!error) {
@@ -451,7 +473,7 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 			ring_send(nic, qp, &entry);
 		else if (error && owed)
 			ring_send(nic, qp, NULL);
-		spin_unlock(&queue->lock);
+		spin_unlock_irqrestore(&queue->lock, flags);
 		if (error) {
 			*bad = wr;
 			break;
@@ -465,13 +487,15 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 {
 	struct qp *qp = to_qp(ib);
 	struct queue *queue = &qp->receive;
+	unsigned long flags;
 	int error = 0;
 
 	if (qp->attr.qp_state == IB_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}
-	spin_lock(&queue->lock);
+	not_idle(ib->recv_cq);
+	spin_lock_irqsave(&queue->lock, flags);
 	for (; wr; wr = wr->next) {
 		u32 at = queue->next & ((1U << queue->log2) - 1);
 		int most = 1 << queue->segments_log2, i;
@@ -491,7 +515,7 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	dma_wmb();
 	ring_receive(to_nic(ib->device), qp);
 	nic_charge(store_ns);
-	spin_unlock(&queue->lock);
+	spin_unlock_irqrestore(&queue->lock, flags);
 	return error;
 }
 

@@ -17,8 +17,8 @@
 /* Pages of translation for all regions: 128 MB. */
 #define TABLE_ENTRIES 32768
 /* Work requests of a queue, and completions. */
-#define MAX_LOG2 10
-#define MAX_CQ_LOG2 12
+#define MAX_LOG2 12
+#define MAX_CQ_LOG2 15
 
 struct cq;
 struct qp;
@@ -31,6 +31,7 @@ struct nic {
 	struct notifier_block watcher;
 	struct work_struct gone;
 	bool registered; /* under `ending` */
+	bool down; /* with the machine: its bus may be gone */
 	struct mutex ending;
 	void __iomem *registers;
 	void __iomem *doors;
@@ -51,10 +52,12 @@ struct nic {
 	/* Programs that poll sleep here. */
 	wait_queue_head_t looks;
 	unsigned int seen; /* DMA writes to what is watched */
+	u32 ip;
 };
 
 struct context {
 	struct ib_ucontext ib;
+	bool idle; /* it has looked in vain since it last had something, or did something */
 };
 
 struct pd {
@@ -70,7 +73,7 @@ struct ah {
 
 struct mr {
 	struct ib_mr ib;
-	struct ib_umem *umem;
+	struct ib_umem *umem; /* none: all memory, for the kernel */
 	u32 number;
 	u32 first;
 	u32 pages;
@@ -87,6 +90,9 @@ struct cq {
 	u32 next; /* to be read */
 	u32 told; /* how far the engine knows of it */
 	bool armed;
+	/* Of a program, the datagram that was taken last: its buffer, 0 if it was something else, and who sent it. */
+	u64 datagram;
+	u32 datagram_from;
 };
 
 /* A ring of work requests: the next one's number, and the oldest one that has not completed. */
@@ -129,6 +135,12 @@ static inline struct nic *to_nic(struct ib_device *ib)
 	return container_of(ib, struct nic, ib);
 }
 
+/* Queue pair 1 is one of datagrams, too. */
+static inline bool is_datagram(const struct qp *qp)
+{
+	return qp->ib.qp_type != IB_QPT_RC;
+}
+
 /* main.c */
 extern unsigned int store_ns;
 void nic_write(struct nic *nic, u32 offset, u64 value);
@@ -143,6 +155,7 @@ int uzura_alloc_pd(struct ib_pd *ib, struct ib_udata *udata);
 int uzura_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata);
 struct ib_mr *uzura_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 address, int access,
 				struct ib_udata *udata);
+struct ib_mr *uzura_get_dma_mr(struct ib_pd *ib, int access);
 int uzura_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);
 
 /* completion.c */
@@ -162,5 +175,9 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 int uzura_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init, struct ib_udata *udata);
 int uzura_destroy_ah(struct ib_ah *ib, u32 flags);
+
+/* kernel.c */
+void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);
+void user_set_header(struct nic *nic, u64 buffer, u32 from);
 
 #endif

@@ -86,6 +86,9 @@ enum operation {
 #define SEND_MORE (7U << SEND_MORE_SHIFT)
 #define SEND_FENCE BIT(15)
 
+/* In front of each datagram: room for the header of its network. */
+#define HEADER_BYTES 40
+
 struct segment {
 	__le64 address;
 	__le32 key;
@@ -116,7 +119,7 @@ struct cqe {
 	__le32 bytes;
 	__le32 imm;
 	__le64 pairs; /* own QP in 23:0, the sender's in 47:24 */
-	__le64 what; /* index 15:0, operation 23:16, flags 31:29, key 63:32 */
+	__le64 what; /* index 15:0, operation 23:16, flags 31:29, key 63:32; UD: the sender's IP address there */
 	__le64 status; /* 7:0; the owner in the top bit */
 };
 

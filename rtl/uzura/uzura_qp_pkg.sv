@@ -122,7 +122,7 @@ package uzura_qp_pkg;
     logic        owner;
     logic [54:0] reserved2;
     status_e     status;
-    logic [31:0] key;        // that the peer invalidated
+    logic [31:0] key;        // that the peer invalidated; UD: the sender's IP address
     logic        has_inv;
     logic        has_imm;
     logic        is_recv;

@@ -645,7 +645,7 @@ module uzura_rx
           cqe_q.cqe.has_imm <= imm;
           cqe_q.cqe.imm     <= p.imm;
           cqe_q.cqe.has_inv <= inv;
-          cqe_q.cqe.key     <= p.imm;
+          cqe_q.cqe.key     <= ud ? p.path.ip : p.imm;
           cqe_q.cqe.src_qpn <= ud ? p.length[23:0] : '0;
         end
         state_q <= Complete;

@@ -142,7 +142,8 @@ async def datagrams(dut) -> None:
                     **where)  # fmt: skip
         got = await bench.poll(cqs[1])
         assert (got.status, got.index, got.bytes, got.imm) == (0, slot, size + 40, size)
-        assert got.src_qpn == qps[0].number and there.read()[40:] == here.read()
+        assert (got.src_qpn, got.key) == (qps[0].number, a.ip)
+        assert there.read()[40:] == here.read()
         assert (await bench.poll(cqs[0])).status == host.SUCCESS
     # A wrong Q_Key, and no buffer: nothing but a count.
     for qkey in (0x1235, 0x1234):

@@ -380,6 +380,7 @@ sleep 1000
             posted_before_interrupt: 64,
             ..PciSpec::default()
         })],
+        counter: false,
         id: own as u64,
     })
     .unwrap_or_else(|error| panic!("{error}"))

@@ -229,7 +229,8 @@ impl Starter for Linux {
         let config = |error: uml::Error| Error::Config(error.to_string());
         let spec = &topology.host[host];
         let directory = self.of(topology, host);
-        let kernel = if spec.rdma || spec.nic.kind == NicKind::Uzura {
+        let verbs = init::has_verbs(spec);
+        let kernel = if verbs {
             uml::rdma_kernel()
         } else {
             uml::kernel()
@@ -244,6 +245,8 @@ impl Starter for Linux {
             directory,
             parameters: Vec::new(),
             devices: devices(topology, host),
+            // perftest times with it. Runs of other guests are locked to the nanosecond.
+            counter: verbs,
             // Random numbers of guests differ with the seed of the topology, and among them.
             id: topology.seed << 8 | (host as u64 + 1),
         });

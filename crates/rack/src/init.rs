@@ -12,7 +12,7 @@ use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::platform::Platform;
 use crate::tables;
-use crate::topology::{End, Neighbours, NicKind, Rate, Topology};
+use crate::topology::{End, HostSpec, Neighbours, NicKind, Rate, Topology};
 
 /// Where a guest finds its directory.
 pub const DIRECTORY: &str = "/run/ipnuma";
@@ -68,6 +68,11 @@ pub const fn modules(kind: NicKind) -> &'static [&'static str] {
         NicKind::HostPort => &[SWITCH_MODULE],
         NicKind::Virtio | NicKind::Toe => &[],
     }
+}
+
+/// Whether a guest's kernel has verbs, and its programs a time stamp counter on simulated time.
+pub fn has_verbs(spec: &HostSpec) -> bool {
+    spec.rdma || spec.nic.kind == NicKind::Uzura
 }
 
 /// What libibverbs loads for a NIC; it appends the number of its private ABI to the name.
@@ -213,6 +218,10 @@ fn ports(text: &mut String, topology: &Topology, switch: usize) {
     );
 }
 
+/// Names the frequency of the time stamp counter, which this kernel does not, where perftest looks for it.
+const COUNTER: &str = "{ cat /proc/cpuinfo; echo 'cpu MHz : 1000.000'; } > /run/cpuinfo\n\
+    mount --bind /run/cpuinfo /proc/cpuinfo\n";
+
 /// The first program of a guest.
 pub fn init(topology: &Topology, platform: &Platform, host: usize, cpu: &Cpu) -> String {
     let spec = &topology.host[host];
@@ -254,6 +263,9 @@ export IPNUMA_APPLICATION_NS={application} IPNUMA_LOOPBACK_NS={loopback}
         // Older tc has no nanoseconds.
         loopback_us = cpu.loopback_ns as f64 / 1000.0,
     );
+    if has_verbs(spec) {
+        text += COUNTER;
+    }
     if let Some(gateway) = topology.gateway(host) {
         let _ = writeln!(text, "export IPNUMA_GATEWAY={}", gateway.address);
     }
@@ -487,11 +499,13 @@ mod tests {
             "insmod /run/ipnuma/ring_nic.ko store_ns=223 mac=02:00:00:00:00:01 ",
             "insmod /run/ipnuma/uzura.ko store_ns=223 mac=02:00:00:00:00:01 ||",
             "export RDMAV_DRIVERS=/run/ipnuma/libuzura\n",
+            "mount --bind /run/cpuinfo /proc/cpuinfo\n",
             "ip address add 10.0.0.1/24 dev $IPNUMA_NETDEV\n",
         ] {
             assert!(program.contains(line), "{line} is not in:\n{program}");
         }
-        assert!(!init(&topology, &platform, 1, &cpu).contains("RDMAV_DRIVERS"));
+        let other = init(&topology, &platform, 1, &cpu);
+        assert!(!other.contains("RDMAV_DRIVERS") && other.contains("'cpu MHz : 1000.000'"));
         let error = parse("1g").expect_err("there is none");
         assert!(error.to_string().contains("with UZURA"), "{error}");
     }

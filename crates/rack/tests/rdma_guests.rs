@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Linux guests with UZURA in RTL: the verbs driver and Debian's `ibverbs-utils`, unmodified, over it, against itself and against
-//! the kernel's RoCEv2 in software behind the conventional NIC. Needs the kernel of `tools/uml-kernel --rdma`; without it this
+//! Linux guests with UZURA in RTL: the verbs driver and Debian's `ibverbs-utils`, `perftest` and `rdmacm-utils`, unmodified, over it,
+//! against itself and against the kernel's RoCEv2 in software behind the conventional NIC. Needs the kernel of `tools/uml-kernel --rdma`; without it this
 //! says so and ends.
 
 use std::path::Path;
@@ -74,8 +74,9 @@ fn run_text(rack: &str) -> UmlOutcome {
         println!("{}: {:?}\n{out}{errors}", guest.name, guest.report);
         assert_eq!(guest.status, Some(0), "{errors}\n{}", guest.console);
         assert!(!out.contains("invalid data"), "{out}");
-        let complaint = ["WARNING", "BUG", "Oops"].map(|word| guest.console.contains(word));
-        assert_eq!(complaint, [false; 3], "{}", guest.console);
+        let complaint =
+            ["WARNING", "BUG", "Oops", "panic"].map(|word| guest.console.contains(word));
+        assert_eq!(complaint, [false; 4], "{}", guest.console);
     }
     println!(
         "{:.1} s wall, hash {}",
@@ -125,7 +126,21 @@ fn every_byte_of_every_operation_is_right() {
     }
 }
 
-/// Two subnets: the frames' next hop is the switch.
+/// Two subnets with the switch in RTL between: the frames' next hop is the switch.
+fn through_the_switch(client: &str, server: &str) -> UmlOutcome {
+    let address =
+        |text: &str, ip: &str| text.replace("\"10g\"", &format!("\"10g\", ip = \"{ip}\""));
+    let text = format!(
+        "{}{}[[switch]]\nname = \"sw\"\nrate = \"10g\"\nports = 2\n\
+         port = [{{ number = 0, address = \"10.0.0.254/24\" }}, {{ number = 1, address = \"10.0.1.254/24\" }}]\n\
+         [[cable]]\nbetween = [\"client\", \"sw:0\"]\nmetres = 1\n\
+         [[cable]]\nbetween = [\"server\", \"sw:1\"]\nmetres = 1\n",
+        address(client, "10.0.0.1"),
+        address(server, "10.0.1.1"),
+    );
+    run_text(&text)
+}
+
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
 fn verbs_go_through_the_switch_in_rtl() {
@@ -134,18 +149,7 @@ fn verbs_go_through_the_switch_in_rtl() {
     }
     let pingpong = "ibv_rc_pingpong -d DEVICE -g 1 -c -n 20 -s 3000";
     let client = Device::Uzura.host("client", &format!("sleep 0.1\n{pingpong} server"));
-    let server = Device::Uzura.host("server", pingpong);
-    let address =
-        |text: &str, ip: &str| text.replace("\"10g\"", &format!("\"10g\", ip = \"{ip}\""));
-    let text = format!(
-        "{}{}[[switch]]\nname = \"sw\"\nrate = \"10g\"\nports = 2\n\
-         port = [{{ number = 0, address = \"10.0.0.254/24\" }}, {{ number = 1, address = \"10.0.1.254/24\" }}]\n\
-         [[cable]]\nbetween = [\"client\", \"sw:0\"]\nmetres = 1\n\
-         [[cable]]\nbetween = [\"server\", \"sw:1\"]\nmetres = 1\n",
-        address(&client, "10.0.0.1"),
-        address(&server, "10.0.1.1"),
-    );
-    run_text(&text);
+    through_the_switch(&client, &Device::Uzura.host("server", pingpong));
 }
 
 /// More programs than there are queue pairs come and are killed; then the driver goes and comes back. What they had is
@@ -234,4 +238,132 @@ fn datagrams_and_interrupts_and_loss() {
         0.005,
     );
     assert!(outcome.faults.lost > 0, "nothing was lost");
+}
+
+/// What a program of perftest printed for 64 bytes in this column, at one of the guests.
+fn perftest(outcome: &UmlOutcome, guest: &str, column: &str) -> f64 {
+    let out = String::from_utf8_lossy(&outcome.guest(guest).expect("it is there").stdout);
+    let mut lines = out.lines().skip_while(|line| !line.contains("#bytes"));
+    let heads = lines.next().unwrap_or_default();
+    // Some heads have two words.
+    let heads = heads
+        .replace("BW ", "BW-")
+        .replace(" percentile", "-percentile");
+    let at = heads
+        .split_ascii_whitespace()
+        .position(|head| head.starts_with(column));
+    let values = lines.next().unwrap_or_default();
+    at.and_then(|at| values.split_ascii_whitespace().nth(at)?.parse().ok())
+        .unwrap_or_else(|| panic!("no {column} is in:\n{out}"))
+}
+
+/// perftest times with the processor's counter, which is the guest's clock.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn perftest_measures_simulated_time() {
+    if !kernel() {
+        return;
+    }
+    let latency = |program: &str| {
+        let program = format!("{program} -d DEVICE -x 1 -n 100 -s 64");
+        go([Device::Uzura; 2], &program, 0.0)
+    };
+    let (first, second) = (latency("ib_send_lat"), latency("ib_send_lat"));
+    assert_eq!(first.digest(), second.digest(), "two runs are the same");
+    let typical = ["client", "server"].map(|guest| perftest(&first, guest, "t_typical"));
+    // As ib_send_lat this posts a buffer for each message (-r 2), but reads no clock; that takes 256 ns.
+    let pingpong = go(
+        [Device::Uzura; 2],
+        "ibv_rc_pingpong -d DEVICE -g 1 -r 2 -n 100 -s 64",
+        0.0,
+    );
+    let half = iteration_us(&pingpong) / 2.0 + 0.256;
+    for typical in typical {
+        assert!(
+            (typical / half - 1.0).abs() < 0.05,
+            "{typical} us, and {half} us of ibv_rc_pingpong"
+        );
+    }
+    let read = perftest(&latency("ib_read_lat"), "client", "t_typical");
+    assert!((2.0..5.0).contains(&read), "ib_read_lat: {read} us");
+
+    // MB of 2^20 bytes: 10G less the headers of packets of 1 KB. Four atomics are under way at a time.
+    for (program, bytes, column, range) in [
+        ("ib_send_bw", "-s 65536", "BW-average", 900.0..1192.0),
+        ("ib_read_bw", "-s 65536", "BW-average", 900.0..1192.0),
+        ("ib_write_bw", "-s 65536", "BW-average", 900.0..1192.0),
+        ("ib_atomic_bw", "", "MsgRate", 0.5..5.0),
+    ] {
+        let program = format!("{program} -d DEVICE -x 1 -n 30 {bytes}");
+        let outcome = go([Device::Uzura; 2], &program, 0.0);
+        let figure = perftest(&outcome, "client", column);
+        assert!(range.contains(&figure), "{program}: {figure}");
+    }
+}
+
+/// `rdma_cm` speaks over queue pair 1: a connection made, used and ended, its buffers given back.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn rdma_cm_connects_through_the_switch_and_to_the_kernels_rocev2() {
+    if !kernel() {
+        return;
+    }
+    let hosts = |devices: [Device; 2], client: &str, server: &str| {
+        [
+            devices[0].host("client", &format!("sleep 0.1\ntimeout 2 {client}")),
+            devices[1].host("server", &format!("timeout 2 {server}")),
+        ]
+    };
+    let (client, server) = (
+        "rping -c -v -C 5 -S 1000 -a server",
+        "rping -s -v -C 5 -S 1000",
+    );
+    let [first, second] = hosts([Device::Uzura; 2], client, server);
+    let switched = [(); 2].map(|()| through_the_switch(&first, &second));
+    assert_eq!(switched[0].digest(), switched[1].digest());
+    for guest in &switched[0].guests {
+        let out = String::from_utf8_lossy(&guest.stdout);
+        assert_eq!(out.matches("ping data: rdma-ping-").count(), 5, "{out}");
+    }
+    for devices in [
+        [Device::Software, Device::Uzura],
+        [Device::Uzura, Device::Software],
+    ] {
+        let [first, second] = hosts(devices, client, server);
+        run(&first, &second, 0.0);
+    }
+    // Two connections at a time, over a cable that loses what managers send, too.
+    let (client, server) = ("ucmatose -s server -c 2 -C 10", "ucmatose -c 2 -C 10");
+    let [first, second] = hosts([Device::Uzura; 2], client, server);
+    let outcome = run(&first, &second, 0.02);
+    assert!(outcome.faults.lost > 0, "nothing was lost");
+}
+
+/// libfabric's verbs provider: its connections made by `rdma_cm`, reliable datagrams over them, and UD.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn libfabric_runs_over_it() {
+    if !kernel() {
+        return;
+    }
+    for (provider, size) in [
+        ("-p verbs -e msg", 64),
+        ("-p verbs -e msg", 65536),
+        // By default it wants a completion queue for 256 peers.
+        ("-p \"verbs;ofi_rxm\" -e rdm", 64),
+        ("-p verbs -e dgram", 64),
+    ] {
+        let program = format!(
+            "export FI_UNIVERSE_SIZE=2 FI_VERBS_GID_IDX=1\n\
+             timeout 2 fi_pingpong {provider} -c -I 50 -S {size}"
+        );
+        let outcome = go([Device::Uzura; 2], &program, 0.0);
+        let client = outcome.guest("client").expect("it is there");
+        let out = String::from_utf8_lossy(&client.stdout);
+        let values = out.lines().nth(1).unwrap_or_default();
+        let us = values.split_ascii_whitespace().nth(6);
+        let us: f64 = us.and_then(|us| us.parse().ok()).expect(&out);
+        // Connecting is part of it for ofi_rxm. A look in vain that sleeps would cost a millisecond each.
+        assert!(values.contains("=50") && us < 300.0, "{provider}: {out}");
+    }
 }

@@ -52,6 +52,7 @@ fn run(
         init,
         parameters: vec![],
         devices,
+        counter: false,
         id: 1,
     })?;
     let (mut cost, mut events) = (

@@ -13,7 +13,11 @@
 // refuses unless it is all that the processor has, which is more where there is AMX. What is missing is added here: zeros.
 //
 // The end. Who started the kernel may be killed while a guest computes: the kernel ends with it, and its programs with the kernel.
+//
+// The time stamp counter is in counter.c.
 #define _GNU_SOURCE
+#include "host.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +129,7 @@ long ptrace(enum __ptrace_request request, ...) {
   void *address = va_arg(rest, void *);
   void *data = va_arg(rest, void *);
   va_end(rest);
+  if (request == PTRACE_TRACEME) counter_begin();
   // Both numbers mean the same; the kernel uses the old one, which has no name here.
   if (request == PTRACE_SETOPTIONS || (int)request == 21) data = (void *)((uintptr_t)data | PTRACE_O_EXITKILL);
   if (request == PTRACE_SETREGSET && (uintptr_t)address == NT_X86_XSTATE) return set_state(pid, data);

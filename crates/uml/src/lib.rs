@@ -13,6 +13,7 @@
 //!     init: "/tmp/a.sh".into(),
 //!     parameters: vec![],
 //!     devices: vec![DeviceSpec::Network { mac: [2, 0, 0, 0, 0, 1] }],
+//!     counter: false,
 //!     id: 1,
 //! })?;
 //! let mut events = Vec::new();

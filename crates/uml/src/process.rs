@@ -141,7 +141,8 @@ impl Process {
         let second = console
             .try_clone()
             .map_err(failed(format!("write {CONSOLE}")))?;
-        let child = Command::new("setarch")
+        let mut command = Command::new("setarch");
+        command
             .arg("--addr-no-randomize")
             .arg(&kernel)
             .args(command_line(spec, &devices))
@@ -152,11 +153,13 @@ impl Process {
             .env("IPNUMA_UML_SEED", format!("{}/{}", spec.name, spec.id))
             .stdin(Stdio::null())
             .stdout(console)
-            .stderr(second)
-            .spawn()
-            .map_err(failed(
-                "start its kernel with setarch (of util-linux)".into(),
-            ))?;
+            .stderr(second);
+        if spec.counter {
+            command.env("IPNUMA_UML_COUNTER", "1");
+        }
+        let child = command.spawn().map_err(failed(
+            "start its kernel with setarch (of util-linux)".into(),
+        ))?;
         let pid = Pid::from_child(&child);
         let end = pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| failed("watch its process".into())(error.into()))?;

@@ -22,6 +22,9 @@ pub struct GuestSpec {
     pub parameters: Vec<String>,
     /// Its devices; an index into these is the `device` of all calls and events.
     pub devices: Vec<DeviceSpec>,
+    /// Its programs' time stamp counter (`rdtsc`) is its clock in nanoseconds, and takes as long to read; else it is this
+    /// machine's. The C library of most programs reads it when they start.
+    pub counter: bool,
     /// A number of its own: the seed of its random numbers, with the name.
     pub id: u64,
 }

@@ -5,10 +5,11 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use common::{Directory, alone};
-use uml::{Error, Guest, GuestEvent, Next};
+use uml::{Error, Guest, GuestEvent, GuestSpec, Next};
 
 fn kernel() -> PathBuf {
     uml::kernel().unwrap_or_else(|error| panic!("{error}"))
@@ -182,4 +183,68 @@ fn a_dropped_guest_leaves_no_process() {
         "{} processes of it are left after ten seconds",
         processes(&own)
     );
+}
+
+/// Compiles `counter.c`.
+fn compile_counter(to: &Path) {
+    let status = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static"])
+        .args(["-nostdlib", "-fno-stack-protector", "-o"])
+        .arg(to)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counter.c"))
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "counter.c is not compiled");
+}
+
+/// Runs a guest whose time stamp counter is its clock, or is not; when it ended.
+fn with_counter(mut spec: GuestSpec, counter: bool) -> u64 {
+    spec.counter = counter;
+    let mut guest = Guest::start(spec).unwrap_or_else(|error| panic!("{error}"));
+    let mut events = Vec::new();
+    let status = alone(&mut guest, &mut events);
+    assert_eq!(status, 0, "{}", guest.console_tail());
+    events.pop().map_or(0, |event| event.ns)
+}
+
+/// `rdtsc` is the guest's clock, takes as long as reading that, and lets others run.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn the_time_stamp_counter_is_the_guests_clock() {
+    let directory = Directory::new();
+    let run = || {
+        // The second one ends while the first one spins.
+        let script = "#!/bin/sh\nmount -t proc proc /proc\nmount -t tmpfs run /run\nmkdir /run/own\n\
+             mount -t hostfs none /run/own -o /proc/self/cwd\nexec > /run/own/out 2>&1\n\
+             /run/own/counter read &\nsleep 0.01\necho meanwhile\nwait\necho behind\n\
+             echo o > /proc/sysrq-trigger\nsleep 1000\n";
+        let spec = directory.spec("counts", kernel(), script, vec![]);
+        compile_counter(&spec.directory.join("counter"));
+        (with_counter(spec, true), directory.out("counts"))
+    };
+    let (end, out) = run();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(
+        [lines[0], lines[2], lines[3], lines[4]],
+        ["256", "0", "meanwhile", "behind"],
+        "{out}"
+    );
+    // The other clock counts in steps of 256 ns, and two readings lie between its own.
+    let apart: u64 = lines[1].parse().unwrap();
+    assert!((257..768).contains(&apart), "{out}");
+    assert_eq!(run(), (end, out), "a second run differs");
+}
+
+/// Who does not read the counter takes as long as if it were this machine's.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel; run by ./test guests"]
+fn a_counter_that_is_not_read_takes_no_time() {
+    let directory = Directory::new();
+    let [with, without] = [true, false].map(|counter| {
+        let spec = directory.spec("sleeps", kernel(), "", vec![]);
+        compile_counter(&spec.init);
+        with_counter(spec, counter)
+    });
+    assert!(with > 3_000_000, "{with} ns");
+    assert_eq!(with, without);
 }

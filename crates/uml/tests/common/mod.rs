@@ -72,6 +72,7 @@ impl Directory {
             init,
             parameters: vec![],
             devices,
+            counter: false,
             id: 7,
         }
     }
