@@ -32,7 +32,8 @@ module function_reset #(
   input  logic       busy_pcie_i,
   /// Of clk_net_i: what waits for its peer does so in vain.
   output logic       give_up_o,
-  /// From the root complex, and on to the function.
+  /// From the root complex, and on to the function; its first beat is a completion's.
+  input  logic       s_down_completion_i,
          axis_if.snk s_down,
          axis_if.src m_down,
   /// From the function, and on to the root complex.
@@ -91,13 +92,14 @@ module function_reset #(
   end
 
   tlp_discard u_down (
-    .clk_i     (clk_pcie_i),
-    .rst_i     (rst_pcie_i),
-    .requests_i(state_q == StDrain),
-    .all_i     (state_q inside {StStop, StReset}),
-    .stopped_o (stopped_down),
-    .s_axis    (s_down),
-    .m_axis    (m_down)
+    .clk_i       (clk_pcie_i),
+    .rst_i       (rst_pcie_i),
+    .requests_i  (state_q == StDrain),
+    .all_i       (state_q inside {StStop, StReset}),
+    .completion_i(s_down_completion_i),
+    .stopped_o   (stopped_down),
+    .s_axis      (s_down),
+    .m_axis      (m_down)
   );
 
   packet_gate u_up (

@@ -102,20 +102,22 @@ module nic_shell
   eth_pkg::rx_stat_t        ring_rx_stat;
   eth_pkg::tx_stat_t ring_tx_stat, ipnuma_tx_stat;
   logic ring_start, ring_ready_start, ipnuma_start, ipnuma_ready_start;
-  logic busy_router, busy_frames, busy_slice;
+  logic busy_router, busy_frames, busy_slice, ring_completion, ipnuma_completion;
   logic busy_ring_pcie, busy_ring_net, busy_ipnuma_pcie, busy_ipnuma_net;
   logic rst_ring_pcie, rst_ring_net, rst_ipnuma_pcie, rst_ipnuma_net, give_up;
   logic [1:0] busy_reset_pcie, busy_reset_net;
 
   // ---- PCI Express -------------------------------------------------------------------------------
   tlp_router u_router (
-    .clk_i      (clk_pcie_i),
-    .rst_i      (rst_pcie_i),
-    .device_id_i(completer_id_i),
-    .s_axis     (s_tlp),
-    .m_first    (ring_routed),
-    .m_second   (ipnuma_routed),
-    .busy_o     (busy_router)
+    .clk_i              (clk_pcie_i),
+    .rst_i              (rst_pcie_i),
+    .device_id_i        (completer_id_i),
+    .s_axis             (s_tlp),
+    .m_first            (ring_routed),
+    .m_second           (ipnuma_routed),
+    .first_completion_o (ring_completion),
+    .second_completion_o(ipnuma_completion),
+    .busy_o             (busy_router)
   );
 
   tlp_arbiter u_tlps (
@@ -131,18 +133,19 @@ module nic_shell
     .rst_pcie_i,
     .clk_net_i,
     .rst_net_i,
-    .flr_i      (flr_i[0]),
-    .done_o     (flr_done_o[0]),
-    .rst_pcie_o (rst_ring_pcie),
-    .rst_net_o  (rst_ring_net),
-    .busy_pcie_i(busy_ring_pcie),
-    .give_up_o  (),
-    .s_down     (ring_routed),
-    .m_down     (ring_down),
-    .s_up       (ring_up),
-    .m_up       (ring_ended),
-    .busy_pcie_o(busy_reset_pcie[0]),
-    .busy_net_o (busy_reset_net[0])
+    .flr_i              (flr_i[0]),
+    .done_o             (flr_done_o[0]),
+    .rst_pcie_o         (rst_ring_pcie),
+    .rst_net_o          (rst_ring_net),
+    .busy_pcie_i        (busy_ring_pcie),
+    .give_up_o          (),
+    .s_down             (ring_routed),
+    .s_down_completion_i(ring_completion),
+    .m_down             (ring_down),
+    .s_up               (ring_up),
+    .m_up               (ring_ended),
+    .busy_pcie_o        (busy_reset_pcie[0]),
+    .busy_net_o         (busy_reset_net[0])
   );
 
   tlp_slice u_ring_up (
@@ -158,18 +161,19 @@ module nic_shell
     .rst_pcie_i,
     .clk_net_i,
     .rst_net_i,
-    .flr_i      (flr_i[1]),
-    .done_o     (flr_done_o[1]),
-    .rst_pcie_o (rst_ipnuma_pcie),
-    .rst_net_o  (rst_ipnuma_net),
-    .busy_pcie_i(busy_ipnuma_pcie),
-    .give_up_o  (give_up),
-    .s_down     (ipnuma_routed),
-    .m_down     (ipnuma_down),
-    .s_up       (ipnuma_up),
-    .m_up       (ipnuma_out),
-    .busy_pcie_o(busy_reset_pcie[1]),
-    .busy_net_o (busy_reset_net[1])
+    .flr_i              (flr_i[1]),
+    .done_o             (flr_done_o[1]),
+    .rst_pcie_o         (rst_ipnuma_pcie),
+    .rst_net_o          (rst_ipnuma_net),
+    .busy_pcie_i        (busy_ipnuma_pcie),
+    .give_up_o          (give_up),
+    .s_down             (ipnuma_routed),
+    .s_down_completion_i(ipnuma_completion),
+    .m_down             (ipnuma_down),
+    .s_up               (ipnuma_up),
+    .m_up               (ipnuma_out),
+    .busy_pcie_o        (busy_reset_pcie[1]),
+    .busy_net_o         (busy_reset_net[1])
   );
 
   // ---- Ethernet ----------------------------------------------------------------------------------
@@ -300,7 +304,8 @@ module nic_shell
     .busy_net_o    (busy_ipnuma_net)
   );
 
-  assign busy_pcie_o = busy_router || busy_slice || busy_ring_pcie || busy_ipnuma_pcie || |busy_reset_pcie;
+  assign busy_pcie_o = busy_router || busy_slice || busy_ring_pcie || busy_ipnuma_pcie ||
+      |busy_reset_pcie;
   assign busy_net_o = busy_frames || busy_ring_net || busy_ipnuma_net || |busy_reset_net;
 
   logic unused;

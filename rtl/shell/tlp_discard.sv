@@ -7,13 +7,13 @@
 //             stopped_o: from the next cycle on nothing is offered that requests_i and all_i, as they are, would drop.
 // Drops     : with requests_i all but completions, with all_i those, too.
 // Source    : PCI Express Base 2.0, 6.6.2: a function may discard what comes during its reset.
-module tlp_discard
-  import shell_pkg::*;
-(
+module tlp_discard (
   input  logic       clk_i,
   input  logic       rst_i,
   input  logic       requests_i,
   input  logic       all_i,
+  /// The TLP whose first beat is offered is a completion. Not decoded here, where it would be late.
+  input  logic       completion_i,
   output logic       stopped_o,
          axis_if.snk s_axis,
          axis_if.src m_axis
@@ -23,17 +23,15 @@ module tlp_discard
   logic drop_q;  // of the TLP that has begun
   logic drop;
 
-  assign drop = first_q ? !offered_q && (all_i || (requests_i && !is_completion(
-      s_axis.tdata[7:0]
-  ))) : drop_q;
+  assign drop          = first_q ? !offered_q && (all_i || (requests_i && !completion_i)) : drop_q;
 
-  assign m_axis.tdata = s_axis.tdata;
-  assign m_axis.tkeep = s_axis.tkeep;
-  assign m_axis.tlast = s_axis.tlast;
-  assign m_axis.tuser = s_axis.tuser;
+  assign m_axis.tdata  = s_axis.tdata;
+  assign m_axis.tkeep  = s_axis.tkeep;
+  assign m_axis.tlast  = s_axis.tlast;
+  assign m_axis.tuser  = s_axis.tuser;
   assign m_axis.tvalid = s_axis.tvalid && !drop;
   assign s_axis.tready = m_axis.tready || drop;
-  assign stopped_o = (requests_i || all_i) && (first_q ? !offered_q : drop_q);
+  assign stopped_o     = (requests_i || all_i) && (first_q ? !offered_q : drop_q);
 
   always_ff @(posedge clk_i) begin
     if (s_axis.tvalid && first_q) drop_q <= drop;

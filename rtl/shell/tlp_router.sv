@@ -31,6 +31,9 @@ module tlp_router
   /// To functions 0 and 1; tuser is the BAR hit.
          axis_if.src        m_first,
          axis_if.src        m_second,
+  /// What is offered to them is of a completion.
+  output logic              first_completion_o,
+  output logic              second_completion_o,
   output logic              busy_o
 );
   typedef struct packed {
@@ -112,22 +115,24 @@ module tlp_router
   // ---- To the functions ---------------------------------------------------------------------------
   // What is held goes first; valid comes from later in the cycle than the choice.
   logic first_held, second_held;
-  assign first_held      = held_q && (id_q || !held_second_q);
-  assign second_held     = held_q && (id_q || held_second_q);
+  assign first_held          = held_q && (id_q || !held_second_q);
+  assign second_held         = held_q && (id_q || held_second_q);
 
-  assign m_first.tdata   = first_held ? held_beat_q.data : s_axis.tdata;
-  assign m_first.tkeep   = first_held ? held_beat_q.keep : s_axis.tkeep;
-  assign m_first.tlast   = first_held ? held_beat_q.last : s_axis.tlast;
-  assign m_first.tuser   = first_held || !known ? HIT_NONE : hit.bar;
-  assign m_first.tvalid  = first_held ? held_offer && !held_second : direct_offer && !to_second;
+  assign m_first.tdata       = first_held ? held_beat_q.data : s_axis.tdata;
+  assign m_first.tkeep       = first_held ? held_beat_q.keep : s_axis.tkeep;
+  assign m_first.tlast       = first_held ? held_beat_q.last : s_axis.tlast;
+  assign m_first.tuser       = first_held || !known ? HIT_NONE : hit.bar;
+  assign m_first.tvalid      = first_held ? held_offer && !held_second : direct_offer && !to_second;
 
-  assign m_second.tdata  = second_held ? held_beat_q.data : s_axis.tdata;
-  assign m_second.tkeep  = second_held ? held_beat_q.keep : s_axis.tkeep;
-  assign m_second.tlast  = second_held ? held_beat_q.last : s_axis.tlast;
-  assign m_second.tuser  = second_held ? HIT_NONE : hit.bar;
-  assign m_second.tvalid = second_held ? held_offer && held_second : direct_offer && to_second;
+  assign m_second.tdata      = second_held ? held_beat_q.data : s_axis.tdata;
+  assign m_second.tkeep      = second_held ? held_beat_q.keep : s_axis.tkeep;
+  assign m_second.tlast      = second_held ? held_beat_q.last : s_axis.tlast;
+  assign m_second.tuser      = second_held ? HIT_NONE : hit.bar;
+  assign m_second.tvalid     = second_held ? held_offer && held_second : direct_offer && to_second;
 
-  assign busy_o          = !first_q || held_q;
+  assign first_completion_o  = first_held;
+  assign second_completion_o = second_held;
+  assign busy_o              = !first_q || held_q;
 
   logic unused;
   assign unused = ^device_id_i[2:0];

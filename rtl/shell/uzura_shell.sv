@@ -88,13 +88,15 @@ module uzura_shell
 
   // ---- PCI Express -------------------------------------------------------------------------------
   tlp_router u_router (
-    .clk_i      (clk_pcie_i),
-    .rst_i      (rst_pcie_i),
-    .device_id_i(completer_id_i),
-    .s_axis     (s_tlp),
-    .m_first    (ring_routed),
-    .m_second   (uzura_routed),
-    .busy_o     (busy_router)
+    .clk_i              (clk_pcie_i),
+    .rst_i              (rst_pcie_i),
+    .device_id_i        (completer_id_i),
+    .s_axis             (s_tlp),
+    .m_first            (ring_routed),
+    .m_second           (uzura_routed),
+    .first_completion_o (),
+    .second_completion_o(),
+    .busy_o             (busy_router)
   );
 
   tlp_slice #(
@@ -143,18 +145,19 @@ module uzura_shell
     .rst_pcie_i,
     .clk_net_i,
     .rst_net_i,
-    .flr_i      (flr_i[0]),
-    .done_o     (flr_done_o[0]),
-    .rst_pcie_o (rst_ring_pcie),
-    .rst_net_o  (rst_ring_net),
-    .busy_pcie_i(busy_ring_pcie),
-    .give_up_o  (),
-    .s_down     (ring_gate),
-    .m_down     (ring_down),
-    .s_up       (ring_up),
-    .m_up       (ring_ended),
-    .busy_pcie_o(busy_reset_pcie[0]),
-    .busy_net_o (busy_reset_net[0])
+    .flr_i              (flr_i[0]),
+    .done_o             (flr_done_o[0]),
+    .rst_pcie_o         (rst_ring_pcie),
+    .rst_net_o          (rst_ring_net),
+    .busy_pcie_i        (busy_ring_pcie),
+    .give_up_o          (),
+    .s_down             (ring_gate),
+    .s_down_completion_i(is_completion(ring_gate.tdata[7:0])),
+    .m_down             (ring_down),
+    .s_up               (ring_up),
+    .m_up               (ring_ended),
+    .busy_pcie_o        (busy_reset_pcie[0]),
+    .busy_net_o         (busy_reset_net[0])
   );
 
   function_reset u_uzura_reset (
@@ -162,18 +165,19 @@ module uzura_shell
     .rst_pcie_i,
     .clk_net_i,
     .rst_net_i,
-    .flr_i      (flr_i[1]),
-    .done_o     (flr_done_o[1]),
-    .rst_pcie_o (rst_uzura_pcie),
-    .rst_net_o  (rst_uzura_net),
-    .busy_pcie_i(busy_uzura_pcie),
-    .give_up_o  (),
-    .s_down     (uzura_gate),
-    .m_down     (uzura_down),
-    .s_up       (uzura_up),
-    .m_up       (uzura_ended),
-    .busy_pcie_o(busy_reset_pcie[1]),
-    .busy_net_o (busy_reset_net[1])
+    .flr_i              (flr_i[1]),
+    .done_o             (flr_done_o[1]),
+    .rst_pcie_o         (rst_uzura_pcie),
+    .rst_net_o          (rst_uzura_net),
+    .busy_pcie_i        (busy_uzura_pcie),
+    .give_up_o          (),
+    .s_down             (uzura_gate),
+    .s_down_completion_i(is_completion(uzura_gate.tdata[7:0])),
+    .m_down             (uzura_down),
+    .s_up               (uzura_up),
+    .m_up               (uzura_ended),
+    .busy_pcie_o        (busy_reset_pcie[1]),
+    .busy_net_o         (busy_reset_net[1])
   );
 
   // ---- Ethernet ----------------------------------------------------------------------------------
