@@ -144,12 +144,15 @@ static u64 queue_end(struct queue *queue, u32 index)
 	return id;
 }
 
-/* Where a completed buffer is; who posts another in its place has yet to be told of this one. */
-static dma_addr_t receive_address(const struct qp *qp, u32 index)
+/* Where a completed datagram's buffer has room for the header, else 0. Who posts another in its place has yet to be told of this
+ * one.
+ */
+static dma_addr_t header_address(const struct qp *qp, u32 index)
 {
 	const struct receive_entry *ring = qp->receive.ring;
+	const struct receive_entry *entry = &ring[index & ((1U << qp->receive.log2) - 1)];
 
-	return le64_to_cpu(ring[index & ((1U << qp->receive.log2) - 1)].address);
+	return le32_to_cpu(entry->bytes) < sizeof(union rdma_network_hdr) ? 0 : le64_to_cpu(entry->address);
 }
 
 /* False: it was of a queue pair that is gone. */
@@ -159,6 +162,7 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	u32 number = pairs & 0xFFFFFF;
 	struct qp *qp = number < QUEUE_PAIRS ? READ_ONCE(nic->qps[number]) : NULL;
 	bool received = what & COMPLETION_RECEIVE;
+	dma_addr_t buffer;
 
 	if (!qp)
 		return false;
@@ -185,11 +189,12 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 		return true;
 	wc->wc_flags |= IB_WC_GRH;
 	wc->src_qp = pairs >> 24 & 0xFFFFFF;
+	buffer = header_address(qp, what & 0xFFFF);
 	if (qp->user) {
-		cq->datagram = receive_address(qp, what & 0xFFFF);
+		cq->datagram = buffer;
 		cq->datagram_from = what >> 32;
-	} else {
-		kernel_set_header(nic, receive_address(qp, what & 0xFFFF), what >> 32);
+	} else if (buffer) {
+		kernel_set_header(nic, buffer, what >> 32);
 		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
 		wc->network_hdr_type = RDMA_NETWORK_IPV4;
 	}
