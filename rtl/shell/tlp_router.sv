@@ -2,7 +2,8 @@
 // Gives each TLP of the root complex to one of two functions: requests by the BAR that they hit, completions by the
 // function in their requester ID.
 //
-// The requester ID is in a completion's second beat, so its beats go through a register, one behind the other. Requests
+// The requester ID is in a completion's second beat, so its beats go through a register, one behind the other; the first
+// one goes when it is registered, too, whose that ID is. Requests
 // go past that register; one waits only for the last beat of a completion to its own function. Nothing is reordered
 // within a function: the register is empty, or has the beat before the one that is offered.
 //
@@ -14,7 +15,8 @@
 // behind the held end of a completion. An engine that has room for all credits of the block never does that
 // (pcie_rx_split).
 //
-// Latency   : 0 cycles for requests, a combinational path each way; 1 cycle for completions.
+// Latency   : 0 cycles for requests, a combinational path each way; 2 cycles for completions, of which one is a pause of the
+//             input.
 // Clock     : clk_i (PCIe).
 // Handshake : valid/ready; an offered beat stays.
 // Drops     : never.
@@ -47,6 +49,7 @@ module tlp_router
   logic completion_q;  // of a TLP that has begun
   logic to_second_q;  // of a request that has begun
   logic id_q;  // the next beat has the requester ID of the beat that is held
+  logic id_known_q, own_q, cpl_second_q;  // that beat is offered, and whose it is
 
   // The register of completions.
   logic held_q, held_second_q;
@@ -68,25 +71,27 @@ module tlp_router
   assign cpl_second = own && requester[2:0] == FN_IPNUMA;
 
   // A beat that is held goes when it is known where to.
-  assign held_second = id_q ? cpl_second : held_second_q;
-  assign held_offer = held_q && (!id_q || s_axis.tvalid);
+  assign held_second = id_q ? cpl_second_q : held_second_q;
+  assign held_offer = held_q && (!id_q || id_known_q);
   assign held_ready = held_second ? m_second.tready : m_first.tready;
 
   assign direct = !completion && !(held_q && held_second_q == to_second);
   assign direct_offer = s_axis.tvalid && direct;
 
   always_comb begin
-    if (completion) s_axis.tready = !held_q || held_ready;
+    if (completion) s_axis.tready = !held_q || (held_offer && held_ready);
     else s_axis.tready = direct && (to_second ? m_second.tready : m_first.tready);
   end
   assign taken = s_axis.tvalid && s_axis.tready;
 
   always_comb begin
     beat = '{data: s_axis.tdata, keep: s_axis.tkeep, last: s_axis.tlast};
-    if (id_q && !own) beat.data[23:16] = TAG_OF_NOBODY;
+    if (id_q && !own_q) beat.data[23:16] = TAG_OF_NOBODY;
   end
 
   always_ff @(posedge clk_i) begin
+    own_q        <= own;
+    cpl_second_q <= cpl_second;
     if (taken && first_q) begin
       completion_q <= completion;
       to_second_q  <= to_second;
@@ -99,14 +104,17 @@ module tlp_router
 
   always_ff @(posedge clk_i) begin
     if (rst_i) begin
-      first_q <= 1'b1;
-      id_q    <= 1'b0;
-      held_q  <= 1'b0;
+      first_q    <= 1'b1;
+      id_q       <= 1'b0;
+      id_known_q <= 1'b0;
+      held_q     <= 1'b0;
     end else begin
       if (taken) begin
         first_q <= s_axis.tlast;
         id_q    <= first_q && completion && !s_axis.tlast;
       end
+      // The beat stays on the input until the one that is held has gone.
+      id_known_q <= id_q && s_axis.tvalid && !taken;
       if (taken && completion) held_q <= 1'b1;
       else if (held_offer && held_ready) held_q <= 1'b0;
     end
