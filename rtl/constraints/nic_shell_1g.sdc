@@ -80,6 +80,13 @@ set_max_delay 8.000 -from [get_cells {u_nic/u_ring/u_tx_buffer/gen_bank[1]/u_ram
 
 # sync_ff: * -> stage_q: a bit, or bits that mean nothing together, into a synchroniser.
 set_max_delay 8.000 -from [get_ports {link_up_i*}] -to [get_cells {u_nic/u_ipnuma/u_net_events/u_link/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ipnuma_reset/give_up_q*}] -to [get_cells {u_nic/u_ipnuma_reset/u_give_up/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ipnuma_reset/u_pair/answer_q*}] -to [get_cells {u_nic/u_ipnuma_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ipnuma_reset/u_pair/ask_q*}] -to [get_cells {u_nic/u_ipnuma_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ipnuma_reset/u_pair/want_q*}] -to [get_cells {u_nic/u_ipnuma_reset/u_pair/u_sync_want/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ring_reset/u_pair/answer_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ring_reset/u_pair/ask_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 8.000 -from [get_cells {u_nic/u_ring_reset/u_pair/want_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_want/stage_q*}]
 set_max_delay 8.000 -from [get_cells {u_resets/give_up_q*}] -to [get_cells {u_resets/u_sync_give_up/stage_q*}]
 set_max_delay 8.000 -from [get_cells {u_resets/u_pair/answer_q*}] -to [get_cells {u_resets/u_pair/u_sync_answer/stage_q*}]
 set_max_delay 8.000 -from [get_cells {u_resets/u_pair/ask_q*}] -to [get_cells {u_resets/u_pair/u_sync_ask/stage_q*}]

@@ -69,6 +69,12 @@ set_max_delay 4.000 -from [get_cells {u_nic/u_uzura/gen_writes[0]/u_ram/mem_q*}]
 set_max_delay 4.000 -from [get_cells {u_nic/u_uzura/gen_writes[1]/u_ram/mem_q*}] -to [get_cells {u_nic/u_uzura/gen_writes[1]/u_ram/read_q*}]
 
 # sync_ff: * -> stage_q: a bit, or bits that mean nothing together, into a synchroniser.
+set_max_delay 4.000 -from [get_cells {u_nic/u_ring_reset/u_pair/answer_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_nic/u_ring_reset/u_pair/ask_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 4.000 -from [get_cells {u_nic/u_ring_reset/u_pair/want_q*}] -to [get_cells {u_nic/u_ring_reset/u_pair/u_sync_want/stage_q*}]
+set_max_delay 4.000 -from [get_cells {u_nic/u_uzura_reset/u_pair/answer_q*}] -to [get_cells {u_nic/u_uzura_reset/u_pair/u_sync_answer/stage_q*}]
+set_max_delay 6.400 -from [get_cells {u_nic/u_uzura_reset/u_pair/ask_q*}] -to [get_cells {u_nic/u_uzura_reset/u_pair/u_sync_ask/stage_q*}]
+set_max_delay 4.000 -from [get_cells {u_nic/u_uzura_reset/u_pair/want_q*}] -to [get_cells {u_nic/u_uzura_reset/u_pair/u_sync_want/stage_q*}]
 set_max_delay 4.000 -from [get_cells {u_resets/u_pair/answer_q*}] -to [get_cells {u_resets/u_pair/u_sync_answer/stage_q*}]
 set_max_delay 6.400 -from [get_cells {u_resets/u_pair/ask_q*}] -to [get_cells {u_resets/u_pair/u_sync_ask/stage_q*}]
 set_max_delay 4.000 -from [get_cells {u_resets/u_pair/want_q*}] -to [get_cells {u_resets/u_pair/u_sync_want/stage_q*}]
