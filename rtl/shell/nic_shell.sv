@@ -12,7 +12,7 @@
 // are equal the host's kernel gives it, and IP-NUMA's responder is silent. With another address, or as long as
 // no driver has told the interface one, IP-NUMA answers for itself.
 //
-// Latency   : of both engines, and none here, but 1 cycle of clk_pcie_i for each completion of the root complex, and 1 for each
+// Latency   : of both engines, and none here, but 2 cycles of clk_pcie_i for each completion of the root complex, and 1 for each
 //             TLP of the interface: without that register what IP-NUMA offers decides within a cycle what the ring does.
 //             IP-NUMA may wait for one TLP, and for one frame, of the other that has begun.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.

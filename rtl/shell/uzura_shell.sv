@@ -7,7 +7,7 @@
 // engine's alone, as in nic_shell.
 //
 // Latency   : of both engines, and 1 cycle of clk_pcie_i for each TLP of theirs, 1 for each of the root complex
-//             and 1 more for each of its completions: without these registers the two engines in one stream miss
+//             and 2 more for each of its completions: without these registers the two engines in one stream miss
 //             250 MHz. RoCEv2 may wait for one TLP, and for one frame, of the other that has begun.
 // Clock     : clk_pcie_i, clk_net_i, asynchronous to each other.
 // Handshake : streams as axis_if says; s_eth ignores tready, m_eth is announced by start_o as the transmitters ask for it.
