@@ -56,6 +56,21 @@ def test_memccapable(net, kernel, port, server):
     assert set(found.values()) == {"pass"}
 
 
+def memcaslap(net: programs.Network, *arguments: str, udp: bool) -> str:
+    """Run memcaslap; return what it said.
+
+    By UDP it takes an answer to an earlier question for a mistake of its own, and ends. Over the
+    kernel's sockets, beside six busy loops, that was one run of a hundred. So it may, twice.
+    """
+    for left in (2, 1, 0) if udp else (0,):
+        try:
+            return net.run("memcaslap", *arguments)
+        except programs.ProgramError as error:
+            if not left or "ms_sort_udp_packet: Assertion `req_id ==" not in str(error):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
 @pytest.mark.parametrize("protocol", ["ascii", "binary", "udp", "multiget", "reconnect"])
 def test_memcaslap(net, port, server, protocol):
     """Sixteen clients in two threads; every tenth value is compared with what was stored."""
@@ -69,9 +84,9 @@ def test_memcaslap(net, port, server, protocol):
     }[protocol]
     expected = {"datagrams": 1} if udp else {"streams": 16}
     with net.expect(bytes=1_000_000, **expected):
-        said = net.run(
-            "memcaslap", "-s", f"{programs.HOST}:{port}", "-t", "1s", "-T", "2", "-c", "16",
-            "-v", "0.1", *more,
+        said = memcaslap(
+            net, "-s", f"{programs.HOST}:{port}", "-t", "1s", "-T", "2", "-c", "16",
+            "-v", "0.1", *more, udp=udp,
         )  # fmt: skip
     counted = {name: int(n) for name, n in re.findall(r"^(\w+): (\d+)$", said, re.MULTILINE)}
     assert counted["cmd_get"] > 1000 and counted["cmd_set"] > 100, said
