@@ -21,6 +21,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -36,7 +37,13 @@
 
 static uint64_t state;
 
-__attribute__((constructor)) static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+// While it begins the kernel forks, to try out ptrace: who is stopped then would outlive it.
+__attribute__((constructor)) static void end_all_with_parent(void) {
+  end_with_parent();
+  pthread_atfork(NULL, NULL, end_with_parent);
+}
 
 // FNV-1a of the seed.
 __attribute__((constructor)) static void seed(void) {
