@@ -315,22 +315,14 @@ module uzura_rx
     };
     part = '{
         key: ctx_q.key,
-        // A buffer belongs to its queue's domain.
-        pd:
-        cfg_i.has_srq
-        && !
-        write
-        && !
-        requester_q
-        ?
-        srq_i.pd
-        :
-        cfg_i.pd,
+        pd: cfg_i.pd,
         va: ctx_q.va,
         bytes: 32'(p.bytes),
         need: write ? NeedWrite : NeedLocal,
         translate: 1'b1
     };
+    // A buffer belongs to its queue's domain.
+    if (cfg_i.has_srq && !write && !requester_q) part.pd = srq_i.pd;
     if (requester_q) begin
       part.key = sent_q.lkey;
       part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
