@@ -96,8 +96,11 @@ void cq_forget(struct cq *cq, struct qp *qp)
 	while (cq_look(cq)) {
 		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
 
-		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) == qp->number)
-			here->pairs = 0;
+		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) != qp->number)
+			continue;
+		here->pairs = 0;
+		if (qp->srq && le64_to_cpu(here->what) & COMPLETION_RECEIVE)
+			srq_end(qp->srq, le64_to_cpu(here->what) & 0xFFFF);
 	}
 	cq->next = next;
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -132,7 +135,7 @@ static enum ib_wc_opcode received_opcode(u32 opcode)
 	}
 }
 
-/* The work request of a completion, which is the queue's oldest one, or behind some that are not signaled. */
+/* The work request of a completion of the queue pair's own queue, which is the queue's oldest one, or behind some that are not signaled. */
 static u64 queue_end(struct queue *queue, u32 index)
 {
 	u64 id;
@@ -146,7 +149,7 @@ static u64 queue_end(struct queue *queue, u32 index)
 
 /*
  * Where the header in front of a datagram goes, if the buffer's first segment has room for it. Who posts another buffer in its
- * place has yet to be told of this one.
+ * place has yet to be told of this one, or, of a shared queue's, this comes before it is free.
  */
 static dma_addr_t header_address(const struct qp *qp, u32 index)
 {
@@ -154,6 +157,8 @@ static dma_addr_t header_address(const struct qp *qp, u32 index)
 	u32 at = index & ((1U << qp->receive.log2) - 1);
 	const struct segment *first = &ring[at << qp->receive.segments_log2];
 
+	if (qp->srq)
+		return srq_address(qp->srq, index, HEADER_BYTES);
 	return le32_to_cpu(first->bytes) < HEADER_BYTES ? 0 : le64_to_cpu(first->address);
 }
 
@@ -164,14 +169,19 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	u32 number = pairs & 0xFFFFFF;
 	struct qp *qp = number < QUEUE_PAIRS ? READ_ONCE(nic->qps[number]) : NULL;
 	bool received = what & COMPLETION_RECEIVE;
-	dma_addr_t header;
+	dma_addr_t header = 0;
 
 	if (!qp)
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ib;
 	wc->status = le64_to_cpu(here->status) & 0xFF;
-	wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
+	if (received && is_datagram(qp))
+		header = header_address(qp, what & 0xFFFF);
+	if (received && qp->srq)
+		wc->wr_id = srq_end(qp->srq, what & 0xFFFF);
+	else
+		wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
 	wc->byte_len = le32_to_cpu(here->bytes);
 	wc->port_num = 1;
 	if (!received) {
@@ -191,7 +201,6 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 		return true;
 	wc->wc_flags |= IB_WC_GRH;
 	wc->src_qp = pairs >> 24 & 0xFFFFFF;
-	header = header_address(qp, what & 0xFFFF);
 	if (qp->user) {
 		cq->datagram = header;
 		cq->datagram_from = what >> 32;
@@ -308,10 +317,11 @@ int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 	return missed;
 }
 
-/* An armed queue has something; which one the interrupt does not say. */
-void cq_events(struct nic *nic)
+/* An armed queue has something; which one the interrupt does not say. False: none has. */
+bool cq_events(struct nic *nic)
 {
 	unsigned long flags;
+	bool any = false;
 	u32 i;
 
 	spin_lock_irqsave(&nic->lock, flags);
@@ -320,9 +330,11 @@ void cq_events(struct nic *nic)
 
 		if (!cq || !READ_ONCE(cq->armed) || !cq_look(cq))
 			continue;
+		any = true;
 		WRITE_ONCE(cq->armed, false);
 		if (cq->ib.comp_handler)
 			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 	}
 	spin_unlock_irqrestore(&nic->lock, flags);
+	return any;
 }

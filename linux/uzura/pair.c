@@ -33,7 +33,8 @@ static int queue_make(struct nic *nic, struct queue *queue, u32 requests, size_t
 
 static void queue_free(struct nic *nic, struct queue *queue)
 {
-	dma_free_coherent(&nic->pci->dev, queue->bytes, queue->ring, queue->at);
+	if (queue->ring)
+		dma_free_coherent(&nic->pci->dev, queue->bytes, queue->ring, queue->at);
 	kfree(queue->ids);
 }
 
@@ -49,6 +50,22 @@ static bool cap_is_possible(const struct ib_qp_cap *cap)
 	       cap->max_inline_data <= MAX_INLINE;
 }
 
+/* One with a shared receive queue has none of its own. */
+static int receive_make(struct nic *nic, struct qp *qp, struct ib_qp_cap *cap)
+{
+	int error;
+
+	if (qp->srq)
+		return 0;
+	qp->receive.segments_log2 = ilog2(roundup_pow_of_two(max(cap->max_recv_sge, 1U)));
+	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct segment) << qp->receive.segments_log2);
+	if (error)
+		return error;
+	cap->max_recv_wr = 1U << qp->receive.log2;
+	cap->max_recv_sge = 1U << qp->receive.segments_log2;
+	return 0;
+}
+
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata)
 {
 	struct nic *nic = to_nic(ib->device);
@@ -57,9 +74,12 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	unsigned long flags;
 	int number, error;
 
-	if (init->create_flags || init->srq ||
+	if (init->create_flags ||
 	    (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD && init->qp_type != IB_QPT_GSI))
 		return -EOPNOTSUPP;
+	qp->srq = init->srq ? to_srq(init->srq) : NULL;
+	if (qp->srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (!cap_is_possible(cap))
 		return -EINVAL;
 	if (init->qp_type == IB_QPT_GSI)
@@ -71,8 +91,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	error = queue_make(nic, &qp->send, cap->max_send_wr, sizeof(struct send_entry));
 	if (error)
 		goto out_number;
-	qp->receive.segments_log2 = ilog2(roundup_pow_of_two(max(cap->max_recv_sge, 1U)));
-	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct segment) << qp->receive.segments_log2);
+	error = receive_make(nic, qp, cap);
 	if (error)
 		goto out_send;
 
@@ -81,9 +100,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	qp->all_signaled = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->attr.qp_state = IB_QPS_RESET;
 	cap->max_send_wr = 1U << qp->send.log2;
-	cap->max_recv_wr = 1U << qp->receive.log2;
 	cap->max_send_sge = MAX_SEND_SEGMENTS;
-	cap->max_recv_sge = 1U << qp->receive.segments_log2;
 	cap->max_inline_data = MAX_INLINE;
 	qp->cap = *cap;
 	ib->qp_num = number;
@@ -154,6 +171,8 @@ static void qp_words(const struct qp *qp, u64 *words)
 	words[3] = qp->receive.at;
 	words[4] = (u64)attr->qkey << 32 | (ud ? 0 : address_ip(&attr->ah_attr));
 	words[5] = ud ? 0 : address_mac(&attr->ah_attr);
+	if (qp->srq)
+		words[5] |= (u64)(qp->srq->number | QP_HAS_SHARED) << QP_SHARED_SHIFT;
 	words[6] = (attr->sq_psn & 0xFFFFFF) | (u64)(attr->rq_psn & 0xFFFFFF) << 32;
 }
 
@@ -233,6 +252,10 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if (command == COMMAND_BEGIN_QP || (to != from && to == IB_QPS_ERR))
 		ring_receive(nic, qp);
 	if (to == IB_QPS_RESET) {
+		error = qp->srq ? srq_release(nic, qp) : 0;
+		if (error)
+			return error;
+		qp->ended = false;
 		cq_forget(to_cq(ib->send_cq), qp);
 		cq_forget(to_cq(ib->recv_cq), qp);
 		qp->send.next = qp->send.done = 0;
@@ -253,6 +276,7 @@ int uzura_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct i
 	init->qp_type = ib->qp_type;
 	init->send_cq = ib->send_cq;
 	init->recv_cq = ib->recv_cq;
+	init->srq = ib->srq;
 	init->sq_sig_type = qp->all_signaled ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
 	return 0;
 }
@@ -268,6 +292,8 @@ int uzura_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	qp->attr.qp_state = IB_QPS_RESET;
 	qp_words(qp, words);
 	error = nic_command(nic, COMMAND_SET_QP, qp->number, words, ARRAY_SIZE(words));
+	if (!error && qp->srq)
+		error = srq_release(nic, qp);
 	if (error)
 		return error;
 	cq_forget(to_cq(ib->send_cq), qp);
@@ -326,13 +352,6 @@ static int take_inline(const struct qp *qp, struct send_entry *entry, const stru
 	}
 	entry->bytes = cpu_to_le32(to - entry->data);
 	return 0;
-}
-
-static void set_segment(struct segment *segment, const struct ib_sge *sge)
-{
-	segment->address = cpu_to_le64(sge->addr);
-	segment->key = cpu_to_le32(sge->lkey);
-	segment->bytes = cpu_to_le32(sge->length);
 }
 
 static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
@@ -490,7 +509,7 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	unsigned long flags;
 	int error = 0;
 
-	if (qp->attr.qp_state == IB_QPS_RESET) {
+	if (qp->attr.qp_state == IB_QPS_RESET || qp->srq) {
 		*bad = wr;
 		return -EINVAL;
 	}
