@@ -9,6 +9,8 @@
 
 /* A program that polls in vain gets its turn again after so long: it may have other work. */
 #define MOST_SLEEP_NS 1000000
+/* Looks in vain that do not put it to sleep: of one that asks for several completions the provider looks for more, too. */
+#define VAIN_LOOKS 2
 
 static u32 entries(const struct cq *cq)
 {
@@ -271,13 +273,13 @@ static int take_for_program(struct nic *nic, struct cq *cq, struct ib_wc *wc)
 	if (taken && cq->datagram)
 		user_set_header(nic, cq->datagram, cq->datagram_from);
 	if (taken)
-		WRITE_ONCE(cq->context->idle, false);
+		WRITE_ONCE(cq->context->vain, 0);
 	return taken;
 }
 
 /*
  * Of a program, this is called without a spinlock. An empty queue puts it to sleep when it looks again: its code takes no
- * simulated time, so that while it looks again and again nothing can come. It may look once in vain after each thing that it
+ * simulated time, so that while it looks again and again nothing can come. It may look in vain after each thing that it
  * had or did: many empty a queue before they use what was in it.
  */
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
@@ -292,8 +294,8 @@ int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 	taken = take_for_program(nic, cq, wc);
 	if (taken)
 		return taken;
-	if (!READ_ONCE(cq->context->idle)) {
-		WRITE_ONCE(cq->context->idle, true);
+	if (READ_ONCE(cq->context->vain) < VAIN_LOOKS) {
+		WRITE_ONCE(cq->context->vain, cq->context->vain + 1);
 		return 0;
 	}
 	watch(nic, cq->context);

@@ -457,7 +457,7 @@ static void not_idle(struct ib_cq *ib)
 	struct context *context = to_cq(ib)->context;
 
 	if (context)
-		WRITE_ONCE(context->idle, false);
+		WRITE_ONCE(context->vain, 0);
 }
 
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)

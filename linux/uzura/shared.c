@@ -187,7 +187,7 @@ int uzura_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr, const st
 	unsigned long flags;
 
 	if (srq->context)
-		WRITE_ONCE(srq->context->idle, false);
+		WRITE_ONCE(srq->context->vain, 0);
 	spin_lock_irqsave(&srq->lock, flags);
 	for (; wr; wr = wr->next) {
 		u32 place = srq->head;

@@ -63,7 +63,7 @@ struct nic {
 
 struct context {
 	struct ib_ucontext ib;
-	bool idle; /* it has looked in vain since it last had something, or did something */
+	u32 vain; /* looks in vain since it last had something, or did something */
 	atomic_t srqs;
 };
 

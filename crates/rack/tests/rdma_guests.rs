@@ -240,6 +240,26 @@ fn datagrams_and_interrupts_and_loss() {
     assert!(outcome.faults.lost > 0, "nothing was lost");
 }
 
+/// Several queue pairs receive from one queue: of `ibverbs-utils`, with a cable that loses frames, and against the kernel's RoCEv2.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn queue_pairs_share_a_receive_queue() {
+    if !kernel() {
+        return;
+    }
+    use Device::{Software, Uzura};
+    for (devices, options, loss) in [
+        ([Uzura, Uzura], "-q 4 -r 30 -n 40 -s 3000", 0.0),
+        ([Uzura, Uzura], "-e -q 16 -r 500 -n 200 -s 5000", 0.005),
+        ([Uzura, Software], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
+        ([Software, Uzura], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
+    ] {
+        let program = format!("timeout 5 ibv_srq_pingpong -d DEVICE -g 1 -c {options}");
+        let outcome = go(devices, &program, loss);
+        assert_eq!(outcome.faults.lost > 0, loss > 0.0);
+    }
+}
+
 /// What a program of perftest printed for 64 bytes in this column, at one of the guests.
 fn perftest(outcome: &UmlOutcome, guest: &str, column: &str) -> f64 {
     let out = String::from_utf8_lossy(&outcome.guest(guest).expect("it is there").stdout);

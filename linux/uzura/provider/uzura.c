@@ -104,10 +104,18 @@ static int destroy_cq(struct ibv_cq *cq)
 	return error;
 }
 
-/* One at a time: asked for more than there are, the kernel would wait for the next. */
+/*
+ * The first one by itself: the kernel may wait for it. Then all that there are, as one who asks for an event before it empties
+ * the queue sleeps with what is left in it; behind the first one the kernel does not wait.
+ */
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
-	return count > 0 ? ibv_cmd_poll_cq(cq, 1, wc) : 0;
+	int found = count > 0 ? ibv_cmd_poll_cq(cq, 1, wc) : 0, more;
+
+	if (found < 1 || count == 1)
+		return found;
+	more = ibv_cmd_poll_cq(cq, count - 1, wc + 1);
+	return more < 0 ? found : found + more;
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
