@@ -17,6 +17,9 @@ static u32 entries(const struct cq *cq)
 	return 1U << cq->log2;
 }
 
+/* Programs find out of what sort the header in front of a datagram is where mlx5 tells them: bit 3 UDP, 2:0 IPv4. */
+#define SL_IPV4_UDP 0xA
+
 /* The next completion, if it is there: in odd turns of the ring the owner is 1. */
 static struct cqe *cq_look(struct cq *cq)
 {
@@ -204,6 +207,7 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	wc->wc_flags |= IB_WC_GRH;
 	wc->src_qp = pairs >> 24 & 0xFFFFFF;
 	if (qp->user) {
+		wc->sl = SL_IPV4_UDP;
 		cq->datagram = header;
 		cq->datagram_from = what >> 32;
 	} else if (header) {

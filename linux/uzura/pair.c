@@ -43,10 +43,15 @@ static bool queue_full(const struct queue *queue)
 	return queue->next - queue->done >= 1U << queue->log2;
 }
 
-static bool cap_is_possible(const struct ib_qp_cap *cap)
+static u32 most_sent(const struct qp *qp)
+{
+	return is_datagram(qp) ? MAX_DATAGRAM_SEGMENTS : MAX_SEND_SEGMENTS;
+}
+
+static bool cap_is_possible(const struct qp *qp, const struct ib_qp_cap *cap)
 {
 	return cap->max_send_wr <= 1 << MAX_LOG2 && cap->max_recv_wr <= 1 << MAX_LOG2 &&
-	       cap->max_send_sge <= MAX_SEND_SEGMENTS && cap->max_recv_sge <= MAX_RECEIVE_SEGMENTS &&
+	       cap->max_send_sge <= most_sent(qp) && cap->max_recv_sge <= MAX_RECEIVE_SEGMENTS &&
 	       cap->max_inline_data <= MAX_INLINE;
 }
 
@@ -80,7 +85,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	qp->srq = init->srq ? to_srq(init->srq) : NULL;
 	if (qp->srq)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
-	if (!cap_is_possible(cap))
+	if (!cap_is_possible(qp, cap))
 		return -EINVAL;
 	if (init->qp_type == IB_QPT_GSI)
 		number = ida_alloc_range(&nic->qp_numbers, MANAGERS_NUMBER, MANAGERS_NUMBER, GFP_KERNEL);
@@ -100,7 +105,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	qp->all_signaled = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->attr.qp_state = IB_QPS_RESET;
 	cap->max_send_wr = 1U << qp->send.log2;
-	cap->max_send_sge = MAX_SEND_SEGMENTS;
+	cap->max_send_sge = most_sent(qp);
 	cap->max_inline_data = MAX_INLINE;
 	qp->cap = *cap;
 	ib->qp_num = number;
@@ -361,7 +366,7 @@ static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
 
 	for (i = 0; i < wr->num_sge; i++) {
 		bytes += wr->sg_list[i].length;
-		if (i)
+		if (i && i < MAX_SEND_SEGMENTS)
 			set_segment(&entry->more[i - 1], &wr->sg_list[i]);
 	}
 	/* The engine ends a request that is too long as one. */
@@ -372,6 +377,11 @@ static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
 		entry->first_bytes = cpu_to_le32(wr->sg_list->length);
 		entry->flags |= cpu_to_le32((u32)(wr->num_sge - 1) << SEND_MORE_SHIFT);
 	}
+	if (wr->num_sge == MAX_DATAGRAM_SEGMENTS) {
+		entry->remote = cpu_to_le64(wr->sg_list[MAX_SEND_SEGMENTS].addr);
+		entry->remote_key = cpu_to_le32(wr->sg_list[MAX_SEND_SEGMENTS].lkey);
+		entry->sixth_bytes = cpu_to_le32(wr->sg_list[MAX_SEND_SEGMENTS].length);
+	}
 }
 
 static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struct send_entry *entry)
@@ -381,7 +391,7 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 
 	if (operation < 0)
 		return operation;
-	if (wr->num_sge > MAX_SEND_SEGMENTS)
+	if (wr->num_sge > most_sent(qp))
 		return -EINVAL;
 	memset(entry, 0, sizeof(*entry));
 	flags = operation | (qp->all_signaled || wr->send_flags & IB_SEND_SIGNALED ? SEND_SIGNALED : 0) |

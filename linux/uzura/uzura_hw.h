@@ -67,6 +67,7 @@ enum command {
 #define MAX_READS 4
 /* Segments of a work request: the first one of a send is in the first half of its entry, the others behind it. */
 #define MAX_SEND_SEGMENTS 5
+#define MAX_DATAGRAM_SEGMENTS 6 /* the last one where others have the remote address and key */
 #define MAX_RECEIVE_SEGMENTS 4
 #define SHARED_SEGMENTS 3 /* of an entry of a shared receive queue that has several */
 #define QP_HAS_SHARED 0x10 /* behind the number */
@@ -132,7 +133,7 @@ struct send_entry {
 	__le64 swap; /* UD: Q_Key, IP address << 32 */
 	__le64 compare; /* UD: MAC address */
 	__le32 first_bytes; /* if there are more segments */
-	__le32 kept;
+	__le32 sixth_bytes; /* UD */
 	union {
 		u8 data[MAX_INLINE];
 		struct segment more[MAX_SEND_SEGMENTS - 1];

@@ -25,6 +25,8 @@ package uzura_qp_pkg;
   localparam int unsigned SegmentBytes = 16;
   /// Segments of a send queue's entry; all but the first one in its second half.
   localparam int unsigned MaxSegments = 5;
+  /// Those of a datagram: the last one is where other requests have the remote address and key.
+  localparam int unsigned MaxUdSegments = 6;
   localparam int unsigned CqeBytes = 32;
   /// Shared receive queues, and bits of an entry's place in one.
   localparam int unsigned Srqs = 16;

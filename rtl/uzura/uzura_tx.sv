@@ -245,7 +245,7 @@ module uzura_tx
     logic [12:0] bytes;
   } place_t;
   // Each segment may lie on two pages.
-  localparam int unsigned Places = 2 * MaxSegments;
+  localparam int unsigned Places = 2 * MaxUdSegments;
 
   logic [3:0] list_word;
   logic [63:0] list_q, segment_va;
@@ -256,11 +256,13 @@ module uzura_tx
   logic    [$clog2(Places+1)-1:0] places;
   access_t                        segment;
 
-  // The first one is in the entry's first half.
+  // The first one is in the entry's first half, and so is a datagram's sixth one.
   always_ff @(posedge clk_i) begin
     unique case (list_word)
       4'd0:    list_q <= wqe.laddr;
       4'd1:    list_q <= {wqe.descriptor[31:0], wqe.lkey};
+      4'd10:   list_q <= wqe.raddr;
+      4'd11:   list_q <= {wqe.descriptor[63:32], wqe.rkey};
       default: list_q <= data_q[3'(list_word-4'd2)];
     endcase
   end

@@ -230,14 +230,17 @@ class Qp:
         """Lay out a send queue's entry; `segments` are addresses, keys and lengths."""
         segments = f.get("segments") or [(f.get("laddr", 0), f.get("lkey", 0), f.get("length", 0))]
         more = f.get("more", len(segments) - 1)
-        (laddr, lkey, first), behind = segments[0], segments[1:]
+        (laddr, lkey, first), behind, sixth = segments[0], segments[1:5], segments[5:]
+        kept = 0
+        if sixth:
+            f["raddr"], f["rkey"], kept = sixth[0]
         flags = op | f.get("signaled", 1) << 8 | f.get("solicited", 0) << 9
         flags |= int("inline" in f) << 10 | more << 11 | f.get("fence", 0) << 15
         length = len(f["inline"]) if "inline" in f else sum(size for _, _, size in segments)
         head = struct.pack(
             "<IIQIIQIIQQQ", flags, f.get("imm", 0), f.get("raddr", 0), f.get("rkey", 0),
             f.get("claimed", length), laddr, lkey, f.get("type_id", 0),
-            f.get("swap", 0), f.get("compare", 0), first if more else 0,
+            f.get("swap", 0), f.get("compare", 0), (first if more else 0) | kept << 32,
         )  # fmt: skip
         half = f.get("inline", b"") + b"".join(struct.pack("<QII", a, k, n) for a, k, n in behind)
         return head + half.ljust(64, b"\xee")

@@ -250,7 +250,7 @@ fn queue_pairs_share_a_receive_queue() {
     use Device::{Software, Uzura};
     for (devices, options, loss) in [
         ([Uzura, Uzura], "-q 4 -r 30 -n 40 -s 3000", 0.0),
-        ([Uzura, Uzura], "-e -q 16 -r 500 -n 200 -s 5000", 0.005),
+        ([Uzura, Uzura], "-e -q 8 -r 100 -n 60 -s 5000", 0.005),
         ([Uzura, Software], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
         ([Software, Uzura], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
     ] {
