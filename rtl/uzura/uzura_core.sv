@@ -88,6 +88,7 @@ module uzura_core
 
   // ---- Registers ----------------------------------------------------------------------------------
   cfg_t half_cfg[2];
+  logic [QpW-1:0] half_qp[2];
   ctx_t ctx, half_ctx[2];
   logic [Counters-1:0] count;
   logic [        47:0] mac;
@@ -161,7 +162,7 @@ module uzura_core
 
   logic ring, seen, seen_arm, copy_here;
   logic [1:0] bells, refusals;
-  logic [QpW-1:0] ring_qp, half_qp[2];
+  logic [QpW-1:0] ring_qp;
   logic [CqW-1:0] seen_cq;
   logic [15:0] seen_index, tx_sq_index, tx_rq_index, rx_rq_index, copy_index;
   logic [ 3:0] copy_word;

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import roce
 import uzura_host as host
+from test_uzura_reset import reset
 from uzura_host import Bench, Cq, Cqe, Qp, Region, Segments, Srq
 
 ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
@@ -425,6 +426,78 @@ async def pages_and_numbers(dut) -> None:
     s.send(0, b"1234")
     _, got = await s.received()
     assert got == b"1234"
+
+
+# Cycles of a SEND of 64 bytes, as test_uzura.py has them of a queue of its own; docs/uzura.md.
+READ_CYCLES = 20
+SIZE = 64
+LATENCY = {
+    "first beat in to DMA write": 63,
+    "first beat in to completion": 80,
+    "first beat in to completion, 3 segments": 120,
+}
+
+
+@cocotb.test()
+async def latencies(dut) -> None:
+    """What a shared queue takes: the entry's last word, and a cycle to look at it."""
+    bench = await Bench(dut).start()
+    b = bench.engines[1]
+    found = {}
+    for engine in bench.engines:
+        engine.delay = (READ_CYCLES, READ_CYCLES)
+    for listed in (False, True):
+        s = await shared(bench, 1, listed=listed)
+        s.region.va -= s.region.va % PAGE  # the first buffer lies in one page
+        for _ in range(2):
+            place = s.srq.places[0]
+            parts = [(s.region.va + PAGE + 13 * i, s.region.key, 40 if i == 2 else 13)
+                     for i in range(3)] if listed else [(s.region.va + PAGE, s.region.key, SIZE)]  # fmt: skip
+            s.srq.receive_list(*parts)
+            await bench.quiet()
+            b.marks.clear()
+            s.senders[0].post(host.SEND, inline=bytes(SIZE), copy=True)
+            assert (await bench.poll(s.cq)).index == place
+            s.srq.free(place)
+            assert (await bench.poll(s.senders[0].scq)).status == host.SUCCESS
+            await bench.quiet()
+        begin, writes = b.marks["rx_first"][0], b.marks["write"]
+        if listed:
+            found["first beat in to completion, 3 segments"] = writes[-1] - begin
+        else:
+            found["first beat in to DMA write"] = writes[0] - begin
+            found["first beat in to completion"] = writes[1] - begin
+    for name, cycles in found.items():
+        dut._log.info("cycles: %3d  %s", cycles, name)
+    assert found == LATENCY
+
+
+@cocotb.test()
+async def after_a_reset(dut) -> None:
+    """A queue from before a reset is none: its doorbells are refused, it has no entries."""
+    bench = await Bench(dut).start()
+    s = await shared(bench, 1, rnr_retry=0, limit=5)
+    s.post()
+    s.post()
+    s.send(0, b"1234")
+    await s.received()
+    assert (await bench.poll(s.senders[0].scq)).status == host.SUCCESS
+    b = bench.engines[1]
+    assert await b.read(host.BELOW) == 1
+    await reset(bench)
+    for engine in bench.engines:
+        await engine.begin()
+    for address in (host.BELOW, host.ENDED, host.HELD):
+        assert await b.read(address) == 0
+    again = await shared(bench, 0)
+    again.receivers = [await b.qp(again.cq, again.cq, srq=s.srq)]
+    cq = await bench.engines[0].cq()
+    again.senders = [await bench.engines[0].qp(cq, cq, rnr_retry=0)]
+    await bench.connect(again.senders[0], again.receivers[0])
+    b.write(s.srq.page << 12 | 0x18, s.srq.number << 32 | 2)
+    again.send(0, b"1234")
+    assert (await bench.poll(cq)).status == host.RNR_RETRY
+    assert (await b.counters())["doorbell_refused"] == 1
 
 
 def test_uzura_srq() -> None:
