@@ -218,6 +218,18 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	return true;
 }
 
+/* Up to where there are completions that can be seen. */
+static u32 cq_known(struct cq *cq)
+{
+	u32 next = cq->next, known;
+
+	while (cq_look(cq))
+		cq->next++;
+	known = cq->next;
+	cq->next = next;
+	return known;
+}
+
 static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
 {
 	cq->told = cq->next;
@@ -317,7 +329,8 @@ int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, own);
 	WRITE_ONCE(cq->armed, true);
-	cq_tell(to_nic(ib->device), cq, DOOR_FLAG);
+	/* What is on its way now is told of at once. */
+	cq_tell(to_nic(ib->device), cq, DOOR_FLAG | (u64)(cq_known(cq) & 0xFFFF) << DOOR_KNOWN_SHIFT);
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
 	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;

@@ -53,6 +53,7 @@ enum command {
 #define DOOR_SHARED 0x018
 #define DOOR_COPY 0x800
 #define DOOR_NUMBER_SHIFT 32
+#define DOOR_KNOWN_SHIFT 16 /* completion: there are so many; armed for what comes behind them */
 #define DOOR_FLAG BIT_ULL(63) /* send: the entry is in the page; completion: arm */
 
 /* BAR 4: the rack's core that polls (docs/linux.md). */

@@ -87,8 +87,8 @@ module uzura_core
   localparam int unsigned CompletionsHeld = 8;
 
   // ---- Registers ----------------------------------------------------------------------------------
-  cfg_t half_cfg[2];
-  logic [QpW-1:0] half_qp[2];
+  cfg_t           half_cfg[2];
+  logic [QpW-1:0] half_qp [2];
   ctx_t ctx, half_ctx[2];
   logic [Counters-1:0] count;
   logic [        47:0] mac;
@@ -164,7 +164,7 @@ module uzura_core
   logic [1:0] bells, refusals;
   logic [QpW-1:0] ring_qp;
   logic [CqW-1:0] seen_cq;
-  logic [15:0] seen_index, tx_sq_index, tx_rq_index, rx_rq_index, copy_index;
+  logic [15:0] seen_index, seen_known, tx_sq_index, tx_rq_index, rx_rq_index, copy_index;
   logic [ 3:0] copy_word;
   logic [63:0] copy_data;
 
@@ -184,6 +184,7 @@ module uzura_core
     .seen_o        (seen),
     .seen_cq_o     (seen_cq),
     .seen_index_o  (seen_index),
+    .seen_known_o  (seen_known),
     .seen_arm_o    (seen_arm),
     .tx_qp_i       (half_qp[0]),
     .tx_sq_index_o (tx_sq_index),
@@ -736,6 +737,7 @@ module uzura_core
     .seen_i        (seen),
     .seen_cq_i     (seen_cq),
     .seen_index_i  (seen_index),
+    .seen_known_i  (seen_known),
     .seen_arm_i    (seen_arm),
     .in_i          (cqe),
     .in_valid_i    (cqe_valid),

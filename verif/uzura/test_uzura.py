@@ -301,6 +301,44 @@ async def several_segments(dut) -> None:
 
 
 @cocotb.test()
+async def armed_too_late(dut) -> None:
+    """An event for each completion that the host had not seen when it armed, whenever that was."""
+    bench = await Bench(dut).start()
+    p = await pair(bench)
+    b, cq = bench.engines[1], p.b.rcq
+
+    def arm(known: int) -> None:
+        b.write(0x10, cq.number << 32 | 1 << 63 | known << 16 | cq.seen & 0xFFFF)
+
+    for wait in range(0, 140, 3):
+        before = len(b.events)
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8), copy=True)
+        known = cq.seen
+        await bench.steps(wait)
+        arm(known)
+        assert (await bench.poll(cq)).status == host.SUCCESS
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        assert b.events[before:] == [cq.number]
+        # One that it knows of is none, until there is another.
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8))
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        arm(cq.seen + 1)
+        await bench.steps(20)
+        assert len(b.events) == before + 1
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8))
+        for _ in range(2):
+            assert (await bench.poll(cq)).status == host.SUCCESS
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        assert b.events[before:] == [cq.number] * 2
+
+
+@cocotb.test()
 async def silence_ends_a_queue_pair(dut) -> None:
     """A peer that says nothing: retried as often as allowed, then the status, then flushed."""
     bench = await Bench(dut).start()
