@@ -38,15 +38,22 @@ static void set_link(struct srq *srq, u32 place, u32 to)
 	WRITE_ONCE(*link, cpu_to_le64(to));
 }
 
-static int srq_command(struct nic *nic, struct srq *srq, enum command command, bool used)
+/* A limit and the engine's word on it change together. */
+static int srq_command(struct nic *nic, struct srq *srq, enum command command, bool used, u32 limit)
 {
 	u64 words[] = {
 		srq->at,
 		srq->log2 | (u64)srq->listed << 4 | (u64)used << 8 | (u64)to_pd(srq->ib.pd)->number << 32 |
-			(u64)srq->limit << 48,
+			(u64)limit << 48,
 	};
+	int error;
 
-	return nic_command(nic, command, srq->number, words, ARRAY_SIZE(words));
+	mutex_lock(&nic->control);
+	error = nic_command_locked(nic, command, srq->number, words, ARRAY_SIZE(words));
+	if (!error)
+		WRITE_ONCE(srq->limit, limit);
+	mutex_unlock(&nic->control);
+	return error;
 }
 
 static void ring_free(struct nic *nic, struct srq *srq)
@@ -94,7 +101,6 @@ int uzura_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 		return -ENOSPC;
 	srq->listed = attr->max_sge > 1;
 	srq->log2 = ilog2(roundup_pow_of_two(attr->max_wr + 1));
-	srq->limit = attr->srq_limit;
 	spin_lock_init(&srq->lock);
 	error = ring_make(nic, srq);
 	if (error)
@@ -105,7 +111,7 @@ int uzura_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 		goto out_ring;
 	}
 	srq->number = number;
-	error = srq_command(nic, srq, COMMAND_BEGIN_SRQ, true);
+	error = srq_command(nic, srq, COMMAND_BEGIN_SRQ, true, attr->srq_limit);
 	if (error)
 		goto out_number;
 	attr->max_wr = places(srq) - 1;
@@ -132,7 +138,7 @@ int uzura_destroy_srq(struct ib_srq *ib, struct ib_udata *udata)
 	struct nic *nic = to_nic(ib->device);
 	struct srq *srq = to_srq(ib);
 	unsigned long flags;
-	int error = srq_command(nic, srq, COMMAND_BEGIN_SRQ, false);
+	int error = srq_command(nic, srq, COMMAND_BEGIN_SRQ, false, 0);
 
 	if (error)
 		return error;
@@ -150,8 +156,6 @@ int uzura_destroy_srq(struct ib_srq *ib, struct ib_udata *udata)
 int uzura_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
 	struct srq *srq = to_srq(ib);
-	u32 former = srq->limit;
-	int error;
 
 	if (mask & ~(IB_SRQ_MAX_WR | IB_SRQ_LIMIT))
 		return -EINVAL;
@@ -162,11 +166,7 @@ int uzura_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 		return 0;
 	if (attr->srq_limit >= places(srq))
 		return -EINVAL;
-	WRITE_ONCE(srq->limit, attr->srq_limit);
-	error = srq_command(to_nic(ib->device), srq, COMMAND_SET_SRQ, true);
-	if (error)
-		WRITE_ONCE(srq->limit, former);
-	return error;
+	return srq_command(to_nic(ib->device), srq, COMMAND_SET_SRQ, true, attr->srq_limit);
 }
 
 int uzura_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr)

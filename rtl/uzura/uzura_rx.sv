@@ -361,7 +361,8 @@ module uzura_rx
     };
     if (cfg_i.has_srq) begin
       m_rd_o.addr = srq_i.addr;
-      m_rd_o.bytes = (srq_i.listed ? 13'(SrqSegments * SegmentBytes) : 13'(SegmentBytes)) + 13'(LinkBytes);
+      m_rd_o.bytes = srq_i.listed ? 13'(SrqSegments * SegmentBytes + LinkBytes) :
+          13'(SegmentBytes + LinkBytes);
     end
     if (requester_q) begin
       m_rd_o.addr = cfg_i.sq_base + 64'(ListFrom) +

@@ -451,8 +451,11 @@ async def latencies(dut) -> None:
         s.region.va -= s.region.va % PAGE  # the first buffer lies in one page
         for _ in range(2):
             place = s.srq.places[0]
-            parts = [(s.region.va + PAGE + 13 * i, s.region.key, 40 if i == 2 else 13)
-                     for i in range(3)] if listed else [(s.region.va + PAGE, s.region.key, SIZE)]  # fmt: skip
+            parts = [(s.region.va + PAGE, s.region.key, SIZE)]
+            if listed:
+                sizes = (13, 13, SIZE - 26)
+                parts = [(s.region.va + PAGE + 13 * i, s.region.key, size)
+                         for i, size in enumerate(sizes)]  # fmt: skip
             s.srq.receive_list(*parts)
             await bench.quiet()
             b.marks.clear()
