@@ -9,11 +9,16 @@
 
 /* A program that polls in vain gets its turn again after so long: it may have other work. */
 #define MOST_SLEEP_NS 1000000
+/* Looks in vain that do not put it to sleep: of one that asks for several completions the provider looks for more, too. */
+#define VAIN_LOOKS 2
 
 static u32 entries(const struct cq *cq)
 {
 	return 1U << cq->log2;
 }
+
+/* Programs find out of what sort the header in front of a datagram is where mlx5 tells them: bit 3 UDP, 2:0 IPv4. */
+#define SL_IPV4_UDP 0xA
 
 /* The next completion, if it is there: in odd turns of the ring the owner is 1. */
 static struct cqe *cq_look(struct cq *cq)
@@ -96,8 +101,11 @@ void cq_forget(struct cq *cq, struct qp *qp)
 	while (cq_look(cq)) {
 		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
 
-		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) == qp->number)
-			here->pairs = 0;
+		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) != qp->number)
+			continue;
+		here->pairs = 0;
+		if (qp->srq && le64_to_cpu(here->what) & COMPLETION_RECEIVE)
+			srq_end(qp->srq, le64_to_cpu(here->what) & 0xFFFF);
 	}
 	cq->next = next;
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -132,7 +140,7 @@ static enum ib_wc_opcode received_opcode(u32 opcode)
 	}
 }
 
-/* The work request of a completion, which is the queue's oldest one, or behind some that are not signaled. */
+/* The work request of a completion of the queue pair's own queue, which is the queue's oldest one, or behind some that are not signaled. */
 static u64 queue_end(struct queue *queue, u32 index)
 {
 	u64 id;
@@ -146,7 +154,7 @@ static u64 queue_end(struct queue *queue, u32 index)
 
 /*
  * Where the header in front of a datagram goes, if the buffer's first segment has room for it. Who posts another buffer in its
- * place has yet to be told of this one.
+ * place has yet to be told of this one, or, of a shared queue's, this comes before it is free.
  */
 static dma_addr_t header_address(const struct qp *qp, u32 index)
 {
@@ -154,6 +162,8 @@ static dma_addr_t header_address(const struct qp *qp, u32 index)
 	u32 at = index & ((1U << qp->receive.log2) - 1);
 	const struct segment *first = &ring[at << qp->receive.segments_log2];
 
+	if (qp->srq)
+		return srq_address(qp->srq, index, HEADER_BYTES);
 	return le32_to_cpu(first->bytes) < HEADER_BYTES ? 0 : le64_to_cpu(first->address);
 }
 
@@ -164,14 +174,19 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	u32 number = pairs & 0xFFFFFF;
 	struct qp *qp = number < QUEUE_PAIRS ? READ_ONCE(nic->qps[number]) : NULL;
 	bool received = what & COMPLETION_RECEIVE;
-	dma_addr_t header;
+	dma_addr_t header = 0;
 
 	if (!qp)
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ib;
 	wc->status = le64_to_cpu(here->status) & 0xFF;
-	wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
+	if (received && is_datagram(qp))
+		header = header_address(qp, what & 0xFFFF);
+	if (received && qp->srq)
+		wc->wr_id = srq_end(qp->srq, what & 0xFFFF);
+	else
+		wc->wr_id = queue_end(received ? &qp->receive : &qp->send, what & 0xFFFF);
 	wc->byte_len = le32_to_cpu(here->bytes);
 	wc->port_num = 1;
 	if (!received) {
@@ -191,8 +206,8 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 		return true;
 	wc->wc_flags |= IB_WC_GRH;
 	wc->src_qp = pairs >> 24 & 0xFFFFFF;
-	header = header_address(qp, what & 0xFFFF);
 	if (qp->user) {
+		wc->sl = SL_IPV4_UDP;
 		cq->datagram = header;
 		cq->datagram_from = what >> 32;
 	} else if (header) {
@@ -201,6 +216,18 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 		wc->network_hdr_type = RDMA_NETWORK_IPV4;
 	}
 	return true;
+}
+
+/* Up to where there are completions that can be seen. */
+static u32 cq_known(struct cq *cq)
+{
+	u32 next = cq->next, known;
+
+	while (cq_look(cq))
+		cq->next++;
+	known = cq->next;
+	cq->next = next;
+	return known;
 }
 
 static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
@@ -262,13 +289,13 @@ static int take_for_program(struct nic *nic, struct cq *cq, struct ib_wc *wc)
 	if (taken && cq->datagram)
 		user_set_header(nic, cq->datagram, cq->datagram_from);
 	if (taken)
-		WRITE_ONCE(cq->context->idle, false);
+		WRITE_ONCE(cq->context->vain, 0);
 	return taken;
 }
 
 /*
  * Of a program, this is called without a spinlock. An empty queue puts it to sleep when it looks again: its code takes no
- * simulated time, so that while it looks again and again nothing can come. It may look once in vain after each thing that it
+ * simulated time, so that while it looks again and again nothing can come. It may look in vain after each thing that it
  * had or did: many empty a queue before they use what was in it.
  */
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
@@ -283,8 +310,8 @@ int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 	taken = take_for_program(nic, cq, wc);
 	if (taken)
 		return taken;
-	if (!READ_ONCE(cq->context->idle)) {
-		WRITE_ONCE(cq->context->idle, true);
+	if (READ_ONCE(cq->context->vain) < VAIN_LOOKS) {
+		WRITE_ONCE(cq->context->vain, cq->context->vain + 1);
 		return 0;
 	}
 	watch(nic, cq->context);
@@ -302,16 +329,18 @@ int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, own);
 	WRITE_ONCE(cq->armed, true);
-	cq_tell(to_nic(ib->device), cq, DOOR_FLAG);
+	/* What is on its way now is told of at once. */
+	cq_tell(to_nic(ib->device), cq, DOOR_FLAG | (u64)(cq_known(cq) & 0xFFFF) << DOOR_KNOWN_SHIFT);
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
 	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;
 }
 
-/* An armed queue has something; which one the interrupt does not say. */
-void cq_events(struct nic *nic)
+/* An armed queue has something; which one the interrupt does not say. False: none has. */
+bool cq_events(struct nic *nic)
 {
 	unsigned long flags;
+	bool any = false;
 	u32 i;
 
 	spin_lock_irqsave(&nic->lock, flags);
@@ -320,9 +349,11 @@ void cq_events(struct nic *nic)
 
 		if (!cq || !READ_ONCE(cq->armed) || !cq_look(cq))
 			continue;
+		any = true;
 		WRITE_ONCE(cq->armed, false);
 		if (cq->ib.comp_handler)
 			cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 	}
 	spin_unlock_irqrestore(&nic->lock, flags);
+	return any;
 }

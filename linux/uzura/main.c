@@ -72,7 +72,7 @@ static void nic_write_own(struct nic *nic, u32 offset, u32 value)
 	posted();
 }
 
-static u32 nic_read(struct nic *nic, u32 offset)
+u32 nic_read(struct nic *nic, u32 offset)
 {
 	lockdep_assert_held(&nic->control);
 	return READ_ONCE(nic->down) ? 0 : readl(nic->registers + offset);
@@ -106,21 +106,29 @@ void nic_watch(struct nic *nic, u64 value)
 	posted();
 }
 
-int nic_command(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count)
+int nic_command_locked(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count)
 {
 	int tries, error = -EIO;
 	u32 i;
 
-	mutex_lock(&nic->control);
 	for (i = 0; i < count; i++)
 		nic_write(nic, REG_WORDS + 8 * i, words[i]);
 	nic_write(nic, REG_COMMAND, (u64)index << 8 | command);
 	for (tries = 0; tries < COMMAND_TRIES && error; tries++)
 		if (!(nic_read(nic, REG_COMMAND + 4) & COMMAND_BUSY))
 			error = 0;
-	mutex_unlock(&nic->control);
 	if (error)
 		dev_err(&nic->pci->dev, "the engine does not end command %u\n", command);
+	return error;
+}
+
+int nic_command(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count)
+{
+	int error;
+
+	mutex_lock(&nic->control);
+	error = nic_command_locked(nic, command, index, words, count);
+	mutex_unlock(&nic->control);
 	return error;
 }
 
@@ -156,6 +164,9 @@ static int uzura_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->max_ah = INT_MAX;
 	attr->max_pkeys = 1;
+	attr->max_srq = SHARED_QUEUES;
+	attr->max_srq_wr = MAX_SHARED;
+	attr->max_srq_sge = SHARED_SEGMENTS;
 	return 0;
 }
 
@@ -238,6 +249,7 @@ static const struct ib_device_ops uzura_ops = {
 	.create_user_ah = uzura_create_ah,
 	.create_cq = uzura_create_cq,
 	.create_qp = uzura_create_qp,
+	.create_srq = uzura_create_srq,
 	.dealloc_pd = uzura_dealloc_pd,
 	.dealloc_ucontext = uzura_dealloc_ucontext,
 	.del_gid = uzura_del_gid,
@@ -245,17 +257,21 @@ static const struct ib_device_ops uzura_ops = {
 	.destroy_ah = uzura_destroy_ah,
 	.destroy_cq = uzura_destroy_cq,
 	.destroy_qp = uzura_destroy_qp,
+	.destroy_srq = uzura_destroy_srq,
 	.get_dma_mr = uzura_get_dma_mr,
 	.get_link_layer = uzura_link_layer,
 	.get_port_immutable = uzura_port_immutable,
 	.modify_qp = uzura_modify_qp,
+	.modify_srq = uzura_modify_srq,
 	.poll_cq = uzura_poll_cq,
 	.post_recv = uzura_post_recv,
 	.post_send = uzura_post_send,
+	.post_srq_recv = uzura_post_srq_recv,
 	.query_device = uzura_query_device,
 	.query_pkey = uzura_query_pkey,
 	.query_port = uzura_query_port,
 	.query_qp = uzura_query_qp,
+	.query_srq = uzura_query_srq,
 	.reg_user_mr = uzura_reg_user_mr,
 	.req_notify_cq = uzura_req_notify_cq,
 
@@ -263,12 +279,13 @@ static const struct ib_device_ops uzura_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_cq, cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_srq, srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, context, ib),
 };
 
 static irqreturn_t nic_interrupt(int irq, void *data)
 {
-	cq_events(data);
+	srq_events(data, cq_events(data));
 	return IRQ_HANDLED;
 }
 
@@ -353,6 +370,7 @@ static void nic_quiet(struct nic *nic)
 	pci_clear_master(nic->pci);
 	free_irq(pci_irq_vector(nic->pci, 1), nic);
 	free_irq(pci_irq_vector(nic->pci, 0), nic);
+	cancel_delayed_work_sync(&nic->alarms);
 	pci_free_irq_vectors(nic->pci);
 }
 
@@ -404,10 +422,12 @@ static void nic_begin(struct nic *nic)
 	mutex_init(&nic->control);
 	mutex_init(&nic->ending);
 	INIT_WORK(&nic->gone, nic_gone);
+	INIT_DELAYED_WORK(&nic->alarms, srq_ask);
 	spin_lock_init(&nic->lock);
 	init_waitqueue_head(&nic->looks);
 	ida_init(&nic->cq_numbers);
 	ida_init(&nic->qp_numbers);
+	ida_init(&nic->srq_numbers);
 	ida_init(&nic->region_numbers);
 	ida_init(&nic->pd_numbers);
 }
@@ -423,7 +443,8 @@ static int nic_register(struct nic *nic)
 	ib->dev.parent = &nic->pci->dev;
 	addrconf_addr_eui48((u8 *)&ib->node_guid, nic->netdev->dev_addr);
 	ib->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) | BIT_ULL(IB_USER_VERBS_CMD_POST_RECV) |
-			       BIT_ULL(IB_USER_VERBS_CMD_POLL_CQ) | BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+			       BIT_ULL(IB_USER_VERBS_CMD_POLL_CQ) | BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ) |
+			       BIT_ULL(IB_USER_VERBS_CMD_POST_SRQ_RECV);
 	ib_set_device_ops(ib, &uzura_ops);
 	error = ib_device_set_netdev(ib, nic->netdev, 1);
 	if (error)

@@ -33,7 +33,8 @@ static int queue_make(struct nic *nic, struct queue *queue, u32 requests, size_t
 
 static void queue_free(struct nic *nic, struct queue *queue)
 {
-	dma_free_coherent(&nic->pci->dev, queue->bytes, queue->ring, queue->at);
+	if (queue->ring)
+		dma_free_coherent(&nic->pci->dev, queue->bytes, queue->ring, queue->at);
 	kfree(queue->ids);
 }
 
@@ -42,11 +43,32 @@ static bool queue_full(const struct queue *queue)
 	return queue->next - queue->done >= 1U << queue->log2;
 }
 
-static bool cap_is_possible(const struct ib_qp_cap *cap)
+static u32 most_sent(const struct qp *qp)
+{
+	return is_datagram(qp) ? MAX_DATAGRAM_SEGMENTS : MAX_SEND_SEGMENTS;
+}
+
+static bool cap_is_possible(const struct qp *qp, const struct ib_qp_cap *cap)
 {
 	return cap->max_send_wr <= 1 << MAX_LOG2 && cap->max_recv_wr <= 1 << MAX_LOG2 &&
-	       cap->max_send_sge <= MAX_SEND_SEGMENTS && cap->max_recv_sge <= MAX_RECEIVE_SEGMENTS &&
+	       cap->max_send_sge <= most_sent(qp) && cap->max_recv_sge <= MAX_RECEIVE_SEGMENTS &&
 	       cap->max_inline_data <= MAX_INLINE;
+}
+
+/* One with a shared receive queue has none of its own. */
+static int receive_make(struct nic *nic, struct qp *qp, struct ib_qp_cap *cap)
+{
+	int error;
+
+	if (qp->srq)
+		return 0;
+	qp->receive.segments_log2 = ilog2(roundup_pow_of_two(max(cap->max_recv_sge, 1U)));
+	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct segment) << qp->receive.segments_log2);
+	if (error)
+		return error;
+	cap->max_recv_wr = 1U << qp->receive.log2;
+	cap->max_recv_sge = 1U << qp->receive.segments_log2;
+	return 0;
 }
 
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata)
@@ -57,10 +79,13 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	unsigned long flags;
 	int number, error;
 
-	if (init->create_flags || init->srq ||
+	if (init->create_flags ||
 	    (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD && init->qp_type != IB_QPT_GSI))
 		return -EOPNOTSUPP;
-	if (!cap_is_possible(cap))
+	qp->srq = init->srq ? to_srq(init->srq) : NULL;
+	if (qp->srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+	if (!cap_is_possible(qp, cap))
 		return -EINVAL;
 	if (init->qp_type == IB_QPT_GSI)
 		number = ida_alloc_range(&nic->qp_numbers, MANAGERS_NUMBER, MANAGERS_NUMBER, GFP_KERNEL);
@@ -71,8 +96,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	error = queue_make(nic, &qp->send, cap->max_send_wr, sizeof(struct send_entry));
 	if (error)
 		goto out_number;
-	qp->receive.segments_log2 = ilog2(roundup_pow_of_two(max(cap->max_recv_sge, 1U)));
-	error = queue_make(nic, &qp->receive, cap->max_recv_wr, sizeof(struct segment) << qp->receive.segments_log2);
+	error = receive_make(nic, qp, cap);
 	if (error)
 		goto out_send;
 
@@ -81,9 +105,7 @@ int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	qp->all_signaled = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->attr.qp_state = IB_QPS_RESET;
 	cap->max_send_wr = 1U << qp->send.log2;
-	cap->max_recv_wr = 1U << qp->receive.log2;
-	cap->max_send_sge = MAX_SEND_SEGMENTS;
-	cap->max_recv_sge = 1U << qp->receive.segments_log2;
+	cap->max_send_sge = most_sent(qp);
 	cap->max_inline_data = MAX_INLINE;
 	qp->cap = *cap;
 	ib->qp_num = number;
@@ -154,6 +176,8 @@ static void qp_words(const struct qp *qp, u64 *words)
 	words[3] = qp->receive.at;
 	words[4] = (u64)attr->qkey << 32 | (ud ? 0 : address_ip(&attr->ah_attr));
 	words[5] = ud ? 0 : address_mac(&attr->ah_attr);
+	if (qp->srq)
+		words[5] |= (u64)(qp->srq->number | QP_HAS_SHARED) << QP_SHARED_SHIFT;
 	words[6] = (attr->sq_psn & 0xFFFFFF) | (u64)(attr->rq_psn & 0xFFFFFF) << 32;
 }
 
@@ -233,6 +257,10 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if (command == COMMAND_BEGIN_QP || (to != from && to == IB_QPS_ERR))
 		ring_receive(nic, qp);
 	if (to == IB_QPS_RESET) {
+		error = qp->srq ? srq_release(nic, qp) : 0;
+		if (error)
+			return error;
+		qp->ended = false;
 		cq_forget(to_cq(ib->send_cq), qp);
 		cq_forget(to_cq(ib->recv_cq), qp);
 		qp->send.next = qp->send.done = 0;
@@ -253,6 +281,7 @@ int uzura_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct i
 	init->qp_type = ib->qp_type;
 	init->send_cq = ib->send_cq;
 	init->recv_cq = ib->recv_cq;
+	init->srq = ib->srq;
 	init->sq_sig_type = qp->all_signaled ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
 	return 0;
 }
@@ -268,6 +297,8 @@ int uzura_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	qp->attr.qp_state = IB_QPS_RESET;
 	qp_words(qp, words);
 	error = nic_command(nic, COMMAND_SET_QP, qp->number, words, ARRAY_SIZE(words));
+	if (!error && qp->srq)
+		error = srq_release(nic, qp);
 	if (error)
 		return error;
 	cq_forget(to_cq(ib->send_cq), qp);
@@ -328,13 +359,6 @@ static int take_inline(const struct qp *qp, struct send_entry *entry, const stru
 	return 0;
 }
 
-static void set_segment(struct segment *segment, const struct ib_sge *sge)
-{
-	segment->address = cpu_to_le64(sge->addr);
-	segment->key = cpu_to_le32(sge->lkey);
-	segment->bytes = cpu_to_le32(sge->length);
-}
-
 static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
 {
 	u64 bytes = 0;
@@ -342,7 +366,7 @@ static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
 
 	for (i = 0; i < wr->num_sge; i++) {
 		bytes += wr->sg_list[i].length;
-		if (i)
+		if (i && i < MAX_SEND_SEGMENTS)
 			set_segment(&entry->more[i - 1], &wr->sg_list[i]);
 	}
 	/* The engine ends a request that is too long as one. */
@@ -353,6 +377,11 @@ static void take_segments(struct send_entry *entry, const struct ib_send_wr *wr)
 		entry->first_bytes = cpu_to_le32(wr->sg_list->length);
 		entry->flags |= cpu_to_le32((u32)(wr->num_sge - 1) << SEND_MORE_SHIFT);
 	}
+	if (wr->num_sge == MAX_DATAGRAM_SEGMENTS) {
+		entry->remote = cpu_to_le64(wr->sg_list[MAX_SEND_SEGMENTS].addr);
+		entry->remote_key = cpu_to_le32(wr->sg_list[MAX_SEND_SEGMENTS].lkey);
+		entry->sixth_bytes = cpu_to_le32(wr->sg_list[MAX_SEND_SEGMENTS].length);
+	}
 }
 
 static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struct send_entry *entry)
@@ -362,7 +391,7 @@ static int send_entry_of(const struct qp *qp, const struct ib_send_wr *wr, struc
 
 	if (operation < 0)
 		return operation;
-	if (wr->num_sge > MAX_SEND_SEGMENTS)
+	if (wr->num_sge > most_sent(qp))
 		return -EINVAL;
 	memset(entry, 0, sizeof(*entry));
 	flags = operation | (qp->all_signaled || wr->send_flags & IB_SEND_SIGNALED ? SEND_SIGNALED : 0) |
@@ -438,7 +467,7 @@ static void not_idle(struct ib_cq *ib)
 	struct context *context = to_cq(ib)->context;
 
 	if (context)
-		WRITE_ONCE(context->idle, false);
+		WRITE_ONCE(context->vain, 0);
 }
 
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
@@ -490,7 +519,7 @@ int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	unsigned long flags;
 	int error = 0;
 
-	if (qp->attr.qp_state == IB_QPS_RESET) {
+	if (qp->attr.qp_state == IB_QPS_RESET || qp->srq) {
 		*bad = wr;
 		return -EINVAL;
 	}

@@ -19,9 +19,12 @@
 /* Work requests of a queue, and completions. */
 #define MAX_LOG2 12
 #define MAX_CQ_LOG2 15
+/* One place of a shared receive queue always stays free. */
+#define MAX_SHARED ((1 << MAX_LOG2) - 1)
 
 struct cq;
 struct qp;
+struct srq;
 
 struct nic {
 	struct ib_device ib; /* must be first */
@@ -42,7 +45,10 @@ struct nic {
 	spinlock_t lock;
 	struct cq *cqs[COMPLETION_QUEUES];
 	struct qp *qps[QUEUE_PAIRS];
-	struct ida cq_numbers, qp_numbers, region_numbers, pd_numbers;
+	struct srq *srqs[SHARED_QUEUES];
+	atomic_t srqs_used;
+	struct delayed_work alarms; /* asks the engine which of these have something to say */
+	struct ida cq_numbers, qp_numbers, srq_numbers, region_numbers, pd_numbers;
 	/* The host's translation table. */
 	__le64 *table;
 	dma_addr_t table_at;
@@ -57,7 +63,8 @@ struct nic {
 
 struct context {
 	struct ib_ucontext ib;
-	bool idle; /* it has looked in vain since it last had something, or did something */
+	u32 vain; /* looks in vain since it last had something, or did something */
+	atomic_t srqs;
 };
 
 struct pd {
@@ -108,12 +115,33 @@ struct queue {
 	spinlock_t lock;
 };
 
+struct srq {
+	struct ib_srq ib;
+	struct context *context;
+	u32 number;
+	u32 log2; /* of its places */
+	bool listed; /* entries have several segments */
+	u32 limit; /* 0: none, or reached */
+	void *ring;
+	dma_addr_t at;
+	/* By place: the work request, the next free place or what the engine takes behind it, and whether it is posted. */
+	u64 *ids;
+	u16 *links;
+	unsigned long *posted;
+	u32 head; /* the next place to post */
+	u32 tail; /* the end of the free ones, which is never posted */
+	u32 next; /* entries posted so far */
+	spinlock_t lock;
+};
+
 struct qp {
 	struct ib_qp ib;
 	u32 number;
 	struct ib_qp_cap cap;
 	struct ib_qp_attr attr;
 	struct queue send, receive;
+	struct srq *srq; /* then `receive` is empty */
+	bool ended; /* its last request was completed in error, and that was told */
 	bool all_signaled;
 	bool user;
 };
@@ -128,7 +156,15 @@ TO(ah)
 TO(mr)
 TO(cq)
 TO(qp)
+TO(srq)
 #undef TO
+
+static inline void set_segment(struct segment *segment, const struct ib_sge *sge)
+{
+	segment->address = cpu_to_le64(sge->addr);
+	segment->key = cpu_to_le32(sge->lkey);
+	segment->bytes = cpu_to_le32(sge->length);
+}
 
 static inline struct nic *to_nic(struct ib_device *ib)
 {
@@ -148,6 +184,8 @@ void nic_door(struct nic *nic, u32 page, u32 offset, u64 value);
 void nic_copy(struct nic *nic, u32 page, const void *entry, size_t bytes);
 void nic_watch(struct nic *nic, u64 value);
 void nic_charge(unsigned int ns);
+u32 nic_read(struct nic *nic, u32 offset);
+int nic_command_locked(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count);
 int nic_command(struct nic *nic, enum command command, u32 index, const u64 *words, u32 count);
 
 /* memory.c */
@@ -164,7 +202,7 @@ int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc);
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 void cq_forget(struct cq *cq, struct qp *qp);
-void cq_events(struct nic *nic);
+bool cq_events(struct nic *nic);
 
 /* pair.c */
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata);
@@ -175,6 +213,18 @@ int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 int uzura_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 int uzura_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init, struct ib_udata *udata);
 int uzura_destroy_ah(struct ib_ah *ib, u32 flags);
+
+/* shared.c */
+int uzura_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib_udata *udata);
+int uzura_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int uzura_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr);
+int uzura_destroy_srq(struct ib_srq *ib, struct ib_udata *udata);
+int uzura_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
+u64 srq_end(struct srq *srq, u32 place);
+dma_addr_t srq_address(struct srq *srq, u32 place, u32 bytes);
+int srq_release(struct nic *nic, struct qp *qp);
+void srq_ask(struct work_struct *work);
+void srq_events(struct nic *nic, bool explained);
 
 /* kernel.c */
 void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);

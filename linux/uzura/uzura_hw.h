@@ -14,6 +14,10 @@
 #define REG_IP 0x10
 #define REG_TABLE 0x18
 #define REG_COMMAND 0x20
+#define REG_BELOW 0x28 /* shared receive queues below their limit */
+#define REG_ENDED 0x30 /* queue pairs with one that have ended */
+#define REG_HELD 0x38 /* what COMMAND_LOOK_QP has found */
+#define HELD_YES BIT(16) /* place in 15:0 */
 #define REG_WORDS 0x40
 #define REG_ENGINE_COUNTERS 0x100
 #define REG_ID 0x1000
@@ -36,6 +40,9 @@ enum command {
 	COMMAND_SET_CQ = 4,
 	COMMAND_FLUSH = 6,
 	COMMAND_RESUME_QP = 7,
+	COMMAND_BEGIN_SRQ = 8,
+	COMMAND_SET_SRQ = 9,
+	COMMAND_LOOK_QP = 10,
 };
 
 /* BAR 2: a page of doorbells for each process, or whoever is given one. */
@@ -43,8 +50,10 @@ enum command {
 #define DOOR_SEND 0x000
 #define DOOR_RECEIVE 0x008
 #define DOOR_COMPLETION 0x010
+#define DOOR_SHARED 0x018
 #define DOOR_COPY 0x800
 #define DOOR_NUMBER_SHIFT 32
+#define DOOR_KNOWN_SHIFT 16 /* completion: there are so many; armed for what comes behind them */
 #define DOOR_FLAG BIT_ULL(63) /* send: the entry is in the page; completion: arm */
 
 /* BAR 4: the rack's core that polls (docs/linux.md). */
@@ -53,12 +62,17 @@ enum command {
 
 #define QUEUE_PAIRS 64
 #define COMPLETION_QUEUES 64
+#define SHARED_QUEUES 16
 #define REGIONS 256
 #define MAX_INLINE 64
 #define MAX_READS 4
 /* Segments of a work request: the first one of a send is in the first half of its entry, the others behind it. */
 #define MAX_SEND_SEGMENTS 5
+#define MAX_DATAGRAM_SEGMENTS 6 /* the last one where others have the remote address and key */
 #define MAX_RECEIVE_SEGMENTS 4
+#define SHARED_SEGMENTS 3 /* of an entry of a shared receive queue that has several */
+#define QP_HAS_SHARED 0x10 /* behind the number */
+#define QP_SHARED_SHIFT 48
 
 enum state {
 	STATE_RESET = 0,
@@ -95,6 +109,19 @@ struct segment {
 	__le32 bytes;
 };
 
+/* Of a shared receive queue: the segments, and the place of the next entry. */
+struct shared_entry {
+	struct segment segment;
+	__le64 link;
+	__le64 kept;
+};
+
+struct shared_list_entry {
+	struct segment segments[SHARED_SEGMENTS];
+	__le64 link;
+	__le64 kept;
+};
+
 struct send_entry {
 	__le32 flags; /* operation in 7:0 */
 	__le32 imm;
@@ -107,7 +134,7 @@ struct send_entry {
 	__le64 swap; /* UD: Q_Key, IP address << 32 */
 	__le64 compare; /* UD: MAC address */
 	__le32 first_bytes; /* if there are more segments */
-	__le32 kept;
+	__le32 sixth_bytes; /* UD */
 	union {
 		u8 data[MAX_INLINE];
 		struct segment more[MAX_SEND_SEGMENTS - 1];

@@ -17,6 +17,7 @@ rtl/uzura/uzura_rx_buffer.sv
 rtl/uzura/uzura_completer.sv
 rtl/uzura/uzura_context.sv
 rtl/uzura/uzura_doorbell.sv
+rtl/uzura/uzura_srq.sv
 rtl/uzura/uzura_registers.sv
 rtl/uzura/uzura_scheduler.sv
 rtl/uzura/uzura_plan.sv

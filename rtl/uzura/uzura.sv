@@ -56,6 +56,7 @@ module uzura #(
   input  logic           tx_tready_i,
   output logic           event_valid_o,
   output logic [CqW-1:0] event_cq_o,
+  output logic           alarm_o,
   output logic           busy_o
 );
   logic mem_re, mem_we;

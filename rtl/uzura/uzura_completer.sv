@@ -17,10 +17,11 @@ module uzura_completer
   input  logic        [CqW-1:0] cfg_cq_i,
   input  logic        [   63:0] cfg_base_i,
   input  logic        [    4:0] cfg_log2_i,
-  /// The host has read up to here; arm asks for one event.
+  /// The host has read up to here; arm asks for one event, when there are more than it knows of.
   input  logic                  seen_i,
   input  logic        [CqW-1:0] seen_cq_i,
   input  logic        [   15:0] seen_index_i,
+  input  logic        [   15:0] seen_known_i,
   input  logic                  seen_arm_i,
   input  completion_t           in_i,
   input  logic                  in_valid_i,
@@ -60,7 +61,13 @@ module uzura_completer
   logic [ 16:0] mask;
   logic [  1:0] beat_q;
   logic [255:0] bits;
-  logic full, wrote;
+  logic full, wrote, fires, tells;
+  // One that is armed: what had come by then, and what the host knew of.
+  logic check_q;
+  logic [15:0] check_write_q, check_known_q;
+  // An event that has to wait for that one's.
+  logic late_q;
+  logic [CqW-1:0] check_cq_q, late_cq_q;
   logic [CqW-1:0] read_at, write_at;
 
   ram_1r1w #(
@@ -88,14 +95,25 @@ module uzura_completer
   assign read_at = cfg_write_i ? cfg_cq_i : seen_cq_i;
   assign write_at = cfg_write_i ? cfg_cq_i : now_q.cq;
   assign wrote = state_q == Move && m_data_ready_i && m_data_o.last;
+  assign tells = wrote && armed_q[now_q.cq];
+  // On its way when the host looked, and no event behind it: it would never be told of.
+  assign fires = check_q && armed_q[check_cq_q] && check_write_q != check_known_q;
   assign busy_o = state_q != Idle || in_valid_i;
 
   always_ff @(posedge clk_i) begin
-    event_o        <= 1'b0;
+    event_o        <= fires || tells || late_q;
     cnt_cqe_o      <= 1'b0;
     cnt_error_o    <= 1'b0;
     cnt_overflow_o <= 1'b0;
-    event_cq_o     <= now_q.cq;
+    event_cq_o     <= fires ? check_cq_q : tells ? now_q.cq : late_cq_q;
+    late_q         <= fires ? tells || late_q : tells && late_q;
+    if (fires && tells) late_cq_q <= now_q.cq;
+    check_q       <= seen_i && seen_arm_i;
+    check_cq_q    <= seen_cq_i;
+    check_known_q <= seen_known_i;
+    check_write_q <= wrote && now_q.cq == seen_cq_i ? index_q + 16'd1 : write_q[seen_cq_i];
+    if (tells) armed_q[now_q.cq] <= 1'b0;
+    if (fires) armed_q[check_cq_q] <= 1'b0;
     if (seen_i || cfg_write_i) read_q[read_at] <= cfg_write_i ? '0 : seen_index_i;
     if (wrote || cfg_write_i) write_q[write_at] <= cfg_write_i ? '0 : index_q + 16'd1;
     if (seen_i && seen_arm_i) armed_q[seen_cq_i] <= 1'b1;
@@ -118,11 +136,9 @@ module uzura_completer
       if (m_data_ready_i) begin
         beat_q <= beat_q + 1'b1;
         if (m_data_o.last) begin
-          state_q           <= Idle;
-          cnt_cqe_o         <= 1'b1;
-          cnt_error_o       <= now_q.cqe.status != StSuccess;
-          event_o           <= armed_q[now_q.cq];
-          armed_q[now_q.cq] <= 1'b0;
+          state_q     <= Idle;
+          cnt_cqe_o   <= 1'b1;
+          cnt_error_o <= now_q.cqe.status != StSuccess;
         end
       end
     endcase
@@ -132,6 +148,8 @@ module uzura_completer
     if (rst_i) begin
       state_q        <= Idle;
       armed_q        <= '0;
+      check_q        <= 1'b0;
+      late_q         <= 1'b0;
       event_o        <= 1'b0;
       cnt_cqe_o      <= 1'b0;
       cnt_error_o    <= 1'b0;

@@ -71,6 +71,8 @@ module uzura_core
   // A completion queue that was armed has something new.
   output logic            event_valid_o,
   output logic [ CqW-1:0] event_cq_o,
+  /// An SRQ is below its limit, or a QP that has one has ended: the registers say which.
+  output logic            alarm_o,
   // The card's translation table.
   output logic            mem_re_o,
   output logic [MemW-1:0] mem_raddr_o,
@@ -85,6 +87,9 @@ module uzura_core
   localparam int unsigned CompletionsHeld = 8;
 
   // ---- Registers ----------------------------------------------------------------------------------
+  cfg_t           half_cfg[2];
+  logic [QpW-1:0] half_qp [2];
+  ctx_t ctx, half_ctx[2];
   logic [Counters-1:0] count;
   logic [        47:0] mac;
   logic [31:0] ip, forget_entry;
@@ -98,6 +103,12 @@ module uzura_core
   region_t               region;
   logic    [    CqW-1:0] cq;
   logic    [        4:0] cq_log2;
+  logic srq_write, srq_begin, srq_event, srq_take, qp_ended;
+  logic     [  SrqW-1:0] srq_number;
+  srq_cfg_t              srq_cfg;
+  srq_t                  srq;
+  logic     [  Srqs-1:0] srq_below;
+  logic     [PlaceW-1:0] srq_link;
 
   assign reg_ready_o = 1'b1;
   assign mac_o       = mac;
@@ -132,6 +143,17 @@ module uzura_core
     .cq_o          (cq),
     .cq_base_o     (cq_base),
     .cq_log2_o     (cq_log2),
+    .srq_write_o   (srq_write),
+    .srq_begin_o   (srq_begin),
+    .srq_o         (srq_number),
+    .srq_cfg_o     (srq_cfg),
+    .srq_below_i   (srq_below),
+    .srq_event_i   (srq_event),
+    .ended_i       (qp_ended),
+    .ended_qp_i    (half_qp[0]),
+    .alarm_o,
+    .held_i        (ctx.message == InSend),
+    .held_index_i  (ctx.rq_next - 16'd1),
     .forget_o      (forget),
     .forget_entry_o(forget_entry),
     .flush_o       (flush),
@@ -139,9 +161,10 @@ module uzura_core
   );
 
   logic ring, seen, seen_arm, copy_here;
-  logic [QpW-1:0] ring_qp, half_qp[2];
+  logic [1:0] bells, refusals;
+  logic [QpW-1:0] ring_qp;
   logic [CqW-1:0] seen_cq;
-  logic [15:0] seen_index, tx_sq_index, tx_rq_index, rx_rq_index, copy_index;
+  logic [15:0] seen_index, seen_known, tx_sq_index, tx_rq_index, rx_rq_index, copy_index;
   logic [ 3:0] copy_word;
   logic [63:0] copy_data;
 
@@ -161,6 +184,7 @@ module uzura_core
     .seen_o        (seen),
     .seen_cq_o     (seen_cq),
     .seen_index_o  (seen_index),
+    .seen_known_o  (seen_known),
     .seen_arm_o    (seen_arm),
     .tx_qp_i       (half_qp[0]),
     .tx_sq_index_o (tx_sq_index),
@@ -171,14 +195,35 @@ module uzura_core
     .here_o        (copy_here),
     .read_word_i   (copy_word),
     .read_data_o   (copy_data),
-    .cnt_doorbell_o(count[CntDoorbell]),
-    .cnt_refused_o (count[CntDoorbellRefused])
+    .cnt_doorbell_o(bells[0]),
+    .cnt_refused_o (refusals[0])
   );
+
+  uzura_srq u_srq (
+    .clk_i,
+    .rst_i,
+    .write_i       (reg_valid_i && reg_write_i && !reg_addr_i[18]),
+    .addr_i        (reg_addr_i[17:0]),
+    .wdata_i       (reg_wdata_i),
+    .cfg_write_i   (srq_write),
+    .begin_i       (srq_begin),
+    .cfg_srq_i     (srq_number),
+    .cfg_i         (srq_cfg),
+    .look_i        (half_cfg[1].srq),
+    .srq_o         (srq),
+    .take_i        (srq_take),
+    .link_i        (srq_link),
+    .below_o       (srq_below),
+    .event_o       (srq_event),
+    .cnt_doorbell_o(bells[1]),
+    .cnt_refused_o (refusals[1])
+  );
+  // A store is for one of the two.
+  assign count[CntDoorbell]        = |bells;
+  assign count[CntDoorbellRefused] = |refusals;
 
   // ---- State of the queue pairs -------------------------------------------------------------------
   logic [1:0] acquire, granted, let_go, write_back, released;
-  cfg_t half_cfg[2];
-  ctx_t ctx, half_ctx[2];
   logic sent_write;
   logic [QpW+OutW-1:0] sent_waddr, sent_raddr;
   sent_t sent_wdata, sent_rdata;
@@ -437,6 +482,7 @@ module uzura_core
     .cqe_o          (tx_cqe),
     .cqe_valid_o    (tx_cqe_valid),
     .cqe_ready_i    (tx_cqe_ready),
+    .ended_o        (qp_ended),
     .cnt_packet_o   (count[CntTxPacket]),
     .cnt_rewind_o   (rewinds[0]),
     .cnt_timeout_o  (count[CntTxTimeout]),
@@ -583,6 +629,9 @@ module uzura_core
     .sent_addr_o     (sent_raddr),
     .sent_i          (sent_rdata),
     .rq_index_i      (rx_rq_index),
+    .srq_i           (srq),
+    .srq_take_o      (srq_take),
+    .srq_link_o      (srq_link),
     .kick_o          (kick),
     .resolve_start_o (resolve_start[1]),
     .resolve_o       (resolve[1]),
@@ -688,6 +737,7 @@ module uzura_core
     .seen_i        (seen),
     .seen_cq_i     (seen_cq),
     .seen_index_i  (seen_index),
+    .seen_known_i  (seen_known),
     .seen_arm_i    (seen_arm),
     .in_i          (cqe),
     .in_valid_i    (cqe_valid),

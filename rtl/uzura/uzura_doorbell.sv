@@ -3,7 +3,8 @@
 //
 //   0x000  send queue:       {inline[63], 0, QP[37:32], 0, index[15:0]}; index is behind the last entry
 //   0x008  receive queue:    the same without inline
-//   0x010  completion queue: {arm[63], 0, CQ[37:32], 0, index[15:0]}: read up to here
+//   0x010  completion queue: {arm[63], 0, CQ[37:32], known[31:16], index[15:0]}: read up to here; armed for
+//          what comes behind those that are known
 //   0x800  128 bytes: a copy of the send queue's last entry with its data, for an inline doorbell
 //
 // Latency   : a doorbell to ring_o 1 edge.
@@ -30,6 +31,7 @@ module uzura_doorbell
   output logic           seen_o,
   output logic [CqW-1:0] seen_cq_o,
   output logic [   15:0] seen_index_o,
+  output logic [   15:0] seen_known_o,
   output logic           seen_arm_o,
   input  logic [QpW-1:0] tx_qp_i,
   output logic [   15:0] tx_sq_index_o,
@@ -117,6 +119,7 @@ module uzura_doorbell
     ring_qp_o    <= qp;
     seen_cq_o    <= wdata_i[32+:CqW];
     seen_index_o <= wdata_i[15:0];
+    seen_known_o <= wdata_i[31:16];
     seen_arm_o   <= wdata_i[63];
     if (rst_i) begin
       used_q         <= '0;

@@ -466,7 +466,7 @@ module uzura_nic
   // ---- DMA writes and interrupts --------------------------------------------------------------------
   logic [63:0] wr_addr, wr_data, stage_data;
   logic [12:0] wr_bytes;
-  logic wr_valid, wr_ready, wr_data_last, wr_data_valid, wr_data_ready, event_valid;
+  logic wr_valid, wr_ready, wr_data_last, wr_data_valid, wr_data_ready, event_valid, alarm;
   logic stage_we, far_chunk_valid, far_chunk_ready, chunk_valid, chunk_take, arrived, busy_stage;
   logic [WordW-1:0] stage_word, done_word, freed_word;
   logic done_valid, done_ready, freed_word_valid, write_re;
@@ -488,7 +488,7 @@ module uzura_nic
     .data_last_i  (wr_data_last),
     .data_valid_i (wr_data_valid),
     .data_ready_o (wr_data_ready),
-    .event_i      (event_valid),
+    .event_i      (event_valid || alarm),
     .order_o      (order),
     .we_o         (stage_we),
     .waddr_o      (stage_word),
@@ -671,6 +671,7 @@ module uzura_nic
     .tx_tready_i     (tx_ready),
     .event_valid_o   (event_valid),
     .event_cq_o      (),
+    .alarm_o         (alarm),
     .busy_o          (busy_engine)
   );
 

@@ -48,7 +48,8 @@ module uzura_plan
   assign bytes = read || atomic ? '0 : last ? rest[12:0] : mtu;
 
   assign bad_op_o = !(send || write || read || atomic) || (wqe_i.in_line && !(send || write)) ||
-      (wqe_i.more != '0 && (wqe_i.in_line || atomic)) || wqe_i.more >= 3'(MaxSegments) ||
+      (wqe_i.more != '0 && (wqe_i.in_line || atomic)) ||
+      wqe_i.more >= (cfg_i.ud ? 3'(MaxUdSegments) : 3'(MaxSegments)) ||
       (cfg_i.ud && !(wqe_i.op inside {WrSend, WrSendImm}));
   assign bad_length_o = wqe_i.length[31] || (wqe_i.in_line && wqe_i.length > 32'(MaxInline)) ||
       (cfg_i.ud && wqe_i.length > 32'(mtu)) || (atomic && wqe_i.length != 32'd8);

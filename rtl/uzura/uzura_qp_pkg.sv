@@ -25,7 +25,16 @@ package uzura_qp_pkg;
   localparam int unsigned SegmentBytes = 16;
   /// Segments of a send queue's entry; all but the first one in its second half.
   localparam int unsigned MaxSegments = 5;
+  /// Those of a datagram: the last one is where other requests have the remote address and key.
+  localparam int unsigned MaxUdSegments = 6;
   localparam int unsigned CqeBytes = 32;
+  /// Shared receive queues, and bits of an entry's place in one.
+  localparam int unsigned Srqs = 16;
+  localparam int unsigned SrqW = 4;
+  localparam int unsigned PlaceW = 16;
+  /// Segments of a shared receive queue's entry that has several. Behind them is the place of the next entry.
+  localparam int unsigned SrqSegments = 3;
+  localparam int unsigned LinkBytes = 8;
   localparam int unsigned MaxInline = 64;
 
   // ---- Ports to a shell -------------------------------------------------------------------------
@@ -199,38 +208,63 @@ package uzura_qp_pkg;
 
   /// What the host sets.
   typedef struct packed {
-    logic [15:0]    reserved5;
-    logic [47:0]    mac;
-    logic [31:0]    qkey;
-    logic [31:0]    ip;
-    logic [63:0]    rq_base;
-    logic [63:0]    sq_base;
-    logic [15:0]    port;
-    logic [3:0]     rq_log2;
-    logic [3:0]     sq_log2;
-    logic [1:0]     rq_segments;  // log2 of a receive queue's entry's, 0..2
-    logic [CqW-1:0] rcq;
-    logic [1:0]     reserved3;
-    logic [CqW-1:0] scq;
-    logic [23:0]    dqpn;
-    logic [15:0]    pd;
-    logic [3:0]     rd_atomic;    // READs and atomics under way, 1..4
-    logic [3:0]     rights;       // rights_t of the peer
-    logic [2:0]     reserved1;
-    logic [4:0]     min_rnr;
-    logic           reserved0;
-    logic [2:0]     rnr_retry;    // 7: for ever
-    logic           reserved7;
-    logic [2:0]     retry;
-    logic [2:0]     reserved6;
-    logic [4:0]     timeout;      // 4.096 us * 2^n; 0: none
-    logic           reserved8;
-    logic [2:0]     mtu;          // 1: 256 ... 5: 4096
-    logic           ud;
-    logic [2:0]     state;        // qp_state_e
-    logic [1:0]     reserved2;
-    logic [5:0]     page;         // of doorbells
+    logic [10:0]     reserved5;
+    logic            has_srq;      // receives from this one, not from a queue of its own
+    logic [SrqW-1:0] srq;
+    logic [47:0]     mac;
+    logic [31:0]     qkey;
+    logic [31:0]     ip;
+    logic [63:0]     rq_base;
+    logic [63:0]     sq_base;
+    logic [15:0]     port;
+    logic [3:0]      rq_log2;
+    logic [3:0]      sq_log2;
+    logic [1:0]      rq_segments;  // log2 of a receive queue's entry's, 0..2
+    logic [CqW-1:0]  rcq;
+    logic [1:0]      reserved3;
+    logic [CqW-1:0]  scq;
+    logic [23:0]     dqpn;
+    logic [15:0]     pd;
+    logic [3:0]      rd_atomic;    // READs and atomics under way, 1..4
+    logic [3:0]      rights;       // rights_t of the peer
+    logic [2:0]      reserved1;
+    logic [4:0]      min_rnr;
+    logic            reserved0;
+    logic [2:0]      rnr_retry;    // 7: for ever
+    logic            reserved7;
+    logic [2:0]      retry;
+    logic [2:0]      reserved6;
+    logic [4:0]      timeout;      // 4.096 us * 2^n; 0: none
+    logic            reserved8;
+    logic [2:0]      mtu;          // 1: 256 ... 5: 4096
+    logic            ud;
+    logic [2:0]      state;        // qp_state_e
+    logic [1:0]      reserved2;
+    logic [5:0]      page;         // of doorbells
   } cfg_t;
+
+  /// What the host sets of a shared receive queue.
+  typedef struct packed {
+    logic [15:0] limit;      // an event when fewer are left; 0: none
+    logic [15:0] pd;
+    logic [9:0]  reserved1;
+    logic [5:0]  page;       // of doorbells
+    logic [6:0]  reserved0;
+    logic        used;
+    logic [2:0]  reserved2;
+    logic        listed;     // entries of SrqSegments, else of one segment
+    logic [3:0]  log2;       // of its places
+    logic [63:0] base;
+  } srq_cfg_t;
+
+  /// The next entry of a shared receive queue.
+  typedef struct packed {
+    logic              empty;   // there is none
+    logic              listed;
+    logic [15:0]       pd;
+    logic [PlaceW-1:0] place;
+    logic [63:0]       addr;
+  } srq_t;
 
   typedef enum logic [1:0] {
     NoMessage,

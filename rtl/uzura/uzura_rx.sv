@@ -37,6 +37,10 @@ module uzura_rx
   output logic        [QpW+OutW-1:0] sent_addr_o,
   input  sent_t                      sent_i,
   input  logic        [        15:0] rq_index_i,
+  /// The next entry of the shared receive queue of cfg_i, if it has one, from the state Judge on.
+  input  srq_t                       srq_i,
+  output logic                       srq_take_o,
+  output logic        [  PlaceW-1:0] srq_link_o,
   /// The requester has news of this QP.
   output logic                       kick_o,
   // Host memory.
@@ -103,6 +107,9 @@ module uzura_rx
   logic        segment_last_q;
   logic        listed_q;  // what is placed has several segments
   logic        took_q;  // an entry of the receive queue
+  logic        broken_q;  // the entry could not be read
+  logic        several_q;  // an entry has several segments
+  logic [ 2:0] most_q;  // of its segments
   logic [63:0] after_atomic;
 
   // ---- The packet -------------------------------------------------------------------------------
@@ -153,7 +160,7 @@ module uzura_rx
   assign in_sequence = begins ? ctx_q.message == NoMessage :
       ctx_q.message == (send ? InSend : InWrite);
   assign needs_rqe = ud || (send && first) || (write && imm);
-  assign rq_empty = ctx_q.rq_next == rq_index_i;
+  assign rq_empty = cfg_i.has_srq ? srq_i.empty : ctx_q.rq_next == rq_index_i;
   assign granted = rights_t'(cfg_i.rights);
   assign permitted = write ? granted.remote_write : read ? granted.remote_read :
       atomic ? granted.remote_atomic : 1'b1;
@@ -247,7 +254,11 @@ module uzura_rx
   logic [32:0] room;
   logic        arrived;
   assign arrived = s_rd_valid_i && s_rd_i.cookie == ReadRx;
-  assign in_list = (send || ud) && cfg_i.rq_segments != '0;
+  assign in_list = (send || ud) && several_q;
+  always_ff @(posedge clk_i) begin
+    several_q <= cfg_i.has_srq ? srq_i.listed : cfg_i.rq_segments != '0;
+    most_q    <= cfg_i.has_srq ? 3'(SrqSegments) : 3'd1 << cfg_i.rq_segments;
+  end
   assign read_in_list = read_response && sent_q.more != '0;
   assign segment_start = (state_q == Place && in_list && p.bytes != '0) ||
       (state_q == RqeWait && list_end_q && requester_q);
@@ -278,7 +289,7 @@ module uzura_rx
     .start_i (segment_start),
     .offset_i(requester_q ? read_off : ud ? 32'(GrhBytes) : ctx_q.got),
     .bytes_i (32'(p.bytes)),
-    .count_i (requester_q ? sent_q.more + 3'd1 : 3'd1 << cfg_i.rq_segments),
+    .count_i (requester_q ? sent_q.more + 3'd1 : most_q),
     .word_o  (list_from),
     .word_i  (list_front_q ? list_head_q : list_data),
     .valid_o (segment_valid),
@@ -310,6 +321,8 @@ module uzura_rx
         need: write ? NeedWrite : NeedLocal,
         translate: 1'b1
     };
+    // A buffer belongs to its queue's domain.
+    if (cfg_i.has_srq && !write && !requester_q) part.pd = srq_i.pd;
     if (requester_q) begin
       part.key = sent_q.lkey;
       part.va  = sent_q.laddr + (read_response ? 64'(read_off) : '0);
@@ -346,6 +359,11 @@ module uzura_rx
         bytes: 13'(SegmentBytes) << cfg_i.rq_segments,
         cookie: ReadRx
     };
+    if (cfg_i.has_srq) begin
+      m_rd_o.addr = srq_i.addr;
+      m_rd_o.bytes = srq_i.listed ? 13'(SrqSegments * SegmentBytes + LinkBytes) :
+          13'(SegmentBytes + LinkBytes);
+    end
     if (requester_q) begin
       m_rd_o.addr = cfg_i.sq_base + 64'(ListFrom) +
           {41'd0, ctx_q.sq_una & 16'((17'd1 << cfg_i.sq_log2) - 17'd1), 7'd0};
@@ -372,6 +390,7 @@ module uzura_rx
   assign cqe_o        = cqe_q;
   assign cqe_valid_o  = state_q inside {Complete, AnswerCqe} && do_cqe_q;
   assign head_take_o  = (state_q == Store && released_i) || (state_q == Cfg && looked_q && !known);
+  assign srq_take_o   = state_q == Accept && needs_rqe && cfg_i.has_srq;
   assign end_o        = state_q == Update && send && last && inv;
   assign end_key_o    = p.imm;
   assign end_pd_o     = cfg_i.pd;
@@ -518,6 +537,7 @@ module uzura_rx
         list_to_q  <= '0;
         list_end_q <= 1'b0;
         more_q     <= '0;
+        broken_q   <= 1'b0;
         if (m_rd_ready_i) state_q <= RqeWait;
       end
       RqeWait: begin
@@ -527,16 +547,24 @@ module uzura_rx
           if (list_to_q == '0) rqe_q.addr <= s_rd_i.data;
           if (list_to_q == 4'd1) {rqe_q.length, rqe_q.lkey} <= s_rd_i.bad ? '1 : s_rd_i.data;
           list_end_q <= s_rd_i.last;
+          srq_link_o <= s_rd_i.data[PlaceW-1:0];
+          broken_q   <= broken_q || s_rd_i.bad;
           if (s_rd_i.last && !requester_q && !in_list) state_q <= Accept;
         end
         // The room of the whole buffer: a segment's a cycle later.
         more_q <= arrived && list_to_q[0] && list_to_q != 4'd1 ? s_rd_i.data[63:32] : '0;
         if (in_list && more_q != '0) rqe_q.length <= room[32] ? '1 : room[31:0];
         if (list_end_q) state_q <= requester_q ? Segment : Accept;
+        if (!requester_q && cfg_i.has_srq) begin
+          // Of an SRQ's entry that cannot be read nobody knows what is behind it: it is not taken.
+          owe_q.syndrome <= SynNakOperation;
+          state_q        <= !list_end_q ? RqeWait : !broken_q ? Accept : ud ? Store : Nak;
+        end
       end
       Accept: begin
         took_q <= needs_rqe;
-        if (needs_rqe) ctx_q.rq_next <= ctx_q.rq_next + 16'd1;
+        // Of an SRQ it is the place behind the one taken, so that both are completed in the same way.
+        if (needs_rqe) ctx_q.rq_next <= (cfg_i.has_srq ? srq_i.place : ctx_q.rq_next) + 16'd1;
         if ((send && first) || ud) begin
           ctx_q.va <= rqe_q.addr + (ud ? 64'(GrhBytes) : '0);
           ctx_q.key <= rqe_q.lkey;
@@ -659,10 +687,11 @@ module uzura_rx
           do_cqe_q <= 1'b1;
           cqe_q    <= received(cfg_i.rcq, qp_q, ctx_q.rq_next, StFlushed);
         end
-        ctx_q.error <= 1'b1;
-        do_owe_q    <= 1'b1;
-        kick_q      <= 1'b1;
-        state_q     <= Complete;
+        ctx_q.error   <= 1'b1;
+        ctx_q.message <= NoMessage;
+        do_owe_q      <= 1'b1;
+        kick_q        <= 1'b1;
+        state_q       <= Complete;
       end
 
       // ---- Answers ----------------------------------------------------------------------------

@@ -89,6 +89,8 @@ module uzura_tx
   output completion_t                cqe_o,
   output logic                       cqe_valid_o,
   input  logic                       cqe_ready_i,
+  /// The QP in error has completed all that it had, and receives from an SRQ.
+  output logic                       ended_o,
   output logic                       cnt_packet_o,
   output logic                       cnt_rewind_o,
   output logic                       cnt_timeout_o,
@@ -243,7 +245,7 @@ module uzura_tx
     logic [12:0] bytes;
   } place_t;
   // Each segment may lie on two pages.
-  localparam int unsigned Places = 2 * MaxSegments;
+  localparam int unsigned Places = 2 * MaxUdSegments;
 
   logic [3:0] list_word;
   logic [63:0] list_q, segment_va;
@@ -254,11 +256,13 @@ module uzura_tx
   logic    [$clog2(Places+1)-1:0] places;
   access_t                        segment;
 
-  // The first one is in the entry's first half.
+  // The first one is in the entry's first half, and so is a datagram's sixth one.
   always_ff @(posedge clk_i) begin
     unique case (list_word)
       4'd0:    list_q <= wqe.laddr;
       4'd1:    list_q <= {wqe.descriptor[31:0], wqe.lkey};
+      4'd10:   list_q <= wqe.raddr;
+      4'd11:   list_q <= {wqe.descriptor[63:32], wqe.rkey};
       default: list_q <= data_q[3'(list_word-4'd2)];
     endcase
   end
@@ -421,6 +425,7 @@ module uzura_tx
 
   // ---- States -----------------------------------------------------------------------------------
   always_ff @(posedge clk_i) begin
+    ended_o       <= 1'b0;
     cnt_packet_o  <= packet_valid_o && packet_ready_i;
     cnt_rewind_o  <= 1'b0;
     cnt_timeout_o <= 1'b0;
@@ -459,7 +464,8 @@ module uzura_tx
         index_q <= ctx_q.sq_next;
         state_q <= Store;
         if (dead) begin
-          // One entry a look: of the send queue, then of the receive queue.
+          // One entry a look: of the send queue, then the one of a message that has begun to come in, then of
+          // the receive queue. An SRQ's entries are everybody's.
           again_q <= 1'b1;
           write_q <= 1'b1;
           state_q <= Complete;
@@ -467,11 +473,16 @@ module uzura_tx
             cqe_q         <= completion(cfg_i.scq, qp_q, ctx_q.sq_una, StFlushed);
             ctx_q.sq_una  <= ctx_q.sq_una + 16'd1;
             ctx_q.una_psn <= ctx_q.max_psn;
-          end else if (ctx_q.rq_next != rq_index_i) begin
+          end else if (ctx_q.message == InSend) begin
+            cqe_q             <= completion(cfg_i.rcq, qp_q, ctx_q.rq_next - 16'd1, StFlushed);
+            cqe_q.cqe.is_recv <= 1'b1;
+            ctx_q.message     <= NoMessage;
+          end else if (ctx_q.rq_next != rq_index_i && !cfg_i.has_srq) begin
             cqe_q             <= completion(cfg_i.rcq, qp_q, ctx_q.rq_next, StFlushed);
             cqe_q.cqe.is_recv <= 1'b1;
             ctx_q.rq_next     <= ctx_q.rq_next + 16'd1;
           end else begin
+            ended_o        <= cfg_i.has_srq;
             again_q        <= 1'b0;
             ctx_q.una_psn  <= ctx_q.max_psn;
             ctx_q.rnr_wait <= 1'b0;
@@ -677,6 +688,7 @@ module uzura_tx
     free_q <= free_q + (BufferW + 1)'(payload_pop_i) - (packet_valid_o && packet_ready_i ?
         (BufferW + 1)'((packet_q.bytes + 13'd7) >> 3) : '0);
     if (rst_i) begin
+      ended_o    <= 1'b0;
       free_q     <= (BufferW + 1)'(BufferWords);
       state_q    <= Idle;
       owe_turn_q <= 1'b0;

@@ -135,7 +135,7 @@ async def datagrams(dut) -> None:
     ra.write(0, random.randbytes(8192))
     where = dict(type_id=qps[1].number, compare=b.mac)
     for size in (0, 1, 64, 1000, 1024):
-        here = Segments.draw([ra], size, random.randrange(1, 6))
+        here = Segments.draw([ra], size, random.randrange(1, 7))
         there = Segments.draw([rb], size + 40, random.randrange(1, (1 << qps[1].rq_segments) + 1))
         slot = qps[1].receive_list(*there.list())
         qps[0].post(host.SEND_IMM, segments=here.list(), imm=size, swap=b.ip << 32 | 0x1234,
@@ -153,6 +153,13 @@ async def datagrams(dut) -> None:
     counters = await b.counters()
     assert (counters["rx_no_qp"], counters["rx_not_ready"]) == (1, 1)
     assert cqs[1].poll() is None
+    # Six segments, each with bytes.
+    here = Segments([(ra, 4000 - 100 * i, 7 + i) for i in range(6)])
+    qps[1].receive(rb.va, rb.key, 200)
+    qps[0].post(host.SEND, segments=here.list(), swap=b.ip << 32 | 0x1234, copy=True, **where)
+    assert (await bench.poll(cqs[1])).bytes == 40 + 57
+    assert rb.read(40, 57) == here.read()
+    assert (await bench.poll(cqs[0])).status == host.SUCCESS
     # Longer than the path's MTU: an error of the requester.
     qps[0].post(host.SEND, laddr=ra.va, lkey=ra.key, length=1025, swap=b.ip << 32 | 0x1234, **where)
     assert (await bench.poll(cqs[0])).status == host.LOC_LEN
@@ -291,6 +298,44 @@ async def several_segments(dut) -> None:
                 await cut_operation(bench, p, op, size, [p.ra, more[0]], [p.rb, more[1]])
     for _, frame in bench.frames:
         roce.parse(frame)
+
+
+@cocotb.test()
+async def armed_too_late(dut) -> None:
+    """An event for each completion that the host had not seen when it armed, whenever that was."""
+    bench = await Bench(dut).start()
+    p = await pair(bench)
+    b, cq = bench.engines[1], p.b.rcq
+
+    def arm(known: int) -> None:
+        b.write(0x10, cq.number << 32 | 1 << 63 | known << 16 | cq.seen & 0xFFFF)
+
+    for wait in range(0, 140, 3):
+        before = len(b.events)
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8), copy=True)
+        known = cq.seen
+        await bench.steps(wait)
+        arm(known)
+        assert (await bench.poll(cq)).status == host.SUCCESS
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        assert b.events[before:] == [cq.number]
+        # One that it knows of is none, until there is another.
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8))
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        arm(cq.seen + 1)
+        await bench.steps(20)
+        assert len(b.events) == before + 1
+        p.b.receive(p.rb.va, p.rb.key, 8)
+        p.a.post(host.SEND, inline=bytes(8))
+        for _ in range(2):
+            assert (await bench.poll(cq)).status == host.SUCCESS
+        assert (await bench.poll(p.a.scq)).status == host.SUCCESS
+        await bench.quiet()
+        assert b.events[before:] == [cq.number] * 2
 
 
 @cocotb.test()

@@ -136,7 +136,7 @@ async def interrupts(dut) -> None:
     p = await pair(bench)
     b = bench.engines[1]
     for expected in range(1, 4):
-        b.write(0x10, p.b.rcq.number << 32 | p.b.rcq.seen & 0xFFFF | 1 << 63)
+        b.write(0x10, p.b.rcq.number << 32 | (p.b.rcq.seen & 0xFFFF) * 0x10001 | 1 << 63)
         await b.read(host.CONTROL)
         assert len(b.host.interrupts) == expected - 1
         for _ in range(2):

@@ -24,6 +24,8 @@ PAGE = 4096
 CONTROL = 1 << 18
 COMMAND, WORDS, COUNTERS = CONTROL + 0x20, CONTROL + 0x40, CONTROL + 0x100
 SET_QP, BEGIN_QP, SET_REGION, SET_CQ, FORGET, FLUSH, RESUME_QP = 1, 2, 3, 4, 5, 6, 7
+BEGIN_SRQ, SET_SRQ, LOOK_QP = 8, 9, 10
+BELOW, ENDED, HELD = CONTROL + 0x28, CONTROL + 0x30, CONTROL + 0x38
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC = 1, 2, 4, 8
 SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CAS, FADD = range(8)
 SUCCESS, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSHED, BAD_RESP = 0, 1, 2, 4, 5, 7
@@ -197,6 +199,7 @@ class Qp:
     psn: int = 0
     peer_psn: int = 0
     rq_segments: int = 0  # log2 of those of an entry
+    srq: Srq | None = None
 
     def words(self) -> list[int]:
         """Return what the engine is to know."""
@@ -207,7 +210,8 @@ class Qp:
         w1 = s["dqpn"] | self.scq.number << 24 | self.rcq.number << 32
         w1 |= self.rq_segments << 38 | self.log2 << 40 | self.log2 << 44 | s["port"] << 48
         w4 = s["ip"] | s["qkey"] << 32
-        return [w0, w1, self.sq, self.rq, w4, s["mac"], self.psn | self.peer_psn << 32]
+        w5 = s["mac"] | (self.srq.number | 1 << 4 if self.srq else 0) << 48
+        return [w0, w1, self.sq, self.rq, w4, w5, self.psn | self.peer_psn << 32]
 
     async def set(self, begin: bool = False, **changes) -> None:
         """Tell the engine."""
@@ -226,14 +230,17 @@ class Qp:
         """Lay out a send queue's entry; `segments` are addresses, keys and lengths."""
         segments = f.get("segments") or [(f.get("laddr", 0), f.get("lkey", 0), f.get("length", 0))]
         more = f.get("more", len(segments) - 1)
-        (laddr, lkey, first), behind = segments[0], segments[1:]
+        (laddr, lkey, first), behind, sixth = segments[0], segments[1:5], segments[5:]
+        kept = 0
+        if sixth:
+            f["raddr"], f["rkey"], kept = sixth[0]
         flags = op | f.get("signaled", 1) << 8 | f.get("solicited", 0) << 9
         flags |= int("inline" in f) << 10 | more << 11 | f.get("fence", 0) << 15
         length = len(f["inline"]) if "inline" in f else sum(size for _, _, size in segments)
         head = struct.pack(
             "<IIQIIQIIQQQ", flags, f.get("imm", 0), f.get("raddr", 0), f.get("rkey", 0),
             f.get("claimed", length), laddr, lkey, f.get("type_id", 0),
-            f.get("swap", 0), f.get("compare", 0), first if more else 0,
+            f.get("swap", 0), f.get("compare", 0), (first if more else 0) | kept << 32,
         )  # fmt: skip
         half = f.get("inline", b"") + b"".join(struct.pack("<QII", a, k, n) for a, k, n in behind)
         return head + half.ljust(64, b"\xee")
@@ -278,6 +285,75 @@ class Qp:
 
 
 @dataclass
+class Srq:
+    """A shared receive queue, whose places become free in any order."""
+
+    engine: Engine
+    number: int
+    base: int
+    log2: int
+    listed: bool
+    pd: int
+    page: int
+    limit: int = 0
+    posted: int = 0
+    places: deque = field(default_factory=deque)  # free ones, in the order of their links
+    taken: set = field(default_factory=set)  # posted, and not yet completed
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of an entry."""
+        return 64 if self.listed else 32
+
+    async def set(self, begin: bool = False, limit: int = 0, used: int = 1) -> None:
+        """Tell the engine; with `begin` it is empty."""
+        if begin:
+            self.posted = 0
+            self.taken.clear()
+            self.places = deque(range(1 << self.log2))
+            for place in range(1 << self.log2):
+                self.link(place, place + 1)
+        self.limit = limit
+        word = self.log2 | int(self.listed) << 4 | used << 8 | self.page << 16
+        word |= self.pd << 32 | limit << 48
+        await self.engine.command(BEGIN_SRQ if begin else SET_SRQ, self.number, self.base, word)
+
+    def link(self, place: int, to: int) -> None:
+        """Say which place is behind another one: in the word behind its segments."""
+        at = self.base + self.size * place + (48 if self.listed else 16)
+        struct.pack_into("<Q", self.engine.memory, at, to & ((1 << self.log2) - 1))
+
+    def full(self) -> bool:
+        """Return whether no entry can be posted: one place stays free, as the list's end."""
+        return len(self.places) < 2
+
+    def receive_list(self, *segments: tuple[int, int, int], doorbell: bool = True) -> int:
+        """Post a buffer; return its place."""
+        place = self.places.popleft()
+        entry = b"".join(struct.pack("<QII", a, k, n) for a, k, n in segments)
+        entry = entry.ljust(48 if self.listed else 16, b"\0")
+        assert len(entry) <= self.size - 16, "more segments than an entry of this queue has"
+        at = self.base + self.size * place
+        self.engine.memory[at : at + len(entry)] = entry
+        self.taken.add(place)
+        self.posted += 1
+        if doorbell:
+            self.ring()
+        return place
+
+    def ring(self) -> None:
+        """Ring the doorbell."""
+        value = (self.posted & 0xFFFF) | self.number << 32
+        self.engine.write(self.page << 12 | 0x18, value)
+
+    def free(self, place: int) -> None:
+        """Take a place back, in whatever order."""
+        self.taken.remove(place)
+        self.link(self.places[-1], place)
+        self.places.append(place)
+
+
+@dataclass
 class Engine:
     """One engine's host: memory, ports, driver."""
 
@@ -294,7 +370,7 @@ class Engine:
     def __post_init__(self) -> None:
         """Begin with nothing."""
         self.next_page = PAGE
-        self.next = {"region": 1, "cq": 0, "qp": 1, "entry": 0}
+        self.next = {"region": 1, "cq": 0, "qp": 1, "entry": 0, "srq": 0}
         self.table = self.take(1 << 16)
         self.regs: deque = deque()
         self.answers: deque = deque()
@@ -306,6 +382,7 @@ class Engine:
         self.tx = bytearray()
         self.rx: deque = deque()
         self.events: list[int] = []
+        self.alarms = 0
         self.marks: dict[str, list[int]] = {}
         self.writes: list[tuple[int, int]] = []
         self.given = 0
@@ -398,6 +475,16 @@ class Engine:
         word |= region.entry << 32
         await self.command(SET_REGION, region.index, word, region.va, region.length)
 
+    async def srq(self, log2: int = 4, listed: bool = False, pd: int = 1, **settings) -> Srq:
+        """Make a shared receive queue."""
+        number = settings.pop("number", self.next["srq"])
+        self.next["srq"] += 1
+        page = settings.pop("page", number)
+        base = self.take((64 if listed else 32) << log2)
+        out = Srq(self, number, base, log2, listed, pd, page)
+        await out.set(begin=True, **settings)
+        return out
+
     async def qp(self, scq: Cq, rcq: Cq, pd: int = 1, log2: int = 6, **settings) -> Qp:
         """Make a queue pair, not yet connected."""
         number = settings.pop("number", self.next["qp"])
@@ -408,10 +495,11 @@ class Engine:
         )  # fmt: skip
         page = settings.pop("page", number % 64)
         rq_segments = settings.pop("rq_segments", 0)
+        srq = settings.pop("srq", None)
         sq, rq = self.take(128 << log2), self.take(16 << rq_segments << log2)
         return Qp(
             self, number, scq, rcq, pd, page, sq, rq, log2, defaults | settings,
-            rq_segments=rq_segments,
+            rq_segments=rq_segments, srq=srq,
         )  # fmt: skip
 
     # ---- One cycle --------------------------------------------------------------------------
@@ -517,6 +605,7 @@ class Engine:
             self.answers.append(out >> 309 & M64)
         if out & O_EVENT:
             self.events.append(out >> 373)
+        self.alarms += out >> 5 & 1
         self.busy = bool(out & O_BUSY)
 
     def reads_left(self) -> bool:

@@ -57,7 +57,8 @@ module uzura_pair #(
     logic        wr_data_valid;
     logic        wr_valid;
     logic        rd_valid;
-    logic [5:0]  zero;
+    logic        alarm;
+    logic [4:0]  zero;
   } out_t;
 
   logic [31:0] now_q, tick_q;
@@ -125,6 +126,7 @@ module uzura_pair #(
       .tx_tready_i     (in.tx_ready),
       .event_valid_o   (out.event_valid),
       .event_cq_o      (out.event_cq),
+      .alarm_o         (out.alarm),
       .busy_o          (out.busy)
     );
     logic unused;

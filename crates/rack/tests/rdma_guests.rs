@@ -86,6 +86,24 @@ fn run_text(rack: &str) -> UmlOutcome {
     outcome
 }
 
+/// A program of this directory, in /run/program of a guest that runs these commands first.
+fn compiled(name: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let status = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(directory.path().join(name))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c")))
+        .arg("-libverbs")
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "{name}.c is not compiled");
+    let mount = format!(
+        "mkdir /run/program\nmount -t hostfs none /run/program -o {}\n",
+        directory.path().display()
+    );
+    (directory, mount)
+}
+
 /// SEND, WRITE, READ and atomics of many lengths, everywhere in memory and in several segments, against itself, over a cable that
 /// loses frames, and against the kernel's RoCEv2. `IPNUMA_SEED` draws other segments.
 #[test]
@@ -94,27 +112,17 @@ fn every_byte_of_every_operation_is_right() {
     if !kernel() {
         return;
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let status = Command::new("cc")
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(directory.path().join("verbs_bytes"))
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verbs_bytes.c"))
-        .arg("-libverbs")
-        .status()
-        .expect("a compiler");
-    assert!(status.success(), "verbs_bytes.c is not compiled");
-    let mount = format!(
-        "mkdir /run/program\nmount -t hostfs none /run/program -o {}\n",
-        directory.path().display()
-    );
+    let (_directory, mount) = compiled("verbs_bytes");
     let seed = std::env::var("IPNUMA_SEED").unwrap_or_else(|_| "1".into());
     println!("IPNUMA_SEED={seed}");
-    let program = format!("/run/program/verbs_bytes {seed}");
-    for (other, loss) in [
-        (Device::Uzura, 0.0),
-        (Device::Uzura, 0.005),
-        (Device::Software, 0.0),
+    for (shared, other, loss) in [
+        ("", Device::Uzura, 0.0),
+        ("", Device::Uzura, 0.005),
+        ("", Device::Software, 0.0),
+        ("-s", Device::Uzura, 0.005),
+        ("-s", Device::Software, 0.0),
     ] {
+        let program = format!("/run/program/verbs_bytes {shared} {seed}");
         let client = Device::Uzura.host("client", &format!("{mount}sleep 0.1\n{program} server"));
         let server = other.host("server", &format!("{mount}{program}"));
         let outcome = run(&client, &server, loss);
@@ -152,7 +160,7 @@ fn verbs_go_through_the_switch_in_rtl() {
     through_the_switch(&client, &Device::Uzura.host("server", pingpong));
 }
 
-/// More programs than there are queue pairs come and are killed; then the driver goes and comes back. What they had is
+/// More programs than there are queue pairs, and shared queues, come and are killed; then the driver goes and comes back. What they had is
 /// there for who comes behind them.
 #[test]
 #[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
@@ -162,6 +170,8 @@ fn what_a_killed_program_had_is_free_again() {
     }
     const KILLED: &str = "for i in $(seq 70); do\n\
         timeout --signal KILL 0.005 ibv_rc_pingpong -d DEVICE -g 1 > /dev/null || true\ndone\n\
+        for i in $(seq 20); do\n\
+        timeout --signal KILL 0.005 ibv_srq_pingpong -d DEVICE -g 1 > /dev/null || [ $? = 137 ]\ndone\n\
         rmmod uzura\n[ ! -e /sys/class/infiniband/uzura0 ]\n\
         insmod /run/ipnuma/uzura.ko mac=$IPNUMA_MAC\n";
     let pingpong = "ibv_rc_pingpong -d DEVICE -g 1 -e -c -n 5 -s 5000";
@@ -238,6 +248,54 @@ fn datagrams_and_interrupts_and_loss() {
         0.005,
     );
     assert!(outcome.faults.lost > 0, "nothing was lost");
+}
+
+/// Several queue pairs receive from one queue: of `ibverbs-utils`, with a cable that loses frames, and against the kernel's RoCEv2.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn queue_pairs_share_a_receive_queue() {
+    if !kernel() {
+        return;
+    }
+    use Device::{Software, Uzura};
+    for (devices, options, loss) in [
+        ([Uzura, Uzura], "-q 4 -r 30 -n 40 -s 3000", 0.0),
+        ([Uzura, Uzura], "-e -q 8 -r 100 -n 60 -s 5000", 0.005),
+        ([Uzura, Software], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
+        ([Software, Uzura], "-e -q 4 -r 30 -n 40 -s 3000", 0.0),
+    ] {
+        let program = format!("timeout 5 ibv_srq_pingpong -d DEVICE -g 1 -c {options}");
+        let outcome = go(devices, &program, loss);
+        assert_eq!(outcome.faults.lost > 0, loss > 0.0);
+    }
+}
+
+/// Every byte that many queue pairs send to a shared queue, the queue's events, and what a program may have of them.
+/// `IPNUMA_SEED` draws other segments.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn a_shared_receive_queue_tells_of_its_limit_and_of_a_last_request() {
+    if !kernel() {
+        return;
+    }
+    let (_directory, mount) = compiled("verbs_shared");
+    let seed = std::env::var("IPNUMA_SEED").unwrap_or_else(|_| "1".into());
+    println!("IPNUMA_SEED={seed}");
+    let program = format!("timeout 5 /run/program/verbs_shared {seed}");
+    for (other, loss) in [
+        (Device::Uzura, 0.0),
+        (Device::Uzura, 0.005),
+        (Device::Software, 0.0),
+    ] {
+        let client = Device::Uzura.host("client", &format!("{mount}sleep 0.1\n{program} server"));
+        let server = other.host("server", &format!("{mount}{program}"));
+        let outcome = run(&client, &server, loss);
+        assert_eq!(outcome.faults.lost > 0, loss > 0.0);
+        for guest in &outcome.guests {
+            let out = String::from_utf8_lossy(&guest.stdout);
+            assert_eq!(out, "every message was right\n", "{}", guest.name);
+        }
+    }
 }
 
 /// What a program of perftest printed for 64 bytes in this column, at one of the guests.
@@ -365,5 +423,34 @@ fn libfabric_runs_over_it() {
         let us: f64 = us.and_then(|us| us.parse().ok()).expect(&out);
         // Connecting is part of it for ofi_rxm. A look in vain that sleeps would cost a millisecond each.
         assert!(values.contains("=50") && us < 300.0, "{provider}: {out}");
+    }
+}
+
+/// UCX's reliable connections, which receive from a shared queue, and its datagrams, over which they connect.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn ucx_runs_over_it() {
+    if !kernel() {
+        return;
+    }
+    for (transport, test, loss, most_us) in [
+        ("rc_v", "tag_lat -n 100 -w 10 -s 64", 0.0, 6.0),
+        ("rc_v", "tag_bw -n 30 -w 2 -s 65536", 0.0, 100.0),
+        ("rc_v", "tag_lat -n 100 -w 10 -s 20000", 0.005, 1e5),
+        ("ud_v", "tag_lat -n 100 -w 10 -s 64", 0.0, 100.0),
+    ] {
+        // Its own spinlock never ends here when the one that holds it has to wait: time passes in calls only.
+        let program = format!(
+            "export UCX_TLS={transport} UCX_USE_MT_MUTEX=y\n\
+             timeout 5 ucx_perftest -t {test}"
+        );
+        let outcome = go([Device::Uzura; 2], &program, loss);
+        assert_eq!(outcome.faults.lost > 0, loss > 0.0);
+        let client = outcome.guest("client").expect("it is there");
+        let out = String::from_utf8_lossy(&client.stdout);
+        let values = out.lines().find(|line| line.starts_with("Final:"));
+        let us = values.and_then(|values| values.split_ascii_whitespace().nth(3));
+        let us: f64 = us.and_then(|us| us.parse().ok()).expect(&out);
+        assert!(us > 0.0 && us < most_us, "{transport} {test}: {out}");
     }
 }

@@ -2,36 +2,23 @@
 /*
  * Every byte of SEND, WRITE, READ and atomics between two machines, of many lengths and alignments, over pages that lie
  * anywhere in memory; in one segment, and cut at random into several. `verbs_bytes SEED` waits for its peer, `verbs_bytes
- * SEED HOST` goes to it. Exits with 0 if all was right.
+ * SEED HOST` goes to it; with `-s` in front what comes in goes to a shared receive queue. Exits with 0 if all was right.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <infiniband/verbs.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdbool.h>
 
-#define PORT "7471"
+#include "verbs_peers.h"
+
 #define BYTES (1 << 18)
 #define GID_INDEX 1
 #define WINDOW 8
 /* Segments of what is sent and what is received. */
 #define SENT 5
 #define RECEIVED 4
+#define RECEIVED_SHARED 3
 #define CUT_TURNS 12
 #define UNTOUCHED 0xA5
-
-#define CHECK(what) \
-	do { \
-		if (!(what)) { \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, strerror(errno)); \
-			exit(1); \
-		} \
-	} while (0)
 
 struct side {
 	uint32_t qpn, psn, key;
@@ -40,76 +27,12 @@ struct side {
 };
 
 static struct ibv_qp *qp;
+static struct ibv_srq *srq; /* none: the queue pair has a queue of its own */
 static struct ibv_cq *cq;
 static struct ibv_comp_channel *channel;
 static struct ibv_mr *mr;
 static uint8_t *memory;
-static int peer;
-static uint32_t random_state;
-
-/* A byte that depends on the turn and its place. */
-static uint8_t pattern(uint32_t turn, uint32_t at)
-{
-	uint32_t x = turn * 2654435761u + at * 40503u;
-
-	x ^= x >> 13;
-	x *= 2246822519u;
-	return x >> 24;
-}
-
-static void fill(uint8_t *to, uint32_t bytes, uint32_t turn)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		to[i] = pattern(turn, i);
-}
-
-static void compare(const uint8_t *from, uint32_t bytes, uint32_t turn, const char *what)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		if (from[i] != pattern(turn, i)) {
-			fprintf(stderr, "%s of %u bytes: byte %u is %02x\n", what, bytes, i, from[i]);
-			exit(1);
-		}
-}
-
-static void swap_sides(const void *own, void *other, size_t bytes)
-{
-	CHECK(write(peer, own, bytes) == (ssize_t)bytes);
-	CHECK(recv(peer, other, bytes, MSG_WAITALL) == (ssize_t)bytes);
-}
-
-/* Both are here. */
-static void meet(void)
-{
-	char own = 'm', other;
-
-	swap_sides(&own, &other, 1);
-}
-
-static void join(const char *host)
-{
-	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = host ? 0 : AI_PASSIVE };
-	struct addrinfo *found;
-	int on = 1, fd;
-
-	CHECK(!getaddrinfo(host, PORT, &hints, &found));
-	fd = socket(AF_INET, SOCK_STREAM, 0);
-	CHECK(fd >= 0);
-	if (host) {
-		CHECK(!connect(fd, found->ai_addr, found->ai_addrlen));
-		CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
-		peer = fd;
-		return;
-	}
-	CHECK(!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
-	CHECK(!bind(fd, found->ai_addr, found->ai_addrlen));
-	CHECK(!listen(fd, 1));
-	peer = accept(fd, NULL, NULL);
-	CHECK(peer >= 0);
-	CHECK(!setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
-}
-
-static void open_device(struct side *own)
+static void open_device(struct side *own, bool shared)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct ibv_context *context;
@@ -130,7 +53,14 @@ static void open_device(struct side *own)
 	CHECK(channel);
 	cq = ibv_create_cq(context, 2 * WINDOW, NULL, channel, 0);
 	CHECK(cq);
+	if (shared) {
+		struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = WINDOW, .max_sge = RECEIVED_SHARED } };
+
+		srq = ibv_create_srq(pd, &srq_init);
+		CHECK(srq);
+	}
 	struct ibv_qp_init_attr init = {
+		.srq = srq,
 		.send_cq = cq,
 		.recv_cq = cq,
 		.qp_type = IBV_QPT_RC,
@@ -239,7 +169,7 @@ static void receive_list(struct list *list)
 {
 	struct ibv_recv_wr *bad, wr = { .wr_id = list->bytes, .sg_list = list->parts, .num_sge = list->count };
 
-	CHECK(!ibv_post_recv(qp, &wr, &bad));
+	CHECK(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad)));
 }
 
 static void receive(uint8_t *at, uint32_t bytes)
@@ -285,15 +215,6 @@ static void turn(int active, uint32_t number, uint32_t bytes, const struct side 
 }
 
 /* ---- Several segments ------------------------------------------------------------------------------------------- */
-
-/* xorshift, so that a seed is all that says what is done. */
-static uint32_t draw(uint32_t below)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 17;
-	random_state ^= random_state << 5;
-	return random_state % below;
-}
 
 /* Bytes in up to so many segments, some empty, which lie in any order in the half of the memory that begins with `from`. */
 static struct list cut(uint8_t *from, uint32_t bytes, int most)
@@ -376,7 +297,7 @@ static void cut_turn(int active, uint32_t number, uint32_t bytes, const struct s
 		take_list(&back, bytes, number, "what was written and read back into segments");
 		take_list(&from, bytes, number, "what was sent");
 	} else {
-		struct list to = cut(memory, bytes + draw(3), RECEIVED), written = one(memory + offset, bytes);
+		struct list to = cut(memory, bytes + draw(3), srq ? RECEIVED_SHARED : RECEIVED), written = one(memory + offset, bytes);
 
 		receive_list(&to);
 		meet();
@@ -420,15 +341,18 @@ static void atomics(int active, const struct side *other)
 
 int main(int count, char **words)
 {
-	const char *host = count > 2 ? words[2] : NULL;
+	bool shared = count > 1 && !strcmp(words[1], "-s");
 	struct side own = {}, other;
 
+	words += shared;
+	count -= shared;
 	CHECK(count > 1);
+	const char *host = count > 2 ? words[2] : NULL;
 	/* Both sides draw by themselves. */
 	random_state = 2 * (uint32_t)strtoull(words[1], NULL, 0) + !host + 1;
 	random_state += !random_state;
 	join(host);
-	open_device(&own);
+	open_device(&own, shared);
 	swap_sides(&own, &other, sizeof(own));
 	connect_qp(&own, &other);
 	meet();
@@ -444,7 +368,7 @@ int main(int count, char **words)
 	}
 	for (int first = 0; first < 2; first++)
 		atomics(first == !host, &other);
-	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr));
+	CHECK(!ibv_destroy_qp(qp) && (!srq || !ibv_destroy_srq(srq)) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr));
 	puts("every byte was right");
 	return 0;
 }

@@ -104,10 +104,18 @@ static int destroy_cq(struct ibv_cq *cq)
 	return error;
 }
 
-/* One at a time: asked for more than there are, the kernel would wait for the next. */
+/*
+ * The first one by itself: the kernel may wait for it. Then all that there are, as one who asks for an event before it empties
+ * the queue sleeps with what is left in it; behind the first one the kernel does not wait.
+ */
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
-	return count > 0 ? ibv_cmd_poll_cq(cq, 1, wc) : 0;
+	int found = count > 0 ? ibv_cmd_poll_cq(cq, 1, wc) : 0, more;
+
+	if (found < 1 || count == 1)
+		return found;
+	more = ibv_cmd_poll_cq(cq, count - 1, wc + 1);
+	return more < 0 ? found : found + more;
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -146,6 +154,42 @@ static int destroy_qp(struct ibv_qp *qp)
 	return error;
 }
 
+static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_create_srq command = {};
+	struct ib_uverbs_create_srq_resp answer = {};
+	struct ibv_srq *srq = calloc(1, sizeof(*srq));
+
+	if (srq && ibv_cmd_create_srq(pd, srq, attr, &command, sizeof(command), &answer, sizeof(answer))) {
+		free(srq);
+		return NULL;
+	}
+	return srq;
+}
+
+static int query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	struct ibv_query_srq command = {};
+
+	return ibv_cmd_query_srq(srq, attr, &command, sizeof(command));
+}
+
+static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct ibv_modify_srq command = {};
+
+	return ibv_cmd_modify_srq(srq, attr, mask, &command, sizeof(command));
+}
+
+static int destroy_srq(struct ibv_srq *srq)
+{
+	int error = ibv_cmd_destroy_srq(srq);
+
+	if (!error)
+		free(srq);
+	return error;
+}
+
 static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ib_uverbs_create_ah_resp answer = {};
@@ -173,19 +217,24 @@ static const struct verbs_context_ops functions = { {
 	AT(CREATE_AH, create_ah),
 	AT(CREATE_CQ, create_cq),
 	AT(CREATE_QP, create_qp),
+	AT(CREATE_SRQ, create_srq),
 	AT(DEALLOC_PD, dealloc_pd),
 	AT(DEREG_MR, dereg_mr),
 	AT(DESTROY_AH, destroy_ah),
 	AT(DESTROY_CQ, destroy_cq),
 	AT(DESTROY_QP, destroy_qp),
+	AT(DESTROY_SRQ, destroy_srq),
 	AT(FREE_CONTEXT, free_context),
 	AT(MODIFY_QP, modify_qp),
+	AT(MODIFY_SRQ, modify_srq),
 	AT(POLL_CQ, poll_cq),
 	AT(POST_RECV, ibv_cmd_post_recv),
 	AT(POST_SEND, ibv_cmd_post_send),
+	AT(POST_SRQ_RECV, ibv_cmd_post_srq_recv),
 	AT(QUERY_DEVICE_EX, query_device),
 	AT(QUERY_PORT, query_port),
 	AT(QUERY_QP, query_qp),
+	AT(QUERY_SRQ, query_srq),
 	AT(REG_MR, reg_mr),
 	AT(REQ_NOTIFY_CQ, ibv_cmd_req_notify_cq),
 } };

@@ -18,19 +18,24 @@ enum place {
 	PLACE_CREATE_AH = 13,
 	PLACE_CREATE_CQ = 15,
 	PLACE_CREATE_QP = 19,
+	PLACE_CREATE_SRQ = 22,
 	PLACE_DEALLOC_PD = 26,
 	PLACE_DEREG_MR = 28,
 	PLACE_DESTROY_AH = 29,
 	PLACE_DESTROY_CQ = 31,
 	PLACE_DESTROY_QP = 34,
+	PLACE_DESTROY_SRQ = 36,
 	PLACE_FREE_CONTEXT = 39,
 	PLACE_MODIFY_QP = 47,
+	PLACE_MODIFY_SRQ = 49,
 	PLACE_POLL_CQ = 53,
 	PLACE_POST_RECV = 54,
 	PLACE_POST_SEND = 55,
+	PLACE_POST_SRQ_RECV = 57,
 	PLACE_QUERY_DEVICE_EX = 58,
 	PLACE_QUERY_PORT = 60,
 	PLACE_QUERY_QP = 61,
+	PLACE_QUERY_SRQ = 64,
 	PLACE_REG_MR = 68,
 	PLACE_REQ_NOTIFY_CQ = 69,
 	PLACES = 76,
@@ -93,9 +98,12 @@ struct verbs_mr {
 COMMAND(alloc_pd);
 COMMAND(create_cq);
 COMMAND(create_qp);
+COMMAND(create_srq);
 COMMAND(modify_qp);
+COMMAND(modify_srq);
 COMMAND(query_port);
 COMMAND(query_qp);
+COMMAND(query_srq);
 COMMAND(reg_mr);
 #undef COMMAND
 
@@ -135,6 +143,14 @@ int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, str
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
 int ibv_cmd_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int ibv_cmd_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq, struct ibv_srq_init_attr *attr,
+		       struct ibv_create_srq *command, size_t bytes, struct ib_uverbs_create_srq_resp *answer,
+		       size_t answer_bytes);
+int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, struct ibv_query_srq *command, size_t bytes);
+int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask, struct ibv_modify_srq *command,
+		       size_t bytes);
+int ibv_cmd_destroy_srq(struct ibv_srq *srq);
+int ibv_cmd_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ibv_cmd_create_ah(struct ibv_pd *pd, struct ibv_ah *ah, struct ibv_ah_attr *attr,
 		      struct ib_uverbs_create_ah_resp *answer, size_t answer_bytes);
 int ibv_cmd_destroy_ah(struct ibv_ah *ah);
