@@ -181,6 +181,9 @@ static bool cq_translate(struct nic *nic, struct cq *cq, const struct cqe *here,
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ib;
 	wc->status = le64_to_cpu(here->status) & 0xFF;
+	/* With its first error the engine has ended it. */
+	if (wc->status != IB_WC_SUCCESS && qp_runs(qp))
+		qp->attr.qp_state = IB_QPS_ERR;
 	if (received && is_datagram(qp))
 		header = header_address(qp, what & 0xFFFF);
 	if (received && qp->srq)
@@ -334,6 +337,29 @@ int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
 	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;
+}
+
+/* Those of these queues that are new to have had no room: whatever uses one of them ends, as a completion of it is lost. */
+void cq_overflows(struct nic *nic, u64 queues)
+{
+	unsigned long flags;
+	u32 i;
+
+	lockdep_assert_held(&nic->control);
+	spin_lock_irqsave(&nic->lock, flags);
+	for (i = 0; i < COMPLETION_QUEUES; i++) {
+		struct cq *cq = nic->cqs[i];
+		struct ib_event event = { .device = &nic->ib, .event = IB_EVENT_CQ_ERR };
+
+		if (!(queues >> i & 1) || !cq || cq->overflown)
+			continue;
+		cq->overflown = true;
+		event.element.cq = &cq->ib;
+		if (cq->ib.event_handler)
+			cq->ib.event_handler(&event, cq->ib.cq_context);
+		qp_fail_those_of(nic, cq);
+	}
+	spin_unlock_irqrestore(&nic->lock, flags);
 }
 
 /* An armed queue has something; which one the interrupt does not say. False: none has. */

@@ -176,8 +176,8 @@ static int uzura_query_port(struct ib_device *ib, u32 port, struct ib_port_attr 
 
 	attr->state = netif_running(netdev) && netif_carrier_ok(netdev) ? IB_PORT_ACTIVE : IB_PORT_DOWN;
 	attr->phys_state = attr->state == IB_PORT_ACTIVE ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_DISABLED;
-	attr->max_mtu = IB_MTU_1024;
-	attr->active_mtu = min(iboe_get_mtu(netdev->mtu), IB_MTU_1024);
+	attr->max_mtu = MAX_MTU;
+	attr->active_mtu = min(iboe_get_mtu(netdev->mtu), MAX_MTU);
 	attr->gid_tbl_len = GIDS;
 	attr->pkey_tbl_len = 1;
 	attr->ip_gids = true;
@@ -285,7 +285,7 @@ static const struct ib_device_ops uzura_ops = {
 
 static irqreturn_t nic_interrupt(int irq, void *data)
 {
-	srq_events(data, cq_events(data));
+	nic_alarm(data, cq_events(data));
 	return IRQ_HANDLED;
 }
 
@@ -422,7 +422,7 @@ static void nic_begin(struct nic *nic)
 	mutex_init(&nic->control);
 	mutex_init(&nic->ending);
 	INIT_WORK(&nic->gone, nic_gone);
-	INIT_DELAYED_WORK(&nic->alarms, srq_ask);
+	INIT_DELAYED_WORK(&nic->alarms, nic_ask);
 	spin_lock_init(&nic->lock);
 	init_waitqueue_head(&nic->looks);
 	ida_init(&nic->cq_numbers);

@@ -166,7 +166,7 @@ static void qp_words(const struct qp *qp, u64 *words)
 
 	/* A datagram is a packet. */
 	words[0] = qp->number | (u64)state_of(attr->qp_state) << 8 | (u64)ud << 11 |
-		   (u64)(ud ? IB_MTU_4096 : attr->path_mtu) << 12 | (u64)attr->timeout << 16 |
+		   (u64)(ud ? MAX_MTU : attr->path_mtu) << 12 | (u64)attr->timeout << 16 |
 		   (u64)attr->retry_cnt << 24 | (u64)attr->rnr_retry << 28 | (u64)attr->min_rnr_timer << 32 |
 		   rights << 40 | reads << 44 | (u64)to_pd(qp->ib.pd)->number << 48;
 	words[1] = attr->dest_qp_num | (u64)to_cq(qp->ib.send_cq)->number << 24 |
@@ -185,6 +185,37 @@ static void ring_receive(struct nic *nic, struct qp *qp)
 {
 	nic_door(nic, qp->number, DOOR_RECEIVE,
 		 (u64)qp->number << DOOR_NUMBER_SHIFT | (qp->receive.next & 0xFFFF));
+}
+
+/* Each queue pair that completes to this queue. */
+void qp_fail_those_of(struct nic *nic, const struct cq *cq)
+{
+	u64 words[7];
+	u32 i;
+
+	lockdep_assert_held(&nic->control);
+	lockdep_assert_held(&nic->lock);
+	for (i = 0; i < QUEUE_PAIRS; i++) {
+		struct qp *qp = nic->qps[i];
+
+		if (!qp || !qp_runs(qp) || (qp->ib.send_cq != &cq->ib && qp->ib.recv_cq != &cq->ib))
+			continue;
+		qp->attr.qp_state = IB_QPS_ERR;
+		qp_words(qp, words);
+		if (!nic_command_locked(nic, COMMAND_SET_QP, qp->number, words, ARRAY_SIZE(words)))
+			ring_receive(nic, qp);
+	}
+}
+
+static bool attr_is_possible(const struct ib_qp_attr *attr, int mask)
+{
+	return !(mask & IB_QP_PATH_MTU && (attr->path_mtu < IB_MTU_256 || attr->path_mtu > MAX_MTU)) &&
+	       !(mask & IB_QP_TIMEOUT && attr->timeout > 31) && !(mask & IB_QP_RETRY_CNT && attr->retry_cnt > 7) &&
+	       !(mask & IB_QP_RNR_RETRY && attr->rnr_retry > 7) &&
+	       !(mask & IB_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) &&
+	       !(mask & IB_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > MAX_READS) &&
+	       !(mask & IB_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > MAX_READS) &&
+	       !(mask & IB_QP_AV && !address_is_ipv4(&attr->ah_attr));
 }
 
 static void take(struct ib_qp_attr *to, const struct ib_qp_attr *from, int mask)
@@ -223,6 +254,14 @@ static void take(struct ib_qp_attr *to, const struct ib_qp_attr *from, int mask)
 		to->dest_qp_num = from->dest_qp_num;
 }
 
+/* The engine forgets what a queue pair in reset had under way: it would wait for its time-out for ever. */
+static int qp_forget(struct nic *nic, struct qp *qp, const u64 words[7])
+{
+	int error = qp->srq ? srq_release(nic, qp) : 0;
+
+	return error ?: nic_command(nic, COMMAND_BEGIN_QP, qp->number, words, 7);
+}
+
 int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
 	struct nic *nic = to_nic(ib->device);
@@ -237,7 +276,7 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		return -EOPNOTSUPP;
 	if (!ib_modify_qp_is_ok(from, to, ib->qp_type, mask))
 		return -EINVAL;
-	if (mask & IB_QP_AV && !address_is_ipv4(&attr->ah_attr))
+	if (!attr_is_possible(attr, mask))
 		return -EINVAL;
 	take(&qp->attr, attr, mask);
 	qp_words(qp, words);
@@ -257,7 +296,7 @@ int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if (command == COMMAND_BEGIN_QP || (to != from && to == IB_QPS_ERR))
 		ring_receive(nic, qp);
 	if (to == IB_QPS_RESET) {
-		error = qp->srq ? srq_release(nic, qp) : 0;
+		error = qp_forget(nic, qp, words);
 		if (error)
 			return error;
 		qp->ended = false;
@@ -297,8 +336,8 @@ int uzura_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	qp->attr.qp_state = IB_QPS_RESET;
 	qp_words(qp, words);
 	error = nic_command(nic, COMMAND_SET_QP, qp->number, words, ARRAY_SIZE(words));
-	if (!error && qp->srq)
-		error = srq_release(nic, qp);
+	if (!error)
+		error = qp_forget(nic, qp, words);
 	if (error)
 		return error;
 	cq_forget(to_cq(ib->send_cq), qp);

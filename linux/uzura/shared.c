@@ -119,7 +119,6 @@ int uzura_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 	spin_lock_irqsave(&nic->lock, flags);
 	nic->srqs[number] = srq;
 	spin_unlock_irqrestore(&nic->lock, flags);
-	atomic_inc(&nic->srqs_used);
 	return 0;
 
 out_number:
@@ -145,7 +144,6 @@ int uzura_destroy_srq(struct ib_srq *ib, struct ib_udata *udata)
 	spin_lock_irqsave(&nic->lock, flags);
 	nic->srqs[srq->number] = NULL;
 	spin_unlock_irqrestore(&nic->lock, flags);
-	atomic_dec(&nic->srqs_used);
 	ida_free(&nic->srq_numbers, srq->number);
 	ring_free(nic, srq);
 	if (srq->context)
@@ -274,8 +272,13 @@ static void ended_event(struct qp *qp)
 		qp->ib.event_handler(&event, qp->ib.qp_context);
 }
 
+static u64 read_both(struct nic *nic, u32 offset)
+{
+	return nic_read(nic, offset) | (u64)nic_read(nic, offset + 4) << 32;
+}
+
 /* Nobody sets a queue while `control` is held, so that what the engine says is of those that are here now. */
-void srq_ask(struct work_struct *work)
+void nic_ask(struct work_struct *work)
 {
 	struct nic *nic = container_of(work, struct nic, alarms.work);
 	unsigned long flags;
@@ -283,8 +286,9 @@ void srq_ask(struct work_struct *work)
 	u32 below, i;
 
 	mutex_lock(&nic->control);
+	cq_overflows(nic, read_both(nic, REG_OVERFLOW));
 	below = nic_read(nic, REG_BELOW);
-	ended = nic_read(nic, REG_ENDED) | (u64)nic_read(nic, REG_ENDED + 4) << 32;
+	ended = read_both(nic, REG_ENDED);
 	/* Behind a command all completions of those that have ended are written. */
 	if (ended && nic_command_locked(nic, COMMAND_LOOK_QP, 0, NULL, 0))
 		ended = 0;
@@ -300,10 +304,8 @@ void srq_ask(struct work_struct *work)
 }
 
 /* An interrupt may be of more than the completion that explains it. */
-void srq_events(struct nic *nic, bool explained)
+void nic_alarm(struct nic *nic, bool explained)
 {
-	if (!atomic_read(&nic->srqs_used))
-		return;
 	if (explained)
 		queue_delayed_work(system_wq, &nic->alarms, msecs_to_jiffies(ASK_MS));
 	else

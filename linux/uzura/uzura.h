@@ -19,6 +19,8 @@
 /* Work requests of a queue, and completions. */
 #define MAX_LOG2 12
 #define MAX_CQ_LOG2 15
+/* Frames are those of ordinary Ethernet. */
+#define MAX_MTU IB_MTU_1024
 /* One place of a shared receive queue always stays free. */
 #define MAX_SHARED ((1 << MAX_LOG2) - 1)
 
@@ -46,8 +48,7 @@ struct nic {
 	struct cq *cqs[COMPLETION_QUEUES];
 	struct qp *qps[QUEUE_PAIRS];
 	struct srq *srqs[SHARED_QUEUES];
-	atomic_t srqs_used;
-	struct delayed_work alarms; /* asks the engine which of these have something to say */
+	struct delayed_work alarms; /* asks the engine which of all these have something to say */
 	struct ida cq_numbers, qp_numbers, srq_numbers, region_numbers, pd_numbers;
 	/* The host's translation table. */
 	__le64 *table;
@@ -97,6 +98,7 @@ struct cq {
 	u32 next; /* to be read */
 	u32 told; /* how far the engine knows of it */
 	bool armed;
+	bool overflown;
 	/* Of a program, the datagram that was taken last: its buffer, 0 if it was something else, and who sent it. */
 	u64 datagram;
 	u32 datagram_from;
@@ -177,6 +179,12 @@ static inline bool is_datagram(const struct qp *qp)
 	return qp->ib.qp_type != IB_QPT_RC;
 }
 
+/* It sends or receives. */
+static inline bool qp_runs(const struct qp *qp)
+{
+	return qp->attr.qp_state == IB_QPS_RTR || qp->attr.qp_state == IB_QPS_RTS;
+}
+
 /* main.c */
 extern unsigned int store_ns;
 void nic_write(struct nic *nic, u32 offset, u64 value);
@@ -203,10 +211,12 @@ int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc);
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 void cq_forget(struct cq *cq, struct qp *qp);
 bool cq_events(struct nic *nic);
+void cq_overflows(struct nic *nic, u64 queues);
 
 /* pair.c */
 int uzura_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata);
 int uzura_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+void qp_fail_those_of(struct nic *nic, const struct cq *cq);
 int uzura_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct ib_qp_init_attr *init);
 int uzura_destroy_qp(struct ib_qp *ib, struct ib_udata *udata);
 int uzura_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -223,8 +233,8 @@ int uzura_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr, const st
 u64 srq_end(struct srq *srq, u32 place);
 dma_addr_t srq_address(struct srq *srq, u32 place, u32 bytes);
 int srq_release(struct nic *nic, struct qp *qp);
-void srq_ask(struct work_struct *work);
-void srq_events(struct nic *nic, bool explained);
+void nic_ask(struct work_struct *work);
+void nic_alarm(struct nic *nic, bool explained);
 
 /* kernel.c */
 void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);

@@ -19,6 +19,7 @@
 #define REG_HELD 0x38 /* what COMMAND_LOOK_QP has found */
 #define HELD_YES BIT(16) /* place in 15:0 */
 #define REG_WORDS 0x40
+#define REG_OVERFLOW 0x80 /* completion queues that had no room */
 #define REG_ENGINE_COUNTERS 0x100
 #define REG_ID 0x1000
 #define REG_VERSION 0x1004

@@ -37,7 +37,9 @@ module uzura_completer
   output logic        [CqW-1:0] event_cq_o,
   output logic                  cnt_cqe_o,
   output logic                  cnt_error_o,
+  /// There was no room in this one.
   output logic                  cnt_overflow_o,
+  output logic        [CqW-1:0] overflow_cq_o,
   output logic                  busy_o
 );
   localparam int unsigned Beats = CqeBytes / 8;
@@ -86,6 +88,7 @@ module uzura_completer
   assign mask = (17'd1 << queue.log2) - 17'd1;
   assign full = 17'(16'(index_q - seen_q)) > mask;
   assign in_ready_o = state_q == Idle;
+  assign overflow_cq_o = now_q.cq;
   assign m_wr_valid_o = state_q == Ask;
   assign m_wr_o = '{addr: queue.base + {43'd0, index_q & mask[15:0], 5'd0}, bytes: 13'(CqeBytes)};
   assign bits = now_q.cqe;

@@ -71,7 +71,7 @@ module uzura_core
   // A completion queue that was armed has something new.
   output logic            event_valid_o,
   output logic [ CqW-1:0] event_cq_o,
-  /// An SRQ is below its limit, or a QP that has one has ended: the registers say which.
+  /// An SRQ is below its limit, a QP that has one has ended, or a CQ had no room: the registers say which.
   output logic            alarm_o,
   // The card's translation table.
   output logic            mem_re_o,
@@ -109,6 +109,7 @@ module uzura_core
   srq_t                  srq;
   logic     [  Srqs-1:0] srq_below;
   logic     [PlaceW-1:0] srq_link;
+  logic     [   CqW-1:0] overflow_cq;
 
   assign reg_ready_o = 1'b1;
   assign mac_o       = mac;
@@ -151,6 +152,8 @@ module uzura_core
     .srq_event_i   (srq_event),
     .ended_i       (qp_ended),
     .ended_qp_i    (half_qp[0]),
+    .overflow_i    (count[CntCqOverflow]),
+    .overflow_cq_i (overflow_cq),
     .alarm_o,
     .held_i        (ctx.message == InSend),
     .held_index_i  (ctx.rq_next - 16'd1),
@@ -753,6 +756,7 @@ module uzura_core
     .cnt_cqe_o     (count[CntCqe]),
     .cnt_error_o   (count[CntCqeError]),
     .cnt_overflow_o(count[CntCqOverflow]),
+    .overflow_cq_o (overflow_cq),
     .busy_o        (completer_busy)
   );
 

@@ -3,7 +3,7 @@
 //
 //   0x00 identity   0x08 MAC   0x10 IP   0x18 host's translation table   0x20 command
 //   0x28 SRQs below their limit   0x30 QPs with an SRQ that have ended   0x38 what command 10 has found
-//   0x40..0x78 words 0 to 7 of what a command takes   0x100.. counters
+//   0x40..0x78 words 0 to 7 of what a command takes   0x80 CQs that had no room   0x100.. counters
 //
 // Command: {index[31:8], 0, op[3:0]}; it reads as {busy[63], 0}.
 //   1 set QP (words 0 to 5)             2 the same, begin anew (word 6: {0, receive PSN, 0, send PSN})
@@ -61,7 +61,10 @@ module uzura_registers
   input  logic                    srq_event_i,
   input  logic                    ended_i,
   input  logic     [     QpW-1:0] ended_qp_i,
-  /// One of the two is new.
+  /// A completion found no room in this CQ.
+  input  logic                    overflow_i,
+  input  logic     [     CqW-1:0] overflow_cq_i,
+  /// One of the three is new.
   output logic                    alarm_o,
   /// Of the QP that is read with qp_read_o, a cycle later.
   input  logic                    held_i,
@@ -80,6 +83,7 @@ module uzura_registers
   localparam logic [8:0] WordBelow = 9'h05;
   localparam logic [8:0] WordEnded = 9'h06;
   localparam logic [8:0] WordHeld = 9'h07;
+  localparam logic [8:0] WordOverflow = 9'h10;
   localparam logic [8:0] WordCounters = 9'h20;
   typedef enum logic [3:0] {
     OpNone      = 4'd0,
@@ -99,6 +103,7 @@ module uzura_registers
   logic [    3:0]       op_q;
   logic [   23:0]       index_q;
   logic [Qps-1:0]       ended_q;
+  logic [Cqs-1:0]       overflow_q;
   logic [   16:0]       held_q;
   logic go, busy, read_q;
   logic [ 8:0] word;
@@ -133,15 +138,20 @@ module uzura_registers
       WordBelow: rdata_o <= 64'(srq_below_i);
       WordEnded: rdata_o <= ended_q;
       WordHeld: rdata_o <= 64'(held_q);
+      WordOverflow: rdata_o <= overflow_q;
       default: rdata_o <= word[8:5] == WordCounters[8:5] ? 64'(count) : '0;
     endcase
     if (go && op_q == OpLookQp) held_q <= {held_i, held_i ? held_index_i : 16'd0};
-    alarm_o <= srq_event_i || (ended_i && !ended_q[ended_qp_i]);
+    alarm_o <= srq_event_i || (ended_i && !ended_q[ended_qp_i]) ||
+        (overflow_i && !overflow_q[overflow_cq_i]);
+    if (overflow_i) overflow_q[overflow_cq_i] <= 1'b1;
+    if (cq_write_o) overflow_q[cq_o] <= 1'b0;
     if (ended_i) ended_q[ended_qp_i] <= 1'b1;
     if (qp_write_o) ended_q[qp_o] <= 1'b0;
     if (rst_i) begin
       alarm_o      <= 1'b0;
       ended_q      <= '0;
+      overflow_q   <= '0;
       held_q       <= '0;
       mac_o        <= '0;
       ip_o         <= '0;

@@ -339,6 +339,38 @@ async def armed_too_late(dut) -> None:
 
 
 @cocotb.test()
+async def a_full_completion_queue_is_told_of_once(dut) -> None:
+    """What finds no room is lost and the host is told; setting the queue anew ends it."""
+    bench = await Bench(dut).start()
+    a, b = bench.engines
+    small, other = await a.cq(log2=2), await a.cq()
+    p = [await a.qp(small, small), await a.qp(other, other)]
+    region = await b.region(4096, ALL)
+    for qp in p:
+        cq = await b.cq()
+        await bench.connect(qp, await b.qp(cq, cq))
+
+    def write(qp: host.Qp) -> None:
+        qp.post(host.WRITE, inline=bytes(8), raddr=region.va, rkey=region.key)
+
+    for _ in range(4):
+        write(p[0])
+    await bench.steps(3000)
+    assert a.alarms == 0 and await a.read(host.OVERFLOW) == 0
+    for _ in range(2):
+        write(p[0])
+        await bench.steps(3000)
+        assert a.alarms == 1 and await a.read(host.OVERFLOW) == 1 << small.number
+    assert (await a.counters())["cq_overflow"] == 2
+    # The other queue goes on.
+    for _ in range(6):
+        write(p[1])
+        assert (await bench.poll(other)).status == host.SUCCESS
+    await a.command(host.SET_CQ, small.number, small.base, small.log2)
+    assert await a.read(host.OVERFLOW) == 0
+
+
+@cocotb.test()
 async def silence_ends_a_queue_pair(dut) -> None:
     """A peer that says nothing: retried as often as allowed, then the status, then flushed."""
     bench = await Bench(dut).start()

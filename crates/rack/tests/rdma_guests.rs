@@ -298,6 +298,23 @@ fn a_shared_receive_queue_tells_of_its_limit_and_of_a_last_request() {
     }
 }
 
+/// What may not be asked is refused, what ends says so, and who leaves with a request under way leaves nothing to wait for.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn what_verbs_refuse_is_refused() {
+    if !kernel() {
+        return;
+    }
+    let (_directory, mount) = compiled("verbs_refused");
+    let client = Device::Uzura.host("client", &format!("{mount}/run/program/verbs_refused"));
+    let outcome = run(&client, &Device::Uzura.host("server", "sleep 0.5"), 0.0);
+    let client = outcome.guest("client").expect("it is there");
+    let out = String::from_utf8_lossy(&client.stdout);
+    assert_eq!(out, "all as verbs have it\n");
+    // 300 ms asleep are 75 million edges of the PCIe clock alone, if anything keeps a NIC awake.
+    assert!(outcome.effort.edges < 20_000_000, "{} edges", outcome.effort.edges);
+}
+
 /// What a program of perftest printed for 64 bytes in this column, at one of the guests.
 fn perftest(outcome: &UmlOutcome, guest: &str, column: &str) -> f64 {
     let out = String::from_utf8_lossy(&outcome.guest(guest).expect("it is there").stdout);

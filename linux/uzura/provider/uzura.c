@@ -3,12 +3,15 @@
  * UZURA for programs that use Debian's libibverbs: every verb is a call of the kernel (linux/uzura), whose rings the engine
  * uses. A guest's program can reach no doorbell, and must not poll memory: see docs/uzura.md.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "verbs34.h"
 
 #define ABI 1
 #define DRIVER_UNKNOWN 0
+/* More than the kernel takes of any request. */
+#define MOST_SEGMENTS 16
 
 static void free_context(struct ibv_context *context)
 {
@@ -211,6 +214,35 @@ static int destroy_ah(struct ibv_ah *ah)
 	return error;
 }
 
+/*
+ * libibverbs copies as many segments as a request says, and an absurd number has it write beyond its command. What is in front of
+ * such a request is posted, as verbs have it.
+ */
+#define POST(name, type, queue) \
+	static int name(struct queue *to, struct type *first, struct type **bad) \
+	{ \
+		struct type *last = NULL, *one = first; \
+		int error = 0; \
+\
+		while (one && one->num_sge >= 0 && one->num_sge <= MOST_SEGMENTS) { \
+			last = one; \
+			one = one->next; \
+		} \
+		if (last) { \
+			last->next = NULL; \
+			error = ibv_cmd_##name(to, first, bad); \
+			last->next = one; \
+		} \
+		if (error || !one) \
+			return error; \
+		*bad = one; \
+		return EINVAL; \
+	}
+POST(post_send, ibv_send_wr, ibv_qp)
+POST(post_recv, ibv_recv_wr, ibv_qp)
+POST(post_srq_recv, ibv_recv_wr, ibv_srq)
+#undef POST
+
 #define AT(place, what) [PLACE_##place] = (void (*)(void))(what)
 static const struct verbs_context_ops functions = { {
 	AT(ALLOC_PD, alloc_pd),
@@ -228,9 +260,9 @@ static const struct verbs_context_ops functions = { {
 	AT(MODIFY_QP, modify_qp),
 	AT(MODIFY_SRQ, modify_srq),
 	AT(POLL_CQ, poll_cq),
-	AT(POST_RECV, ibv_cmd_post_recv),
-	AT(POST_SEND, ibv_cmd_post_send),
-	AT(POST_SRQ_RECV, ibv_cmd_post_srq_recv),
+	AT(POST_RECV, post_recv),
+	AT(POST_SEND, post_send),
+	AT(POST_SRQ_RECV, post_srq_recv),
 	AT(QUERY_DEVICE_EX, query_device),
 	AT(QUERY_PORT, query_port),
 	AT(QUERY_QP, query_qp),
