@@ -754,6 +754,8 @@ module uzura_rx
             ctx_q.deadline <= now_us_i + rnr_us(p.syndrome[4:0]);
             if (ctx_q.rnr_retries != '1) ctx_q.rnr_retries <= ctx_q.rnr_retries - 1'b1;
           end
+        end else if (is_nak && ctx_q.rnr_wait && p.syndrome == SynNakSequence) begin
+          // Some say so of each packet behind the one that they were not ready for: it is sent again anyhow.
         end else if (is_nak) begin
           if (p.syndrome == SynNakSequence && ctx_q.retries != '0) begin
             cnt_rewind_o  <= 1'b1;

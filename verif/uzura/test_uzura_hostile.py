@@ -343,6 +343,25 @@ async def sequence_numbers(dut) -> None:
 
 
 @cocotb.test()
+async def not_ready_and_out_of_sequence(dut) -> None:
+    """A peer that is not ready may say of what is behind that it is out of sequence: no retry."""
+    bench = await Bench(dut).start()
+    peer = await Peer.connect(bench, timeout=0, retry=2)
+    engine = bench.engines[0]
+    index = peer.qp.post(host.SEND, laddr=peer.region.va, lkey=peer.region.key, length=3 * MTU)
+    for _ in range(4):
+        count = len(bench.frames)
+        await bench.until(lambda count=count: len(bench.frames) == count + 3)
+        for syndrome in (0x21, NAK_SEQUENCE, NAK_SEQUENCE):
+            packet = peer.packet(0x11, psn=peer.qp.psn, syndrome=syndrome)
+            engine.arrive(packet.frame())
+    await bench.until(lambda: len(bench.frames) == 5 * 3)
+    await peer.ask(peer.packet(0x11, psn=(peer.qp.psn + 2) % 2**24, syndrome=ACK))
+    cqe = await bench.poll(peer.qp.scq)
+    assert (cqe.index, cqe.status) == (index, host.SUCCESS)
+
+
+@cocotb.test()
 async def answers_to_nothing(dut) -> None:
     """Acknowledgments, responses and NAKs that nobody has asked for change nothing."""
     bench = await Bench(dut).start()

@@ -92,7 +92,7 @@ static void connect_all(const struct side *other)
 			.path_mtu = IBV_MTU_1024,
 			.dest_qp_num = other->qpn[i],
 			.max_dest_rd_atomic = 1,
-			.min_rnr_timer = 1,
+			.min_rnr_timer = 12, /* 0.64 ms: as long as software has yet to answer what is on its way */
 			.ah_attr = { .is_global = 1,
 				     .port_num = 1,
 				     .grh = { .dgid = other->gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
