@@ -3,49 +3,13 @@
 //! against itself and against the kernel's RoCEv2 in software behind the conventional NIC. Needs the kernel of `tools/uml-kernel --rdma`; without it this
 //! says so and ends.
 
+mod rdma;
+
 use std::path::Path;
 use std::process::Command;
 
-use rack::Topology;
-use rack::guests::{UmlOutcome, run_uml};
-use rack::run::{Options, rtl};
-
-const RXE: &str = "rdma link add rxe0 type rxe netdev $IPNUMA_NETDEV";
-
-fn kernel() -> bool {
-    match uml::rdma_kernel() {
-        Ok(_) => true,
-        Err(error) => {
-            // CI sets this, so that a missing kernel is no success there.
-            assert!(std::env::var_os("IPNUMA_UML_REQUIRED").is_none(), "{error}");
-            skip::skip!("{error}");
-            false
-        }
-    }
-}
-
-/// A guest with a device for RDMA.
-#[derive(Clone, Copy)]
-enum Device {
-    Uzura,
-    /// In software, behind the ring NIC in RTL.
-    Software,
-}
-
-impl Device {
-    fn host(self, name: &str, command: &str) -> String {
-        let (nic, before, device) = match self {
-            Self::Uzura => ("uzura", "", "uzura0"),
-            Self::Software => ("ring", RXE, "rxe0"),
-        };
-        let command = command.replace("DEVICE", device);
-        format!(
-            "[[host]]\nname = \"{name}\"\nkind = \"uml\"\nrdma = true\n\
-             nic = {{ kind = \"{nic}\", rate = \"10g\" }}\n\
-             command = '''\nset -e\n{before}\n{command}\n'''\n"
-        )
-    }
-}
+use rack::guests::UmlOutcome;
+use rdma::{Device, kernel, run_hosts};
 
 /// Runs a program of `ibverbs-utils` on both sides, with a cable that loses this part of the frames.
 fn go(devices: [Device; 2], program: &str, loss: f64) -> UmlOutcome {
@@ -60,30 +24,9 @@ fn run(client: &str, server: &str, loss: f64) -> UmlOutcome {
     ))
 }
 
-/// Runs hosts and cables.
+/// Runs hosts and cables until both ends are done.
 fn run_text(rack: &str) -> UmlOutcome {
-    let text = format!(
-        "platform = \"keio-2016\"\nseed = 1\n{rack}\
-         [program]\nkind = \"uml\"\nuntil = [\"client\", \"server\"]\nlimit_s = 20\n",
-    );
-    let topology = Topology::parse(&text, Path::new("test.toml")).expect("the topology is sound");
-    let outcome = run_uml(&topology, &Options::default(), &rtl).expect("the run ends");
-    for guest in &outcome.guests {
-        let out = String::from_utf8_lossy(&guest.stdout);
-        let errors = String::from_utf8_lossy(&guest.stderr);
-        println!("{}: {:?}\n{out}{errors}", guest.name, guest.report);
-        assert_eq!(guest.status, Some(0), "{errors}\n{}", guest.console);
-        assert!(!out.contains("invalid data"), "{out}");
-        let complaint =
-            ["WARNING", "BUG", "Oops", "panic"].map(|word| guest.console.contains(word));
-        assert_eq!(complaint, [false; 4], "{}", guest.console);
-    }
-    println!(
-        "{:.1} s wall, hash {}",
-        outcome.wall_seconds,
-        outcome.digest()
-    );
-    outcome
+    run_hosts(rack, &["client", "server"])
 }
 
 /// A program of this directory, in /run/program of a guest that runs these commands first.
@@ -312,7 +255,11 @@ fn what_verbs_refuse_is_refused() {
     let out = String::from_utf8_lossy(&client.stdout);
     assert_eq!(out, "all as verbs have it\n");
     // 300 ms asleep are 75 million edges of the PCIe clock alone, if anything keeps a NIC awake.
-    assert!(outcome.effort.edges < 20_000_000, "{} edges", outcome.effort.edges);
+    assert!(
+        outcome.effort.edges < 20_000_000,
+        "{} edges",
+        outcome.effort.edges
+    );
 }
 
 /// What a program of perftest printed for 64 bytes in this column, at one of the guests.
