@@ -403,9 +403,10 @@ fn ucx_runs_over_it() {
         ("rc_v", "tag_lat -n 100 -w 10 -s 20000", 0.005, 1e5),
         ("ud_v", "tag_lat -n 100 -w 10 -s 64", 0.0, 100.0),
     ] {
-        // Its own spinlock never ends here when the one that holds it has to wait: time passes in calls only.
+        // Its own spinlock never ends here when the one that holds it has to wait: time passes in calls only. A lost last packet
+        // would take a second by default.
         let program = format!(
-            "export UCX_TLS={transport} UCX_USE_MT_MUTEX=y\n\
+            "export UCX_TLS={transport} UCX_USE_MT_MUTEX=y UCX_RC_TIMEOUT=2ms\n\
              timeout 5 ucx_perftest -t {test}"
         );
         let outcome = go([Device::Uzura; 2], &program, loss);
