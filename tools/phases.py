@@ -205,7 +205,8 @@ PHASES = [
         "Linux hosts in the rack: every test that needs their kernel",
         f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
         " --test guests --test ipnuma_guests --test rdma_guests --test mpi_guests"
-        " --test engine_guests --test memcached --test sealed_guests --test direct_guests -- --ignored && "
+        " --test engine_guests --test memcached --test sealed_guests --test direct_guests"
+        " -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",
         ("build", "models", "kernel", "rdma-kernel"),
         env=GUESTS,
