@@ -28,6 +28,8 @@ module roce_header
   output logic    [ 7:0] m_tkeep_o,
   output logic           m_tvalid_o,
   output logic           m_tlast_o,
+  /// The frame is for this engine itself.
+  output logic           m_own_o,
   input  logic           m_tready_i,
   output logic           busy_o
 );
@@ -143,7 +145,7 @@ module roce_header
   // 2 or 6 bytes of headers, of payload. The last one before the ICRC has 2 or 6 bytes too.
   logic [HeadBits-1:0] head_q;
   logic [        47:0] rest_q;
-  logic active_q, six_q, bad_q;
+  logic active_q, six_q, bad_q, own_q;
   logic [3:0] word_q;  // stays at 15
   logic [3:0] heads_q;  // words of headers yet to come
   logic [9:0] beats_q, merged_q;  // of payload, words behind the headers; yet to come
@@ -177,6 +179,7 @@ module roce_header
     if (order_take) begin
       head_q     <= head;
       word_q     <= '0;
+      own_q      <= order_q.packet.path.mac == order_q.mac;
       bad_q      <= 1'b0;
       // 54 + 4 * ext bytes of headers.
       heads_q    <= 4'd6 + 4'((4'(ext) + 4'd1) >> 1);
@@ -214,6 +217,7 @@ module roce_header
   always_ff @(posedge clk_i) begin
     if (produce) begin
       out_q     <= word;
+      m_own_o   <= own_q;
       end_q     <= last_word;
       end_six_q <= last_six_q;
       spoil_q   <= bad_q || (want && payload_bad_i);

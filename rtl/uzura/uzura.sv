@@ -53,6 +53,8 @@ module uzura #(
   output logic [    7:0] tx_tkeep_o,
   output logic           tx_tvalid_o,
   output logic           tx_tlast_o,
+  /// With tx_tvalid_o: the frame is for this engine itself.
+  output logic           tx_own_o,
   input  logic           tx_tready_i,
   output logic           event_valid_o,
   output logic [CqW-1:0] event_cq_o,

@@ -67,6 +67,8 @@ module uzura_core
   output logic [     7:0] tx_tkeep_o,
   output logic            tx_tvalid_o,
   output logic            tx_tlast_o,
+  /// With tx_tvalid_o: the frame is for this engine itself.
+  output logic            tx_own_o,
   input  logic            tx_tready_i,
   // A completion queue that was armed has something new.
   output logic            event_valid_o,
@@ -558,6 +560,7 @@ module uzura_core
     .m_tkeep_o      (tx_tkeep_o),
     .m_tvalid_o     (tx_tvalid_o),
     .m_tlast_o      (tx_tlast_o),
+    .m_own_o        (tx_own_o),
     .m_tready_i     (tx_tready_i),
     .busy_o         (header_busy)
   );

@@ -16,6 +16,7 @@ rtl/uzura/uzura_stores.sv
 rtl/uzura/uzura_nic_registers.sv
 rtl/uzura/uzura_register_port.sv
 rtl/uzura/uzura_frame_hold.sv
+rtl/uzura/uzura_loopback.sv
 rtl/uzura/uzura_rx_trim.sv
 rtl/uzura/uzura_nic.sv
 rtl/uzura/uzura_nic_10g.sv

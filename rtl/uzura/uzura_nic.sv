@@ -599,6 +599,9 @@ module uzura_nic
   logic [63:0] rx_data, tx_data;
   logic [7:0] rx_keep, tx_keep;
   logic rx_valid, rx_last, rx_bad, tx_valid, tx_last, tx_ready, busy_engine, busy_trim, busy_hold;
+  logic [63:0] line_data;
+  logic [ 7:0] line_keep;
+  logic line_valid, line_last, line_bad, tx_own, back_ready, hold_ready, busy_back;
   logic tick;
 
   assign tick = tick_q >= TickW'(TickParts - TickCycles);
@@ -616,12 +619,34 @@ module uzura_nic
     .clk_i     (clk_net_i),
     .rst_i     (rst_net_i),
     .s_eth,
-    .m_tdata_o (rx_data),
-    .m_tkeep_o (rx_keep),
-    .m_tvalid_o(rx_valid),
-    .m_tlast_o (rx_last),
-    .m_tuser_o (rx_bad),
+    .m_tdata_o (line_data),
+    .m_tkeep_o (line_keep),
+    .m_tvalid_o(line_valid),
+    .m_tlast_o (line_last),
+    .m_tuser_o (line_bad),
     .busy_o    (busy_trim)
+  );
+
+  assign tx_ready = tx_own ? back_ready : hold_ready;
+  uzura_loopback u_loopback (
+    .clk_i        (clk_net_i),
+    .rst_i        (rst_net_i),
+    .s_tdata_i    (tx_data),
+    .s_tkeep_i    (tx_keep),
+    .s_tvalid_i   (tx_valid && tx_own),
+    .s_tlast_i    (tx_last),
+    .s_tready_o   (back_ready),
+    .line_tdata_i (line_data),
+    .line_tkeep_i (line_keep),
+    .line_tvalid_i(line_valid),
+    .line_tlast_i (line_last),
+    .line_tuser_i (line_bad),
+    .m_tdata_o    (rx_data),
+    .m_tkeep_o    (rx_keep),
+    .m_tvalid_o   (rx_valid),
+    .m_tlast_o    (rx_last),
+    .m_tuser_o    (rx_bad),
+    .busy_o       (busy_back)
   );
 
   uzura #(
@@ -668,6 +693,7 @@ module uzura_nic
     .tx_tkeep_o      (tx_keep),
     .tx_tvalid_o     (tx_valid),
     .tx_tlast_o      (tx_last),
+    .tx_own_o        (tx_own),
     .tx_tready_i     (tx_ready),
     .event_valid_o   (event_valid),
     .event_cq_o      (),
@@ -680,9 +706,9 @@ module uzura_nic
     .rst_i     (rst_net_i),
     .s_tdata_i (tx_data),
     .s_tkeep_i (tx_keep),
-    .s_tvalid_i(tx_valid),
+    .s_tvalid_i(tx_valid && !tx_own),
     .s_tlast_i (tx_last),
-    .s_tready_o(tx_ready),
+    .s_tready_o(hold_ready),
     .start_o,
     .ready_start_i,
     .m_eth,
@@ -693,7 +719,7 @@ module uzura_nic
       busy_registers || read_valid || busy_read || freed || busy_write || busy_msi || arrived ||
       rx_error_valid_q || load_end_q || refused_q;
   assign busy_net_o = far_busy || busy_port || busy_stream || busy_stage || freed_word_valid ||
-      busy_trim || busy_engine || busy_hold || far_read_valid;
+      busy_trim || busy_back || busy_engine || busy_hold || far_read_valid;
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk_net_i) begin

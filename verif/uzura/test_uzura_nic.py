@@ -20,6 +20,7 @@ from cocotb.triggers import Timer
 from nic_host import NicBench
 from test_uzura import pair
 
+ALL = host.LOCAL_WRITE | host.REMOTE_WRITE | host.REMOTE_READ | host.REMOTE_ATOMIC
 QUIET = {"doorbell_refused", "register_refused", "dma_read_timeout", "dma_read_failed"}
 QUIET |= {n for n in nic_host.COUNTERS if n.startswith("tlp_") and "register" not in n}
 QUIET -= {"tlp_completion"}
@@ -97,6 +98,51 @@ async def operations(dut) -> None:
     )
     assert (await bench.poll(p.a.scq)).status == host.SUCCESS
     assert int.from_bytes(p.rb.read(at, 8), "little") == (old + 3) % 2**64
+    read_all(bench)
+    await bench.quiet()
+    await nothing_lost(bench)
+
+
+@cocotb.test()
+async def to_itself(dut) -> None:
+    """Queue pairs of one engine, and one with itself, while another engine sends at full rate both ways."""
+    bench = await NicBench(dut).start()
+    a, b = bench.engines
+    cross = await pair(bench)
+    own = [await a.qp(cq, cq) for cq in [await a.cq(), await a.cq(), await a.cq()]]
+    await bench.connect(own[0], own[1])
+    await bench.connect(own[2], own[2])
+    source = await a.region(1 << 14, ALL, offset=random.randrange(4096))
+    target = await a.region(1 << 14, ALL, offset=random.randrange(4096))
+    source.write(0, random.randbytes(1 << 14))
+    size = 1 << 14
+    for qp, here, there in ((cross.a, cross.ra, cross.rb), (cross.b, cross.rb, cross.ra)):
+        for _ in range(4):
+            qp.post(host.WRITE, laddr=here.va, lkey=here.key, length=size,
+                    raddr=there.va + size, rkey=there.key)  # fmt: skip
+    for qp, back in ((own[0], own[1]), (own[1], own[0]), (own[2], own[2])):
+        for size in (0, 5, 1024, 1500, 5000):
+            src, dst = random.randrange(1 << 13), random.randrange(1 << 13)
+            expected = bytearray(target.read(0, target.length))
+            expected[dst : dst + size] = source.read(src, size)
+            back.receive(target.va + dst, target.key, size)
+            qp.post(host.SEND, laddr=source.va + src, lkey=source.key, length=size)
+            got = [await bench.poll(qp.scq)]
+            got.append(await bench.poll(back.rcq))
+            assert [cqe.status for cqe in got] == [0, 0]
+            assert sorted(cqe.is_recv for cqe in got) == [False, True]
+            assert target.read(0, target.length) == expected
+            src, dst = random.randrange(1 << 13), random.randrange(1 << 13)
+            expected[dst : dst + size] = source.read(src, size)
+            qp.post(host.READ, laddr=target.va + dst, lkey=target.key, length=size,
+                    raddr=source.va + src, rkey=source.key)  # fmt: skip
+            assert (await bench.poll(qp.scq)).status == host.SUCCESS
+            assert target.read(0, target.length) == expected
+    for qp in (cross.a, cross.b):
+        for _ in range(4):
+            assert (await bench.poll(qp.scq)).status == host.SUCCESS
+    for _, frame in bench.frames:
+        assert frame[:6] != frame[6:12], "a frame for its sender is on the wire"
     read_all(bench)
     await bench.quiet()
     await nothing_lost(bench)
