@@ -205,6 +205,7 @@ PHASES = [
         "Linux hosts in the rack: every test that needs their kernel",
         f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
         " --test guests --test ipnuma_guests --test rdma_guests --test mpi_guests"
+        " --test rdma_core_guests"
         " --test engine_guests --test memcached --test sealed_guests --test direct_guests"
         " -- --ignored && "
         f"{PYTEST} programs/test_rack_*.py",

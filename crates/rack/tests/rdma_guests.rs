@@ -419,3 +419,37 @@ fn ucx_runs_over_it() {
         assert!(us > 0.0 && us < most_us, "{transport} {test}: {out}");
     }
 }
+
+/// Both ends are one machine, as many try it first.
+#[test]
+#[ignore = "needs the guests' kernel: tools/uml-kernel --rdma; run by ./test guests"]
+fn a_machine_reaches_itself() {
+    if !kernel() {
+        return;
+    }
+    let both = |program: &str, server: &str, to: &str| {
+        format!(
+            "timeout 2 {program} {server} > /run/server.txt &\nsleep 0.1\n\
+             timeout 2 {program} {to}\nwait $!\n! grep 'invalid data' /run/server.txt\n"
+        )
+    };
+    let rc = both(
+        "ibv_rc_pingpong -d DEVICE -g 1 -c -n 30 -s 3000",
+        "",
+        "localhost",
+    );
+    let ud = both(
+        "ibv_ud_pingpong -d DEVICE -g 1 -c -n 30 -s 1000",
+        "",
+        "localhost",
+    );
+    let cm = both("rping -v -C 3", "-s", "-c -a 10.0.0.1");
+    let client = Device::Uzura
+        .host("client", &format!("{rc}{ud}{cm}"))
+        .replace("\"10g\"", "\"10g\", ip = \"10.0.0.1\"");
+    let outcome = run(&client, &Device::Uzura.host("server", "true"), 0.0);
+    let client = outcome.guest("client").expect("it is there");
+    let out = String::from_utf8_lossy(&client.stdout);
+    assert_eq!(out.matches(" iters in ").count(), 2, "{out}");
+    assert_eq!(out.matches("ping data: rdma-ping-").count(), 3, "{out}");
+}
