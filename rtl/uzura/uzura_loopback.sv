@@ -4,7 +4,7 @@
 // A frame comes back when it is whole and the line is between two frames. The line does not wait: what comes in
 // meanwhile is kept until then, and gaps between its frames make good for that.
 //
-// Latency   : from the line none, if no frame comes back. A frame's last beat in to its first beat back 4 edges.
+// Latency   : from the line none, if no frame comes back. A frame's last beat in to its first beat back 3 edges.
 // Clock     : clk_i (network).
 // Handshake : s_* valid/ready; from the line and to the engine none. As behind a MAC there is a cycle without a beat
 //             behind each frame.

@@ -83,7 +83,7 @@ def check(
     def changed() -> bool:
         try:
             return digest() != first
-        except (formal.ProofError, filelist.FileListError):
+        except (formal.ProofError, filelist.FileListError, FileNotFoundError):
             return True  # the byte was in the name of a file
 
     for name in rand.sample(inputs, min(TRIES, len(inputs))):
