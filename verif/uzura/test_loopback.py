@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames for oneself between those from the line: each whole, once, in its order, with a gap behind it.
+"""Frames for oneself between those from the line: whole, once, in their order, with a gap behind each.
 
-The line has everything from one beat without a word between frames to long silence, and the engine sends as
+The line has everything from one free cycle between frames to long silence, and the engine sends as
 fast as it is let.
 """
 

@@ -105,7 +105,7 @@ async def operations(dut) -> None:
 
 @cocotb.test()
 async def to_itself(dut) -> None:
-    """Queue pairs of one engine, and one with itself, while another engine sends at full rate both ways."""
+    """Queue pairs of one engine, and one with itself, beside another engine at full rate."""
     bench = await NicBench(dut).start()
     a, b = bench.engines
     cross = await pair(bench)
