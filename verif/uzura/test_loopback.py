@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames for oneself between those from the line: whole, once, in their order, with a gap behind each.
+"""Frames for oneself between those from the line: whole, once, in order, with a gap behind each.
 
 The line has everything from one free cycle between frames to long silence, and the engine sends as
 fast as it is let.
