@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "verbs34.h"
+#include "pieces.h"
 
 #define ABI 1
 #define DRIVER_UNKNOWN 0
-/* More than the kernel takes of any request. */
-#define MOST_SEGMENTS 16
+/* Of a queue, as the kernel has it, too. */
+#define MOST_REQUESTS 4096
 
 static void free_context(struct ibv_context *context)
 {
@@ -121,16 +121,53 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 	return more < 0 ? found : found + more;
 }
 
-static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static struct ibv_qp *create_pair(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, unsigned int many)
 {
 	struct ibv_create_qp command = {};
 	struct ib_uverbs_create_qp_resp answer = {};
-	struct ibv_qp *qp = calloc(1, sizeof(*qp));
+	struct pair *pair = pair_new(many);
+	struct ibv_qp *qp;
 
-	if (qp && ibv_cmd_create_qp(pd, qp, attr, &command, sizeof(command), &answer, sizeof(answer))) {
-		free(qp);
+	if (!pair)
+		return NULL;
+	qp = pair_qp(pair);
+	if (ibv_cmd_create_qp(pd, qp, attr, &command, sizeof(command), &answer, sizeof(answer))) {
+		pair_free(qp);
 		return NULL;
 	}
+	return qp;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return create_pair(pd, attr, 0);
+}
+
+/* With operations to make piece by piece, of which as many can be posted together as the kernel's queue will have room for. */
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr plain = {
+		.qp_context = attr->qp_context, .send_cq = attr->send_cq, .recv_cq = attr->recv_cq, .srq = attr->srq,
+		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
+	};
+	_Bool pieces = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	unsigned int many = 1;
+	struct ibv_qp *qp;
+
+	(void)context;
+	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	    !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (pieces && !pieces_are_known(attr->send_ops_flags))) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (plain.cap.max_send_wr > MOST_REQUESTS) {
+		errno = EINVAL;
+		return NULL;
+	}
+	while (many < plain.cap.max_send_wr)
+		many *= 2;
+	qp = create_pair(attr->pd, &plain, pieces ? many : 0);
+	attr->cap = plain.cap;
 	return qp;
 }
 
@@ -153,7 +190,7 @@ static int destroy_qp(struct ibv_qp *qp)
 	int error = ibv_cmd_destroy_qp(qp);
 
 	if (!error)
-		free(qp);
+		pair_free(qp);
 	return error;
 }
 
@@ -218,8 +255,8 @@ static int destroy_ah(struct ibv_ah *ah)
  * libibverbs copies as many segments as a request says, and an absurd number has it write beyond its command. What is in front of
  * such a request is posted, as verbs have it.
  */
-#define POST(name, type, queue) \
-	static int name(struct queue *to, struct type *first, struct type **bad) \
+#define POST(scope, name, type, queue) \
+	scope int name(struct queue *to, struct type *first, struct type **bad) \
 	{ \
 		struct type *last = NULL, *one = first; \
 		int error = 0; \
@@ -238,9 +275,9 @@ static int destroy_ah(struct ibv_ah *ah)
 		*bad = one; \
 		return EINVAL; \
 	}
-POST(post_send, ibv_send_wr, ibv_qp)
-POST(post_recv, ibv_recv_wr, ibv_qp)
-POST(post_srq_recv, ibv_recv_wr, ibv_srq)
+POST(, post_send, ibv_send_wr, ibv_qp)
+POST(static, post_recv, ibv_recv_wr, ibv_qp)
+POST(static, post_srq_recv, ibv_recv_wr, ibv_srq)
 #undef POST
 
 #define AT(place, what) [PLACE_##place] = (void (*)(void))(what)
@@ -249,6 +286,7 @@ static const struct verbs_context_ops functions = { {
 	AT(CREATE_AH, create_ah),
 	AT(CREATE_CQ, create_cq),
 	AT(CREATE_QP, create_qp),
+	AT(CREATE_QP_EX, create_qp_ex),
 	AT(CREATE_SRQ, create_srq),
 	AT(DEALLOC_PD, dealloc_pd),
 	AT(DEREG_MR, dereg_mr),

@@ -18,6 +18,7 @@ enum place {
 	PLACE_CREATE_AH = 13,
 	PLACE_CREATE_CQ = 15,
 	PLACE_CREATE_QP = 19,
+	PLACE_CREATE_QP_EX = 20,
 	PLACE_CREATE_SRQ = 22,
 	PLACE_DEALLOC_PD = 26,
 	PLACE_DEREG_MR = 28,
@@ -82,6 +83,18 @@ struct verbs_device {
 	struct verbs_sysfs_dev *sysfs;
 	uint64_t core_support;
 };
+
+/* What libibverbs takes any queue pair for. */
+struct verbs_qp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex qp_ex;
+	};
+	uint32_t comp_mask;
+	void *xrcd;
+};
+
+#define VERBS_QP_EX 2 /* comp_mask: it has functions to make requests piece by piece */
 
 struct verbs_mr {
 	struct ibv_mr mr;
