@@ -123,6 +123,7 @@ module uzura_pair #(
       .tx_tkeep_o      (out.tx_keep),
       .tx_tvalid_o     (out.tx_valid),
       .tx_tlast_o      (out.tx_last),
+      .tx_own_o        (),
       .tx_tready_i     (in.tx_ready),
       .event_valid_o   (out.event_valid),
       .event_cq_o      (out.event_cq),
