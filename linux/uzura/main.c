@@ -29,6 +29,8 @@
 #define GIDS 16
 /* Reads of the command's register before it counts as lost. */
 #define COMMAND_TRIES 10000
+/* Of an interrupt that something else explains: the engine is asked once in so long. */
+#define ASK_MS 1
 
 unsigned int store_ns = 223;
 module_param(store_ns, uint, 0444);
@@ -282,6 +284,38 @@ static const struct ib_device_ops uzura_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_srq, srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, context, ib),
 };
+
+static u64 read_both(struct nic *nic, u32 offset)
+{
+	return nic_read(nic, offset) | (u64)nic_read(nic, offset + 4) << 32;
+}
+
+/* Nobody sets a queue while `control` is held, so that what the engine says is of those that are here now. */
+static void nic_ask(struct work_struct *work)
+{
+	struct nic *nic = container_of(work, struct nic, alarms.work);
+	u64 ended;
+	u32 below;
+
+	mutex_lock(&nic->control);
+	cq_overflows(nic, read_both(nic, REG_OVERFLOW));
+	below = nic_read(nic, REG_BELOW);
+	ended = read_both(nic, REG_ENDED);
+	/* Behind a command all completions of those that have ended are written. */
+	if (ended && nic_command_locked(nic, COMMAND_LOOK_QP, 0, NULL, 0))
+		ended = 0;
+	srq_events(nic, below, ended);
+	mutex_unlock(&nic->control);
+}
+
+/* An interrupt may be of more than the completion that explains it. */
+static void nic_alarm(struct nic *nic, bool explained)
+{
+	if (explained)
+		queue_delayed_work(system_wq, &nic->alarms, msecs_to_jiffies(ASK_MS));
+	else
+		mod_delayed_work(system_wq, &nic->alarms, 0);
+}
 
 static irqreturn_t nic_interrupt(int irq, void *data)
 {

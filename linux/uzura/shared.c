@@ -11,8 +11,6 @@
 
 /* A program may have half of them, so that one alone leaves some to others. */
 #define MOST_OF_A_PROGRAM (SHARED_QUEUES / 2)
-/* Of an interrupt that something else explains: the engine is asked once in so long. */
-#define ASK_MS 1
 
 static u32 places(const struct srq *srq)
 {
@@ -272,26 +270,13 @@ static void ended_event(struct qp *qp)
 		qp->ib.event_handler(&event, qp->ib.qp_context);
 }
 
-static u64 read_both(struct nic *nic, u32 offset)
+/* What the engine says of queues below their limit, and of queue pairs that have ended. `control` is held. */
+void srq_events(struct nic *nic, u32 below, u64 ended)
 {
-	return nic_read(nic, offset) | (u64)nic_read(nic, offset + 4) << 32;
-}
-
-/* Nobody sets a queue while `control` is held, so that what the engine says is of those that are here now. */
-void nic_ask(struct work_struct *work)
-{
-	struct nic *nic = container_of(work, struct nic, alarms.work);
 	unsigned long flags;
-	u64 ended;
-	u32 below, i;
+	u32 i;
 
-	mutex_lock(&nic->control);
-	cq_overflows(nic, read_both(nic, REG_OVERFLOW));
-	below = nic_read(nic, REG_BELOW);
-	ended = read_both(nic, REG_ENDED);
-	/* Behind a command all completions of those that have ended are written. */
-	if (ended && nic_command_locked(nic, COMMAND_LOOK_QP, 0, NULL, 0))
-		ended = 0;
+	lockdep_assert_held(&nic->control);
 	spin_lock_irqsave(&nic->lock, flags);
 	for (i = 0; i < SHARED_QUEUES; i++)
 		if (below >> i & 1 && nic->srqs[i] && nic->srqs[i]->limit)
@@ -300,14 +285,4 @@ void nic_ask(struct work_struct *work)
 		if (ended >> i & 1 && nic->qps[i] && nic->qps[i]->srq && !nic->qps[i]->ended)
 			ended_event(nic->qps[i]);
 	spin_unlock_irqrestore(&nic->lock, flags);
-	mutex_unlock(&nic->control);
-}
-
-/* An interrupt may be of more than the completion that explains it. */
-void nic_alarm(struct nic *nic, bool explained)
-{
-	if (explained)
-		queue_delayed_work(system_wq, &nic->alarms, msecs_to_jiffies(ASK_MS));
-	else
-		mod_delayed_work(system_wq, &nic->alarms, 0);
 }

@@ -233,8 +233,7 @@ int uzura_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr, const st
 u64 srq_end(struct srq *srq, u32 place);
 dma_addr_t srq_address(struct srq *srq, u32 place, u32 bytes);
 int srq_release(struct nic *nic, struct qp *qp);
-void nic_ask(struct work_struct *work);
-void nic_alarm(struct nic *nic, bool explained);
+void srq_events(struct nic *nic, u32 below, u64 ended);
 
 /* kernel.c */
 void kernel_set_header(struct nic *nic, dma_addr_t buffer, u32 from);

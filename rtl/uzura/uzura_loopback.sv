@@ -9,7 +9,7 @@
 // Handshake : s_* valid/ready; from the line and to the engine none. As behind a MAC there is a cycle without a beat
 //             behind each frame.
 // Drops     : never.
-// Source    : InfiniBand Architecture Specification, 17.2.2: packets to the own port.
+// Source    : own.
 module uzura_loopback #(
   /// Beats of each buffer; a power of two, more than the longest frame of the engine has.
   parameter int unsigned Depth = 1024
