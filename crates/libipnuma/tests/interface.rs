@@ -12,6 +12,7 @@ mod wrong_tokens;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Builds the library as these tests were built, and says where it is: cargo does not build a cdylib for tests.
 fn built() -> &'static Path {
@@ -295,14 +296,21 @@ fn start(daemon: &daemon::Running, libraries: &Path, side: &[String], errors: St
 /// Runs the two sides of an example.
 fn pair(daemon: &daemon::Running, libraries: &Path, sides: [&[String]; 2]) -> [String; 2] {
     let mut running = sides.map(|side| start(daemon, libraries, side, Stdio::inherit()));
-    running.each_mut().map(|side| {
-        let mut out = String::new();
-        let mut pipe = side.0.stdout.take().expect("piped");
-        std::io::Read::read_to_string(&mut pipe, &mut out).expect("text");
-        let status = side.0.wait().expect("it ends");
-        assert!(status.success(), "{status}: {out}");
-        out
+    let mut ends = running.iter_mut().zip(sides);
+    std::array::from_fn(|_| {
+        let (running, side) = ends.next().expect("two sides");
+        ended(running, &side.join(" "))
     })
+}
+
+/// What one side of an example has printed when it has ended well.
+fn ended(side: &mut Running, name: &str) -> String {
+    let mut out = String::new();
+    let mut pipe = side.0.stdout.take().expect("piped");
+    std::io::Read::read_to_string(&mut pipe, &mut out).expect("text");
+    let status = side.0.wait().expect("it ends");
+    assert!(status.success(), "{name}: {status}: {out}");
+    out
 }
 
 /// Runs all examples of a directory.
@@ -371,6 +379,38 @@ fn installed_c_examples_run_as_two_processes() {
     examples_in(directory.path(), &prefix);
     let daemon = daemon(directory.path());
     examples(&daemon, &prefix.join("lib"), directory.path());
+}
+
+/// The sides of an example that has nothing to do wait for each other, however late one of them connects.
+#[test]
+fn a_side_that_connects_late_is_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = install(directory.path());
+    examples_in(directory.path(), &prefix);
+    let daemon = daemon(directory.path());
+    let program = directory.path().join("hashtable").display().to_string();
+    let begin = |side: &str, place: &Path| {
+        let place = place.display().to_string();
+        let command = [program.clone(), side.into(), place, "0".into()];
+        start(&daemon, &prefix.join("lib"), &command, Stdio::inherit())
+    };
+    // Each has its own directory: a token gets to the other side when the test takes it there.
+    let places = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let carry = |side: &str, from: &Path, to: &Path| {
+        while !from.join(side).exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::fs::rename(from.join(side), to.join(side)).expect("a token");
+    };
+    let mut owner = begin("owner", places[0].path());
+    let mut writer = begin("writer", places[1].path());
+    carry("writer", places[1].path(), places[0].path());
+    // Time in which the owner could end, if it did not wait.
+    std::thread::sleep(Duration::from_millis(200));
+    carry("owner", places[0].path(), places[1].path());
+    assert_eq!(ended(&mut writer, "writer"), "0 changes written\n");
+    let whole = "0 changes, every value was whole\n";
+    assert_eq!(ended(&mut owner, "owner"), whole);
 }
 
 #[test]

@@ -21,7 +21,7 @@ struct slot {
 };
 
 struct table {
-  uint64_t changes; /* that are in it */
+  uint64_t shown; /* one more than the changes that are in it; 0: who writes them is not there yet */
   uint64_t unused[7];
   struct slot slots[SLOTS];
 };
@@ -85,16 +85,16 @@ static int is_right(uint64_t key, uint64_t change, const uint64_t *words, uint64
 static int own(struct table *table, const ipn_region *region, const ipn_window *window, uint64_t changes, int waits) {
   uint64_t key = 1, change, words[WORDS], seen;
   do {
-    seen = __atomic_load_n(&table->changes, __ATOMIC_ACQUIRE);
+    seen = __atomic_load_n(&table->shown, __ATOMIC_ACQUIRE);
     if (look_up(table, key, &change, words)) {
-      if (!is_right(key, change, words, seen)) {
+      if (!is_right(key, change, words, seen > 0 ? seen - 1 : 0)) {
         fprintf(stderr, "hashtable: key %llu has a value that it was not given\n", (unsigned long long)key);
         return 0;
       }
       key = 1 + key % KEYS;
     }
     make_way(region, window, 0, seen, waits);
-  } while (seen < changes);
+  } while (seen <= changes);
   /* Now nothing changes any more. */
   for (key = 1; key <= KEYS; key++) {
     uint64_t last = last_of(key, changes);
@@ -108,9 +108,10 @@ static int own(struct table *table, const ipn_region *region, const ipn_window *
 }
 
 static void write_all(volatile struct table *table, uint64_t changes) {
+  __atomic_store_n(&table->shown, 1, __ATOMIC_RELEASE);
   for (uint64_t n = 1; n <= changes; n++) {
     change(find(table->slots, key_of(n)), n);
-    if (n % SHOW_EVERY == 0 || n == changes) __atomic_store_n(&table->changes, n, __ATOMIC_RELEASE);
+    if (n % SHOW_EVERY == 0 || n == changes) __atomic_store_n(&table->shown, n + 1, __ATOMIC_RELEASE);
   }
 }
 
@@ -145,13 +146,12 @@ int main(int argc, char **argv) {
   volatile struct table *there = page;
   if (owns) {
     good = own(here, region, window, changes, waits);
-    /* More than there are: of none it has to be told, too. */
-    there->changes = changes + 1;
+    there->shown = changes + 1;
   } else {
     write_all(there, changes);
     /* Until the owner has seen them. */
     uint64_t seen;
-    while ((seen = __atomic_load_n(&here->changes, __ATOMIC_ACQUIRE)) <= changes) make_way(region, window, 0, seen, waits);
+    while ((seen = __atomic_load_n(&here->shown, __ATOMIC_ACQUIRE)) <= changes) make_way(region, window, 0, seen, waits);
   }
   settle(window);
   if (good) printf("%llu changes%s\n", (unsigned long long)changes, owns ? ", every value was whole" : " written");
