@@ -150,15 +150,20 @@ module tlp_router
     assert (s_axis.DataW == 64 && s_axis.UserW == $bits(hit_t))
     else $fatal(1, "tlp_router: the stream of the root complex is not 64 + 6");
   end
-  assert property (@(posedge clk_i) disable iff (rst_i)
-      m_first.tvalid && !m_first.tready |=> m_first.tvalid && $stable(
-      m_first.tdata
-  ))
+  // A reset of the PCI Express block takes what it offers, and is here an edge later.
+  logic [1:0] waits_q, gone_q;
+  logic [63:0] first_data_q, second_data_q;
+  always_ff @(posedge clk_i) begin
+    waits_q       <= {m_second.tvalid && !m_second.tready, m_first.tvalid && !m_first.tready};
+    first_data_q  <= m_first.tdata;
+    second_data_q <= m_second.tdata;
+    gone_q[0]     <= waits_q[0] && !(m_first.tvalid && m_first.tdata == first_data_q);
+    gone_q[1]     <= waits_q[1] && !(m_second.tvalid && m_second.tdata == second_data_q);
+    if (rst_i) {waits_q, gone_q} <= '0;
+  end
+  assert property (@(posedge clk_i) disable iff (rst_i) !gone_q[0])
   else $error("tlp_router: a beat to function 0 was withdrawn");
-  assert property (@(posedge clk_i) disable iff (rst_i)
-      m_second.tvalid && !m_second.tready |=> m_second.tvalid && $stable(
-      m_second.tdata
-  ))
+  assert property (@(posedge clk_i) disable iff (rst_i) !gone_q[1])
   else $error("tlp_router: a beat to function 1 was withdrawn");
   // A beat that is held has its successor on the input, or ends its TLP, or waits for its successor.
   assert property (@(posedge clk_i) disable iff (rst_i) held_q && first_q |-> held_beat_q.last)

@@ -107,6 +107,8 @@ pub struct NicInputs {
     pub rst_pcie: bool,
     /// Reset of the network side.
     pub rst_net: bool,
+    /// Function-level resets of a NIC that has functions, function 0 in bit 0.
+    pub flr: u8,
     /// The NIC's own bus, device and function number.
     pub completer_id: u16,
     /// What the host has set; the ring NIC and the bus meter do not look at it.
@@ -136,6 +138,8 @@ pub struct NicOutputs {
     pub busy_pcie: bool,
     /// The network side has something to do.
     pub busy_net: bool,
+    /// The end of a function-level reset, a pulse for each function.
+    pub flr_done: u8,
 }
 
 /// The Verilated NIC.
@@ -227,6 +231,7 @@ impl Nic {
             inputs: NicInputs {
                 rst_pcie: true,
                 rst_net: true,
+                flr: 0,
                 completer_id: 0,
                 bus: BusSettings::default(),
                 now_us: 0,
@@ -241,6 +246,7 @@ impl Nic {
                 net: speed.idle(),
                 busy_pcie: false,
                 busy_net: false,
+                flr_done: 0,
             },
             speed,
             pins,
@@ -401,6 +407,7 @@ ports!(HostPorts {
     cfg_rcb_128_i,
     cfg_bus_master_i,
 });
+ports!(FunctionPorts { flr_i, flr_done_o });
 ports!(XgmiiPorts {
     xgmii_rxd_i,
     xgmii_rxc_i,
@@ -430,6 +437,8 @@ struct Pins {
     pcie: PciePorts,
     /// Only the IP-NUMA NIC has them.
     host: Option<HostPorts>,
+    /// Only shells have them.
+    functions: Option<FunctionPorts>,
     network: Network,
 }
 
@@ -440,6 +449,7 @@ impl Pins {
         Ok(Self {
             pcie: PciePorts::of(&model)?,
             host: HostPorts::of(&model).ok(),
+            functions: FunctionPorts::of(&model).ok(),
             network: match speed {
                 NetSpeed::TenGig => Network::Xgmii(net, XgmiiPorts::of(&model)?),
                 NetSpeed::OneGig => Network::Gmii(net, GmiiPorts::of(&model)?),
@@ -453,6 +463,7 @@ impl Pins {
         Ok(Self {
             pcie: PciePorts::of(&model)?,
             host: None,
+            functions: None,
             network: Network::None(MeterPorts::of(&model)?),
             model,
         })
@@ -467,6 +478,9 @@ impl Pins {
             model.set(host.cfg_max_read_i, inputs.bus.max_read);
             model.set(host.cfg_rcb_128_i, inputs.bus.rcb_128);
             model.set(host.cfg_bus_master_i, inputs.bus.bus_master);
+        }
+        if let Some(functions) = &self.functions {
+            model.set(functions.flr_i, inputs.flr);
         }
         let beat = inputs.s_tlp.unwrap_or_default();
         model.set(pcie.s_tlp_tvalid_i, inputs.s_tlp.is_some());
@@ -542,6 +556,10 @@ impl Pins {
             net,
             busy_pcie,
             busy_net,
+            flr_done: self
+                .functions
+                .as_ref()
+                .map_or(0, |functions| model.get(functions.flr_done_o) as u8),
         }
     }
 }

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use check::faulttest::end::Kind;
 use check::faulttest::matrix::{ResetScale, Scale, fuzz_plans, plans, reset_plans};
 use check::faulttest::plan::Plan;
 use check::faulttest::sim::{Report, Resets, Sim};
@@ -195,12 +194,13 @@ fn print_resets(outcomes: &[Outcome]) {
     {
         sum += report.resets;
     }
-    if sum.function_level + sum.network + sum.both > 0 {
+    if sum.function_level + sum.functions + sum.network + sum.both > 0 {
         println!(
-            "resets: {} function-level, {} of the network side, {} of both, {} of models; {} frames and {} TLPs cut; \
+            "resets: {} function-level, {} of functions of shells, {} of the network side, {} of both, {} of models; {} frames and {} TLPs cut; \
              bus-master enable taken away {} times, the link {}; {} events lost and told so; identities: {} DWs in memory, \
              {} stores on the wire; {} registers read after a reset",
             sum.function_level,
+            sum.functions,
             sum.network,
             sum.both,
             sum.models,
@@ -221,7 +221,7 @@ fn summary(outcomes: &[Outcome], seed: u64) -> ExitCode {
     for outcome in outcomes {
         if let Ok(report) = &outcome.result {
             all += report.tally.stores;
-            if outcome.plan.ends.contains(&Kind::Rtl) {
+            if outcome.plan.ends.iter().any(|kind| kind.is_rtl()) {
                 on_rtl += report.tally.stores;
             }
         }

@@ -313,8 +313,8 @@ impl Bench {
             match event {
                 Event::Tlp(tlp) => self.take_tlp(tlp)?,
                 Event::Frame(frame) => self.take_frame(&frame)?,
-                Event::Cut(bytes) => {
-                    return Err(format!("a frame was cut without a reset: {bytes:02x?}"));
+                Event::Cut(cut) => {
+                    return Err(format!("a frame was cut without a reset: {cut:02x?}"));
                 }
             }
         }

@@ -10,7 +10,7 @@ use model::{Config, Effect, FrameSource, TlpSource};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::difftest::phy::{Decoder, Encoder, LineFrame};
+use crate::difftest::phy::{CutFrame, Decoder, Encoder, LineFrame};
 use crate::difftest::pins::{Change, Pin, ResetWatch};
 
 /// What came out.
@@ -20,8 +20,8 @@ pub enum Event {
     Tlp(Vec<u8>),
     /// A frame on the wire, without FCS.
     Frame(Vec<u8>),
-    /// A frame that a reset has cut: what is on the wire of it, behind the preamble.
-    Cut(Vec<u8>),
+    /// A frame that a reset has cut.
+    Cut(CutFrame),
 }
 
 /// How the root complex behaves for a while: chances in percent.
@@ -89,7 +89,12 @@ pub struct RtlDut {
     watch: ResetWatch,
     /// TLPs to the root complex that a reset of the PCIe side has cut.
     tlps_cut: u64,
+    /// The function of a shell that is tested: in front of the BAR in a TLP's user bits.
+    function: u8,
 }
+
+/// The function of a shell that IP-NUMA is.
+const IPNUMA_FUNCTION: u8 = 1;
 
 impl RtlDut {
     /// A NIC after reset with random clock phases.
@@ -97,14 +102,29 @@ impl RtlDut {
         speed: NetSpeed,
         small: bool,
         completer_id: u16,
-        mut rng: ChaCha8Rng,
+        rng: ChaCha8Rng,
     ) -> Result<Self, String> {
         let nic = if small {
             Nic::new_small(speed)
         } else {
             Nic::new(speed)
         };
+        Self::with(nic, 0, completer_id, rng)
+    }
+
+    /// The same of a shell, of which the other function is never set up.
+    pub fn shell(speed: NetSpeed, completer_id: u16, rng: ChaCha8Rng) -> Result<Self, String> {
+        Self::with(Nic::shared(speed), IPNUMA_FUNCTION, completer_id, rng)
+    }
+
+    fn with(
+        nic: Result<Nic, ipnuma_rtl::Error>,
+        function: u8,
+        completer_id: u16,
+        mut rng: ChaCha8Rng,
+    ) -> Result<Self, String> {
         let mut nic = nic.map_err(|error| error.to_string())?;
+        let speed = nic.speed();
         nic.inputs.completer_id = completer_id;
         nic.reset().map_err(|error| error.to_string())?;
         // A picosecond more or less lets the phases drift through all their values.
@@ -130,6 +150,7 @@ impl RtlDut {
             changes: Vec::new(),
             watch: ResetWatch::default(),
             tlps_cut: 0,
+            function,
             rng,
         })
     }
@@ -219,6 +240,9 @@ impl RtlDut {
         let out = *self.nic.settle().map_err(|error| error.to_string())?;
         let offered = self.nic.inputs.s_tlp.is_some();
         let ready = self.nic.inputs.m_tlp_ready;
+        if pcie && out.flr_done != 0 {
+            self.end_function_reset();
+        }
         self.nic
             .edge(pcie, net)
             .map_err(|error| error.to_string())?;
@@ -317,10 +341,12 @@ impl RtlDut {
                 Pin::BusMaster => inputs.bus.bus_master = level,
                 Pin::RstNet => inputs.rst_net = level,
                 Pin::RstPcie => inputs.rst_pcie = level,
+                Pin::Flr => inputs.flr |= u8::from(level) << self.function,
             }
             match (pin, level) {
                 (Pin::RstPcie, true) => self.lose_tlps(),
                 (Pin::RstNet, true) => self.watch.assert(false),
+                (Pin::Flr, true) => self.watch.assert_function(),
                 _ => {}
             }
         }
@@ -340,13 +366,38 @@ impl RtlDut {
         for beat in offered.into_iter().chain(self.beats.drain(..)) {
             if inside {
                 inside = !beat.last;
-            } else if beat.user == BAR_NONE {
+            } else if beat.user & BAR_NONE == BAR_NONE {
                 kept.push_back(beat);
             }
         }
         self.beats = kept;
         self.watch.assert(true);
         self.nic.inputs.bus.bus_master = false;
+        self.nic.inputs.flr = 0;
+    }
+
+    /// A function-level reset of a shell ends. Requests that wait were sent to the function in reset; one that is offered
+    /// cannot be taken back.
+    fn end_function_reset(&mut self) {
+        let offered = self.nic.inputs.s_tlp.as_ref();
+        self.watch.function_done(self.time_ps, offered);
+        let mut inside = match offered {
+            Some(beat) => !beat.last,
+            None => self.watch.is_inside(),
+        };
+        self.beats.retain(|beat| {
+            let keep = inside || beat.user & BAR_NONE == BAR_NONE;
+            inside = inside && !beat.last;
+            keep
+        });
+        self.nic.inputs.bus.bus_master = false;
+        self.nic.inputs.flr = 0;
+    }
+
+    /// A function-level reset of a shell is under way, or about to be.
+    pub fn in_function_reset(&self) -> bool {
+        let planned = self.changes.iter().any(|change| change.pin == Pin::Flr);
+        planned || self.nic.inputs.flr != 0
     }
 
     /// Changes pins later, each with an edge of its own clock.
@@ -391,6 +442,7 @@ impl Dut for RtlDut {
         }
         (self.quiet, self.calm) = (0, 0);
         self.wake_pcie();
+        let user = self.function << 3 | bar;
         let beats = tlp.len().div_ceil(8);
         for (index, chunk) in tlp.chunks(8).enumerate() {
             let mut data = [0; 8];
@@ -399,7 +451,7 @@ impl Dut for RtlDut {
                 data: u64::from_le_bytes(data),
                 keep: if chunk.len() == 8 { 0xFF } else { 0x0F },
                 last: index + 1 == beats,
-                user: bar,
+                user,
             });
         }
     }

@@ -47,6 +47,15 @@ impl Fault {
     }
 }
 
+/// A frame that its sender's reset has cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutFrame {
+    /// What is on the wire of it behind the preamble.
+    pub bytes: Vec<u8>,
+    /// It ends as a frame does, so that nothing but its FCS tells.
+    pub ends: bool,
+}
+
 /// A frame on its way to the NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineFrame {
@@ -194,7 +203,9 @@ pub struct Decoder {
     bytes: Vec<u8>,
     gap: usize,
     may_cut: bool,
-    cut: Option<Vec<u8>>,
+    /// An error symbol stands in the frame.
+    spoiled: bool,
+    cut: Option<CutFrame>,
 }
 
 impl Decoder {
@@ -206,6 +217,7 @@ impl Decoder {
             bytes: Vec::new(),
             gap: usize::MAX / 2,
             may_cut: false,
+            spoiled: false,
             cut: None,
         }
     }
@@ -215,16 +227,43 @@ impl Decoder {
         self.may_cut = may_cut;
     }
 
-    /// The bytes behind the preamble of a frame that was cut, once.
-    pub fn take_cut(&mut self) -> Option<Vec<u8>> {
+    /// A frame that was cut, once.
+    pub fn take_cut(&mut self) -> Option<CutFrame> {
         self.cut.take()
     }
 
     /// A frame ends where it must not.
-    fn cut_here(&mut self) {
+    fn cut_here(&mut self, ends: bool) {
         let bytes = std::mem::take(&mut self.bytes);
-        self.cut = Some(bytes.get(PREAMBLE_BYTES..).unwrap_or(&[]).to_vec());
+        let mut bytes = bytes.get(PREAMBLE_BYTES..).unwrap_or(&[]).to_vec();
+        if self.spoiled
+            && let Some(last) = bytes.last_mut()
+        {
+            // Instead of the symbol: no receiver takes it for whole.
+            *last = !*last;
+        }
+        self.spoiled = false;
+        self.cut = Some(CutFrame { bytes, ends });
         (self.in_frame, self.gap) = (false, 1);
+    }
+
+    /// A frame ends as it should.
+    fn end_here(&mut self, preamble: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        (self.in_frame, self.gap) = (false, 1);
+        if !self.may_cut {
+            return self.finish(preamble).map(Some);
+        }
+        if self.spoiled {
+            self.cut_here(true);
+            return Ok(None);
+        }
+        // Nothing but the FCS tells a frame that was cut from a whole one.
+        let bytes = self.bytes.clone();
+        Ok(self.finish(preamble).map(Some).unwrap_or_else(|_| {
+            self.bytes = bytes;
+            self.cut_here(true);
+            None
+        }))
     }
 
     /// Takes a word; returns a whole frame without FCS when one ends in it.
@@ -259,11 +298,14 @@ impl Decoder {
                 }
                 (true, false, _) => self.bytes.push(byte),
                 (true, true, TERMINATE) => {
-                    (self.in_frame, self.gap) = (false, 1);
                     let good = [START, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, SFD];
-                    frame = Some(self.finish(&good)?);
+                    frame = self.end_here(&good)?;
                 }
-                (true, true, IDLE) if self.may_cut => self.cut_here(),
+                (true, true, ERROR) if self.may_cut => {
+                    self.bytes.push(byte);
+                    self.spoiled = true;
+                }
+                (true, true, IDLE) if self.may_cut => self.cut_here(false),
                 _ => {
                     return Err(format!(
                         "character {byte:#04x} in lane {lane} of {data:#018x}/{control:#04x}, \
@@ -277,10 +319,11 @@ impl Decoder {
     }
 
     fn gmii(&mut self, data: u8, enable: bool, error: bool) -> Result<Option<Vec<u8>>, String> {
-        if error {
+        if error && !(enable && self.may_cut) {
             return Err("tx_er on the wire".to_owned());
         }
         if enable {
+            self.spoiled |= error;
             if !self.in_frame && self.gap < MIN_GAP_1G {
                 return Err(format!("a gap of {} bytes on the wire", self.gap));
             }
@@ -292,21 +335,7 @@ impl Decoder {
             self.gap = self.gap.saturating_add(1);
             return Ok(None);
         }
-        (self.in_frame, self.gap) = (false, 1);
-        let good = [0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, SFD];
-        if self.may_cut {
-            // Nothing but the FCS tells a frame that was cut from a whole one.
-            let bytes = self.bytes.clone();
-            return match self.finish(&good) {
-                Ok(frame) => Ok(Some(frame)),
-                Err(_) => {
-                    self.bytes = bytes;
-                    self.cut_here();
-                    Ok(None)
-                }
-            };
-        }
-        self.finish(&good).map(Some)
+        self.end_here(&[0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, SFD])
     }
 
     fn finish(&mut self, preamble: &[u8]) -> Result<Vec<u8>, String> {

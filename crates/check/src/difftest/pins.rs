@@ -4,7 +4,8 @@
 //! [`ResetWatch`] tells from the pins alone when a NIC is through with a reset, so that a test knows what is from
 //! before it. It looks at the stream from the root complex: the gate of a NIC shuts a few edges after a reset is
 //! asserted and opens when both sides have been reset, so the first TLP that was offered to the shut gate and is taken
-//! is the first one of the time after.
+//! is the first one of the time after. A shell tells the end of a function-level reset itself, and has no gate for it: up to
+//! then the function's requests are taken and dropped.
 
 use ipnuma_rtl::TlpBeat;
 
@@ -19,6 +20,8 @@ pub enum Pin {
     LinkUp,
     /// `cfg_bus_master_i`.
     BusMaster,
+    /// `flr_i` of the IP-NUMA function of a shell: it goes up, and falls when the shell has told the end.
+    Flr,
 }
 
 /// What a pin becomes, and when: at the first edge of its own clock from then on.
@@ -36,7 +39,7 @@ impl Change {
     /// Whether the pin may change at an edge of these clocks.
     pub fn fits(&self, pcie: bool, net: bool) -> bool {
         match self.pin {
-            Pin::RstPcie | Pin::BusMaster => pcie,
+            Pin::RstPcie | Pin::BusMaster | Pin::Flr => pcie,
             Pin::RstNet => net,
             Pin::LinkUp => true,
         }
@@ -49,6 +52,10 @@ const SHUT_EDGES: u32 = 10;
 /// PCIe edges after which a NIC without bus-master enable begins no memory request: what was decided before may wait
 /// behind three others for a root complex that is ready half of the time.
 const MASTER_EDGES: u32 = 1_000;
+
+/// PCIe edges after the end of a function-level reset in which the end of a frame may leave that it has cut: through the MAC, and the padding
+/// of a short frame at 1G.
+const CUT_EDGES: u32 = 500;
 
 /// Registers that are remembered after a reset.
 const MOST_WRITTEN: usize = 512;
@@ -80,6 +87,10 @@ pub struct Reborn {
 #[derive(Debug, Default)]
 pub struct ResetWatch {
     gate: Gate,
+    /// A function-level reset of a shell is under way.
+    function: bool,
+    /// Edges in which a frame may still end that one has cut.
+    cut_edges: u32,
     /// The beat that is offered is the first of a TLP that was offered to a shut gate.
     fresh: bool,
     /// A TLP has been taken in part.
@@ -109,6 +120,11 @@ fn is_request(beat: &TlpBeat) -> bool {
     matches!(beat.data as u8, 0x00 | 0x20 | 0x40 | 0x60)
 }
 
+/// The BAR that a TLP hits, whatever the function.
+fn bar(beat: &TlpBeat) -> u8 {
+    beat.user & 7
+}
+
 impl ResetWatch {
     /// A reset is asserted, of either side.
     pub fn assert(&mut self, pcie: bool) {
@@ -118,12 +134,35 @@ impl ResetWatch {
         self.fresh = false;
         if pcie {
             (self.inside, self.address_next) = (false, false);
+            self.function = false;
         }
     }
 
     /// A reset is under way, as far as the pins tell.
     pub fn resetting(&self) -> bool {
-        self.gate != Gate::Open
+        self.gate != Gate::Open || self.function || self.cut_edges > 0
+    }
+
+    /// A shell begins a function-level reset.
+    pub fn assert_function(&mut self) {
+        self.function = true;
+        self.written.clear();
+    }
+
+    /// It is through with it; what is offered or was taken in part may still be taken for a request of the time after.
+    pub fn function_done(&mut self, at_ps: u64, offered: Option<&TlpBeat>) {
+        (self.function, self.cut_edges) = (false, CUT_EDGES);
+        self.reborn = Some(Reborn {
+            at_ps,
+            writes: self.all.0,
+            stores: self.all.1,
+        });
+        self.taken = (0, 0);
+        let one = |is: bool| u32::from(is);
+        self.doubted = match offered {
+            Some(beat) if !self.inside => (one(bar(beat) == 0), one(bar(beat) != 0)),
+            _ => (0, 0),
+        };
     }
 
     /// Part of a TLP has been taken, and the rest has not.
@@ -179,12 +218,12 @@ impl ResetWatch {
                 &mut self.doubtful
             };
             for counts in [counts, &mut self.all] {
-                match beat.user {
+                match bar(beat) {
                     0 => counts.0 += 1,
                     _ => counts.1 += 1,
                 }
             }
-            self.address_next = beat.user == 0;
+            self.address_next = bar(beat) == 0;
         }
         self.fresh = false;
         self.inside = !beat.last;
@@ -210,6 +249,7 @@ impl ResetWatch {
                  its gates must be shut"
             ));
         }
+        self.cut_edges = self.cut_edges.saturating_sub(1);
         self.held = if rst_pcie { self.held + 1 } else { 0 };
         self.slave = if bus_master { 0 } else { self.slave + 1 };
         if let Some(beat) = offered

@@ -9,6 +9,8 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use wire::{COMPACT_NIBBLE, PAYLOAD_OFFSET, SessionPort, TLP_MAGIC};
 
+use crate::difftest::phy::CutFrame;
+
 /// A chance in millionths.
 pub type Ppm = u32;
 
@@ -79,7 +81,8 @@ struct InFlight {
     due_ps: u64,
     order: u64,
     frame: Vec<u8>,
-    cut: bool,
+    /// It was cut, and ends as a frame does or not.
+    cut: Option<bool>,
 }
 
 /// Frames of the past.
@@ -168,8 +171,8 @@ impl Channel {
         self.in_flight.peek().map_or(u64::MAX, |next| next.0.due_ps)
     }
 
-    /// Takes the next frame that has arrived before `until_ps`, and whether it was cut.
-    pub fn take(&mut self, until_ps: u64) -> Option<(u64, Vec<u8>, bool)> {
+    /// Takes the next frame that has arrived before `until_ps`; if it was cut, whether it ends as a frame does.
+    pub fn take(&mut self, until_ps: u64) -> Option<(u64, Vec<u8>, Option<bool>)> {
         if self.next_due_ps() >= until_ps {
             return None;
         }
@@ -188,7 +191,7 @@ impl Channel {
             due_ps,
             order: self.order,
             frame,
-            cut: false,
+            cut: None,
         }));
     }
 
@@ -233,7 +236,7 @@ impl Channel {
     }
 
     /// Takes what its sender's reset has left of a frame; an outage takes it, and nothing else happens to it.
-    pub fn send_cut(&mut self, at_ps: u64, bytes: Vec<u8>) {
+    pub fn send_cut(&mut self, at_ps: u64, cut: CutFrame) {
         let due_ps = (at_ps + self.cable_ps + self.faults.delay_ps).max(self.last_due_ps + 1);
         self.last_due_ps = due_ps;
         if at_ps < self.down_until_ps {
@@ -243,8 +246,8 @@ impl Channel {
         self.in_flight.push(Reverse(InFlight {
             due_ps,
             order: self.order,
-            frame: bytes,
-            cut: true,
+            frame: cut.bytes,
+            cut: Some(cut.ends),
         }));
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use crate::difftest::dut::{Dut, Event, Pace, RtlDut};
-use crate::difftest::phy::{Fault, LineFrame};
+use crate::difftest::phy::{CutFrame, Fault, LineFrame};
 use crate::difftest::pins::{Change, Reborn};
 use ipnuma_rtl::{BusSettings, NetSpeed};
 use model::{Config, FrameSource, LineFault, Sink, TlpSource};
@@ -17,8 +17,17 @@ use rand_chacha::ChaCha8Rng;
 pub enum Kind {
     /// The Verilated NIC.
     Rtl,
+    /// The same as a function of a shell, which can be reset for itself.
+    Shell,
     /// The reference model.
     Model,
+}
+
+impl Kind {
+    /// Whether it is Verilated.
+    pub fn is_rtl(self) -> bool {
+        self != Self::Model
+    }
 }
 
 /// What came out, each with its time in picoseconds.
@@ -28,8 +37,8 @@ pub struct Outputs {
     pub tlps: Vec<(u64, Vec<u8>)>,
     /// Frames without FCS, at the time when their last byte left.
     pub frames: Vec<(u64, Vec<u8>)>,
-    /// Frames that a reset has cut, likewise: what the wire has of them behind the preamble.
-    pub cuts: Vec<(u64, Vec<u8>)>,
+    /// Frames that a reset has cut, likewise.
+    pub cuts: Vec<(u64, CutFrame)>,
     /// The NIC is through with a reset.
     pub reborn: Option<Reborn>,
 }
@@ -44,8 +53,8 @@ pub trait End: Send {
     fn line_backlog(&self) -> usize;
     /// A frame (without FCS) that begins to arrive then; in order of time.
     fn push_frame(&mut self, at_ps: u64, frame: Vec<u8>);
-    /// The same for one that was cut: these bytes, and no end.
-    fn push_cut(&mut self, at_ps: u64, bytes: Vec<u8>);
+    /// The same for one that was cut.
+    fn push_cut(&mut self, at_ps: u64, frame: CutFrame);
     /// Goes on until a point in time.
     fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String>;
     /// Nothing is queued, and nothing will happen without new inputs.
@@ -65,6 +74,8 @@ pub trait End: Send {
     fn taken(&mut self) -> Option<[(u32, u32); 2]>;
     /// Whether a register may have been written since a reset was asserted.
     fn was_written(&mut self, offset: u32) -> bool;
+    /// A function-level reset of a shell is under way, or about to be.
+    fn in_function_reset(&self) -> bool;
     /// TLPs to the root complex that a function-level reset has cut.
     fn tlps_cut(&self) -> u64;
     /// How fast the root complex takes TLPs.
@@ -84,10 +95,19 @@ pub struct RtlEnd {
 }
 
 impl RtlEnd {
-    /// A NIC after reset.
-    pub fn new(speed: NetSpeed, completer_id: u16, mut rng: ChaCha8Rng) -> Result<Self, String> {
+    /// A NIC after reset, in a shell or for itself.
+    pub fn new(
+        speed: NetSpeed,
+        shell: bool,
+        completer_id: u16,
+        mut rng: ChaCha8Rng,
+    ) -> Result<Self, String> {
         let fork = ChaCha8Rng::seed_from_u64(rng.random());
-        let mut dut = RtlDut::new(speed, true, completer_id, fork)?;
+        let mut dut = if shell {
+            RtlDut::shell(speed, completer_id, fork)?
+        } else {
+            RtlDut::new(speed, true, completer_id, fork)?
+        };
         dut.slow_when_idle(true);
         Ok(Self {
             dut,
@@ -120,13 +140,13 @@ impl End for RtlEnd {
         self.arrivals.push_back((at_ps, frame, Fault::None));
     }
 
-    fn push_cut(&mut self, at_ps: u64, bytes: Vec<u8>) {
-        // At 1G nothing but its FCS says so.
-        let fault = match self.speed {
-            NetSpeed::TenGig => Fault::CutAt(bytes.len()),
-            NetSpeed::OneGig => Fault::None,
+    fn push_cut(&mut self, at_ps: u64, frame: CutFrame) {
+        let fault = if frame.ends {
+            Fault::None
+        } else {
+            Fault::CutAt(frame.bytes.len())
         };
-        self.arrivals.push_back((at_ps, bytes, fault));
+        self.arrivals.push_back((at_ps, frame.bytes, fault));
     }
 
     fn run(&mut self, until_ps: u64, out: &mut Outputs) -> Result<(), String> {
@@ -161,7 +181,7 @@ impl End for RtlEnd {
                 match event {
                     Event::Tlp(bytes) => out.tlps.push((at, bytes)),
                     Event::Frame(bytes) => out.frames.push((at, bytes)),
-                    Event::Cut(bytes) => out.cuts.push((at, bytes)),
+                    Event::Cut(cut) => out.cuts.push((at, cut)),
                 }
             }
             out.reborn = self.dut.watch().take_reborn().or(out.reborn);
@@ -204,6 +224,10 @@ impl End for RtlEnd {
 
     fn was_written(&mut self, offset: u32) -> bool {
         self.dut.watch().was_written(offset)
+    }
+
+    fn in_function_reset(&self) -> bool {
+        self.dut.in_function_reset()
     }
 
     fn tlps_cut(&self) -> u64 {
@@ -353,7 +377,7 @@ impl End for ModelEnd {
         self.arrivals.push_back((at_ps, frame));
     }
 
-    fn push_cut(&mut self, _at_ps: u64, _bytes: Vec<u8>) {
+    fn push_cut(&mut self, _at_ps: u64, _frame: CutFrame) {
         // The model has no MAC that would refuse it.
     }
 
@@ -439,6 +463,10 @@ impl End for ModelEnd {
         true
     }
 
+    fn in_function_reset(&self) -> bool {
+        false
+    }
+
     fn tlps_cut(&self) -> u64 {
         0
     }
@@ -472,7 +500,8 @@ mod tests {
     fn a_nic_that_stood_still_goes_on_at_the_time_it_is() {
         const FAR_PS: u64 = 50_000_000_000;
         for speed in [NetSpeed::TenGig, NetSpeed::OneGig] {
-            let mut end = RtlEnd::new(speed, 1, ChaCha8Rng::seed_from_u64(1)).expect("a NIC");
+            let mut end =
+                RtlEnd::new(speed, false, 1, ChaCha8Rng::seed_from_u64(1)).expect("a NIC");
             let mut out = Outputs::default();
             end.run(10_000_000, &mut out).expect("it runs");
             assert!(end.is_idle());

@@ -164,7 +164,8 @@ impl Host {
         Self {
             mac: 0x0200_0000_0A00 + index as u64,
             ip: 0x0A00_0001 + index as u32,
-            completer_id: 0x0100 + index as u16,
+            // Function 1 of a device, as a shell's IP-NUMA is.
+            completer_id: 0x0101 + 8 * index as u16,
             cpu_id: 0x0008,
             software_id: 0x0010,
             arena,

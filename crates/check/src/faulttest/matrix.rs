@@ -266,6 +266,7 @@ fn ends_name(ends: [Kind; 2]) -> &'static str {
     match ends {
         [Kind::Rtl, Kind::Rtl] => "rtl-rtl",
         [Kind::Model, Kind::Model] => "model-model",
+        [Kind::Shell, Kind::Shell] => "shell-shell",
         _ => "rtl-model",
     }
 }
@@ -410,6 +411,7 @@ type Cell = (&'static str, [Kind; 2], fn(&mut Plan));
 pub fn reset_plans(scale: ResetScale) -> Vec<Plan> {
     const RTL: [Kind; 2] = [Kind::Rtl; 2];
     const MIXED: [Kind; 2] = [Kind::Rtl, Kind::Model];
+    const SHELL: [Kind; 2] = [Kind::Shell; 2];
     let plain = |_: &mut Plan| {};
     let alone = |plan: &mut Plan| {
         // Without sessions nothing is mended, so nothing else may be lost.
@@ -440,7 +442,7 @@ pub fn reset_plans(scale: ResetScale) -> Vec<Plan> {
         plan.outage_ps = Some((2 * US, 150 * US));
         plan.flaps = true;
     };
-    let cells: [Cell; 7] = [
+    let cells: [Cell; 8] = [
         ("plain", RTL, plain),
         ("alone", RTL, alone),
         ("joined", RTL, joined),
@@ -448,6 +450,7 @@ pub fn reset_plans(scale: ResetScale) -> Vec<Plan> {
         ("faulty", RTL, faulty),
         ("flaps", RTL, flaps),
         ("model", MIXED, plain),
+        ("shell", SHELL, faulty),
     ];
     let mut plans = Vec::new();
     for (name, ends, apply) in cells {

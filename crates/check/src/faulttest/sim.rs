@@ -242,9 +242,10 @@ impl Sim {
         let mut ends = Vec::new();
         for (kind, host) in plan.ends.iter().zip(&hosts) {
             let end: Box<dyn End> = match kind {
-                Kind::Rtl => {
-                    let end = RtlEnd::new(plan.speed, host.completer_id, fork(&mut rng))?;
-                    Box::new(end)
+                Kind::Rtl | Kind::Shell => {
+                    let shell = *kind == Kind::Shell;
+                    let id = host.completer_id;
+                    Box::new(RtlEnd::new(plan.speed, shell, id, fork(&mut rng))?)
                 }
                 Kind::Model => {
                     let config = Config {
@@ -253,7 +254,7 @@ impl Sim {
                         ..Config::default()
                     };
                     // With RTL at the other end its line has the RTL's rate.
-                    let fast = !plan.ends.contains(&Kind::Rtl);
+                    let fast = !plan.ends.iter().any(|kind| kind.is_rtl());
                     Box::new(ModelEnd::new(plan.speed, fast, config))
                 }
             };
@@ -311,7 +312,7 @@ impl Sim {
             plan,
         };
         for end in 0..2 {
-            if sim.plan.draw_bus && sim.plan.ends[end] == Kind::Rtl {
+            if sim.plan.draw_bus && sim.plan.ends[end].is_rtl() {
                 sim.set_bus(end);
             }
             sim.ends[end].set_link(true);

@@ -375,7 +375,9 @@ impl Sim {
             let frames = count(NetCounter::RxFrames);
             // Those that came during a reset nobody has counted.
             let all = self.plan.one_sided > 0 || frames == self.arrived[end];
-            if sum != frames || !all {
+            // The port of a shell counts the frame, too, that a function-level reset ended in, and that its function never saw.
+            let unseen = self.plan.ends[end] == Kind::Shell && self.report.resets.functions > 0;
+            if !(sum..=sum + u64::from(unseen)).contains(&frames) || !all {
                 return Err(format!(
                     "NIC {end} got {} frames, counted {frames}, and {sum} by their ends",
                     self.arrived[end]

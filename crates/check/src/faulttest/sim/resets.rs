@@ -6,6 +6,7 @@
 //! | what happens | promise |
 //! |---|---|
 //! | function-level reset: `rst_pcie_i` alone | both sides begin anew at once. The stream ends where it is in both directions, as the PCI Express block's does; nothing is offered or taken while it lasts. A frame that was leaving is cut, and refused by the other MAC; later ones leave whole |
+//! | function-level reset of a shell: `flr_i` | requests from then on are dropped, and nothing else is until the shell tells the end: the host sees whole TLPs only. Then both sides have begun anew; a frame that was leaving is spoiled |
 //! | reset of the network side: `rst_net_i` alone | the host sees whole TLPs only, and each load and register read that it sent gets an answer (a run does not come to rest without); then both sides begin anew |
 //! | both, one before the other | as a function-level reset |
 //! | link lost | frames are lost; the host gets an event each for down and up (`compare`) |
@@ -77,6 +78,8 @@ pub(super) struct Care {
 /// How often what happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resets {
+    /// Function-level resets of shells.
+    pub functions: u64,
     /// Resets of the PCIe side alone, as the host sees them.
     pub function_level: u64,
     /// Resets of the network side alone.
@@ -103,6 +106,7 @@ pub struct Resets {
 
 impl std::ops::AddAssign for Resets {
     fn add_assign(&mut self, other: Self) {
+        self.functions += other.functions;
         self.function_level += other.function_level;
         self.network += other.network;
         self.both += other.both;
@@ -204,6 +208,10 @@ impl Sim {
             self.sound_later(end);
             return Ok(());
         }
+        if self.plan.ends[end] == Kind::Shell && self.rng.random() {
+            self.reset_function(end);
+            return Ok(());
+        }
         let rng = &mut self.rng;
         let mut at = self.now_ps + rng.random_range(0..self.window_ps);
         let mut changes = Vec::new();
@@ -297,6 +305,32 @@ impl Sim {
         Ok(())
     }
 
+    /// A function-level reset of a shell, from anywhere in the coming window on. What went to the function before is not lost by it;
+    /// when it is over comes from the shell ([`Sim::reborn`]).
+    fn reset_function(&mut self, end: usize) {
+        let at_ps = self.now_ps + self.rng.random_range(0..self.window_ps);
+        self.report.resets.functions += 1;
+        self.ends[end].schedule(&[Change {
+            at_ps,
+            pin: Pin::Flr,
+            level: true,
+        }]);
+        let care = &mut self.care[end];
+        care.turn += 1;
+        (care.function_level, care.knows, care.driver) = (true, true, Driver::Down);
+        care.asserted_ps = care.asserted_ps.max(at_ps);
+        care.until_ps = care.until_ps.max(at_ps);
+        let (turn, at) = (care.turn, care.until_ps + SHUT_PS + self.window_ps);
+        let host = &mut self.hosts[end];
+        host.register_read = RegisterRead::None;
+        host.msi_owed = false;
+        for load in host.loads.iter_mut().flatten() {
+            load.doomed = true;
+        }
+        self.lossy(true);
+        self.actions.push((at, Action::Probe { end, turn }));
+    }
+
     /// Without sessions nobody is told of what is lost from now on, or no more.
     fn lossy(&mut self, lossy: bool) {
         if self.reliable() {
@@ -377,6 +411,10 @@ impl Sim {
     /// The driver begins to ask its NIC whether it is through.
     pub(super) fn probe(&mut self, end: usize, turn: u32) {
         if self.care[end].turn != turn {
+            return;
+        }
+        if self.ends[end].in_function_reset() {
+            self.later(self.window_ps, Action::Probe { end, turn });
             return;
         }
         let host = &mut self.hosts[end];

@@ -36,7 +36,7 @@ impl Sim {
         let retry_us = *[30, 100].choose(&mut self.rng).unwrap_or(&30);
         // The model sends again all that is in flight at once: no more than the line takes.
         let window = match self.plan.ends {
-            [Kind::Rtl, Kind::Rtl] => 120,
+            [first, second] if first.is_rtl() && second.is_rtl() => 120,
             [Kind::Model, Kind::Model] => *[4, 8, 32].choose(&mut self.rng).unwrap_or(&8),
             _ => 8,
         };

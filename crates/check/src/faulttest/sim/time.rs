@@ -3,6 +3,8 @@
 
 use super::*;
 
+use crate::difftest::phy::CutFrame;
+
 impl Sim {
     /// Goes on by one window.
     pub(super) fn window(&mut self) -> Result<(), String> {
@@ -23,8 +25,8 @@ impl Sim {
                 }
             }
             while let Some((at, frame, cut)) = self.channels[1 - end].take(until) {
-                if cut {
-                    self.ends[end].push_cut(at, frame);
+                if let Some(ends) = cut {
+                    self.ends[end].push_cut(at, CutFrame { bytes: frame, ends });
                     continue;
                 }
                 if self.plan.one_sided > 0 {
@@ -50,9 +52,9 @@ impl Sim {
                 self.watch_seal(end, &frame)?;
                 self.channels[end].send(at, frame);
             }
-            for (at, bytes) in out.cuts.drain(..) {
+            for (at, cut) in out.cuts.drain(..) {
                 self.report.resets.frames_cut += 1;
-                self.channels[end].send_cut(at, bytes);
+                self.channels[end].send_cut(at, cut);
             }
             for (at, tlp) in out.tlps.drain(..) {
                 let taken = self.tlp_from_nic(end, at, &tlp);
