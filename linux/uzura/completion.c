@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Completion queues. A program that polls an empty one sleeps until a core that polls would have seen something. */
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/log2.h>
 #include <rdma/ib_pack.h>
@@ -17,19 +18,52 @@ static u32 entries(const struct cq *cq)
 	return 1U << cq->log2;
 }
 
+/* What a program has posted may end in this time before it finds that its queue must not become so small: between its calls none passes. */
+#define SHRINK_US 100
+
 /* Programs find out of what sort the header in front of a datagram is where mlx5 tells them: bit 3 UDP, 2:0 IPv4. */
 #define SL_IPV4_UDP 0xA
+
+/* How many are to be read before those of the ring are. */
+static u32 cq_kept(const struct cq *cq)
+{
+	s32 left = cq->joint - cq->next;
+
+	return left > 0 ? left : 0;
+}
 
 /* The next completion, if it is there: in odd turns of the ring the owner is 1. */
 static struct cqe *cq_look(struct cq *cq)
 {
-	struct cqe *here = &cq->ring[cq->next & (entries(cq) - 1)];
+	u32 at = cq->next - cq->joint;
+	struct cqe *here = &cq->ring[at & (entries(cq) - 1)];
 	bool owner = le64_to_cpu(READ_ONCE(here->status)) & COMPLETION_OWNER;
 
-	if (owner == (cq->next >> cq->log2 & 1))
+	if (cq_kept(cq))
+		return &cq->kept[cq->keeps - cq_kept(cq)];
+	if (owner == (at >> cq->log2 & 1))
 		return NULL;
 	dma_rmb();
 	return here;
+}
+
+/*
+ * Twice as many as are asked for, and whole pages: the engine is told of half of them at a time what has been read. 0: there are no
+ * queues of so many.
+ */
+static u32 cq_log2(u32 count)
+{
+	if (!count || count > 1 << (MAX_CQ_LOG2 - 1))
+		return 0;
+	return max_t(u32, ilog2(roundup_pow_of_two(count)) + 1, PAGE_SHIFT - ilog2(sizeof(struct cqe)));
+}
+
+/* The engine begins it at its first entry. */
+static int cq_place(struct nic *nic, u32 number, dma_addr_t at, u32 log2)
+{
+	u64 words[] = { at, log2 };
+
+	return nic_command(nic, COMMAND_SET_CQ, number, words, ARRAY_SIZE(words));
 }
 
 int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
@@ -37,15 +71,13 @@ int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct
 	struct nic *nic = to_nic(ib->device);
 	struct cq *cq = to_cq(ib);
 	unsigned long flags;
-	u64 words[2];
 	int number, error;
 
 	if (attr->flags)
 		return -EOPNOTSUPP;
-	if (!attr->cqe || attr->cqe > 1 << (MAX_CQ_LOG2 - 1))
+	cq->log2 = cq_log2(attr->cqe);
+	if (!cq->log2)
 		return -EINVAL;
-	/* Twice as many, and whole pages: the engine is told of half of them at a time what has been read. */
-	cq->log2 = max_t(u32, ilog2(roundup_pow_of_two(attr->cqe)) + 1, PAGE_SHIFT - ilog2(sizeof(*cq->ring)));
 	cq->context = udata ? rdma_udata_to_drv_context(udata, struct context, ib) : NULL;
 	spin_lock_init(&cq->lock);
 	cq->ring = dma_alloc_coherent(&nic->pci->dev, entries(cq) * sizeof(*cq->ring), &cq->at, GFP_KERNEL);
@@ -57,12 +89,10 @@ int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct
 		goto out_ring;
 	}
 	cq->number = number;
-	words[0] = cq->at;
-	words[1] = cq->log2;
-	error = nic_command(nic, COMMAND_SET_CQ, number, words, ARRAY_SIZE(words));
+	error = cq_place(nic, number, cq->at, cq->log2);
 	if (error)
 		goto out_number;
-	ib->cqe = entries(cq) / 2;
+	ib->cqe = attr->cqe;
 	spin_lock_irqsave(&nic->lock, flags);
 	nic->cqs[number] = cq;
 	spin_unlock_irqrestore(&nic->lock, flags);
@@ -87,6 +117,7 @@ int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 	spin_unlock_irqrestore(&nic->lock, flags);
 	ida_free(&nic->cq_numbers, cq->number);
 	dma_free_coherent(&nic->pci->dev, entries(cq) * sizeof(*cq->ring), cq->ring, cq->at);
+	kvfree(cq->kept);
 	return 0;
 }
 
@@ -94,13 +125,13 @@ int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 void cq_forget(struct cq *cq, struct qp *qp)
 {
 	unsigned long flags;
+	struct cqe *here;
 	u32 next;
 
 	spin_lock_irqsave(&cq->lock, flags);
 	next = cq->next;
-	while (cq_look(cq)) {
-		struct cqe *here = &cq->ring[cq->next++ & (entries(cq) - 1)];
-
+	while ((here = cq_look(cq))) {
+		cq->next++;
 		if ((le64_to_cpu(here->pairs) & 0xFFFFFF) != qp->number)
 			continue;
 		here->pairs = 0;
@@ -233,10 +264,27 @@ static u32 cq_known(struct cq *cq)
 	return known;
 }
 
+/* An index of the ring as the engine has it: it knows of no earlier one. */
+static u16 cq_index(const struct cq *cq, u32 count)
+{
+	s32 at = count - cq->joint;
+
+	return at > 0 ? at : 0;
+}
+
 static void cq_tell(struct nic *nic, struct cq *cq, u64 flag)
 {
+	/* It may be at another ring already; when it certainly is it is told all. */
+	if (cq->moving)
+		return;
 	cq->told = cq->next;
-	nic_door(nic, 0, DOOR_COMPLETION, flag | (u64)cq->number << DOOR_NUMBER_SHIFT | (cq->next & 0xFFFF));
+	nic_door(nic, 0, DOOR_COMPLETION, flag | (u64)cq->number << DOOR_NUMBER_SHIFT | cq_index(cq, cq->next));
+}
+
+/* Asks for an event; of what is on its way now it is told at once. */
+static void cq_arm(struct nic *nic, struct cq *cq)
+{
+	cq_tell(nic, cq, DOOR_FLAG | (u64)cq_index(cq, cq_known(cq)) << DOOR_KNOWN_SHIFT);
 }
 
 static int cq_take(struct nic *nic, struct cq *cq, int count, struct ib_wc *wc)
@@ -332,11 +380,92 @@ int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, own);
 	WRITE_ONCE(cq->armed, true);
-	/* What is on its way now is told of at once. */
-	cq_tell(to_nic(ib->device), cq, DOOR_FLAG | (u64)(cq_known(cq) & 0xFFFF) << DOOR_KNOWN_SHIFT);
+	cq_arm(to_nic(ib->device), cq);
 	missed = flags & IB_CQ_REPORT_MISSED_EVENTS && cq_look(cq);
 	spin_unlock_irqrestore(&cq->lock, own);
 	return missed;
+}
+
+/* The engine may be at another ring, and has forgotten then that it was asked for an event. True: there is something to tell of now. */
+static bool cq_moved(struct nic *nic, struct cq *cq)
+{
+	if (!cq->armed)
+		return false;
+	if (!cq_look(cq)) {
+		cq_arm(nic, cq);
+		return false;
+	}
+	WRITE_ONCE(cq->armed, false);
+	return true;
+}
+
+/* Keeps what is left in the ring, or was kept of an earlier one; the next ring begins behind it. */
+static void cq_keep(struct cq *cq, struct cqe *kept)
+{
+	u32 next = cq->next, keeps = 0;
+	struct cqe *here;
+
+	while ((here = cq_look(cq))) {
+		kept[keeps++] = *here;
+		cq->next++;
+	}
+	cq->joint = cq->next;
+	cq->told = cq->next;
+	cq->next = next;
+	cq->keeps = keeps;
+}
+
+/* Another ring for a queue in use. */
+int uzura_resize_cq(struct ib_cq *ib, int count, struct ib_udata *udata)
+{
+	struct nic *nic = to_nic(ib->device);
+	struct cq *cq = to_cq(ib);
+	u32 log2 = count > 0 ? cq_log2(count) : 0;
+	struct cqe *ring, *kept = NULL;
+	unsigned long flags;
+	bool tell = false;
+	dma_addr_t at;
+	int error = 0;
+
+	if (!log2)
+		return -EINVAL;
+	ring = dma_alloc_coherent(&nic->pci->dev, sizeof(*ring) << log2, &at, GFP_KERNEL);
+	if (!ring)
+		return -ENOMEM;
+	if (count < ib->cqe)
+		usleep_range(SHRINK_US, 2 * SHRINK_US);
+	spin_lock_irqsave(&cq->lock, flags);
+	if (cq->moving)
+		error = -EBUSY;
+	else if (cq->overflown || cq_known(cq) - cq->next > count)
+		error = -EINVAL;
+	else
+		cq->moving = true;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (error)
+		goto out;
+	/* As much as there can be. */
+	kept = kvcalloc(entries(cq) + cq_kept(cq), sizeof(*kept), GFP_KERNEL);
+	error = kept ? cq_place(nic, cq->number, at, log2) : -ENOMEM;
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->moving = false;
+	if (!error) {
+		cq_keep(cq, kept);
+		swap(cq->kept, kept);
+		swap(cq->ring, ring);
+		swap(cq->at, at);
+		swap(cq->log2, log2);
+		ib->cqe = count;
+	}
+	/* Meanwhile it was told nothing. */
+	tell = cq_moved(nic, cq);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (tell && ib->comp_handler)
+		ib->comp_handler(ib, ib->cq_context);
+out:
+	kvfree(kept);
+	dma_free_coherent(&nic->pci->dev, sizeof(*ring) << log2, ring, at);
+	return error;
 }
 
 /* Those of these queues that are new to have had no room: whatever uses one of them ends, as a completion of it is lost. */

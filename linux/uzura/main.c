@@ -276,6 +276,7 @@ static const struct ib_device_ops uzura_ops = {
 	.query_srq = uzura_query_srq,
 	.reg_user_mr = uzura_reg_user_mr,
 	.req_notify_cq = uzura_req_notify_cq,
+	.resize_cq = uzura_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, cq, ib),

@@ -97,6 +97,10 @@ struct cq {
 	spinlock_t lock;
 	u32 next; /* to be read */
 	u32 told; /* how far the engine knows of it */
+	u32 joint; /* the ring begins here: what comes before was in an earlier one */
+	struct cqe *kept; /* and is kept here, if nobody has read it: the last one is that in front of the joint */
+	u32 keeps;
+	bool moving; /* to another ring: the engine may have gone already */
 	bool armed;
 	bool overflown;
 	/* Of a program, the datagram that was taken last: its buffer, 0 if it was something else, and who sent it. */
@@ -206,6 +210,7 @@ int uzura_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);
 
 /* completion.c */
 int uzura_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
+int uzura_resize_cq(struct ib_cq *ib, int count, struct ib_udata *udata);
 int uzura_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
 int uzura_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc);
 int uzura_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);

@@ -33,12 +33,10 @@ const MODULES: &[&str] = &[
     "fork",
 ];
 
-/// What UZURA has no part of: memory windows, queues that change their size, and completions that are read piece by piece.
+/// What UZURA has no part of: memory windows.
 const NOT_THERE: &[&str] = &[
     "MW is not supported",
     "Create memory window",
-    "Resize CQ is not supported",
-    "Extended CQ is not supported",
     "Extended QP is not supported",
 ];
 

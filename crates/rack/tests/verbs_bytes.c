@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Every byte of SEND, WRITE, READ and atomics between two machines, of many lengths and alignments, over pages that lie
- * anywhere in memory; in one segment, and cut at random into several. `verbs_bytes SEED` waits for its peer, `verbs_bytes
+ * anywhere in memory; in one segment, and cut at random into several, while completion queues change their size. `verbs_bytes SEED` waits for its peer, `verbs_bytes
  * SEED HOST` goes to it; with `-s` in front what comes in goes to a shared receive queue. Exits with 0 if all was right.
  */
 #include <arpa/inet.h>
@@ -126,6 +126,15 @@ static struct ibv_wc completion(void)
 		exit(1);
 	}
 	return wc;
+}
+
+/* The queue becomes longer or shorter, with what is on its way to it and what nobody has read. */
+static void resize(void)
+{
+	int entries = 2 * WINDOW + draw(1000);
+
+	CHECK(!ibv_resize_cq(cq, entries));
+	CHECK(cq->cqe >= entries);
 }
 
 /* What lies in several segments. */
@@ -292,7 +301,9 @@ static void cut_turn(int active, uint32_t number, uint32_t bytes, const struct s
 		completion();
 		post_list(IBV_WR_RDMA_WRITE, &from, other->address + offset, other->key, 0);
 		post_list(IBV_WR_RDMA_READ, &back, other->address + offset, other->key, 0);
+		resize();
 		completion();
+		resize();
 		completion();
 		take_list(&back, bytes, number, "what was written and read back into segments");
 		take_list(&from, bytes, number, "what was sent");
@@ -301,6 +312,7 @@ static void cut_turn(int active, uint32_t number, uint32_t bytes, const struct s
 
 		receive_list(&to);
 		meet();
+		resize();
 		struct ibv_wc wc = completion();
 		CHECK(wc.opcode == IBV_WC_RECV && wc.byte_len == bytes);
 		take_list(&to, bytes, number, "what was sent into segments");

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "completions.h"
 #include "pieces.h"
 
 #define ABI 1
@@ -84,11 +85,12 @@ static int dereg_mr(struct verbs_mr *mr)
 	return error;
 }
 
-static struct ibv_cq *create_cq(struct ibv_context *context, int entries, struct ibv_comp_channel *channel, int vector)
+/* Gives a queue its place in the kernel, or ends it. */
+static struct ibv_cq *place_cq(struct ibv_context *context, int entries, struct ibv_comp_channel *channel, int vector,
+			       struct ibv_cq *cq)
 {
 	struct ibv_create_cq command = {};
 	struct ib_uverbs_create_cq_resp answer = {};
-	struct ibv_cq *cq = calloc(1, sizeof(*cq));
 
 	if (cq && ibv_cmd_create_cq(context, entries, channel, vector, cq, &command, sizeof(command), &answer,
 				    sizeof(answer))) {
@@ -96,6 +98,34 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, struct
 		return NULL;
 	}
 	return cq;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, struct ibv_comp_channel *channel, int vector)
+{
+	return place_cq(context, entries, channel, vector, calloc(1, sizeof(struct ibv_cq)));
+}
+
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq *cq;
+
+	if (!completions_are_known(attr)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	cq = place_cq(context, attr->cqe, attr->channel, attr->comp_vector, ibv_cq_ex_to_cq(completions_new(attr)));
+	/* What libibverbs does for others. */
+	if (cq)
+		verbs_init_cq(cq, context, attr->channel, attr->cq_context);
+	return (struct ibv_cq_ex *)cq;
+}
+
+static int resize_cq(struct ibv_cq *cq, int entries)
+{
+	struct ibv_resize_cq command = {};
+	struct ib_uverbs_resize_cq_resp answer = {};
+
+	return ibv_cmd_resize_cq(cq, entries, &command, sizeof(command), &answer, sizeof(answer));
 }
 
 static int destroy_cq(struct ibv_cq *cq)
@@ -285,6 +315,7 @@ static const struct verbs_context_ops functions = { {
 	AT(ALLOC_PD, alloc_pd),
 	AT(CREATE_AH, create_ah),
 	AT(CREATE_CQ, create_cq),
+	AT(CREATE_CQ_EX, create_cq_ex),
 	AT(CREATE_QP, create_qp),
 	AT(CREATE_QP_EX, create_qp_ex),
 	AT(CREATE_SRQ, create_srq),
@@ -307,6 +338,7 @@ static const struct verbs_context_ops functions = { {
 	AT(QUERY_SRQ, query_srq),
 	AT(REG_MR, reg_mr),
 	AT(REQ_NOTIFY_CQ, ibv_cmd_req_notify_cq),
+	AT(RESIZE_CQ, resize_cq),
 } };
 
 static struct verbs_context *alloc_context(struct ibv_device *device, int fd, void *private)

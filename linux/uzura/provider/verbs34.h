@@ -17,6 +17,7 @@ enum place {
 	PLACE_ALLOC_PD = 5,
 	PLACE_CREATE_AH = 13,
 	PLACE_CREATE_CQ = 15,
+	PLACE_CREATE_CQ_EX = 16,
 	PLACE_CREATE_QP = 19,
 	PLACE_CREATE_QP_EX = 20,
 	PLACE_CREATE_SRQ = 22,
@@ -39,6 +40,7 @@ enum place {
 	PLACE_QUERY_SRQ = 64,
 	PLACE_REG_MR = 68,
 	PLACE_REQ_NOTIFY_CQ = 69,
+	PLACE_RESIZE_CQ = 71,
 	PLACES = 76,
 };
 
@@ -118,6 +120,7 @@ COMMAND(query_port);
 COMMAND(query_qp);
 COMMAND(query_srq);
 COMMAND(reg_mr);
+COMMAND(resize_cq);
 #undef COMMAND
 
 void verbs_register_driver_34(const struct verbs_device_ops *ops);
@@ -143,8 +146,11 @@ int ibv_cmd_dereg_mr(struct verbs_mr *mr);
 int ibv_cmd_create_cq(struct ibv_context *context, int entries, struct ibv_comp_channel *channel, int vector,
 		      struct ibv_cq *cq, struct ibv_create_cq *command, size_t bytes,
 		      struct ib_uverbs_create_cq_resp *answer, size_t answer_bytes);
+void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context, struct ibv_comp_channel *channel, void *cq_context);
 int ibv_cmd_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int ibv_cmd_req_notify_cq(struct ibv_cq *cq, int solicited);
+int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *command, size_t bytes,
+		      struct ib_uverbs_resize_cq_resp *answer, size_t answer_bytes);
 int ibv_cmd_destroy_cq(struct ibv_cq *cq);
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
 		      struct ibv_create_qp *command, size_t bytes, struct ib_uverbs_create_qp_resp *answer,
