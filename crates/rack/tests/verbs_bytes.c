@@ -2,7 +2,7 @@
 /*
  * Every byte of SEND, WRITE, READ and atomics between two machines, of many lengths and alignments, over pages that lie
  * anywhere in memory; in one segment, and cut at random into several, while completion queues change their size. `verbs_bytes SEED` waits for its peer, `verbs_bytes
- * SEED HOST` goes to it; with `-s` in front what comes in goes to a shared receive queue. Exits with 0 if all was right.
+ * SEED HOST` goes to it; with `-s` in front what comes in goes to a shared receive queue, and completions are read piece by piece. Exits with 0 if all was right.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -29,6 +29,7 @@ struct side {
 static struct ibv_qp *qp;
 static struct ibv_srq *srq; /* none: the queue pair has a queue of its own */
 static struct ibv_cq *cq;
+static struct ibv_cq_ex *pieces; /* none: completions are read whole */
 static struct ibv_comp_channel *channel;
 static struct ibv_mr *mr;
 static uint8_t *memory;
@@ -51,7 +52,15 @@ static void open_device(struct side *own, bool shared)
 	CHECK(mr);
 	channel = ibv_create_comp_channel(context);
 	CHECK(channel);
-	cq = ibv_create_cq(context, 2 * WINDOW, NULL, channel, 0);
+	if (shared) {
+		struct ibv_cq_init_attr_ex cq_init = { .cqe = 2 * WINDOW, .channel = channel, .wc_flags = IBV_WC_STANDARD_FLAGS };
+
+		pieces = ibv_create_cq_ex(context, &cq_init);
+		CHECK(pieces);
+		cq = ibv_cq_ex_to_cq(pieces);
+	} else {
+		cq = ibv_create_cq(context, 2 * WINDOW, NULL, channel, 0);
+	}
 	CHECK(cq);
 	if (shared) {
 		struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = WINDOW, .max_sge = RECEIVED_SHARED } };
@@ -103,18 +112,42 @@ static void connect_qp(const struct side *own, const struct side *other)
 				      IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* Takes one completion, if there is one: whole, or piece by piece. */
+static int poll_one(struct ibv_wc *wc)
+{
+	struct ibv_poll_cq_attr none = {};
+	int error;
+
+	if (!pieces)
+		return ibv_poll_cq(cq, 1, wc);
+	error = ibv_start_poll(pieces, &none);
+	if (error) {
+		CHECK(error == ENOENT);
+		return 0;
+	}
+	*wc = (struct ibv_wc){
+		.wr_id = pieces->wr_id, .status = pieces->status, .opcode = ibv_wc_read_opcode(pieces),
+		.byte_len = ibv_wc_read_byte_len(pieces), .wc_flags = ibv_wc_read_wc_flags(pieces),
+		.qp_num = ibv_wc_read_qp_num(pieces),
+	};
+	wc->imm_data = ibv_wc_read_imm_data(pieces);
+	CHECK(wc->qp_num == qp->qp_num);
+	ibv_end_poll(pieces);
+	return 1;
+}
+
 /* A program of a guest that only looks never lets time pass: it asks for an event, looks again, and sleeps. */
 static struct ibv_wc completion(void)
 {
 	struct ibv_wc wc;
 	int found;
 
-	while (!(found = ibv_poll_cq(cq, 1, &wc))) {
+	while (!(found = poll_one(&wc))) {
 		struct ibv_cq *told;
 		void *context;
 
 		CHECK(!ibv_req_notify_cq(cq, 0));
-		found = ibv_poll_cq(cq, 1, &wc);
+		found = poll_one(&wc);
 		if (found)
 			break;
 		CHECK(!ibv_get_cq_event(channel, &told, &context));
@@ -380,7 +413,8 @@ int main(int count, char **words)
 	}
 	for (int first = 0; first < 2; first++)
 		atomics(first == !host, &other);
-	CHECK(!ibv_destroy_qp(qp) && (!srq || !ibv_destroy_srq(srq)) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr));
+	CHECK(!ibv_destroy_qp(qp) && (!srq || !ibv_destroy_srq(srq)) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) &&
+	      !ibv_destroy_comp_channel(channel));
 	puts("every byte was right");
 	return 0;
 }

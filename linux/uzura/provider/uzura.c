@@ -107,17 +107,14 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, struct
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	struct ibv_cq *cq;
+	struct ibv_cq_ex *cq;
 
 	if (!completions_are_known(attr)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	cq = place_cq(context, attr->cqe, attr->channel, attr->comp_vector, ibv_cq_ex_to_cq(completions_new(attr)));
-	/* What libibverbs does for others. */
-	if (cq)
-		verbs_init_cq(cq, context, attr->channel, attr->cq_context);
-	return (struct ibv_cq_ex *)cq;
+	cq = completions_new(attr);
+	return (struct ibv_cq_ex *)place_cq(context, attr->cqe, attr->channel, attr->comp_vector, ibv_cq_ex_to_cq(cq));
 }
 
 static int resize_cq(struct ibv_cq *cq, int entries)

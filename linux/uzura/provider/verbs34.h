@@ -146,7 +146,6 @@ int ibv_cmd_dereg_mr(struct verbs_mr *mr);
 int ibv_cmd_create_cq(struct ibv_context *context, int entries, struct ibv_comp_channel *channel, int vector,
 		      struct ibv_cq *cq, struct ibv_create_cq *command, size_t bytes,
 		      struct ib_uverbs_create_cq_resp *answer, size_t answer_bytes);
-void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context, struct ibv_comp_channel *channel, void *cq_context);
 int ibv_cmd_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int ibv_cmd_req_notify_cq(struct ibv_cq *cq, int solicited);
 int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *command, size_t bytes,
