@@ -26,7 +26,7 @@
 //! ```
 //!
 //! [`Nic`] is the two-clock interface of the IP-NUMA NIC on top of it, [`Switch`] that of the FIBNIC
-//! switch, [`Toe`] that of the TCP offload engine, and [`Rig`] the switch between the ports of an RFC 2544 instrument.
+//! switch, [`Toe`] that of the TCP offload engine, [`Uzura`] the RDMA engine, and [`Rig`] the switch between the ports of an RFC 2544 instrument.
 //!
 //! An RTL assertion that fails, `$error` and `$finish` end the model, not the process: the
 //! evaluation returns [`Error::Rtl`] with the simulator's message, and so does every later one.
@@ -69,6 +69,7 @@ mod rig;
 mod switch;
 mod sys;
 mod toe;
+mod uzura;
 
 use std::path::PathBuf;
 
@@ -82,6 +83,9 @@ pub use sys::{Handle, PortId, PortInfo};
 pub use toe::{
     Toe, ToeCommand, ToeCommandKind, ToeCounts, ToeEvent, ToeInputs, ToeOutputs, ToeRead, ToeState,
     ToeWrite,
+};
+pub use uzura::{
+    Uzura, UzuraAccess, UzuraBeat, UzuraInputs, UzuraOutputs, UzuraSpan, UzuraWord,
 };
 
 /// What can go wrong with a model.

@@ -134,6 +134,8 @@ pub const MODELS: &[Model] = &[
     model("nic_shell_1g", "nic_shell_1g", SHELL),
     // The conventional NIC and the RDMA engine behind one cable.
     model("uzura_shell_10g", "uzura_shell_10g", UZURA),
+    // The RDMA engine alone, between a host's memory and frames.
+    model("uzura", "uzura", &["rtl/uzura/uzura.f"]),
     // The TCP offload engine behind its MAC, for a host without PCI Express.
     switch("toe_10g", "toe_10g", TOE, &[]),
     Model {
