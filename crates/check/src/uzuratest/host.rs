@@ -20,6 +20,8 @@ const CYCLE_PS: u64 = 6400;
 /// Cycles without anything at the ports after which an engine that waits for a clock does nothing else. The longest
 /// look of the engine at something inside takes less than a hundred.
 const STILL: u32 = 160;
+/// Cycles from a port to the engine's saying that it is busy.
+const LATE: u32 = 8;
 /// Cycles in which something that was begun must end.
 const PATIENCE: u64 = 200_000;
 
@@ -180,15 +182,13 @@ impl Host {
             || !self.behind.is_empty()
             || self.reads.iter().any(|queue| !queue.is_empty());
         let given = !self.rx.is_empty() || !self.accesses.is_empty();
-        !owed && !given && (!self.busy || self.still > STILL)
+        let still = if self.busy { STILL } else { LATE };
+        !owed && !given && self.still > still
     }
 
     /// Goes on until nothing is under way.
     pub fn settle(&mut self) -> Result<(), String> {
-        // What has just been given is seen by the engine an edge later.
-        for _ in 0..4 {
-            self.step()?;
-        }
+        self.still = 0;
         let end = self.cycle + PATIENCE;
         while !self.is_quiet() {
             self.step()?;
