@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use check::program::{self, Score, value_name};
+use check::uzuratest::flow;
 use check::uzuratest::fuzz::Fuzz;
 use clap::{Parser, ValueEnum};
 
@@ -33,9 +34,11 @@ struct Options {
 enum Mode {
     /// Random packets and work requests, RTL and model side by side.
     Fuzz,
+    /// Queue pairs over a channel with faults, RTL and model or RTL and RTL.
+    Flow,
 }
 
-const MODES: [Mode; 1] = [Mode::Fuzz];
+const MODES: [Mode; 2] = [Mode::Fuzz, Mode::Flow];
 
 impl Options {
     fn pairs(&self, seed: u64) -> u32 {
@@ -47,6 +50,11 @@ impl Options {
         let mut fuzz = Fuzz::new(seed, self.pairs(seed))?;
         fuzz.run(self.packets)?;
         Ok(format!("{:?}", fuzz.totals))
+    }
+
+    fn flow(&self, seed: u64) -> Result<String, String> {
+        let totals = flow::run(seed, self.packets, self.pairs)?;
+        Ok(format!("{totals:?}"))
     }
 }
 
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
         let started = Instant::now();
         let result = match mode {
             Mode::Fuzz => options.fuzz(seed),
+            Mode::Flow => options.flow(seed),
         };
         let name = value_name(mode);
         score.count(result.is_ok());

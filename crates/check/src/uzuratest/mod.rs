@@ -8,9 +8,12 @@
 //!
 //! What it does not do: datagrams and shared receive queues (`verif/uzura` has them), PCI Express (`rack`), latencies.
 
+pub mod channel;
 pub mod driver;
 pub mod end;
+pub mod flow;
 pub mod fuzz;
 pub mod host;
+pub mod oracle;
 
 pub use end::End;
