@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use check::program::{self, Score, value_name};
+use check::uzuratest::end::Kind;
 use check::uzuratest::flow;
 use check::uzuratest::fuzz::Fuzz;
 use clap::{Parser, ValueEnum};
@@ -47,7 +48,7 @@ impl Options {
     }
 
     fn fuzz(&self, seed: u64) -> Result<String, String> {
-        let mut fuzz = Fuzz::new(seed, self.pairs(seed))?;
+        let mut fuzz = Fuzz::new(Kind::Rtl, seed, self.pairs(seed))?;
         fuzz.run(self.packets)?;
         Ok(format!("{:?}", fuzz.totals))
     }

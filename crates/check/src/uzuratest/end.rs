@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end of a connection: the RTL with its host and driver, or the model.
 
+use std::collections::BTreeMap;
+
 use rand_chacha::ChaCha8Rng;
 use roce::{Address, Completion, Engine, Region, Segment, Settings, WorkRequest};
 
-use super::driver::Driver;
+use super::driver::{Driver, names_of};
+use super::host::SCAN_CYCLES;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,5 +120,43 @@ impl End {
             Self::Model(_) => {}
         }
         Ok(())
+    }
+
+    /// Goes on until nothing is under way but what a clock ends.
+    pub fn settle(&mut self) -> Result<(), String> {
+        match self {
+            Self::Rtl(driver) => driver.host.settle(),
+            Self::Model(_) => Ok(()),
+        }
+    }
+
+    /// It is this time, and the engine has looked at the clock of each queue pair.
+    pub fn look_at_clock(&mut self, now_us: u32) -> Result<(), String> {
+        match self {
+            Self::Rtl(driver) => {
+                driver.host.now_us = now_us;
+                for _ in 0..SCAN_CYCLES {
+                    driver.host.step()?;
+                }
+            }
+            Self::Model(engine) => engine.tick(now_us),
+        }
+        Ok(())
+    }
+
+    /// What it has counted, by name; the RTL counts more than the model.
+    pub fn counters(&mut self) -> Result<BTreeMap<&'static str, u32>, String> {
+        match self {
+            Self::Rtl(driver) => driver.counters(),
+            Self::Model(engine) => Ok(names_of(&engine.counters).into()),
+        }
+    }
+
+    /// Cycles so far; the model has none.
+    pub fn cycles(&self) -> u64 {
+        match self {
+            Self::Rtl(driver) => driver.host.cycle,
+            Self::Model(_) => 0,
+        }
     }
 }

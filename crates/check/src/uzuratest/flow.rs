@@ -8,6 +8,7 @@ use roce::{Address, Completion, PSN_MASK, Settings, Status};
 
 use super::channel::{Channel, Faults, Stats};
 use super::end::{End, Kind};
+use super::host::SCAN_CYCLES;
 use super::oracle::{Ending, Flow, Place};
 
 const ADDRESSES: [Address; 2] = [
@@ -24,9 +25,10 @@ const ADDRESSES: [Address; 2] = [
 const CYCLES_A_US: u64 = 16;
 /// How often hosts look at their queues.
 const POLL_CYCLES: u64 = 16;
-/// In which the RTL looks at the clock of each queue pair once.
-const SCAN_CYCLES: u64 = 64 * 64;
 const RETRY: u8 = 7;
+/// Of a receiver that is not ready for ever: the code of how long it says, and how long that is.
+const NOT_READY: u8 = 14;
+const NOT_READY_US: u64 = 1280;
 /// Requests of each direction of a queue pair.
 const REQUESTS: u32 = 30;
 
@@ -80,8 +82,29 @@ pub struct Totals {
     pub pause: u64,
 }
 
+/// What a test of the test does to a completion; the oracle must see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoil {
+    /// It is lost.
+    Lost,
+    /// It comes twice.
+    Twice,
+    /// It has another length.
+    Bytes,
+    /// It has another status.
+    Status,
+    /// It is that of another request.
+    Index,
+    /// A byte of the memory that the peer reaches changes.
+    Memory,
+    /// From then on nothing comes.
+    Line,
+}
+
 /// Two engines and what lies between them.
 pub struct Sim {
+    /// What happens to a completion by chance, in a test of the test.
+    pub spoil: Option<Spoil>,
     /// What was done.
     pub totals: Totals,
     plan: Plan,
@@ -111,6 +134,7 @@ impl Sim {
         }
         let channels = [(); 2].map(|()| Channel::new(plan.faults, fork()));
         let mut new = Self {
+            spoil: None,
             totals: Totals::default(),
             plan,
             rng,
@@ -144,7 +168,7 @@ impl Sim {
                 retry: RETRY,
                 // For ever, else so often that the wait for a buffer, which comes soon, is no end.
                 rnr_retry: if not_ready { 6 } else { 7 },
-                min_rnr: if not_ready { 14 } else { rng.random_range(1..10) },
+                min_rnr: if not_ready { NOT_READY } else { rng.random_range(1..10) },
                 rd_atomic: rng.random_range(1..=4),
                 receive_segments_log2: rng.random_range(0..3),
                 psn: psns[e],
@@ -157,7 +181,9 @@ impl Sim {
         // Before it gives up there is a completion, or it gives up; several packets may be late in turn.
         let us = (4096_u64 << timeout) / 1000;
         let each = us * CYCLES_A_US + SCAN_CYCLES;
-        self.patience = self.patience.max(3 * (u64::from(RETRY) + 1) * each);
+        let waits = if not_ready { NOT_READY_US * CYCLES_A_US + SCAN_CYCLES } else { 0 };
+        let whole = 3 * (u64::from(RETRY) + 1) * (each + waits);
+        self.patience = self.patience.max(whole);
         for from in 0..2 {
             let place = |n: u32, rng: &mut ChaCha8Rng| Place {
                 key: (2 * qpn + n) << 8 | u32::from(rng.random::<u8>()),
@@ -246,7 +272,9 @@ impl Sim {
     fn poll(&mut self) -> Result<(), String> {
         for qpn in 1..=self.plan.pairs {
             for e in 0..2 {
-                for completion in self.ends[e].completions(qpn) {
+                let mut completions = self.ends[e].completions(qpn);
+                self.spoil(e, qpn, &mut completions);
+                for completion in completions {
                     self.take(e, qpn, &completion).map_err(|error| {
                         format!("queue pair {qpn}, end {e}, {:?}: {error}", self.plan.kinds[e])
                     })?;
@@ -254,6 +282,31 @@ impl Sim {
             }
         }
         Ok(())
+    }
+
+    fn spoil(&mut self, e: usize, qpn: u32, completions: &mut Vec<Completion>) {
+        const DAY: u64 = 2000;
+        if self.cycle < DAY {
+            return;
+        }
+        let Some(first) = completions.first_mut() else {
+            return;
+        };
+        match self.spoil.take() {
+            Some(Spoil::Lost) => drop(completions.remove(0)),
+            Some(Spoil::Twice) => completions.extend_from_within(..1),
+            Some(Spoil::Bytes) => first.bytes ^= 1,
+            Some(Spoil::Status) => first.status ^= 1,
+            Some(Spoil::Index) => first.index ^= 1,
+            Some(Spoil::Memory) => {
+                let flow = self.flows.iter().find(|f| f.qpn == qpn && f.from != e);
+                if let Some(flow) = flow {
+                    flow.spoil(&mut self.ends[e]);
+                }
+            }
+            Some(Spoil::Line) => self.channels[e].dead = true,
+            None => {}
+        }
     }
 
     fn take(&mut self, e: usize, qpn: u32, completion: &Completion) -> Result<(), String> {

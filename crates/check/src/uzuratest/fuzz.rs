@@ -18,7 +18,8 @@ use roce::{
     opcode, syndrome, with_right_checksums,
 };
 
-use super::driver::{Driver, names_of};
+use super::driver::names_of;
+use super::end::{End, Kind};
 
 const OWN: Address = Address {
     mac: 0x0200_0000_0001,
@@ -30,11 +31,14 @@ const PEER: Address = Address {
 };
 /// The peer's queue pairs have the numbers of the engine's, and this.
 const PEER_QPN: u32 = 0x12_3400;
-/// Cycles in which the engine looks at the clock of each queue pair.
-const SCAN_CYCLES: u64 = 64 * 64 + 64;
 /// Work requests and buffers that wait at once.
 const MOST_POSTED: u32 = 24;
+/// Bytes that no message exceeds.
+const LONGEST: u32 = 4000;
 const COUNT_EVERY: u64 = 64;
+/// For so many steps faults are frequent, or so many times rarer, when a queue pair lives long enough to fill its window.
+const SEASON: u64 = 256;
+const CALM: u32 = 20;
 
 /// Regions of both ends: index, bytes, domain, rights.
 const REGIONS: [(u32, usize, u16, u8); 5] = [
@@ -78,12 +82,35 @@ struct Known {
     bytes: u32,
 }
 
+/// What a test of the test does to what one of the two does; it must be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoil {
+    /// A packet's number.
+    Psn,
+    /// A packet's payload.
+    Payload,
+    /// A syndrome.
+    Syndrome,
+    /// A packet more than it should be.
+    Packet,
+    /// A completion less.
+    Completion,
+    /// A byte of memory.
+    Memory,
+    /// A counter.
+    Counter,
+}
+
 /// The RTL, its model, and their peer.
 pub struct Fuzz {
+    /// What is made wrong, in a test of the test.
+    pub spoil: Option<Spoil>,
     /// What was done.
     pub totals: Totals,
     rng: ChaCha8Rng,
-    rtl: Driver,
+    rtl: End,
+    /// Faults are so many times rarer.
+    calm: u32,
     model: Engine,
     peer: Engine,
     pairs: u32,
@@ -96,14 +123,16 @@ pub struct Fuzz {
 }
 
 impl Fuzz {
-    /// With this many queue pairs.
-    pub fn new(seed: u64, pairs: u32) -> Result<Self, String> {
+    /// With this many queue pairs; the model in place of the RTL is a test of the test.
+    pub fn new(kind: Kind, seed: u64, pairs: u32) -> Result<Self, String> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let rtl = Driver::new(OWN, ChaCha8Rng::from_rng(&mut rng))?;
+        let rtl = End::new(kind, OWN, ChaCha8Rng::from_rng(&mut rng))?;
         let mut new = Self {
+            spoil: None,
             totals: Totals::default(),
             rng,
             rtl,
+            calm: 1,
             model: Engine::new(OWN),
             peer: Engine::new(PEER),
             pairs,
@@ -146,7 +175,7 @@ impl Fuzz {
             bytes: content,
         };
         if own {
-            self.rtl.set_region(known.key, &region)?;
+            self.rtl.set_region(known.key, region.clone())?;
             self.model.set_region(known.key, region);
         } else {
             self.peer.set_region(known.key, region);
@@ -155,16 +184,16 @@ impl Fuzz {
     }
 
     fn begin(&mut self, qpn: u32) -> Result<(), String> {
+        let (limited, deaf) = (self.happens(8), self.happens(16));
         let rng = &mut self.rng;
-        let rare = |rng: &mut ChaCha8Rng| rng.random_ratio(1, 8);
         let (psn, expected_psn) = (rng.random::<u32>() & PSN_MASK, rng.random::<u32>() & PSN_MASK);
         let own = Settings {
-            state: if rare(rng) { State::ReadyToReceive } else { State::ReadyToSend },
+            state: if deaf { State::ReadyToReceive } else { State::ReadyToSend },
             peer: PEER,
             peer_qpn: PEER_QPN | qpn,
             port: rng.random(),
             pd: 1,
-            rights: if rare(rng) { rng.random_range(0..8) << 1 } else { 14 },
+            rights: if limited { rng.random_range(0..8) << 1 } else { 14 },
             mtu_log2: rng.random_range(8..=10),
             timeout: if rng.random() { 0 } else { rng.random_range(1..20) },
             retry: rng.random_range(0..8),
@@ -186,7 +215,7 @@ impl Fuzz {
             receive_segments_log2: rng.random_range(0..3),
             ..own
         };
-        self.rtl.begin(qpn, &own)?;
+        self.rtl.begin(qpn, own)?;
         self.model.begin(qpn, own);
         self.peer.begin(PEER_QPN | qpn, theirs);
         self.settings.insert(qpn, own);
@@ -198,6 +227,14 @@ impl Fuzz {
     pub fn run(&mut self, packets: u64) -> Result<(), String> {
         let mut steps = 0_u64;
         while self.totals.packets < packets {
+            if steps.is_multiple_of(SEASON) {
+                self.calm = if self.rng.random() { 1 } else { CALM };
+                // Keys that have been ended are missed.
+                for n in 0..REGIONS.len() {
+                    self.register(n, true)?;
+                    self.register(n, false)?;
+                }
+            }
             steps += 1;
             let result = self.step().and_then(|()| {
                 if steps.is_multiple_of(COUNT_EVERY) {
@@ -214,6 +251,11 @@ impl Fuzz {
         self.compare_counters()
     }
 
+    /// Whether something rare happens.
+    fn happens(&mut self, one_in: u32) -> bool {
+        self.rng.random_ratio(1, one_in * self.calm)
+    }
+
     fn qpn(&mut self) -> u32 {
         self.rng.random_range(1..=self.pairs)
     }
@@ -226,13 +268,13 @@ impl Fuzz {
             20..34 => self.post_peer(qpn),
             34..40 => self.receive_peer(qpn),
             40..42 => self.advance()?,
-            42 => {
+            42 if self.happens(2) => {
                 let n = self.rng.random_range(0..REGIONS.len());
                 let own = self.rng.random();
                 self.done = format!("region {n} registered anew, {own}");
                 self.register(n, own)?;
             }
-            43 if self.rng.random_ratio(1, 4) => {
+            43 if self.happens(4) => {
                 self.done = format!("queue pair {qpn} begins anew");
                 self.begin(qpn)?;
             }
@@ -249,9 +291,9 @@ impl Fuzz {
 
     /// A place of so many bytes; now and then one that there is not.
     fn place(&mut self, own: bool, bytes: u32) -> Segment {
-        let known = if own { &self.own } else { &self.theirs };
         // Mostly one of the first two, which permit everything.
-        let good = self.rng.random_ratio(29, 30);
+        let good = !self.happens(30);
+        let known = if own { &self.own } else { &self.theirs };
         let n = self.rng.random_range(0..if good { 2 } else { known.len() });
         let Known { key, va, bytes: all } = known[n];
         let room = all.saturating_sub(bytes);
@@ -260,7 +302,7 @@ impl Fuzz {
             key,
             bytes,
         };
-        if self.rng.random_ratio(1, 60) {
+        if self.happens(60) {
             match self.rng.random_range(0..6) {
                 0 => place.va = va.wrapping_sub(1),
                 1 => place.va = va + u64::from(all) - u64::from(bytes) + 1,
@@ -288,9 +330,9 @@ impl Fuzz {
 
     fn size(&mut self) -> u32 {
         let small = self.rng.random_range(0..300);
-        let sizes = [0, 1, 8, 64, 256, 257, 512, 1024, 1025, 2048, small];
-        let large = self.rng.random_range(0..4000);
-        *sizes.choose(&mut self.rng).unwrap_or(&large)
+        let large = self.rng.random_range(0..=LONGEST);
+        let sizes = [0, 1, 8, 64, 256, 257, 512, 1024, 1025, 2048, small, large];
+        *sizes.choose(&mut self.rng).unwrap_or(&0)
     }
 
     /// A work request for one end; now and then a wrong one.
@@ -306,7 +348,7 @@ impl Fuzz {
         let segments = self.list(own, size, most);
         let mut request = WorkRequest::new(operation, segments);
         let mut remote = self.place(!own, size);
-        if operation.is_atomic() && self.rng.random_ratio(29, 30) {
+        if operation.is_atomic() && !self.happens(30) {
             remote.va &= !7;
         }
         (request.remote_va, request.remote_key) = (remote.va, remote.key);
@@ -316,7 +358,7 @@ impl Fuzz {
         request.swap = self.rng.random();
         request.compare = self.rng.random_range(0..3);
         request.imm = self.rng.random();
-        if operation == Operation::SendInv && self.rng.random() {
+        if operation == Operation::SendInv && self.happens(2) {
             let known = if own { &self.theirs } else { &self.own };
             request.imm = known.choose(&mut self.rng).map_or(0, |k| k.key);
         }
@@ -325,7 +367,7 @@ impl Fuzz {
             self.rng.fill(&mut bytes[..]);
             request.inline = Some(bytes);
         }
-        if own && self.rng.random_ratio(1, 25) {
+        if own && self.happens(25) {
             match self.rng.random_range(0..7) {
                 0 => request.operation = Operation::Unknown,
                 1 => request.length |= 1 << 31,
@@ -364,7 +406,8 @@ impl Fuzz {
             return;
         }
         let most = 1 << self.settings[&qpn].receive_segments_log2;
-        let size = self.size().max(300 * self.rng.random_range(0..5));
+        // Room for every message, but now and then.
+        let size = if self.happens(4) { self.size() } else { LONGEST };
         let list = self.list(true, size, most);
         self.done = format!("queue pair {qpn} receives into {list:?}");
         self.totals.posted += 1;
@@ -385,7 +428,7 @@ impl Fuzz {
         let peer = PEER_QPN | qpn;
         self.done = format!("peer of {qpn} receives");
         if self.peer.posted(peer)[1] < MOST_POSTED {
-            let list = self.list(false, 4000, 2);
+            let list = self.list(false, LONGEST, 2);
             self.peer.post_receive(peer, list);
         }
     }
@@ -397,48 +440,45 @@ impl Fuzz {
         self.done = format!("it is {} us", self.now_us);
         self.peer.tick(self.now_us);
         self.model.tick(self.now_us);
-        self.rtl.host.now_us = self.now_us;
-        for _ in 0..SCAN_CYCLES {
-            self.rtl.host.step()?;
-        }
-        Ok(())
+        self.rtl.look_at_clock(self.now_us)
     }
 
     /// The next packet comes: as it is, altered, twice or never; or another one.
     fn deliver(&mut self, qpn: u32) {
         self.coming.extend(self.peer.frames());
-        let chance = self.rng.random_range(0..100);
-        let frame = match chance {
-            0..4 => Some(self.random_packet(qpn).emit(PEER)),
-            4..7 => self.coming.pop_back(),
-            7..9 => self.coming.front().cloned(),
-            _ => self.coming.pop_front(),
+        let frame = if self.happens(25) {
+            Some(self.random_packet(qpn).emit(PEER))
+        } else if self.happens(30) {
+            self.coming.pop_back()
+        } else if self.happens(50) {
+            self.coming.front().cloned()
+        } else {
+            self.coming.pop_front()
         };
         let Some(mut frame) = frame else {
             self.done = "nothing comes".into();
             return;
         };
-        match self.rng.random_range(0..100) {
-            0..3 => return,
-            3..9 => {
-                if let Ok(mut packet) = Packet::parse(&frame, OWN) {
-                    self.alter(&mut packet);
-                    frame = packet.emit(PEER);
-                    self.totals.altered += 1;
-                }
-            }
-            9..12 => {
-                frame = self.spoil(frame);
+        if self.happens(33) {
+            self.done = "a packet is lost".into();
+            return;
+        }
+        if self.happens(16) {
+            if let Ok(mut packet) = Packet::parse(&frame, OWN) {
+                self.alter(&mut packet);
+                frame = packet.emit(PEER);
                 self.totals.altered += 1;
             }
-            _ => {}
+        } else if self.happens(33) {
+            frame = self.spoiled(frame);
+            self.totals.altered += 1;
         }
         self.done = match Packet::parse(&frame, OWN) {
             Ok(packet) => format!("there comes {}", shown(&packet)),
             Err(why) => format!("there comes {why:?}: {frame:02x?}"),
         };
         self.totals.packets += 1;
-        self.rtl.host.arrive(&frame);
+        self.rtl.arrive(&frame);
         self.model.arrive(&frame);
     }
 
@@ -518,7 +558,7 @@ impl Fuzz {
     }
 
     /// Makes bytes of a frame wrong, with right checksums or not.
-    fn spoil(&mut self, mut frame: Vec<u8>) -> Vec<u8> {
+    fn spoiled(&mut self, mut frame: Vec<u8>) -> Vec<u8> {
         let mend = self.rng.random_ratio(2, 3);
         if self.rng.random_ratio(1, 3) {
             let length = self.rng.random_range(1..frame.len() + 16);
@@ -536,16 +576,16 @@ impl Fuzz {
 
     /// Both have done the same.
     fn compare(&mut self) -> Result<(), String> {
-        let before = self.rtl.host.cycle;
-        self.rtl.host.settle()?;
-        self.totals.cycles += self.rtl.host.cycle - before;
-        let frames = std::mem::take(&mut self.rtl.host.frames);
+        self.rtl.settle()?;
+        self.totals.cycles = self.rtl.cycles();
+        let frames = self.rtl.frames();
         let mut found = Vec::new();
         for frame in &frames {
             let packet = Packet::parse(frame, PEER);
             let packet = packet.map_err(|why| format!("the RTL sends {why:?}: {frame:02x?}"))?;
             found.push(packet);
         }
+        self.spoil_packets(&mut found);
         let mut wanted = self.model.packets();
         for packet in &mut wanted {
             // On the wire it has its sender's addresses.
@@ -563,13 +603,16 @@ impl Fuzz {
             }
         }
         for frame in frames {
-            if self.rng.random_ratio(19, 20) {
+            if !self.happens(20) {
                 self.peer.arrive(&frame);
             }
         }
         self.compare_completions()?;
         for (index, bytes, _, _) in REGIONS {
-            let found = self.rtl.read(index, 0, bytes);
+            let mut found = self.rtl.read(index, 0, bytes);
+            if self.spoil == Some(Spoil::Memory) {
+                found[bytes - 1] ^= 1;
+            }
             let wanted = self.model.read(index, 0, bytes);
             if let Some(at) = (0..bytes).find(|&n| found[n] != wanted[n]) {
                 return Err(format!(
@@ -581,10 +624,26 @@ impl Fuzz {
         Ok(())
     }
 
+    fn spoil_packets(&self, packets: &mut Vec<Packet>) {
+        let Some(first) = packets.first_mut() else {
+            return;
+        };
+        match self.spoil {
+            Some(Spoil::Psn) => first.psn ^= 1,
+            Some(Spoil::Payload) => first.payload.push(0),
+            Some(Spoil::Syndrome) => first.syndrome ^= 1,
+            Some(Spoil::Packet) => packets.extend_from_within(..1),
+            _ => {}
+        }
+    }
+
     fn compare_completions(&mut self) -> Result<(), String> {
         for qpn in 1..=self.pairs {
             let mut found = self.rtl.completions(qpn);
             let mut wanted = self.model.completions(qpn);
+            if self.spoil == Some(Spoil::Completion) {
+                found.pop();
+            }
             found.sort_by_key(|c| c.is_receive);
             wanted.sort_by_key(|c| c.is_receive);
             if found != wanted {
@@ -603,7 +662,10 @@ impl Fuzz {
     }
 
     fn compare_counters(&mut self) -> Result<(), String> {
-        let found = self.rtl.counters()?;
+        let mut found = self.rtl.counters()?;
+        if self.spoil == Some(Spoil::Counter) {
+            found.entry("rx_packet").and_modify(|count| *count += 1);
+        }
         for (name, wanted) in names_of(&self.model.counters) {
             if found[name] != wanted {
                 return Err(format!(
@@ -613,8 +675,8 @@ impl Fuzz {
             }
         }
         for name in ["rx_overflow", "table_fault", "cq_overflow", "doorbell_refused", "read_bad"] {
-            if found[name] != 0 {
-                return Err(format!("counter {name}: {} in the RTL", found[name]));
+            if let Some(count) = found.get(name).filter(|count| **count != 0) {
+                return Err(format!("counter {name}: {count} in the RTL"));
             }
         }
         Ok(())

@@ -22,6 +22,8 @@ const CYCLE_PS: u64 = 6400;
 const STILL: u32 = 160;
 /// Cycles from a port to the engine's saying that it is busy.
 const LATE: u32 = 8;
+/// Cycles in which the engine looks at the clock of each of its 64 queue pairs, and some.
+pub const SCAN_CYCLES: u64 = 64 * 64 + 64;
 /// Cycles in which something that was begun must end.
 const PATIENCE: u64 = 200_000;
 

@@ -410,6 +410,12 @@ impl Flow {
         self.failed.is_some() && self.under_way.is_empty()
     }
 
+    /// Changes a byte that nobody has asked to be changed, for a test of the test.
+    pub fn spoil(&self, end: &mut End) {
+        let byte = end.read(self.remote.index(), 0, 1)[0];
+        end.write(self.remote.index(), 0, &[!byte]);
+    }
+
     /// At the end: every byte that the peer's requests reach.
     pub fn check_area(&self, end: &End) -> Result<(), String> {
         let found = end.read(self.remote.index(), 0, AREA);
