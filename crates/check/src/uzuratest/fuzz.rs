@@ -20,6 +20,7 @@ use roce::{
 
 use super::driver::names_of;
 use super::end::{End, Kind};
+use super::host::Manners;
 
 const OWN: Address = Address {
     mac: 0x0200_0000_0001,
@@ -229,6 +230,13 @@ impl Fuzz {
         while self.totals.packets < packets {
             if steps.is_multiple_of(SEASON) {
                 self.calm = if self.rng.random() { 1 } else { CALM };
+                if let End::Rtl(driver) = &mut self.rtl {
+                    let slow = self.rng.random_range(1..=60);
+                    driver.host.manners = Manners {
+                        read_cycles: 1..=slow,
+                        stalls: *[0, 0, 300].choose(&mut self.rng).unwrap_or(&0),
+                    };
+                }
                 // Keys that have been ended are missed.
                 for n in 0..REGIONS.len() {
                     self.register(n, true)?;
