@@ -38,8 +38,8 @@ RECORDED = stamps.Recorded("timing")
 KINDS = ("levels", "route", "size")
 PART = ["--um5g-85k", "--package", "CABGA756", "--speed", "8"]
 SEED = 1
-# From this many cells on the default router takes hours. There the placer wants more weight on timing, too: its estimate for
-# the PCIe clock of nic_shell_1g goes from 55 to 69 MHz.
+# From this many cells on the default router takes hours. There the placer wants more weight on
+# timing, too: its estimate for the PCIe clock of nic_shell_1g goes from 55 to 69 MHz.
 MANY_CELLS = 20000
 LARGE = ["--router", "router2", "--placer-heap-timingweight", "30"]
 # Placement and mapping move this much when something else changes.

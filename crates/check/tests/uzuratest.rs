@@ -22,7 +22,8 @@ fn models_mend_every_fault() {
     for seed in 0..6 {
         for rate in [0, 10, 30] {
             let mut sim = Sim::new(plan(Ending::Whole, rate), seed).expect("two models");
-            sim.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            sim.run()
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             assert!(sim.totals.requests >= 180, "{:?}", sim.totals);
             let stats = sim.totals.frames;
             assert!(rate == 0 || stats.lost.min(stats.corrupted).min(stats.late) > 0);
@@ -36,7 +37,8 @@ fn models_give_up_with_the_status_that_verbs_name() {
     for seed in 0..4 {
         for ending in [Ending::Dead, Ending::NotReady] {
             let mut sim = Sim::new(plan(ending, 5), seed).expect("two models");
-            sim.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            sim.run()
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             gave_up[0] += sim.totals.gave_up[0];
             gave_up[1] += sim.totals.gave_up[1];
         }
@@ -52,7 +54,10 @@ fn the_oracle_sees_each_mistake() {
             let mut sim = Sim::new(plan(Ending::Whole, 10), seed).expect("two models");
             sim.spoil = Some(spoil);
             let result = sim.run();
-            assert!(result.is_err(), "{spoil:?}, seed {seed}: nobody has seen it");
+            assert!(
+                result.is_err(),
+                "{spoil:?}, seed {seed}: nobody has seen it"
+            );
         }
     }
 }

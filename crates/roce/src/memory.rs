@@ -101,7 +101,8 @@ pub(crate) fn parts(
     bytes: u32,
 ) -> impl Iterator<Item = Result<Segment, Short>> + use<> {
     let (mut skip, mut left) = (u64::from(offset), u64::from(bytes));
-    let mut list = list.to_vec().into_iter();
+    // Its own: who asks may change where the list is.
+    let mut list = Vec::from(list).into_iter();
     std::iter::from_fn(move || {
         while left != 0 {
             let Some(segment) = list.next() else {

@@ -113,9 +113,7 @@ impl WorkRequest {
             solicited: false,
             fence: false,
             inline: None,
-            length: segments
-                .iter()
-                .fold(0, |sum, s| sum.wrapping_add(s.bytes)),
+            length: segments.iter().fold(0, |sum, s| sum.wrapping_add(s.bytes)),
             segments,
             remote_va: 0,
             remote_key: 0,

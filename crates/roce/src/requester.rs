@@ -7,9 +7,7 @@ use crate::memory::{Region, parts};
 use crate::packet::{Packet, opcode as op};
 use crate::pair::{Pair, Requester, Sent, State};
 use crate::request::{Completion, Operation, Segment, Status, WorkRequest};
-use crate::{
-    INLINE_BYTES, OUTSTANDING, PSN_MASK, SEGMENTS, WINDOW, distance, is_before, syndrome,
-};
+use crate::{INLINE_BYTES, OUTSTANDING, PSN_MASK, SEGMENTS, WINDOW, distance, is_before, syndrome};
 
 const ATOMIC: u32 = 8;
 const TOO_LONG: u32 = 1 << 31;
@@ -137,7 +135,11 @@ impl Pair {
         let operation = request.operation;
         let last = operation.waits() || rest <= s.mtu();
         if operation.waits() {
-            let bytes = if operation.is_atomic() { ATOMIC } else { request.length };
+            let bytes = if operation.is_atomic() {
+                ATOMIC
+            } else {
+                request.length
+            };
             for part in parts(&request.list(), 0, bytes) {
                 let part = part.map_err(|_| Status::LocalLength)?;
                 let may = around.memory.bytes(part, s.pd, Region::LOCAL_WRITE);
@@ -147,7 +149,11 @@ impl Pair {
             let bytes = rest.min(s.mtu());
             packet.payload = self.payload(request, offset, bytes, around)?;
         }
-        packet.length = if operation == Operation::Read { rest } else { request.length };
+        packet.length = if operation == Operation::Read {
+            rest
+        } else {
+            request.length
+        };
         if operation == Operation::CompareSwap {
             packet.compare = request.compare;
         }
@@ -182,7 +188,11 @@ impl Pair {
         let r = &mut self.requester;
         let done = distance(r.next_psn, r.next_first);
         let last = request.operation.waits() || done + 1 == all;
-        let count = if request.operation.waits() { all - done } else { 1 };
+        let count = if request.operation.waits() {
+            all - done
+        } else {
+            1
+        };
         if r.una == r.max {
             r.deadline = around.now_us.wrapping_add(timeout);
         }
@@ -243,9 +253,7 @@ impl Pair {
             return;
         }
         let kind = packet.syndrome >> syndrome::KIND_BITS;
-        let is = |code: u8| {
-            packet.opcode == op::ACKNOWLEDGE && kind == code >> syndrome::KIND_BITS
-        };
+        let is = |code: u8| packet.opcode == op::ACKNOWLEDGE && kind == code >> syndrome::KIND_BITS;
         let (not_ready, refused) = (is(syndrome::NOT_READY), is(syndrome::SEQUENCE));
         let acknowledges = packet.opcode == op::ACKNOWLEDGE && !not_ready && !refused;
         // Behind all that it acknowledges.
@@ -354,7 +362,11 @@ impl Pair {
             return;
         }
         let word = packet.swap.to_le_bytes();
-        let mut data = if atomic { &word[..] } else { &packet.payload[..] };
+        let mut data = if atomic {
+            &word[..]
+        } else {
+            &packet.payload[..]
+        };
         let list: Vec<Segment> = request.list();
         let whole = request.length;
         let from = if atomic { 0 } else { offset };

@@ -104,12 +104,7 @@ impl Pair {
     }
 
     /// The one that is expected. What is returned is the NAK with which the queue pair stops.
-    fn expected(
-        &mut self,
-        packet: &Packet,
-        kind: Kind,
-        around: &mut Around<'_>,
-    ) -> Result<(), u8> {
+    fn expected(&mut self, packet: &Packet, kind: Kind, around: &mut Around<'_>) -> Result<(), u8> {
         if !self.is_valid(packet, kind) {
             return Err(syndrome::INVALID);
         }
@@ -169,7 +164,8 @@ impl Pair {
         let mtu = self.settings.mtu();
         let bytes = packet.payload.len() as u32;
         if kind.atomic {
-            return self.responder.message == Message::None && packet.va % u64::from(ATOMIC) == 0;
+            return self.responder.message == Message::None
+                && packet.va.is_multiple_of(u64::from(ATOMIC));
         }
         if kind.read {
             return self.responder.message == Message::None && packet.length < TOO_LONG;
@@ -183,7 +179,11 @@ impl Pair {
             Message::None => kind.first,
             Message::Send { .. } => kind.send && !kind.first,
             Message::Write { left, .. } => {
-                let right = if kind.last { bytes == left } else { bytes <= left };
+                let right = if kind.last {
+                    bytes == left
+                } else {
+                    bytes <= left
+                };
                 kind.write && !kind.first && right
             }
         };
@@ -195,7 +195,11 @@ impl Pair {
                 ..
             } => {
                 packet.length < TOO_LONG
-                    && (if last { bytes == packet.length } else { packet.length > mtu })
+                    && (if last {
+                        bytes == packet.length
+                    } else {
+                        packet.length > mtu
+                    })
             }
             _ => true,
         };
@@ -230,7 +234,9 @@ impl Pair {
         }
         let mut rest = &packet.payload[..];
         for part in parts(list, *got, bytes) {
-            let place = part.ok().and_then(|p| around.memory.bytes(p, pd, Region::LOCAL_WRITE));
+            let place = part
+                .ok()
+                .and_then(|p| around.memory.bytes(p, pd, Region::LOCAL_WRITE));
             let Some(place) = place else {
                 self.end_receive(Status::LocalProtection);
                 return Err(syndrome::OPERATION);
@@ -243,8 +249,7 @@ impl Pair {
         let all = *got;
         if kind.last {
             self.responder.message = Message::None;
-            self.completions
-                .push_back(self.received(packet, kind, all));
+            self.completions.push_back(self.received(packet, kind, all));
             if kind.inv {
                 around.memory.end(packet.imm, pd);
             }
@@ -288,12 +293,15 @@ impl Pair {
                 left: left - bytes,
             }
         };
-        self.responder.written = if kind.first { bytes } else { self.responder.written + bytes };
+        self.responder.written = if kind.first {
+            bytes
+        } else {
+            self.responder.written + bytes
+        };
         if kind.imm {
             self.take_buffer();
             let all = self.responder.written;
-            self.completions
-                .push_back(self.received(packet, kind, all));
+            self.completions.push_back(self.received(packet, kind, all));
         }
         Ok(())
     }
@@ -304,11 +312,7 @@ impl Pair {
             operation: packet.opcode,
             imm: kind.imm.then_some(packet.imm),
             invalidated: kind.inv.then_some(packet.imm),
-            ..Completion::plain(
-                true,
-                self.responder.taken.wrapping_sub(1),
-                Status::Success,
-            )
+            ..Completion::plain(true, self.responder.taken.wrapping_sub(1), Status::Success)
         }
     }
 

@@ -84,9 +84,7 @@ pub use toe::{
     Toe, ToeCommand, ToeCommandKind, ToeCounts, ToeEvent, ToeInputs, ToeOutputs, ToeRead, ToeState,
     ToeWrite,
 };
-pub use uzura::{
-    Uzura, UzuraAccess, UzuraBeat, UzuraInputs, UzuraOutputs, UzuraSpan, UzuraWord,
-};
+pub use uzura::{Uzura, UzuraAccess, UzuraBeat, UzuraInputs, UzuraOutputs, UzuraSpan, UzuraWord};
 
 /// What can go wrong with a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

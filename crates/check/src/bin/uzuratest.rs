@@ -80,7 +80,8 @@ fn main() -> ExitCode {
                 println!("{name}: FAILED\n{error}");
                 let packets = options.packets;
                 let pairs = options.pairs(seed);
-                let again = format!("--mode {name} --packets {packets} --pairs {pairs} --seed {seed}");
+                let again =
+                    format!("--mode {name} --packets {packets} --pairs {pairs} --seed {seed}");
                 program::print_again("uzuratest", &again);
             }
         }

@@ -36,11 +36,34 @@ const TABLE_BYTES: usize = 1 << 14;
 
 /// The order of the registers.
 const NAMES: [&str; 28] = [
-    "rx_other", "rx_broken", "rx_malformed", "rx_overflow", "rx_packet", "rx_no_qp",
-    "rx_duplicate", "rx_sequence", "rx_invalid", "rx_access", "rx_operation", "rx_not_ready",
-    "rx_ghost", "rx_congestion", "access_denied", "table_miss", "table_fault", "tx_packet",
-    "tx_rewind", "tx_timeout", "tx_bad_wqe", "cqe", "cqe_error", "cq_overflow", "doorbell",
-    "doorbell_refused", "inline_taken", "read_bad",
+    "rx_other",
+    "rx_broken",
+    "rx_malformed",
+    "rx_overflow",
+    "rx_packet",
+    "rx_no_qp",
+    "rx_duplicate",
+    "rx_sequence",
+    "rx_invalid",
+    "rx_access",
+    "rx_operation",
+    "rx_not_ready",
+    "rx_ghost",
+    "rx_congestion",
+    "access_denied",
+    "table_miss",
+    "table_fault",
+    "tx_packet",
+    "tx_rewind",
+    "tx_timeout",
+    "tx_bad_wqe",
+    "cqe",
+    "cqe_error",
+    "cq_overflow",
+    "doorbell",
+    "doorbell_refused",
+    "inline_taken",
+    "read_bad",
 ];
 
 /// Where a region lies.
@@ -111,8 +134,7 @@ impl Driver {
         for (n, word) in (0..).zip(words) {
             self.host.store(WORDS + 8 * n, *word);
         }
-        self.host
-            .store(COMMAND, u64::from(index << 8 | operation));
+        self.host.store(COMMAND, u64::from(index << 8 | operation));
         while self.host.load(COMMAND)? != 0 {}
         Ok(())
     }
@@ -155,7 +177,11 @@ impl Driver {
             | u64::from(key & 0xFF) << 8
             | u64::from(region.pd) << 16
             | (place.entry as u64) << 32;
-        self.command(SET_REGION, index, &[word, region.va, region.bytes.len() as u64])
+        self.command(
+            SET_REGION,
+            index,
+            &[word, region.va, region.bytes.len() as u64],
+        )
     }
 
     /// Reads what a region holds.
@@ -178,7 +204,8 @@ impl Driver {
     pub fn begin(&mut self, qpn: u32, s: &Settings) -> Result<(), String> {
         if !self.queues.contains_key(&qpn) {
             let completions = self.host.take(COMPLETION << COMPLETIONS_LOG2)?;
-            self.host.permit(completions, COMPLETION << COMPLETIONS_LOG2);
+            self.host
+                .permit(completions, COMPLETION << COMPLETIONS_LOG2);
             let words = [completions as u64, COMPLETIONS_LOG2 as u64];
             self.command(SET_CQ, qpn, &words)?;
             let queues = Queues {
@@ -244,7 +271,7 @@ impl Driver {
             let bytes = if whole { ENTRY } else { ENTRY / 2 };
             for (n, word) in (0..).zip(entry[..bytes].chunks_exact(8)) {
                 let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-                self.host.store(page | DOORBELL_COPY | 8 * n, word);
+                self.host.store(page | DOORBELL_COPY | (8 * n), word);
             }
         }
         self.host.store(page, bell);
@@ -262,8 +289,7 @@ impl Driver {
         let mut bytes = list.iter().flat_map(segment).collect::<Vec<_>>();
         bytes.resize(size, 0);
         self.host.write(at, &bytes);
-        self.host
-            .store(qpn << PAGE_LOG2 | DOORBELL_RECEIVE, bell);
+        self.host.store(qpn << PAGE_LOG2 | DOORBELL_RECEIVE, bell);
         index
     }
 
@@ -273,7 +299,9 @@ impl Driver {
         let mut found = Vec::new();
         loop {
             let place = q.seen as usize % (1 << COMPLETIONS_LOG2);
-            let bytes = self.host.read(q.completions + COMPLETION * place, COMPLETION);
+            let bytes = self
+                .host
+                .read(q.completions + COMPLETION * place, COMPLETION);
             // The owner's bit is 1 in the first turn.
             if u64::from(bytes[31] >> 7) == q.seen >> COMPLETIONS_LOG2 & 1 {
                 break;
@@ -322,7 +350,11 @@ pub fn names_of(c: &Counters) -> [(&'static str, u32); 16] {
 }
 
 fn segment(s: &Segment) -> Vec<u8> {
-    let (va, key, bytes) = (s.va.to_le_bytes(), s.key.to_le_bytes(), s.bytes.to_le_bytes());
+    let (va, key, bytes) = (
+        s.va.to_le_bytes(),
+        s.key.to_le_bytes(),
+        s.bytes.to_le_bytes(),
+    );
     [&va[..], &key, &bytes].concat()
 }
 

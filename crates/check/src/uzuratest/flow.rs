@@ -53,7 +53,13 @@ impl Plan {
     pub fn random(rng: &mut ChaCha8Rng, pairs: Option<u32>) -> Self {
         use Kind::{Model, Rtl};
         let kinds = [[Rtl, Model], [Model, Rtl], [Rtl, Rtl]];
-        let endings = [Ending::Whole, Ending::Whole, Ending::Whole, Ending::Dead, Ending::NotReady];
+        let endings = [
+            Ending::Whole,
+            Ending::Whole,
+            Ending::Whole,
+            Ending::Dead,
+            Ending::NotReady,
+        ];
         let drawn = rng.random_range(1..=8);
         Self {
             kinds: *kinds.choose(rng).unwrap_or(&kinds[0]),
@@ -168,7 +174,11 @@ impl Sim {
                 retry: RETRY,
                 // For ever, else so often that the wait for a buffer, which comes soon, is no end.
                 rnr_retry: if not_ready { 6 } else { 7 },
-                min_rnr: if not_ready { NOT_READY } else { rng.random_range(1..10) },
+                min_rnr: if not_ready {
+                    NOT_READY
+                } else {
+                    rng.random_range(1..10)
+                },
                 rd_atomic: rng.random_range(1..=4),
                 receive_segments_log2: rng.random_range(0..3),
                 psn: psns[e],
@@ -181,7 +191,11 @@ impl Sim {
         // Before it gives up there is a completion, or it gives up; several packets may be late in turn.
         let us = (4096_u64 << timeout) / 1000;
         let each = us * CYCLES_A_US + SCAN_CYCLES;
-        let waits = if not_ready { NOT_READY_US * CYCLES_A_US + SCAN_CYCLES } else { 0 };
+        let waits = if not_ready {
+            NOT_READY_US * CYCLES_A_US + SCAN_CYCLES
+        } else {
+            0
+        };
         let whole = 3 * (u64::from(RETRY) + 1) * (each + waits);
         self.patience = self.patience.max(whole);
         for from in 0..2 {
@@ -276,7 +290,10 @@ impl Sim {
                 self.spoil(e, qpn, &mut completions);
                 for completion in completions {
                     self.take(e, qpn, &completion).map_err(|error| {
-                        format!("queue pair {qpn}, end {e}, {:?}: {error}", self.plan.kinds[e])
+                        format!(
+                            "queue pair {qpn}, end {e}, {:?}: {error}",
+                            self.plan.kinds[e]
+                        )
                     })?;
                 }
             }
@@ -311,10 +328,9 @@ impl Sim {
 
     fn take(&mut self, e: usize, qpn: u32, completion: &Completion) -> Result<(), String> {
         let from = if completion.is_receive { 1 - e } else { e };
-        let flow = self.flows.iter_mut();
-        let flow = flow
-            .filter(|flow| flow.qpn == qpn && flow.from == from)
-            .next()
+        let mut flows = self.flows.iter_mut();
+        let flow = flows
+            .find(|flow| flow.qpn == qpn && flow.from == from)
             .ok_or("there is no such queue pair")?;
         flow.moved = self.cycle;
         if completion.is_receive {
@@ -338,10 +354,13 @@ impl Sim {
             match self.plan.ending {
                 Ending::Whole => flow.check_area(&self.ends[1 - flow.from])?,
                 Ending::Dead if flow.failed != Some(Status::Retry as u8) => {
-                    return Err(format!("status {:?} on a dead line: {}", flow.failed, flow.state()));
+                    return Err(format!(
+                        "status {:?} on a dead line: {}",
+                        flow.failed,
+                        flow.state()
+                    ));
                 }
-                Ending::NotReady
-                    if !matches!(flow.failed, Some(s) if s == Status::NotReady as u8 || s == Status::Retry as u8) =>
+                Ending::NotReady if !matches!(flow.failed, Some(s) if s == Status::NotReady as u8 || s == Status::Retry as u8) =>
                 {
                     return Err(format!("status {:?}: {}", flow.failed, flow.state()));
                 }
@@ -375,7 +394,9 @@ pub fn run(seed: u64, frames: u64, pairs: Option<u32>) -> Result<Totals, String>
         sum.gave_up[1] += run.gave_up[1];
         sum.cycles += run.cycles;
         sum.pause = sum.pause.max(run.pause);
-        result.map_err(|error| format!("run {} of --packets {}: {error}", sum.runs, sum.frames.sent))?;
+        result.map_err(|error| {
+            format!("run {} of --packets {}: {error}", sum.runs, sum.frames.sent)
+        })?;
     }
     Ok(sum)
 }

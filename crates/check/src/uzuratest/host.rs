@@ -321,7 +321,9 @@ impl Host {
         }
         let (at, bytes) = (span.address as usize, usize::from(span.bytes));
         if !self.may_write[at..at + bytes].iter().all(|may| *may) {
-            return Err(format!("the engine writes {bytes} bytes to {at:#x}, where it must not"));
+            return Err(format!(
+                "the engine writes {bytes} bytes to {at:#x}, where it must not"
+            ));
         }
         self.writing = Some((at, bytes));
         Ok(())
@@ -349,10 +351,14 @@ impl Host {
 fn check_span(span: UzuraSpan, what: &str) -> Result<(), String> {
     let (at, bytes) = (span.address as usize, usize::from(span.bytes));
     if bytes == 0 || at % PAGE + bytes > PAGE {
-        return Err(format!("a {what} of {bytes} bytes at {at:#x} is empty or crosses a page"));
+        return Err(format!(
+            "a {what} of {bytes} bytes at {at:#x} is empty or crosses a page"
+        ));
     }
     if at > MEMORY - bytes {
-        return Err(format!("a {what} of {bytes} bytes at {at:#x} is outside memory"));
+        return Err(format!(
+            "a {what} of {bytes} bytes at {at:#x} is outside memory"
+        ));
     }
     Ok(())
 }

@@ -65,7 +65,9 @@ impl Parts {
     fn cut(rng: &mut ChaCha8Rng, place: Place, at: usize, bytes: usize, count: usize) -> Self {
         let mut cuts = vec![0, bytes];
         for _ in 1..count {
-            let cut = *[rng.random_range(0..=bytes), 0, bytes].choose(rng).unwrap_or(&0);
+            let cut = *[rng.random_range(0..=bytes), 0, bytes]
+                .choose(rng)
+                .unwrap_or(&0);
             cuts.push(cut);
         }
         cuts.sort_unstable();
@@ -225,12 +227,31 @@ impl Flow {
 
     fn post(&mut self, ends: &mut [End; 2], rng: &mut ChaCha8Rng) {
         use Operation::{CompareSwap, FetchAdd, Read, Send, SendImm, Write, WriteImm};
-        let kinds = [Send, SendImm, Write, Write, WriteImm, Read, Read, CompareSwap, FetchAdd];
+        let kinds = [
+            Send,
+            SendImm,
+            Write,
+            Write,
+            WriteImm,
+            Read,
+            Read,
+            CompareSwap,
+            FetchAdd,
+        ];
         let operation = *kinds.choose(rng).unwrap_or(&Send);
         let at = self.number % SLOTS * SLOT + rng.random_range(0..8);
         self.number += 1;
         let most = LONGEST.min(4 * self.mtu);
-        let sizes = [0, 1, 8, 64, self.mtu, self.mtu + 1, 2 * self.mtu, rng.random_range(0..most)];
+        let sizes = [
+            0,
+            1,
+            8,
+            64,
+            self.mtu,
+            self.mtu + 1,
+            2 * self.mtu,
+            rng.random_range(0..most),
+        ];
         let bytes = if operation.is_atomic() {
             ATOMIC
         } else {
@@ -325,7 +346,10 @@ impl Flow {
             let next = next.ok_or("a request is flushed that was never posted")?;
             let right = status == Status::Flushed as u8 && next.index == completion.index;
             return right.then_some(()).ok_or_else(|| {
-                format!("behind an error {completion:?} instead of {} flushed", next.index)
+                format!(
+                    "behind an error {completion:?} instead of {} flushed",
+                    next.index
+                )
             });
         }
         loop {
@@ -339,7 +363,10 @@ impl Flow {
                 }
                 let takes = next.operation.is_send() || next.operation == Operation::WriteImm;
                 if status == Status::NotReady as u8 && !takes {
-                    return Err(format!("{:?} needs no buffer: {completion:?}", next.operation));
+                    return Err(format!(
+                        "{:?} needs no buffer: {completion:?}",
+                        next.operation
+                    ));
                 }
                 self.failed = Some(status);
                 return Ok(());
@@ -381,7 +408,8 @@ impl Flow {
             .arriving
             .pop_front()
             .ok_or("a message comes that was never sent")?;
-        let operation_fits = (completion.operation <= opcode::SEND_ONLY_IMM) == arrival.data.is_some();
+        let operation_fits =
+            (completion.operation <= opcode::SEND_ONLY_IMM) == arrival.data.is_some();
         let right = completion.status == Status::Success as u8
             && !self.flushed
             && completion.bytes == arrival.bytes
