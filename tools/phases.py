@@ -182,6 +182,13 @@ PHASES = [
         f" && {TARGET}/release/faulttest --fuzz 250000",
         "faulttest",
     ),
+    pure(
+        "rdma",
+        60,
+        "RTL of UZURA against its model: queue pairs over faults, altered packets and requests",
+        f"{TARGET}/release/uzuratest --packets 3000",
+        "uzuratest",
+    ),
     Phase(
         "programs",
         300,
@@ -361,6 +368,14 @@ PHASES = [
         "a million frames while ports of a switch and its core are reset and links fail"
         " (switchtest --resets --full)",
         f"{TARGET}/release/switchtest --resets --full",
+        ("build", "models"),
+        long=True,
+    ),
+    Phase(
+        "long-rdma",
+        21600,
+        "a million packets of UZURA over faults, and a million altered ones (uzuratest)",
+        f"{TARGET}/release/uzuratest --packets 1000000",
         ("build", "models"),
         long=True,
     ),

@@ -257,7 +257,7 @@ pub(crate) fn mend(frame: &mut Vec<u8>, has_icrc: bool) {
     frame.extend_from_slice(&check);
 }
 
-/// [`mend`] for a frame with its ICRC; one that is too short for headers stays as it is.
+/// A frame with the checksums that its bytes ask for, that of IP and the ICRC; one that is too short for headers stays as it is.
 pub fn with_right_checksums(mut frame: Vec<u8>) -> Vec<u8> {
     if frame.len() >= HEADERS + ICRC_BYTES {
         mend(&mut frame, true);

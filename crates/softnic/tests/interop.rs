@@ -67,7 +67,7 @@ struct RtlHost {
 
 impl RtlHost {
     fn new(speed: NetSpeed, cable: impl Transport + 'static, rng: ChaCha8Rng) -> Self {
-        let mut end = RtlEnd::new(speed, 0x0100, rng).expect("a simulated NIC");
+        let mut end = RtlEnd::new(speed, false, 0x0100, rng).expect("a simulated NIC");
         end.set_link(true);
         let mut host = Self {
             end,

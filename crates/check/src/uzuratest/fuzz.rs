@@ -518,6 +518,14 @@ impl Fuzz {
                 frame = packet.emit(PEER);
                 self.totals.altered += 1;
             }
+        } else if self.happens(8)
+            && let Ok(mut packet) = Packet::parse(&frame, OWN)
+            && packet.opcode == opcode::WRITE_LAST
+        {
+            // Of all lengths that of a WRITE's last packet alone is a matter of those before it.
+            self.resize_payload(&mut packet);
+            frame = packet.emit(PEER);
+            self.totals.altered += 1;
         } else if self.happens(33) {
             frame = self.spoiled(frame);
             self.totals.altered += 1;
@@ -595,9 +603,7 @@ impl Fuzz {
             9 => packet.key ^= bit,
             10 => packet.payload.truncate(rng.random_range(0..=length)),
             11 => packet.payload.resize(length + rng.random_range(0..64), 1),
-            // What a message announces, and what its last packet has, differ by little.
-            12 | 13 if length > 4 => packet.payload.truncate(length - rng.random_range(1..=4)),
-            12 | 13 => packet.payload.resize(length + rng.random_range(1..=4), 1),
+            12 | 13 => self.resize_payload(packet),
             14 => packet.syndrome = self.syndrome(),
             15 => packet.ack_req = !packet.ack_req,
             16 => packet.qpn ^= bit & PSN_MASK,
@@ -608,6 +614,19 @@ impl Fuzz {
         }
         // A READ of more than there is would be refused; one of all there is takes long enough.
         packet.payload.truncate(4096);
+    }
+
+    /// A few bytes less, or more where there are none.
+    fn resize_payload(&mut self, packet: &mut Packet) {
+        const FEW: usize = 4;
+        let few = self.rng.random_range(1..=FEW);
+        let length = packet.payload.len();
+        let to = if length > FEW {
+            length - few
+        } else {
+            length + few
+        };
+        packet.payload.resize(to, 1);
     }
 
     /// Makes bytes of a frame wrong, with right checksums or not.

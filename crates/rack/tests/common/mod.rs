@@ -32,6 +32,7 @@ impl StandIn {
         let inputs = NicInputs {
             rst_pcie: false,
             rst_net: false,
+            flr: 0,
             completer_id: 0,
             bus: Default::default(),
             now_us: 0,
@@ -46,6 +47,7 @@ impl StandIn {
             net: speed.idle(),
             busy_pcie: false,
             busy_net: false,
+            flr_done: 0,
         };
         Self {
             inputs,
