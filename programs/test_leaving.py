@@ -14,7 +14,7 @@ import pytest
 import programs
 
 TIMES = 20 if "IPNUMA_LONG" in os.environ else 1
-pytestmark = pytest.mark.timeout(900 if TIMES > 1 else 120)
+pytestmark = pytest.mark.timeout(900 if TIMES > 1 else 300)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from programs import HOST
 
 LONG = "IPNUMA_LONG" in os.environ
 ROUNDS = range(20 if LONG else 1)
-pytestmark = pytest.mark.timeout(1800 if LONG else 120)
+pytestmark = pytest.mark.timeout(1800 if LONG else 300)
 CLIENTS = 8
 # All connections are to be accelerated, although short ones gain nothing.
 ALL = {"IPNUMA_LEARN": "0"}

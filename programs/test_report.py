@@ -21,12 +21,15 @@ import programs
 # What must fit: a telephone, a tablet, a screen.
 WIDTHS = (360, 768, 1280)
 
+# All experiments run for the page: much longer than a program may take to answer.
+pytestmark = pytest.mark.timeout(1200)
+
 
 def write(path: Path) -> str:
     """Run the experiments without the hosts that need a kernel; return the page."""
     environment = os.environ | {"IPNUMA_UML_KERNEL": "/nonexistent"}
     command = [str(programs.executable()), "paper", "--loops", "20", "--html", str(path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1000)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     return path.read_text()
 

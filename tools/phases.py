@@ -145,6 +145,19 @@ PHASES = [
         ("kernel",),
     ),
     Phase(
+        "guests",
+        400,
+        "Linux hosts in the rack: every test that needs their kernel",
+        f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
+        " --test guests --test ipnuma_guests --test rdma_guests --test mpi_guests"
+        " --test rdma_core_guests"
+        " --test engine_guests --test memcached --test sealed_guests --test direct_guests"
+        " -- --ignored && "
+        f"{PYTEST} programs/test_rack_*.py",
+        ("build", "models", "kernel", "rdma-kernel"),
+        env=GUESTS,
+    ),
+    Phase(
         "drivers",
         150,
         "the drivers against the headers of Debian's kernels, x86-64 and aarch64 (tools/drivers)",
@@ -205,19 +218,6 @@ PHASES = [
         f"{PYTEST} programs/test_between.py programs/test_mapped.py && IPNUMA_FAR=1 {PYTEST}"
         " programs/test_{memcached,redis,nginx}.py -k 'not large'",
         ("build", "models"),
-    ),
-    Phase(
-        "guests",
-        400,
-        "Linux hosts in the rack: every test that needs their kernel",
-        f"{CARGO} --workspace --test boot --test network --test pci --test ring_nic --test guest"
-        " --test guests --test ipnuma_guests --test rdma_guests --test mpi_guests"
-        " --test rdma_core_guests"
-        " --test engine_guests --test memcached --test sealed_guests --test direct_guests"
-        " -- --ignored && "
-        f"{PYTEST} programs/test_rack_*.py",
-        ("build", "models", "kernel", "rdma-kernel"),
-        env=GUESTS,
     ),
     Phase("demo", 200, "a short run of ./demo", "./demo --short", ("build", "models", "kernel")),
     Phase(
